@@ -116,9 +116,9 @@ class AdmissionService:
         connection, queue = self._connection, self._queue
         return KubeManagementCluster(
             connection,
-            stacks=StackCache(connection, queue),
-            revisions=RevisionCache(connection, queue),
-            sources=SourceCache(connection, queue),
+            stacks=StackCache(connection, queue.on_stack),
+            revisions=RevisionCache(connection, queue.on_revision),
+            sources=SourceCache(connection, queue.on_source),
             observer=self._observer,
         )
 

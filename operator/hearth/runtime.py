@@ -24,12 +24,9 @@ from hearth.engine.stack_controller import StackController
 from hearth.engine.status import stack_measures
 from hearth.engine.work_queue import DirtyScope, WorkQueue
 from hearth.kube.auth.credentials import CredentialSource
-from hearth.kube.cache.child_cache import WatchStatus
-from hearth.kube.cache.health_mark_cache import HealthMarkCache
 from hearth.kube.cache.revision_cache import RevisionCache
 from hearth.kube.cache.source_cache import SourceCache
 from hearth.kube.cache.stack_cache import StackCache
-from hearth.kube.cache.stack_snapshot_cache import StackSnapshotCache
 from hearth.kube.client.api_client import ApiClient
 from hearth.kube.client.connection import Connection
 from hearth.kube.discovery.single_flight import KindRefresh
@@ -40,6 +37,7 @@ from hearth.kube.remote import remote_clusters
 from hearth.kube.remote.remote_clusters import KubeRemoteClusters
 from hearth.kube.stack_definition_client import KubeStackDefinitionClient, MakeCache
 from hearth.kube.stack_snapshot_client import KubeSnapshotClient
+from hearth.kube.watch.reflector import WatchStatus
 from hearth.kube.workload_cluster import KubeWorkloadCluster
 from hearth.model import errors
 from hearth.model.well_known_kinds import RESOURCE_GROUP
@@ -110,7 +108,7 @@ class KubeRuntime:
         make_cache = functools.partial(
             StackCache,
             self._connection,
-            self._queue,
+            self._queue.on_stack,
             namespace=namespace,
             share=share,
             observer=observer,
@@ -119,13 +117,11 @@ class KubeRuntime:
         self._stacks = make_cache()
         self._groups = make_cache(kind=RESOURCE_GROUP, tree=self._stacks.tree)
         self._revisions = RevisionCache(
-            self._connection, self._queue, namespace=namespace, share=share, observer=observer
+            self._connection, self._queue.on_revision, namespace=namespace, share=share, observer=observer
         )
-        self._marks = HealthMarkCache(self._connection, self._queue, namespace=namespace, observer=observer)
-        self._stack_snapshots = StackSnapshotCache(
-            self._connection, self._queue, namespace=namespace, observer=observer
-        )
-        self._sources = SourceCache(self._connection, self._queue, namespace=namespace, observer=observer)
+        self._health_marks = KubeHealthMarkClient(self._connection, self._queue, namespace=namespace, observer=observer)
+        self._snapshots = KubeSnapshotClient(self._connection, self._queue, namespace=namespace, observer=observer)
+        self._sources = SourceCache(self._connection, self._queue.on_source, namespace=namespace, observer=observer)
         self._management_cluster = KubeManagementCluster(
             self._connection,
             stacks=self._stacks,
@@ -134,8 +130,6 @@ class KubeRuntime:
             sources=self._sources,
             observer=observer,
         )
-        self._health_marks = KubeHealthMarkClient(self._connection, cache=self._marks, observer=observer)
-        self._snapshots = KubeSnapshotClient(self._connection, cache=self._stack_snapshots, observer=observer)
         self._definitions = self._make_definitions(namespace, make_cache)
         self._evaluations = Pool(
             notify=lambda uid: self._queue.enqueue(uid, DirtyScope.EVALUATED),
@@ -155,7 +149,7 @@ class KubeRuntime:
             return None
         return KubeStackDefinitionClient(
             self._connection,
-            self._queue,
+            self._queue.on_stack,
             management_cluster=self._management_cluster,
             make_cache=make_cache,
             namespace=namespace,
@@ -184,7 +178,7 @@ class KubeRuntime:
                 each.close()
                 for each in (
                     *(self._cluster, self._stacks, self._groups, self._revisions),
-                    *(self._marks, self._stack_snapshots, self._sources),
+                    *(self._health_marks, self._snapshots, self._sources),
                 )
             )
         )
@@ -229,7 +223,7 @@ class KubeRuntime:
     def count_cached_objects(self) -> Mapping[str, float]:
         """Return the number of cached objects, by kind."""
         counted = collections.Counter[str]()
-        others = (self._marks, self._stack_snapshots, self._sources, self._cluster.externals)
+        others = (self._health_marks, self._snapshots, self._sources, self._cluster.externals)
         for each in (*self._watches(), *(each for cache in others for each in cache.health())):
             counted[each.kind] += each.objects
         return {kind: float(count) for kind, count in counted.items()}
@@ -297,15 +291,15 @@ class KubeRuntime:
         self._stacks.start()
         self._groups.start()
         self._revisions.start()
-        self._marks.start()
-        self._stack_snapshots.start()
+        self._health_marks.start()
+        self._snapshots.start()
         # A kind that is not served counts as one without objects.
         await asyncio.gather(self._stacks.wait_synced(), self._revisions.wait_synced())
         if denial := await self._groups.wait_answered():
             logger.warning(NO_GROUPS, detail=denial)
         # A request to restore a snapshot would be rejected for a moment. Without the right to list them, it is anyway.
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._stack_snapshots.wait_synced(), SNAPSHOTS_WITHIN)
+            await asyncio.wait_for(self._snapshots.wait_synced(), SNAPSHOTS_WITHIN)
         if self._controller is not None:
             # It could not start completely.
             await self._controller.stop()

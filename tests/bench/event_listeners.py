@@ -95,7 +95,7 @@ async def listen_by_cache(source: CredentialSource, namespace: str, count: Count
     """By the engine's own cache."""
     listener = PassingListener(count)
     async with Connection(source) as connection:
-        listener.cache = StackCache(connection, listener, namespace=namespace)
+        listener.cache = StackCache(connection, listener.on_stack, namespace=namespace)
         listener.cache.start()
         await asyncio.get_running_loop().create_future()
 

@@ -11,7 +11,6 @@ import pytest
 
 from contract.bench import Bench, Ears
 from hearth.kube.auth import credentials
-from hearth.kube.cache.health_mark_cache import HealthMarkCache
 from hearth.kube.cache.revision_cache import RevisionCache
 from hearth.kube.cache.source_cache import SourceCache
 from hearth.kube.cache.stack_cache import StackCache
@@ -67,18 +66,17 @@ async def make_real(connection: Connection, user: RealUser) -> AsyncIterator[Ben
     """The bench on a real API server."""
     await real_user.install_all(user)
     ears = Ears()
-    stacks = StackCache(connection, ears, namespace=user.namespace)
-    revisions = RevisionCache(connection, ears, namespace=user.namespace)
-    sources = SourceCache(connection, ears)
+    stacks = StackCache(connection, ears.on_stack, namespace=user.namespace)
+    revisions = RevisionCache(connection, ears.on_revision, namespace=user.namespace)
+    sources = SourceCache(connection, ears.on_source)
     cluster = KubeWorkloadCluster(connection, ears, namespace=user.namespace)
     cluster.trust(HASHER)
     await cluster.open()
-    cached = HealthMarkCache(connection, ears, namespace=user.namespace)
-    cached.start()
+    marks = KubeHealthMarkClient(connection, ears, namespace=user.namespace)
+    marks.start()
     for cache in (stacks, revisions):
         cache.start()
         await cache.wait_synced()
     home = KubeManagementCluster(connection, stacks=stacks, revisions=revisions, sources=sources)
-    marks = KubeHealthMarkClient(connection, cache=cached)
     yield Bench(cluster=cluster, home=home, marks=marks, ears=ears, user=user, namespace=user.namespace)
-    await asyncio.gather(cluster.close(), stacks.close(), revisions.close(), sources.close(), cached.close())
+    await asyncio.gather(cluster.close(), stacks.close(), revisions.close(), sources.close(), marks.close())

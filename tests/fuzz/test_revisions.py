@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from hearth.engine import verified_revisions
 from hearth.engine.cluster_objects import Revision
 from hearth.engine.definition import stored_definition
-from hearth.kube.cache import revision_cache
 from hearth.kube.objects import controller_revision, hash_key, lease
 from hearth.model import errors, limits, names
 from hearth.model.child import Object
@@ -91,7 +90,7 @@ def load(found: Revision) -> verified_revisions.RevisionSet:
 def look(data: Any, annotations: dict[str, str], changes: dict[str, Any]) -> None:
     """All that is read of a revision."""
     metadata = {"name": "shop-x", "namespace": "a", "annotations": annotations}
-    assert load(revision_cache.parse_revision(metadata)).verified == ()
+    assert load(controller_revision.parse_revision(metadata)).verified == ()
     changed = dataclasses.replace(GENUINE, **changes)
     assert load(changed).verified == ((changed,) if changed == GENUINE else ())
     try:
@@ -127,7 +126,7 @@ def test_a_genuine_revision_counts(*, is_large: bool) -> None:
             controller_revision.make_objects(STACK, verified_revisions.sign(revision, STACK, HASHES), definition)[-1]
         )
     )
-    assert len(load(revision_cache.parse_revision(stored["metadata"])).verified) == 1
+    assert len(load(controller_revision.parse_revision(stored["metadata"])).verified) == 1
     assert stored_definition.is_as_stored(controller_revision.parse_definition(stored), revision.hash, hashes)
 
 
@@ -154,5 +153,5 @@ def test_any_key_secret_is_read_or_reported(data: Any) -> None:
 def test_many_kinds_are_no_work() -> None:
     """Of a text that is longer than any, only the beginning is read."""
     annotations = {names.ANNOTATION_KINDS: "a," * 100_000}
-    found = revision_cache.parse_revision({"name": "x", "namespace": "a", "annotations": annotations})
+    found = controller_revision.parse_revision({"name": "x", "namespace": "a", "annotations": annotations})
     assert load(found).kinds == ({"a", ""} if len(found.kinds) <= limits.REVISION_KINDS else frozenset())

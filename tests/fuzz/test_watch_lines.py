@@ -92,7 +92,7 @@ def survive_stacks(pieces: list[bytes]) -> None:
     script = [Stream(*end, *pieces).end(), *(Stream(*end) for _ in range(8))]
 
     async def test() -> None:
-        stacks = StackCache(ScriptedConnection(streams=list(script)), Deaf(), options=scripted_watch.RULES)
+        stacks = StackCache(ScriptedConnection(streams=list(script)), Deaf().on_stack, options=scripted_watch.RULES)
         stacks.start()
         await scripted_watch.elapse(100.0)
         assert "z" in stacks.stacks()

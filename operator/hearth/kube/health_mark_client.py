@@ -1,37 +1,46 @@
-"""`hearth.engine.ports.HealthMarkClient` on a real API server: HealthMarks and their statuses."""
+"""`hearth.engine.ports.HealthMarkClient` on a real API server: the cache of all HealthMarks, and writes of their statuses.
+
+Must not know what a mark means.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
+from hearth.engine.cluster_objects import HealthMarkObject
+from hearth.kube.cache import object_store
+from hearth.kube.cache.object_store import WatchedCache
 from hearth.kube.client import api_client, api_requests
+from hearth.kube.watch.reflector import Reflector, WatchContext
 from hearth.model.well_known_kinds import HEALTH_MARK
 
 if TYPE_CHECKING:
-    from hearth.engine.cluster_objects import HealthMarkObject
-    from hearth.kube.cache.health_mark_cache import HealthMarkCache
-    from hearth.kube.client.api_client import RequestObserver
+    from hearth.engine.ports import CacheListener, Observer
     from hearth.kube.client.connection import Connection
     from hearth.model.child import Object
 
 
-class KubeHealthMarkClient:
-    """Reader of cached HealthMarks and writer of their statuses."""
+class KubeHealthMarkClient(WatchedCache[HealthMarkObject]):
+    """Every HealthMark, or those of one namespace. Its watch runs from `start` to `close`."""
 
     def __init__(
-        self, connection: Connection, *, cache: HealthMarkCache, observer: RequestObserver | None = None
+        self, connection: Connection, listener: CacheListener, *, namespace: str = "", observer: Observer | None = None
     ) -> None:
+        self._listener = listener
         self._sender = api_client.ApiClient(connection, observer)
-        self._cache = cache
+        self._store = object_store.ObjectStore(self)
+        path = api_requests.collection_path(HEALTH_MARK, namespace)
+        context = WatchContext(connection=connection, observer=observer)
+        self._reflector = Reflector(context, path, self._store, name=HEALTH_MARK.key)
 
     def find_mark(self, uid: str) -> HealthMarkObject | None:
         """Return the HealthMark, or None if it does not exist."""
-        return self._cache.find_mark(uid)
+        return self._store.records.get(uid)
 
     def marks(self) -> Collection[str]:
         """Return the UIDs of all HealthMarks."""
-        return self._cache.marks()
+        return self._store.records.keys()
 
     async def write_mark_status(self, mark: HealthMarkObject, status: Object) -> None:
         """Merge-patch the status of a HealthMark; ignore a deleted one."""
@@ -40,6 +49,42 @@ class KubeHealthMarkClient:
         answer = await self._sender.patch_existing(HEALTH_MARK, path, body)
         if answer is None:
             # Its event may be late, and the next look must not write again.
-            self._cache.forget(mark.uid)
+            self.forget(mark.uid)
         else:
-            self._cache.put(answer)
+            self.put(answer)
+
+    def parse(self, raw: Object) -> HealthMarkObject:
+        """Return the cached part of a HealthMark."""
+        return parse_mark(raw)
+
+    def replace(self, old: HealthMarkObject | None, new: HealthMarkObject | None, *, is_ours: bool) -> None:
+        """Update a created, changed or deleted HealthMark."""
+        either = new or old
+        is_same = old is not None and new is not None and (old.spec, old.status) == (new.spec, new.status)
+        if either is not None and not is_ours and not is_same:
+            self._listener.on_health_mark(either.uid)
+
+
+def parse_mark(raw: Object) -> HealthMarkObject:
+    """Convert an object to the engine's view of a HealthMark."""
+    metadata = raw["metadata"]
+    return HealthMarkObject(
+        name=metadata["name"],
+        namespace=metadata["namespace"],
+        uid=metadata["uid"],
+        generation=metadata.get("generation", 0),
+        resource_version=int(metadata["resourceVersion"]),
+        written_at=find_time(metadata.get("managedFields") or ()) or metadata.get("creationTimestamp", ""),
+        spec=raw.get("spec") or {},
+        status=raw.get("status") or {},
+    )
+
+
+def find_time(managed_fields: Iterable[Mapping[str, Any]]) -> str:
+    """Return when the spec was written last, "" if unknown."""
+    times = (
+        entry.get("time") or ""
+        for entry in managed_fields
+        if not entry.get("subresource") and "f:spec" in (entry.get("fieldsV1") or {})
+    )
+    return max(times, default="")

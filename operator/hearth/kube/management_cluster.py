@@ -113,7 +113,7 @@ class KubeManagementCluster:
             stored = await self._create_or_get(part)
             if stored.get("data") != part["data"]:
                 raise controller_revision.make_tampered(part["metadata"]["name"], "its content is another one")
-        return self._revisions.put(await self._create_or_get(body))
+        return self._revisions.put_revision(await self._create_or_get(body))
 
     async def _create_or_get(self, body: Object) -> Object:
         """Create a ControllerRevision; return it, or the object that has its name already."""
@@ -156,7 +156,7 @@ class KubeManagementCluster:
             except errors.ApiStatusError as refused:
                 if not refused.is_not_found:
                     raise
-            self._revisions.forget(stack.uid, name)
+            self._revisions.forget_revision(stack.uid, name)
 
     async def add_finalizer(self, stack: StackObject) -> None:
         """Add Hearth's finalizer; send nothing if it is present."""

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Protocol
 
-from hearth.kube.cache import revision_cache
 from hearth.kube.client import api_client, api_requests
 from hearth.kube.client.api_client import RequestObserver
-from hearth.kube.watch.reflector import Reflector
-from hearth.kube.watch.watch_context import METADATA_LIST, WatchContext, WatchObserver, WatchOptions
+from hearth.kube.objects import controller_revision
+from hearth.kube.watch.reflector import METADATA_LIST, Reflector, WatchContext, WatchObserver, WatchOptions
 from hearth.model import errors, names
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
@@ -17,7 +16,7 @@ from hearth.model.well_known_kinds import CONTROLLER_REVISION, STACK_DEFINITION
 
 if TYPE_CHECKING:
     from hearth.engine.cluster_objects import Revision, StackObject
-    from hearth.kube.cache.stack_cache import StackCache, StackListener
+    from hearth.kube.cache.stack_cache import StackCache
     from hearth.kube.client.connection import Connection
     from hearth.kube.management_cluster import KubeManagementCluster
     from hearth.model.stack_tree import StackTree
@@ -44,7 +43,7 @@ class KubeStackDefinitionClient:
     def __init__(
         self,
         connection: Connection,
-        listener: StackListener,
+        on_stack: Callable[[str], None],
         *,
         management_cluster: KubeManagementCluster,
         make_cache: MakeCache,
@@ -53,12 +52,13 @@ class KubeStackDefinitionClient:
     ) -> None:
         """Watch nothing before a kind is served.
 
-        make_cache: of the instances of one kind; namespace: the only one whose instances are served, "" for all.
+        on_stack: gets the UID of an instance that is served no longer; make_cache: of the instances of one kind;
+        namespace: the only one whose instances are served, "" for all.
         """
         self._make_cache = make_cache
         self._namespace = namespace
         self._connection = connection
-        self._listener = listener
+        self._on_stack = on_stack
         self._management_cluster = management_cluster
         self._observer = observer
         self._sender = api_client.ApiClient(connection, observer)
@@ -87,7 +87,7 @@ class KubeStackDefinitionClient:
         query = {"labelSelector": f"{names.LABEL_STACK_UID}={uid}"}
         path = api_requests.collection_path(CONTROLLER_REVISION, namespace)
         answer = await self._connection.request("GET", path, query=query, accept=METADATA_LIST)
-        found = [revision_cache.parse_revision(each["metadata"]) for each in answer.get("items") or ()]
+        found = [controller_revision.parse_revision(each["metadata"]) for each in answer.get("items") or ()]
         return sorted(found, key=lambda each: each.number)
 
     async def get_definition(self, name: str) -> Object | None:
@@ -156,7 +156,7 @@ class KubeStackDefinitionClient:
             await cache.close()
             for instance in cache.find_instances():
                 self._management_cluster.tree.drop(instance.uid)
-                self._listener.on_stack(instance.uid)
+                self._on_stack(instance.uid)
 
     async def release_instances(self, kind: Kind) -> int:
         """Remove the operator's finalizer from all instances of a kind; return how many had it."""

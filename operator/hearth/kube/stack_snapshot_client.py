@@ -1,55 +1,77 @@
-"""`hearth.engine.ports.SnapshotClient` on a real API server: StackSnapshots, their statuses and finalizers."""
+"""`hearth.engine.ports.SnapshotClient` on a real API server: the cache of all StackSnapshots, and writes of them.
+
+Must not know what a snapshot means.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
+from hearth.engine.cluster_objects import StackSnapshotObject
+from hearth.kube.cache import object_store
+from hearth.kube.cache.object_store import WatchedCache
 from hearth.kube.client import api_client, api_requests
+from hearth.kube.watch.reflector import Reflector, WatchContext
+from hearth.model import names
+from hearth.model.api import status_fields
 from hearth.model.well_known_kinds import STACK_SNAPSHOT
 
 if TYPE_CHECKING:
-    from hearth.engine.cluster_objects import StackSnapshotObject
-    from hearth.kube.cache.stack_snapshot_cache import StackSnapshotCache
-    from hearth.kube.client.api_client import RequestObserver
+    from hearth.engine.ports import CacheListener, Observer
     from hearth.kube.client.connection import Connection
     from hearth.model.child import Object
     from hearth.model.kinds import Kind
 
 
-class KubeSnapshotClient:
-    """Reader of cached StackSnapshots and writer of their statuses and finalizers."""
+class KubeSnapshotClient(WatchedCache[StackSnapshotObject]):
+    """Every StackSnapshot, or those of one namespace, by UID, name and Stack. Watches run from `start` to `close`."""
 
     def __init__(
-        self, connection: Connection, *, cache: StackSnapshotCache, observer: RequestObserver | None = None
+        self, connection: Connection, listener: CacheListener, *, namespace: str = "", observer: Observer | None = None
     ) -> None:
+        self._listener = listener
+        self._namespace = namespace
         self._sender = api_client.ApiClient(connection, observer)
-        self._cache = cache
+        self._store = object_store.ObjectStore(self)
+        self._index = SnapshotIndex()
+        self._context = WatchContext(connection=connection, observer=observer)
+        path = api_requests.collection_path(STACK_SNAPSHOT, namespace)
+        self._reflector = Reflector(self._context, path, self._store, name=STACK_SNAPSHOT.key)
+        self._volume_reflector: Reflector | None = None
 
-    @property
-    def is_synced(self) -> bool:
-        """Return whether all StackSnapshots are known."""
-        return self._cache.is_synced
+    async def close(self) -> None:
+        """Stop the watches and all reports."""
+        await super().close()
+        if self._volume_reflector is not None:
+            await self._volume_reflector.close()
 
     def find_snapshot(self, uid: str) -> StackSnapshotObject | None:
         """Return the StackSnapshot, or None if it does not exist."""
-        return self._cache.find_snapshot(uid)
+        return self._store.records.get(uid)
 
     def find_snapshot_by_name(self, namespace: str, name: str) -> StackSnapshotObject | None:
         """Return the StackSnapshot of that name, or None if there is none."""
-        return self._cache.index.find_by_name(namespace, name)
+        return self._index.find_by_name(namespace, name)
 
     def snapshots(self) -> Collection[str]:
         """Return the UIDs of all StackSnapshots."""
-        return self._cache.snapshots()
+        return self._store.records.keys()
 
     def snapshots_of(self, namespace: str, owner_key: str) -> Sequence[StackSnapshotObject]:
         """Return the StackSnapshots that name that Stack."""
-        return self._cache.index.list_of_stack(namespace, owner_key)
+        return self._index.list_of_stack(namespace, owner_key)
 
     def watch_volumes(self, kind: Kind) -> None:
         """Report changes of VolumeSnapshots with the label of a StackSnapshot from now on."""
-        self._cache.watch_volumes(kind)
+        if self._volume_reflector is None:
+            path = api_requests.collection_path(kind, self._namespace)
+            selector = {"labelSelector": names.LABEL_SNAPSHOT_UID}
+            handler = VolumeSnapshotHandler(self._listener)
+            self._volume_reflector = Reflector(
+                self._context, path, handler, name=kind.key, selector=selector, metadata_only=True
+            )
+            self._volume_reflector.start()
 
     async def write_snapshot_status(self, snapshot: StackSnapshotObject, status: Object) -> None:
         """Merge-patch the status of a StackSnapshot; ignore a deleted one."""
@@ -66,6 +88,90 @@ class KubeSnapshotClient:
         answer = await self._sender.patch_existing(STACK_SNAPSHOT, path, {**body, "metadata": metadata})
         if answer is None or ("deletionTimestamp" in answer["metadata"] and not answer["metadata"].get("finalizers")):
             # Its event may be late, and the next look must not write again.
-            self._cache.forget(snapshot.uid)
+            self.forget(snapshot.uid)
         else:
-            self._cache.put(answer)
+            self.put(answer)
+
+    def parse(self, raw: Object) -> StackSnapshotObject:
+        """Return the cached part of a StackSnapshot."""
+        return parse_snapshot(raw)
+
+    def replace(self, old: StackSnapshotObject | None, new: StackSnapshotObject | None, *, is_ours: bool) -> None:
+        """Update a created, changed or deleted StackSnapshot."""
+        self._index.replace(old, new)
+        either = new or old
+        if either is not None and not is_ours:
+            self._listener.on_stack_snapshot(either.uid)
+
+
+class SnapshotIndex:
+    """StackSnapshots by name and by Stack."""
+
+    def __init__(self) -> None:
+        self._by_name: dict[tuple[str, str], StackSnapshotObject] = {}
+        self._by_stack: dict[tuple[str, str], dict[str, StackSnapshotObject]] = {}
+
+    def replace(self, old: StackSnapshotObject | None, new: StackSnapshotObject | None) -> None:
+        """Update a created, changed or deleted StackSnapshot."""
+        if old is not None:
+            self._drop(old)
+        if new is not None:
+            self._by_name[new.namespace, new.name] = new
+            self._by_stack.setdefault((new.namespace, new.owner_key), {})[new.uid] = new
+
+    def _drop(self, old: StackSnapshotObject) -> None:
+        # A successor of the same name may have been seen before the deletion of this one.
+        if (known := self._by_name.get((old.namespace, old.name))) is not None and known.uid == old.uid:
+            del self._by_name[old.namespace, old.name]
+        of_stack = self._by_stack.get((old.namespace, old.owner_key), {})
+        of_stack.pop(old.uid, None)
+        if not of_stack:
+            self._by_stack.pop((old.namespace, old.owner_key), None)
+
+    def find_by_name(self, namespace: str, name: str) -> StackSnapshotObject | None:
+        """Return the StackSnapshot of that name; None if there is none."""
+        return self._by_name.get((namespace, name))
+
+    def list_of_stack(self, namespace: str, stack: str) -> Sequence[StackSnapshotObject]:
+        """Return the StackSnapshots that name that Stack."""
+        return tuple(self._by_stack.get((namespace, stack), {}).values())
+
+
+class VolumeSnapshotHandler:
+    """Receiver of VolumeSnapshots: stores none, and reports to which StackSnapshot each claims to belong."""
+
+    def __init__(self, listener: CacheListener) -> None:
+        self._listener = listener
+
+    def on_list_started(self) -> None:
+        """Start a new list."""
+
+    def on_object(self, raw: Object) -> None:
+        """Report a VolumeSnapshot that exists."""
+        uid = (raw["metadata"].get("labels") or {}).get(names.LABEL_SNAPSHOT_UID)
+        if isinstance(uid, str):
+            self._listener.on_stack_snapshot(uid)
+
+    def on_deleted(self, raw: Object) -> None:
+        """Report a deleted VolumeSnapshot."""
+        self.on_object(raw)
+
+    def on_synced(self, version: int | None) -> None:
+        """Complete a list."""
+
+
+def parse_snapshot(raw: Object) -> StackSnapshotObject:
+    """Convert an object to the engine's view of a StackSnapshot."""
+    metadata, spec = raw["metadata"], raw.get("spec")
+    return StackSnapshotObject(
+        name=metadata["name"],
+        namespace=metadata["namespace"],
+        uid=metadata["uid"],
+        generation=metadata.get("generation", 0),
+        resource_version=int(metadata["resourceVersion"]),
+        created_at=metadata.get("creationTimestamp") or "",
+        deleting="deletionTimestamp" in metadata,
+        finalizers=tuple(metadata.get("finalizers") or ()),
+        spec=spec if isinstance(spec, dict) else {},
+        status=status_fields.keep_valid(raw.get("status")),
+    )

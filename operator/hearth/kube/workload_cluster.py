@@ -24,7 +24,7 @@ from hearth.model.well_known_kinds import ACCESS_REVIEW, CUSTOM_RESOURCE_DEFINIT
 if TYPE_CHECKING:
     from hearth.engine.ports import CacheListener, Observer
     from hearth.kube.client.connection import Connection
-    from hearth.kube.watch.watch_context import WatchOptions
+    from hearth.kube.watch.reflector import WatchOptions
     from hearth.model.child import Child, Object, Path
     from hearth.model.external_objects import ExternalQuery, ExternalView
     from hearth.model.kinds import Kinds, ObjectRef
@@ -74,7 +74,9 @@ class KubeWorkloadCluster:
             observer=observer,
         )
         self.externals = external_cache.ExternalCache(self.caches.server, listener, hold=hold)
-        self._causes = retry_trigger_watches.TriggerWatches(self.caches.server, self._discovery, listener)
+        self._causes = retry_trigger_watches.TriggerWatches(
+            self.caches.server, self._discovery, listener.on_retry_trigger
+        )
         self._signatures: Signatures | None = None
 
     def acting_as(self, user: str) -> KubeWorkloadCluster:

@@ -55,9 +55,9 @@ async def home(
     connection: Connection, serves_stacks: None, namespace: str, ears: Ears
 ) -> AsyncIterator[KubeManagementCluster]:
     """A home whose caches are filled, for one namespace."""
-    stacks = StackCache(connection, ears, namespace=namespace)
-    revisions = RevisionCache(connection, ears, namespace=namespace)
-    sources = SourceCache(connection, ears)
+    stacks = StackCache(connection, ears.on_stack, namespace=namespace)
+    revisions = RevisionCache(connection, ears.on_revision, namespace=namespace)
+    sources = SourceCache(connection, ears.on_source)
     for cache in (stacks, revisions):
         cache.start()
         await cache.wait_synced()

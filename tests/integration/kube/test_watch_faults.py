@@ -19,7 +19,7 @@ from hearth.kube.auth.credentials import Credentials, KubeconfigSource
 from hearth.kube.cache.child_cache import ChildCache
 from hearth.kube.client import api_requests
 from hearth.kube.client.connection import Connection
-from hearth.kube.watch.watch_context import WatchOptions
+from hearth.kube.watch.reflector import WatchOptions
 from hearth.model import names
 from hearth.model.child import Object
 from hearth.model.kinds import Kind

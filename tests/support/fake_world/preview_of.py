@@ -7,7 +7,6 @@ from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from typing import Any
 
-from hearth.kube.cache import revision_cache
 from hearth.kube.objects import controller_revision
 from hearth.model import names
 from hearth.model.child import Object
@@ -36,7 +35,7 @@ async def preview_spec(server: FakeServer, spec: Object, *, namespace: str = "de
         present=copy(present),
         wanted=wanted,
         revisions=[
-            (revision_cache.parse_revision(raw["metadata"]), controller_revision.parse_definition(copy(raw)))
+            (controller_revision.parse_revision(raw["metadata"]), controller_revision.parse_definition(copy(raw)))
             for raw in server.list_all(fake_kinds.CONTROLLER_REVISION.kind)
             if raw["metadata"]["labels"].get(names.LABEL_STACK_UID) == uid
         ],

@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from hearth.engine.cluster_objects import HealthMarkObject
 from hearth.engine.ports import CacheListener
-from hearth.kube.cache import health_mark_cache
+from hearth.kube import health_mark_client
 from hearth.model import errors
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
@@ -36,7 +36,7 @@ class FakeMarks:
         raw = after or before
         if kind != HEALTH_MARK or raw is None:
             return
-        mark = health_mark_cache.parse_mark(copy(raw))
+        mark = health_mark_client.parse_mark(copy(raw))
         known = self._marks.get(mark.uid)
         if after is None:
             self._marks.pop(mark.uid, None)
@@ -65,7 +65,7 @@ class FakeMarks:
             return self._server.patch_status(HEALTH_MARK, mark.namespace, mark.name, sent, manager=MANAGER)
 
         try:
-            answer = health_mark_cache.parse_mark(copy(await self._wire.send(mark_request(mark), act)))
+            answer = health_mark_client.parse_mark(copy(await self._wire.send(mark_request(mark), act)))
         except errors.ApiStatusError as error:
             if error.code != 404:
                 raise

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from hearth.engine.cluster_objects import Revision, StackObject
 from hearth.engine.ports import CacheListener
-from hearth.kube.cache import revision_cache, stack_cache
+from hearth.kube.cache import stack_cache
 from hearth.kube.cache.shard_filter import ShardFilter
 from hearth.kube.objects import controller_revision
 from hearth.model import errors, names, well_known_kinds
@@ -199,7 +199,7 @@ class FakeManagementCluster:
         if is_gone:
             is_news = found.pop(where, None) is not None
         elif is_news := where not in found or found[where].version < version:
-            found[where] = Stored(version, revision_cache.parse_revision(raw["metadata"]))
+            found[where] = Stored(version, controller_revision.parse_revision(raw["metadata"]))
         if is_news and not is_ours:
             self._listener.on_revision(owner)
 
@@ -245,7 +245,7 @@ class FakeManagementCluster:
             if name != revision.name and stored["data"] != raw["data"]:
                 raise controller_revision.make_tampered(name, "its content is another one")
         self._take_revision(stored, is_gone=False, is_ours=True)
-        return revision_cache.parse_revision(stored["metadata"])
+        return controller_revision.parse_revision(stored["metadata"])
 
     def _store(self, raw: Object) -> Object:
         """Create a revision, unless it exists already."""

@@ -6,8 +6,8 @@ from collections.abc import Callable, Collection, Sequence
 
 from hearth.engine.cluster_objects import StackSnapshotObject
 from hearth.engine.ports import CacheListener
-from hearth.kube.cache import stack_snapshot_cache
-from hearth.kube.cache.stack_snapshot_cache import SnapshotIndex, VolumeSnapshotHandler
+from hearth.kube import stack_snapshot_client
+from hearth.kube.stack_snapshot_client import SnapshotIndex, VolumeSnapshotHandler
 from hearth.model import errors
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
@@ -46,7 +46,7 @@ class FakeSnapshots:
             self._volume_handler.on_object(raw)
         if kind != STACK_SNAPSHOT:
             return
-        snapshot = stack_snapshot_cache.parse_snapshot(copy(raw))
+        snapshot = stack_snapshot_client.parse_snapshot(copy(raw))
         known = self._snapshots.get(snapshot.uid)
         if after is None:
             self._replace(snapshot.uid, None)
@@ -115,7 +115,7 @@ class FakeSnapshots:
                 raise
             self._replace(snapshot.uid, None)
             return
-        found = stack_snapshot_cache.parse_snapshot(answer)
+        found = stack_snapshot_client.parse_snapshot(answer)
         known = self._snapshots.get(found.uid)
         if found.deleting and not found.finalizers:
             self._replace(found.uid, None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 
 from hearth.engine.cluster_objects import Revision, StackObject
-from hearth.kube.cache import revision_cache
+from hearth.kube.objects import controller_revision
 from hearth.kube.stack_definition_client import MANAGER
 from hearth.model import errors, names
 from hearth.model.child import Object
@@ -54,7 +54,7 @@ class FakeStackDefinitions:
         """As the port says."""
         kind = fake_kinds.CONTROLLER_REVISION.kind
         found = await self._wire.send(request("list-revisions", kind, ""), lambda: self._server.list_all(kind))
-        parsed = [revision_cache.parse_revision(raw["metadata"]) for raw in found]
+        parsed = [controller_revision.parse_revision(raw["metadata"]) for raw in found]
         return sorted((each for each in parsed if each.owner == uid), key=lambda each: each.number)
 
     async def list_definitions(self) -> list[Object]:

@@ -15,7 +15,7 @@ import orjson
 
 from hearth.kube.client import api_requests
 from hearth.kube.client.connection import Connection
-from hearth.kube.watch.watch_context import METADATA
+from hearth.kube.watch.reflector import METADATA
 from hearth.model import errors, names
 from hearth.model.child import Object
 from hearth.model.kinds import Kind

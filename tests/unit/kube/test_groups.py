@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hearth.engine.cluster_objects import Revision
-from hearth.kube.cache import revision_cache, stack_cache
+from hearth.kube.cache import stack_cache
 from hearth.kube.cache.revision_cache import RevisionCache
 from hearth.kube.cache.source_cache import SourceCache
 from hearth.kube.cache.stack_cache import StackCache
@@ -52,7 +52,7 @@ def test_what_a_group_owns_and_reports_names_its_kind() -> None:
     revision = Revision(name="workers-x", number=1, hash="k1:a", kinds=frozenset(), namespace="a", owner="u")
     (body,) = controller_revision.make_objects(group, revision, {"template": {}, "parameters": {}})
     assert body["metadata"]["ownerReferences"][0]["kind"] == "ResourceGroup"
-    assert revision_cache.parse_revision(body["metadata"]).owner == "u"
+    assert controller_revision.parse_revision(body["metadata"]).owner == "u"
     assert event_recorder.about_stack(group).involved["kind"] == "ResourceGroup"
 
 
@@ -78,13 +78,13 @@ def test_the_status_of_a_group_is_written_to_the_group() -> None:
     async def story() -> None:
         answer = {**RAW, "metadata": {**RAW["metadata"], "resourceVersion": "8"}, "status": {"phase": "CreateComplete"}}
         connection = ScriptedConnection({f"PATCH {ITEM}/status": answer})
-        stacks = StackCache(connection, Ears())
+        stacks = StackCache(connection, Ears().on_stack)
         home = KubeManagementCluster(
             connection,
             stacks=stacks,
-            groups=StackCache(connection, Ears(), kind=RESOURCE_GROUP, tree=stacks.tree),
-            revisions=RevisionCache(connection, Ears()),
-            sources=SourceCache(connection, Ears()),
+            groups=StackCache(connection, Ears().on_stack, kind=RESOURCE_GROUP, tree=stacks.tree),
+            revisions=RevisionCache(connection, Ears().on_revision),
+            sources=SourceCache(connection, Ears().on_source),
         )
         await home.write_status(stack_cache.parse_stack(RAW, kind=names.GROUP_KIND), {"phase": "CreateComplete"})
         found = home.find_stack("u")

@@ -87,9 +87,9 @@ def make(**script: Answer | list[Answer]) -> tuple[KubeManagementCluster, Script
     connection = ScriptedConnection({paths[name]: answer for name, answer in script.items()})
     home = KubeManagementCluster(
         connection,
-        stacks=StackCache(connection, Ears()),
-        revisions=RevisionCache(connection, Ears()),
-        sources=SourceCache(connection, Ears()),
+        stacks=StackCache(connection, Ears().on_stack),
+        revisions=RevisionCache(connection, Ears().on_revision),
+        sources=SourceCache(connection, Ears().on_source),
     )
     return home, connection
 

@@ -7,34 +7,310 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Protocol, TypeVar, cast
 
-from hearth.kube.cache import cache_budget, kind_cache
-from hearth.kube.cache.kind_cache import ChildListener, KindCache
-from hearth.kube.client import salvage
-from hearth.kube.watch.reflector import Reflector
-from hearth.kube.watch.watch_context import WatchConnection, WatchContext, WatchObserver, WatchOptions
-from hearth.model import errors, value_class
+from hearth import supervision
+from hearth.kube.cache import cache_budget, object_store
+from hearth.kube.cache.cache_budget import CacheBudget
+from hearth.kube.cache.object_store import ObjectStore
+from hearth.kube.client import api_requests, salvage
+from hearth.kube.watch.reflector import (
+    Reflector,
+    WatchConnection,
+    WatchContext,
+    WatchObserver,
+    WatchOptions,
+    WatchStatus,
+)
+from hearth.model import child as child_module
+from hearth.model import child_fields, errors
 from hearth.model.child import Child, Object, Path
 from hearth.model.kinds import Kind, Kinds
 from hearth.model.sharding import WHOLE, Share
 from hearth.model.signatures import Signatures
 
+MOST_SHARED = 4096
+"""Maximum interned values per kind; additional ones have hardly any duplicates."""
 
-@value_class.dataclass(frozen=True, slots=True, kw_only=True)
-class WatchStatus:
-    """The state of one watch."""
+Shared = TypeVar("Shared", bound=Hashable)
 
-    kind: str
-    """`Kind.group`."""
-    objects: int
-    is_synced: bool
-    is_answered: bool
-    """Whether the server has answered an attempt, including with a rejection."""
-    restarts: Mapping[str, int]
-    """Number of restarts by reason."""
-    silence: float | None
-    """Seconds since the last data from the server or the end of the last attempt to reach it; None before the first."""
+
+class ChildListener(Protocol):
+    """The part of the engine's listener that receives children."""
+
+    def on_child(self, stack_uid: str, resource: str) -> None:
+        """Handle a created, changed or deleted child with these labels."""
+
+    def on_synced(self, kind: Kind) -> None:
+        """Handle a cache that now contains all requested fields of this kind."""
+
+
+class KindCache:
+    """A followed kind.
+
+    A request for more fields starts a new list; the cache retains its data until that is complete.
+    """
+
+    def __init__(  # noqa: PLR0913 -- what all watches share, and which objects this one receives and trusts
+        self,
+        kind: Kind,
+        *,
+        context: WatchContext,
+        index: ChildIndex,
+        budget: CacheBudget,
+        listener: ChildListener,
+        signatures: Signatures | None = None,
+        namespace: str = "",
+        share: Share = WHOLE,
+    ) -> None:
+        self.kind = kind
+        self._signatures = signatures
+        self._server = context
+        self._index = index
+        self._budget = budget
+        self._listener = listener
+        self._namespace = namespace
+        self._wanted: frozenset[Path] = frozenset()
+        self._kept: frozenset[Path] = frozenset()
+        self._held: frozenset[Path] | None = None
+        self._shared: dict[object, object] = {}
+        self._widening: Callable[[], None] | None = None
+        """Function that cancels the widening."""
+        self._store: ObjectStore[Child] = object_store.ObjectStore(self)
+        selector = api_requests.children_selector(share)
+        self.watch = Reflector(context, self._path(), self._store, name=kind.key, selector=selector)
+        self.watch.is_known = self._store.is_known
+        self.watch.on_denied = lambda: self._listener.on_synced(self.kind)
+
+    @property
+    def size(self) -> int:
+        """Return the number of cached objects."""
+        return len(self._store.records)
+
+    def follow(self, wanted: Collection[Path]) -> bool:
+        """Return whether all objects are cached with these fields; request missing fields."""
+        more = missing(wanted, held=self._wanted)
+        if more:
+            self._wanted = union(self._wanted, more)
+        is_held = self._held is not None and not missing(wanted, held=self._held)
+        if more or not self.is_started:
+            self._widen_soon()
+        return is_held
+
+    @property
+    def is_started(self) -> bool:
+        """Return whether the watch runs or is scheduled to start."""
+        return self._widening is not None or self.watch.is_running
+
+    def move(self, kind: Kind) -> None:
+        """Watch the kind as now served (version, plural, scope)."""
+        self.kind = kind
+        self._list_anew()
+
+    def list_again(self) -> None:
+        """Replace all that is known by a new list; until it is complete, the cache retains its data."""
+        if self.watch.is_running:
+            self._list_anew()
+
+    def put(self, raw: Object) -> Child:
+        """Store the response to a write of the operator."""
+        return self._store.record_write(raw, passed=self.watch.version)
+
+    def take(self, raw: Object, *, as_of: int) -> None:
+        """Store an object that a list showed at this version, unless the same or a newer state is known."""
+        known = self._store.records.get(raw["metadata"]["uid"])
+        if known is None or known.resource_version < int(raw["metadata"]["resourceVersion"]):
+            # While the watch is not past the list, only the list knows whether the object exists.
+            self._store.record_write(raw, passed=self.watch.version if self.watch.version > as_of else 0)
+
+    def forget(self, uid: str) -> None:
+        """Complete the operator's own deletion of this object."""
+        self._store.forget(uid)
+
+    async def close(self) -> None:
+        """Stop the watch."""
+        if self._widening is not None:
+            self._widening()
+            self._widening = None
+        await self.watch.close()
+
+    def parse(self, raw: Object) -> Child:
+        """Create the small view of an object; share the values that many objects have in common."""
+        try:
+            return self._parse(raw)
+        except (TypeError, RecursionError):
+            # The object contains parts that cannot be encoded. Continue without them, or fail for the same reason.
+            pruned = salvage.prune(raw)
+        self.watch.note_omission(pruned)
+        return self._parse(pruned)
+
+    def _parse(self, raw: Object) -> Child:
+        metadata = raw["metadata"]
+        # The response to a write is complete. Store only what the watch would show, or the two views would differ.
+        shown = {"metadata": metadata} if self.watch.metadata_only else raw
+        omission = salvage.find_omission(raw) if salvage.OMITTED in raw else None
+        known = self._store.records.get(metadata["uid"])
+        made = child_module.parse_child(
+            shown, kind=self.kind, paths=self._kept, signatures=self._signatures, known=known
+        )
+        # The child was just made and has no other reference, so it can still be changed. A copy costs as much as
+        # parsing.
+        object.__setattr__(made, "ownership", self._intern(made.ownership))
+        object.__setattr__(made, "requires", self._intern(made.requires))
+        if omission is not None:
+            object.__setattr__(made, "defect", str(omission))
+        line_bytes = self.watch.line_bytes
+        if not self._budget.fit_small(made, line_bytes):
+            self._budget.fit(made, known, shown=shown, paths=self._kept)
+        return made
+
+    def replace(self, old: Child | None, new: Child | None, *, is_ours: bool) -> None:
+        """Update a created, changed or deleted child."""
+        self._index.replace(old, new)
+        self._budget.replace(old, new)
+        if old is not None and new is not None and is_ours and new.stack_uid not in ("", old.stack_uid):
+            # The Stack that wrote it knows; the one that had it does not.
+            self._listener.on_child(old.stack_uid, old.resource)
+        if is_ours or (old is not None and new is not None and is_same(old, new)):
+            return
+        for stack_uid, resource in {(each.stack_uid, each.resource) for each in (old, new) if each is not None}:
+            self._listener.on_child(stack_uid, resource)
+
+    def complete(self) -> None:
+        """Complete a new list with the fields that were requested when it started."""
+        is_news = self._held != self._kept
+        self._held = self._kept
+        if self._wanted != self._kept:
+            self._widen_soon()
+        if is_news:
+            self._listener.on_synced(self.kind)
+
+    def _intern(self, value: Shared) -> Shared:
+        """Return the first equal value: objects made from one manifest have the same ownership."""
+        if len(self._shared) >= MOST_SHARED:
+            self._shared.clear()
+        return cast(Shared, self._shared.setdefault(value, value))
+
+    def _path(self) -> str:
+        return api_requests.collection_path(self.kind, self._namespace)
+
+    def _widen_soon(self) -> None:
+        """Schedule a list with the requested fields.
+
+        At start-up, a hundred Stacks request their fields within milliseconds.
+        """
+        if self._widening is None:
+            delay = self._server.options.widen_after if self.watch.is_running else 0.0
+            self._widening = supervision.call_later(delay, self._widen)
+
+    def _widen(self) -> None:
+        self._widening = None
+        # A running list must complete first, or frequent requests would starve it. `complete` then starts the next.
+        if not self.watch.is_running or self._held == self._kept:
+            self._list_anew()
+
+    def _list_anew(self) -> None:
+        self._kept = self._wanted
+        self._store.invalidate()
+        self.watch.restart(path=self._path(), metadata_only=is_metadata(self._kept))
+
+
+def is_same(old: Child, new: Child) -> bool:
+    """Return whether no field in use changed; all other data of a child derives from these fields."""
+    # One version is one state, regardless of the fields shown. Callers that requested more fields receive `on_synced`.
+    if old.resource_version == new.resource_version:
+        # A wider watch may reveal that the same state cannot be read.
+        return old.defect == new.defect
+    return (
+        old.packed_fields == new.packed_fields
+        and (old.kind, old.stack_uid, old.hash, old.signature) == (new.kind, new.stack_uid, new.hash, new.signature)
+        and old.deleting == new.deleting
+        and old.finalizers == new.finalizers
+        and old.ownership == new.ownership
+        and old.defect == new.defect
+        and old.omitted == new.omitted
+    )
+
+
+ALWAYS_KEPT = frozenset(
+    {("apiVersion",), ("kind",), *(("metadata", key) for key in child_fields.METADATA_KEPT)},
+)
+
+
+def is_covered(path: Path, *, by: frozenset[Path]) -> bool:
+    """Return whether storing everything below the paths of `by` includes everything below `path`."""
+    prefixes = (path[:length] for length in range(1, len(path) + 1))
+    return any(prefix in by or prefix in ALWAYS_KEPT for prefix in prefixes)
+
+
+def missing(paths: Iterable[Path], *, held: frozenset[Path]) -> frozenset[Path]:
+    """Return those of `paths` that `held` does not cover."""
+    return frozenset(path for path in paths if not is_covered(path, by=held))
+
+
+def union(held: frozenset[Path], wanted: Iterable[Path]) -> frozenset[Path]:
+    """Return the union of both sets, without paths below another path of the union."""
+    both = held.union(wanted)
+    return frozenset(path for path in both if not is_covered(path, by=both - {path}))
+
+
+def is_metadata(paths: Iterable[Path]) -> bool:
+    """Return whether metadata alone contains all of `paths`."""
+    return all(path[0] == "metadata" for path in paths)
+
+
+NOTHING: Mapping[str, tuple[Child, ...]] = MappingProxyType({})
+
+
+class ChildIndex:
+    """Children by Stack UID, then by resource name."""
+
+    def __init__(self) -> None:
+        self._stacks: dict[str, dict[str, tuple[Child, ...]]] = {}
+
+    def children(self, stack_uid: str) -> Mapping[str, tuple[Child, ...]]:
+        """Return the children of one Stack by resource; a live view without copying, invalid after an await."""
+        resources = self._stacks.get(stack_uid)
+        return NOTHING if resources is None else MappingProxyType(resources)
+
+    def children_of(self, stack_uid: str, resource: str) -> tuple[Child, ...]:
+        """Return the children of one resource."""
+        resources = self._stacks.get(stack_uid)
+        return () if resources is None else resources.get(resource, ())
+
+    def replace(self, old: Child | None, new: Child | None) -> None:
+        """Replace `old` with `new`; either may be None, and their labels may differ."""
+        if old is not None and new is not None and place(old) == place(new):
+            resources, key = self._stacks[new.stack_uid], new.index_key
+            siblings = resources[key]
+            resources[key] = tuple(new if child is old else child for child in siblings)
+            return
+        if old is not None:
+            self._remove(old)
+        # A child has no Stack label if another client removed it before the operator's own write.
+        if new is not None and new.stack_uid:
+            resources = self._stacks.setdefault(new.stack_uid, {})
+            resources[new.index_key] = (*resources.get(new.index_key, ()), new)
+
+    def _remove(self, old: Child) -> None:
+        resources = self._stacks.get(old.stack_uid)
+        if resources is None:
+            return
+        key = old.index_key
+        rest = tuple(child for child in resources.get(key, ()) if child is not old)
+        if rest:
+            resources[key] = rest
+        else:
+            resources.pop(key, None)
+            if not resources:
+                del self._stacks[old.stack_uid]
+
+
+def place(child: Child) -> tuple[str, str]:
+    """Return the index position from the signed labels of the child."""
+    return child.stack_uid, child.index_key
 
 
 class ChildCache:
@@ -63,7 +339,7 @@ class ChildCache:
         self._listener = listener
         self._namespace = namespace
         self._share = share
-        self._index = kind_cache.ChildIndex()
+        self._index = ChildIndex()
         self._budget = cache_budget.CacheBudget(observer.on_limit if observer is not None else lambda _limit: None)
         self._namespaced = frozenset(namespaced)
         self._followed: dict[tuple[str, str], KindCache] = {}
@@ -159,7 +435,7 @@ class ChildCache:
 
     def health(self) -> list[WatchStatus]:
         """Return the state of each watch."""
-        return [measure(cache.kind.key, cache.watch, objects=cache.size) for cache in self._followed.values()]
+        return [cache.watch.measure(objects=cache.size) for cache in self._followed.values()]
 
     def count_bytes(self) -> Mapping[str, float]:
         """Return the approximate bytes of the stored fields by kind."""
@@ -180,7 +456,7 @@ class ChildCache:
         key = self._find_key(kind, namespace)
         cache = self._followed.get(key)
         if cache is None:
-            cache = self._followed[key] = kind_cache.KindCache(
+            cache = self._followed[key] = KindCache(
                 kind,
                 context=self.server,
                 index=self._index,
@@ -191,16 +467,3 @@ class ChildCache:
                 share=self._share,
             )
         return cache
-
-
-def measure(kind: str, reflector: Reflector, *, objects: int) -> WatchStatus:
-    """Return the state of a watch at the current time of the running loop."""
-    now = asyncio.get_running_loop().time()
-    return WatchStatus(
-        kind=kind,
-        objects=objects,
-        is_synced=reflector.is_synced,
-        is_answered=reflector.is_answered,
-        restarts=dict(reflector.restarts),
-        silence=None if reflector.last_activity is None else now - reflector.last_activity,
-    )

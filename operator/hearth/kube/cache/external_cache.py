@@ -14,13 +14,11 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from hearth import supervision
-from hearth.kube.cache import cache_budget, child_cache, kind_cache, object_store
-from hearth.kube.cache.child_cache import WatchStatus
-from hearth.kube.cache.kind_cache import ChildListener
+from hearth.kube.cache import cache_budget, child_cache, object_store
+from hearth.kube.cache.child_cache import ChildListener
 from hearth.kube.cache.object_store import ObjectStore
 from hearth.kube.client import api_requests, salvage
-from hearth.kube.watch.reflector import Reflector
-from hearth.kube.watch.watch_context import WatchContext
+from hearth.kube.watch.reflector import Reflector, WatchContext, WatchStatus
 from hearth.model import child as child_module
 from hearth.model import limits, turns
 from hearth.model.child import Child, Object, Path
@@ -193,7 +191,7 @@ class ExternalWatch:
         self._store.invalidate()
         self.watch.restart(
             path=api_requests.collection_path(self.kind, self.namespace),
-            metadata_only=kind_cache.is_metadata(self._paths),
+            metadata_only=child_cache.is_metadata(self._paths),
             selector=find_selector(self._kept),
         )
 
@@ -374,7 +372,7 @@ class ExternalCache:
 
     def health(self) -> list[WatchStatus]:
         """Return the state of each watch."""
-        return [child_cache.measure(each.kind.key, each.watch, objects=each.size) for each in self._watches.values()]
+        return [each.watch.measure(objects=each.size) for each in self._watches.values()]
 
     async def close(self) -> None:
         """Stop all watches; the listener receives no more calls."""

@@ -1,6 +1,6 @@
 """Store of the objects of one collection, fed by a watch and the operator's own writes; the newest state wins.
 
-Knows only UIDs and versions; the owner defines records and handles changes. No I/O.
+Knows only UIDs and versions; the owner defines records and handles changes. Must not know what objects mean.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Generic, Protocol, TypeVar
 
 from hearth import supervision
+from hearth.kube.watch.reflector import Reflector, WatchStatus
 from hearth.kube.watch.watch_events import Echo
 from hearth.model.child import Object
 
@@ -176,3 +177,42 @@ class ObjectStore(Generic[Record]):
 def is_covered(record: Versioned, version: int | None) -> bool:
     """Return whether a full set as of `version` covers this state of the object."""
     return version is None or record.resource_version <= version
+
+
+class WatchedCache(Generic[Record]):
+    """A store with one watch, which runs from `start` to `close`. A subclass creates both."""
+
+    _store: ObjectStore[Record]
+    _reflector: Reflector
+
+    def start(self) -> None:
+        """Start the watch."""
+        self._reflector.start()
+
+    async def close(self) -> None:
+        """Stop the watch and all reports."""
+        await self._reflector.close()
+
+    @property
+    def is_synced(self) -> bool:
+        """Return whether all objects were listed once."""
+        return self._reflector.is_synced
+
+    async def wait_synced(self) -> None:
+        """Wait until all objects were listed once; a kind that is not served has none."""
+        await self._reflector.wait_synced()
+
+    def put(self, raw: Object) -> Record:
+        """Store the response to a write of the operator; report nothing, neither now nor on its watch event."""
+        return self._store.record_write(raw, passed=self._reflector.version)
+
+    def forget(self, uid: str) -> None:
+        """Drop an object that an answer of the server shows to be deleted."""
+        self._store.forget(uid)
+
+    def health(self) -> list[WatchStatus]:
+        """Return the state of the watch."""
+        return [self._reflector.measure(objects=len(self._store.records))]
+
+    def complete(self) -> None:
+        """Complete a new list; `wait_synced` handles the notification."""

@@ -19,7 +19,7 @@ from hearth.model.sharding import Place
 from hearth.model.stack_tree import Node, NodeState
 
 if TYPE_CHECKING:
-    from hearth.kube.watch.watch_context import WatchHandler
+    from hearth.kube.watch.reflector import WatchHandler
     from hearth.model.sharding import Share
     from hearth.model.stack_tree import StackTree
 

@@ -9,18 +9,17 @@ import asyncio
 import dataclasses
 import sys
 from collections.abc import Callable, Collection, Mapping
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import orjson
 
 from hearth.engine import cluster_objects
 from hearth.engine.cluster_objects import ParsedSpec, StackObject
 from hearth.kube.cache import object_store
+from hearth.kube.cache.object_store import WatchedCache
 from hearth.kube.cache.shard_filter import ShardFilter
-from hearth.kube.cache.watched_cache import WatchedCache
 from hearth.kube.client import api_requests, salvage
-from hearth.kube.watch.reflector import Reflector
-from hearth.kube.watch.watch_context import WatchConnection, WatchContext, WatchObserver, WatchOptions
+from hearth.kube.watch.reflector import Reflector, WatchConnection, WatchContext, WatchObserver, WatchOptions
 from hearth.model import child, limits, names, packing
 from hearth.model.api import status_fields
 from hearth.model.child import Object
@@ -39,20 +38,13 @@ SHARED_BYTES = 16 * 1024
 """Bytes up to which a template is shared: what is kept here may belong to no Stack any more."""
 
 
-class StackListener(Protocol):
-    """The part of the engine's listener that receives Stacks."""
-
-    def on_stack(self, uid: str) -> None:
-        """Handle a created, changed or deleted Stack."""
-
-
 class StackCache(WatchedCache[StackObject]):
     """Every Stack, or those of one namespace or shard. Its watch runs from `start` to `close`."""
 
     def __init__(  # noqa: PLR0913 -- each is a separate choice of what is watched, and how
         self,
         connection: WatchConnection,
-        listener: StackListener,
+        on_change: Callable[[str], None],
         *,
         namespace: str = "",
         share: Share = WHOLE,
@@ -65,13 +57,13 @@ class StackCache(WatchedCache[StackObject]):
     ) -> None:
         """Create the cache of one kind.
 
-        tree: shared with the caches of the other kinds; on_elsewhere: see `ShardFilter`; forms: of the instances of a
-        StackDefinition, None for the operator's own kinds.
+        on_change: gets the UID of a created, changed or deleted Stack; tree: shared with the caches of the other kinds;
+        on_elsewhere: see `ShardFilter`; forms: of the instances of a StackDefinition, None for the operator's own kinds.
         """
         self.kind = kind
         self._forms = forms
         self._key = kind.name if forms is None else kind.key
-        self._listener = listener
+        self._on_change = on_change
         self._store = object_store.ObjectStore(self)
         self._templates: dict[bytes, bytes] = {}
         """The packed templates that Stacks share."""
@@ -91,11 +83,6 @@ class StackCache(WatchedCache[StackObject]):
         self._answered = asyncio.Event()
         self._reflector.on_denied = self._answered.set
         self._reflector.is_known = self._store.is_known
-
-    @property
-    def is_synced(self) -> bool:
-        """Whether all of them were listed once."""
-        return self._reflector.is_synced
 
     async def wait_answered(self) -> str:
         """Wait until all were listed once, or the API server denies that; return its message, "" after a list."""
@@ -131,7 +118,7 @@ class StackCache(WatchedCache[StackObject]):
             self._served_elsewhere.pop(uid, None)
         else:
             self._served_elsewhere[uid] = parse_instance(raw, kind=self.kind, forms=self._forms)
-        self._listener.on_stack(uid)
+        self._on_change(uid)
 
     def is_other_shard_uid(self, uid: str) -> bool:
         """Return whether another process manages a Stack with this UID."""
@@ -153,11 +140,7 @@ class StackCache(WatchedCache[StackObject]):
         """
         if not self._served.is_whole and not self._others.is_own(raw):
             return self.parse(raw)
-        return self._store.record_write(raw, passed=self._reflector.version)
-
-    def forget(self, uid: str) -> None:
-        """Drop a Stack whose deletion the server confirmed after the removal of the finalizer."""
-        self._store.forget(uid)
+        return super().put(raw)
 
     def read_answer(self, text: bytes) -> Object | None:
         """Read the answer to a write of the operator for `put`; None if its spec is not known, so that it must be parsed."""
@@ -193,12 +176,12 @@ class StackCache(WatchedCache[StackObject]):
         return parse_stack(raw, kind=self._key, share=self._share, known=known)
 
     def move(self, uid: str, number: int) -> None:
-        """Put an instance into the form of another revision of its StackDefinition, which is news to the listener."""
+        """Put an instance into the form of another revision of its StackDefinition, and report that."""
         known = self._store.records.get(uid)
         if self._forms is None or known is None or known.definition_revision == number:
             return
         self._store.update(put_into_form(known, self._forms.by_number[number]))
-        self._listener.on_stack(uid)
+        self._on_change(uid)
 
     def _keep_parsed(self, raw: Object, stack: StackObject) -> StackObject:
         """Return the Stack with its changed spec as it was parsed, if that is large: it is about to be read.
@@ -232,7 +215,7 @@ class StackCache(WatchedCache[StackObject]):
             return
         if is_ours and (old is None or new is None or not has_user_change(old, new)):
             return
-        self._listener.on_stack(either.uid)
+        self._on_change(either.uid)
 
 
 def parse_stack(

@@ -23,8 +23,7 @@ from hearth.kube.leader_election import overlapping_leases
 from hearth.kube.leader_election.overlapping_leases import OverlappingLeases
 from hearth.kube.objects import lease as lease_module
 from hearth.kube.objects.lease import Lease, LeaseClient
-from hearth.kube.watch.reflector import Reflector
-from hearth.kube.watch.watch_context import WatchContext, WatchOptions
+from hearth.kube.watch.reflector import Reflector, WatchContext, WatchOptions
 from hearth.model import errors, value_class
 from hearth.model.sharding import WHOLE, Share
 from hearth.model.well_known_kinds import LEASE

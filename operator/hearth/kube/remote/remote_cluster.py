@@ -20,7 +20,7 @@ from hearth import supervision
 from hearth.kube.auth.inline_kubeconfig import InlineKubeconfig, InlineSource
 from hearth.kube.client.connection import Connection
 from hearth.kube.remote.tenant_share import TenantShare, TooMuchHeld
-from hearth.kube.watch.watch_context import WatchConnection, WatchOptions
+from hearth.kube.watch.reflector import WatchConnection, WatchOptions
 from hearth.kube.workload_cluster import KubeWorkloadCluster
 from hearth.model import errors, growing_delay, limits
 from hearth.model.child import Object

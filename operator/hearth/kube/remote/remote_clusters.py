@@ -21,7 +21,7 @@ from hearth.model.sharding import WHOLE, Share
 
 if TYPE_CHECKING:
     from hearth.kube.auth.inline_kubeconfig import InlineKubeconfig
-    from hearth.kube.watch.watch_context import WatchOptions
+    from hearth.kube.watch.reflector import WatchOptions
     from hearth.model.signatures import Signatures
 
 

@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 from collections.abc import Callable, Collection, Iterable, Iterator
-from typing import Protocol
 
 import structlog
 
 from hearth import supervision
 from hearth.kube.client import api_requests
-from hearth.kube.watch.reflector import Reflector
-from hearth.kube.watch.watch_context import WatchConnection, WatchContext
-from hearth.kube.watch.watch_errors import WatchEndReason
+from hearth.kube.watch.reflector import Reflector, WatchConnection, WatchContext
 from hearth.model import errors, limits, turns
 from hearth.model.child import Object
 from hearth.model.kinds import Kind, Kinds
@@ -30,13 +28,6 @@ INTERVAL = 1.0
 """Minimum seconds between two reports of one trigger: a quota in a busy namespace changes many times a second."""
 ASK_AGAIN = 600.0
 """Seconds before a watch that the API server denied is requested again."""
-
-
-class TriggerListener(Protocol):
-    """The part of the engine's listener that receives retry triggers."""
-
-    def on_retry_trigger(self, trigger: RetryTrigger) -> None:
-        """Handle an actual or possible change of the trigger."""
 
 
 class RateLimitedNotifier:
@@ -74,7 +65,7 @@ class RateLimitedNotifier:
 
 
 class TriggerSourceWatch:
-    """Watch of one source for one or more triggers; also the handler and observer of that watch."""
+    """Watch of one source for one or more triggers; also the handler of that watch."""
 
     def __init__(
         self,
@@ -86,13 +77,11 @@ class TriggerSourceWatch:
     ) -> None:
         self.source = source
         self.causes: set[RetryTrigger] = set()
-        self._observer = context.observer
         self._on_change = on_change
         self._on_forbidden = on_forbidden
         self._is_listing = False
-        self._server = WatchContext(
-            connection=context.connection, options=context.options, has_watch_list=context.has_watch_list, observer=self
-        )
+        # A copy, since it is no sign of the server's return that a watch of triggers works again.
+        self._server = dataclasses.replace(context, on_return=lambda: None)
         self._reflector: Reflector | None = None
 
     def start(self, kind: Kind) -> None:
@@ -102,29 +91,13 @@ class TriggerSourceWatch:
             selector["labelSelector"] = self.source.labels
         path = api_requests.collection_path(kind, self.source.namespace)
         self._reflector = Reflector(self._server, path, self, name=kind.key, selector=selector, metadata_only=True)
+        self._reflector.on_denied = self._on_forbidden
         self._reflector.start()
 
     async def close(self) -> None:
         """Stop the watch."""
         if self._reflector is not None:
             await self._reflector.close()
-
-    def on_watch_restart(self, *, kind: str, reason: str) -> None:
-        """Implement the observer of the watch."""
-        if self._observer is not None:
-            self._observer.on_watch_restart(kind=kind, reason=reason)
-        if reason == WatchEndReason.FORBIDDEN:
-            self._on_forbidden()
-
-    def on_skipped_object(self, *, kind: str, reason: str) -> None:
-        """Implement the observer of the watch."""
-        if self._observer is not None:
-            self._observer.on_skipped_object(kind=kind, reason=reason)
-
-    def on_limit(self, limit: str) -> None:
-        """Implement the observer of the watch."""
-        if self._observer is not None:
-            self._observer.on_limit(limit)
 
     def on_list_started(self) -> None:
         """Start a list: the objects that follow existed before."""
@@ -148,14 +121,15 @@ class TriggerSourceWatch:
 class TriggerWatches:
     """The watches of all awaited triggers. Use in one event loop."""
 
-    def __init__(self, context: WatchContext, kinds: Kinds, listener: TriggerListener) -> None:
+    def __init__(self, context: WatchContext, kinds: Kinds, on_change: Callable[[RetryTrigger], None]) -> None:
         """Create the set without requests.
 
-        context: shared with other watches, whose recovery signals the server's return.
+        context: shared with other watches, whose recovery signals the server's return; on_change: gets a trigger that
+        changed, or may have changed.
         """
         self._server = context
         self._kinds = kinds
-        self._notices = RateLimitedNotifier(listener.on_retry_trigger)
+        self._notices = RateLimitedNotifier(on_change)
         self._causes: set[RetryTrigger] = set()
         self._watches: dict[TriggerSource, TriggerSourceWatch] = {}
         self._denied: dict[TriggerSource, float] = {}

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 import orjson
 
-from hearth.kube.watch.watch_context import WatchOptions
+from hearth.kube.watch.reflector import WatchOptions
 from hearth.model import names
 from hearth.model.child import Object
 from hearth.model.kinds import Kind

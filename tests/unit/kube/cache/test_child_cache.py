@@ -6,9 +6,9 @@ import dataclasses
 
 import pytest
 
-from hearth.kube.cache import kind_cache
+from hearth.kube.cache import child_cache
 from hearth.kube.cache.child_cache import ChildCache
-from hearth.kube.watch.watch_context import METADATA, WatchOptions
+from hearth.kube.watch.reflector import METADATA, WatchOptions
 from hearth.model import errors, names
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
@@ -273,7 +273,7 @@ async def test_a_label_that_names_another_resource_wakes_both() -> None:
     await bench.hear()
     stream.say(scripted_watch.event("MODIFIED", labelled("a", 6, stack="s2", resource="b")))
     assert sorted(await bench.hear()) == ["s1/a", "s2/b"]
-    assert bench.caches.children("s1") is kind_cache.NOTHING
+    assert bench.caches.children("s1") is child_cache.NOTHING
     assert len(bench.caches.children_of("s2", "b")) == 1
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from hearth.kube.cache.child_cache import ChildCache
-from hearth.kube.watch.watch_context import JSON, METADATA
+from hearth.kube.watch.reflector import JSON, METADATA
 from hearth.model import names
 from hearth.model.child import Object, Path
 from hearth.model.kinds import Kind

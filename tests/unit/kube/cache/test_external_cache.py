@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from hearth.kube.cache.external_cache import ExternalCache
-from hearth.kube.watch.watch_context import WatchContext
+from hearth.kube.watch.reflector import WatchContext
 from hearth.model import label_selectors, limits
 from hearth.model.child import Object
 from hearth.model.external_objects import ExternalQuery

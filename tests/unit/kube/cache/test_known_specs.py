@@ -33,7 +33,7 @@ def make_cache() -> StackCache:
     stream = Stream(
         event("ADDED", make_stack(version=1)), event("ADDED", make_stack(version=1, uid="other")), list_end(1)
     )
-    cache = StackCache(ScriptedConnection(streams=[stream]), Listener())
+    cache = StackCache(ScriptedConnection(streams=[stream]), Listener().on_stack)
 
     async def story() -> None:
         cache.start()
@@ -65,7 +65,7 @@ def test_another_spec_is_parsed() -> None:
     assert cache.read_answer(orjson.dumps(make_stack(version=2, generation=2))) is None
     assert cache.read_answer(orjson.dumps(make_stack(version=2, uid="third"))) is None
     assert cache.read_answer(orjson.dumps(make_stack(version=2))) is not None
-    unlisted = StackCache(ScriptedConnection(), Listener())
+    unlisted = StackCache(ScriptedConnection(), Listener().on_stack)
     unlisted.put(make_stack(version=1))
     assert unlisted.read_answer(orjson.dumps(make_stack(version=2))) is None
 

@@ -8,7 +8,7 @@ from hearth.engine.cluster_objects import Revision
 from hearth.kube.cache.revision_cache import RevisionCache
 from hearth.kube.cache.source_cache import SourceCache
 from hearth.kube.cache.stack_cache import StackCache
-from hearth.kube.watch.watch_context import METADATA
+from hearth.kube.watch.reflector import METADATA
 from hearth.model import errors, limits, names
 from hearth.model.child import Object
 from hearth.model.kinds import ObjectRef
@@ -66,7 +66,7 @@ def stack(name: str, version: int, *, phase: str = "", **metadata: object) -> Ob
 async def follow_stacks(stream: Stream, *, namespace: str = "") -> tuple[StackCache, Listener, ScriptedConnection]:
     """A cache that has had its first list."""
     connection, listener = ScriptedConnection(streams=[stream]), Listener()
-    cache = StackCache(connection, listener, namespace=namespace, options=scripted_watch.RULES)
+    cache = StackCache(connection, listener.on_stack, namespace=namespace, options=scripted_watch.RULES)
     cache.start()
     await cache.wait_synced()
     listener.heard.clear()
@@ -172,7 +172,7 @@ async def test_revisions_are_read_off_their_metadata_in_order() -> None:
     stream = Stream(scripted_watch.event("ADDED", second), list_end(5))
     connection = ScriptedConnection(streams=[stream])
     listener = Listener()
-    cache = RevisionCache(connection, listener, options=scripted_watch.RULES)
+    cache = RevisionCache(connection, listener.on_revision, options=scripted_watch.RULES)
     cache.start()
     await cache.wait_synced()
     cache.put(revision("r1", 6, number=1))
@@ -203,7 +203,7 @@ async def test_a_source_is_read_once_and_watched_from_then_on() -> None:
     raw = make_object("template", 3, data={"stack.yaml": "a"})
     stream = Stream()
     connection, listener = ScriptedConnection(streams=[stream], pages=[raw]), Listener()
-    cache = SourceCache(connection, listener, options=scripted_watch.RULES)
+    cache = SourceCache(connection, listener.on_source, options=scripted_watch.RULES)
     cache.follow_sources("s1", [SOURCE])
     assert await cache.get_source(SOURCE) == {"stack.yaml": "a"}
     stream.say(added("template", 3, data={"stack.yaml": "a"}), list_end(5))
@@ -227,7 +227,7 @@ async def test_a_source_that_is_missing_is_reported_when_it_comes() -> None:
         ScriptedConnection(streams=[stream], pages=[errors.ApiStatusError(code=404, status=None)]),
         Listener(),
     )
-    cache = SourceCache(connection, listener, options=scripted_watch.RULES)
+    cache = SourceCache(connection, listener.on_source, options=scripted_watch.RULES)
     cache.follow_sources("s1", [SOURCE])
     for _ in range(2):
         with pytest.raises(errors.ApiStatusError, match=r"404|not found"):
@@ -243,7 +243,7 @@ async def test_a_source_that_is_made_again_under_its_name_is_the_new_one() -> No
     """Its predecessor's deletion comes as an event of its own."""
     stream = Stream(added("template", 3, uid="old", data={"a": "1"}), list_end(5))
     connection = ScriptedConnection(streams=[stream], pages=[make_object("template", 3, uid="old", data={"a": "1"})])
-    cache = SourceCache(connection, Listener(), options=scripted_watch.RULES)
+    cache = SourceCache(connection, Listener().on_source, options=scripted_watch.RULES)
     cache.follow_sources("s1", [SOURCE])
     await cache.get_source(SOURCE)
     stream.say(deleted("template", 6, uid="old"), added("template", 7, uid="new", data={"a": "2"}))
@@ -258,7 +258,7 @@ async def test_a_source_is_watched_for_as_long_as_it_is_followed() -> None:
     connection = ScriptedConnection(
         streams=[Stream(added("template", 3, data={"a": "1"}), list_end(5))], pages=[page] * 2
     )
-    cache = SourceCache(connection, Listener(), options=scripted_watch.RULES)
+    cache = SourceCache(connection, Listener().on_source, options=scripted_watch.RULES)
     await cache.get_source(SOURCE)
     assert cache.health() == []
     for uid in ("s1", "s2"):
@@ -279,7 +279,7 @@ async def test_of_a_secret_nothing_is_kept_but_what_tells_a_change() -> None:
     page = make_object("template", 3, data={"a": "c2VzYW1l"})
     stream = Stream(added("template", 3, data={"a": "c2VzYW1l"}), list_end(5))
     connection, listener = ScriptedConnection(streams=[stream], pages=[page, page]), Listener()
-    cache = SourceCache(connection, listener, options=scripted_watch.RULES)
+    cache = SourceCache(connection, listener.on_source, options=scripted_watch.RULES)
     cache.follow_sources("s1", [ref])
     for _ in range(2):
         assert await cache.get_source(ref) == {"a": "c2VzYW1l"}
@@ -302,7 +302,7 @@ async def follow_many(
     own = [Stream(added(ref.name, 3, data={"a": "1"}), list_end(5)) for ref in watched]
     first = [make_object(ref.name, 3, data={"a": "1"}) for ref in refs]
     connection, listener = ScriptedConnection(streams=[*own, *streams], pages=[*first, *(pages or [])]), Listener()
-    cache = SourceCache(connection, listener, options=scripted_watch.RULES, observer=listener)
+    cache = SourceCache(connection, listener.on_source, options=scripted_watch.RULES, observer=listener)
     cache.follow_sources("s1", refs)
     for ref in refs:
         assert await cache.get_source(ref) == {"a": "1"}
@@ -401,7 +401,7 @@ async def test_there_is_a_cap_over_all_namespaces() -> None:
         for number in range(limits.SOURCE_WATCHES + 1)
     ]
     connection, listener = ScriptedConnection(pages=[make_object("a", 3)] * len(refs)), Listener()
-    cache = SourceCache(connection, listener, options=scripted_watch.RULES, observer=listener)
+    cache = SourceCache(connection, listener.on_source, options=scripted_watch.RULES, observer=listener)
     for ref in refs:
         cache.follow_sources(ref.namespace, [ref])
     for ref in refs[:-1]:
@@ -420,7 +420,7 @@ async def test_a_large_source_is_not_kept() -> None:
     page = make_object("template", 3, data=data)
     stream = Stream(added("template", 3, data=data), list_end(5))
     connection, listener = ScriptedConnection(streams=[stream], pages=[page, page]), Listener()
-    cache = SourceCache(connection, listener, options=scripted_watch.RULES)
+    cache = SourceCache(connection, listener.on_source, options=scripted_watch.RULES)
     cache.follow_sources("s1", [SOURCE])
     for _ in range(2):
         assert await cache.get_source(SOURCE) == data
@@ -436,7 +436,7 @@ async def test_a_kind_that_may_not_be_listed_is_known_as_such_at_once() -> None:
     """The operator then starts without it, and continues with it once the right is granted."""
     listed = Stream(scripted_watch.event("ADDED", stack("shop", 3)), list_end(5))
     connection, listener = ScriptedConnection(streams=[FORBIDDEN, listed]), Listener()
-    cache = StackCache(connection, listener, options=scripted_watch.RULES)
+    cache = StackCache(connection, listener.on_stack, options=scripted_watch.RULES)
     cache.start()
 
     denial = await cache.wait_answered()

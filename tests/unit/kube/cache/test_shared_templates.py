@@ -28,7 +28,7 @@ def make_stack(name: str, spec: object) -> Object:
 
 def make_cache() -> StackCache:
     """A cache that watches nothing."""
-    return StackCache(ScriptedConnection(), Listener())
+    return StackCache(ScriptedConnection(), Listener().on_stack)
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,9 @@ def make(name: str, **parts: Any) -> dict[str, Any]:
 
 async def find_stacks(*lines: bytes) -> dict[str, StackObject]:
     """What a cache of Stacks has after these events, by name."""
-    stacks = StackCache(ScriptedConnection(streams=[Stream(*lines, list_end(5))]), Deaf(), options=scripted_watch.RULES)
+    stacks = StackCache(
+        ScriptedConnection(streams=[Stream(*lines, list_end(5))]), Deaf().on_stack, options=scripted_watch.RULES
+    )
     stacks.start()
     await stacks.wait_synced()
     found = [stacks.find_stack(uid) for uid in stacks.stacks()]

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 import structlog
 
-from hearth.kube.watch.reflector import Reflector
-from hearth.kube.watch.watch_context import METADATA, METADATA_LIST, WatchContext
+from hearth.kube.watch.reflector import METADATA, METADATA_LIST, Reflector, WatchContext
 from hearth.model import errors, limits
 from hearth.model.child import Object
 from support import virtual_time

@@ -5,8 +5,8 @@ from __future__ import annotations
 import structlog
 
 from hearth.kube.watch import retry_trigger_watches
+from hearth.kube.watch.reflector import METADATA, WatchContext
 from hearth.kube.watch.retry_trigger_watches import TriggerWatches
-from hearth.kube.watch.watch_context import METADATA, WatchContext
 from hearth.model import errors, limits
 from hearth.model.child import Object
 from hearth.model.kinds import Kind, ObjectRef
@@ -46,7 +46,7 @@ class Bench:
         self.server = WatchContext(connection=self.connection, options=scripted_watch.RULES)
         self.kinds = ServedKinds()
         self.kinds.serve(*KINDS)
-        self.watches = TriggerWatches(self.server, self.kinds, self)
+        self.watches = TriggerWatches(self.server, self.kinds, self.on_retry_trigger)
 
     def on_retry_trigger(self, trigger: RetryTrigger) -> None:
         """As the listener."""

@@ -20,7 +20,8 @@ from hearth.cli.stack_access.session import Session
 from hearth.cli.stack_views.stack_state import StackState
 from hearth.engine.cluster_objects import Revision
 from hearth.engine.work_queue import DirtyScope, WorkQueue
-from hearth.kube.cache import revision_cache, stack_cache
+from hearth.kube.cache import stack_cache
+from hearth.kube.objects import controller_revision
 from hearth.model import errors, instance_fields
 from hearth.model.child import Object
 from hearth.model.kinds import Kind, ObjectRef
@@ -148,7 +149,7 @@ async def read_revisions(session: Session, present: Object | None) -> list[tuple
         raise errors.SourceForbidden(message)
     found = list(stored.by_number.values())
     definitions = await asyncio.gather(*(read_definition(session, each) for each in found))
-    parsed = (revision_cache.parse_revision(each["metadata"]) for each in found)
+    parsed = (controller_revision.parse_revision(each["metadata"]) for each in found)
     return list(zip(parsed, definitions, strict=True))
 
 
