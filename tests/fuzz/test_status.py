@@ -17,7 +17,7 @@ from hearth.model.child import Object
 from hearth.model.text import times
 from hearth.plan.ownership.keyed_hash import KeyedHasher
 from hearth.plan.status import check_result, conditions, status_changes
-from hearth.plan.target import status_signature, target_status
+from hearth.plan.target import target_status
 
 HASHES = KeyedHasher(b"k" * 32)
 QUICK = settings(
@@ -104,7 +104,7 @@ def look(status: Any, *, is_signed: bool) -> None:
     }
     if is_signed and isinstance(status, dict):
         try:
-            raw["status"] = status_signature.sign(status, uid="u", hashes=HASHES)
+            raw["status"] = target_status.sign(status, uid="u", hashes=HASHES)
         except TypeError:
             return
     stack = stack_cache.parse_stack(raw)
@@ -118,9 +118,9 @@ def look(status: Any, *, is_signed: bool) -> None:
         assert target_status.decode(written) == target
     written.update(check_result.encode(targets.check))
     written.update({"handled": targets.handled, "lastFailedRevision": targets.last_failed})
-    assert status_signature.read_memory(
-        status_signature.sign(written, uid="u", hashes=HASHES), uid="u", hashes=HASHES
-    ) == {key: written[key] for key in status_signature.MEMORY if key in written}
+    assert target_status.read_memory(target_status.sign(written, uid="u", hashes=HASHES), uid="u", hashes=HASHES) == {
+        key: written[key] for key in target_status.MEMORY if key in written
+    }
     orjson.dumps(written)
     before = stack.status
     after: Object = {**written, "phase": "UpdateComplete", "conditions": []}

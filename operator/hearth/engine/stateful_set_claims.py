@@ -13,7 +13,7 @@ from hearth.engine.ports import WorkloadCluster
 from hearth.model import limits
 from hearth.model.errors import ApiStatusError
 from hearth.model.kinds import Kind, ObjectRef
-from hearth.plan.target import claim_replacement
+from hearth.plan.target import volume_restore
 
 CLAIM = ("", "PersistentVolumeClaim")
 
@@ -58,7 +58,7 @@ async def find_claims(
     found: list[str] = []
     foreign: list[str] = []
     async for live in list_live(cluster, stateful_set, template, kind=kind, misses=misses):
-        is_foreign = bool(claim_replacement.find_foreign(live, stateful_set))
+        is_foreign = bool(volume_restore.explain_foreign_claim(live, stateful_set))
         (foreign if is_foreign else found).append(live["metadata"]["name"])
         if len(found) > limits.SNAPSHOT_VOLUMES:
             break

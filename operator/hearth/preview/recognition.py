@@ -30,7 +30,7 @@ from hearth.plan.state.read_access import UNLIMITED, Reader
 from hearth.plan.state.resource_status import ResourceState, ResourceStatus
 from hearth.plan.state.watched_kinds import WatchedKinds
 from hearth.plan.status import conditions
-from hearth.plan.target import status_signature, target_status
+from hearth.plan.target import target_status
 from hearth.plan.target.target import Target
 from hearth.preview import field_changes, preview_world
 from hearth.preview.copies import object_copies
@@ -55,7 +55,7 @@ async def recognize(world: PreviewWorld) -> dict[str, list[Object]]:
     if present is None:
         return {}
     await recognize_revisions(world, present)
-    memory = status_signature.read_memory(present.status, uid=present.uid, hashes=world.hashes)
+    memory = target_status.read_memory(present.status, uid=present.uid, hashes=world.hashes)
     target = target_status.decode(memory) if memory is not None else None
     if target is None:
         return {}

@@ -39,8 +39,7 @@ from hearth.plan.state import internal_errors
 from hearth.plan.status.ready_condition import DefinitionRejection
 from hearth.plan.target import rollback_notes, volume_restore
 from hearth.plan.target.target import EMPTY_REVISION, Target, TargetCause
-from hearth.plan.target.target_choice import TargetChoice
-from hearth.plan.target.target_start import TargetContext
+from hearth.plan.target.target_choice import TargetChoice, TargetContext
 from hearth.template.blueprint import Blueprint, Definition
 from hearth.template.cel.evaluation import Unevaluated
 from hearth.template.parser import policies

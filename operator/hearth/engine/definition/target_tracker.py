@@ -18,10 +18,9 @@ from hearth.plan.stack.options import ReconcileOptions
 from hearth.plan.state import finished_work
 from hearth.plan.status import check_result, conditions
 from hearth.plan.status.check_result import CheckResult
-from hearth.plan.target import status_signature, target_choice, target_start, target_status
+from hearth.plan.target import target_choice, target_status
 from hearth.plan.target.target import CompletedRevisions, DetachedSet, LastBatch, RollbackRequest, Target
-from hearth.plan.target.target_choice import TargetChoice, TargetRequest
-from hearth.plan.target.target_start import TargetContext
+from hearth.plan.target.target_choice import TargetChoice, TargetContext, TargetRequest
 
 RETRY = "retry"
 """The name of the retry request in `status.handled`."""
@@ -117,8 +116,8 @@ class TargetTracker:
             return
         self._is_known = True
         status = stack.status
-        memory = status_signature.read_memory(status, uid=stack.uid, hashes=hashes)
-        is_lost = memory is None and (status_signature.is_written(status) or count_revisions() > 1)
+        memory = target_status.read_memory(status, uid=stack.uid, hashes=hashes)
+        is_lost = memory is None and (target_status.is_written(status) or count_revisions() > 1)
         self.current = target_status.decode(memory) if memory is not None else None
         self._is_restored = self.current is not None
         self._written = persisted_identity(self.current)
@@ -253,7 +252,7 @@ class TargetTracker:
             is_retried=self._is_retry_seen,
             is_unseen=self._is_unseen,
         )
-        target = target_start.start_target(choice, revision=revision, before=before, context=known)
+        target = target_choice.start_target(choice, revision=revision, before=before, context=known)
         self._is_restored = self._is_restored and persisted_identity(before) == persisted_identity(target)
         # A retry that was requested since the choice is for the next one.
         self.failure, self._is_retried = "", self._is_retried and not self._is_retry_seen
@@ -319,7 +318,7 @@ class TargetTracker:
     def complete(self) -> None:
         """Record that the target is completed."""
         if self.current is not None:
-            self.current = target_start.complete_target(self.current)
+            self.current = target_choice.complete_target(self.current)
             self.completed = self.completed.note(self.current.revision)
 
     def note_halted(self) -> None:

@@ -1,6 +1,6 @@
 """Replacement of the claims of StatefulSets in a restore, while all workloads of the Stack are suspended.
 
-Acts as the account of the Stack. `hearth.plan.target.claim_replacement` decides on each claim from the live object, so
+Acts as the account of the Stack. `hearth.plan.target.volume_restore` decides on each claim from the live object, so
 an interrupted restore continues with the claims that are left.
 """
 
@@ -21,9 +21,9 @@ from hearth.engine.work_queue import DirtyScope
 from hearth.model.errors import ApiStatusError, SnapshotNotUsable, Unreachable
 from hearth.model.kinds import ObjectRef
 from hearth.plan.state import requirements
-from hearth.plan.target import claim_replacement
-from hearth.plan.target.claim_replacement import ClaimStep
+from hearth.plan.target import volume_restore
 from hearth.plan.target.target import RestoredClaim, RollbackRequest
+from hearth.plan.target.volume_restore import ClaimStep
 
 logger = structlog.get_logger(__name__)
 
@@ -113,7 +113,7 @@ class SetClaims:
         cluster = self._services.find_cluster(stack)
         kind = cluster.kinds.find("v1", "PersistentVolumeClaim")
         stateful_set = await self._find_set(stack, claim, cluster)
-        template = claim_replacement.find_template(stateful_set, claim.claim) if stateful_set is not None else None
+        template = volume_restore.find_claim_template(stateful_set, claim.claim) if stateful_set is not None else None
         if kind is None or stateful_set is None or template is None:
             self._waiting = self._waiting or f"no StatefulSet of resource {claim.resource} has a claim {claim.claim}"
             return False
@@ -122,11 +122,11 @@ class SetClaims:
         if self._services.find_boundary(stack).find_denial(ref):
             return False
         live = await stateful_set_claims.find_live(cluster, ref, kind=kind)
-        match claim_replacement.decide(claim, request, live):
+        match volume_restore.find_claim_step(claim, request, live):
             case ClaimStep.DONE:
                 return True
             case ClaimStep.DELETE if live is not None:
-                if foreign := claim_replacement.find_foreign(live, stateful_set):
+                if foreign := volume_restore.explain_foreign_claim(live, stateful_set):
                     self._waiting = self._waiting or (
                         f"persistentvolumeclaim/{claim.claim} {foreign}, so its data is not replaced; delete it, or restore from another snapshot"
                     )
@@ -137,7 +137,7 @@ class SetClaims:
                 await cluster.delete_object(dict(live), kind=kind)
             case ClaimStep.CREATE:
                 least = await find_size(cluster, namespace, claim.snapshot)
-                manifest = claim_replacement.make_claim(
+                manifest = volume_restore.make_claim(
                     claim, request, stateful_set=stateful_set, template=template, least=least
                 )
                 await cluster.create_object(manifest, kind=kind)

@@ -21,7 +21,7 @@ from hearth.model.errors import ApiStatusError, Unreachable
 from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state.condition_types import ConditionType
 from hearth.plan.status import conditions, status_builder, status_changes
-from hearth.plan.target import status_signature
+from hearth.plan.target import target_status
 
 logger = structlog.get_logger(__name__)
 
@@ -222,7 +222,7 @@ class StatusWriter:
         )
         status = self._finish(stack, reconciler, status)
         # All other fields keep their last written values.
-        known = {key: before[key] for key in before if key in status or key in status_signature.MEMORY}
+        known = {key: before[key] for key in before if key in status or key in target_status.MEMORY}
         patch = status_changes.find_changes(known, status)
         if patch:
             try:
@@ -249,7 +249,7 @@ class StatusWriter:
         """Redact, shorten and sign a status that was built."""
         status = status_builder.shorten_status(status_builder.redact_status(status, reconciler.hidden_texts))
         # The signature covers the final content.
-        return status_signature.sign(status, uid=stack.uid, hashes=self._hashes)
+        return target_status.sign(status, uid=stack.uid, hashes=self._hashes)
 
     async def _write_changes(self, stack: StackObject, reconciler: StackReconciler) -> Outcome:
         """Write the changed fields of the status."""

@@ -26,7 +26,7 @@ from hearth.plan.retry import api_errors
 from hearth.plan.retry.backoff import StepFailure
 from hearth.plan.retry.retry_triggers import RetryTrigger, TriggerType
 from hearth.plan.state.steps import Detach
-from hearth.plan.target import claim_replacement
+from hearth.plan.target import volume_restore
 
 WITHIN: Final = 55.0
 """Seconds for all requests: less than two slow ones (see `fair_executor.STEP_HANGS_AFTER`)."""
@@ -153,7 +153,7 @@ async def _enlarge(
     """Try all enlargements, then write them; return what was done, or why not."""
     for each in found:
         # Neither a name nor a template of the tenant's makes it the tenant's claim.
-        foreign = claim_replacement.find_foreign(each.claim, live) or boundary.find_denial(each.ref)
+        foreign = volume_restore.explain_foreign_claim(each.claim, live) or boundary.find_denial(each.ref)
         if foreign:
             return _fail(
                 step, f"{each.ref} {foreign}, so it is not enlarged to {each.size.wanted}; enlarge it yourself"

@@ -393,7 +393,7 @@ CONDITIONS: Path = ("status", "conditions")
 """Of nested Stacks: what blocks the deletion of one is reported for its parent too, also while no blueprint wants it."""
 CLAIM = ("", "PersistentVolumeClaim")
 DATA_SOURCE: Path = ("spec", "dataSource")
-"""A claim keeps the content that it was created with, see `hearth.plan.target.claim_content`."""
+"""A claim keeps the content that it was created with, see `hearth.plan.target.volume_restore`."""
 
 
 def find_watched_fields(blueprint: Blueprint, kinds: Kinds, rules: HealthRules) -> dict[Kind, frozenset[Path]]:

@@ -28,7 +28,7 @@ from hearth.plan.state.resource_context import ResourceContext
 from hearth.plan.state.resource_status import Cause, ManagerQuery, ResourceState, ResourceStatus
 from hearth.plan.state.run_policy import RunPolicy
 from hearth.plan.state.steps import Delete
-from hearth.plan.target import claim_content
+from hearth.plan.target import volume_restore
 from hearth.template.blueprint import Replacement
 
 RUN_ON_REQUEST = f"it is not run again by itself; annotate the Stack with {names.REQUEST_RETRY} to run it again"
@@ -275,7 +275,7 @@ def find_replacing_change(
 ) -> ReplacingChange | None:
     """Find the change that requires another object, if any. Drift is no change."""
     if context.resource.replace_on:
-        stated = claim_content.keep_content(context.desired.manifest, child)
+        stated = volume_restore.keep_content(context.desired.manifest, child)
         manifest = field_paths.without(stated, [lost.path for lost in finding.tolerated])
         field = replaced_fields.find_replaced_field(context.resource, child, manifest, desired.applied_fields)
         if field is not None:

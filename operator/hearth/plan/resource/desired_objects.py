@@ -15,7 +15,7 @@ from hearth.plan.resource.blocked_status import Unevaluated
 from hearth.plan.state import requirements, run_policy
 from hearth.plan.state.desired import ChildOwner, DesiredObject, DesiredResource, hash_desired, make_desired
 from hearth.plan.state.requirements import ExternalStatus, Required, Value
-from hearth.plan.target import claim_content
+from hearth.plan.target import volume_restore
 from hearth.template.blueprint import (
     Blueprint,
     DriftPolicy,
@@ -127,7 +127,7 @@ class DesiredObjects:
         applied = applied_manifest.convert(value, group=kind.group, kind=kind.name)
         is_constant = applied is value and resource.restored is None
         if resource.restored is not None:
-            applied = claim_content.restore(applied, resource.restored)
+            applied = volume_restore.restore_content(applied, resource.restored)
         requires = tuple(f"{each}/{requirements.incarnation_of(found)}" for each, found in required.items())
         return make_desired(
             applied,

@@ -18,7 +18,7 @@ from hearth.plan.environment.inherited_rules import InheritedRules
 from hearth.plan.ownership.applied_fields import AppliedFields
 from hearth.plan.ownership.keyed_hash import HashFunction
 from hearth.plan.state.run_policy import RunPolicy
-from hearth.plan.target import claim_content
+from hearth.plan.target import volume_restore
 from hearth.template.blueprint import StackIdentity
 
 
@@ -128,7 +128,7 @@ class DesiredResource:
             ref=ref or self.ref_at(incarnation),
             incarnation=incarnation,
             is_adopted=child.is_adopted,
-            data_source=claim_content.find_data_source(child),
+            data_source=volume_restore.find_data_source(child),
         )
 
     def ref_at(self, incarnation: int) -> ObjectRef:
@@ -203,7 +203,7 @@ def build_manifest(desired: DesiredObject) -> Object:
     metadata["name"] = ref.name
     add_tracking_metadata(metadata, wanted, ref=ref, incarnation=desired.incarnation)
     if desired.data_source is not None:
-        manifest = claim_content.keep_data_source(manifest, desired.data_source)
+        manifest = volume_restore.keep_data_source(manifest, desired.data_source)
     if wanted.inherited_rules is not None:
         manifest = wanted.inherited_rules.merge_into(manifest)
     return with_adopted(manifest) if desired.is_adopted else manifest

@@ -14,7 +14,7 @@ from hearth.model.phases import Phase
 from hearth.plan.state import condition_types
 from hearth.plan.state.condition_types import ConditionType, Severity
 from hearth.plan.status import check_result, conditions
-from hearth.plan.target import status_signature, target_status
+from hearth.plan.target import target_status
 
 PROGRESS = frozenset({"conditions", "resources", "members", "replicas", "readyReplicas", "summary"})
 """The fields that change during normal progress."""
@@ -22,7 +22,7 @@ START = frozenset(
     {
         *PROGRESS,
         *("observedGeneration", "phase", "state", "revision", "problems", "outputs", "selector"),
-        *(target_status.TARGET, target_status.CONTROLLER_STATE, status_signature.FIELD),
+        *(target_status.TARGET, target_status.CONTROLLER_STATE, target_status.SIGNATURE),
     }
 )
 """The fields that change when the work towards a target starts."""

@@ -1,4 +1,4 @@
-"""Encoding of a target in a status, for the next process.
+"""What the operator remembers in the status of a Stack for the next process: the target, and the signature over all of it.
 
 `status.target` is what readers see; `status.controllerState` is the memory of the operator and not part of the API.
 """
@@ -12,6 +12,7 @@ from hearth.model import limits
 from hearth.model.child import Object
 from hearth.model.text import times
 from hearth.plan.environment import active_environment
+from hearth.plan.ownership.keyed_hash import HashFunction
 from hearth.plan.target.target import (
     CompletedRevisions,
     DetachedSet,
@@ -22,12 +23,10 @@ from hearth.plan.target.target import (
     Target,
     TargetCause,
 )
-from hearth.plan.target.target_start import MAX_PROTECTED_REVISIONS
+from hearth.plan.target.target_choice import MAX_PROTECTED_REVISIONS
 
 TOO_HIGH = 10**limits.COUNT_DIGITS
 """Exclusive upper bound of revision numbers."""
-
-
 BATCHES_KEPT = 500
 """Rolling updates whose last batch a status stores. Those beyond it pause once more after a restart."""
 DETACHED_KEPT = 500
@@ -243,3 +242,53 @@ def read_handled(memory: Mapping[str, Any]) -> dict[str, str]:
     handled = memory.get("handled")
     found = handled.items() if isinstance(handled, dict) else ()
     return {verb: token for verb, token in found if isinstance(token, str)}
+
+
+# The signature. The operator ignores what other writers put into the fields that it reads back; the rest of the status
+# describes observed state and is never read back.
+
+SIGNATURE = "signature"
+MEMORY = (
+    "target",
+    "controllerState",
+    "lastCompletedRevision",
+    "previousCompletedRevision",
+    "lastFailedRevision",
+    "historyUnknown",
+    "handled",
+    "check",
+    "finished",
+)
+"""The status fields that the next process reads."""
+UNWRITTEN = frozenset({"observedGeneration"})
+"""The fields that the API server sets in a status before the operator writes it."""
+PURPOSE = "status"
+
+
+def sign(status: Object, *, uid: str, hashes: HashFunction) -> Object:
+    """Add the signature over the controller state to a status. uid: of the Stack."""
+    return {**status, SIGNATURE: hashes.sign(PURPOSE, _describe(status, uid))}
+
+
+def read_memory(status: Mapping[str, Any], *, uid: str, hashes: HashFunction) -> Mapping[str, Any] | None:
+    """Return the controller state that this operator wrote into the status of that Stack; None if it wrote none."""
+    signature = status.get(SIGNATURE)
+    if not isinstance(signature, str):
+        return None
+    memory = {key: status[key] for key in MEMORY if key in status}
+    try:
+        is_signed = hashes.is_signed(PURPOSE, _describe(memory, uid), signature)
+    except (TypeError, ValueError, RecursionError):
+        # Nested too deeply, or a number that JSON cannot represent: the operator did not write it.
+        return None
+    return memory if is_signed else None
+
+
+def is_written(status: Mapping[str, Any]) -> bool:
+    """Return whether the status contains more than the API server's defaults."""
+    return not status.keys() <= UNWRITTEN
+
+
+def _describe(status: Mapping[str, Any], uid: str) -> list[Any]:
+    """Return the signed value."""
+    return [uid, {key: status[key] for key in MEMORY if key in status}]

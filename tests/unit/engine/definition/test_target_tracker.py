@@ -7,7 +7,7 @@ from hearth.engine.definition import target_tracker
 from hearth.engine.definition.target_tracker import TargetTracker
 from hearth.plan.stack.options import ReconcileOptions
 from hearth.plan.target.target import CompletedRevisions, Target, TargetCause
-from hearth.plan.target.target_start import TargetContext
+from hearth.plan.target.target_choice import TargetContext
 from support.units import stack_objects
 
 

@@ -6,7 +6,7 @@ import dataclasses
 
 from hearth.plan.environment import active_environment
 from hearth.plan.environment.active_environment import LIMIT, ClearedBreakpoints
-from hearth.plan.target import target_choice, target_start, target_status
+from hearth.plan.target import target_choice, target_status
 from hearth.plan.target.target import Target, TargetCause
 
 SOME = active_environment.NONE_CLEARED.clear("web", "PreUpdate").add_post_delete({"db": ("config",)})
@@ -30,17 +30,17 @@ def test_a_status_that_makes_no_sense_tells_nothing() -> None:
 
 def test_the_next_target_begins_with_nothing_passed() -> None:
     """And the same one continues."""
-    same = target_start.start_target(
+    same = target_choice.start_target(
         target_choice.TargetChoice(cause=TargetCause.SPEC),
         revision=3,
         before=TARGET,
-        context=target_start.TargetContext(now=100.0),
+        context=target_choice.TargetContext(now=100.0),
     )
-    other = target_start.start_target(
+    other = target_choice.start_target(
         target_choice.TargetChoice(cause=TargetCause.SPEC),
         revision=4,
         before=TARGET,
-        context=target_start.TargetContext(now=100.0),
+        context=target_choice.TargetContext(now=100.0),
     )
     assert (same.cleared, other.cleared) == (SOME, active_environment.NONE_CLEARED)
 

@@ -12,7 +12,7 @@ from hearth.model.kinds import ObjectRef
 from hearth.plan.ownership.keyed_hash import KeyedHasher
 from hearth.plan.state import finished_work
 from hearth.plan.state.finished_work import FinishedWork
-from hearth.plan.target import status_signature
+from hearth.plan.target import target_status
 
 HASHES = KeyedHasher(b"0123456789abcdef")
 
@@ -95,11 +95,11 @@ def test_a_record_that_anyone_else_wrote_is_not_believed() -> None:
     """The signature covers it: adding, changing and removing an entry make all of it void."""
     work = FinishedWork()
     work.add("migrate", ref("shop-migrate"), hash_of(1), wanted=())
-    signed = status_signature.sign({"finished": work.encode()}, uid="u", hashes=HASHES)
-    assert status_signature.read_memory(signed, uid="u", hashes=HASHES) == {"finished": work.encode()}
+    signed = target_status.sign({"finished": work.encode()}, uid="u", hashes=HASHES)
+    assert target_status.read_memory(signed, uid="u", hashes=HASHES) == {"finished": work.encode()}
     for forged in ([], None, [*work.encode(), {"resource": "late", "object": "", "definitions": ["0" * 16]}]):
-        assert status_signature.read_memory({**signed, "finished": forged}, uid="u", hashes=HASHES) is None
-    assert status_signature.read_memory(signed, uid="another Stack", hashes=HASHES) is None
+        assert target_status.read_memory({**signed, "finished": forged}, uid="u", hashes=HASHES) is None
+    assert target_status.read_memory(signed, uid="another Stack", hashes=HASHES) is None
 
 
 @pytest.mark.parametrize(

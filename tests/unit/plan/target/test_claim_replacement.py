@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from hearth.model import names
-from hearth.plan.target import claim_replacement
-from hearth.plan.target.claim_replacement import ClaimStep
+from hearth.plan.target import volume_restore
 from hearth.plan.target.target import RestoredClaim, RollbackRequest
+from hearth.plan.target.volume_restore import ClaimStep
 
 CLAIM = RestoredClaim(resource="db", snapshot="before-x", claim="data-shop-db-0")
 REQUEST = RollbackRequest(to_revision=1, spec_hash="x", revision=1, snapshot="before", token="t1", claims=(CLAIM,))
@@ -39,14 +39,14 @@ def make(*, restore: str = "t1", source: str = "before-x", **metadata: Any) -> d
 )
 def test_each_state_has_one_next_step(live: dict[str, Any] | None, expected: ClaimStep) -> None:
     """A claim of another restore, or one that only claims to be of this one, is replaced."""
-    assert claim_replacement.decide(CLAIM, REQUEST, live) is expected
+    assert volume_restore.find_claim_step(CLAIM, REQUEST, live) is expected
 
 
 @pytest.mark.parametrize("name", ["data-other-0", "logs-shop-db-0", "data-shop-db-x", "data-shop-db-", "data"])
 def test_only_its_own_claims_have_a_template(name: str) -> None:
     """By all parts of the name."""
-    assert claim_replacement.find_template(STATEFUL_SET, CLAIM.claim) is TEMPLATE
-    assert claim_replacement.find_template(STATEFUL_SET, name) is None
+    assert volume_restore.find_claim_template(STATEFUL_SET, CLAIM.claim) is TEMPLATE
+    assert volume_restore.find_claim_template(STATEFUL_SET, name) is None
 
 
 @pytest.mark.parametrize(
@@ -54,12 +54,12 @@ def test_only_its_own_claims_have_a_template(name: str) -> None:
 )
 def test_a_claim_is_made_as_its_set_would(least: str, size: str) -> None:
     """With the data, and at least as large as that needs."""
-    made = claim_replacement.make_claim(CLAIM, REQUEST, stateful_set=STATEFUL_SET, template=TEMPLATE, least=least)
+    made = volume_restore.make_claim(CLAIM, REQUEST, stateful_set=STATEFUL_SET, template=TEMPLATE, least=least)
     assert made["metadata"]["labels"] == {"a": "b", "app": "db"}
     assert made["spec"]["resources"]["requests"]["storage"] == size
     assert made["spec"]["dataSource"]["name"] == "before-x"
     live = {"metadata": made["metadata"], "spec": made["spec"]}
-    assert claim_replacement.decide(CLAIM, REQUEST, live) is ClaimStep.DONE
+    assert volume_restore.find_claim_step(CLAIM, REQUEST, live) is ClaimStep.DONE
 
 
 OWN = {"app": "db"}
@@ -84,4 +84,4 @@ OWN = {"app": "db"}
 def test_a_claim_of_another_owner_is_named(metadata: dict[str, Any], expected: str) -> None:
     """The name alone does not make it one of the StatefulSet: a restore would delete its data."""
     stateful_set = {**STATEFUL_SET, "metadata": {**STATEFUL_SET["metadata"], "uid": "u1"}}
-    assert claim_replacement.find_foreign({"metadata": metadata}, stateful_set) == expected
+    assert volume_restore.explain_foreign_claim({"metadata": metadata}, stateful_set) == expected

@@ -6,10 +6,9 @@ import dataclasses
 
 import pytest
 
-from hearth.plan.target import target_choice, target_start, target_status
+from hearth.plan.target import target_choice, target_status
 from hearth.plan.target.target import CompletedRevisions, RestoredClaim, RollbackRequest, Target, TargetCause
-from hearth.plan.target.target_choice import TargetChoice, TargetRequest
-from hearth.plan.target.target_start import TargetContext
+from hearth.plan.target.target_choice import TargetChoice, TargetContext, TargetRequest
 
 HASHES = {1: "one", 2: "two"}
 CLAIMS = (
@@ -67,17 +66,17 @@ def test_a_completed_restore_is_over() -> None:
     """The claims stay as they are from then on, even if the target starts once more."""
     target = start(dataclasses.replace(SETTLED, is_halted=True))
     assert target.restore is not None
-    done = target_start.complete_target(target)
+    done = target_choice.complete_target(target)
     assert done.restore is None
     assert done.rollback == dataclasses.replace(SETTLED, is_halted=True, is_restored=True)
-    elsewhere = target_start.start_target(
+    elsewhere = target_choice.start_target(
         TargetChoice(cause=TargetCause.SPEC, rollback=done.rollback),
         revision=2,
         before=done,
         context=TargetContext(now=200),
     )
     again = choose(TargetRequest(hash="two", to_snapshot="before"), elsewhere)
-    back = target_start.start_target(again, revision=1, before=elsewhere, context=TargetContext(now=300))
+    back = target_choice.start_target(again, revision=1, before=elsewhere, context=TargetContext(now=300))
     assert (back.cause, back.revision, back.restore) == (TargetCause.ROLLBACK, 1, None)
 
 

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from hearth.plan.ownership.keyed_hash import KeyedHasher
-from hearth.plan.target import status_signature
+from hearth.plan.target import target_status
 
 HASHES = KeyedHasher(b"k" * 32)
 TARGET = {"revision": 3, "cause": "Spec", "since": "2026-01-01T00:00:00Z"}
-STATUS = status_signature.sign(
+STATUS = target_status.sign(
     {"phase": "UpdateComplete", "target": TARGET, "lastCompletedRevision": 3, "handled": {"retry": "1"}},
     uid="u",
     hashes=HASHES,
@@ -20,7 +20,7 @@ STATUS = status_signature.sign(
 
 def test_what_was_signed_is_read() -> None:
     """And nothing else of the status."""
-    assert status_signature.read_memory(STATUS, uid="u", hashes=HASHES) == {
+    assert target_status.read_memory(STATUS, uid="u", hashes=HASHES) == {
         "target": TARGET,
         "lastCompletedRevision": 3,
         "handled": {"retry": "1"},
@@ -47,19 +47,19 @@ def test_what_was_signed_is_read() -> None:
 )
 def test_what_was_changed_is_lost(changes: dict[str, Any]) -> None:
     """As a whole."""
-    assert status_signature.read_memory({**STATUS, **changes}, uid="u", hashes=HASHES) is None
+    assert target_status.read_memory({**STATUS, **changes}, uid="u", hashes=HASHES) is None
 
 
 def test_another_stack_and_another_key_do_not_count() -> None:
     """Nor does a status without a signature."""
     unsigned = {key: value for key, value in STATUS.items() if key != "signature"}
-    assert status_signature.read_memory(STATUS, uid="v", hashes=HASHES) is None
-    assert status_signature.read_memory(STATUS, uid="u", hashes=KeyedHasher(b"o" * 32)) is None
-    assert status_signature.read_memory(unsigned, uid="u", hashes=HASHES) is None
+    assert target_status.read_memory(STATUS, uid="v", hashes=HASHES) is None
+    assert target_status.read_memory(STATUS, uid="u", hashes=KeyedHasher(b"o" * 32)) is None
+    assert target_status.read_memory(unsigned, uid="u", hashes=HASHES) is None
 
 
 def test_other_fields_may_change() -> None:
     """Regardless of what they become."""
     changed = {**STATUS, "phase": "forged", "outputs": {"a": 1}, "conditions": []}
-    memory = status_signature.read_memory(STATUS, uid="u", hashes=HASHES)
-    assert status_signature.read_memory(changed, uid="u", hashes=HASHES) == memory
+    memory = target_status.read_memory(STATUS, uid="u", hashes=HASHES)
+    assert target_status.read_memory(changed, uid="u", hashes=HASHES) == memory

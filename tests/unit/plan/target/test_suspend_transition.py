@@ -6,10 +6,9 @@ import dataclasses
 
 import pytest
 
-from hearth.plan.target import target_choice, target_start, target_status
+from hearth.plan.target import target_choice, target_status
 from hearth.plan.target.target import SuspendTransition, Target, TargetCause
-from hearth.plan.target.target_choice import TargetChoice
-from hearth.plan.target.target_start import TargetContext
+from hearth.plan.target.target_choice import TargetChoice, TargetContext
 
 TARGET = Target(revision=3, cause=TargetCause.SPEC, since=100.0, is_completed=True)
 SUSPENDING = SuspendTransition(is_suspended=True, since=200.0)
@@ -83,7 +82,7 @@ def test_what_another_target_keeps_of_it(
     turn: SuspendTransition, motive: TargetCause, expected: SuspendTransition | None
 ) -> None:
     """What is called Resume ends so, unless it goes back."""
-    begun = target_start.start_target(
+    begun = target_choice.start_target(
         TargetChoice(cause=motive), revision=4, before=having(turn), context=TargetContext(now=300.0)
     )
     assert begun.suspend == expected

@@ -8,10 +8,9 @@ import pytest
 
 from hearth.model.errors import RollbackRevisionNotFound
 from hearth.plan.environment.active_environment import NONE_CLEARED, ClearedBreakpoints
-from hearth.plan.target import target_choice, target_start, target_status
+from hearth.plan.target import target_choice, target_status
 from hearth.plan.target.target import EMPTY_REVISION, CompletedRevisions, RollbackRequest, Target, TargetCause
-from hearth.plan.target.target_choice import TargetChoice, TargetRequest
-from hearth.plan.target.target_start import MAX_PROTECTED_REVISIONS, TargetContext
+from hearth.plan.target.target_choice import MAX_PROTECTED_REVISIONS, TargetChoice, TargetContext, TargetRequest
 
 HASHES = {1: "one", 2: "two", 3: "three"}
 COMPLETED = CompletedRevisions(last=2, previous=1)
@@ -35,7 +34,7 @@ def begin(
 ) -> Target:
     """The target that follows, a while later."""
     context = TargetContext(now=200.5, is_recalled=is_recalled, is_retried=is_retried)
-    return target_start.start_target(choice, revision=revision, before=before, context=context)
+    return target_choice.start_target(choice, revision=revision, before=before, context=context)
 
 
 def test_without_an_order_the_spec_counts() -> None:
@@ -173,7 +172,7 @@ def test_a_retry_is_an_update_to_what_waits_for_one(heals_on_update: bool, is_co
     """Of another Stack the completed target stays completed."""
     context = TargetContext(now=200.5, is_retried=True, heals_on_update=heals_on_update)
     choice, before = TargetChoice(cause=TargetCause.SPEC), make_target(3, is_completed=True)
-    found = target_start.start_target(choice, revision=3, before=before, context=context)
+    found = target_choice.start_target(choice, revision=3, before=before, context=context)
     assert (found.is_completed, found.protected_revisions) == (is_completed, () if is_completed else (3,))
 
 
@@ -276,7 +275,7 @@ def test_what_a_stop_is_recorded_under(
     """Another size leaves the stops of its update; an earlier revision has stops of its own when it returns."""
     context = TargetContext(now=200.5, resized=resized, has_breakpoints=True)
     choice = TargetChoice(cause=TargetCause.SPEC)
-    target = target_start.start_target(choice, revision=revision, before=before, context=context)
+    target = target_choice.start_target(choice, revision=revision, before=before, context=context)
     assert (target.cleared, target.breakpoint_key) == expected
 
 
