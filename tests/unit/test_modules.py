@@ -13,10 +13,7 @@ OUTER = "is in a layer below its reader: access, views and commands of the comma
 LARGE = "its reader would pass the size that is read at one sitting"
 EXCEPTIONS = {
     "hearth.cli.stack_access.helm_releases": OUTER,
-    "hearth.cli.stack_views.files.line_numbers": OUTER,
-    "hearth.cli.stack_views.files.sarif": OUTER,
     "hearth.cli.stack_views.files.stack_export": OUTER,
-    "hearth.cli.stack_views.graph.column_order": "an algorithm of its own, with tests of its own",
     "hearth.engine.stack.field_manager_lookup": LARGE,
     "hearth.engine.stack_definitions.definition_revisions": LARGE,
     "hearth.engine.stack.handover_offers": LARGE,

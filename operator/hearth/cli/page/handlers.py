@@ -27,7 +27,7 @@ from hearth.cli.stack_access.stack_locations import StackLocation
 from hearth.cli.stack_views import safe_text
 from hearth.cli.stack_views.causes import stack_causes
 from hearth.cli.stack_views.graph import svg_drawing
-from hearth.cli.stack_views.graph.folding import Node
+from hearth.cli.stack_views.graph.stack_graph import Node
 from hearth.cli.stack_views.stack_state import StackState
 from hearth.cli.stack_views.tree.snapshot import StackObjects
 from hearth.model import errors, limits, value_class
@@ -164,7 +164,7 @@ class Handlers:
         """Show what a rollback would change, by the engine itself; nothing is written."""
         # It imports the engine, which the other pages need not.
         from hearth.cli.stack_access.preview import preview_reader
-        from hearth.cli.stack_views.preview import preview_lines
+        from hearth.cli.stack_views import preview_output
 
         location = await self._find_target(request)
         text = request.query.get("to", "0")
@@ -175,7 +175,7 @@ class Handlers:
             session = self._source.session
             stack = await stack_locations.read(session, location)
             found = await preview_reader.preview_rollback(session, stack, int(text), tenancy=Tenancy())
-        lines = ["".join(part for part, _ in line) for line in preview_lines.list_lines(found)]
+        lines = ["".join(part for part, _ in line) for line in preview_output.list_lines(found)]
         return self._reply(request, "preview.html", {"lines": lines, "path": make_path(location)})
 
     async def compare(self, request: web.Request) -> web.StreamResponse:

@@ -11,8 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from hearth.cli import object_fields
-from hearth.cli.stack_views import safe_text
-from hearth.cli.stack_views.details import shown_objects
+from hearth.cli.stack_views import safe_text, shown_objects
 from hearth.cli.stack_views.tree.snapshot import FoundChild, StackObjects
 from hearth.model import child as child_module
 from hearth.model import limits, names, value_class

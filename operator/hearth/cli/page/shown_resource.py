@@ -6,16 +6,14 @@ from collections.abc import Iterable
 
 from hearth.cli import object_fields
 from hearth.cli.page import shown_stack
-from hearth.cli.stack_views import ages, safe_text
-from hearth.cli.stack_views.causes import cause_drawing, stack_causes
-from hearth.cli.stack_views.causes.cause import Cause, Evidence
-from hearth.cli.stack_views.details import shown_objects
+from hearth.cli.stack_views import ages, safe_text, shown_objects
+from hearth.cli.stack_views.causes import explanation, stack_causes
+from hearth.cli.stack_views.causes.explanation import Cause, Evidence
 from hearth.cli.stack_views.lists import event_timeline
 from hearth.cli.stack_views.lists.event_timeline import TimelineEntry
 from hearth.cli.stack_views.tree import stack_view
-from hearth.cli.stack_views.tree.resource_state import RowState
 from hearth.cli.stack_views.tree.snapshot import FoundChild, StackObjects
-from hearth.cli.stack_views.tree.stack_view import ResourceRow
+from hearth.cli.stack_views.tree.stack_view import ResourceRow, RowState
 from hearth.model import limits, value_class
 from hearth.model.well_known_kinds import POD
 from hearth.template.text import kubectl_yaml
@@ -154,7 +152,7 @@ def describe_cause(cause: Cause, *, now: float) -> ShownCause:
     """Describe a cause and all below it."""
     return ShownCause(
         cause=cause,
-        times=cause_drawing.describe_times(cause, now=now).strip(),
+        times=explanation.describe_times(cause, now=now).strip(),
         causes=tuple(describe_cause(each, now=now) for each in cause.causes),
     )
 

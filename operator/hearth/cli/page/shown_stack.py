@@ -16,9 +16,8 @@ from hearth.cli.stack_views.graph.layout import Layout
 from hearth.cli.stack_views.lists import revision_history, stack_list
 from hearth.cli.stack_views.stack_state import StackState
 from hearth.cli.stack_views.tree import stack_view
-from hearth.cli.stack_views.tree.resource_state import RowState
 from hearth.cli.stack_views.tree.snapshot import StackObjects
-from hearth.cli.stack_views.tree.stack_view import StackView
+from hearth.cli.stack_views.tree.stack_view import RowState, StackView
 from hearth.model import limits, names, value_class
 from hearth.model.child import Object
 from hearth.model.kinds import Kind

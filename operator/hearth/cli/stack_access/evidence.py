@@ -11,8 +11,8 @@ from typing import Final
 from hearth.cli import object_fields
 from hearth.cli.stack_access import owned_objects, revisions
 from hearth.cli.stack_access.session import Session
-from hearth.cli.stack_views.causes import advice, cause
-from hearth.cli.stack_views.causes.cause import Evidence
+from hearth.cli.stack_views.causes import advice, explanation
+from hearth.cli.stack_views.causes.explanation import Evidence
 from hearth.cli.stack_views.lists import event_timeline
 from hearth.cli.stack_views.lists.event_timeline import TimelineEntry
 from hearth.cli.stack_views.tree.snapshot import FoundChild, StackObjects
@@ -50,7 +50,7 @@ async def collect_all(session: Session, objects: StackObjects) -> Evidence:
     pods = [*owned, *(child for each in walk(objects) for child in each.children)]
     logs = await read_logs(session, [pod for pod in pods if pod.kind == POD])
     users = await owned_objects.list_claim_users(session, claims)
-    found = cause.make_evidence(owned, events, logs=logs, claims=claims, claim_users=users, remaining=remaining)
+    found = explanation.make_evidence(owned, events, logs=logs, claims=claims, claim_users=users, remaining=remaining)
     return dataclasses.replace(found, external=external, missing_accounts=missing_accounts)
 
 

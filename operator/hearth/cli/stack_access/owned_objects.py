@@ -8,7 +8,7 @@ from typing import Final
 
 from hearth.cli import object_fields
 from hearth.cli.stack_access.session import Session
-from hearth.cli.stack_views.causes import deletion_causes
+from hearth.cli.stack_views.causes import object_causes
 from hearth.cli.stack_views.tree.snapshot import FoundChild, StackObjects
 from hearth.model import errors
 from hearth.model.child import Object
@@ -79,7 +79,7 @@ async def list_remaining(session: Session, stack_objects: StackObjects) -> list[
         (plural, group, child.name)
         for child in stack_objects.children
         if child.is_deleting and child.kind.key == deletion_reports.NAMESPACE
-        for plural, group in deletion_causes.find_remaining(child)
+        for plural, group in object_causes.find_remaining(child)
     ]
     kinds = {(kind.plural, kind.group): kind for kind in session.kinds.all()} if wanted else {}
     pairs = [(kinds[plural, group], namespace) for plural, group, namespace in wanted if (plural, group) in kinds]

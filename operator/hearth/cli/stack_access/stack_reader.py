@@ -16,7 +16,7 @@ from hearth.cli.stack_access.revisions import StoredRevisions
 from hearth.cli.stack_access.session import Session
 from hearth.cli.stack_access.stack_locations import StackLocation
 from hearth.cli.stack_views.stack_state import StackState
-from hearth.cli.stack_views.tree import resource_state
+from hearth.cli.stack_views.tree import stack_view
 from hearth.cli.stack_views.tree.snapshot import FoundChild, StackObjects
 from hearth.model import errors, limits, members, names
 from hearth.model.kinds import Kind
@@ -182,7 +182,7 @@ class StackReader:
 
     async def add_schemas(self, session: Session, children: list[FoundChild]) -> list[FoundChild]:
         """Return the children, those that say nothing of themselves with the schemas of their kinds."""
-        silent = {child.kind for child in children if resource_state.says_nothing(child)}
+        silent = {child.kind for child in children if stack_view.says_nothing(child)}
         if not silent:
             return children
         schemas = session.schemas

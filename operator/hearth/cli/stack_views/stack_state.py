@@ -10,11 +10,31 @@ from hearth.model import instance_fields, names, value_class
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
 
-# The metadata of an object, as the API server returned it. Accepts objects of any shape.
+TRUE: Final = "True"
+PLURALS: Final = {names.STACK: "stacks", names.GROUP_KIND: "resourcegroups"}
+
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class Condition:
+    """One condition."""
+
+    status: str = ""
+    """"" if the condition is absent."""
+    reason: str = ""
+    message: str = ""
+    since: str = ""
+
+    @property
+    def is_true(self) -> bool:
+        """Return whether its status is True."""
+        return self.status == TRUE
+
+
+ABSENT: Final = Condition()
 
 
 class NamedObject:
-    """Properties of a class whose `raw` is the object."""
+    """What every object has, as properties of a class whose `raw` is the object."""
 
     __slots__ = ()
     raw: Object
@@ -39,25 +59,27 @@ class NamedObject:
         """Return its creation time."""
         return object_fields.text(self.raw, "metadata", "creationTimestamp")
 
-
-TRUE: Final = "True"
-PLURALS: Final = {names.STACK: "stacks", names.GROUP_KIND: "resourcegroups"}
-
-
-@value_class.dataclass(frozen=True, slots=True, kw_only=True)
-class Condition:
-    """One condition."""
-
-    status: str = ""
-    """"" if the condition is absent."""
-    reason: str = ""
-    message: str = ""
-    since: str = ""
+    @property
+    def annotations(self) -> Mapping[str, Any]:
+        """Return its annotations."""
+        return object_fields.mapping(self.raw, "metadata", "annotations")
 
     @property
-    def is_true(self) -> bool:
-        """Return whether its status is True."""
-        return self.status == TRUE
+    def is_deleting(self) -> bool:
+        """Return whether its deletion was requested."""
+        return bool(object_fields.text(self.raw, "metadata", "deletionTimestamp"))
+
+    def condition(self, type_: str) -> Condition:
+        """Return the condition of that type; an absent one has no status."""
+        for entry in object_fields.entries(self.raw, "status", "conditions"):
+            if entry.get("type") == type_:
+                return Condition(
+                    status=object_fields.text(entry, "status"),
+                    reason=object_fields.text(entry, "reason"),
+                    message=object_fields.text(entry, "message"),
+                    since=object_fields.text(entry, "lastTransitionTime"),
+                )
+        return ABSENT
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,9 +100,6 @@ class BreakpointEntry:
 
     def __str__(self) -> str:
         return f"{self.resource}/{self.hook}"
-
-
-ABSENT: Final = Condition()
 
 
 @value_class.dataclass(frozen=True, slots=True)
@@ -144,11 +163,6 @@ class StackState(NamedObject):
         return f"{self.kind.name.lower()}.{self.kind.group}/{self.name}"
 
     @property
-    def annotations(self) -> Mapping[str, Any]:
-        """Return its annotations."""
-        return object_fields.mapping(self.raw, "metadata", "annotations")
-
-    @property
     def spec(self) -> Mapping[str, Any]:
         """Return its spec; that of an instance in the form of a Stack, without a template."""
         stated = object_fields.mapping(self.raw, "spec")
@@ -181,11 +195,6 @@ class StackState(NamedObject):
         )
         found = (each for each in managers if each.startswith(names.FIELD_MANAGER_PREFIX))
         return next(found, "").removeprefix(names.FIELD_MANAGER_PREFIX).partition("/")[0]
-
-    @property
-    def is_deleting(self) -> bool:
-        """Return whether its deletion was requested."""
-        return bool(object_fields.text(self.raw, "metadata", "deletionTimestamp"))
 
     @property
     def is_paused(self) -> bool:
@@ -253,18 +262,6 @@ class StackState(NamedObject):
     def count(self, state: str) -> int:
         """Return the number of resources in that state."""
         return object_fields.number(self.status, "resources", state) or 0
-
-    def condition(self, type_: str) -> Condition:
-        """Return the condition of that type; an absent one has no status."""
-        for entry in object_fields.entries(self.status, "conditions"):
-            if entry.get("type") == type_:
-                return Condition(
-                    status=object_fields.text(entry, "status"),
-                    reason=object_fields.text(entry, "reason"),
-                    message=object_fields.text(entry, "message"),
-                    since=object_fields.text(entry, "lastTransitionTime"),
-                )
-        return ABSENT
 
     @property
     def ready(self) -> Condition:

@@ -13,7 +13,7 @@ import pytest
 
 from hearth.cli.page import handlers, shown_resource
 from hearth.cli.page.handlers import LogChanges, PartChanges
-from hearth.cli.stack_views.causes.cause import Evidence
+from hearth.cli.stack_views.causes.explanation import Evidence
 from hearth.cli.stack_views.stack_state import StackState
 from hearth.cli.stack_views.tree.snapshot import FoundChild, StackObjects
 from hearth.kube.client import api_requests

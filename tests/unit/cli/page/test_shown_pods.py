@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hearth.cli.page import shown_resource
-from hearth.cli.stack_views.causes import cause
+from hearth.cli.stack_views.causes import explanation
 from hearth.cli.stack_views.tree.snapshot import FoundChild
 from hearth.model import limits
 from hearth.model.kinds import Kind
@@ -33,7 +33,7 @@ def test_a_workload_shows_the_pods_below_it() -> None:
     """Also those of what it owns; each with its state, and no character that a browser or a terminal would obey."""
     states = [{"ready": True, "restartCount": 2}, {"ready": False, "restartCount": 1}]
     pod = make_pod("web-1-a", "web-1", phase="Running", containerStatuses=states)
-    evidence = cause.make_evidence([make(SETS, "web-1", owner="web"), pod], [])
+    evidence = explanation.make_evidence([make(SETS, "web-1", owner="web"), pod], [])
 
     (shown,) = shown_resource.describe_pods(make(WEB, "web"), evidence, now=90.0)
 
@@ -46,7 +46,7 @@ def test_a_workload_shows_the_pods_below_it() -> None:
 def test_no_workload_shows_more_than_its_newest() -> None:
     """However many there are."""
     pods = [make_pod(f"web-{number}", "web", phase="Pending") for number in range(limits.PAGE_PODS + 5)]
-    evidence = cause.make_evidence(pods, [])
+    evidence = explanation.make_evidence(pods, [])
 
     assert len(shown_resource.describe_pods(make(WEB, "web"), evidence, now=1.0)) == limits.PAGE_PODS
 
@@ -55,6 +55,6 @@ def test_a_status_of_any_shape_is_shown() -> None:
     """Another client may have written it."""
     odd = make(POD, "odd", spec={"containers": "x"}, status={"containerStatuses": [{"restartCount": "many"}, 5]})
 
-    (shown,) = shown_resource.describe_pods(odd, cause.make_evidence([], []), now=1.0)
+    (shown,) = shown_resource.describe_pods(odd, explanation.make_evidence([], []), now=1.0)
 
     assert (shown.ready, shown.restarts, shown.containers) == ("0/0", 0, ())

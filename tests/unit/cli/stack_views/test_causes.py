@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from hearth.cli.stack_views.causes import advice, cause_drawing, deletion_causes, pod_causes, stack_causes
-from hearth.cli.stack_views.causes.cause import Cause, Evidence
+from hearth.cli.stack_views.causes import advice, explanation, object_causes, stack_causes
+from hearth.cli.stack_views.causes.explanation import Cause, Evidence
 from hearth.cli.stack_views.stack_state import StackState
 from hearth.cli.stack_views.tree import stack_view
 from hearth.cli.stack_views.tree.snapshot import FoundChild, StackObjects
@@ -32,7 +32,7 @@ def test_causes_are_drawn_below_what_they_explain() -> None:
     """The command behind an arrow, the time in brackets."""
     inner = Cause(subject="pod/web-1", message="crashes", command="kubectl logs web-1", since="1970-01-01T00:00:00Z")
     outer = Cause(subject="web", message="progressing", causes=(inner,))
-    lines = ["".join(text for text, _ in line) for line in cause_drawing.draw([outer, inner], now=60.0)]
+    lines = ["".join(text for text, _ in line) for line in explanation.draw([outer, inner], now=60.0)]
 
     assert lines == [
         "├─ web: progressing",
@@ -72,7 +72,7 @@ def test_a_hostile_status_reaches_neither_the_terminal_nor_the_shell() -> None:
     template = {"resources": {HOSTILE: {"manifest": {"kind": HOSTILE}}}}
     causes = stack_causes.explain(StackObjects(stack=stack, template=template, children=[]), Evidence())
 
-    lines = ["".join(text for text, _ in line) for line in cause_drawing.draw(causes, now=0.0)]
+    lines = ["".join(text for text, _ in line) for line in explanation.draw(causes, now=0.0)]
 
     assert lines
     assert not any("\x1b" in line for line in lines)
@@ -84,7 +84,7 @@ def test_a_crash_is_explained_with_the_last_words() -> None:
     """And with the log of the container before."""
     ended = {"exitCode": 1, "reason": "Error", "message": HOSTILE}
     status = {"name": "app", "state": {"waiting": {"reason": "CrashLoopBackOff"}}, "lastState": {"terminated": ended}}
-    cause = pod_causes.explain(make_pod(phase="Running", containerStatuses=[status]), Evidence())
+    cause = object_causes.explain_pod(make_pod(phase="Running", containerStatuses=[status]), Evidence())
 
     assert cause is not None
     assert cause.message.startswith("container app ends with exit code 1 (Error): \\x1b[2J[red]")
@@ -94,7 +94,7 @@ def test_a_crash_is_explained_with_the_last_words() -> None:
 @pytest.mark.parametrize("status", [{}, {"containerStatuses": 5}, {"conditions": [1]}, {"initContainerStatuses": [{}]}])
 def test_a_pod_of_any_shape_is_explained(status: Any) -> None:
     """No field is taken for granted."""
-    pod_causes.explain(make_pod(**status), Evidence())
+    object_causes.explain_pod(make_pod(**status), Evidence())
 
 
 def test_nothing_is_wrong_with_a_ready_stack() -> None:
@@ -130,7 +130,7 @@ def make_namespace(**conditions: str) -> FoundChild:
 
 def test_an_api_that_does_not_answer_is_named_with_its_command() -> None:
     """It is not known what the Namespace still has of it."""
-    cause = deletion_causes.explain(make_namespace(NamespaceDeletionDiscoveryFailure=DISCOVERY), Evidence())
+    cause = object_causes.explain_deletion(make_namespace(NamespaceDeletionDiscoveryFailure=DISCOVERY), Evidence())
 
     (below,) = cause.causes
     assert below.subject == "apiservice.apiregistration.k8s.io/v1.dead.example.org"
@@ -141,8 +141,8 @@ def test_a_namespace_that_only_needs_time_has_no_cause() -> None:
     """Pods that end take a while."""
     namespace = make_namespace(NamespaceContentRemaining="Some resources are remaining: pods. has 2 resource instances")
 
-    assert deletion_causes.explain(namespace, Evidence()).causes == ()
-    assert deletion_causes.find_remaining(namespace) == []
+    assert object_causes.explain_deletion(namespace, Evidence()).causes == ()
+    assert object_causes.find_remaining(namespace) == []
 
 
 def test_what_a_namespace_still_has_is_read_from_its_message() -> None:
@@ -152,7 +152,7 @@ def test_what_a_namespace_still_has_is_read_from_its_message() -> None:
         NamespaceContentRemaining=left, NamespaceFinalizersRemaining="x/y in 1 resource instances"
     )
 
-    assert deletion_causes.find_remaining(namespace) == [("configmaps", ""), ("gizmos", "a.example.org")]
+    assert object_causes.find_remaining(namespace) == [("configmaps", ""), ("gizmos", "a.example.org")]
 
 
 @pytest.mark.parametrize(
@@ -170,7 +170,9 @@ def test_what_a_namespace_still_has_is_read_from_its_message() -> None:
 )
 def test_only_the_finalizers_of_others_are_ever_removed(finalizers: tuple[str, ...], patch: str) -> None:
     """What Kubernetes or Hearth removes by itself stays, and no name of a finalizer reaches the shell."""
-    command = deletion_causes.explain(make_child(CONFIG, "a", namespace="b", finalizers=finalizers), Evidence()).command
+    command = object_causes.explain_deletion(
+        make_child(CONFIG, "a", namespace="b", finalizers=finalizers), Evidence()
+    ).command
 
     expected = f"""kubectl patch configmaps a -n b --type=merge -p '{{"metadata":{{"finalizers":{patch}}}}}'"""
     assert command == (expected if patch else "")
@@ -186,7 +188,7 @@ def test_a_pod_of_a_controller_is_named_without_a_command() -> None:
         for name, owners in (("theirs", []), ("web-1-x", [owner]))
     ]
 
-    causes = deletion_causes.explain(claim, Evidence(claim_users=pods)).causes
+    causes = object_causes.explain_deletion(claim, Evidence(claim_users=pods)).causes
 
     assert [(each.message, each.command) for each in causes] == [
         ("uses it: the claim goes after the pod", "kubectl delete pod theirs -n b"),
@@ -301,7 +303,7 @@ def explain_read(found: FoundChild) -> list[str]:
         stack=make_stack(problems=[problem]), template={"resources": {"read": {"externalRef": stated}}}, children=[]
     )
     causes = stack_causes.explain(objects, Evidence(external={("u-1", "read"): found}))
-    return ["".join(text for text, _ in line).strip() for line in cause_drawing.draw(causes, now=0.0)]
+    return ["".join(text for text, _ in line).strip() for line in explanation.draw(causes, now=0.0)]
 
 
 def make_read(kind: str, *, group: str = "hearth.dev", **raw: Any) -> FoundChild:

@@ -18,9 +18,9 @@ from hearth.cli.stack_commands.cluster_options import ClusterOptions
 from hearth.cli.stack_commands.files import file_commands
 from hearth.cli.stack_commands.stack_argument import StackName
 from hearth.cli.stack_commands.steering import progress_output
+from hearth.cli.stack_views import preview_output
 from hearth.cli.stack_views.files import stack_files
 from hearth.cli.stack_views.files.stack_files import StackFile
-from hearth.cli.stack_views.preview import preview_lines, preview_output
 from hearth.model import errors, names, well_known_kinds
 from hearth.model.child import Object
 from hearth.model.kinds import ObjectRef
@@ -154,7 +154,7 @@ async def preview_definition(session: Session, file: StackFile, *, output: str, 
         if mistakes := stack_files.find_definition_mistakes(whole, session.kinds, evaluation.ALONE):
             raise errors.InvalidDefinition(mistakes)
     except errors.InvalidDefinition as error:
-        for line in preview_lines.list_refusal(file.identity.name, error.mistakes, ()):
+        for line in preview_output.list_refusal(file.identity.name, error.mistakes, ()):
             text_output.write_segments(line)
         return FAILED
     try:
@@ -172,11 +172,11 @@ async def preview_definition(session: Session, file: StackFile, *, output: str, 
         cluster_options.complain(cluster_options.describe_refusal(refused))
         return FAILED
     if made.unfit:
-        for line in preview_lines.list_refusal(made.name, (), made.unfit):
+        for line in preview_output.list_refusal(made.name, (), made.unfit):
             text_output.write_segments(line)
         return FAILED
     if output == "text":
-        for line in preview_lines.list_of_definition(made.name, made.previews, pinned=made.pinned):
+        for line in preview_output.list_of_definition(made.name, made.previews, pinned=made.pinned):
             text_output.write_segments(line)
     else:
         write(made.previews, output=output)
@@ -232,7 +232,7 @@ def find_sources(documents: Sequence[Any], *, namespace: str) -> Mapping[ObjectR
             where = (object_fields.text(metadata, "namespace") or namespace) if source.namespaced else ""
             name = object_fields.text(metadata, "name")
             ref = ObjectRef(group=source.group, kind=kind, namespace=where, name=name)
-            found[ref] = preview_output.encode_secret(each)
+            found[ref] = stack_files.encode_secret(each)
     return found
 
 
@@ -243,9 +243,9 @@ def write(previews: Sequence[Preview], *, output: str) -> None:
         return
     for at, preview in enumerate(previews):
         if output == "markdown":
-            click.echo(("\n" if at else "") + preview_output.write(preview))
+            click.echo(("\n" if at else "") + preview_output.write_markdown(preview))
             continue
         if at:
             click.echo()
-        for line in preview_lines.list_lines(preview):
+        for line in preview_output.list_lines(preview):
             text_output.write_segments(line)

@@ -19,7 +19,7 @@ from hearth.cli.stack_commands import cluster_options, text_output
 from hearth.cli.stack_commands.cluster_options import ClusterOptions
 from hearth.cli.stack_commands.exit_codes import DONE, FAILED
 from hearth.cli.stack_views import safe_text
-from hearth.cli.stack_views.files import line_numbers, rendering, sarif, spec_check, stack_files
+from hearth.cli.stack_views.files import rendering, stack_files, stack_lint
 from hearth.cli.stack_views.files.stack_files import StackFile
 from hearth.model import errors, names, well_known_kinds
 from hearth.model.child import Object
@@ -184,7 +184,7 @@ def list_kinds(stack_file: StackFile) -> list[tuple[str, str]]:
         return []
     nested = (
         object_fields.mapping(each, "spec", "template", "resources")
-        for _, each, _ in spec_check.find_nested(stack_file.manifest)
+        for _, each, _ in stack_lint.find_nested(stack_file.manifest)
     )
     found = [each for part in (resources, *nested) for each in part.values()]
     stated = (object_fields.mapping(each, word) for each in found for word in ("manifest", "externalRef"))
@@ -215,7 +215,7 @@ def lint_files(
         with evaluating() as evaluator:
             found = [mistake for each in stacks for mistake in find_mistakes(each, kinds, evaluator)]
         for mistake in found:
-            mistake["line"] = line_numbers.find_line(
+            mistake["line"] = stack_lint.find_line(
                 texts[mistake["file"]], mistake["stack"], mistake["path"], kind=mistake["kind"]
             )
         write_mistakes(found, output=output, stacks=stacks)
@@ -230,7 +230,7 @@ def write_mistakes(found: Sequence[Object], *, output: str, stacks: Sequence[Sta
         case "json":
             text_output.write_object(found, output="json")
         case "sarif":
-            text_output.write_object(sarif.report(found), output="json")
+            text_output.write_object(stack_lint.report_sarif(found), output="json")
         case _ if found:
             for mistake in found:
                 text_output.write_text(f"{mistake['file']}: {stack_files.describe_mistake(mistake)}")
@@ -250,7 +250,7 @@ def find_mistakes(stack_file: StackFile, kinds: Kinds, evaluator: Evaluator) -> 
     """Return the mistakes of one Stack, also of those that it nests."""
     compiled = list(check_template(stack_file, kinds, evaluator))
     known = {mistake.path for mistake in compiled}
-    found = [each for each in spec_check.find_mistakes(stack_file.manifest) if each.path not in known]
+    found = [each for each in stack_lint.find_mistakes(stack_file.manifest) if each.path not in known]
     found += compiled
     if not stack_file.is_group:
         found += check_nested(stack_file, kinds, evaluator)
@@ -290,7 +290,7 @@ def check_template(stack_file: StackFile, kinds: Kinds, evaluator: Evaluator) ->
 
 def check_nested(stack_file: StackFile, kinds: Kinds, evaluator: Evaluator) -> Iterator[Mistake]:
     """Yield the mistakes of the templates of nested Stacks, at their place in the outermost one."""
-    for path, manifest, is_known in spec_check.find_nested(stack_file.manifest):
+    for path, manifest, is_known in stack_lint.find_nested(stack_file.manifest):
         nested = StackFile(source=stack_file.source, manifest=manifest, beside=stack_file.beside)
         with contextlib.suppress(errors.SourceNotFound):
             try:

@@ -12,10 +12,9 @@ from hearth.cli.stack_commands import cluster_options
 from hearth.cli.stack_commands.cluster_options import ClusterOptions
 from hearth.cli.stack_commands.exit_codes import DONE, FAILED
 from hearth.cli.stack_commands.stack_argument import NAME
-from hearth.cli.stack_views.tree import requirements, stack_view
-from hearth.cli.stack_views.tree.resource_state import RowState
+from hearth.cli.stack_views.tree import stack_view
 from hearth.cli.stack_views.tree.snapshot import StackObjects
-from hearth.cli.stack_views.tree.stack_view import ResourceRow
+from hearth.cli.stack_views.tree.stack_view import ResourceRow, RowState
 from hearth.model import members
 
 if TYPE_CHECKING:
@@ -82,7 +81,7 @@ ESCAPES: Final = str.maketrans({'"': "#quot;", "<": "#lt;", ">": "#gt;", "`": "#
 def list_edges(objects: StackObjects, rows: tuple[ResourceRow, ...]) -> Iterator[tuple[int, int]]:
     """Yield for each requirement the positions of the required and of the requiring row."""
     positions = {row.resource: index for index, row in enumerate(rows) if row.state is not RowState.OBSOLETE}
-    required = requirements.find_requirements(objects.resources, objects.choose_children())
+    required = objects.find_requirements()
     for name, index in positions.items():
         for each in required.get(members.root_of(name), ()):
             if each in positions:

@@ -16,9 +16,9 @@ from hearth.cli.stack_commands import cluster_options, stack_argument, text_outp
 from hearth.cli.stack_commands.cluster_options import ClusterOptions
 from hearth.cli.stack_commands.exit_codes import DONE, FAILED
 from hearth.cli.stack_views import safe_text
-from hearth.cli.stack_views.causes import cause_drawing, stack_causes
-from hearth.cli.stack_views.causes.cause import Cause
-from hearth.cli.stack_views.tree import resource_state, stack_view
+from hearth.cli.stack_views.causes import explanation, stack_causes
+from hearth.cli.stack_views.causes.explanation import Cause
+from hearth.cli.stack_views.tree import stack_view
 from hearth.cli.stack_views.tree.snapshot import StackObjects
 from hearth.model.text import enumeration
 
@@ -69,7 +69,7 @@ async def explain(reader: StackReader, location: StackLocation, path: Sequence[s
             list(stack_view.list_members(snapshot.stack)) if snapshot.stack.is_group else sorted(snapshot.resources)
         )
         known = (
-            enumeration.enumerate_names(listed, most=resource_state.NAMED_AT_MOST)
+            enumeration.enumerate_names(listed, most=stack_view.NAMED_AT_MOST)
             if snapshot.stack.is_group
             else ", ".join(listed)
         )
@@ -78,7 +78,7 @@ async def explain(reader: StackReader, location: StackLocation, path: Sequence[s
         )
         return FAILED
     if output:
-        text_output.write_object([cause_drawing.to_output(each) for each in causes], output=output)
+        text_output.write_object([explanation.to_output(each) for each in causes], output=output)
     else:
         show(snapshot, path, causes)
     return FAILED if causes else DONE
@@ -93,7 +93,7 @@ def show(objects: StackObjects, path: Sequence[str], causes: Sequence[Cause]) ->
         text_output.write_segments([(safe_text.one_line(subject), "bold"), (f"  {safe_text.one_line(head)}", "yellow")])
     else:
         click.echo(safe_text.one_line(f"{subject}: nothing is wrong ({head})"))
-    for line in cause_drawing.draw(causes, now=time.time()):
+    for line in explanation.draw(causes, now=time.time()):
         text_output.write_segments(line)
     for omission in objects.omissions:
         click.echo(f"note: {safe_text.one_line(omission)}", err=True)

@@ -8,15 +8,14 @@ from typing import Final
 
 from hearth.cli import object_fields
 from hearth.cli.stack_views import safe_text
-from hearth.cli.stack_views.causes import advice, deletion_causes, pod_causes
-from hearth.cli.stack_views.causes.cause import Cause, Evidence, find_condition, line_of
+from hearth.cli.stack_views.causes import advice, object_causes
+from hearth.cli.stack_views.causes.explanation import Cause, Evidence
 from hearth.cli.stack_views.stack_state import BreakpointEntry, StackState
 from hearth.cli.stack_views.steering import verbs
-from hearth.cli.stack_views.tree import requirements, resource_state, stack_view
-from hearth.cli.stack_views.tree.resource_state import RowState
-from hearth.cli.stack_views.tree.snapshot import FoundChild, StackObjects
-from hearth.cli.stack_views.tree.stack_view import ResourceRow
-from hearth.model import members, names
+from hearth.cli.stack_views.tree import stack_view
+from hearth.cli.stack_views.tree.snapshot import StackObjects
+from hearth.cli.stack_views.tree.stack_view import ResourceRow, RowState
+from hearth.model import members
 from hearth.model.text import enumeration
 from hearth.plan.state import condition_types
 from hearth.plan.status import cluster_state
@@ -90,8 +89,7 @@ def follow(
     """Return the cause of one resource, with those that it waits for below."""
     if row.state is not RowState.WAITING:
         return (explain_row(objects, row, evidence),)
-    chosen = objects.choose_children()
-    required = requirements.find_requirements(objects.resources, chosen).get(members.root_of(row.resource), [])
+    required = objects.find_requirements().get(members.root_of(row.resource), [])
     below = [rows[each] for each in required if each in rows and rows[each].state not in stack_view.MET]
     if not below:
         return (explain_row(objects, row, evidence),)
@@ -220,7 +218,7 @@ def explain_resources(objects: StackObjects, evidence: Evidence) -> Iterator[Cau
         cause = explain_row(objects, row, evidence)
         blocked = waiting.get(members.root_of(row.resource), [])
         if blocked:
-            blocked_names = enumeration.enumerate_names(blocked, most=resource_state.NAMED_AT_MOST)
+            blocked_names = enumeration.enumerate_names(blocked, most=stack_view.NAMED_AT_MOST)
             more = f" ({blocked_names} {'waits' if len(blocked) == 1 else 'wait'} for it)"
             cause = dataclasses.replace(cause, message=cause.message + more)
         yield cause
@@ -246,7 +244,7 @@ def flatten(rows: Sequence[ResourceRow]) -> list[ResourceRow]:
 
 def count_waiting(objects: StackObjects, rows: Sequence[ResourceRow]) -> dict[str, list[str]]:
     """Return by resource those that wait for it, directly or not."""
-    required = requirements.find_requirements(objects.resources, objects.choose_children())
+    required = objects.find_requirements()
     waiting = {row.resource for row in rows if row.state is RowState.WAITING}
     found: dict[str, list[str]] = {}
     for name in waiting:
@@ -274,16 +272,16 @@ def explain_row(objects: StackObjects, row: ResourceRow, evidence: Evidence) -> 
     if nested is not None:
         below = explain(nested, evidence)
     elif (read := evidence.external.get((stack.uid, row.resource))) is not None:
-        below = tuple(lead_there(stack, each) for each in explain_external(read, evidence))
+        below = tuple(lead_there(stack, each) for each in object_causes.explain_external(read, evidence))
     elif child is not None and row.state is not RowState.WAITING:
-        below = tuple(lead_there(stack, each) for each in explain_object(child, evidence))
+        below = tuple(lead_there(stack, each) for each in object_causes.explain(child, evidence))
     else:
         below = ()
     command = (
         advice.advise_problem(stack, problem, objects.definer, exists=child is not None) if problem is not None else ""
     )
     if not command and child is not None and not below and row.state is not RowState.WAITING:
-        command = advice.lead_there(stack, describe(child))
+        command = advice.lead_there(stack, object_causes.describe(child))
     subject = f"{row.resource} ({row.object})" if row.object else row.resource
     return Cause(
         subject=subject,
@@ -292,23 +290,6 @@ def explain_row(objects: StackObjects, row: ResourceRow, evidence: Evidence) -> 
         command="" if below and any(each.command for each in below) else command,
         causes=below,
     )
-
-
-def explain_external(child: FoundChild, evidence: Evidence) -> tuple[Cause, ...]:
-    """Return what explains that an object which the Stack only reads is not ready; of a Stack, what that says of itself."""
-    if child.is_stack or child.is_group:
-        ready = find_condition(child.raw, "Ready")
-        message = line_of(object_fields.text(ready, "reason"), object_fields.text(ready, "message"))
-        since = object_fields.text(ready, "lastTransitionTime")
-        named = child.name if child.is_stack else f"rg/{child.name}"
-        command = advice.join("kubectl stack why", named, *child.scope)
-        return (Cause(subject=str(child), message=message or "is not ready", since=since, command=command),)
-    below = explain_object(child, evidence)
-    owner = safe_text.one_line(object_fields.text(child.raw, "metadata", "labels", names.LABEL_STACK))
-    if below or not owner:
-        return below
-    command = advice.join("kubectl stack why", owner, *child.scope)
-    return (Cause(subject=str(child), message=f"is an object of the Stack {owner}", command=command),)
 
 
 def lead_there(stack: StackState, cause: Cause) -> Cause:
@@ -330,76 +311,3 @@ def explain_breakpoint(stack: StackState, entry: BreakpointEntry) -> Cause:
 def describe_ready(stack: StackState) -> str:
     """Return the message of `Ready`."""
     return safe_text.one_line(stack.ready.message) or f"its phase is {stack.phase}"
-
-
-# Why an object of a Stack is not ready: its pods, its own conditions, its Events. Pure.
-
-PODS_AT_MOST: Final = 3
-"""Pods of one workload that are explained: others have the same cause in most cases."""
-CREATION: Final = ("FailedCreate", "FailedDelete")
-CLAIM: Final = "PersistentVolumeClaim"
-WORKLOADS: Final = frozenset("Deployment ReplicaSet StatefulSet DaemonSet Job CronJob ReplicationController".split())
-
-
-def explain_object(child: FoundChild, evidence: Evidence) -> tuple[Cause, ...]:
-    """Return what explains that the object is not ready; () if only the object itself does."""
-    if child.is_deleting:
-        return (deletion_causes.explain(child, evidence),)
-    if child.kind.name == "Pod" and not child.kind.group:
-        cause = pod_causes.explain(child, evidence)
-        return (cause,) if cause is not None else ()
-    if child.kind.name in WORKLOADS and (found := tuple(explain_workload(child, evidence))):
-        return found
-    if child.kind.key == CLAIM:
-        cause = pod_causes.explain_claim(child, evidence)
-        return (cause,) if cause is not None else ()
-    event = evidence.find_warning(child.uid)
-    if event is None:
-        return ()
-    message = line_of(object_fields.text(event, "reason"), object_fields.text(event, "message"))
-    return (Cause(subject=str(child), message=message, since=pod_causes.event_time(event), command=describe(child)),)
-
-
-def explain_workload(child: FoundChild, evidence: Evidence) -> Iterator[Cause]:
-    """Yield why pods cannot be created, and why pods are not ready."""
-    yield from explain_creation(child, evidence)
-    pods = [pod for pod in evidence.find_owned(child.uid, "Pod") if not is_ready(pod)]
-    newest = sorted(pods, key=lambda pod: (pod.created, pod.name), reverse=True)
-    seen: set[str] = set()
-    for pod in newest:
-        cause = pod_causes.explain(pod, evidence)
-        if cause is not None and cause.message.replace(pod.name, "") not in seen and len(seen) < PODS_AT_MOST:
-            seen.add(cause.message.replace(pod.name, ""))
-            yield cause
-    failed = find_condition(child.raw, "Failed")
-    if failed.get("status") == "True":
-        message = line_of(object_fields.text(failed, "reason"), object_fields.text(failed, "message"))
-        yield Cause(subject=str(child), message=message, command=describe(child))
-
-
-def explain_creation(child: FoundChild, evidence: Evidence) -> Iterator[Cause]:
-    """Yield why the API server rejects the pods of a workload: quota, limit range, webhook, pod security, account."""
-    makers = [child, *evidence.find_owned(child.uid, "ReplicaSet"), *evidence.find_owned(child.uid, "Job")]
-    for maker in makers:
-        failure = find_condition(maker.raw, "ReplicaFailure")
-        event = evidence.find_warning(maker.uid, *CREATION)
-        message = object_fields.text(failure, "message") if failure.get("status") == "True" else ""
-        since = object_fields.text(failure, "lastTransitionTime")
-        if not message and event is not None and not any(evidence.find_owned(maker.uid, "Pod")):
-            message, since = object_fields.text(event, "message"), pod_causes.event_time(event)
-        if message:
-            command = advice.advise_text(message, child.namespace) or describe(maker)
-            said = f"its pods are rejected: {safe_text.one_line(message)}"
-            yield Cause(subject=str(maker), message=said, since=since, command=command)
-            return
-
-
-def is_ready(pod: FoundChild) -> bool:
-    """Return whether a pod is ready, or has ended well."""
-    phase = object_fields.text(pod.raw, "status", "phase")
-    return phase == "Succeeded" or find_condition(pod.raw, "Ready").get("status") == "True"
-
-
-def describe(child: FoundChild) -> str:
-    """Return the command that shows everything about an object."""
-    return advice.join("kubectl describe", child.type, child.name, *child.scope)

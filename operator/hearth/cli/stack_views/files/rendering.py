@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from hearth.cli import object_fields
 from hearth.cli.importer import cluster_scoped_kinds
-from hearth.cli.stack_views.details import sensitive_fields, shown_objects
+from hearth.cli.stack_views import shown_objects
 from hearth.cli.stack_views.files import stack_files
 from hearth.cli.stack_views.files.stack_files import StackFile
 from hearth.cli.stack_views.stack_state import StackState
@@ -118,14 +118,14 @@ def complete(stack_file: StackFile, resource: ResourceBlueprint, manifest: Objec
     return {**manifest, "metadata": {**metadata, **stated}}
 
 
-def find_hidden(stack_file: StackFile) -> dict[str, set[sensitive_fields.FieldPath]]:
+def find_hidden(stack_file: StackFile) -> dict[str, set[shown_objects.FieldPath]]:
     """Return by resource the fields whose values are sensitive, however short they are."""
     template = {} if stack_file.is_group else stack_files.find_template(stack_file)
     objects = StackObjects(stack=StackState(stack_file.manifest), template=template, children=())
-    return sensitive_fields.find_sensitive_fields(objects)
+    return shown_objects.find_sensitive_fields(objects)
 
 
-def hide(manifest: Object, paths: set[sensitive_fields.FieldPath] | tuple[()]) -> Object:
+def hide(manifest: Object, paths: set[shown_objects.FieldPath] | tuple[()]) -> Object:
     """Return the manifest with a mark in place of each sensitive value; of a Secret, only its keys are shown."""
     shown = shown_objects.hide_secret(manifest)
     for path in paths:

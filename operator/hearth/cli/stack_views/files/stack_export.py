@@ -6,7 +6,7 @@ from typing import Final
 
 from hearth.cli.importer import manifest_cleanup, withheld_values
 from hearth.cli.importer.withheld_values import WithheldValue
-from hearth.cli.stack_views.details import shown_objects
+from hearth.cli.stack_views import shown_objects
 from hearth.cli.stack_views.tree.snapshot import FoundChild, StackObjects
 from hearth.model.child import Object
 

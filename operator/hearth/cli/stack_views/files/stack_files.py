@@ -237,6 +237,15 @@ def find_data(source: ParameterSource, stack_file: StackFile) -> dict[str, str]:
     return found
 
 
+def encode_secret(document: Mapping[str, Any]) -> Object:
+    """Return a ConfigMap or Secret as the API server stores it: with `stringData` in `data`."""
+    stated = object_fields.mapping(document, "stringData")
+    if object_fields.text(document, "kind") != "Secret" or not stated:
+        return dict(document)
+    encoded = {key: base64.b64encode(str(value).encode()).decode() for key, value in stated.items()}
+    return {**document, "data": {**object_fields.mapping(document, "data"), **encoded}}
+
+
 def compile_group(stack_file: StackFile, kinds: Kinds, evaluator: Evaluator = evaluation.ALONE) -> Blueprint:
     """Compile a ResourceGroup. Raises InvalidDefinition."""
     spec = resource_group.make_spec(object_fields.mapping(stack_file.manifest, "spec"))

@@ -7,13 +7,11 @@ that keep the order. Must not know how anything is drawn.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final, TypeAlias
 
-from hearth.cli.stack_views.graph import column_order
-from hearth.cli.stack_views.graph.column_order import Neighbors
-from hearth.cli.stack_views.graph.folding import Node
-from hearth.cli.stack_views.graph.stack_graph import StackGraph
+from hearth.cli.stack_views.graph.stack_graph import Node, StackGraph
 from hearth.model import value_class
 
 NODE_WIDTH: Final = 280.0
@@ -23,6 +21,7 @@ GAP_WITHIN: Final = 34.0
 GAP_BETWEEN: Final = 64.0
 """Between two columns."""
 GAP_BELOW: Final = 18.0
+"""Between two places of a column, at least."""
 LANE_HEIGHT: Final = 12.0
 """The room of an edge that passes a column."""
 MARGIN: Final = 12.0
@@ -72,13 +71,11 @@ class Positions:
 
 def arrange(graph: StackGraph) -> Layout:
     """Return the layout of a graph. The same graph always has the same layout."""
-    lanes = column_order.add_lanes([[node.id for node in column] for column in graph.columns], graph.edges)
-    sides = column_order.find_neighbors(lanes.routes)
-    ordered = column_order.sort(lanes.columns, *sides, rounds=ROUNDS)
-    heights = {
-        place: LANE_HEIGHT if column_order.is_lane(place) else NODE_HEIGHT for column in ordered for place in column
-    }
-    centers = place_vertically(ordered, sides, heights, gap=GAP_BELOW, rounds=ROUNDS)
+    columns, routes = add_lanes([[node.id for node in column] for column in graph.columns], graph.edges)
+    sides = find_neighbors(routes)
+    ordered = sort_columns(columns, *sides)
+    heights = {place: LANE_HEIGHT if is_lane(place) else NODE_HEIGHT for column in ordered for place in column}
+    centers = place_vertically(ordered, sides, heights)
     widths = [max(map(measure_width, column), default=NODE_WIDTH) for column in graph.columns]
     lefts = [MARGIN + sum(widths[:index]) + index * GAP_BETWEEN for index in range(len(widths))]
     positions = Positions(lefts=lefts, widths=widths, centers={each: at + MARGIN for each, at in centers.items()})
@@ -87,7 +84,7 @@ def arrange(graph: StackGraph) -> Layout:
         width=(lefts[-1] + widths[-1] if widths else MARGIN) + MARGIN,
         height=max(bottoms, default=MARGIN) + MARGIN,
         boxes=tuple(make_boxes(graph, positions)),
-        curves=tuple(make_curves(graph, lanes.routes, positions)),
+        curves=tuple(make_curves(graph, routes, positions)),
     )
 
 
@@ -120,29 +117,89 @@ def make_curves(graph: StackGraph, routes: Sequence[Sequence[str]], positions: P
         yield Curve(before=route[0], after=route[-1], points=tuple(points))
 
 
-# The vertical positions of places in ordered columns: as close as possible to those of their neighbors. Pure.
+# The order of places within columns. An edge over several columns has a lane in each column between; edges from the same
+# node share their lanes. Knows ids only.
+
+LANE: Final = "lane:"
+"""The ids of lanes begin so; those of nodes have no colon."""
+Neighbors: TypeAlias = Mapping[str, Sequence[str]]
+"""By id of a place, those that it is connected to in the next column of one side."""
+
+
+def is_lane(place: str) -> bool:
+    """Return whether a place is a lane."""
+    return place.startswith(LANE)
+
+
+def add_lanes(
+    columns: Sequence[Sequence[str]], edges: Iterable[tuple[str, str]]
+) -> tuple[list[list[str]], list[list[str]]]:
+    """Return the columns with lanes for all edges that pass a column, and the route of each edge.
+
+    A route leads from the required node over lanes to the one that requires it.
+    """
+    number = {place: index for index, column in enumerate(columns) for place in column}
+    extended = [list(column) for column in columns]
+    known: set[str] = set()
+    routes = []
+    for before, after in edges:
+        passed = range(number[before] + 1, number[after])
+        lanes = [f"{LANE}{before}:{index}" for index in passed]
+        for index, lane in zip(passed, lanes, strict=True):
+            if lane not in known:
+                known.add(lane)
+                extended[index].append(lane)
+        routes.append([before, *lanes, after])
+    return extended, routes
+
+
+def find_neighbors(routes: Iterable[Sequence[str]]) -> tuple[Neighbors, Neighbors]:
+    """Return the neighbors in the column at the left, and those in the column at the right."""
+    left: dict[str, dict[str, None]] = {}
+    right: dict[str, dict[str, None]] = {}
+    for route in routes:
+        for before, after in itertools.pairwise(route):
+            left.setdefault(after, {})[before] = None
+            right.setdefault(before, {})[after] = None
+    return {place: list(each) for place, each in left.items()}, {place: list(each) for place, each in right.items()}
+
+
+def sort_columns(columns: Sequence[Sequence[str]], left: Neighbors, right: Neighbors) -> list[list[str]]:
+    """Return each column in the order of the mean positions of its neighbors, after sweeps in both directions."""
+    ordered = [list(column) for column in columns]
+    for _ in range(ROUNDS):
+        for index in range(1, len(ordered)):
+            ordered[index] = sort_column(ordered[index], ordered[index - 1], left)
+        for index in range(len(ordered) - 2, -1, -1):
+            ordered[index] = sort_column(ordered[index], ordered[index + 1], right)
+    return ordered
+
+
+def sort_column(column: Sequence[str], beside: Sequence[str], neighbors: Neighbors) -> list[str]:
+    """Return one column by the mean relative position of its neighbors; a place without any keeps its own."""
+    position = {place: (index + 0.5) / len(beside) for index, place in enumerate(beside)}
+    wanted = {}
+    for index, place in enumerate(column):
+        found = [position[each] for each in neighbors.get(place, ())]
+        wanted[place] = sum(found) / len(found) if found else (index + 0.5) / len(column)
+    return sorted(column, key=lambda place: wanted[place])
+
+
+# The vertical positions of places in ordered columns: as close as possible to those of their neighbors.
 
 
 def place_vertically(
-    columns: Sequence[Sequence[str]],
-    sides: tuple[Neighbors, Neighbors],
-    heights: Mapping[str, float],
-    *,
-    gap: float,
-    rounds: int,
+    columns: Sequence[Sequence[str]], sides: tuple[Neighbors, Neighbors], heights: Mapping[str, float]
 ) -> dict[str, float]:
-    """Return the vertical centers by id; the uppermost place begins at 0.
-
-    sides: the neighbors at the left and at the right; gap: between two places of a column, at least.
-    """
+    """Return the vertical centers by id; the uppermost place begins at 0. sides: neighbors at the left, at the right."""
     centers: dict[str, float] = {}
     for column in columns:
-        centers |= stack(column, dict.fromkeys(column, 0.0), heights, gap=gap)
-    for number in range(2 * rounds):
+        centers |= stack(column, dict.fromkeys(column, 0.0), heights, gap=GAP_BELOW)
+    for number in range(2 * ROUNDS):
         neighbors = sides[number % 2]
         for column in columns if number % 2 == 0 else reversed(columns):
             wanted = {each: find_mean(each, neighbors, centers) for each in column}
-            centers |= stack(column, wanted, heights, gap=gap)
+            centers |= stack(column, wanted, heights, gap=GAP_BELOW)
     top = min((center - heights[each] / 2 for each, center in centers.items()), default=0.0)
     return {each: center - top for each, center in centers.items()}
 
@@ -163,14 +220,14 @@ def stack(
     """
     offsets, offset = [], 0.0
     pools: list[list[float]] = []  # sum of the wanted positions, and their number
-    for index, place_vertically in enumerate(column):
+    for index, place in enumerate(column):
         if index:
-            offset += (heights[column[index - 1]] + heights[place_vertically]) / 2 + gap
+            offset += (heights[column[index - 1]] + heights[place]) / 2 + gap
         offsets.append(offset)
-        pools.append([wanted[place_vertically] - offset, 1])
+        pools.append([wanted[place] - offset, 1])
         while len(pools) > 1 and pools[-2][0] / pools[-2][1] >= pools[-1][0] / pools[-1][1]:
             total, count = pools.pop()
             pools[-1][0] += total
             pools[-1][1] += count
     flat = [total / count for total, count in pools for _ in range(int(count))]
-    return {place_vertically: at + offset for place_vertically, at, offset in zip(column, flat, offsets, strict=True)}
+    return {place: at + offset for place, at, offset in zip(column, flat, offsets, strict=True)}

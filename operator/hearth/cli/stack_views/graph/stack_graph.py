@@ -1,4 +1,4 @@
-"""The nodes of a Stack's graph in layers: each resource one layer after what it requires, large layers folded. Pure.
+"""A Stack as nodes in layers: each resource one layer after what it requires, large layers folded. Pure.
 
 Must not know coordinates or how a node is drawn.
 """
@@ -6,25 +6,47 @@ Must not know coordinates or how a node is drawn.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Final
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Final, TypeAlias
 
 from hearth.cli import object_fields
 from hearth.cli.stack_views import safe_text
-from hearth.cli.stack_views.graph import folding
-from hearth.cli.stack_views.graph.folding import Edge, Node
-from hearth.cli.stack_views.tree import requirements, stack_view
-from hearth.cli.stack_views.tree.resource_state import RowState
+from hearth.cli.stack_views.tree import stack_view
 from hearth.cli.stack_views.tree.snapshot import StackObjects
-from hearth.cli.stack_views.tree.stack_view import ResourceRow
-from hearth.model import members, value_class
+from hearth.cli.stack_views.tree.stack_view import ResourceRow, RowState
+from hearth.model import limits, members, value_class
+from hearth.model.text import enumeration
 from hearth.plan.environment import environment_rules
 from hearth.plan.environment.environment_rules import EnvironmentRule
 
+Edge: TypeAlias = tuple[str, str]
+"""The ids of a required node and of one that requires it."""
 ID_BYTES: Final = 10
 REPLACED_AT_MOST: Final = 2
 """Obsolete objects beside the present object of a resource; a picture of more would be wider than a page."""
+
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """One box of the picture: a resource, or several that are folded. All texts are safe to show."""
+
+    id: str
+    """Of letters, digits and dashes."""
+    title: str
+    detail: str = ""
+    state: RowState
+    note: str = ""
+    resource: str = ""
+    """"" if several are folded."""
+    breakpoints: tuple[str, ...] = ()
+    """The hooks at which the resource stops."""
+    replaced: tuple[Node, ...] = ()
+    """Its obsolete objects, shown beside the present one."""
+    count: int = 1
+    """How many are folded."""
+    layers: tuple[int, int] | None = None
+    """The first and last layer of folded ones, from 0."""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,51 +55,47 @@ class StackGraph:
 
     columns: tuple[tuple[Node, ...], ...]
     edges: tuple[Edge, ...]
-    """From each required node to those that require it, without the edges that others imply."""
+    """From each required node to those that require it."""
 
 
 def describe(
     objects: StackObjects, rows: Sequence[ResourceRow] | None = None, *, expanded: Collection[int] = ()
 ) -> StackGraph:
-    """Return the graph of a Stack. rows: its rows if they are known; expanded: layers that are not folded."""
-    rows = stack_view.describe_rows(objects) if rows is None else rows
-    parts = divide(objects, rows)
-    required = requirements.find_requirements(objects.resources, objects.choose_children())
-    edges = list_edges(parts.nodes, required)
-    layers = assign_layers(list(parts.nodes.values()), edges)
-    if parts.obsolete:
-        layers.append(list(parts.obsolete))
-    folded = folding.fold(layers, edges, expanded=expanded)
-    return StackGraph(columns=folded.columns, edges=reduce_edges(folded.columns, folded.edges))
+    """Return the graph of a Stack, without the edges that others imply.
+
+    rows: its rows if they are known; expanded: layers that are not folded.
+    """
+    nodes, obsolete = make_nodes(objects, stack_view.describe_rows(objects) if rows is None else rows)
+    edges = list_edges(nodes, objects.find_requirements())
+    layers = assign_layers(list(nodes.values()), edges)
+    if obsolete:
+        layers.append(obsolete)
+    folded = fold(layers, edges, expanded=expanded)
+    return replace(folded, edges=reduce_edges(folded.columns, folded.edges))
 
 
-@dataclass(slots=True)
-class Parts:
-    """The nodes of a Stack: those of its resources, and those of objects without a resource."""
+def make_nodes(objects: StackObjects, rows: Sequence[ResourceRow]) -> tuple[dict[str, Node], list[Node]]:
+    """Return the nodes by resource, in the order of creation, and those of objects without a resource.
 
-    nodes: dict[str, Node] = field(default_factory=dict)
-    """By resource, in the order of creation."""
-    obsolete: list[Node] = field(default_factory=list)
-
-
-def divide(objects: StackObjects, rows: Sequence[ResourceRow]) -> Parts:
-    """Return the nodes of the rows; each replaced object is beside the present one of its resource."""
+    Each replaced object is beside the present one of its resource.
+    """
     rules = find_breakpoints(objects)
     known = set(map(safe_text.one_line, objects.resources))
-    parts, seen = Parts(), set[str]()
+    nodes: dict[str, Node] = {}
+    obsolete, seen = list[Node](), set[str]()
     for row in rows:
         node = make_node(row, rules)
         if node.id in seen:
             continue  # the same object, in two namespaces: the picture cannot tell them apart
         seen.add(node.id)
-        present = parts.nodes.get(row.resource)
+        present = nodes.get(row.resource)
         if present is not None and len(present.replaced) < REPLACED_AT_MOST:
-            parts.nodes[row.resource] = replace(present, replaced=(*present.replaced, node))
+            nodes[row.resource] = replace(present, replaced=(*present.replaced, node))
         elif present is not None or (row.state is RowState.OBSOLETE and members.root_of(row.resource) not in known):
-            parts.obsolete.append(node)
+            obsolete.append(node)
         else:
-            parts.nodes[row.resource] = node
-    return parts
+            nodes[row.resource] = node
+    return nodes, obsolete
 
 
 def make_node(row: ResourceRow, rules: Sequence[EnvironmentRule]) -> Node:
@@ -152,3 +170,81 @@ def reduce_edges(columns: Sequence[Sequence[Node]], edges: Collection[Edge]) -> 
         for each in direct:
             above[node.id] |= bits[each]
     return tuple(kept)
+
+
+# Folding: a picture of 2,000 resources shows what needs attention, and counts the rest.
+
+SETTLED: Final = stack_view.MET | {RowState.GONE}
+
+
+def fold(layers: Sequence[Sequence[Node]], edges: Iterable[Edge], *, expanded: Collection[int] = ()) -> StackGraph:
+    """Return columns of some ten nodes each, and all edges between them. expanded: the layers whose nodes are all shown."""
+    columns: list[tuple[Node, ...]] = []
+    place: dict[str, tuple[int, str]] = {}
+    for span in divide(layers, expanded):
+        nodes = [node for layer in layers[span[0] : span[1] + 1] for node in layer]
+        most = limits.GRAPH_EXPANDED_NODES if span[0] == span[1] and span[0] in expanded else limits.GRAPH_LAYER_NODES
+        shown, shown_as = fold_column(nodes, span, most=most)
+        place |= {id_: (len(columns), target) for id_, target in shown_as.items()}
+        columns.append(shown)
+    ends = ((place[before], place[after]) for before, after in edges)
+    kept = dict.fromkeys((before, after) for (left, before), (right, after) in ends if left < right)
+    return StackGraph(columns=tuple(columns), edges=tuple(kept))
+
+
+def divide(layers: Sequence[Sequence[Node]], expanded: Collection[int]) -> list[tuple[int, int]]:
+    """Return the first and last layer of each column: one layer each, or runs of layers if there are too many."""
+    numbers = range(len(layers))
+    if len(layers) <= limits.GRAPH_COLUMNS:
+        return [(number, number) for number in numbers]
+    needs = {number: max(map(measure_need, layers[number]), default=0) for number in numbers}
+    wanted = [number for number in numbers if needs[number] or number in expanded]
+    wanted.sort(key=lambda number: (number in expanded, needs[number]), reverse=True)
+    single = set(wanted[: limits.GRAPH_COLUMNS // 2])
+    spans: list[tuple[int, int]] = []
+    for number in numbers:
+        if spans and number not in single and spans[-1][0] not in single:
+            spans[-1] = (spans[-1][0], number)
+        else:
+            spans.append((number, number))
+    return spans
+
+
+def fold_column(nodes: Sequence[Node], span: tuple[int, int], *, most: int) -> tuple[tuple[Node, ...], dict[str, str]]:
+    """Return the nodes to show, and by id of each node that of the one which shows it."""
+    if span[0] == span[1] and len(nodes) <= most:
+        return tuple(nodes), {node.id: node.id for node in nodes}
+    ranked = sorted(nodes, key=measure_need, reverse=True)
+    needy = ranked if most == limits.GRAPH_EXPANDED_NODES else list(filter(measure_need, ranked))
+    single = {node.id for node in needy[:most]}
+    by_state: dict[RowState, list[Node]] = {}
+    for node in nodes:
+        if node.id not in single:
+            by_state.setdefault(node.state, []).append(node)
+    shown = [node for node in nodes if node.id in single]
+    shown_as = {node.id: node.id for node in shown}
+    for state, folded in by_state.items():
+        node = folded[0] if len(folded) == 1 else make_fold(state, folded, span)
+        shown.append(node)
+        shown_as |= {each.id: node.id for each in folded}
+    return tuple(shown), shown_as
+
+
+def make_fold(state: RowState, nodes: Sequence[Node], span: tuple[int, int]) -> Node:
+    """Return the node that stands for several of one state."""
+    return Node(
+        id=f"f{span[0]}-{state}",
+        title=f"{len(nodes)} resources",
+        detail=f"in layers {span[0] + 1} to {span[1] + 1}" if span[0] < span[1] else f"in layer {span[0] + 1}",
+        state=state,
+        note=enumeration.enumerate_names([node.title for node in nodes], most=stack_view.NAMED_AT_MOST),
+        count=len(nodes),
+        layers=span,
+    )
+
+
+def measure_need(node: Node) -> int:
+    """Return how much a node needs the attention of a person; 0 if it does not."""
+    if node.state in SETTLED or node.state in (RowState.WAITING, RowState.OBSOLETE):
+        return 1 if node.replaced else 0
+    return 1 + stack_view.SEVERITY.index(node.state)

@@ -14,10 +14,10 @@ from xml.etree.ElementTree import Element, SubElement
 
 from hearth.cli.stack_views import safe_text
 from hearth.cli.stack_views.graph import layout
-from hearth.cli.stack_views.graph.folding import Node
 from hearth.cli.stack_views.graph.layout import Box, Curve, Layout
+from hearth.cli.stack_views.graph.stack_graph import Node
 from hearth.cli.stack_views.tree import tree_view
-from hearth.cli.stack_views.tree.resource_state import RowState
+from hearth.cli.stack_views.tree.stack_view import RowState
 
 NAMESPACE: Final = "http://www.w3.org/2000/svg"
 TITLE_LENGTH, LINE_LENGTH = 30, 34
@@ -130,7 +130,7 @@ def draw_breakpoint(element: Element, box: Box) -> None:
 
 def describe(node: Node) -> str:
     """Return the whole text of a node: `web, deployment/shop-web: progressing, 1 of 3 pods are ready`."""
-    words = f"{', '.join(part for part in (node.title, node.detail) if part)}: {node.state}"
+    words = f"{', '.join(filter(None, (node.title, node.detail)))}: {node.state}"
     words += f", {node.note}" if node.note else ""
     return words + (f"; stops at {', '.join(node.breakpoints)}" if node.breakpoints else "")
 
@@ -161,45 +161,26 @@ ROUND: Final = 10.0
 
 def draw_shape(state: RowState, x: float, y: float, width: float, height: float) -> str:
     """Return the outline as the data of an SVG path."""
+    right, bottom, middle = x + width, y + height, y + height / 2
+    # Where the corners are cut.
+    inner, outer, upper, lower = x + CUT, right - CUT, y + CUT, bottom - CUT
     match state:
         case RowState.READY | RowState.FINISHED:
             return draw_rounded(x, y, width, height, ROUND)
         case RowState.PROGRESSING:
             return draw_rounded(x, y, width, height, height / 2)
         case RowState.FAILED:
-            return draw_polygon(
-                (x, y + height / 2),
-                (x + CUT, y),
-                (x + width - CUT, y),
-                (x + width, y + height / 2),
-                (x + width - CUT, y + height),
-                (x + CUT, y + height),
-            )
+            return draw_polygon((x, middle), (inner, y), (outer, y), (right, middle), (outer, bottom), (inner, bottom))
         case RowState.STOPPED:
-            return draw_polygon(
-                (x + CUT, y),
-                (x + width - CUT, y),
-                (x + width, y + CUT),
-                (x + width, y + height - CUT),
-                (x + width - CUT, y + height),
-                (x + CUT, y + height),
-                (x, y + height - CUT),
-                (x, y + CUT),
-            )
+            above = (inner, y), (outer, y), (right, upper), (right, lower)
+            return draw_polygon(*above, (outer, bottom), (inner, bottom), (x, lower), (x, upper))
         case RowState.EXTERNAL:
             # As an arrow that leads into the Stack.
-            return draw_polygon(
-                (x, y),
-                (x + width - CUT, y),
-                (x + width, y + height / 2),
-                (x + width - CUT, y + height),
-                (x, y + height),
-                (x + CUT, y + height / 2),
-            )
+            return draw_polygon((x, y), (outer, y), (right, middle), (outer, bottom), (x, bottom), (inner, middle))
         case RowState.OBSOLETE:
-            return draw_polygon((x + CUT, y), (x + width, y), (x + width - CUT, y + height), (x, y + height))
+            return draw_polygon((inner, y), (right, y), (outer, bottom), (x, bottom))
         case _:
-            return draw_polygon((x, y), (x + width, y), (x + width, y + height), (x, y + height))
+            return draw_polygon((x, y), (right, y), (right, bottom), (x, bottom))
 
 
 def draw_polygon(*points: tuple[float, float]) -> str:

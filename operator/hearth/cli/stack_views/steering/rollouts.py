@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from hearth.cli import object_fields
-from hearth.cli.stack_views.stack_state import NamedObject
+from hearth.cli.stack_views.stack_state import Condition, NamedObject
 from hearth.cli.stack_views.steering import goals
 from hearth.cli.stack_views.steering.goals import GoalState, Verdict
 from hearth.cli.stack_views.steering.verbs import AlreadySo, Refusal, VerbResult, Write
@@ -15,7 +15,6 @@ from hearth.model.child import Object
 from hearth.plan.rollouts.rollout_decision import RolloutPhase
 from hearth.plan.rollouts.rollout_report import DefinitionReason
 
-TRUE: Final = "True"
 UNDER_WAY: Final = (RolloutPhase.PROGRESSING, RolloutPhase.PAUSED)
 FAILURES: Final = (DefinitionReason.ROLLOUT_STOPPED, DefinitionReason.ROLLED_BACK)
 """The reasons of `Ready` after a rollout that failed."""
@@ -37,11 +36,6 @@ class DefinitionState(NamedObject):
     def kind_name(self) -> str:
         """Return the kind of its instances as arguments name it: `webapp`."""
         return object_fields.text(self.raw, "spec", "names", "kind").lower()
-
-    @property
-    def annotations(self) -> Mapping[str, Any]:
-        """Return its annotations."""
-        return object_fields.mapping(self.raw, "metadata", "annotations")
 
     @property
     def strategy(self) -> str:
@@ -91,23 +85,19 @@ class DefinitionState(NamedObject):
         return object_fields.number(self.raw, "status", "observedGeneration") == generation and is_begun and is_undone
 
     @property
-    def ready(self) -> Mapping[str, Any]:
+    def ready(self) -> Condition:
         """Return the condition `Ready`."""
-        return self._find_condition("Ready")
+        return self.condition("Ready")
 
     @property
     def is_stalled(self) -> bool:
         """Return whether the operator waits for a person."""
-        return self._find_condition("Stalled").get("status") == TRUE
-
-    def _find_condition(self, type_: str) -> Mapping[str, Any]:
-        conditions = object_fields.entries(self.raw, "status", "conditions")
-        return next((each for each in conditions if each.get("type") == type_), {})
+        return self.condition("Stalled").is_true
 
     @property
     def message(self) -> str:
         """Return what the operator says of it."""
-        return object_fields.text(self.ready, "message") or "no operator has processed it yet"
+        return self.ready.message or "no operator has processed it yet"
 
 
 def assess(definition: DefinitionState | None) -> GoalState:
@@ -116,7 +106,7 @@ def assess(definition: DefinitionState | None) -> GoalState:
         return GoalState(verdict=Verdict.FAILED, message="it was deleted")
     if not definition.is_observed:
         return GoalState(verdict=Verdict.WAITING, message=goals.NOT_OBSERVED)
-    if definition.ready.get("status") == TRUE:
+    if definition.ready.is_true:
         return GoalState(verdict=Verdict.REACHED, message=definition.message)
     if definition.is_stalled and definition.phase != RolloutPhase.PAUSED:
         return GoalState(verdict=Verdict.FAILED, message=definition.message)
@@ -125,7 +115,7 @@ def assess(definition: DefinitionState | None) -> GoalState:
 
 def advise(definition: DefinitionState) -> Iterator[str]:
     """Yield the commands that help after a rollout failed; none where the definition itself was refused."""
-    if definition.ready.get("reason") not in FAILURES:
+    if definition.ready.reason not in FAILURES:
         return
     first = next(iter(object_fields.entries(definition.rollout, "instances")), None)
     if first is not None:
@@ -136,14 +126,11 @@ def advise(definition: DefinitionState) -> Iterator[str]:
     yield f"kubectl stack rollout restart {definition.name}"
 
 
-FAILED_PHASES: Final = ("RolledBack", "RollingBack", "Stopped")
-
-
 def describe_revision(definition: DefinitionState, number: int) -> tuple[str, str]:
     """Return what became of a revision of a StackDefinition, and its color."""
     is_newest = number == object_fields.number(definition.raw, "status", "revision")
     is_completed = number == object_fields.number(definition.rollout, "completed")
-    is_failed = number == definition.revision and definition.phase in FAILED_PHASES
+    is_failed = number == definition.revision and definition.phase in (RolloutPhase.STOPPED, *REVERTED)
     words = {"newest": is_newest, "completed": is_completed, "failed": is_failed}
     text = ", ".join(word for word, holds in words.items() if holds)
     return text, "red" if is_failed else "green" if is_completed else ""

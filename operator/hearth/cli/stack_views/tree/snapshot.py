@@ -1,17 +1,19 @@
-"""One Stack with all that belongs to it, as the API server returned it at one moment. Pure values."""
+"""One Stack with all that belongs to it, as the API server returned it at one moment, and what requires what. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import field
 from typing import Any
 
 from hearth.cli import object_fields
 from hearth.cli.stack_views import safe_text
 from hearth.cli.stack_views.stack_state import NamedObject, StackState
+from hearth.graph import order
 from hearth.model import members, names, value_class
 from hearth.model.child import Object
 from hearth.model.kinds import Kind, ObjectRef
+from hearth.template.text import interpolation
 
 
 @value_class.dataclass(frozen=True, slots=True)
@@ -35,20 +37,10 @@ class FoundChild(NamedObject):
         return members.name_member(root, key) if dot else label
 
     @property
-    def annotations(self) -> Mapping[str, Any]:
-        """Return its annotations."""
-        return object_fields.mapping(self.raw, "metadata", "annotations")
-
-    @property
     def incarnation(self) -> int:
         """Return the number of the object among those of its resource."""
         text = object_fields.text(self.annotations, names.ANNOTATION_INCARNATION)
         return int(text[:9]) if text.isascii() and text.isdigit() else 0
-
-    @property
-    def is_deleting(self) -> bool:
-        """Return whether its deletion was requested."""
-        return bool(object_fields.text(self.raw, "metadata", "deletionTimestamp"))
 
     @property
     def finalizers(self) -> list[str]:
@@ -143,3 +135,58 @@ class StackObjects:
         """Return by resource its newest object."""
         ranked = sorted(self.children, key=lambda child: (child.incarnation, child.created))
         return {child.resource: child for child in ranked}
+
+    def find_requirements(self) -> dict[str, list[str]]:
+        """Return for each resource those that it requires, in the order of the template.
+
+        Without a compilation: from what objects record, else from the text.
+        """
+        recorded: dict[str, list[str]] = {}
+        for name, child in self.choose_children().items():
+            recorded.setdefault(members.root_of(name), []).extend(child.requires)
+        known = frozenset(self.resources)
+        # No object records what is only read.
+        external = frozenset(name for name, each in self.resources.items() if object_fields.find(each, "externalRef"))
+        found = {}
+        for name, resource in self.resources.items():
+            sought = external if name in recorded else known
+            named = [each for each in find_named(resource, sought) if each != name] if sought else []
+            found[name] = list(dict.fromkeys([*recorded.get(name, ()), *named]))
+        return found
+
+    def name_external(self, name: str) -> str:
+        """Return the object that a resource only reads, as `service/gateway in ingress`, or `services by label`."""
+        stated = object_fields.mapping(self.resources, name, "externalRef")
+        metadata = object_fields.mapping(stated, "metadata")
+        kind = object_fields.text(stated, "kind").lower()
+        place = object_fields.text(metadata, "namespace")
+        where = " in all namespaces" if metadata.get("allNamespaces") is True else ""
+        where = f" in {place}" if place not in ("", self.stack.namespace) else where
+        named = object_fields.text(metadata, "name")
+        return f"{kind}/{named}{where}" if "name" in metadata else f"{kind} by label{where}"
+
+
+def sort_by_requirements(requirements: Mapping[str, list[str]]) -> list[str]:
+    """Return all names, each after what it requires; those on a cycle come last."""
+    found = order.sort(requirements)
+    return list(dict.fromkeys([*found, *requirements]))
+
+
+def find_named(resource: Any, names: Collection[str]) -> list[str]:
+    """Return the resources that `dependsOn` and the expressions of a resource name."""
+    stated = map(members.root_of, object_fields.texts(resource, "dependsOn"))
+    found = dict.fromkeys(name for name in stated if name in names)
+    for text in interpolation.find_expressions(object_fields.find(resource, "manifest")):
+        found.update(dict.fromkeys(name for name in find_roots(text) if name in names))
+    return list(found)
+
+
+def find_roots(text: str) -> tuple[str, ...]:
+    """Return the names that an expression reads; none if it is no expression."""
+    # It takes some time to import, and most trees need none of it.
+    from hearth.template.cel import cel_environment, expressions
+
+    try:
+        return expressions.parse(text).roots
+    except cel_environment.CelCompileError:
+        return ()

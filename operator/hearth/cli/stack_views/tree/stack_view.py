@@ -1,4 +1,4 @@
-"""View of a Stack at one moment: one row for each resource. Pure: from plain objects to values.
+"""View of a Stack at one moment: one row for each resource, with its state. Pure: from plain objects to values.
 
 Judges children by the same rules as the engine, because a status names only resources with problems. Must not know how
 a row is drawn.
@@ -6,26 +6,44 @@ a row is drawn.
 
 from __future__ import annotations
 
+import enum
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from hearth.cli import object_fields
 from hearth.cli.stack_views import safe_text
 from hearth.cli.stack_views.stack_state import StackState
-from hearth.cli.stack_views.tree import requirements, resource_state
-from hearth.cli.stack_views.tree.resource_state import RowState
+from hearth.cli.stack_views.tree import snapshot
 from hearth.cli.stack_views.tree.snapshot import FoundChild, StackObjects
 from hearth.model import limits, members, names, value_class
 from hearth.model.text import enumeration
+from hearth.plan.health import deletion_reports, health_rules
+from hearth.plan.health.general import general_rule
+
+
+class RowState(enum.StrEnum):
+    """State of a resource in one word."""
+
+    READY = "ready"
+    PROGRESSING = "progressing"
+    WAITING = "waiting"
+    STOPPED = "stopped"
+    """At a breakpoint."""
+    FAILED = "failed"
+    EXCLUDED = "excluded"
+    """Its `when` is false."""
+    OBSOLETE = "obsolete"
+    """Obsolete, but not deleted yet."""
+    GONE = "gone"
+    FINISHED = "finished"
+    """It ran once and succeeded; its object may be gone."""
+    EXTERNAL = "external"
+    """An object that the Stack only reads, and that is as it should be."""
+
 
 MET: Final = frozenset({RowState.READY, RowState.EXCLUDED, RowState.FINISHED, RowState.EXTERNAL})
 """States in which nothing waits for a resource."""
-NOT_SEEN: Final = "not seen"
-"""The note of a resource whose kind the user may not read."""
-ELSEWHERE: Final = "in another cluster"
-"""That of one in a cluster that was not read."""
 SEVERITY: Final = (
     RowState.GONE,
     RowState.EXCLUDED,
@@ -39,6 +57,12 @@ SEVERITY: Final = (
     RowState.FAILED,
 )
 """The state of a collection is that of the member that needs most: the last in this order."""
+NAMED_AT_MOST: Final = 3
+"""Maximum number of names in a note, so that it fits on its line."""
+NOT_SEEN: Final = "not seen"
+"""The note of a resource whose kind the user may not read."""
+ELSEWHERE: Final = "in another cluster"
+"""That of one in a cluster that was not read."""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,13 +141,13 @@ def describe_rows(objects: StackObjects) -> tuple[ResourceRow, ...]:
     wanted = list_members(objects.stack) if objects.stack.is_group else {}
     rows = [context.describe_resource(name) for name in wanted]
     if not objects.stack.is_group:
-        rows = [context.describe_entry(name) for name in requirements.sort(context.requirements)]
+        rows = [context.describe_entry(name) for name in snapshot.sort_by_requirements(context.requirements)]
     rows += [
         ResourceRow(
             resource=safe_text.one_line(child.resource),
             object=str(child),
             state=RowState.OBSOLETE,
-            note=resource_state.describe_deletion(child),
+            note=describe_deletion(child),
             created=child.created,
         )
         for child in objects.children
@@ -134,34 +158,24 @@ def describe_rows(objects: StackObjects) -> tuple[ResourceRow, ...]:
     return tuple(rows)
 
 
-@dataclass(slots=True)
 class RowContext:
     """What the rows of one Stack share. Rows are described in order: later ones wait for earlier ones."""
 
-    objects: StackObjects
-    chosen: dict[str, FoundChild] = field(init=False)
-    requirements: dict[str, list[str]] = field(init=False)
-    problems: dict[str, Mapping[str, Any]] = field(init=False)
-    waits: dict[str, str] = field(init=False)
-    """By resource, the hook at which it waits."""
-    finished: dict[str, str] = field(init=False)
-    """By resource that ran once and succeeded, its object."""
-    unready: set[str] = field(init=False)
-    excluded: frozenset[str] = field(init=False)
-
-    def __post_init__(self) -> None:
-        """Index the snapshot."""
-        stack = self.objects.stack
-        self.chosen = self.objects.choose_children()
-        self.requirements = requirements.find_requirements(self.objects.resources, self.chosen)
+    def __init__(self, objects: StackObjects) -> None:
+        stack = objects.stack
+        self.objects = objects
+        self.chosen = objects.choose_children()
+        self.requirements = objects.find_requirements()
         self.problems = {object_fields.text(problem, "resource"): problem for problem in reversed(stack.problems)}
         self.waits = {wait.resource: wait.hook for wait in stack.breakpoints}
+        """By resource, the hook at which it waits."""
         self.finished = {
             object_fields.text(each, "resource"): object_fields.text(each, "object")
             for each in object_fields.entries(stack.status, "finished")
         }
-        self.unready = set()
-        self.excluded = frozenset() if stack.is_ready else find_excluded(self.objects.template, stack)
+        """By resource that ran once and succeeded, its object."""
+        self.unready = set[str]()
+        self.excluded = frozenset[str]() if stack.is_ready else find_excluded(objects.template, stack)
 
     def describe_entry(self, name: str) -> ResourceRow:
         """Describe an entry of the template: a resource, or a collection with its members below."""
@@ -178,7 +192,7 @@ class RowContext:
         ready = sum(1 for row in inner if row.state in (RowState.READY, RowState.FINISHED))
         state = max((row.state for row in inner), key=SEVERITY.index, default=RowState.PROGRESSING)
         if not inner:
-            state, note = self.assess_absent(name, self.objects.stack)
+            state, note = self.assess_absent(name)
         else:
             note = f"{ready}/{len(inner)} members are ready"
         if state not in MET:
@@ -191,14 +205,14 @@ class RowContext:
         stack = self.objects.stack
         state, note = RowState.EXTERNAL, ""
         if name in self.problems:
-            state, note = resource_state.assess_problem(self.problems[name])
+            state, note = assess_problem(self.problems[name])
         elif name in self.excluded:
             state, note = RowState.EXCLUDED, "its when is false"
         elif stack.is_new or not stack.is_observed:
             state, note = RowState.WAITING, "is not read yet"
         if state not in MET:
             self.unready.add(name)
-        object_ = requirements.name_external(self.objects.resources, name, namespace=stack.namespace)
+        object_ = self.objects.name_external(name)
         return ResourceRow(
             resource=safe_text.one_line(name), object=safe_text.one_line(object_), state=state, note=note
         )
@@ -225,11 +239,11 @@ class RowContext:
         if stack.is_deleting:
             if child is None:
                 return RowState.GONE, ""
-            return RowState.OBSOLETE, resource_state.describe_deletion(child)
+            return RowState.OBSOLETE, describe_deletion(child)
         if name in self.waits:
             return RowState.STOPPED, f"at breakpoint {safe_text.one_line(self.waits[name])}"
         if name in self.problems:
-            return resource_state.assess_problem(self.problems[name])
+            return assess_problem(self.problems[name])
         if child is None or child.is_deleting:
             return self.assess_leaving(name, child)
         if stack.is_ready:
@@ -241,25 +255,26 @@ class RowContext:
         if name in self.finished:
             return RowState.FINISHED, "it ran once; its object is gone" if child is None else "its object is deleted"
         if child is None:
-            return self.assess_absent(name, self.objects.stack)
-        return RowState.PROGRESSING, f"{resource_state.describe_deletion(child)}, and is created again"
+            return self.assess_absent(name)
+        return RowState.PROGRESSING, f"{describe_deletion(child)}, and is created again"
 
     def assess_child(self, name: str, child: FoundChild) -> tuple[RowState, str]:
         """Return state and note of a resource by its object."""
         rules = object_fields.texts(self.objects.resources, members.root_of(name), "readyWhen")
         if not rules or members.is_member(name):
-            return resource_state.assess_object(child)
-        return resource_state.assess_rules(rules, {each: found.raw for each, found in self.chosen.items()})
+            return assess_object(child)
+        return assess_rules(rules, {each: found.raw for each, found in self.chosen.items()})
 
-    def assess_absent(self, name: str, stack: StackState) -> tuple[RowState, str]:
+    def assess_absent(self, name: str) -> tuple[RowState, str]:
         """Return state and note of a resource without an object."""
+        stack = self.objects.stack
         if members.root_of(name) in self.excluded:
             return RowState.EXCLUDED, "its when is false"
         if self.objects.is_remote and "" in self.objects.unreadable:
             return (RowState.READY, "") if stack.is_ready else (RowState.PROGRESSING, ELSEWHERE)
         waits_for = [each for each in self.requirements.get(members.root_of(name), ()) if each in self.unready]
         if waits_for:
-            named = enumeration.enumerate_names(waits_for, most=resource_state.NAMED_AT_MOST)
+            named = enumeration.enumerate_names(waits_for, most=NAMED_AT_MOST)
             return RowState.WAITING, f"waits for {named}"
         has_condition = bool(object_fields.text(self.objects.resources, name, "when"))
         if has_condition and (stack.is_ready or stack.phase.endswith("Complete")):
@@ -269,10 +284,7 @@ class RowContext:
         if self.objects.is_unreadable(name):
             # What the status does not name as a problem is ready in a Stack that is.
             return (RowState.READY if stack.is_ready else RowState.PROGRESSING), NOT_SEEN
-        return (
-            RowState.PROGRESSING,
-            "is being applied, unless its when is false" if has_condition else "is being applied",
-        )
+        return RowState.PROGRESSING, "is being applied" + (", unless its when is false" if has_condition else "")
 
     def find_absent_object(self, name: str, state: RowState) -> str:
         """Return what stands for a resource without an object: the one that has finished, else its kind."""
@@ -284,7 +296,71 @@ class RowContext:
         return safe_text.one_line(object_fields.text(self.objects.resources, root, "manifest", "kind").lower())
 
 
-# The resources of a template whose `when` is false, as far as the spec of the Stack tells. Pure.
+# The state of one resource and a note: from the status of the Stack, else from its object by the rules of the engine.
+
+PATIENT: Final = frozenset(
+    {"KindNotServed", "FieldNotFound", "Replacing", "Terminating", "Evaluating", "ObjectNotFound", "ObjectNotReady"}
+)
+"""Reasons of problems that are no failure: something does not exist yet."""
+
+
+def assess_problem(problem: Mapping[str, Any]) -> tuple[RowState, str]:
+    """Return state and note of a resource that the status names as a problem."""
+    reason, message = object_fields.text(problem, "reason"), object_fields.text(problem, "message")
+    state = RowState.WAITING if reason in PATIENT else RowState.FAILED
+    return state, safe_text.one_line(f"{reason}: {message}" if message else reason)
+
+
+def assess_object(child: FoundChild) -> tuple[RowState, str]:
+    """Return state and note by the default rule of the object's kind."""
+    verdict = health_rules.assess(child.raw, kind=child.kind, schema=child.schema)
+    note = safe_text.one_line(verdict.message)
+    match verdict.state:
+        case health_rules.HealthState.READY:
+            return RowState.READY, ""
+        case health_rules.HealthState.FAILED:
+            return RowState.FAILED, note
+        case _:
+            return RowState.PROGRESSING, note
+
+
+def says_nothing(child: FoundChild) -> bool:
+    """Return whether only the schema of its kind shows whether the object is ready, or is not observed yet."""
+    verdict = health_rules.assess(child.raw, kind=child.kind)
+    return verdict.reason == general_rule.EXISTS and health_rules.is_general(child.kind)
+
+
+def assess_rules(expressions_: Sequence[str], values: Mapping[str, Any]) -> tuple[RowState, str]:
+    """Return state and note by the `readyWhen` of a resource. values: objects by resource."""
+    # It takes some time to import, and most trees need none of it.
+    from hearth.template.cel import cel_environment, expressions
+
+    for text in expressions_:
+        try:
+            parsed = expressions.parse(text)
+        except cel_environment.CelCompileError:
+            return RowState.PROGRESSING, "its readyWhen rule is no expression"
+        if not expressions.is_bounded(parsed):
+            return RowState.PROGRESSING, "its readyWhen rule is too expensive to be evaluated here"
+        missing = [str(each) for each in parsed.required if object_fields.find(values, each.root, *each.path) is None]
+        if missing:
+            return RowState.PROGRESSING, f"waits for {enumeration.enumerate_names(missing, most=NAMED_AT_MOST)}"
+        if expressions.run(parsed, values) is not True:
+            return RowState.PROGRESSING, f"its readyWhen rule is not met yet: {safe_text.one_line(text)}"
+    return RowState.READY, ""
+
+
+def describe_deletion(child: FoundChild) -> str:
+    """Describe the progress of an object's deletion."""
+    if not child.is_deleting:
+        return "to be deleted"
+    finalizers = ", ".join(child.finalizers)
+    report = deletion_reports.explain(child.kind.key, child.raw)
+    held = f", held by {finalizers}" if finalizers else f", held up: {report}" if report else ""
+    return safe_text.one_line(f"is being deleted{held}")
+
+
+# The resources of a template whose `when` is false, as far as the spec of the Stack tells.
 
 
 def find_excluded(template: Mapping[str, Any], stack: StackState) -> frozenset[str]:
@@ -340,7 +416,7 @@ def evaluate(text: Any, constants: Mapping[str, Any]) -> bool | None:
     return outcome.value if isinstance(outcome, Known) and isinstance(outcome.value, bool) else None
 
 
-# The members that a ResourceGroup has, by its spec and what its status records. Pure; accepts objects of any shape.
+# The members that a ResourceGroup has, by its spec and what its status records.
 
 
 def list_members(group: StackState) -> dict[str, None]:

@@ -10,8 +10,7 @@ from collections.abc import Iterator
 from typing import Final, TypeAlias
 
 from hearth.cli.stack_views import ages
-from hearth.cli.stack_views.tree.resource_state import RowState
-from hearth.cli.stack_views.tree.stack_view import SEVERITY, ResourceRow, StackView
+from hearth.cli.stack_views.tree.stack_view import SEVERITY, ResourceRow, RowState, StackView
 from hearth.model import value_class
 
 Segment: TypeAlias = tuple[str, str]

@@ -8,11 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hearth.cli.stack_views.graph import column_order, layout
-from hearth.cli.stack_views.graph.folding import Node
+from hearth.cli.stack_views.graph import layout
 from hearth.cli.stack_views.graph.layout import Layout
-from hearth.cli.stack_views.graph.stack_graph import StackGraph
-from hearth.cli.stack_views.tree.resource_state import RowState
+from hearth.cli.stack_views.graph.stack_graph import Node, StackGraph
+from hearth.cli.stack_views.tree.stack_view import RowState
 
 
 def make(*columns: str, edges: str = "", replaced: str = "") -> StackGraph:
@@ -123,7 +122,7 @@ def test_places_keep_order_and_gap_and_stay_close_to_what_is_wanted(wanted: list
 
 def test_edges_from_one_node_share_their_lanes() -> None:
     """Ten long edges take the room of one."""
-    lanes = column_order.add_lanes([["a"], ["b"], ["c", "d"]], [("a", "c"), ("a", "d")])
+    columns, routes = layout.add_lanes([["a"], ["b"], ["c", "d"]], [("a", "c"), ("a", "d")])
 
-    assert lanes.columns[1] == ["b", "lane:a:1"]
-    assert lanes.routes == [["a", "lane:a:1", "c"], ["a", "lane:a:1", "d"]]
+    assert columns[1] == ["b", "lane:a:1"]
+    assert routes == [["a", "lane:a:1", "c"], ["a", "lane:a:1", "d"]]

@@ -10,11 +10,10 @@ from xml.etree.ElementTree import Element
 import pytest
 
 from hearth.cli.stack_views.graph import layout, stack_graph, svg_drawing
-from hearth.cli.stack_views.graph.folding import Node
-from hearth.cli.stack_views.graph.stack_graph import StackGraph
+from hearth.cli.stack_views.graph.stack_graph import Node, StackGraph
 from hearth.cli.stack_views.stack_state import StackState
-from hearth.cli.stack_views.tree.resource_state import RowState
 from hearth.cli.stack_views.tree.snapshot import FoundChild, StackObjects
+from hearth.cli.stack_views.tree.stack_view import RowState
 from hearth.model import limits
 from hearth.model.kinds import Kind
 

@@ -9,9 +9,8 @@ import pytest
 
 from hearth.cli.stack_views.stack_state import StackState
 from hearth.cli.stack_views.tree import stack_view
-from hearth.cli.stack_views.tree.resource_state import RowState
 from hearth.cli.stack_views.tree.snapshot import FoundChild, StackObjects
-from hearth.cli.stack_views.tree.stack_view import ResourceRow
+from hearth.cli.stack_views.tree.stack_view import ResourceRow, RowState
 from hearth.model.kinds import Kind
 
 CONFIG = Kind(group="", version="v1", name="ConfigMap", plural="configmaps", namespaced=True)

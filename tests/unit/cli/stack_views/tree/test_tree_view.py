@@ -10,8 +10,7 @@ import rich.console
 
 from hearth.cli.stack_commands import terminal_output
 from hearth.cli.stack_views.tree import tree_view
-from hearth.cli.stack_views.tree.resource_state import RowState
-from hearth.cli.stack_views.tree.stack_view import ResourceRow, StackView
+from hearth.cli.stack_views.tree.stack_view import ResourceRow, RowState, StackView
 
 DISK = ResourceRow(resource="disk", object="persistentvolumeclaim/shop-disk", state=RowState.READY)
 WEB = ResourceRow(resource="webFrontend", object="deployment", state=RowState.WAITING, note="waits for disk")

@@ -1,18 +1,20 @@
-"""A cause with what caused it, and the objects that causes are found in. Pure values."""
+"""A cause with what caused it, the objects that causes are found in, and the lines of an explanation. Pure."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
-from typing import Any
 
 from hearth.cli import object_fields
-from hearth.cli.stack_views import safe_text
+from hearth.cli.stack_views import ages, safe_text
 from hearth.cli.stack_views.lists import event_timeline
 from hearth.cli.stack_views.tree.snapshot import FoundChild
 from hearth.model import value_class
 from hearth.model.child import Object
+
+Segments = list[tuple[str, str]]
+"""Texts with the names of their colors."""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,14 +102,40 @@ def make_evidence(
     )
 
 
-def find_condition(value: Any, type_: str) -> Mapping[str, Any]:
-    """Return a condition in the status of an object, an empty one if it is absent."""
-    for condition in object_fields.entries(value, "status", "conditions"):
-        if condition.get("type") == type_:
-            return condition
-    return object_fields.EMPTY
-
-
 def line_of(reason: str, message: str) -> str:
     """Return `Reason: message` on one line, safe to show."""
     return safe_text.one_line(": ".join(part for part in (reason, message) if part))
+
+
+def draw(causes: Sequence[Cause], *, now: float, before: str = "") -> Iterator[Segments]:
+    """Yield the lines of an explanation, each cause below what it explains. now: seconds since the epoch."""
+    for cause in causes:
+        is_last = cause is causes[-1]
+        branch, below = f"{before}{'└─ ' if is_last else '├─ '}", f"{before}{'   ' if is_last else '│  '}"
+        indent = (f"{below}{'│  ' if cause.causes else '   '}", "dim")
+        first, *others = cause.message.split("\n")
+        yield [(branch, "dim"), (cause.subject, "bold"), (f": {first}", ""), (describe_times(cause, now=now), "dim")]
+        for line in others:
+            yield [indent, (line, "")]
+        if cause.command:
+            yield [indent, ("→ ", "cyan"), (safe_text.one_line(cause.command), "cyan")]
+        yield from draw(cause.causes, now=now, before=below)
+
+
+def describe_times(cause: Cause, *, now: float) -> str:
+    """Return since when, and when it is tried again."""
+    words = []
+    if ages.parse(cause.since) is not None:
+        words.append(f"for {ages.describe(cause.since, now=now)}")
+    retry = ages.parse(cause.next_try)
+    if retry is not None:
+        words.append(f"next try in {ages.format_age(retry - now)}")
+    return f" [{', '.join(words)}]" if words else ""
+
+
+def to_output(cause: Cause) -> Object:
+    """Return a cause for programs."""
+    output: Object = {"subject": cause.subject, "message": cause.message}
+    for key, value in (("since", cause.since), ("nextTry", cause.next_try), ("command", cause.command)):
+        output |= {key: value} if value else {}
+    return output | ({"causes": [to_output(each) for each in cause.causes]} if cause.causes else {})

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hearth.cli.stack_views.details import sensitive_fields, shown_objects
+from hearth.cli.stack_views import shown_objects
 from hearth.cli.stack_views.stack_state import StackState
 from hearth.cli.stack_views.tree.snapshot import FoundChild, StackObjects
 from hearth.model.kinds import Kind
@@ -53,7 +53,7 @@ def show(resource: str, kind: str = "ConfigMap", /, objects: StackObjects | None
 
 def test_values_are_followed_from_resource_to_resource() -> None:
     """From a sensitive parameter or a Secret to every field that is computed from it, and to no other."""
-    assert sensitive_fields.find_sensitive_fields(take()) == {
+    assert shown_objects.find_sensitive_fields(take()) == {
         "copy": {("data", "from")},
         "further": {("data", "whole")},
         "key": {("data",), ("stringData",), ("stringData", "password")},
@@ -79,7 +79,7 @@ def test_secrets_that_are_only_read_are_sensitive() -> None:
         "maybe": manifest(data={"a": "${any.data.key}"}),
     }
     stack = StackState({"metadata": {"name": "shop", "uid": "u-1"}, "spec": {}})
-    found = sensitive_fields.find_sensitive_fields(
+    found = shown_objects.find_sensitive_fields(
         StackObjects(stack=stack, template={"resources": resources}, children=[])
     )
     read = ("one", "many", "each", "maybe")
@@ -120,9 +120,9 @@ def test_admission_may_insert_before_a_sensitive_item() -> None:
 def test_a_parameter_from_a_secret_is_sensitive_by_itself() -> None:
     """Unless the template says that it is not, or the spec states it."""
     source = [{"secretRef": {"name": "db"}}]
-    assert sensitive_fields.find_sensitive_parameters(take(parametersFrom=source)) == {"password", "items", "size"}
+    assert shown_objects.find_sensitive_parameters(take(parametersFrom=source)) == {"password", "items", "size"}
     stated = take(parametersFrom=source, parameters={"size": "s"})
-    assert sensitive_fields.find_sensitive_parameters(stated) == {"password", "items"}
+    assert shown_objects.find_sensitive_parameters(stated) == {"password", "items"}
 
 
 def test_a_value_in_the_spec_is_hidden_in_the_manifest() -> None:

@@ -1,14 +1,19 @@
-"""A preview as lines of styled text: one line for each resource, then its changed fields as kubectl diff colors them."""
+"""A preview as lines of styled text, as JSON, and as Markdown. Pure.
+
+One line for each resource, then its changed fields as kubectl diff colors them.
+"""
 
 from __future__ import annotations
 
 import collections
 import dataclasses
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from hearth.cli.stack_views import safe_text
+from hearth.model.child import Object
 from hearth.model.errors import Mistake
 from hearth.model.kinds import ObjectRef
 from hearth.model.text import enumeration
@@ -17,40 +22,18 @@ from hearth.preview.field_changes import Absent, FieldChange
 
 Line: TypeAlias = list[tuple[str, str]]
 """Segments of text with their styles."""
-MARKS: Final[Mapping[Action, tuple[str, str]]] = {
-    Action.CREATE: ("+", "green"),
-    Action.ADOPT: ("+", "green"),
-    Action.UPDATE: ("~", "yellow"),
-    Action.REPLACE: ("±", "magenta"),
-    Action.DELETE: ("-", "red"),
-    Action.KEEP: ("=", ""),
-    Action.STOP: ("!", "yellow"),
-    Action.FAIL: ("x", "red"),
-    Action.WAIT: (".", "dim"),
+MARKS: Final[Mapping[Action, tuple[str, str, str, str]]] = {
+    Action.CREATE: ("+", "green", "create", "created"),
+    Action.ADOPT: ("+", "green", "adopt", "adopted"),
+    Action.UPDATE: ("~", "yellow", "change", "changed"),
+    Action.REPLACE: ("±", "magenta", "replace", "replaced"),
+    Action.DELETE: ("-", "red", "delete", "deleted"),
+    Action.KEEP: ("=", "", "keep", "kept"),
+    Action.STOP: ("!", "yellow", "stop", "stopped"),
+    Action.FAIL: ("x", "red", "fail", "failed"),
+    Action.WAIT: (".", "dim", "wait", "waiting"),
 }
-"""The mark and the style of each action."""
-WORDS: Final[Mapping[Action, str]] = {
-    Action.CREATE: "create",
-    Action.ADOPT: "adopt",
-    Action.UPDATE: "change",
-    Action.REPLACE: "replace",
-    Action.DELETE: "delete",
-    Action.KEEP: "keep",
-    Action.STOP: "stop",
-    Action.FAIL: "fail",
-    Action.WAIT: "wait",
-}
-COUNTED: Final[Mapping[Action, str]] = {
-    Action.CREATE: "created",
-    Action.ADOPT: "adopted",
-    Action.UPDATE: "changed",
-    Action.REPLACE: "replaced",
-    Action.DELETE: "deleted",
-    Action.KEEP: "kept",
-    Action.STOP: "stopped",
-    Action.FAIL: "failed",
-    Action.WAIT: "waiting",
-}
+"""The mark, the style, the word and the counted word of each action."""
 LONGEST_VALUE: Final = 200
 """Characters of a value in a line."""
 
@@ -95,8 +78,9 @@ def describe(preview: Preview) -> str:
     name = safe_text.one_line(f"{preview.kind.lower()}/{preview.name} in {preview.namespace}")
     if preview.rejection:
         return f"{name}: the definition is refused"
-    is_known = preview.revision is not None and not preview.is_new
-    return f"{name}: new" if preview.is_new else f"{name}: to revision {preview.revision}" if is_known else name
+    if preview.is_new:
+        return f"{name}: new"
+    return f"{name}: to revision {preview.revision}" if preview.revision is not None else name
 
 
 def list_mistakes(preview: Preview) -> Iterator[Line]:
@@ -109,9 +93,9 @@ def list_mistakes(preview: Preview) -> Iterator[Line]:
 
 def list_change(change: Change) -> Iterator[Line]:
     """Yield the line of a resource, and those of its fields."""
-    mark, style = MARKS[change.action]
+    mark, style, verb, _ = MARKS[change.action]
     place = change.resource + (f"/{change.hook}" if change.hook else "")
-    word = f"may {WORDS[change.action]}" if change.is_uncertain else WORDS[change.action]
+    word = f"may {verb}" if change.is_uncertain else verb
     line: Line = [(f"{mark} {word:<11} ", style), (safe_text.one_line(place), "bold")]
     if named := describe_objects(change):
         line.append((f" ({named})", ""))
@@ -126,13 +110,8 @@ def list_change(change: Change) -> Iterator[Line]:
 
 def describe_objects(change: Change) -> str:
     """Return the object, of a replacement both."""
-    named = [write_ref(ref) for ref in (change.old_ref, change.ref) if ref is not None]
+    named = [safe_text.one_line(ref) for ref in (change.old_ref, change.ref) if ref is not None]
     return " → ".join(dict.fromkeys(named))
-
-
-def write_ref(ref: ObjectRef) -> str:
-    """Return an object as kubectl names it."""
-    return safe_text.one_line(ref)
 
 
 def list_field(change: FieldChange) -> Iterator[Line]:
@@ -157,7 +136,7 @@ def count(preview: Preview) -> str:
     found = collections.Counter((change.action, change.is_uncertain) for change in preview.changes)
     counted = [
         f"{found[action, is_uncertain]} {'perhaps ' if is_uncertain else ''}{word}"
-        for action, word in COUNTED.items()
+        for action, (_, _, _, word) in MARKS.items()
         for is_uncertain in (False, True)
         if found[action, is_uncertain]
     ]
@@ -231,3 +210,90 @@ def count_objects(count: int) -> str:
 def replace_name(text: str, preview: Preview) -> str:
     """Return a text of an instance without its name."""
     return text.replace(preview.name, PLACEHOLDER)
+
+
+# A preview for programs.
+
+
+def to_output(preview: Preview) -> Object:
+    """Return the preview as JSON."""
+    return {
+        "kind": preview.kind,
+        "namespace": preview.namespace,
+        "name": preview.name,
+        "new": preview.is_new,
+        "revision": preview.revision,
+        "changed": preview.has_changes,
+        "changes": [write_change(each) for each in preview.changes],
+        "notes": list(preview.notes),
+        **({"rejection": preview.rejection} if preview.rejection else {}),
+        **({"mistakes": [{"path": each.path, "message": each.message} for each in preview.mistakes]} if preview.mistakes else {}),
+    }  # fmt: skip
+
+
+def write_change(change: Change) -> Object:
+    """Return one change; empty parts are omitted."""
+    written = {
+        "action": str(change.action),
+        "resource": change.resource,
+        "object": write_ref(change.ref),
+        "oldObject": write_ref(change.old_ref),
+        "uncertain": change.is_uncertain,
+        "breakpoint": change.hook,
+        "reason": change.reason,
+        "fields": [write_field(each) for each in change.fields],
+        "unchecked": change.unchecked,
+    }
+    return {key: value for key, value in written.items() if value}
+
+
+def write_ref(ref: ObjectRef | None) -> Object | None:
+    """Return the object that a reference names."""
+    return {"group": ref.group, "kind": ref.kind, "namespace": ref.namespace, "name": ref.name} if ref else None
+
+
+def write_field(change: FieldChange) -> Object:
+    """Return a changed field; an absent value has no key."""
+    values = {"old": change.old, "new": change.new}
+    return {"path": change.text, **{key: each for key, each in values.items() if not isinstance(each, Absent)}}
+
+
+# A preview as Markdown, for the comment of a pull request.
+
+FENCES: Final = re.compile(r"`{3,}")
+DIFF_MARKS: Final = {Action.CREATE: "+", Action.ADOPT: "+", Action.DELETE: "-", Action.FAIL: "-"}
+"""The first character by which a `diff` block colors a line; ` !` for what changes."""
+CHANGED: Final = frozenset({Action.UPDATE, Action.REPLACE, Action.STOP})
+
+
+def write_markdown(preview: Preview) -> str:
+    """Return a title, the count, and one block in the syntax of a diff."""
+    title, summary = describe(preview), count(preview)
+    lines = [f"### {escape(title)}", ""]
+    if preview.rejection:
+        body = ["".join(text for text, _ in line) for line in list_mistakes(preview)]
+    else:
+        lines += [f"**{summary}**", ""]
+        body = [line for change in join_causes(preview.changes) for line in list_markdown(change)]
+    if body:
+        # Longer than any run in a value, so that no value ends the block.
+        fence = "`" * max([3, *(len(run) + 1 for line in body for run in FENCES.findall(line))])
+        lines += [f"{fence}diff", *body, fence]
+    notes = [f"- {escape(note)}" for note in preview.notes] if not preview.rejection else []
+    return "\n".join([*lines, *([""] if notes else []), *notes])
+
+
+def list_markdown(change: Change) -> list[str]:
+    """Return the lines of a change; the first character decides on the color."""
+    first, *fields = ("".join(text for text, _ in line) for line in list_change(change))
+    mark = DIFF_MARKS.get(change.action) or ("!" if change.action in CHANGED else " ")
+    return [
+        f"{mark} {first[2:]}",
+        *(f"{line[4:5]}   {line[4:]}" if line[4:5] in "+-" else f" {line}" for line in fields),
+    ]
+
+
+def escape(text: str) -> str:
+    """Return a text in which Markdown and HTML find nothing to interpret."""
+    cleaned = safe_text.one_line(text)
+    return re.sub(r"([\\`*_{}\[\]<>()#+!|@~&-])", r"\\\1", cleaned)

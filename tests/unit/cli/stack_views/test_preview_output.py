@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hearth.cli.stack_views.preview import preview_lines, preview_output
+from hearth.cli.stack_views import preview_output
+from hearth.cli.stack_views.files import stack_files
 from hearth.model.errors import Mistake
 from hearth.model.kinds import ObjectRef
 from hearth.preview.changes import Action, Change, Preview
@@ -49,7 +50,7 @@ def make(*changes: Change, **more: object) -> Preview:
 
 def write(preview: Preview) -> str:
     """The text without colors."""
-    return "\n".join("".join(text for text, _ in line) for line in preview_lines.list_lines(preview))
+    return "\n".join("".join(text for text, _ in line) for line in preview_output.list_lines(preview))
 
 
 def test_the_text_has_a_line_for_each_resource_and_field() -> None:
@@ -74,7 +75,7 @@ def test_the_text_has_a_line_for_each_resource_and_field() -> None:
 def test_old_and_new_values_have_the_colors_of_kubectl_diff() -> None:
     """Red and green."""
     styles = [
-        style for line in preview_lines.list_change(CHANGES[0]) for text, style in line if text.startswith("    ")
+        style for line in preview_output.list_change(CHANGES[0]) for text, style in line if text.startswith("    ")
     ]
     assert styles == ["red", "green", "green", "red"]
 
@@ -106,7 +107,7 @@ def test_markdown_is_one_block_that_no_value_ends() -> None:
     """The fence is longer than any run of backticks in it, and each line has the mark of a diff."""
     hostile = FieldChange(path=("data", "v"), old="x", new="``` <script> ````")
     change = Change(action=Action.UPDATE, resource="a", ref=ref("a"), fields=(hostile,))
-    lines = preview_output.write(make(change, CHANGES[1], notes=("<b>note</b>",))).split("\n")
+    lines = preview_output.write_markdown(make(change, CHANGES[1], notes=("<b>note</b>",))).split("\n")
     assert lines[0] == "### stack/shop in prod: to revision 2"
     assert lines[2] == "**1 created, 1 changed**"
     assert lines[4:10] == [
@@ -133,4 +134,4 @@ def test_json_has_all_of_it() -> None:
 def test_a_secret_in_a_file_counts_as_the_api_server_stores_it() -> None:
     """`stringData` is encoded into `data`."""
     secret = {"apiVersion": "v1", "kind": "Secret", "stringData": {"a": "x"}, "data": {"b": "eQ=="}}
-    assert preview_output.encode_secret(secret)["data"] == {"a": "eA==", "b": "eQ=="}
+    assert stack_files.encode_secret(secret)["data"] == {"a": "eA==", "b": "eQ=="}

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hearth.cli.stack_views.files import spec_check
+from hearth.cli.stack_views.files import stack_lint
 
 
 def make(**changes: Any) -> dict[str, Any]:
@@ -22,7 +22,7 @@ def make(**changes: Any) -> dict[str, Any]:
 
 def find(manifest: dict[str, Any]) -> dict[str, str]:
     """The messages by path."""
-    return {mistake.path: mistake.message for mistake in spec_check.find_mistakes(manifest)}
+    return {mistake.path: mistake.message for mistake in stack_lint.find_mistakes(manifest)}
 
 
 def test_a_sound_stack_has_no_mistake() -> None:
@@ -78,7 +78,7 @@ def test_nested_stacks_are_found_at_any_depth() -> None:
         spec={"template": {"resources": {"mid": {"manifest": middle}, "other": {"manifest": {"kind": "Stack"}}}}}
     )
 
-    found = list(spec_check.find_nested(outer))
+    found = list(stack_lint.find_nested(outer))
 
     assert [(path, is_known) for path, _, is_known in found] == [
         ("spec.template.resources.mid.manifest.spec.template", False),

@@ -1,0 +1,403 @@
+"""Why one object is not ready, or not gone: its pods down to their containers, its conditions and Events, what holds it. Pure.
+
+Table-driven by what the scheduler, the kubelet and controllers report.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from hearth.cli import object_fields
+from hearth.cli.stack_views import safe_text
+from hearth.cli.stack_views.causes import advice
+from hearth.cli.stack_views.causes.explanation import Cause, Evidence, line_of
+from hearth.cli.stack_views.tree.snapshot import FoundChild
+from hearth.model import names
+from hearth.model.child import Object
+from hearth.plan.health import deletion_reports, run_end
+
+CLAIM: Final = "PersistentVolumeClaim"
+WORKLOADS: Final = frozenset("Deployment ReplicaSet StatefulSet DaemonSet Job CronJob ReplicationController".split())
+PODS_AT_MOST: Final = 3
+"""Pods of one workload that are explained: others have the same cause in most cases."""
+CREATION: Final = ("FailedCreate", "FailedDelete")
+
+
+def explain(child: FoundChild, evidence: Evidence) -> tuple[Cause, ...]:
+    """Return what explains that the object is not ready; () if only the object itself does."""
+    if child.is_deleting:
+        return (explain_deletion(child, evidence),)
+    if child.kind.name == "Pod" and not child.kind.group:
+        cause = explain_pod(child, evidence)
+        return (cause,) if cause is not None else ()
+    if child.kind.name in WORKLOADS and (found := tuple(explain_workload(child, evidence))):
+        return found
+    if child.kind.key == CLAIM:
+        cause = explain_claim(child, evidence)
+        return (cause,) if cause is not None else ()
+    event = evidence.find_warning(child.uid)
+    if event is None:
+        return ()
+    since = event_time(event)
+    return (Cause(subject=str(child), message=describe_event(event), since=since, command=describe(child)),)
+
+
+def explain_workload(child: FoundChild, evidence: Evidence) -> Iterator[Cause]:
+    """Yield why pods cannot be created, and why pods are not ready."""
+    yield from explain_creation(child, evidence)
+    pods = [pod for pod in evidence.find_owned(child.uid, "Pod") if not is_ready(pod)]
+    newest = sorted(pods, key=lambda pod: (pod.created, pod.name), reverse=True)
+    seen: set[str] = set()
+    for pod in newest:
+        cause = explain_pod(pod, evidence)
+        if cause is not None and cause.message.replace(pod.name, "") not in seen and len(seen) < PODS_AT_MOST:
+            seen.add(cause.message.replace(pod.name, ""))
+            yield cause
+    failed = child.condition("Failed")
+    if failed.is_true:
+        yield Cause(subject=str(child), message=line_of(failed.reason, failed.message), command=describe(child))
+
+
+def explain_creation(child: FoundChild, evidence: Evidence) -> Iterator[Cause]:
+    """Yield why the API server rejects the pods of a workload: quota, limit range, webhook, pod security, account."""
+    makers = [child, *evidence.find_owned(child.uid, "ReplicaSet"), *evidence.find_owned(child.uid, "Job")]
+    for maker in makers:
+        failure = maker.condition("ReplicaFailure")
+        event = evidence.find_warning(maker.uid, *CREATION)
+        message, since = failure.message if failure.is_true else "", failure.since
+        if not message and event is not None and not any(evidence.find_owned(maker.uid, "Pod")):
+            message, since = object_fields.text(event, "message"), event_time(event)
+        if message:
+            command = advice.advise_text(message, child.namespace) or describe(maker)
+            said = f"its pods are rejected: {safe_text.one_line(message)}"
+            yield Cause(subject=str(maker), message=said, since=since, command=command)
+            return
+
+
+def explain_external(child: FoundChild, evidence: Evidence) -> tuple[Cause, ...]:
+    """Return what explains that an object which the Stack only reads is not ready; of a Stack, what that says of itself."""
+    if child.is_stack or child.is_group:
+        ready = child.condition("Ready")
+        message = line_of(ready.reason, ready.message) or "is not ready"
+        return (Cause(subject=str(child), message=message, since=ready.since, command=ask_why(child)),)
+    below = explain(child, evidence)
+    owner = safe_text.one_line(object_fields.text(child.raw, "metadata", "labels", names.LABEL_STACK))
+    if below or not owner:
+        return below
+    command = advice.join("kubectl stack why", owner, *child.scope)
+    return (Cause(subject=str(child), message=f"is an object of the Stack {owner}", command=command),)
+
+
+def is_ready(pod: FoundChild) -> bool:
+    """Return whether a pod is ready, or has ended well."""
+    phase = object_fields.text(pod.raw, "status", "phase")
+    return phase == "Succeeded" or pod.condition("Ready").is_true
+
+
+def describe(child: FoundChild) -> str:
+    """Return the command that shows everything about an object."""
+    return advice.join("kubectl describe", child.type, child.name, *child.scope)
+
+
+def describe_event(event: Object | None) -> str:
+    """Return `Reason: message`, "" without an Event."""
+    return line_of(object_fields.text(event, "reason"), object_fields.text(event, "message"))
+
+
+def event_time(event: Object | None) -> str:
+    """Return when an Event began, "" without one."""
+    return object_fields.text(event, "firstTimestamp") or object_fields.text(event, "eventTime")
+
+
+# Why a pod is not ready, down to its containers; and why a claim is not bound.
+
+IMAGE: Final = frozenset(
+    {"ImagePullBackOff", "ErrImagePull", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError"}
+)
+STARTING: Final = frozenset({"ContainerCreating", "PodInitializing", ""})
+LISTS: Final = ("initContainerStatuses", "containerStatuses")
+BLOCKERS: Final = ("FailedMount", "FailedAttachVolume", "FailedCreatePodSandBox", "FailedScheduling", "Failed")
+"""Reasons of Events that explain a pod whose containers do not start."""
+PATIENT: Final = frozenset({"WaitForFirstConsumer", "WaitForPodScheduled"})
+"""Reasons of Events about a claim that waits for its pod, not the other way round."""
+STORAGE_CLASS: Final = re.compile(r"no storage class is set|storageclass\.storage\.k8s\.io \S+ not found")
+
+
+def explain_pod(pod: FoundChild, evidence: Evidence) -> Cause | None:
+    """Return why the pod is not ready, None if it is or nothing is known."""
+    return next(find_causes(pod, evidence), None)
+
+
+def find_causes(pod: FoundChild, evidence: Evidence) -> Iterator[Cause]:
+    """Yield the causes, the most certain first."""
+    phase = object_fields.text(pod.raw, "status", "phase")
+    if pod.is_deleting:
+        held = ", ".join(pod.finalizers)
+        message = f"is being deleted, held by {held}" if held else "is being deleted"
+        yield make(
+            pod, message, command=get_pod(pod), since=object_fields.text(pod.raw, "metadata", "deletionTimestamp")
+        )
+        return
+    if phase == "Failed":
+        reason = object_fields.text(pod.raw, "status", "reason")
+        message = line_of(reason, object_fields.text(pod.raw, "status", "message"))
+        yield from explain_containers(pod, evidence)
+        yield make(pod, message or "its containers have failed", command=logs(pod))
+        return
+    yield from explain_scheduling(pod, evidence)
+    yield from explain_containers(pod, evidence)
+    yield from explain_start(pod, evidence)
+    yield from explain_readiness(pod, evidence)
+
+
+def explain_scheduling(pod: FoundChild, evidence: Evidence) -> Iterator[Cause]:
+    """Yield that no node takes the pod, in the words of the scheduler; below it the claims that it waits for."""
+    scheduled = pod.condition("PodScheduled")
+    if scheduled.status == "False":
+        message = f"cannot be scheduled: {line_of(scheduled.reason, scheduled.message)}"
+        claims = tuple(explain_claims(pod, evidence))
+        command = "" if claims else describe_pod(pod)
+        yield make(pod, message, command=command, since=scheduled.since, causes=claims)
+
+
+def explain_claims(pod: FoundChild, evidence: Evidence) -> Iterator[Cause]:
+    """Yield why claims of the pod are not bound."""
+    for name in claims_of(pod):
+        claim = evidence.claims.get((pod.namespace, name))
+        cause = explain_claim(claim, evidence) if claim is not None else None
+        if cause is not None:
+            yield cause
+
+
+def explain_claim(child: FoundChild, evidence: Evidence) -> Cause | None:
+    """Return why a claim is not bound, in the words of its Events; None if it is, or waits for its pod."""
+    phase = object_fields.text(child.raw, "status", "phase")
+    event = evidence.find_event(child.uid)
+    if child.is_deleting:
+        return explain_deletion(child, evidence)
+    if phase == "Bound" or (event is None and phase != "Lost") or object_fields.text(event, "reason") in PATIENT:
+        return None
+    message = describe_event(event)
+    command = "kubectl get storageclasses" if STORAGE_CLASS.search(message) else describe(child)
+    return Cause(subject=str(child), message=message or "has lost its volume", since=event_time(event), command=command)
+
+
+def explain_containers(pod: FoundChild, evidence: Evidence) -> Iterator[Cause]:
+    """Yield what its containers wait for, or how they ended."""
+    for key in LISTS:
+        for status in object_fields.entries(pod.raw, "status", key):
+            name = object_fields.text(status, "name")
+            log = evidence.logs.get((pod.uid, name), "")
+            cause = explain_waiting(pod, name, status) or explain_terminated(
+                pod, name, status, is_init=key == LISTS[0], log=log
+            )
+            if cause is not None:
+                yield cause
+
+
+def explain_waiting(pod: FoundChild, name: str, status: Mapping[str, Any]) -> Cause | None:
+    """Return why a container does not start; None if it does."""
+    waiting = object_fields.mapping(status, "state", "waiting")
+    reason, message = object_fields.text(waiting, "reason"), object_fields.text(waiting, "message")
+    if reason in STARTING:
+        return None
+    if reason == "CrashLoopBackOff":
+        return explain_crash(pod, name, status)
+    if reason in IMAGE:
+        image = object_fields.text(status, "image")
+        said = f"container {name}: the image {image} cannot be pulled: {line_of(reason, message)}"
+        return make(pod, said, command=describe_pod(pod))
+    return make(pod, f"container {name} cannot start: {line_of(reason, message)}", command=describe_pod(pod))
+
+
+def explain_crash(pod: FoundChild, name: str, status: Mapping[str, Any]) -> Cause:
+    """Return how a container ends again and again, with its last words."""
+    ended = object_fields.mapping(status, "lastState", "terminated")
+    count = object_fields.number(status, "restartCount") or 0
+    said = f"container {name} ends {describe_end(ended)}, and was restarted {count} times"
+    return make(pod, said, command=logs(pod, name, previous=True), since=object_fields.text(ended, "finishedAt"))
+
+
+def explain_terminated(
+    pod: FoundChild, name: str, status: Mapping[str, Any], *, is_init: bool, log: str = ""
+) -> Cause | None:
+    """Return how a container ended; None if it runs, or ended well. log: the end of its log."""
+    ended = object_fields.mapping(status, "state", "terminated")
+    if not ended or (object_fields.number(ended, "exitCode") == 0):
+        return None
+    kind = "init container" if is_init else "container"
+    since = object_fields.text(ended, "finishedAt")
+    words, line = describe_end(ended), run_end.find_last_line(log)
+    said = f"{words}; its log ends with: {line}" if line and line not in words else words
+    return make(pod, f"{kind} {name} ended {said}", command=logs(pod, name), since=since)
+
+
+def describe_end(ended: Mapping[str, Any]) -> str:
+    """Return `with exit code 1 (Error): last message`."""
+    code, reason = object_fields.number(ended, "exitCode"), object_fields.text(ended, "reason")
+    message = safe_text.one_line(object_fields.text(ended, "message"))
+    head = f"with exit code {code}" if code is not None else "for an unknown reason"
+    return head + (f" ({reason})" if reason else "") + (f": {message}" if message else "")
+
+
+def explain_start(pod: FoundChild, evidence: Evidence) -> Iterator[Cause]:
+    """Yield the latest Warning about a pod whose containers have not started."""
+    statuses = [each for key in LISTS for each in object_fields.entries(pod.raw, "status", key)]
+    is_starting = any(
+        object_fields.text(each, "state", "waiting", "reason") in STARTING
+        and "waiting" in object_fields.mapping(each, "state")
+        for each in statuses
+    )
+    event = evidence.find_warning(pod.uid, *BLOCKERS)
+    if event is not None and (is_starting or not statuses):
+        message = f"cannot start: {describe_event(event)}"
+        yield make(pod, message, command=describe_pod(pod), since=event_time(event))
+    elif is_starting:
+        yield make(pod, "its containers are being created", command=describe_pod(pod))
+
+
+def explain_readiness(pod: FoundChild, evidence: Evidence) -> Iterator[Cause]:
+    """Yield why a pod that runs is not ready: a failing probe, or a readiness gate."""
+    ready = pod.condition("Ready")
+    if is_ready(pod):
+        return
+    probe = evidence.find_warning(pod.uid, "Unhealthy")
+    if probe is not None:
+        message = safe_text.one_line(object_fields.text(probe, "message"))
+        yield make(pod, f"runs, but is not ready: {message}", command=logs(pod), since=ready.since)
+    if ready.reason or ready.message:
+        message = f"runs, but is not ready: {line_of(ready.reason, ready.message)}"
+        yield make(pod, message, command=describe_pod(pod), since=ready.since)
+    elif not ready.status:
+        yield make(pod, "was created, and no node has reported on it yet", command=describe_pod(pod))
+
+
+def make(pod: FoundChild, message: str, *, command: str, since: str = "", causes: tuple[Cause, ...] = ()) -> Cause:
+    """Return a cause about a pod."""
+    return Cause(subject=str(pod), message=safe_text.one_line(message), command=command, since=since, causes=causes)
+
+
+def describe_pod(pod: FoundChild) -> str:
+    """Return the command that shows everything about the pod."""
+    return advice.join("kubectl describe pod", pod.name, "-n", pod.namespace)
+
+
+def get_pod(pod: FoundChild) -> str:
+    """Return the command that shows the pod as it is stored."""
+    return advice.join("kubectl get pod", pod.name, "-n", pod.namespace, "-o", "yaml")
+
+
+def logs(pod: FoundChild, container: str = "", *, previous: bool = False) -> str:
+    """Return the command that shows the log of a container, or of the one before it."""
+    words = [*(["-c", container] if container else []), *(["--previous"] if previous else [])]
+    return advice.join("kubectl logs", pod.name, "-n", pod.namespace, *words)
+
+
+# Why an object whose deletion was requested is still there: finalizers, users, and what it reports itself.
+
+SHOWN_AT_MOST: Final = 3
+"""Objects that hold up one deletion and are explained: others have the same cause in most cases."""
+CLAIM_PROTECTION: Final = "kubernetes.io/pvc-protection"
+VOLUME_PROTECTION: Final = "kubernetes.io/pv-protection"
+KEPT: Final = re.compile(
+    r"(kubernetes|foregroundDeletion|orphan|[a-z0-9.-]*\.k8s\.io|[a-z0-9.-]*\.kubernetes\.io|kubernetes\.io|hearth\.dev)(/.*)?"
+)
+"""Finalizers that Kubernetes or Hearth removes by itself once its reason is gone. Removed by hand, they lose something."""
+RESOURCES_LEFT: Final = re.compile(r"([a-z0-9-]{1,253})\.([a-z0-9.-]{0,253}) has [0-9]+ resource")
+GROUPS_AWAY: Final = re.compile(r"\b([a-z0-9-]+(?:\.[a-z0-9-]+)+)/(v[a-z0-9]{1,60}): ")
+
+
+def explain_deletion(child: FoundChild, evidence: Evidence) -> Cause:
+    """Return what holds up the deletion of an object."""
+    held = safe_text.one_line(", ".join(child.finalizers))
+    foreign = [each for each in child.finalizers if not KEPT.fullmatch(each)]
+    below = tuple(find_holders(child, evidence))
+    parts = ["is being deleted"]
+    if foreign:
+        parts[0] += f", held by the finalizers {held}: their controllers must remove them"
+        parts.append("if these are gone for good, remove the finalizers yourself")
+    elif held:
+        parts[0] += f", held by the finalizers {held}"
+    since = object_fields.text(child.raw, "metadata", "deletionTimestamp")
+    return Cause(
+        subject=str(child), message="; ".join(parts), since=since, command=advise_deletion(child, foreign), causes=below
+    )
+
+
+def advise_deletion(child: FoundChild, foreign: list[str]) -> str:
+    """Return the command that ends the wait; "" if there is none for this object."""
+    if names.is_stack(child.kind.group, child.kind.name):
+        return ask_why(child)
+    if not foreign:
+        return ""
+    kept = [each for each in child.finalizers if each not in foreign]
+    patch = json.dumps({"metadata": {"finalizers": kept or None}}, separators=(",", ":"))
+    return advice.join("kubectl patch", child.type, child.name, *child.scope, "--type=merge", "-p", patch)
+
+
+def find_holders(child: FoundChild, evidence: Evidence) -> Iterator[Cause]:
+    """Yield the other objects that hold it."""
+    if child.kind.key == deletion_reports.NAMESPACE:
+        held = [each for each in evidence.remaining if each.namespace == child.name and each.finalizers]
+        yield from (explain_deletion(each, evidence) for each in held[:SHOWN_AT_MOST])
+        yield from explain_groups(child)
+    if child.kind.key == CLAIM and CLAIM_PROTECTION in child.finalizers:
+        users = (
+            pod for pod in evidence.claim_users if pod.namespace == child.namespace and child.name in claims_of(pod)
+        )
+        yield from (explain_user(pod) for pod in list(users)[:SHOWN_AT_MOST])
+    if child.kind.key == "PersistentVolume" and VOLUME_PROTECTION in child.finalizers:
+        claim = object_fields.mapping(child.raw, "spec", "claimRef")
+        if named := object_fields.text(claim, "name"):
+            where = f"persistentvolumeclaim/{named} in {object_fields.text(claim, 'namespace')}"
+            yield Cause(subject=safe_text.one_line(where), message="is bound to it: the volume goes after the claim")
+
+
+def ask_why(child: FoundChild) -> str:
+    """Return the command that explains the state of a nested Stack or group."""
+    return advice.join("kubectl stack why", f"rg/{child.name}" if child.is_group else child.name, *child.scope)
+
+
+def explain_groups(namespace: FoundChild) -> Iterator[Cause]:
+    """Yield the APIs that do not answer, so that it is not known whether the Namespace still has objects of them."""
+    messages = deletion_reports.find_messages(namespace.kind.key, namespace.raw)
+    failure = messages.get("NamespaceDeletionDiscoveryFailure", "")
+    for group, version in dict.fromkeys(GROUPS_AWAY.findall(failure)):
+        name = f"{version}.{group}"
+        yield Cause(
+            subject=f"apiservice.apiregistration.k8s.io/{name}",
+            message="does not answer: start the server behind it, or delete the APIService if it is gone for good",
+            command=advice.join("kubectl delete apiservice", name),
+        )
+
+
+def explain_user(pod: FoundChild) -> Cause:
+    """Return that a pod uses a claim. Of a pod with a controller, another one would follow."""
+    owner = next(
+        (each for each in object_fields.entries(pod.raw, "metadata", "ownerReferences") if each.get("controller")), None
+    )
+    if owner is None:
+        command = advice.join("kubectl delete pod", pod.name, "-n", pod.namespace)
+        return Cause(subject=str(pod), message="uses it: the claim goes after the pod", command=command)
+    named = f"{object_fields.text(owner, 'kind').lower()}/{object_fields.text(owner, 'name')}"
+    return Cause(subject=str(pod), message=safe_text.one_line(f"uses it, and belongs to {named}"))
+
+
+def claims_of(pod: FoundChild) -> list[str]:
+    """Return the names of the claims that a pod uses."""
+    found = []
+    for volume in object_fields.entries(pod.raw, "spec", "volumes"):
+        if name := object_fields.text(volume, "persistentVolumeClaim", "claimName"):
+            found.append(name)
+        elif object_fields.mapping(volume, "ephemeral"):
+            found.append(f"{pod.name}-{object_fields.text(volume, 'name')}")
+    return found
+
+
+def find_remaining(namespace: FoundChild) -> list[tuple[str, str]]:
+    """Return plural and group of the kinds of which a Namespace still has objects."""
+    messages = deletion_reports.find_messages(namespace.kind.key, namespace.raw)
+    return list(dict.fromkeys(RESOURCES_LEFT.findall(messages.get(deletion_reports.REMAINING, ""))))

@@ -1,1 +1,0 @@
-"""One resource in detail, without sensitive values. Pure."""

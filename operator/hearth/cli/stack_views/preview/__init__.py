@@ -1,1 +1,0 @@
-"""A preview as text, Markdown and JSON. Pure."""
