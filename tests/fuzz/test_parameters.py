@@ -10,14 +10,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hearth.template.schema import json_schema_check, parameters
-from hearth.template.schema.effort import Effort
+from hearth.template.schema import json_schema, parameters
+from hearth.template.schema.json_schema import Effort
 
 QUICK = settings(
     max_examples=200, derandomize=True, deadline=None, database=None, suppress_health_check=list(HealthCheck)
 )
 LONG = settings(QUICK, max_examples=30_000, derandomize=False)
-WORDS = st.sampled_from(sorted(json_schema_check.WORDS)) | st.sampled_from(["$ref", "contains", "sensitive", "if", ""])
+WORDS = st.sampled_from(sorted(json_schema.WORDS)) | st.sampled_from(["$ref", "contains", "sensitive", "if", ""])
 PATTERNS = st.sampled_from(["^(a+)+$", "(", "(?=a)", r"\1", "a{1000}", r"\pL{900}", "(a|b)*a(a|b){400}", "[z-a]"])
 LEAVES = (
     st.none()

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hearth.model.errors import InvalidDefinition
-from hearth.template.text import bounds, kubectl_yaml, template_source, yaml_values
+from hearth.template.text import bounds, kubectl_yaml, template_source
 
 QUICK = settings(
     max_examples=300, derandomize=True, deadline=2000, database=None, suppress_health_check=list(HealthCheck)
@@ -86,4 +86,4 @@ def test_any_text_is_read_or_refused_for_long(text: str) -> None:
 def test_the_key_of_a_merge_is_no_value() -> None:
     """Nothing but the builder knows it."""
     (document,) = kubectl_yaml.parse_documents("a: &a {b: 1}\nc: {<<: *a}")
-    assert yaml_values.Document(value={"a": {"b": 1}, "c": {"b": 1}}, number=1, line=1) == document
+    assert kubectl_yaml.Document(value={"a": {"b": 1}, "c": {"b": 1}}, number=1, line=1) == document

@@ -33,7 +33,8 @@ from hearth.model.errors import InvalidDefinition, Mistake
 from hearth.model.kinds import ObjectRef
 from hearth.model.text import redaction
 from hearth.template.blueprint import Replacement
-from hearth.template.parser import masked_values, policies
+from hearth.template.parser import policies
+from hearth.template.schema import literal_validator
 from hearth.template.text import bounds
 
 RUNNING_ONCE = frozenset({"Job.batch", "Pod"})
@@ -140,7 +141,7 @@ def complete(made: Sequence[tuple[ManifestDocument, Object]]) -> dict[str, Objec
 def find_masked(made: Iterable[tuple[ManifestDocument, Object]]) -> Iterator[Mistake]:
     """Yield an error for each replacement of a sensitive value, which would be applied over the value."""
     for document, resource in made:
-        for path in masked_values.find_paths(resource["manifest"], path=""):
+        for path in literal_validator.find_masked_paths(resource["manifest"], path=""):
             message = f"{path.removeprefix('.')} {redaction.MASKED}; write the value, or leave the field out"
             yield Mistake(path=document.place, message=message)
 

@@ -21,7 +21,8 @@ from hearth.plan.status.ready_condition import StatusInput
 from hearth.plan.target import rollback_notes, target_status
 from hearth.plan.target.target import CompletedRevisions
 from hearth.template.blueprint import EvaluationError, Known
-from hearth.template.cel import expressions, value_sizes
+from hearth.template.cel import expressions
+from hearth.template.text import bounds
 
 EARLIER = "earlierCompletedRevisions"
 PLANNED = ("summary", "resources", "problems", "outputs")
@@ -249,9 +250,9 @@ class Outputs:
 
     def put(self, name: str, value: Any) -> None:
         """Add a value. Raises TooLarge."""
-        size = value_sizes.measure(value, depth=limits.OUTPUT_DEPTH)
-        value_sizes.check(size, limits.OUTPUT_BYTES, what="is")
-        value_sizes.check(self.size + size, limits.OUTPUTS_BYTES, what="with the outputs before it is")
+        size = bounds.measure(value, depth=limits.OUTPUT_DEPTH)
+        bounds.refuse_large(size, limits.OUTPUT_BYTES, what="is")
+        bounds.refuse_large(self.size + size, limits.OUTPUTS_BYTES, what="with the outputs before it is")
         self.size += size
         self.values[name] = value
 
@@ -271,7 +272,7 @@ def evaluate(plan: StackPlanner) -> Outputs:
         elif isinstance(outcome, Known) and outcome.value is not None:
             try:
                 outputs.put(name, outcome.value)
-            except value_sizes.TooLarge as error:
+            except bounds.TooLarge as error:
                 outputs.wrong.append(f"outputs.{name}: {error}")
     return outputs
 

@@ -7,38 +7,26 @@ schemas.
 from __future__ import annotations
 
 import ctypes
+import datetime
 import enum
 import functools
+import hashlib
+import math
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeAlias
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, TypeAlias
 
+import orjson
 from cel_expr_python import cel
 
 from hearth.model import value_class
-from hearth.template.cel import data_functions, quantity
+from hearth.template.cel import cel_values, quantity
 from hearth.template.text import error_hints
 
 NAMESPACES = frozenset({"base64", "cel", "google", "math", "optional", "strings"})
 """Prefixes of function names. They cannot be used as other names."""
-TYPE_NAMES = frozenset(
-    {
-        "bool",
-        "bytes",
-        "double",
-        "duration",
-        "dyn",
-        "int",
-        "list",
-        "map",
-        "null_type",
-        "string",
-        "timestamp",
-        "type",
-        "uint",
-    }
-)
+TYPE_NAMES = frozenset("bool bytes double duration dyn int list map null_type string timestamp type uint".split())
 """Names that CEL itself assigns a value."""
 LITERALS = frozenset({"false", "in", "null", "true"})
 """Words that cannot even follow a dot."""
@@ -49,7 +37,9 @@ KEYWORDS = LITERALS | frozenset(
 
 LISTED_FIELDS = 6
 """Fields that a message lists at most: `stack` has three."""
-FUNCTION_NAMES = data_functions.NAMES | frozenset(
+DATA_FUNCTIONS: Final = frozenset({"toJson", "toYaml", "sha256", "merge", "sort", "sum"})
+"""Hearth's own functions. Each result is the same for equal inputs, so that nothing is written again without a change."""
+FUNCTION_NAMES = DATA_FUNCTIONS | frozenset(
     "all base64 bool bytes charAt contains double duration dyn endsWith exists exists_one filter format has indexOf int "
     "isQuantity join lastIndexOf lowerAscii map matches math optional orValue quantity quote replace reverse size split "
     "startsWith string strings substring timestamp trim type uint upperAscii value".split()
@@ -157,7 +147,7 @@ def new_environment(
         extensions=load_extensions(library),
         functions=[
             *quantity_functions(quantity_type),
-            *data_functions.make_functions(is_for_checks=quantity_type is not cel.Type.STRING),
+            *data_functions(is_for_checks=quantity_type is not cel.Type.STRING),
         ],
     )
 
@@ -204,6 +194,102 @@ def quantity_functions(own: Any) -> list[Any]:
         either("add", quantity.add),
         either("sub", quantity.subtract),
     ]
+
+
+def data_functions(*, is_for_checks: bool) -> list[Any]:
+    """Return the functions that CEL lacks and templates need: JSON, YAML and digest of a value, maps and lists put together.
+
+    is_for_checks: for the type checker, which knows types that no value has when it runs.
+    """
+    kinds = cel.Type
+    every = (
+        kinds.STRING,
+        kinds.INT,
+        kinds.UINT,
+        kinds.DOUBLE,
+        kinds.BOOL,
+        kinds.NULL,
+        kinds.MAP,
+        kinds.LIST,
+        kinds.BYTES,
+    )
+    any_value = [[kinds.DYN]] if is_for_checks else [[each] for each in (*every, kinds.TIMESTAMP, kinds.DURATION)]
+
+    def function(name: str, parameters: Sequence[list[Any]], returns: Any, implementation: Callable[..., Any]) -> Any:
+        overloads = [
+            cel.Overload(f"{name}_{at}", return_type=returns, parameters=each, is_member=False, impl=implementation)
+            for at, each in enumerate(parameters)
+        ]
+        return cel.FunctionDecl(name, overloads)
+
+    maps = [[kinds.DYN, kinds.DYN]] if is_for_checks else [[kinds.MAP, kinds.MAP]]
+    lists = [[kinds.DYN]] if is_for_checks else [[kinds.LIST]]
+    return [
+        function("toJson", any_value, kinds.STRING, to_json),
+        function("toYaml", any_value, kinds.STRING, to_yaml),
+        function("sha256", [[kinds.STRING]], kinds.STRING, hash_text),
+        function("merge", maps, kinds.MAP, merge_maps),
+        function("sort", lists, kinds.LIST, sort_list),
+        function("sum", lists, kinds.DYN if is_for_checks else kinds.DOUBLE, add_up),
+    ]
+
+
+def to_json(value: Any) -> str:
+    """Write a value as JSON on one line, keys sorted. Raises UnrepresentableValue."""
+    return orjson.dumps(to_plain(value), option=orjson.OPT_SORT_KEYS).decode()
+
+
+def to_yaml(value: Any) -> str:
+    """Write a value as YAML, keys sorted, without a line break at the end. Raises UnrepresentableValue."""
+    from hearth.template.text import kubectl_yaml
+
+    # A round through JSON sorts the keys.
+    return kubectl_yaml.write(orjson.loads(to_json(value))).rstrip("\n")
+
+
+def to_plain(value: Any) -> Any:
+    """Return a value as JSON has it; nulls stay, unlike in a manifest. Raises UnrepresentableValue."""
+    match value:
+        case dict():
+            return {cel_values.convert_key(key): to_plain(item) for key, item in value.items()}
+        case list():
+            return [to_plain(item) for item in value]
+        case (
+            None | bool() | int() | str() | float() | bytes() | bytearray() | datetime.datetime() | datetime.timedelta()
+        ):
+            return cel_values.convert(value)
+    # An unsigned integer has a class of its own.
+    return int(value)
+
+
+def hash_text(text: str) -> str:
+    """Return the SHA-256 of a text in 64 hexadecimal digits."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def merge_maps(first: Mapping[Any, Any], second: Mapping[Any, Any]) -> dict[Any, Any]:
+    """Return the entries of both maps; those of the second win."""
+    return {**first, **second}
+
+
+def sort_list(values: Sequence[Any]) -> list[Any]:
+    """Return a list of texts or of numbers in order. Raises ValueError for any other."""
+    is_text = all(isinstance(each, str) for each in values)
+    if not is_text and not all(is_number(each) for each in values):
+        raise ValueError("sort takes a list of texts or a list of numbers")
+    return sorted(values)
+
+
+def add_up(values: Sequence[Any]) -> float:
+    """Return the sum of a list of numbers, 0 of none. Raises ValueError."""
+    if not all(is_number(each) for each in values):
+        raise ValueError("sum takes a list of numbers")
+    return math.fsum(values)
+
+
+def is_number(value: Any) -> bool:
+    """Return whether a value is a number that sorts among others."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and value == value
 
 
 def compile_text(environment: Any, text: str, *, is_checked: bool, look: Look = lambda name: (name, ())) -> Any:

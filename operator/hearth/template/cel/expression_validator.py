@@ -13,7 +13,7 @@ from hearth.model.errors import InvalidDefinition, Mistake
 from hearth.template.cel import cel_environment, expressions, type_checker
 from hearth.template.cel.expressions import Parsed
 from hearth.template.schema import literal_validator
-from hearth.template.schema.effort import Effort
+from hearth.template.schema.json_schema import Effort
 from hearth.template.schema.shapes import Shape, Type
 from hearth.template.text import error_hints, interpolation
 

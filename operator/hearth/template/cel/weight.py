@@ -1,4 +1,4 @@
-"""The size of JSON values, and the reduction of a large one to what an expression reads.
+"""The size of JSON values: its measurement, the reduction of large ones to what is read, and a cache bounded by it.
 
 Must not know expressions or limits.
 """
@@ -6,14 +6,17 @@ Must not know expressions or limits.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping
-from typing import Any
+from collections import OrderedDict
+from collections.abc import Collection, Hashable, Iterable, Mapping
+from typing import Any, Generic, TypeVar
 
 from hearth.model import value_class
 from hearth.model.child import Path
 
 NODE_BYTES = 64
 """The memory of a value besides its text, in CEL as in Python."""
+Key = TypeVar("Key", bound=Hashable)
+Entry = TypeVar("Entry")
 
 
 @value_class.dataclass(frozen=True, slots=True)
@@ -99,3 +102,41 @@ def take(value: Mapping[str, Any], path: Path, *, into: dict[str, Any]) -> None:
         source, into = inner, into.setdefault(key, {})
     if path[-1] in source:
         into[path[-1]] = source[path[-1]]
+
+
+class WeightedCache(Generic[Key, Entry]):
+    """Entries by key."""
+
+    def __init__(self, *, most: int, most_weight: int) -> None:
+        """Create the cache; most: entries; most_weight: of all entries, in the unit of their weights."""
+        self._most = most
+        self._most_weight = most_weight
+        self._entries: OrderedDict[Key, tuple[Entry, int]] = OrderedDict()
+        self.weight = 0
+        """The weight of all entries."""
+
+    def __len__(self) -> int:
+        """Return the number of entries."""
+        return len(self._entries)
+
+    def find(self, key: Key) -> Entry | None:
+        """Find the entry, and count it as used now."""
+        try:
+            self._entries.move_to_end(key)
+        except KeyError:
+            return None
+        return self._entries[key][0]
+
+    def keep(self, key: Key, entry: Entry, *, weight: int) -> Entry:
+        """Store an entry, evict others if needed, and return the entry. One that is too heavy alone is not stored."""
+        self._entries[key] = entry, weight
+        self.weight += weight
+        while self._entries and (len(self._entries) > self._most or self.weight > self._most_weight):
+            _, (_, dropped) = self._entries.popitem(last=False)
+            self.weight -= dropped
+        return entry
+
+    def clear(self) -> None:
+        """Drop all entries."""
+        self._entries.clear()
+        self.weight = 0

@@ -26,7 +26,6 @@ from hearth.template.blueprint import (
     RollingPolicy,
     StackIdentity,
 )
-from hearth.template.cel import value_sizes
 from hearth.template.cel.expression_validator import ValidExpression
 from hearth.template.cel.expressions import merge_reads
 from hearth.template.compiler import (
@@ -42,10 +41,11 @@ from hearth.template.compiler.partial_evaluation import PartialEvaluator
 from hearth.template.compiler.resource_analysis import AnalyzedOutput, AnalyzedResource
 from hearth.template.compiler.resource_binding import BoundResource
 from hearth.template.compiler.template_conditions import ConditionValue
-from hearth.template.parser.rolling_policy import RollingSource
+from hearth.template.parser.policies import RollingSource
 from hearth.template.parser.template_parser import ResourceSource
 from hearth.template.schema import literal_validator, repeated_elements
 from hearth.template.schema.shapes import Type
+from hearth.template.text import bounds
 
 IN_PLAIN_TEXT = (
     "spec.parameters of a nested Stack is readable by everyone who can read Stacks; "
@@ -341,10 +341,10 @@ def check_output(template: ManifestTemplate, output: AnalyzedOutput, evaluator: 
     if not template.is_constant:
         return
     try:
-        value_sizes.check(len(template.raw), limits.OUTPUT_BYTES, what="is")
+        bounds.refuse_large(len(template.raw), limits.OUTPUT_BYTES, what="is")
         # One more for the list around it.
-        value_sizes.measure(orjson.loads(template.raw), depth=limits.OUTPUT_DEPTH + 1)
-    except value_sizes.TooLarge as error:
+        bounds.measure(orjson.loads(template.raw), depth=limits.OUTPUT_DEPTH + 1)
+    except bounds.TooLarge as error:
         evaluator.note(f"{output.path}.value", str(error))
 
 

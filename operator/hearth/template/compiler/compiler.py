@@ -31,7 +31,7 @@ from hearth.template.compiler.template_conditions import Conditions, ConditionVa
 from hearth.template.parser import template_parser
 from hearth.template.parser.template_parser import TemplateSource
 from hearth.template.schema import parameters, shapes
-from hearth.template.schema.effort import Effort
+from hearth.template.schema.json_schema import Effort
 from hearth.template.text import error_hints
 
 _STACK_SHAPE = shapes.make_closed({key: {"type": "string"} for key in ("name", "namespace", "uid")}, name="stack")

@@ -17,9 +17,9 @@ from hearth.model import limits, packing, value_class
 from hearth.model.errors import Mistake
 from hearth.model.text import redaction
 from hearth.template.blueprint import EvaluationError, Known, Outcome, Pending, Values
-from hearth.template.cel import cel_values, expressions, value_sizes
+from hearth.template.cel import cel_values, expressions
 from hearth.template.cel.expressions import Expression, Reads
-from hearth.template.text import error_hints, interpolation
+from hearth.template.text import bounds, error_hints, interpolation
 
 Keys: TypeAlias = tuple[str | int, ...]
 
@@ -183,9 +183,9 @@ class ManifestSlot:
             outcome = self.evaluate(given)
             if not isinstance(outcome, Known):
                 return outcome
-            own = value_sizes.measure(outcome.value, depth=limits.JSON_DEPTH - len(self.way))
-            value_sizes.check(size + own)
-        except value_sizes.TooLarge as error:
+            own = bounds.measure(outcome.value, depth=limits.JSON_DEPTH - len(self.way))
+            bounds.refuse_large(size + own)
+        except bounds.TooLarge as error:
             return EvaluationError(path=self.path, message=str(error))
         return Sized(outcome.value, own)
 
@@ -210,7 +210,7 @@ class ManifestSlot:
             else:
                 pieces.append(write_piece(outcome.value))
                 size += len(pieces[-1])
-                value_sizes.check(size)
+                bounds.refuse_large(size)
         if missing:
             return Pending(missing=tuple(dict.fromkeys(missing)))
         return Known(None if has_null else "".join(pieces))
@@ -218,7 +218,7 @@ class ManifestSlot:
 
 def write_piece(value: Any) -> str:
     """Format a value within a text. Raises TooLarge."""
-    value_sizes.measure(value)
+    bounds.measure(value)
     return cel_values.write_text(value)
 
 

@@ -15,7 +15,7 @@ from hearth.model import limits, value_class
 from hearth.model.chunked_work import LARGE, MARKS_IN_A_PIECE, ChunkedWork
 from hearth.model.errors import InvalidDefinition, Mistake
 from hearth.template.blueprint import EvaluationError, Known, Outcome, Pending, ReadValue, SharingScope, Values
-from hearth.template.cel import cel_values, evaluation, expressions, field_references, value_sizes
+from hearth.template.cel import cel_values, evaluation, expressions, field_references
 from hearth.template.cel.evaluation import Evaluator
 from hearth.template.cel.expression_validator import ValidExpression
 from hearth.template.cel.expressions import Expression, Parsed, Reads
@@ -30,7 +30,7 @@ from hearth.template.compiler.manifest_template import (
 )
 from hearth.template.compiler.outlines import DefinitionPart
 from hearth.template.compiler.sensitivity import SensitivityTracker
-from hearth.template.text import error_hints
+from hearth.template.text import bounds, error_hints
 
 TOO_COSTLY = "may take too long, and is evaluated at every change; avoid nested loops and growing values"
 
@@ -290,10 +290,10 @@ class PartialEvaluator:
                 found = yield from self.bind_mark(mark, checked_parts[mark.keys])
                 own = weigh(found, mark)
                 size += own
-                value_sizes.check(size)
+                bounds.refuse_large(size)
                 if own > LARGE:
                     yield
-            except value_sizes.TooLarge as error:
+            except bounds.TooLarge as error:
                 self.note(mark.path, str(error))
                 return None
             if found is not None:
@@ -338,7 +338,7 @@ def find_scope(parsed: Parsed) -> SharingScope:
 def weigh(found: Sequence[Part] | Constant | None, text: InterpolatedString) -> int:
     """Return the known bytes of a bound string. Raises TooLarge."""
     if isinstance(found, Constant):
-        return value_sizes.measure(found.value, depth=limits.JSON_DEPTH - len(text.keys))
+        return bounds.measure(found.value, depth=limits.JSON_DEPTH - len(text.keys))
     size = 0
     for part in found or ():
         if isinstance(part, str):
@@ -368,7 +368,7 @@ def join(pieces: Sequence[Part | Constant]) -> ChunkedWork[list[Part] | Constant
             joined.append(piece)
             continue
         size += len(written)
-        value_sizes.check(size)
+        bounds.refuse_large(size)
         if joined and isinstance(joined[-1], str):
             joined[-1] += written
         else:

@@ -19,7 +19,7 @@ from hearth.template.compiler import collection_analysis, template_conditions
 from hearth.template.compiler.collection_analysis import AnalyzedCollection, Element
 from hearth.template.compiler.manifest_template import InterpolatedString, Keys, ParsedManifest
 from hearth.template.compiler.template_conditions import ConditionValue
-from hearth.template.parser import masked_values, template_kinds
+from hearth.template.parser import template_kinds
 from hearth.template.parser.template_parser import OutputSource, ResourceSource
 from hearth.template.schema import literal_validator, repeated_elements, shapes
 from hearth.template.schema.shapes import Shape, Type
@@ -160,7 +160,7 @@ def examine(analyzed: AnalyzedResource, validator: ExpressionValidator, allowed:
         return
     examine_literals(analyzed, validator, path)
     if analyzed.parsed.may_be_masked:
-        validator.mistakes += masked_values.find_mistakes(analyzed.source.manifest, path=path)
+        validator.mistakes += literal_validator.find_masked(analyzed.source.manifest, path=path)
     if analyzed.served is not None and not analyzed.served.namespaced:
         examine_scope(analyzed, validator, path)
     examine_replacement(analyzed, validator)

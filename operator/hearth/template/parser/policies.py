@@ -1,8 +1,18 @@
-"""The values of the adoption and deletion policies in templates and Stacks."""
+"""The policies of a resource in a template: adoption and deletion, as in Stacks, and the rolling update of a collection.
+
+Must not know how many members a collection has.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from typing import Any
+
+from hearth.model import limits, value_class
+from hearth.model.child import Object
+from hearth.model.text import times
+from hearth.template.text import error_hints
 
 RETAIN = "Retain"
 DELETION = ("Delete", RETAIN)
@@ -11,6 +21,8 @@ ABANDON = "Abandon"
 ADOPT = "Adopt"
 ADOPTION = ("Refuse", ADOPT)
 """The values of `adoptionPolicy`."""
+ROLLING_WORDS = ("maxBatchSize", "minReady", "pause")
+SHARE = re.compile(r"([1-9][0-9]?|100)%")
 
 
 def adopts(stated: str | None) -> bool | None:
@@ -28,3 +40,52 @@ def find_retained(template: Any) -> frozenset[str]:
         for name, resource in resources.items()
         if isinstance(name, str) and isinstance(resource, dict) and resource.get("deletionPolicy") == RETAIN
     )
+
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class RollingSource:
+    """A rolling update as the template states it."""
+
+    path: str
+    max_batch: int | str
+    """A number, or a percentage of the members: `25%`."""
+    min_ready: int
+    pause: float
+    """Seconds."""
+
+
+def read_rolling(stated: Object, path: str, *, note: Callable[[str, str], None]) -> RollingSource:
+    """Parse a rolling update; a default stands for what has a mistake. note: records one, with its path."""
+    batch, ready = stated.get("maxBatchSize", 1), stated.get("minReady", 0)
+    is_share = isinstance(batch, str) and SHARE.fullmatch(batch) is not None
+    if not is_share and not is_count(batch, least=1):
+        rule = "must be at least 1, or a share of the members from 1% to 100%"
+        note(f"{path}.maxBatchSize", f"{rule}, found {error_hints.describe(batch)}")
+        batch = 1
+    if not is_count(ready, least=0):
+        note(f"{path}.minReady", f"must be a whole number from 0, found {error_hints.describe(ready)}")
+        ready = 0
+    return RollingSource(path=path, max_batch=batch, min_ready=ready, pause=read_pause(stated, path, note))
+
+
+def is_count(value: Any, *, least: int) -> bool:
+    """Return whether it is a whole number that members can be counted with."""
+    return isinstance(value, int) and not isinstance(value, bool) and value >= least
+
+
+def read_pause(stated: Object, path: str, note: Callable[[str, str], None]) -> float:
+    """Parse the pause between two batches in seconds."""
+    text = stated.get("pause")
+    if text is None:
+        return 0.0
+    longest = times.format_duration(limits.ROLLING_PAUSE)
+    try:
+        seconds = times.parse_duration(text)
+    except (TypeError, ValueError):
+        found = error_hints.describe(text)
+        note(f"{path}.pause", f"must be a duration up to {longest}, for example 30s or 5m, found {found}")
+        return 0.0
+    if seconds > limits.ROLLING_PAUSE:
+        note(f"{path}.pause", f"is {times.format_duration(seconds)}, but may be at most {longest}")
+        return 0.0
+    return seconds

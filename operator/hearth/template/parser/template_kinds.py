@@ -14,7 +14,7 @@ from hearth.model.child import Object
 from hearth.model.chunked_work import ChunkedWork
 from hearth.template.blueprint import Definition, Known
 from hearth.template.cel import cel_environment, cel_values, expressions
-from hearth.template.schema import json_schema, nested_defaults
+from hearth.template.schema import json_schema, parameters
 from hearth.template.schema.json_schema import Budget
 from hearth.template.text import interpolation
 
@@ -29,11 +29,11 @@ def find_kinds_in_pieces(definition: Definition) -> ChunkedWork[tuple[tuple[str,
     # User input: it may differ from its declared type.
     stated: Any = definition.template
     template = stated if isinstance(stated, dict) else {}
-    parameters = guess_parameters(template.get("parameters"), definition.parameters)
+    params = guess_parameters(template.get("parameters"), definition.parameters)
     found: dict[tuple[str, str], None] = {}
     for manifest in find_manifests(template.get("resources")):
         yield
-        pair = tuple(read_word(manifest.get(word), parameters) for word in ("apiVersion", "kind"))
+        pair = tuple(read_word(manifest.get(word), params) for word in ("apiVersion", "kind"))
         if pair[0] and pair[1]:
             found[(pair[0], pair[1])] = None
     return tuple(found)
@@ -46,7 +46,7 @@ def guess_parameters(stated: Any, given: Any) -> Object:
     values: Object = {**defaults, **(given if isinstance(given, dict) else {})}
     budget = Budget()
     with contextlib.suppress(json_schema.Exhausted):
-        values = {name: nested_defaults.fill(rules.get(name), value, budget) for name, value in values.items()}
+        values = {name: parameters.fill_defaults(rules.get(name), value, budget) for name, value in values.items()}
     return values
 
 
@@ -57,23 +57,23 @@ def find_manifests(resources: Any) -> list[Mapping[str, Any]]:
     return [stated for stated in found if isinstance(stated, dict)]
 
 
-def read_word(stated: Any, parameters: Object) -> str:
+def read_word(stated: Any, params: Object) -> str:
     """Read an `apiVersion` or `kind`; "" if it cannot be determined."""
     if not isinstance(stated, str) or not interpolation.has_expressions(stated):
         return stated if isinstance(stated, str) else ""
     try:
         pieces = [
-            part if isinstance(part, str) else evaluate(part.text, parameters) for part in interpolation.parse(stated)
+            part if isinstance(part, str) else evaluate(part.text, params) for part in interpolation.parse(stated)
         ]
     except (interpolation.UnterminatedExpression, cel_environment.CelCompileError):
         return ""
     return "" if None in pieces else "".join(piece for piece in pieces if piece is not None)
 
 
-def evaluate(expression: str, parameters: Object) -> str | None:
+def evaluate(expression: str, params: Object) -> str | None:
     """Evaluate an expression on parameters to text; None if there is no result."""
     parsed = expressions.parse(expression)
-    outcome = expressions.bind(parsed, path="", constants={"params": expressions.enlarge(parameters)}).evaluate({})
+    outcome = expressions.bind(parsed, path="", constants={"params": expressions.enlarge(params)}).evaluate({})
     if not isinstance(outcome, Known) or outcome.value is None:
         return None
     return cel_values.write_text(outcome.value)

@@ -18,10 +18,10 @@ from hearth.model.field_paths import ListItem, PathPattern
 from hearth.model.text import times
 from hearth.template.blueprint import Completion, DriftPolicy, Replacement, RunRetry
 from hearth.template.cel import cel_environment
-from hearth.template.parser import policies, rolling_policy
-from hearth.template.parser.rolling_policy import RollingSource
+from hearth.template.parser import policies
+from hearth.template.parser.policies import RollingSource
 from hearth.template.schema import parameters
-from hearth.template.schema.effort import Effort
+from hearth.template.schema.json_schema import Effort
 from hearth.template.text import error_hints
 
 TEMPLATE_WORDS = ("parameters", "conditions", "resources", "outputs")
@@ -338,8 +338,8 @@ class TemplateParser:
         path = f"{path}.rolling"
         if raw.get("forEach") is None:
             self.note(path, "is for the members of a collection; add forEach, or remove it")
-        self.check_words(stated, rolling_policy.WORDS, path, what="a rolling update")
-        return rolling_policy.read(stated, path, note=self.note)
+        self.check_words(stated, policies.ROLLING_WORDS, path, what="a rolling update")
+        return policies.read_rolling(stated, path, note=self.note)
 
     def read_max_removed(self, raw: Object, policy: Object, path: str) -> int | str | None:
         """Parse how many members may go by themselves; None if it is not set."""
@@ -348,8 +348,8 @@ class TemplateParser:
             return None
         if raw.get("forEach") is None:
             self.note(path, "is for the members of a collection; add forEach, or remove it")
-        is_share = isinstance(stated, str) and rolling_policy.SHARE.fullmatch(stated) is not None
-        if not is_share and not rolling_policy.is_count(stated, least=0):
+        is_share = isinstance(stated, str) and policies.SHARE.fullmatch(stated) is not None
+        if not is_share and not policies.is_count(stated, least=0):
             rule = "must be a number of members, or a share of them from 1% to 100%"
             self.note(path, f"{rule}, found {error_hints.describe(stated)}")
             return None

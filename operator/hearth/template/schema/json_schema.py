@@ -1,14 +1,14 @@
-"""Validation of values against the JSON Schema keywords for parameters: in linear time, in pieces, within a budget.
+"""JSON Schema for parameters: validation of the rules, and of values against them, in linear time, within a budget.
 
-Follows draft 2020-12. Fetches nothing and resolves no reference: `$ref` is not supported. Must not know the purpose of
-the values. `json_schema_check` validates the rules first; rules that it rejects must not be passed here.
+Follows draft 2020-12. The keywords are an allow-list: none refers to another schema or fetches one. Rules that
+`find_wrong_rules` rejects must not be passed to `find_faults`. Must not know the purpose of the values.
 """
 
 from __future__ import annotations
 
 import operator
 from collections import OrderedDict
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from fractions import Fraction
 from typing import Any, NamedTuple, TypeAlias
 
@@ -39,6 +39,17 @@ _SIZES: Mapping[str, tuple[type[str] | type[list[Any]] | type[dict[str, Any]], s
     "minProperties": (dict, "at least", "entries"),
     "maxProperties": (dict, "at most", "entries"),
 }
+Found: TypeAlias = tuple[str, str]
+"""The path below the rules, and the mistake there."""
+Wrong: TypeAlias = Iterator[Found | None]
+"""All mistakes, and None after each nested schema, as a pause."""
+
+TYPES = ("array", "boolean", "integer", "null", "number", "object", "string")
+SENSITIVE = "sensitive"
+"""The only keyword of Hearth. It applies to a parameter as a whole, so it is valid only at the top level."""
+_SCHEMA_LISTS = ("allOf", "anyOf", "oneOf")
+_SCHEMAS = ("additionalProperties", "items", "not")
+_KNOWN = "type, default, enum, minimum, pattern, items, properties …"
 
 
 class Fault(NamedTuple):
@@ -76,6 +87,22 @@ class Budget:
         if is_due:
             self._pause = 0
         return is_due
+
+
+class Effort:
+    """The remaining effort for the mistakes and rules of one template: hints, comparisons."""
+
+    def __init__(self) -> None:
+        self.hints = limits.HINTED_MISTAKES
+        """Misspelled words that are compared with the known ones."""
+        self.budget = Budget()
+
+    def hint(self, word: str, candidates: Iterable[str]) -> str:
+        """Return a hint, or nothing."""
+        if self.hints <= 0:
+            return ""
+        self.hints -= 1
+        return error_hints.did_you_mean(word, candidates)
 
 
 def find_faults(schema: Any, value: Any, budget: Budget) -> Result:
@@ -320,3 +347,125 @@ def with_integers(value: Any) -> Any:
         case dict():
             return {key: with_integers(inner) for key, inner in value.items()}
     return value
+
+
+def find_wrong_rules(rules: Any, effort: Effort, *, path: str = "") -> Wrong:
+    """Find the mistakes in the rules under `path` and in nested ones. Raises Exhausted."""
+    if isinstance(rules, bool):
+        return
+    if not isinstance(rules, dict):
+        yield path, f"must be of type object or boolean, found {error_hints.describe(rules)}"
+        return
+    for word, value in rules.items():
+        if word == SENSITIVE and not path:
+            continue
+        place = path + error_hints.write_key(str(word))
+        check = _RULE_CHECKS.get(word)
+        if check is None:
+            hint = effort.hint(str(word), WORDS if path else WORDS | {SENSITIVE})
+            known = "" if hint else f"; known are {_KNOWN}"
+            yield place, f"'{error_hints.shorten(str(word))}' is not a rule of a parameter{hint or known}"
+        else:
+            yield from ((place + where, message) for where, message in check(value, effort))
+        yield from find_wrong_rules_within(word, value, effort, place)
+    effort.budget.spend()
+    yield None
+
+
+def find_wrong_rules_within(word: str, value: Any, effort: Effort, path: str) -> Wrong:
+    """Find the mistakes in the rules under a keyword that contains schemas."""
+    if word in _SCHEMAS:
+        yield from find_wrong_rules(value, effort, path=path)
+    elif word == "properties" and isinstance(value, dict):
+        for name, inner in value.items():
+            yield from find_wrong_rules(inner, effort, path=path + error_hints.write_key(str(name)))
+    elif word in _SCHEMA_LISTS and isinstance(value, list):
+        for at, inner in enumerate(value):
+            yield from find_wrong_rules(inner, effort, path=f"{path}[{at}]")
+
+
+_RuleCheck: TypeAlias = Callable[[Any, Effort], Iterator[Found]]
+
+
+def _anything(_: Any, __: Effort) -> Iterator[Found]:
+    return iter(())
+
+
+def _of(*types: str) -> _RuleCheck:
+    def check(value: Any, _: Effort) -> Iterator[Found]:
+        if not any(is_of(value, each) for each in types):
+            yield "", f"must be of type {' or '.join(types)}, found {error_hints.describe(value)}"
+
+    return check
+
+
+def _count(value: Any, _: Effort) -> Iterator[Found]:
+    if not is_of(value, "integer"):
+        yield "", f"must be of type integer, found {error_hints.describe(value)}"
+    elif value < 0:
+        yield "", f"must be at least 0, found {error_hints.describe(value)}"
+
+
+def _factor(value: Any, _: Effort) -> Iterator[Found]:
+    if not is_of(value, "number"):
+        yield "", f"must be of type number, found {error_hints.describe(value)}"
+    elif value <= 0:
+        yield "", f"must be above 0, found {error_hints.describe(value)}"
+
+
+def _type(value: Any, effort: Effort) -> Iterator[Found]:
+    stated = value if isinstance(value, list) else [value]
+    for each in stated:
+        if not isinstance(each, str):
+            yield "", f"must be one of {', '.join(TYPES)}, found {error_hints.describe(each)}"
+        elif each not in TYPES:
+            hint = effort.hint(each, TYPES) or f"; one of {', '.join(TYPES)}"
+            yield "", f"there is no type '{error_hints.shorten(each)}'{hint}"
+    if not stated:
+        yield "", "must have at least 1 entries, found 0"
+
+
+def _texts(value: Any, _: Effort) -> Iterator[Found]:
+    if not isinstance(value, list):
+        yield "", f"must be of type array, found {error_hints.describe(value)}"
+        return
+    for at, each in enumerate(value):
+        if not isinstance(each, str):
+            yield f"[{at}]", f"must be of type string, found {error_hints.describe(each)}"
+
+
+def _schemas(value: Any, _: Effort) -> Iterator[Found]:
+    if not isinstance(value, list):
+        yield "", f"must be of type array, found {error_hints.describe(value)}"
+    elif not value:
+        yield "", "must have at least 1 entries, found 0"
+
+
+def _pattern(value: Any, effort: Effort) -> Iterator[Found]:
+    if not isinstance(value, str):
+        yield "", f"must be of type string, found {error_hints.describe(value)}"
+        return
+    try:
+        effort.budget.spend(patterns.find_cost_of_making(patterns.compile_pattern(value)))
+    except patterns.Unsupported as error:
+        yield "", f"is not a valid regular expression: {error}; found {error_hints.quote(value)}"
+
+
+_RULE_CHECKS: Mapping[str, _RuleCheck] = {
+    **dict.fromkeys(("const", "default", *_SCHEMAS), _anything),
+    **dict.fromkeys(("description", "format", "title"), _of("string")),
+    **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), _of("number")),
+    **dict.fromkeys(
+        ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"),
+        _count,
+    ),
+    **dict.fromkeys(("enum", "examples"), _of("array")),
+    **dict.fromkeys(_SCHEMA_LISTS, _schemas),
+    "multipleOf": _factor,
+    "pattern": _pattern,
+    "properties": _of("object"),
+    "required": _texts,
+    "type": _type,
+    "uniqueItems": _of("boolean"),
+}
+WORDS = frozenset(_RULE_CHECKS)

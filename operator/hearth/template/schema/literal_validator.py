@@ -1,18 +1,22 @@
-"""Validation of a manifest's literals against the shape of its kind: unknown fields and values of the wrong type.
+"""Mistakes in a manifest's literals: unknown fields, values of the wrong type, replacements of sensitive values.
 
-`hearth.template.cel.type_checker` validates expressions. Fields that the schema leaves open are not validated.
+`hearth.template.cel.type_checker` validates expressions. Fields that the schema leaves open are not validated. Someone
+copied a replacement from a status, a preview or an export; applied, it would overwrite what it stands for.
 """
 
 from __future__ import annotations
 
+import base64
+import binascii
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from hearth.model import limits
 from hearth.model.errors import Mistake
+from hearth.model.text import redaction
 from hearth.template.schema import shapes
-from hearth.template.schema.effort import Effort
+from hearth.template.schema.json_schema import Effort
 from hearth.template.schema.shapes import Shape, Type
 from hearth.template.text import error_hints, interpolation
 
@@ -31,6 +35,9 @@ QUOTED = {
     Type.BOOLEAN: re.compile(r"true|false|yes|no|on|off", re.IGNORECASE),
 }
 """Texts that are such a value without their quotes."""
+OR_ESCAPE = f"write the value or a parameter, or ${{'{redaction.SENSITIVE}'}} if the very word is meant"
+PROSE = frozenset({"description", "title"})
+"""Fields that people write for people, as schemas have them."""
 
 
 def check(value: Any, shape: Shape, *, path: str, effort: Effort) -> Iterator[Mistake]:
@@ -130,3 +137,41 @@ def find_place(shape: Shape, keys: Sequence[str | int]) -> Shape:
             case _:
                 return shapes.OPEN
     return shape
+
+
+def find_masked(manifest: Mapping[str, Any], *, path: str) -> Iterator[Mistake]:
+    """Find the replacements of sensitive values in a manifest at `path` that stand there as if they were the values."""
+    for place in find_masked_paths(manifest, path=path):
+        yield Mistake(path=place, message=f"{redaction.MASKED}; {OR_ESCAPE}")
+
+
+def find_masked_paths(manifest: Mapping[str, Any], *, path: str) -> Iterator[str]:
+    """Yield the paths of the replacements in a manifest at `path`; in a Secret also where one is part of a text."""
+    is_secret = manifest.get("kind") == "Secret" and manifest.get("apiVersion") == "v1"
+    for place, text in find_texts(manifest, path):
+        if redaction.is_mask(text) or (
+            is_secret and (redaction.has_mask(text) or redaction.has_mask(decode_text(text)))
+        ):
+            yield place
+
+
+def find_texts(value: Any, path: str) -> Iterator[tuple[str, str]]:
+    """Yield each text in a value with its path, but for prose."""
+    match value:
+        case str():
+            yield path, value
+        case list():
+            for at, inner in enumerate(value):
+                yield from find_texts(inner, f"{path}[{at}]")
+        case dict():
+            for key, inner in value.items():
+                if not (key in PROSE and isinstance(inner, str)):
+                    yield from find_texts(inner, path + error_hints.write_key(str(key)))
+
+
+def decode_text(text: str) -> str:
+    """Return what a text is in base 64; "" if it is none."""
+    try:
+        return base64.b64decode(text, validate=True).decode()
+    except (binascii.Error, ValueError):
+        return ""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections import OrderedDict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 
@@ -19,15 +19,14 @@ from hearth.model.chunked_work import ChunkedWork
 from hearth.model.errors import Mistake
 from hearth.model.text import redaction
 from hearth.template.blueprint import Origin
-from hearth.template.schema import json_schema, json_schema_check, nested_defaults, shapes
-from hearth.template.schema.effort import Effort
-from hearth.template.schema.json_schema import Budget, Fault
+from hearth.template.schema import json_schema, shapes
+from hearth.template.schema.json_schema import Budget, Effort, Fault
 from hearth.template.schema.shapes import Shape
 from hearth.template.text import bounds, error_hints, kubectl_yaml
 
 Rules: TypeAlias = Mapping[str, Any]
 
-SENSITIVE = json_schema_check.SENSITIVE
+SENSITIVE = json_schema.SENSITIVE
 RULES_KEPT = 2_048
 RULES_LENGTH_KEPT = 4_096
 """Characters of rules up to which their mistakes are cached. Larger rules are rare and take too much memory."""
@@ -77,7 +76,7 @@ def check_shape(rules: Rules, effort: Effort) -> ChunkedWork[tuple[tuple[str, st
     """Find the mistakes in rules, with their paths; stop above the number that one message lists."""
     found: list[tuple[str, str]] = []
     try:
-        for wrong in json_schema_check.find_wrong(rules, effort):
+        for wrong in json_schema.find_wrong_rules(rules, effort):
             if wrong is None:
                 yield
             else:
@@ -89,7 +88,7 @@ def check_shape(rules: Rules, effort: Effort) -> ChunkedWork[tuple[tuple[str, st
     found += check_sensitive(rules)
     if not found:
         own = (("", rules),) if "default" in rules else ()
-        for path, inner in (*own, *nested_defaults.find_all(rules)):
+        for path, inner in (*own, *find_defaults(rules)):
             faults = yield from find_default_faults(inner, effort.budget)
             found += [(f"{path}.default{write_keys(fault.keys)}", fault.message) for fault in faults]
     return tuple(found)
@@ -98,7 +97,7 @@ def check_shape(rules: Rules, effort: Effort) -> ChunkedWork[tuple[tuple[str, st
 def find_default_faults(rules: Rules, budget: Budget) -> ChunkedWork[list[Fault]]:
     """Find what the default of rules violates, with the defaults within it."""
     try:
-        default = nested_defaults.fill(rules, rules["default"], budget)
+        default = fill_defaults(rules, rules["default"], budget)
     except json_schema.Exhausted:
         return [Fault((), "", EXHAUSTED)]
     return (yield from find_faults(rules, default, budget))
@@ -184,7 +183,7 @@ def resolve(  # noqa: PLR0913 -- a value or its mistake depends on each of them
                 found[name] = adapt(rules, value)
         elif "default" in rules:
             # It was validated together with what its rules add.
-            found[name] = adapt(rules, nested_defaults.fill(rules, rules["default"], effort.budget))
+            found[name] = adapt(rules, fill_defaults(rules, rules["default"], effort.budget))
         else:
             next_step = f"set it, or a default in {template_path}.parameters.{name}.default"
             mistakes.append(Mistake(path=f"{path}.{name}", message=f"is missing; {next_step}"))
@@ -229,10 +228,65 @@ class Place(NamedTuple):
 def complete(rules: Rules, value: Any, place: Place, budget: Budget) -> ChunkedWork[tuple[Any, list[Mistake]]]:
     """Return a value with the defaults of what it does not state, and its mistakes."""
     try:
-        filled = nested_defaults.fill(rules, value, budget)
+        filled = fill_defaults(rules, value, budget)
     except json_schema.Exhausted:
         return value, [Mistake(path=place.path, message=EXHAUSTED)]
     return filled, (yield from check_value(rules, filled, place, budget))
+
+
+def fill_defaults(rules: Any, value: Any, budget: Budget) -> Any:
+    """Return `value` with the default of each property that a map in it lacks; a map that is missing itself is not made.
+
+    Unchanged parts are shared with `value`, which stays as it is. Raises json_schema.Exhausted.
+    """
+    if not isinstance(rules, dict):
+        return value
+    budget.spend()
+    if isinstance(value, dict):
+        return fill_map(rules, value, budget)
+    if isinstance(value, list) and isinstance(items := rules.get("items"), dict) and has_defaults(items):
+        return [fill_defaults(items, each, budget) for each in value]
+    return value
+
+
+def fill_map(rules: Rules, value: Mapping[str, Any], budget: Budget) -> Any:
+    """Fill a map, and the values in it."""
+    properties = rules.get("properties")
+    known: Rules = properties if isinstance(properties, dict) else {}
+    further = rules.get("additionalProperties")
+    filled = {name: fill_defaults(known.get(name, further), each, budget) for name, each in value.items()}
+    for name, inner in known.items():
+        if name not in value and isinstance(inner, dict) and "default" in inner:
+            filled[name] = fill_defaults(inner, inner["default"], budget)
+            # The whole default counts at each of its places: a list may have many elements, and a default be large.
+            budget.spend(count_values(filled[name]))
+    return filled
+
+
+def has_defaults(rules: Any) -> bool:
+    """Return whether there is a default within these rules, besides their own."""
+    return next(find_defaults(rules), None) is not None
+
+
+def find_defaults(rules: Any, path: str = "") -> Iterator[tuple[str, Rules]]:
+    """Yield the rules of each property with a default within these rules, with its path in them."""
+    if not isinstance(rules, dict):
+        return
+    properties = rules.get("properties")
+    for name, inner in properties.items() if isinstance(properties, dict) else ():
+        place = f"{path}.properties{error_hints.write_key(str(name))}"
+        if isinstance(inner, dict) and "default" in inner:
+            yield place, inner
+        yield from find_defaults(inner, place)
+    for word in ("additionalProperties", "items"):
+        yield from find_defaults(rules.get(word), f"{path}.{word}")
+
+
+def count_values(value: Any) -> int:
+    """Count the values within a value, itself included."""
+    if isinstance(value, dict):
+        return 1 + sum(map(count_values, value.values()))
+    return 1 + sum(map(count_values, value)) if isinstance(value, list) else 1
 
 
 def check_value(rules: Rules, value: Any, place: Place, budget: Budget) -> ChunkedWork[list[Mistake]]:

@@ -10,7 +10,7 @@ import pytest
 
 from hearth.model import limits
 from hearth.template.blueprint import EvaluationError, Known, Pending
-from hearth.template.cel import evaluation, expressions, function_costs, weight
+from hearth.template.cel import cost, evaluation, expressions, weight
 from hearth.template.cel.cost import Cost
 from hearth.template.cel.evaluation import Answer, Excess, Failure, Unwritable, Value
 
@@ -244,4 +244,4 @@ def test_only_what_is_read_is_taken(value: Any, paths: Any, narrowed: Any) -> No
 )
 def test_a_pattern_unfolds(pattern: str, most: int) -> None:
     """To so many instructions at most."""
-    assert function_costs.count_instructions(pattern) == most
+    assert cost.count_instructions(pattern) == most

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from hearth.template.blueprint import Known
-from hearth.template.cel import data_functions, expressions
+from hearth.template.cel import cel_environment, expressions
 
 PAGE = Path(__file__).resolve().parents[4] / "docs" / "language.md"
 ROW = re.compile(r"^\| `(?P<text>[^`]+)` \| `(?P<value>[^`]+)` \|", re.MULTILINE)
@@ -30,4 +30,6 @@ def test_each_example_gives_its_value(text: str, value: Any) -> None:
 def test_each_function_of_ours_has_an_example() -> None:
     """The others are those of CEL."""
     assert len(EXAMPLES) > 60
-    assert [name for name in data_functions.NAMES if not any(f"{name}(" in text for text, _ in EXAMPLES)] == []
+    assert [
+        name for name in cel_environment.DATA_FUNCTIONS if not any(f"{name}(" in text for text, _ in EXAMPLES)
+    ] == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hearth.template.cel import cel_environment, expressions, type_checker
-from hearth.template.schema import protobuf_messages, shapes
+from hearth.template.schema import shapes
 from hearth.template.schema.shapes import Shape, Type
 from support.units.templates.typed_kinds import TypedKinds
 
@@ -141,7 +141,7 @@ def test_what_an_environment_refuses_is_not_kept(monkeypatch: pytest.MonkeyPatch
 
 def test_a_scope_keeps_its_messages_when_a_new_store_begins(monkeypatch: pytest.MonkeyPatch) -> None:
     """Compilations have pauses: then another template may have filled the store, and names begin again."""
-    monkeypatch.setattr(protobuf_messages, "MESSAGES_KEPT", 0)
+    monkeypatch.setattr(type_checker, "MESSAGES_KEPT", 0)
     first, second = (
         type_checker.TypeScope({"x": shapes.make_closed({field: {"type": "string"}}, name="Thing")})
         for field in ("before", "after")

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import strategies
 
 from hearth.model import chunked_work
-from hearth.template.schema import json_schema, json_schema_check
+from hearth.template.schema import json_schema
 from hearth.template.schema import parameters as parameters_module
-from hearth.template.schema.effort import Effort
+from hearth.template.schema.json_schema import Effort
 
 SCALARS = (
     strategies.none()
@@ -37,8 +37,8 @@ def make_rules(inner: strategies.SearchStrategy[Any]) -> strategies.SearchStrate
     return strategies.fixed_dictionaries(
         {},
         optional={
-            "type": strategies.sampled_from(json_schema_check.TYPES)
-            | strategies.lists(strategies.sampled_from(json_schema_check.TYPES), min_size=1, max_size=2, unique=True),
+            "type": strategies.sampled_from(json_schema.TYPES)
+            | strategies.lists(strategies.sampled_from(json_schema.TYPES), min_size=1, max_size=2, unique=True),
             "enum": strategies.lists(VALUES, max_size=3),
             "const": VALUES,
             **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), NUMBERS),
@@ -70,7 +70,7 @@ def find_faults(rules: Any, value: Any) -> list[json_schema.Fault]:
 @hypothesis.settings(max_examples=100, deadline=None)
 def test_it_says_what_the_reference_says(rules: Any, value: Any) -> None:
     """`jsonschema` is the reference; it is linear neither in patterns nor in `uniqueItems`."""
-    assert [wrong for wrong in json_schema_check.find_wrong(rules, Effort()) if wrong is not None] == []
+    assert [wrong for wrong in json_schema.find_wrong_rules(rules, Effort()) if wrong is not None] == []
     reference = jsonschema.Draft202012Validator(rules)
     expected = {(tuple(error.absolute_path), str(error.validator)) for error in reference.iter_errors(value)}
     assert {(fault.keys, fault.word) for fault in find_faults(rules, value)} == expected

@@ -9,7 +9,7 @@ import pytest
 
 from hearth.model import chunked_work
 from hearth.template.schema import parameters
-from hearth.template.schema.effort import Effort
+from hearth.template.schema.json_schema import Effort
 from hearth.template.schema.shapes import Type
 
 
