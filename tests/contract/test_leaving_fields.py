@@ -9,7 +9,7 @@ import pytest
 from contract import bench as benches
 from contract.bench import CONFIG_MAP, OURS, PROBE, Bench
 from contract.test_obstacles import SERVICE
-from hearth.engine.writes import field_removal
+from hearth.engine.writes import apply_preparation
 from hearth.model.child import Child, FieldOwnership, Object
 from hearth.model.kinds import Kind
 from hearth.plan.retry.api_errors import MaybeImmutable
@@ -53,7 +53,7 @@ async def change(
         uid=child.uid,
         owned_before=before or child.ownership,
     )
-    prepared = await field_removal.prepare(step, cluster=bench.cluster, manager=OURS)
+    prepared = await apply_preparation.remove_leaving_fields(step, cluster=bench.cluster, manager=OURS)
     if isinstance(prepared, MaybeImmutable):
         return prepared
     await bench.cluster.apply(prepared.sent_manifest, kind=child.kind, manager=OURS, force=True)

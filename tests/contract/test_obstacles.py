@@ -8,7 +8,7 @@ import pytest
 
 from contract import bench as benches
 from contract.bench import CONFIG_MAP, OURS, PROBE, Bench
-from hearth.engine.writes import obstacle_removal
+from hearth.engine.writes import apply_preparation
 from hearth.model import limits, names
 from hearth.model.child import Child, Object
 from hearth.model.kinds import Kind
@@ -47,7 +47,7 @@ def step_of(manifest: Object, child: Child) -> Apply:
 async def remove(bench: Bench, manifest: Object, child: Child) -> Child | None:
     """Apply the manifest without what is in the way."""
     live = await bench.cluster.get(child.ref, kind=child.kind)
-    return await obstacle_removal.apply_without_obstacle(
+    return await apply_preparation.apply_without_obstacle(
         step_of(manifest, child), live, cluster=bench.cluster, manager=OURS
     )
 
@@ -142,10 +142,10 @@ async def test_a_map_that_has_only_what_suspends(bench: Bench) -> None:
     assert (rejected.code, rejected.causes[0]) == (422, ("FieldValueTypeInvalid", "spec"))
     step = Suspend(child=child, manifest=down, purpose=SuspendPurpose.RESUME)
     live = await bench.live(bench.probe())
-    assert await obstacle_removal.suspend_without_obstacle(step, live, cluster=bench.cluster) is not None
+    assert await apply_preparation.suspend_without_obstacle(step, live, cluster=bench.cluster) is not None
     assert (await bench.live(bench.probe()))["spec"] == {}
     again = await bench.live(bench.probe())
-    assert await obstacle_removal.suspend_without_obstacle(step, again, cluster=bench.cluster) is None
+    assert await apply_preparation.suspend_without_obstacle(step, again, cluster=bench.cluster) is None
 
 
 async def test_a_map_that_the_manifest_drops_as_a_whole(bench: Bench) -> None:

@@ -19,7 +19,7 @@ EXCEPTIONS = {
     "hearth.engine.stack.handover_offers": LARGE,
     "hearth.engine.stack.stack_requests": LARGE,
     "hearth.engine.stack.unsettled_stacks": LARGE,
-    "hearth.engine.writes.claim_transfer": LARGE,
+    "hearth.engine.writes.apply_preparation": LARGE,
     "hearth.handlers.definition_handlers": "is imported only where StackDefinitions are served",
     "hearth.handlers.admission_handlers": "is imported only where the webhook is served, with a large library",
     "hearth.plan.resource.held_steps": "is in a layer below its reader",

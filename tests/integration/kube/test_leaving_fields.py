@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from contract.bench import Ears
-from hearth.engine.writes import field_removal
+from hearth.engine.writes import apply_preparation
 from hearth.kube.client.connection import Connection
 from hearth.kube.workload_cluster import KubeWorkloadCluster
 from hearth.model import errors, names
@@ -213,7 +213,7 @@ async def check_removal(cluster: KubeWorkloadCluster, manifest: Object, chance: 
     )
     assert child.ownership is not None
     leaving = leaving_fields.find_leaving(changed, child.ownership)
-    prepared = await field_removal.prepare(step, cluster=cluster, manager=OURS)
+    prepared = await apply_preparation.remove_leaving_fields(step, cluster=cluster, manager=OURS)
     if isinstance(prepared, MaybeImmutable):
         pytest.fail(f"reported {prepared.fields} of {manifest['kind']}, which can be removed")
     try:
@@ -279,7 +279,7 @@ async def test_a_service_of_another_type(cluster: KubeWorkloadCluster, namespace
             uid=child.uid,
             owned_before=child.ownership,
         )
-        prepared = await field_removal.prepare(step, cluster=cluster, manager=OURS)
+        prepared = await apply_preparation.remove_leaving_fields(step, cluster=cluster, manager=OURS)
         assert isinstance(prepared, Apply)
         assert prepared.manifest == changed
         written = await cluster.apply(changed, kind=kind, manager=OURS, force=True)

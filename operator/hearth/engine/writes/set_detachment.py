@@ -7,15 +7,15 @@ are left alone. Must not know the next StatefulSet's creation.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from hearth.engine import stateful_set_claims
 from hearth.engine.ports import WorkloadCluster
 from hearth.engine.stateful_set_claims import Misses, TooManyMissing
+from hearth.engine.writes import apply_preparation
 from hearth.model import limits, value_class
-from hearth.model.errors import ApiStatusError, Unreachable
+from hearth.model.errors import ApiStatusError
 from hearth.model.kinds import Kind, ObjectRef
 from hearth.model.tenancy import Boundary
 from hearth.model.text import enumeration, redaction
@@ -28,8 +28,6 @@ from hearth.plan.retry.retry_triggers import RetryTrigger, TriggerType
 from hearth.plan.state.steps import Detach
 from hearth.plan.target import volume_restore
 
-WITHIN: Final = 55.0
-"""Seconds for all requests: less than two slow ones (see `fair_executor.STEP_HANGS_AFTER`)."""
 REFUSED: Final = (400, 403, 422)
 """Codes of answers that say something about the change itself."""
 REASON: Final = "ClaimsNotEnlarged"
@@ -60,14 +58,11 @@ async def detach(step: Detach, *, cluster: WorkloadCluster, boundary: Boundary) 
 
     Raises ApiStatusError and Unreachable.
     """
-    try:
-        async with asyncio.timeout(WITHIN):
-            done = await _prepare_within_rights(step, cluster=cluster, boundary=boundary)
-            if isinstance(done, str):
-                await cluster.delete(step.child, keeps_dependents=True)
-            return done
-    except TimeoutError as error:
-        raise Unreachable(f"no answers within {WITHIN:g} s") from error
+    async with apply_preparation.time_limit():
+        done = await _prepare_within_rights(step, cluster=cluster, boundary=boundary)
+        if isinstance(done, str):
+            await cluster.delete(step.child, keeps_dependents=True)
+        return done
 
 
 async def _prepare_within_rights(step: Detach, *, cluster: WorkloadCluster, boundary: Boundary) -> StepFailure | str:

@@ -12,7 +12,7 @@ import structlog
 from hearth.engine import relatives
 from hearth.engine.ports import WorkloadCluster
 from hearth.engine.relatives import Kin, Objection
-from hearth.engine.writes import claim_transfer, field_removal, obstacle_removal, set_detachment
+from hearth.engine.writes import apply_preparation, set_detachment
 from hearth.model import child, names, tenancy, value_class
 from hearth.model.child import Child, Object
 from hearth.model.errors import ApiStatusError, Unreachable
@@ -151,7 +151,7 @@ async def _apply(  # noqa: PLR0913 -- the step, and what it depends on
     if step.uid is not None:
         return await _change(step, uid=step.uid, cluster=cluster, manager=manager)
     try:
-        manifest = claim_transfer.with_preconditions(step.manifest, resourceVersion=CREATE_ONLY)
+        manifest = apply_preparation.with_preconditions(step.manifest, resourceVersion=CREATE_ONLY)
         return StepDone(await cluster.apply(manifest, kind=step.kind, manager=manager, force=False), is_created=True)
     except ApiStatusError as error:
         if not isinstance(_classify(error, step), api_errors.StaleRead | api_errors.ApplyConflict):
@@ -186,19 +186,19 @@ async def _receive(
         )
     if (metadata.get("annotations") or {}).get(names.ANNOTATION_ADOPTED) == names.ADOPTED:
         step = dataclasses.replace(step, manifest=desired.with_adopted(step.manifest))
-    return StepDone(await claim_transfer.receive(step, live, cluster=cluster, manager=manager))
+    return StepDone(await apply_preparation.receive(step, live, cluster=cluster, manager=manager))
 
 
 async def _change(step: Apply, *, uid: str, cluster: WorkloadCluster, manager: str) -> StepResult:
     """Change an object of the Stack, or one that it adopts."""
     if step.reclaims:
-        await claim_transfer.give_up_claims(step, cluster=cluster, manager=manager)
-    prepared = await field_removal.prepare(step, cluster=cluster, manager=manager)
+        await apply_preparation.give_up_claims(step, cluster=cluster, manager=manager)
+    prepared = await apply_preparation.remove_leaving_fields(step, cluster=cluster, manager=manager)
     if isinstance(prepared, api_errors.MaybeImmutable):
         return _explain_kept(prepared, step)
     written = await _empty_maps(prepared, cluster=cluster, manager=manager) if step.leaves_null else None
     if written is None:
-        manifest = claim_transfer.with_preconditions(prepared.sent_manifest, uid=uid)
+        manifest = apply_preparation.with_preconditions(prepared.sent_manifest, uid=uid)
         written = await cluster.apply(manifest, kind=step.kind, manager=manager, force=True)
     return StepDone(written, step.tolerated)
 
@@ -225,7 +225,7 @@ async def _empty_maps(step: Apply, *, cluster: WorkloadCluster, manager: str) ->
         if not error.is_forbidden:
             raise
         return None
-    return await obstacle_removal.apply_without_obstacle(step, live, cluster=cluster, manager=manager)
+    return await apply_preparation.apply_without_obstacle(step, live, cluster=cluster, manager=manager)
 
 
 def _leave_unseen(step: Apply, boundary: Boundary) -> StepFailure:
@@ -275,7 +275,7 @@ async def _take_over(
             reclaims=step_planning.has_claims(present),
         )
         return await _change(step, uid=metadata["uid"], cluster=cluster, manager=manager)
-    return StepDone(await claim_transfer.adopt(step, live, cluster=cluster, manager=manager), step.tolerated)
+    return StepDone(await apply_preparation.adopt(step, live, cluster=cluster, manager=manager), step.tolerated)
 
 
 def is_taken_up(metadata: Mapping[str, Any], step: Apply) -> bool:
@@ -299,7 +299,7 @@ async def _resolve(error: ApiStatusError, step: Step, *, cluster: WorkloadCluste
             reaction = outcome
         elif isinstance(reaction, api_errors.NeedsDryRun | api_errors.MaybeImmutable) and isinstance(step, Suspend):
             live = await cluster.get(ref, kind=kind)
-            written = await obstacle_removal.suspend_without_obstacle(step, live, cluster=cluster)
+            written = await apply_preparation.suspend_without_obstacle(step, live, cluster=cluster)
             if written is not None:
                 return StepDone(written)
         elif isinstance(reaction, api_errors.KindNotServed):
@@ -403,12 +403,12 @@ async def _try_change(
         is_guarded = step.sensitive_texts is not None
         fields = immutable_fields.describe(reaction.fields, step.sent_manifest, live, is_guarded=is_guarded)
         return dataclasses.replace(reaction, fields=fields)
-    if isinstance(refused, api_errors.NeedsDryRun) and await obstacle_removal.convert_ownership(
+    if isinstance(refused, api_errors.NeedsDryRun) and await apply_preparation.convert_ownership(
         step, live, cluster=cluster
     ):
         return await _change(step, uid=live["metadata"]["uid"], cluster=cluster, manager=manager)
     # Items of others or an emptied map cause the error, so a replacement would not help.
-    written = await obstacle_removal.apply_without_obstacle(step, live, cluster=cluster, manager=manager)
+    written = await apply_preparation.apply_without_obstacle(step, live, cluster=cluster, manager=manager)
     if written is not None:
         return StepDone(written, step.tolerated)
     return api_errors.Denied(message=reaction.message) if verdict is Verdict.VALID else reaction
