@@ -20,7 +20,7 @@ import hearth
 from hearth.cli import main
 from hearth.cli.demo import demo_webhook
 from hearth.handlers import admission_handlers
-from hearth.handlers.callbacks import AdmissionCallbacks
+from hearth.handlers.kopf_supervisor import AdmissionCallbacks
 from hearth.model import limits, names
 from hearth.model.tenancy import Mode
 from hearth.settings import Settings

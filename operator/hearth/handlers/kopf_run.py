@@ -6,18 +6,16 @@ import asyncio
 import itertools
 import logging
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, cast
 
 import kopf
 
-from hearth.handlers import definition_handlers
-from hearth.handlers.definition_handlers import GenerationStorage
-from hearth.model import names, value_class
+from hearth.model import errors, names, value_class
 
 if TYPE_CHECKING:
-    from hearth.handlers.callbacks import HandlerCallbacks
+    from hearth.handlers.kopf_supervisor import DefinitionCallbacks, HandlerCallbacks
     from hearth.kube.auth.credentials import Credentials, CredentialSource
     from hearth.kube.webhook.webhook_server import WebhookServer
 
@@ -106,7 +104,7 @@ LOGIN_PAUSE = 5.0
 
 @value_class.dataclass(frozen=True, slots=True)
 class KopfHandlers:
-    """Return the registry of all handlers. They ignore the arguments that kopf passes."""
+    """The handlers that every kopf has. They ignore the arguments that kopf passes."""
 
     source: CredentialSource
     callbacks: HandlerCallbacks
@@ -137,7 +135,7 @@ def make_registry(source: CredentialSource, callbacks: HandlerCallbacks) -> kopf
     kopf.on.cleanup(id="end", registry=registry)(handlers.end)
     kopf.on.login(id="log-in", backoff=LOGIN_PAUSE, registry=registry)(handlers.authenticate)
     if callbacks.definitions is not None:
-        definition_handlers.register(callbacks.definitions, registry)
+        register_definition_handlers(callbacks.definitions, registry)
         return registry
     kopf.on.event(*CUSTOM_KINDS, id="wake-discovery", registry=registry)(handlers.wake_discovery)
     if callbacks.admission is not None:
@@ -185,3 +183,52 @@ def begin_at_pem(data: bytes | None) -> bytes | None:
         return None
     start = data.find(PEM_BEGIN)
     return data[start:] if start >= 0 else data
+
+
+# The handlers of StackDefinitions: each change is passed on, and kopf calls again what failed.
+
+DEFINITION_RETRY = 5.0
+"""Seconds until kopf calls a handler again that got no answer from the API server."""
+
+
+@value_class.dataclass(frozen=True, slots=True)
+class DefinitionHandlers:
+    """All handlers of StackDefinitions."""
+
+    definitions: DefinitionCallbacks
+
+    def leads(self, meta: Mapping[str, Any], **_: Any) -> bool:
+        """Return whether this process leads a definition."""
+        return self.definitions.leads(str(meta.get("uid")))
+
+    async def handle(self, name: str | None, **_: Any) -> None:
+        """Reconcile a definition that was created, changed or deleted, or that was there before this process."""
+        try:
+            await self.definitions.reconcile(name or "")
+        except (errors.ApiStatusError, errors.Unreachable) as error:
+            raise kopf.TemporaryError(str(error), delay=DEFINITION_RETRY) from error
+
+    async def handle_deletion(self, name: str | None, meta: Mapping[str, Any], **_: Any) -> None:
+        """Reconcile a definition that is being deleted."""
+        if "deletionTimestamp" in meta:
+            await self.definitions.reconcile(name or "")
+
+
+class GenerationStorage(kopf.AnnotationsDiffBaseStorage):
+    """Remembers the generation and the requests that were handled last. The spec itself may be larger than all annotations together."""
+
+    def build(self, *, body: kopf.Body, extra_fields: Iterable[Any] | None = None) -> Any:  # noqa: ARG002 -- kopf's own
+        """Return what kopf compares to tell whether a definition changed."""
+        stated = {name: text for name, text in body.metadata.annotations.items() if name in names.ROLLOUT_REQUESTS}
+        return cast("Any", {"spec": {"generation": body.metadata.get("generation", 0), "requests": stated}})
+
+
+def register_definition_handlers(definitions: DefinitionCallbacks, registry: kopf.OperatorRegistry) -> None:
+    """Make the handlers known to kopf."""
+    handlers = DefinitionHandlers(definitions)
+    where = (names.GROUP, names.VERSION, "stackdefinitions")
+    kopf.on.create(*where, id="definition", registry=registry, when=handlers.leads)(handlers.handle)
+    kopf.on.update(*where, id="definition", registry=registry, when=handlers.leads)(handlers.handle)
+    kopf.on.resume(*where, id="definition-resumed", registry=registry, when=handlers.leads)(handlers.handle)
+    # kopf's handlers of deletions need a finalizer of kopf. The operator has its own, and retries by itself.
+    kopf.on.event(*where, id="definition-deleted", registry=registry, when=handlers.leads)(handlers.handle_deletion)

@@ -1,7 +1,8 @@
 """kopf, supervised, in a thread and event loop of its own.
 
 When kopf ends it cancels all tasks of its loop, and some faults of the API server end it; so nothing of ours lives in
-there, and it is restarted. The engine's loop learns of it by `call_soon_threadsafe` alone, and never waits for it.
+there, and it is restarted. The engine's loop learns of it by `call_soon_threadsafe` alone, and never waits for it. Must not
+import kopf before its thread runs: no other thread may wait for that.
 """
 
 from __future__ import annotations
@@ -10,28 +11,57 @@ import asyncio
 import concurrent.futures
 import dataclasses
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import structlog
 
 from hearth import imports, supervision
 from hearth.engine.admission import reviewer
-from hearth.handlers.callbacks import (
-    AdmissionCallbacks,
-    DefinitionCallbacks,
-    HandlerCallbacks,
-    ReconcileDefinition,
-    ReviewWrite,
-)
 from hearth.model import value_class
 from hearth.model.errors import ApiStatusError, Unreachable
 
 if TYPE_CHECKING:
     from hearth.engine.admission.review import Review, ReviewResult
     from hearth.kube.auth.credentials import CredentialSource
+    from hearth.kube.webhook.webhook_server import WebhookServer
+
 
 log = structlog.get_logger(__name__)
+ReconcileDefinition: TypeAlias = Callable[[str], Awaitable[None]]
+"""Reconciles the StackDefinition of that name. Raises ApiStatusError and Unreachable."""
+ReviewWrite: TypeAlias = "Callable[[Review], Awaitable[ReviewResult]]"
+
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class AdmissionCallbacks:
+    """The server of reviews, and who reviews what it receives."""
+
+    server: WebhookServer
+    review: ReviewWrite
+
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class DefinitionCallbacks:
+    """What becomes of StackDefinitions."""
+
+    reconcile: ReconcileDefinition
+    leads: Callable[[str], bool] = lambda _uid: True
+    """Returns whether this process leads the StackDefinition with that UID. What kopf remembers on one, one kopf writes."""
+
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class HandlerCallbacks:
+    """Safe to be called from kopf's thread."""
+
+    on_kinds: Callable[[], None]
+    """Kinds may have come, gone or changed."""
+    on_started: Callable[[], None]
+    on_ended: Callable[[], None]
+    admission: AdmissionCallbacks | None = None
+    """None: no webhook is served."""
+    definitions: DefinitionCallbacks | None = None
+    """Handles StackDefinitions, and nothing else; None: this kopf handles none."""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)

@@ -38,7 +38,7 @@ LABEL_SNAPSHOT_UID = "hearth.dev/snapshot-uid"
 ANNOTATION_IDENTITY = "hearth.dev/identity"
 ANNOTATION_SIGNATURE = "hearth.dev/signature"
 """On a child: the proof that Hearth wrote its owner, see `hearth.model.signatures`. On a ControllerRevision: see
-`hearth.engine.verified_revisions`. On a VolumeSnapshot: see `hearth.engine.volume_snapshots`."""
+`hearth.engine.verified_revisions`. On a VolumeSnapshot: see `hearth.engine.stack_snapshots`."""
 ANNOTATION_INCARNATION = "hearth.dev/incarnation"
 ANNOTATION_HASH = "hearth.dev/hash"
 ANNOTATION_REQUIRES = "hearth.dev/requires"

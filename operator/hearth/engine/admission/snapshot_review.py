@@ -6,7 +6,7 @@ Stack never changes.
 
 from __future__ import annotations
 
-from hearth.engine import verified_snapshots
+from hearth.engine import stack_snapshots
 from hearth.engine.admission import review as review_module
 from hearth.engine.admission.review import Review, ReviewResult
 from hearth.engine.definition import snapshot_restore
@@ -39,7 +39,7 @@ class SnapshotReviewer:
         name = find_request(review.new)
         if not name or name == find_request(review.old):
             return review_module.ALLOWED
-        found = await find(self.builder, verified_snapshots.KIND, namespace=review.namespace, name=name)
+        found = await find(self.builder, stack_snapshots.STACK_SNAPSHOT, namespace=review.namespace, name=name)
         if found is None:
             text = (
                 f"namespace {review.namespace} has no StackSnapshot {name}; nothing is restored before it is complete"

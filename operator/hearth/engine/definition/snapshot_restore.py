@@ -5,10 +5,10 @@ Reads only. A request that was resolved is never resolved again.
 
 from __future__ import annotations
 
-from hearth.engine import verified_revisions, verified_snapshots
+from hearth.engine import stack_snapshots, verified_revisions
 from hearth.engine.cluster_objects import StackObject, StackSnapshotObject
 from hearth.engine.services import Services
-from hearth.engine.volume_snapshots import VolumeSnapshots
+from hearth.engine.stack_snapshots import VolumeSnapshots
 from hearth.model import names
 from hearth.model.child import Child
 from hearth.model.errors import SnapshotNotUsable, SourceNotFound
@@ -29,7 +29,7 @@ async def resolve(services: Services, stack: StackObject, name: str) -> Rollback
     snapshot = services.snapshots.find_snapshot_by_name(stack.namespace, name)
     if snapshot is None:
         raise SnapshotNotUsable("SnapshotNotFound", explain_absence(services, stack, name))
-    state = verified_snapshots.read(snapshot, services.hashes)
+    state = stack_snapshots.parse_snapshot(snapshot, services.hashes)
     check(stack, snapshot, state)
     memory = state.memory
     revision = memory.revision or 0

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from hearth.engine import verified_revisions, verified_snapshots
+from hearth.engine import stack_snapshots, verified_revisions
 from hearth.engine.cluster_objects import Revision, StackObject
 from hearth.engine.definition.revision_builder import RevisionBuilder, RevisionNumbers
 from hearth.engine.definition.target_tracker import TargetTracker
@@ -115,7 +115,7 @@ async def truncate(stack: StackObject, services: Services, *, needed: Collection
     """
     if len(services.management_cluster.revisions(stack.uid)) <= limit + 1:
         return
-    pinned = verified_snapshots.find_pinned(services, stack)
+    pinned = stack_snapshots.find_pinned(services, stack)
     if pinned is None:
         return
     revisions = verified_revisions.load(services.management_cluster, services.hashes, stack).verified

@@ -16,12 +16,10 @@ import structlog
 
 from hearth import supervision
 from hearth.engine.cluster_objects import HealthMarkObject, StackObject
-from hearth.engine.health_marks import mark_index, mark_path, resource_locator
-from hearth.engine.health_marks.mark_index import MarkIndex
-from hearth.engine.health_marks.mark_path import MarkPath
+from hearth.engine.health_marks import mark_index, resource_locator
+from hearth.engine.health_marks.mark_index import MarkIndex, SignedMarks
 from hearth.engine.health_marks.mark_targets import Targets
-from hearth.engine.health_marks.resource_locator import ResourceLocator
-from hearth.engine.health_marks.signed_marks import SignedMarks
+from hearth.engine.health_marks.resource_locator import MarkPath, ResourceLocator
 from hearth.engine.services import Services
 from hearth.engine.stack.stack_reconciler import StackReconciler
 from hearth.engine.work_queue import DirtyItem, DirtyScope
@@ -102,7 +100,9 @@ class HealthMarkController:
         mark = self._marks.find_mark(uid)
         if mark is not None and self._places.is_plain(mark) and self._admit(mark):
             self._index.update(
-                uid, mark_path.resolve_path(mark, self._places), is_open=not mark_index.parse_mark(mark).is_resolved
+                uid,
+                resource_locator.resolve_path(mark, self._places),
+                is_open=not mark_index.parse_mark(mark).is_resolved,
             )
         self._loop.enqueue(mark.namespace if mark is not None else "", uid)
 
@@ -142,7 +142,7 @@ class HealthMarkController:
             return await self._write(
                 mark, health_mark_decision.decide(mark_state, full, now=self._services.clock.now())
             )
-        route = mark_path.resolve_path(mark, self._places)
+        route = resource_locator.resolve_path(mark, self._places)
         now = self._services.clock.now()
         self._index.update(uid, route, is_open=not mark_state.is_resolved)
         if not self._places.is_responsible(mark, route.responsible):

@@ -13,11 +13,11 @@ from typing import TypeAlias
 
 import structlog
 
-from hearth.engine import verified_snapshots
+from hearth.engine import stack_snapshots
 from hearth.engine.cluster_objects import StackObject, StackSnapshotObject
 from hearth.engine.services import Services
 from hearth.engine.snapshots.stack_observation import SnapshotStack, StackObserver
-from hearth.engine.volume_snapshots import VolumeSnapshots
+from hearth.engine.stack_snapshots import VolumeSnapshots
 from hearth.engine.writes.object_loop import ObjectLoop
 from hearth.model import growing_delay, limits, names
 from hearth.model.child import Object
@@ -131,7 +131,7 @@ class SnapshotController:
         if snapshot is None:
             self._forget(uid)
             return False
-        state = verified_snapshots.read(snapshot, self._services.hashes)
+        state = stack_snapshots.parse_snapshot(snapshot, self._services.hashes)
         if not self._stacks.is_responsible(snapshot, state.memory):
             return False
         if state.is_deleting:
@@ -243,7 +243,7 @@ class SnapshotController:
 
     async def _write(self, snapshot: StackSnapshotObject, status: Object) -> bool:
         """Write the status if it differs; return whether it was written."""
-        signed = verified_snapshots.sign(snapshot, status, self._services.hashes)
+        signed = stack_snapshots.sign_status(snapshot, status, self._services.hashes)
         patch = status_changes.find_changes(snapshot.status, signed)
         if patch:
             await self._services.snapshots.write_snapshot_status(snapshot, patch)

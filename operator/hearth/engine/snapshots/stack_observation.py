@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from hearth.engine import stateful_set_claims, verified_revisions, volume_snapshots
+from hearth.engine import stack_snapshots, stateful_set_claims, verified_revisions
 from hearth.engine.cluster_objects import StackObject, StackSnapshotObject
 from hearth.engine.definition.definition_sync import DefinitionSync
 from hearth.engine.services import Services
@@ -143,16 +143,16 @@ class StackObserver:
             return deny("TooManyVolumes", message)
         if found and not await self._has_volume_snapshots():
             listed = enumerate_names([each.claim for each in found])
-            warnings.append(f"{volume_snapshots.NOT_SERVED}, so the data of {listed} is not included")
+            warnings.append(f"{stack_snapshots.NOT_SERVED}, so the data of {listed} is not included")
             found = ()
         return ObservedStack(uid=stack.uid, revision=revision, account=account, claims=found, warnings=tuple(warnings))
 
     async def _has_volume_snapshots(self) -> bool:
         """Return whether the cluster serves VolumeSnapshots. A known absence may be outdated."""
         cluster = self.services.workload_cluster
-        if cluster.kinds.find(volume_snapshots.API_VERSION, volume_snapshots.KIND) is None:
+        if stack_snapshots.find_volume_kind(cluster) is None:
             await cluster.refresh_kinds()
-        return cluster.kinds.find(volume_snapshots.API_VERSION, volume_snapshots.KIND) is not None
+        return stack_snapshots.find_volume_kind(cluster) is not None
 
 
 def deny(reason: str, message: str) -> ObservedStack:

@@ -1,7 +1,9 @@
 """Replacement of the claims of StatefulSets in a restore, while all workloads of the Stack are suspended.
 
 Acts as the account of the Stack. `hearth.plan.target.volume_restore` decides on each claim from the live object, so
-an interrupted restore continues with the claims that are left.
+an interrupted restore continues with the claims that are left. A claim must be deleted before another one can have its
+name, so its data is kept in a VolumeSnapshot until the Stack is ready: it would be lost if the restore failed. These copies
+are named by the restore alone, so an operator that stops at any point continues with the same ones.
 """
 
 from __future__ import annotations
@@ -11,15 +13,17 @@ from typing import Any
 
 import structlog
 
-from hearth.engine import stateful_set_claims, volume_snapshots
+from hearth.engine import stack_snapshots, stateful_set_claims
 from hearth.engine.cluster_objects import StackObject
 from hearth.engine.definition.definition_sync import DefinitionSync
 from hearth.engine.ports import WorkloadCluster
 from hearth.engine.services import Services
-from hearth.engine.stack.kept_data import KeptData
 from hearth.engine.work_queue import DirtyScope
+from hearth.model import limits, names, value_class
+from hearth.model.child import Object
 from hearth.model.errors import ApiStatusError, SnapshotNotUsable, Unreachable
-from hearth.model.kinds import ObjectRef
+from hearth.model.kinds import Kind, ObjectRef
+from hearth.plan.ownership.keyed_hash import HashFunction
 from hearth.plan.state import requirements
 from hearth.plan.target import volume_restore
 from hearth.plan.target.target import RestoredClaim, RollbackRequest
@@ -31,6 +35,8 @@ SOON = 1.0
 """Seconds until a claim that is being deleted is read again; doubled as long as the restore waits for the same."""
 RETRY = 10.0
 """At most, and after a rejected or lost request."""
+PURPOSE = "kept claim data"
+BOUND = "Bound"
 
 
 class SetClaims:
@@ -155,9 +161,91 @@ class SetClaims:
 
 async def find_size(cluster: WorkloadCluster, namespace: str, name: str) -> str:
     """Return the size that a VolumeSnapshot needs, "" if unknown."""
-    kind = cluster.kinds.find(volume_snapshots.API_VERSION, volume_snapshots.KIND)
+    kind = stack_snapshots.find_volume_kind(cluster)
     if kind is None:
         return ""
-    ref = ObjectRef(group=volume_snapshots.GROUP, kind=volume_snapshots.KIND, namespace=namespace, name=name)
+    ref = stack_snapshots.make_volume_ref(namespace, name)
     live = await stateful_set_claims.find_live(cluster, ref, kind=kind)
     return str(((live or {}).get("status") or {}).get("restoreSize") or "")
+
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class KeptData:
+    """The copies of one restore."""
+
+    stack: StackObject
+    cluster: WorkloadCluster
+    """The cluster as the account of the Stack accesses it."""
+    hashes: HashFunction
+    token: str
+    """Of the restore."""
+
+    async def keep(self, claim: Mapping[str, Any]) -> str:
+        """Return what the copy of a live claim waits for; "" once it is complete. Raises as the port says."""
+        if (claim.get("status") or {}).get("phase") != BOUND:
+            # It has no volume, so there is no data.
+            return ""
+        kind, ref = self._find_kind(), self._make_ref(claim["metadata"]["namespace"], claim["metadata"]["name"])
+        name = claim["metadata"]["name"]
+        live = await stateful_set_claims.find_live(self.cluster, ref, kind=kind)
+        if live is None:
+            await self.cluster.create_object(self._make_manifest(ref, name), kind=kind)
+            return f"waits until volumesnapshot/{ref.name} keeps the present data of persistentvolumeclaim/{name}"
+        if not self._is_ours(live, ref, name):
+            return f"volumesnapshot/{ref.name} was not created by this restore; delete it"
+        status = live.get("status") or {}
+        if status.get("readyToUse") is True:
+            return ""
+        error = status.get("error")
+        cause = f": {error.get('message')}" if isinstance(error, dict) else ""
+        way_out = "; if that data is not needed, delete the claim" if cause else ""
+        return f"waits until volumesnapshot/{ref.name} keeps the present data of persistentvolumeclaim/{name}{cause}{way_out}"
+
+    async def drop(self, namespace: str, claim: str) -> None:
+        """Delete the copy of a claim, if there is one. Raises as the port says."""
+        kind, ref = self._find_kind(), self._make_ref(namespace, claim)
+        live = await stateful_set_claims.find_live(self.cluster, ref, kind=kind)
+        if live is not None and self._is_ours(live, ref, claim):
+            await self.cluster.delete_object(dict(live), kind=kind)
+
+    def _find_kind(self) -> Kind:
+        kind = stack_snapshots.find_volume_kind(self.cluster)
+        if kind is None:
+            raise SnapshotNotUsable("VolumeSnapshotNotReady", stack_snapshots.NOT_SERVED)
+        return kind
+
+    def _make_ref(self, namespace: str, claim: str) -> ObjectRef:
+        name = names.shorten(f"{claim}-kept-{self.token}", length=limits.NAME_LENGTH)
+        return stack_snapshots.make_volume_ref(namespace, name)
+
+    def _make_manifest(self, ref: ObjectRef, claim: str) -> Object:
+        owner = {
+            "apiVersion": f"{names.GROUP}/{names.VERSION}",
+            "kind": names.STACK,
+            "name": self.stack.name,
+            "uid": self.stack.uid,
+        }
+        # An owner in another namespace would have it deleted at once.
+        owners = {"ownerReferences": [owner]} if ref.namespace == self.stack.namespace else {}
+        return {
+            "apiVersion": stack_snapshots.VOLUME_SNAPSHOT_VERSION,
+            "kind": stack_snapshots.VOLUME_SNAPSHOT,
+            "metadata": {
+                "name": ref.name,
+                "namespace": ref.namespace,
+                "labels": {names.LABEL_STACK: names.stack_label(self.stack.name)},
+                "annotations": {names.ANNOTATION_SIGNATURE: self.hashes.sign(PURPOSE, self._describe(ref, claim))},
+                **owners,
+            },
+            "spec": {"source": {"persistentVolumeClaimName": claim}},
+        }
+
+    def _is_ours(self, live: Mapping[str, Any], ref: ObjectRef, claim: str) -> bool:
+        signature = (live["metadata"].get("annotations") or {}).get(names.ANNOTATION_SIGNATURE)
+        source = ((live.get("spec") or {}).get("source") or {}).get("persistentVolumeClaimName")
+        is_signed = isinstance(signature, str) and self.hashes.is_signed(PURPOSE, self._describe(ref, claim), signature)
+        return is_signed and source == claim
+
+    def _describe(self, ref: ObjectRef, claim: str) -> list[str]:
+        """Return the signed value."""
+        return [self.stack.uid, ref.namespace, ref.name, claim]

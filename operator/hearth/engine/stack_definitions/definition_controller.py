@@ -25,10 +25,12 @@ from hearth.engine.definition.definition_sources import ReadSpec, SourceReader
 from hearth.engine.definition.revision_builder import RevisionBuilder
 from hearth.engine.ports import StackDefinitionClient
 from hearth.engine.services import Services
-from hearth.engine.stack_definitions import definition_kind
-from hearth.engine.stack_definitions.definition_kind import DefinitionKinds
-from hearth.engine.stack_definitions.definition_objects import DefinitionObjects
-from hearth.engine.stack_definitions.definition_revisions import DefinitionRevisions, make_owner
+from hearth.engine.stack_definitions import definition_objects
+from hearth.engine.stack_definitions.definition_objects import (
+    DefinitionObjects,
+    DefinitionRevisions,
+    make_owner,
+)
 from hearth.engine.work_queue import Broadcast, KindsChanged, SourceChanged
 from hearth.model import errors, names
 from hearth.model.child import Object
@@ -101,7 +103,7 @@ class StackDefinitionController:
         self._builder = builder
         self._groups = groups
         self._revisions = DefinitionRevisions(services.management_cluster, services.hashes)
-        self._kinds = DefinitionKinds(DefinitionObjects(client, services.hashes))
+        self._objects = DefinitionObjects(client, services.hashes)
         self._served: dict[str, ServedDefinition] = {}
         """By name of the StackDefinition."""
         self._reasons: dict[str, DefinitionReason] = {}
@@ -189,7 +191,7 @@ class StackDefinitionController:
             await self._follow(raw)
             return
         forms = await self._read_forms(owner_stack)
-        if forms.by_number and not is_orphaning(raw) and await self._kinds.is_served(raw):
+        if forms.by_number and not is_orphaning(raw) and await self._objects.is_served(raw):
             await self._serve(raw, forms)
 
     async def _reconcile(self, raw: Object) -> float | None:
@@ -197,7 +199,7 @@ class StackDefinitionController:
         if (known := self._served.get(owner_stack.name)) is not None:
             known.raw = None
         # 0. One that an operator of another installation serves is none of this one's.
-        if raw["spec"]["group"] not in self._groups and await self._kinds.is_of_another(raw):
+        if raw["spec"]["group"] not in self._groups and await self._objects.is_of_another(raw):
             return None
         # 1. Deletion: never with instances, and the kind before the definition.
         if owner_stack.deleting:
@@ -250,7 +252,7 @@ class StackDefinitionController:
             await self._forget(name)
             return None
         is_meant = self._services.share.place is not Place.ELSEWHERE or KUBE_CONFIG in raw["spec"].get("options", ())
-        if served is None and not (newest and is_meant and await self._kinds.is_served(raw)):
+        if served is None and not (newest and is_meant and await self._objects.is_served(raw)):
             return None
         forms = served.forms if served is not None else InstanceForms(name)
         if newest not in forms.by_number:
@@ -287,7 +289,7 @@ class StackDefinitionController:
 
     async def _keep_kind(self, raw: Object, forms: InstanceForms) -> tuple[bool, float | None]:
         """Make the kind and its roles; return whether all is there, else after how many seconds to try again."""
-        state = await self._kinds.make(raw, forms=forms.by_number.values())
+        state = await self._objects.make(raw, forms=forms.by_number.values())
         if state.refusal:
             await self._report(raw, reason=DefinitionReason.KIND_TAKEN, message=state.refusal, is_stalled=True)
             return False, None
@@ -301,14 +303,14 @@ class StackDefinitionController:
 
     async def _keep_roles(self, raw: Object, *, is_deleting: bool = False) -> str:
         """Make the roles that the spec asks for, delete those that it does not ask for any more; return what hinders that."""
-        wanted = [] if is_deleting else definition_kind.make_roles(raw["spec"])
-        made, named = definition_kind.find_recorded_roles(raw), [each["metadata"]["name"] for each in wanted]
+        wanted = [] if is_deleting else definition_objects.make_roles(raw["spec"])
+        made, named = definition_objects.find_recorded_roles(raw), [each["metadata"]["name"] for each in wanted]
         if not made and not named:
             return ""
         if made != named:
             # What is recorded first is found again, wherever this process ends.
             await self._record(raw, {"roles": [*dict.fromkeys([*made, *named])]})
-        if not (refusal := await self._kinds.keep_roles(raw, wanted)) and made != named:
+        if not (refusal := await self._objects.keep_roles(raw, wanted)) and made != named:
             await self._record(raw, {"roles": named})
         return refusal
 
@@ -419,7 +421,7 @@ class StackDefinitionController:
 
     async def _serve(self, raw: Object, forms: InstanceForms) -> ServedDefinition:
         """Watch the instances, and wait until all are known."""
-        kind = definition_kind.find_kind(raw["spec"])
+        kind = definition_objects.find_kind(raw["spec"])
         self._client.serve(kind, forms)
         served = self._served[raw["metadata"]["name"]] = ServedDefinition(kind, forms)
         await self._client.wait_served(kind)
@@ -485,7 +487,7 @@ class StackDefinitionController:
             message = f"objects of the kind exist, {len(instances)} in all: {first}; delete them first"
             await self._report(raw, reason=DefinitionReason.DELETION_BLOCKED, message=message, is_stalled=True)
             return None
-        if (left := await self._kinds.delete(raw)) is not None:
+        if (left := await self._objects.delete(raw)) is not None:
             if left.refusal:
                 await self._report(raw, reason=DefinitionReason.DELETION_BLOCKED, message=left.refusal, is_stalled=True)
             return None if left.refusal else KIND_RETRY
@@ -501,7 +503,7 @@ class StackDefinitionController:
         name = raw["metadata"]["name"]
         await self._forget(name)
         # A write that was under way may have put a finalizer back: this ends with a look that finds none.
-        if await self._client.release_instances(definition_kind.find_kind(raw["spec"])):
+        if await self._client.release_instances(definition_objects.find_kind(raw["spec"])):
             return KIND_RETRY
         await self._let_go(raw)
         return None

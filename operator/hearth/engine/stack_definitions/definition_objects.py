@@ -1,21 +1,38 @@
-"""What a StackDefinition makes besides its instances: signed objects without a namespace, distinguished from those of others."""
+"""What a StackDefinition makes besides its instances: its kind with the roles for its users, and its revisions.
+
+The objects are signed, which distinguishes them from those of others, kept as they are, and deleted last. Revisions are
+immutable, signed, in the operator's namespace, and owned by the StackDefinition, which they end with.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from hearth.engine.ports import StackDefinitionClient
-from hearth.model import names, value_class
+from hearth.engine import cluster_objects, verified_revisions
+from hearth.engine.cluster_objects import Revision, StackObject
+from hearth.engine.definition import revision_builder, stack_revisions, stored_definition
+from hearth.engine.ports import ManagementCluster, StackDefinitionClient
+from hearth.engine.verified_revisions import RevisionSet
+from hearth.model import errors, names, value_class
 from hearth.model.child import Object
+from hearth.model.errors import TamperedRevision
 from hearth.model.kinds import Kind
 from hearth.model.well_known_kinds import CLUSTER_ROLE, CUSTOM_RESOURCE_DEFINITION
 from hearth.plan.ownership.keyed_hash import HashFunction
+from hearth.plan.stack.options import HISTORY_LIMIT
+from hearth.plan.status import conditions
+from hearth.template.instances import instance_form, instance_schema
+from hearth.template.instances.instance_form import InstanceForm
 
+ALLOWED_BY: Final = "manifests/definitions/roles.yaml, or rbac.definitionRoles of the chart"
+"""What lets the operator make roles."""
 PURPOSES: Final = {
     CUSTOM_RESOURCE_DEFINITION: "kind of a StackDefinition",
     CLUSTER_ROLE: "role of a StackDefinition",
 }
 """What a signature of such an object is for."""
+NOTHING = b"{}"
 
 
 class NotOwn(Exception):
@@ -24,19 +41,89 @@ class NotOwn(Exception):
 
 @value_class.dataclass(frozen=True, slots=True)
 class DefinitionObjects:
-    """The objects of all StackDefinitions."""
+    """The kinds of all StackDefinitions, and the roles for their users."""
 
     client: StackDefinitionClient
     hashes: HashFunction
 
-    async def keep(self, kind: Kind, wanted: Object, *, uid: str, parts: tuple[str, ...] = ("spec",)) -> Object:
+    async def make(self, raw: Object, *, forms: Iterable[InstanceForm]) -> KindState:
+        """Make the kind of a StackDefinition without mistakes as its spec says, unless it is another's.
+
+        forms: the revisions that instances may have.
+        """
+        metadata, spec = raw["metadata"], raw["spec"]
+        wanted = instance_schema.make_crd(metadata["name"], spec, forms=forms)
+        try:
+            return judge(await self._keep(CUSTOM_RESOURCE_DEFINITION, wanted, uid=metadata["uid"]))
+        except NotOwn:
+            return KindState(
+                refusal=f"a CustomResourceDefinition {metadata['name']} exists that this StackDefinition did not make; "
+                "choose another kind or group, or delete that one, which deletes all its objects"
+            )
+
+    async def is_served(self, raw: Object) -> bool:
+        """Return whether the kind exists as this operator made it, and is served."""
+        live = await self.client.get_object(CUSTOM_RESOURCE_DEFINITION, raw["metadata"]["name"])
+        is_own = live is not None and self._is_own(CUSTOM_RESOURCE_DEFINITION, live, raw["metadata"]["uid"])
+        return live is not None and is_own and judge(live).is_served
+
+    async def is_of_another(self, raw: Object) -> bool:
+        """Return whether an operator with another key made the kind for this StackDefinition."""
+        live = await self.client.get_object(CUSTOM_RESOURCE_DEFINITION, raw["metadata"]["name"])
+        uid = raw["metadata"]["uid"]
+        named = (live["metadata"].get("annotations") or {}).get(names.ANNOTATION_DEFINITION) if live is not None else ""
+        return live is not None and named == uid and not self._is_own(CUSTOM_RESOURCE_DEFINITION, live, uid)
+
+    async def delete(self, raw: Object) -> KindState | None:
+        """Delete the kind of a StackDefinition without objects; return what that waits for, None once it is gone.
+
+        One that another client made stays, and so does one that names this definition without a valid signature: its objects
+        are not known.
+        """
+        live = await self.client.get_object(CUSTOM_RESOURCE_DEFINITION, raw["metadata"]["name"])
+        if live is None:
+            return None
+        if not self._is_own(CUSTOM_RESOURCE_DEFINITION, live, raw["metadata"]["uid"]):
+            annotations = live["metadata"].get("annotations") or {}
+            if annotations.get(names.ANNOTATION_DEFINITION) != raw["metadata"]["uid"]:
+                return None
+            return KindState(
+                refusal=f"CustomResourceDefinition {raw['metadata']['name']} was made for this StackDefinition by an operator "
+                "with another key, which must be running to delete it; or delete it yourself, with all its objects"
+            )
+        await self._delete(CUSTOM_RESOURCE_DEFINITION, live)
+        return KindState(waits_for="its CustomResourceDefinition is being deleted")
+
+    async def keep_roles(self, raw: Object, wanted: Sequence[Object]) -> str:
+        """Make these roles, and delete others that were made for a StackDefinition; return what hinders that, "" for nothing."""
+        uid, kept = raw["metadata"]["uid"], [role["metadata"]["name"] for role in wanted]
+        name = ""
+        try:
+            for role in wanted:
+                name = role["metadata"]["name"]
+                await self._keep(CLUSTER_ROLE, role, uid=uid, parts=("rules",))
+            for name in find_recorded_roles(raw):
+                live = await self.client.get_object(CLUSTER_ROLE, name) if name not in kept else None
+                if live is not None and self._is_own(CLUSTER_ROLE, live, uid):
+                    await self._delete(CLUSTER_ROLE, live)
+        except NotOwn:
+            return (
+                f"a ClusterRole {name} exists that this StackDefinition did not make; delete it, or remove spec.roles"
+            )
+        except errors.ApiStatusError as error:
+            if error.code != 403:
+                raise
+            return f"the operator may not write the ClusterRole {name} ({error}); allow it with {ALLOWED_BY}"
+        return ""
+
+    async def _keep(self, kind: Kind, wanted: Object, *, uid: str, parts: tuple[str, ...] = ("spec",)) -> Object:
         """Return the object as it is now; it is applied unless it is as wanted. Raises NotOwn and ApiStatusError.
 
         uid: of the StackDefinition; parts: the fields of the object that are compared.
         """
         name = wanted["metadata"]["name"]
         live = await self.client.get_object(kind, name)
-        if live is not None and not self.is_own(kind, live, uid):
+        if live is not None and not self._is_own(kind, live, uid):
             raise NotOwn
         hashed = self.hashes.hash([PURPOSES[kind], wanted])
         if live is not None and is_as_made(live, hashed, wanted, parts):
@@ -50,16 +137,12 @@ class DefinitionObjects:
             kind, {**wanted, "metadata": {**wanted["metadata"], "annotations": annotations}}
         )
 
-    async def find(self, kind: Kind, name: str) -> Object | None:
-        """Return the object of that name, which anyone may have made; None if there is none."""
-        return await self.client.get_object(kind, name)
-
-    async def delete(self, kind: Kind, live: Object) -> None:
+    async def _delete(self, kind: Kind, live: Object) -> None:
         """Delete exactly this object."""
         if "deletionTimestamp" not in live["metadata"]:
             await self.client.delete_object(kind, live)
 
-    def is_own(self, kind: Kind, live: Object, uid: str) -> bool:
+    def _is_own(self, kind: Kind, live: Object, uid: str) -> bool:
         """Return whether this operator made an object for the StackDefinition with that UID."""
         annotations = live["metadata"].get("annotations") or {}
         signature = annotations.get(names.ANNOTATION_SIGNATURE, "")
@@ -84,3 +167,146 @@ def contains(found: Any, wanted: Any) -> bool:
         is_list = isinstance(found, list) and len(found) == len(wanted)
         return is_list and all(contains(*pair) for pair in zip(found, wanted, strict=True))
     return bool(found == wanted)
+
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class KindState:
+    """What became of the kind."""
+
+    is_served: bool = False
+    refusal: str = ""
+    """Why it cannot be made; "" if it can."""
+    waits_for: str = ""
+    """What it waits for, until it is served."""
+
+
+def find_kind(spec: Mapping[str, Any]) -> Kind:
+    """Return the kind that a StackDefinition makes."""
+    return Kind(
+        group=spec["group"],
+        version=spec["versions"][0]["name"],
+        name=spec["names"]["kind"],
+        plural=spec["names"]["plural"],
+        namespaced=True,
+    )
+
+
+def find_recorded_roles(raw: Object) -> list[str]:
+    """Return the roles that the status says were made, or are being made."""
+    return [str(each) for each in (raw.get("status") or {}).get("roles") or ()]
+
+
+def make_roles(spec: Mapping[str, Any]) -> list[Object]:
+    """Make the roles for users of the kind, if there are to be any, which belong to the standard roles.
+
+    None may write a status, by which an instance tells how it is.
+    """
+    if not spec.get("roles"):
+        return []
+    plural = spec["names"]["plural"]
+    scale = [f"{plural}/scale"] if spec.get("scale") else []
+    view = [[plural, f"{plural}/status", *scale], ["get", "list", "watch"]]
+    edit = [[plural, *scale], ["create", "update", "patch", "delete", "deletecollection"]]
+    return [
+        {
+            "apiVersion": CLUSTER_ROLE.api_version,
+            "kind": CLUSTER_ROLE.name,
+            "metadata": {
+                "name": f"{plural}-{word}",
+                "labels": {f"rbac.authorization.k8s.io/aggregate-to-{word}": "true"},
+            },
+            "rules": [{"apiGroups": [spec["group"]], "resources": resources, "verbs": verbs}],
+        }
+        for word, (resources, verbs) in (("view", view), ("edit", edit))
+    ]
+
+
+def judge(live: Object) -> KindState:
+    """Return what the API server says of a CustomResourceDefinition."""
+    status = live.get("status") or {}
+    if "deletionTimestamp" in live["metadata"]:
+        return KindState(waits_for="its CustomResourceDefinition is being deleted, with all objects; it is made again")
+    accepted = conditions.find(status, "NamesAccepted")
+    if accepted.get("status") == "False":
+        return KindState(refusal=f"the API server does not accept the names: {accepted.get('message')}; choose others")
+    broken = conditions.find(status, "NonStructuralSchema")
+    if broken.get("status") == "True":
+        return KindState(refusal=f"the API server does not accept the schema: {broken.get('message')}")
+    if conditions.find(status, "Established").get("status") == "True":
+        return KindState(is_served=True)
+    return KindState(waits_for="the API server does not serve the kind yet")
+
+
+def make_owner(raw: Object, *, namespace: str) -> StackObject:
+    """Return a StackDefinition as the owner of revisions in a namespace, that of the operator."""
+    metadata = raw["metadata"]
+    return StackObject(
+        name=metadata["name"],
+        namespace=namespace,
+        uid=metadata["uid"],
+        generation=metadata.get("generation", 0),
+        resource_version=int(metadata["resourceVersion"]),
+        deleting="deletionTimestamp" in metadata,
+        finalizers=tuple(metadata.get("finalizers") or ()),
+        annotations=metadata.get("annotations") or {},
+        author=cluster_objects.find_author(metadata.get("managedFields") or ()),
+        kind=names.DEFINITION_KIND,
+        packed_spec=NOTHING,
+        packed_status=NOTHING,
+    )
+
+
+@value_class.dataclass(frozen=True, slots=True)
+class DefinitionRevisions:
+    """The revisions of all StackDefinitions."""
+
+    management_cluster: ManagementCluster
+    hashes: HashFunction
+
+    def load(self, owner_stack: StackObject) -> RevisionSet:
+        """Load the revisions of a StackDefinition, sorted by whether they count."""
+        return verified_revisions.load(self.management_cluster, self.hashes, owner_stack)
+
+    def sort(self, owner_stack: StackObject, revisions: Iterable[Revision]) -> RevisionSet:
+        """Sort revisions of a StackDefinition, which were just read, by whether they count."""
+        return verified_revisions.sort(revisions, self.hashes, owner_stack)
+
+    async def read(self, owner_stack: StackObject, revision: Revision) -> InstanceForm:
+        """Return what instances need of a revision. Raises TamperedRevision if its content is not as it was stored."""
+        stored = await self.management_cluster.get_definition(owner_stack, revision)
+        if not stored_definition.is_as_stored(stored, revision.hash, self.hashes.of_stack(owner_stack.uid)):
+            raise TamperedRevision(verified_revisions.explain(revision))
+        return instance_form.make_form(owner_stack.name, revision.number, stored)
+
+    async def store(self, owner_stack: StackObject, spec: Object) -> InstanceForm:
+        """Store the spec as a revision, unless the newest one has the same content. Raises TamperedRevision.
+
+        A content that an earlier revision has is a new revision too, so that the newest is always the wanted one.
+        """
+        content = instance_form.make_content(spec)
+        hashed = stored_definition.hash_record(content, self.hashes.of_stack(owner_stack.uid))
+        known = self.load(owner_stack)
+        newest = known.verified[-1] if known.verified else None
+        if newest is not None and newest.hash == hashed:
+            return instance_form.make_form(owner_stack.name, newest.number, content)
+        number = known.last_number + 1
+        revision = Revision(
+            name=revision_builder.name_revision(owner_stack, f"{hashed} {number}"),
+            number=number,
+            hash=hashed,
+            kinds=frozenset(),
+            namespace=owner_stack.namespace,
+            owner=owner_stack.uid,
+        )
+        signed = verified_revisions.sign(revision, owner_stack, self.hashes)
+        created = await self.management_cluster.create_revision(owner_stack, signed, content)
+        if created.hash != hashed or not verified_revisions.is_verified(created, owner_stack, self.hashes):
+            raise TamperedRevision(verified_revisions.explain(created))
+        return instance_form.make_form(owner_stack.name, created.number, content)
+
+    async def truncate(self, owner_stack: StackObject, *, needed: Collection[int]) -> list[int]:
+        """Delete the oldest unneeded revisions beyond the number that a Stack keeps; return their numbers."""
+        expired = stack_revisions.find_expired(self.load(owner_stack).verified, needed=needed, limit=HISTORY_LIMIT)
+        for revision in expired:
+            await self.management_cluster.delete_revision(owner_stack, revision)
+        return [each.number for each in expired]

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import strategies as st
 
 from hearth.engine.cluster_objects import HealthMarkObject
-from hearth.engine.health_marks.signed_marks import SignedMarks
+from hearth.engine.health_marks.mark_index import SignedMarks
 from hearth.model.child import Object
 from hearth.plan.ownership.keyed_hash import KeyedHasher
 

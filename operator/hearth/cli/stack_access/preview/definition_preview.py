@@ -14,7 +14,7 @@ from hearth.cli.stack_access.session import Session
 from hearth.cli.stack_views.files import stack_files
 from hearth.cli.stack_views.files.stack_files import StackFile
 from hearth.engine.definition import definition_sources
-from hearth.engine.stack_definitions import definition_kind
+from hearth.engine.stack_definitions import definition_objects
 from hearth.model import chunked_work, errors, value_class, well_known_kinds
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
@@ -74,7 +74,7 @@ async def make_preview(
     form = instance_form.make_form(name, newest + 1, instance_form.make_content(spec))
     if form.definer is not None:
         tenancy = dataclasses.replace(tenancy, definer_accounts=frozenset({str(form.definer)}))
-    kind = definition_kind.find_kind(spec)
+    kind = definition_objects.find_kind(spec)
     instances = await list_instances(session, kind)
     following = [each for each in instances if instance_form.find_pin(each.get("spec")) is None]
     own_form, rules = await make_own_form(session, present, newest), instance_form.read_rules(form)

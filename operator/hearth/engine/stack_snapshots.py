@@ -1,8 +1,10 @@
-"""Reads, creates and deletes the VolumeSnapshots of one StackSnapshot, as the account of its Stack.
+"""StackSnapshots as far as their statuses are verified, the revisions that they pin, and their VolumeSnapshots.
 
-Only an object that this operator created for that binding counts: one with the recorded UID, or with a signature over
-the StackSnapshot and its revision. So a copied label or a taken name never leads to a deletion, and a StackSnapshot
-whose status was removed is not complete with the data of another revision. Must not decide.
+A status names the revision that is never deleted, and the VolumeSnapshots that are deleted and restored from. One of
+another writer does not count. VolumeSnapshots are read, created and deleted as the account of the Stack. Only one that this
+operator created for that binding counts: with the recorded UID, or with a signature over the StackSnapshot and its revision.
+So a copied label or a taken name never leads to a deletion, and a StackSnapshot whose status was removed is not complete
+with the data of another revision. Must not decide when a snapshot is taken.
 """
 
 from __future__ import annotations
@@ -11,22 +13,87 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from hearth.engine.cluster_objects import StackSnapshotObject
+from hearth.engine.cluster_objects import StackObject, StackSnapshotObject
 from hearth.engine.ports import WorkloadCluster
+from hearth.engine.services import Services
 from hearth.model import names, value_class
 from hearth.model.child import Object
 from hearth.model.errors import ApiStatusError, Unreachable
 from hearth.model.kinds import Kind, ObjectRef
 from hearth.model.tenancy import Boundary
+from hearth.plan import snapshot_decision
 from hearth.plan.ownership.keyed_hash import HashFunction
-from hearth.plan.snapshot_decision import ObservedVolume, SnapshotMemory, SnapshotVolume, VolumeState
+from hearth.plan.snapshot_decision import ObservedVolume, ParsedSnapshot, SnapshotMemory, SnapshotVolume, VolumeState
 
 GROUP = "snapshot.storage.k8s.io"
-API_VERSION, KIND = f"{GROUP}/v1", "VolumeSnapshot"
-PURPOSE = "volume snapshot"
+VOLUME_SNAPSHOT_VERSION, VOLUME_SNAPSHOT = f"{GROUP}/v1", "VolumeSnapshot"
+VOLUME_PURPOSE = "volume snapshot"
 REFUSALS = frozenset({400, 403, 404, 405, 422})
 """Answers that a retry alone does not change."""
-NOT_SERVED = f"the cluster does not serve {API_VERSION} {KIND}"
+NOT_SERVED = f"the cluster does not serve {VOLUME_SNAPSHOT_VERSION} {VOLUME_SNAPSHOT}"
+FIELD = "signature"
+SNAPSHOT_PURPOSE = "stack snapshot"
+MEMORY = ("phase", "stackUID", "revision", "serviceAccountName", "volumes", "warnings")
+"""The signed fields."""
+UNWRITTEN = frozenset({"observedGeneration"})
+"""The fields that the API server sets in a status before the operator writes it."""
+STACK_SNAPSHOT_VERSION, STACK_SNAPSHOT = f"{names.GROUP}/{names.VERSION}", "StackSnapshot"
+
+
+def sign_status(snapshot: StackSnapshotObject, status: Object, hashes: HashFunction) -> Object:
+    """Return the status with the operator's signature."""
+    return {**status, FIELD: hashes.sign(SNAPSHOT_PURPOSE, _describe(snapshot, status))}
+
+
+def parse_snapshot(snapshot: StackSnapshotObject, hashes: HashFunction) -> ParsedSnapshot:
+    """Parse a StackSnapshot; a status of another writer counts as tampered."""
+    status = dict(snapshot.status)
+    signature = status.pop(FIELD, None)
+    memory = _verify(snapshot, status, signature, hashes)
+    return ParsedSnapshot(
+        name=snapshot.name,
+        owner=names.describe_owner(snapshot.owner_key),
+        generation=snapshot.generation,
+        is_deleting=snapshot.deleting,
+        has_finalizer=names.SNAPSHOT_FINALIZER in snapshot.finalizers,
+        retains=snapshot.spec.get("deletionPolicy") == "Retain",
+        status=status,
+        memory=memory or SnapshotMemory(),
+        is_tampered=memory is None and not snapshot.status.keys() <= UNWRITTEN,
+    )
+
+
+def _verify(
+    snapshot: StackSnapshotObject, status: Object, signature: object, hashes: HashFunction
+) -> SnapshotMemory | None:
+    """Return the signed content of a status; None if this operator did not write it."""
+    if not isinstance(signature, str):
+        return None
+    try:
+        if not hashes.is_signed(SNAPSHOT_PURPOSE, _describe(snapshot, status), signature):
+            return None
+        return snapshot_decision.decode(status)
+    except (KeyError, TypeError, ValueError, RecursionError):
+        return None
+
+
+def _describe(snapshot: StackSnapshotObject, status: Mapping[str, Any]) -> list[Any]:
+    """Return the signed value."""
+    whose = [snapshot.uid, snapshot.namespace, snapshot.name, snapshot.owner_key]
+    return [*whose, {key: status[key] for key in MEMORY if key in status}]
+
+
+def find_pinned(services: Services, stack: StackObject) -> frozenset[int] | None:
+    """Return the numbers of the revisions that snapshots of the Stack pin; None while that is unknown."""
+    snapshots = services.snapshots
+    if not snapshots.is_synced:
+        # Without the kind there is no snapshot. If it is served and cannot be listed, any revision may be pinned.
+        is_served = services.workload_cluster.kinds.find(STACK_SNAPSHOT_VERSION, STACK_SNAPSHOT) is not None
+        return None if is_served else frozenset()
+    bound = (each for each in snapshots.snapshots_of(stack.namespace, stack.owner_key) if "revision" in each.status)
+    memories = (parse_snapshot(each, services.hashes).memory for each in bound)
+    pinned = (memory.revision for memory in memories if memory.stack_uid == stack.uid)
+    return frozenset(number for number in pinned if number)
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,17 +111,17 @@ class VolumeSnapshots:
     @property
     def kind(self) -> Kind | None:
         """The kind VolumeSnapshot; None while the cluster does not serve it."""
-        return self.cluster.kinds.find(API_VERSION, KIND)
+        return find_volume_kind(self.cluster)
 
     async def observe(self, volume: SnapshotVolume, *, observed_error: ObservedVolume | None = None) -> ObservedVolume:
         """Return the state of a VolumeSnapshot. observed_error: why it could not be created; counts while it does not exist."""
         kind = self.kind
-        if kind is None or (denial := self.boundary.find_denial(make_ref(volume))):
+        if kind is None or (denial := self.boundary.find_denial(make_volume_ref(volume.namespace, volume.snapshot))):
             return ObservedVolume(
                 volume=volume, state=VolumeState.UNKNOWN, message=NOT_SERVED if kind is None else denial
             )
         try:
-            live = await self.cluster.get(make_ref(volume), kind=kind)
+            live = await self.cluster.get(make_volume_ref(volume.namespace, volume.snapshot), kind=kind)
         except ApiStatusError as refused:
             if refused.is_not_found:
                 return observed_error or ObservedVolume(volume=volume, state=VolumeState.ABSENT)
@@ -68,7 +135,7 @@ class VolumeSnapshots:
     async def create(self, volume: SnapshotVolume, *, stack: str) -> ObservedVolume | None:
         """Create a VolumeSnapshot; return why that failed, or None. An existing object of that name stays as it is."""
         kind = self.kind
-        if kind is None or self.boundary.find_denial(make_ref(volume)):
+        if kind is None or self.boundary.find_denial(make_volume_ref(volume.namespace, volume.snapshot)):
             return None
         try:
             await self.cluster.create_object(self._make_manifest(volume, stack=stack), kind=kind)
@@ -83,10 +150,10 @@ class VolumeSnapshots:
     async def delete(self, volume: SnapshotVolume) -> str:
         """Delete a VolumeSnapshot that is proven to be of this StackSnapshot; return why that failed, or ""."""
         kind = self.kind
-        if kind is None or self.boundary.find_denial(make_ref(volume)):
+        if kind is None or self.boundary.find_denial(make_volume_ref(volume.namespace, volume.snapshot)):
             return ""
         try:
-            live = await self.cluster.get(make_ref(volume), kind=kind)
+            live = await self.cluster.get(make_volume_ref(volume.namespace, volume.snapshot), kind=kind)
             if self._is_ours(volume, live):
                 await self.cluster.delete_object(live, kind=kind)
         except ApiStatusError as refused:
@@ -105,8 +172,8 @@ class VolumeSnapshots:
 
     def _make_manifest(self, volume: SnapshotVolume, *, stack: str) -> Object:
         return {
-            "apiVersion": API_VERSION,
-            "kind": KIND,
+            "apiVersion": VOLUME_SNAPSHOT_VERSION,
+            "kind": VOLUME_SNAPSHOT,
             "metadata": {
                 "name": volume.snapshot,
                 "namespace": volume.namespace,
@@ -114,7 +181,7 @@ class VolumeSnapshots:
                     names.LABEL_SNAPSHOT_UID: self.snapshot.uid,
                     names.LABEL_STACK: names.stack_label(stack),
                 },
-                "annotations": {names.ANNOTATION_SIGNATURE: self.hashes.sign(PURPOSE, self._describe(volume))},
+                "annotations": {names.ANNOTATION_SIGNATURE: self.hashes.sign(VOLUME_PURPOSE, self._describe(volume))},
             },
             "spec": {"source": {"persistentVolumeClaimName": volume.claim}},
         }
@@ -126,7 +193,9 @@ class VolumeSnapshots:
             return bool(metadata.get("uid") == volume.uid)
         signature = (metadata.get("annotations") or {}).get(names.ANNOTATION_SIGNATURE)
         source = ((live.get("spec") or {}).get("source") or {}).get("persistentVolumeClaimName")
-        is_signed = isinstance(signature, str) and self.hashes.is_signed(PURPOSE, self._describe(volume), signature)
+        is_signed = isinstance(signature, str) and self.hashes.is_signed(
+            VOLUME_PURPOSE, self._describe(volume), signature
+        )
         return is_signed and source == volume.claim
 
     def _describe(self, volume: SnapshotVolume) -> list[str | int | None]:
@@ -135,9 +204,14 @@ class VolumeSnapshots:
         return [*binding, volume.namespace, volume.snapshot, volume.claim]
 
 
-def make_ref(volume: SnapshotVolume) -> ObjectRef:
-    """Return the reference to the VolumeSnapshot."""
-    return ObjectRef(group=GROUP, kind=KIND, namespace=volume.namespace, name=volume.snapshot)
+def make_volume_ref(namespace: str, name: str) -> ObjectRef:
+    """Return the reference to a VolumeSnapshot."""
+    return ObjectRef(group=GROUP, kind=VOLUME_SNAPSHOT, namespace=namespace, name=name)
+
+
+def find_volume_kind(cluster: WorkloadCluster) -> Kind | None:
+    """Return the kind VolumeSnapshot; None while the cluster does not serve it."""
+    return cluster.kinds.find(VOLUME_SNAPSHOT_VERSION, VOLUME_SNAPSHOT)
 
 
 def read_state(volume: SnapshotVolume, live: Mapping[str, Any]) -> ObservedVolume:

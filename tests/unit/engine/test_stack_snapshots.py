@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hearth.engine import verified_snapshots
+from hearth.engine import stack_snapshots
 from hearth.engine.cluster_objects import StackSnapshotObject
 from hearth.model.child import Object
 from support.units.blueprints import HASHER
@@ -35,14 +35,14 @@ def with_status(status: Any, **more: Any) -> StackSnapshotObject:
 
 def test_a_signed_status_counts() -> None:
     """With the revision that it pins."""
-    found = verified_snapshots.read(with_status(verified_snapshots.sign(SNAPSHOT, STATUS, HASHER)), HASHER)
+    found = stack_snapshots.parse_snapshot(with_status(stack_snapshots.sign_status(SNAPSHOT, STATUS, HASHER)), HASHER)
     assert (found.is_tampered, found.memory.revision, found.memory.stack_uid) == (False, 3, "u1")
 
 
 @pytest.mark.parametrize("status", [{}, {"observedGeneration": -1}])
 def test_a_new_snapshot_is_not_tampered_with(status: Object) -> None:
     """What the API server sets counts for nothing."""
-    found = verified_snapshots.read(with_status(status), HASHER)
+    found = stack_snapshots.parse_snapshot(with_status(status), HASHER)
     assert (found.is_tampered, found.memory.is_bound) == (False, False)
 
 
@@ -63,8 +63,8 @@ def test_a_new_snapshot_is_not_tampered_with(status: Object) -> None:
 )
 def test_a_changed_status_does_not_count(change: Object) -> None:
     """It pins nothing, and names nothing to delete."""
-    signed = {**verified_snapshots.sign(SNAPSHOT, STATUS, HASHER), **change}
-    found = verified_snapshots.read(with_status(signed), HASHER)
+    signed = {**stack_snapshots.sign_status(SNAPSHOT, STATUS, HASHER), **change}
+    found = stack_snapshots.parse_snapshot(with_status(signed), HASHER)
     assert (found.is_tampered, found.memory.is_bound, found.memory.volumes) == (True, False, ())
 
 
@@ -73,5 +73,5 @@ def test_a_changed_status_does_not_count(change: Object) -> None:
 )
 def test_a_copied_status_does_not_count(other: dict[str, Any]) -> None:
     """The signature is for one snapshot of one Stack."""
-    signed = verified_snapshots.sign(SNAPSHOT, STATUS, HASHER)
-    assert verified_snapshots.read(with_status(signed, **other), HASHER).is_tampered
+    signed = stack_snapshots.sign_status(SNAPSHOT, STATUS, HASHER)
+    assert stack_snapshots.parse_snapshot(with_status(signed, **other), HASHER).is_tampered
