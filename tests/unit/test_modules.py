@@ -21,7 +21,6 @@ EXCEPTIONS = {
     "hearth.handlers.admission_handlers": "is imported only where the webhook is served, with a large library",
     "hearth.plan.resource.held_steps": "is in a layer below its reader",
     "hearth.plan.resource.replace_unhealthy": LARGE,
-    "hearth.plan.stack.blueprint_update": LARGE,
 }
 """Smaller modules with one reader, each with its reason."""
 

@@ -21,9 +21,9 @@ from hearth.model.signatures import Signatures, Signer
 from hearth.model.stack_tree import Node
 from hearth.model.tenancy import Boundary
 from hearth.plan.retry import retry_triggers
-from hearth.plan.stack import tree_claims
+from hearth.plan.stack import cleanup
+from hearth.plan.stack.cleanup import TreeClaim
 from hearth.plan.stack.stack_planner import StackPlanner
-from hearth.plan.stack.tree_claims import TreeClaim
 from hearth.template.blueprint import StackIdentity
 
 HANDOVER = "HandoverPending"
@@ -166,7 +166,7 @@ class Relatives:
         if pending := next((claim for claim in found if claim.is_pending), None):
             return pending
         stack = services.management_cluster.find_stack(uid)
-        if not found or stack is None or tree_claims.is_replaceable(child, identify(stack)):
+        if not found or stack is None or cleanup.is_replaceable(child, identify(stack)):
             return None
         return next((claim for claim in found if claim.is_foreign), found[0])
 

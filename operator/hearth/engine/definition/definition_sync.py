@@ -33,7 +33,7 @@ from hearth.model.errors import (
 from hearth.model.members import GroupSize
 from hearth.plan.environment.active_environment import ActiveEnvironment
 from hearth.plan.stack import options
-from hearth.plan.stack.cleanup_policy import CleanupPolicy
+from hearth.plan.stack.cleanup import CleanupPolicy
 from hearth.plan.stack.options import ReconcileOptions
 from hearth.plan.state import internal_errors
 from hearth.plan.status.ready_condition import DefinitionRejection

@@ -25,7 +25,7 @@ from hearth.model.text.enumeration import enumerate_names
 from hearth.plan.health import run_end
 from hearth.plan.resource import drift
 from hearth.plan.retry import api_errors
-from hearth.plan.stack import cleanup_policy
+from hearth.plan.stack import cleanup
 from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state import run_policy
 from hearth.plan.state.memory import InMemoryState
@@ -96,7 +96,7 @@ class RepairReports:
             and step.child.resource in planner.blueprint.resources
         ):
             self._deleted[step.child.resource] = None
-        if isinstance(step, Delete) and cleanup_policy.holds_data(step.child) and not self.definition_sync.is_deleting:
+        if isinstance(step, Delete) and cleanup.holds_data(step.child) and not self.definition_sync.is_deleting:
             is_replaced = planner is not None and step.child.resource in planner.blueprint.resources
             why = "replaced" if is_replaced else "not in the definition"
             self._gone.append(f"{step.child.ref} ({step.child.resource}: {why})")

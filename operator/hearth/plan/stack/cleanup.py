@@ -1,17 +1,19 @@
-"""The obsolete children that may be deleted now: dependents before their dependencies.
+"""When an obsolete child may be deleted: after its dependents, unless the policy or another Stack of the tree keeps it.
 
-Incremental, because the deletion of a Stack with thousands of children queries this after every deleted child.
+The order is incremental, because the deletion of a Stack with thousands of children queries it after every deleted child.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass, field
 
 from hearth.graph import order
-from hearth.model import chunked_work, members
+from hearth.model import chunked_work, members, names, value_class
 from hearth.model.child import Child
 from hearth.model.kinds import ObjectRef
+from hearth.plan.resource import replacement
+from hearth.template.blueprint import StackIdentity
 
 
 def incarnation_key(child: Child) -> str:
@@ -187,3 +189,96 @@ def _discard(index: dict[str, set[str]], key: str, uid: str) -> None:
         uids.discard(uid)
         if not uids:
             del index[key]
+
+
+# Which obsolete objects cleanup protects or preserves, so that a failed change destroys nothing.
+
+DATA_KINDS = frozenset(
+    {
+        "PersistentVolumeClaim", "PersistentVolume", "Namespace", "StatefulSet.apps",
+        "CustomResourceDefinition.apiextensions.k8s.io",
+    }
+)  # fmt: skip
+"""Kinds whose objects hold data that cannot be recreated."""
+
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class CleanupPolicy:
+    """Cleanup policy of one target, from its start to its end."""
+
+    protected_names: tuple[Set[str], ...] | None = None
+    """The resources of each protected revision; None: any resource may belong to one of them.
+
+    Not united: the sets are those of the blueprints, and a union of thousands of names would be made for each target.
+    """
+    is_waived: bool = False
+    """Whether the user waived the protection."""
+    preserves_data: bool = False
+    """Whether objects of `DATA_KINDS` stay, because no user requested the current action."""
+
+    def preserves(self, child: Child) -> bool:
+        """Return whether cleanup preserves that obsolete object."""
+        return self.preserves_data and holds_data(child)
+
+    def protects(self, child: Child, *, present: Iterable[Child]) -> bool:
+        """Return whether a completed revision may need that object, so that it stays until the target completes.
+
+        present: all existing objects of its resource. When a revision completed, each resource had one object, and all
+        later objects have a higher number. Only what holds data may have been preserved beside it, with any number.
+        """
+        if self.is_waived or not self.covers(child.resource):
+            return False
+        return holds_data(child) or all(
+            child.incarnation <= each.incarnation for each in present if not holds_data(each)
+        )
+
+    def covers(self, resource: str) -> bool:
+        """Return whether a protected revision has, or may have, that resource."""
+        return self.protected_names is None or any(resource in names for names in self.protected_names)
+
+
+def holds_data(child: Child) -> bool:
+    """Return whether the object holds data that cannot be recreated."""
+    return child.kind.key in DATA_KINDS
+
+
+# What the other Stacks of a tree say about an object that one of them does not want any more. A Stack and all Stacks nested in
+# it are one tree. An object that moves from one of them to another is handed over.
+
+LOOK_AGAIN = 10.0
+"""Seconds until a claim is looked up again even without an event."""
+LOOK_SOON = 1.0
+"""The same while another Stack reads its definition."""
+
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class TreeClaim:
+    """Why an obsolete object stays: another Stack of the tree names it, or may."""
+
+    stack: str
+    """`namespace/name`."""
+    resource: str = ""
+    """The resource of that Stack; "" if the Stack as a whole is not known well enough."""
+    is_certain: bool = False
+    is_foreign: bool = False
+    """Whether another process works on the Stack, so that the object must be offered to it."""
+    is_pending: bool = False
+    """Whether the Stack has a newer definition that it will have read in a moment."""
+
+    def explain(self) -> str:
+        """Explain why the object stays, as text that follows its name."""
+        what = f"resource {self.resource} of Stack {self.stack}" if self.resource else f"Stack {self.stack}"
+        return f"is handed over to {what}" if self.is_certain else f"stays until {what} is known, which may name it"
+
+
+def is_replaceable(child: Child, stack: StackIdentity) -> bool:
+    """Return whether another object is as good: it holds nothing, and has a name that only its own resource gives."""
+    name = names.child_name(
+        stack=stack.name,
+        stack_namespace=stack.namespace,
+        stack_uid=stack.uid,
+        resource=child.resource,
+        incarnation=child.incarnation,
+        namespace=child.namespace,
+    )
+    return child.name == name and child.kind.key in replacement.CREATE_FIRST_KINDS

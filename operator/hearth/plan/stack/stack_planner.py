@@ -9,26 +9,26 @@ from __future__ import annotations
 import dataclasses
 import functools
 import heapq
+import itertools
+import operator
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
-from hearth.model import members
+from hearth.model import members, value_class
 from hearth.model.child import UNPROVEN, Child
 from hearth.model.external_objects import ExternalQuery, ExternalView
 from hearth.model.tenancy import Boundary
 from hearth.plan.environment.active_environment import ActiveEnvironment
-from hearth.plan.environment.environment_rules import EnvironmentRule
+from hearth.plan.environment.environment_rules import EnvironmentRule, EnvironmentRules
 from hearth.plan.health.health_rules import HealthRules
 from hearth.plan.ownership.keyed_hash import HashFunction
 from hearth.plan.resource import definition_warnings, held_steps, resource_planner
 from hearth.plan.resource.wanted_objects import WantedObjects
 from hearth.plan.retry.backoff import Attempt, RemovalAttempt
-from hearth.plan.stack import blueprint_update
+from hearth.plan.stack.cleanup import CleanupPolicy, TreeClaim
 from hearth.plan.stack.cleanup_planner import CleanupPlanner, WithheldObject
-from hearth.plan.stack.cleanup_policy import CleanupPolicy
 from hearth.plan.stack.member_removals import MemberRemovals
 from hearth.plan.stack.plan_index import ConditionAggregator, PlanIndex, RefreshResult
 from hearth.plan.stack.suspend_planner import SuspendPlanner
-from hearth.plan.stack.tree_claims import TreeClaim
 from hearth.plan.state import internal_errors, read_access
 from hearth.plan.state.desired import DesiredObject
 from hearth.plan.state.healing import HealingPolicy
@@ -41,7 +41,7 @@ from hearth.plan.state.rolling_updates import RollingUpdates
 from hearth.plan.state.steps import Delete, Release, Step
 from hearth.plan.state.watched_kinds import WatchedKinds
 from hearth.plan.target.target import Target
-from hearth.template.blueprint import Blueprint, StackIdentity
+from hearth.template.blueprint import Blueprint, ResourceBlueprint, StackIdentity
 
 NEXT_BATCH = "/next-batch"
 """The key of the time at which a rolling update continues. No resource can have this name."""
@@ -57,6 +57,12 @@ class StackPlanner:
     _warned_blueprint: Blueprint | None = None
     """The blueprint of `_warnings`."""
     _warnings: tuple[str, ...] = ()
+    _idle: tuple[EnvironmentRule, ...] = ()
+    """The rules that match no resource of the blueprint."""
+    _removals_blueprint: Blueprint | None = None
+    """The blueprint by which it was decided last which members may go."""
+    _changed: Collection[str] = ()
+    """The resources that a new blueprint changed, added or removed; the Stack is not ready before they are planned."""
     suspension: SuspendPlanner | None = None
     """Set while the Stack is suspended: the planner then plans nothing else."""
 
@@ -86,8 +92,6 @@ class StackPlanner:
         self.requeues: Mapping[str, float] = index.requeues
         self.conditions: ConditionAggregator = index.conditions
         self.stopped: Mapping[str, str] = index.stopped
-        self._idle: tuple[EnvironmentRule, ...] = ()
-        """The rules that match no resource of the blueprint."""
         self._resolver = resource_planner.ResourcePlanner(
             blueprint=blueprint,
             stack=stack,
@@ -97,6 +101,12 @@ class StackPlanner:
             rules=rules,
             on_error=on_error,
         )
+        self.externals: Mapping[str, ExternalStatus] = self._resolver.externals.statuses
+        """By name the statuses of what the Stack only reads."""
+        self.wanted: WantedObjects = self._resolver.wanted
+        """What the resources name."""
+        self.kinds = kinds
+        """The kinds of the cluster that it plans for."""
         self._unhealthy = self._resolver.unhealthy
         self._cleanup = CleanupPlanner(
             blueprint=blueprint,
@@ -112,11 +122,7 @@ class StackPlanner:
         self.deletion_guard = self._cleanup.guard
         self.removals = MemberRemovals()
         """Which members may go by themselves; the caller keeps it for the next planner."""
-        self._removals_blueprint: Blueprint | None = None
-        """The blueprint by which that was decided last."""
         self._order = find_order(blueprint)
-        self._changed: Collection[str] = ()
-        """The resources that a new blueprint changed, added or removed; the Stack is not ready before they are planned."""
 
     @property
     def definition_warnings(self) -> tuple[str, ...]:
@@ -183,11 +189,6 @@ class StackPlanner:
             return True
         return any(attempt.is_exhausted for _, attempt in self.find_failed_deletions(memory))
 
-    @property
-    def externals(self) -> Mapping[str, ExternalStatus]:
-        """Return by name the statuses of what the Stack only reads."""
-        return self._resolver.externals.statuses
-
     def find_queries(self) -> dict[str, ExternalQuery]:
         """Return by name the external objects that the cache must know, without those that may not be read."""
         return self._resolver.find_queries()
@@ -195,11 +196,6 @@ class StackPlanner:
     def set_external_views(self, find_view: Callable[[str], ExternalView]) -> None:
         """Set what the cache knows of an external object, by its name in the template."""
         self._resolver.externals.find_view = find_view
-
-    @property
-    def kinds(self) -> WatchedKinds:
-        """Return the kinds of the cluster that it plans for."""
-        return self._resolver.kinds
 
     def update_blueprint(self, blueprint: Blueprint) -> bool:
         """Continue with a blueprint in which only manifests and members of collections differ; return whether that was so.
@@ -211,7 +207,7 @@ class StackPlanner:
         is_quiet = not (index.ready_steps or index.requeues or index.stopped or any(index.conditions.by_type.values()))
         if self.suspension is not None or not self.is_complete or self.preserved or self.withheld or not is_quiet:
             return False
-        update = blueprint_update.find_update(self.blueprint, blueprint, rules=self.environment.rules)
+        update = find_update(self.blueprint, blueprint, rules=self.environment.rules)
         if update is None:
             return False
         if blueprint.collections is not self.blueprint.collections:
@@ -228,11 +224,6 @@ class StackPlanner:
     def set_tree(self, find_claim: Callable[[Child], TreeClaim | None], has_foreign: Callable[[], bool]) -> None:
         """Set which other Stack of the tree names an object, and whether some of them are known only by their status."""
         self._cleanup.find_tree_claim, self._cleanup.has_foreign = find_claim, has_foreign
-
-    @property
-    def wanted(self) -> WantedObjects:
-        """Return what the resources name."""
-        return self._resolver.wanted
 
     @functools.cached_property
     def nested(self) -> tuple[str, ...]:
@@ -596,3 +587,92 @@ def find_order(blueprint: Blueprint) -> tuple[str, ...]:
     for name, collection in blueprint.collections.items():
         order[collection.index] = members.name_all(name)
     return tuple(order)
+
+
+# Comparison of two blueprints: whether a planner of the one may continue with the other.
+
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class BlueprintUpdate:
+    """What differs between two blueprints."""
+
+    changed: tuple[str, ...] = ()
+    """The resources whose manifests changed."""
+    added: tuple[str, ...] = ()
+    """New members of collections."""
+    removed: tuple[str, ...] = ()
+
+    @property
+    def outdated(self) -> tuple[str, ...]:
+        """Return the resources whose present statuses no longer count."""
+        return (*self.changed, *self.removed)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return all resources that must be planned again."""
+        return (*self.changed, *self.added, *self.removed)
+
+
+def find_update(known: Blueprint, new: Blueprint, *, rules: EnvironmentRules) -> BlueprintUpdate | None:
+    """Return what differs if these are only manifests and members; None if a new planner must plan everything.
+
+    rules: those in force, which may name members that come or go. A target without changes is confirmed by planning
+    everything; if most resources change, a new planner is not slower.
+    """
+    if new.rolling or known.rolling or not new.is_used_like(known):
+        return None
+    update = find_changed(known, new) if new.collections == known.collections else find_resized(known, new, rules=rules)
+    return update if update is not None and 0 < len(update.names) <= len(known.resources) / 2 else None
+
+
+def find_changed(known: Blueprint, new: Blueprint) -> BlueprintUpdate | None:
+    """Return what differs between blueprints with the same members."""
+    if list(new.resources) != list(known.resources):
+        return None
+    differ = map(operator.is_not, new.resources.values(), known.resources.values())
+    changed = tuple(itertools.compress(new.resources, differ))
+    is_watched = all(new.resources[name].is_watched_like(known.resources[name]) for name in changed)
+    return BlueprintUpdate(changed=changed) if is_watched else None
+
+
+def find_resized(known: Blueprint, new: Blueprint, *, rules: EnvironmentRules) -> BlueprintUpdate | None:
+    """Return what differs between blueprints with other members."""
+    added = tuple(name for name in new.resources if name not in known.resources)
+    removed = tuple(name for name in known.resources if name not in new.resources)
+    resized = [name for name, each in new.collections.items() if each.members != known.collections[name].members]
+    if not (rules.is_empty and all(map(members.is_member, (*added, *removed)))):
+        return None
+    if not all(is_free(known, new, name) for name in resized):
+        return None
+    changed: list[str] = []
+    for name, resource in new.resources.items():
+        before = known.resources.get(name)
+        if before is None or before is resource:
+            continue
+        # Other members give it another place, which concerns no status.
+        moved = dataclasses.replace(resource, index=before.index, dependents=before.dependents)
+        if moved == before:
+            continue
+        if not moved.is_watched_like(before):
+            return None
+        changed.append(name)
+    is_watched = all(is_known_kind(known, new.resources[name]) for name in added)
+    return BlueprintUpdate(changed=tuple(changed), added=added, removed=removed) if is_watched else None
+
+
+def is_free(known: Blueprint, new: Blueprint, name: str) -> bool:
+    """Return whether no status but those of its members depends on which members a collection has."""
+    return not (known.collections[name].dependents or new.collections[name].dependents)
+
+
+def is_known_kind(known: Blueprint, member: ResourceBlueprint) -> bool:
+    """Return whether objects like that of a new member are watched for others of its collection."""
+    collection = known.collections.get(members.root_of(member.name))
+    if collection is None or not collection.members:
+        return False
+    other = known.resources[collection.members[0]]
+    mine, theirs = (
+        (each.api_version, each.kind, each.replace_on, each.ready_when == (), each.failed_when == ())
+        for each in (member, other)
+    )
+    return mine == theirs

@@ -13,7 +13,7 @@ from hearth.model.text import enumeration
 from hearth.plan.environment import active_environment
 from hearth.plan.environment.environment_rules import Action, EnvironmentRule
 from hearth.plan.resource import enforcement
-from hearth.plan.stack.deletion_guard import HeldDeletion
+from hearth.plan.stack.cleanup_planner import HeldDeletion
 from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state.condition_types import ConditionType, ExtraCondition
 from hearth.plan.state.memory import InMemoryState

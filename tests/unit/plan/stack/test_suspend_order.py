@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from hearth.plan.stack.suspend_order import SuspendOrder
+from hearth.plan.stack.suspend_planner import SuspendOrder
 
 
 def is_down(name: str, requires: dict[str, frozenset[str]], running: set[str]) -> bool:
