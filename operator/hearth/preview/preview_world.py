@@ -25,12 +25,12 @@ from hearth.model.kinds import Kind, ObjectRef
 from hearth.model.tenancy import Tenancy
 from hearth.plan.ownership.keyed_hash import KeyedHasher
 from hearth.plan.retry.backoff import BackoffPolicy
+from hearth.preview import copied_management_cluster
 from hearth.preview.assumptions import AssumedRules, Assumptions, PreviewRevisionBuilder
-from hearth.preview.copies import copied_management_cluster
-from hearth.preview.copies.copied_management_cluster import CopiedManagementCluster
-from hearth.preview.copies.copied_workload_cluster import CopiedWorkloadCluster
-from hearth.preview.copies.object_copies import ObjectCopies
+from hearth.preview.copied_management_cluster import CopiedManagementCluster
+from hearth.preview.copied_workload_cluster import CopiedWorkloadCluster
 from hearth.preview.live_cluster import LiveCluster
+from hearth.preview.object_copies import ObjectCopies
 from hearth.template.instances.instance_form import InstanceForm, InstanceForms
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -94,16 +95,13 @@ def assemble(run: PreviewRun, changes: Sequence[Change]) -> Preview:
 
 def is_halted(run: PreviewRun, name: str) -> bool:
     """Return whether the resource stops, fails or waits."""
-    planner = run.reconciler.planner
-    status = planner.statuses.get(name) if planner is not None else None
+    status = run.statuses.get(name)
     return status is not None and not status.is_ready
 
 
 def is_dependent(change: Change, halted: Collection[str], run: PreviewRun) -> bool:
     """Return whether an obsolete object waits for resources that perhaps do not halt."""
-    planner = run.reconciler.planner
-    is_obsolete = planner is not None and change.resource not in planner.blueprint.resources
-    return change.action is Action.WAIT and bool(halted) and is_obsolete
+    return change.action is Action.WAIT and bool(halted) and change.resource not in run.recorder.resources()
 
 
 def list_notes(run: PreviewRun) -> Iterator[str]:
@@ -115,11 +113,9 @@ def list_notes(run: PreviewRun) -> Iterator[str]:
         yield f"spec.rollback.onFailure then takes the Stack back to revision {target.revision}: {target.failure}"
     if run.is_endless:
         yield ENDLESS
-    planner = run.reconciler.planner
-    if planner is not None:
-        for name, status in planner.statuses.items():
-            if status.state in (ResourceState.FAILED, ResourceState.RETRYING) and not is_hindered(run, name, status):
-                yield f"{name} is not ready now: {status.message}"
+    for name, status in run.statuses.items():
+        if status.state in (ResourceState.FAILED, ResourceState.RETRYING) and not is_hindered(run, name, status):
+            yield f"{name} is not ready now: {status.message}"
 
 
 def is_hindered(run: PreviewRun, name: str, status: ResourceStatus) -> bool:
@@ -137,22 +133,18 @@ def is_hindered(run: PreviewRun, name: str, status: ResourceStatus) -> bool:
 
 def list_unfinished(run: PreviewRun) -> Iterator[Change]:
     """Yield what stops, fails, waits or stays."""
-    planner = run.reconciler.planner
-    if planner is None:
-        return
-    explain = run.world.assumptions.unknown.explain
-    for name, status in planner.statuses.items():
-        ref, message = status.ref, explain(status.message)
-        if status.stopped_at:
-            yield Change(action=Action.STOP, resource=name, ref=ref, hook=status.stopped_at, reason=message)
-        elif status.state is ResourceState.STOPPED:
-            yield Change(action=Action.STOP, resource=name, ref=ref, reason=message)
+    for name, status in run.statuses.items():
+        message = run.world.assumptions.unknown.explain(status.message)
+        make = functools.partial(Change, resource=name, ref=status.ref, reason=message)
+        if status.stopped_at or status.state is ResourceState.STOPPED:
+            yield make(action=Action.STOP, hook=status.stopped_at)
         elif status.state in (ResourceState.FAILED, ResourceState.RETRYING):
             if is_hindered(run, name, status) and not run.is_rolled_back:
-                yield Change(action=Action.FAIL, resource=name, ref=ref, reason=message)
+                yield make(action=Action.FAIL)
         elif status.state is ResourceState.WAITING:
-            yield Change(action=Action.WAIT, resource=name, ref=ref, reason=message)
-    yield from list_obsolete(planner)
+            yield make(action=Action.WAIT)
+    if run.reconciler.planner is not None:
+        yield from list_obsolete(run.reconciler.planner)
 
 
 def list_obsolete(planner: StackPlanner) -> Iterator[Change]:
@@ -163,21 +155,17 @@ def list_obsolete(planner: StackPlanner) -> Iterator[Change]:
     held = planner.deletion_guard.held_deletions
     unnamed = {child.uid: name for name, found in planner.find_unnamed().items() for child in found}
     for uid, child in planner.cleanup.children.items():
+        make = functools.partial(Change, resource=child.resource, ref=child.ref)
         if uid in unnamed:
             reason = f"it stays until the name of {unnamed[uid]} is known, which may be the same"
-            yield Change(action=Action.WAIT, resource=child.resource, ref=child.ref, reason=reason)
-            continue
-        if uid not in held:
-            reason = "its deletion waits until the resources of the target are ready"
-            yield Change(action=Action.WAIT, resource=child.resource, ref=child.ref, reason=reason)
-            continue
-        rule = held[uid].rule
-        if rule is not None:
+            yield make(action=Action.WAIT, reason=reason)
+        elif uid not in held:
+            yield make(action=Action.WAIT, reason="its deletion waits until the resources of the target are ready")
+        elif (rule := held[uid].rule) is not None:
             reason = enforcement.explain_restriction(rule, environment_rules.Action.DELETE)
-            yield Change(action=Action.FAIL, resource=child.resource, ref=child.ref, reason=reason)
+            yield make(action=Action.FAIL, reason=reason)
         else:
-            hook = enforcement.BEFORE[environment_rules.Action.DELETE]
-            yield Change(action=Action.STOP, resource=child.resource, ref=child.ref, hook=hook)
+            yield make(action=Action.STOP, hook=enforcement.BEFORE[environment_rules.Action.DELETE])
     for name in planner.find_post_delete_stops():
         yield Change(action=Action.STOP, resource=name, hook=enforcement.AFTER[environment_rules.Action.DELETE])
 

@@ -32,8 +32,7 @@ from hearth.plan.state.watched_kinds import WatchedKinds
 from hearth.plan.status import conditions
 from hearth.plan.target import target_status
 from hearth.plan.target.target import Target
-from hearth.preview import field_changes, preview_world
-from hearth.preview.copies import object_copies
+from hearth.preview import field_changes, object_copies, preview_world
 from hearth.preview.preview_world import PreviewWorld
 from hearth.template.blueprint import Blueprint, ReadValue
 from hearth.template.cel.evaluation import Unevaluated

@@ -9,8 +9,7 @@ import pytest
 
 from hearth.cli.stack_access.preview import wanted_stack
 from hearth.model.child import Object
-from hearth.preview import field_changes
-from hearth.preview.copies import merged_manifest
+from hearth.preview import field_changes, object_copies
 
 
 @pytest.mark.parametrize(
@@ -26,7 +25,7 @@ from hearth.preview.copies import merged_manifest
 )  # fmt: skip
 def test_a_file_is_merged_as_kubectl_does(old: Object, new: Object, now: Object, merged: Object) -> None:
     """What only its predecessor had goes, what others set stays."""
-    assert merged_manifest.patch(now, wanted_stack.merge_three(old, new, now)) == merged
+    assert object_copies.patch(now, wanted_stack.merge_three(old, new, now)) == merged
 
 
 def stack(*entries: Any, **annotations: str) -> Object:

@@ -15,12 +15,10 @@ from hearth.model.external_objects import UNKNOWN_VIEW, ExternalQuery, ExternalV
 from hearth.model.kinds import Kind, Kinds, ObjectRef
 from hearth.model.tenancy import Boundary
 from hearth.plan.retry.retry_triggers import RetryTrigger
-from hearth.preview import field_changes
-from hearth.preview.copies import merged_manifest, object_copies
-from hearth.preview.copies.dry_run_writes import DryRunWrite
-from hearth.preview.copies.object_copies import ObjectCopies, ObjectCopy, Place
-from hearth.preview.copies.unknown_values import UnknownValues
+from hearth.preview import field_changes, object_copies
+from hearth.preview.assumptions import UnknownValues
 from hearth.preview.live_cluster import LiveCluster
+from hearth.preview.object_copies import DryRunWrite, ObjectCopies, ObjectCopy, Place
 
 CONFLICT, NOT_FOUND = 409, 404
 NOT_PERMITTED = "you are not permitted to try it: {}"
@@ -144,7 +142,7 @@ class CopiedWorkloadCluster:
         result = self._unknown.restore(result, manifest) if self._unknown.is_within(manifest) else result
         if place in self._owned and before is not None:
             # The API server knows the former owners, and removes nothing that they own.
-            result = merged_manifest.without_removed(result, manifest, before)
+            result = object_copies.without_removed(result, manifest, before)
         result = self._complete(result, manifest, kind=kind, before=before)
         self._note(place, DryRunWrite(before=before, after=result, stated=manifest, unchecked=unchecked))
         is_live = (known.is_live if known is not None else before is not None) and not self._copies.is_removed(place)
@@ -159,7 +157,7 @@ class CopiedWorkloadCluster:
         place = object_copies.find_place(kind, manifest)
         known = self._copies.find(place)
         is_made_here = known is not None and not known.is_live
-        merged = merged_manifest.merge(before, filled)
+        merged = object_copies.merge(before, filled)
         if self._is_in_new_namespace(place):
             return merged, NEW_NAMESPACE
         if self._kinds.is_assumed(kind):
@@ -219,7 +217,7 @@ class CopiedWorkloadCluster:
         else:
             metadata["uid"] = before["metadata"]["uid"]
         result = {"apiVersion": kind.api_version, "kind": kind.name, **result, "metadata": metadata}
-        is_changed = before is None or merged_manifest.is_changed(before, result)
+        is_changed = before is None or object_copies.is_changed(before, result)
         if is_changed:
             self._unknown.objects.add(metadata["uid"])
             result = {key: value for key, value in result.items() if key != "status"}
@@ -284,7 +282,7 @@ class CopiedWorkloadCluster:
             unchecked = await self._unless_forbidden(
                 lambda: self._live.try_change(child.ref, patch, kind=child.kind, user=self._user)
             )
-        after = merged_manifest.patch(known.raw, patch)
+        after = object_copies.patch(known.raw, patch)
         self._note(place, DryRunWrite(before=known.raw, after=after, unchecked=unchecked))
         return self._copies.put(after, kind=child.kind, is_live=known.is_live)
 
@@ -295,7 +293,7 @@ class CopiedWorkloadCluster:
         if patch.keys() == {"metadata"} and "managedFields" in patch["metadata"]:
             # Nothing that a dry run shows; the next apply in the copy needs the owners.
             self._owned.add(object_copies.place_of(ref))
-            return self._copies.put(merged_manifest.patch(before, patch), kind=kind, is_live=True)
+            return self._copies.put(object_copies.patch(before, patch), kind=kind, is_live=True)
         after = await self._live.try_change(ref, patch, kind=kind, user=self._user)
         self._note(object_copies.place_of(ref), DryRunWrite(before=before, after=after))
         return self._copies.put(after, kind=kind, is_live=True)

@@ -7,18 +7,34 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from hearth.model import child as child_module
 from hearth.model import names, value_class
 from hearth.model.child import Child, Object
 from hearth.model.kinds import Kind, ObjectRef
 from hearth.model.signatures import Signatures
+from hearth.plan.ownership import apply_obstacles
+from hearth.preview import field_changes
 
 Place: TypeAlias = tuple[str, str, str, str]
 """Group, kind, namespace and name."""
 FIRST_VERSION = 10**15
 """Of the copies: higher than that of any object of a cluster."""
+
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class DryRunWrite:
+    """One write."""
+
+    before: Object | None
+    """The object in the copy; None if there was none."""
+    after: Object | None
+    """The object after the write; None if it is gone."""
+    stated: Object | None = None
+    """The manifest that was applied, with stand-ins."""
+    unchecked: str = ""
+    """Why the API server did not check the write; "" if it did."""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +52,6 @@ class ObjectCopies:
     """All objects of the copy, indexed as the caches of the operator are."""
 
     def __init__(self, signatures: Signatures) -> None:
-        """Start without objects."""
         self._signatures = signatures
         self._versions = itertools.count(FIRST_VERSION)
         self._copies: dict[Place, ObjectCopy] = {}
@@ -119,3 +134,56 @@ def find_place(kind: Kind, raw: Object) -> Place:
 def place_of(ref: ObjectRef) -> Place:
     """Return the place that a reference names."""
     return ref.group, ref.kind, ref.namespace, ref.name
+
+
+# Objects merged without an API server: where it may not be asked, or cannot answer yet.
+
+
+def merge(live: Any, stated: Any) -> Any:
+    """Return `live` with the fields of `stated`. Lists are replaced; nothing is removed or defaulted."""
+    if not isinstance(stated, Mapping):
+        return stated
+    found = live if isinstance(live, Mapping) else {}
+    return {**found, **{key: merge(found.get(key), value) for key, value in stated.items()}}
+
+
+def patch(live: Any, change: Any) -> Any:
+    """Return the result of a JSON merge patch (RFC 7396)."""
+    if not isinstance(change, Mapping):
+        return change
+    found = dict(live) if isinstance(live, Mapping) else {}
+    for key, value in change.items():
+        if value is None:
+            found.pop(key, None)
+        else:
+            found[key] = patch(found.get(key), value)
+    return found
+
+
+def is_changed(before: Object, after: Object) -> bool:
+    """Return whether the definition of the object differs, besides its metadata and status."""
+    one, other = ({**field_changes.prune(raw), "metadata": None} for raw in (before, after))
+    return one != other
+
+
+def without_removed(result: Object, stated: Object, before: Object) -> Object:
+    """Return the result of an apply without what it removes by the owners of fields in `before`.
+
+    result: of a dry run on an object that has the same fields and other owners.
+    """
+    left: Object = without_gone(result, *apply_obstacles.predict_whole(stated, before))
+    return left
+
+
+def without_gone(result: Any, wanted: Any, before: Any) -> Any:
+    """Return `result` without what is in `before` and not in `wanted`."""
+    if isinstance(result, Mapping) and isinstance(wanted, Mapping) and isinstance(before, Mapping):
+        return {
+            key: without_gone(value, wanted.get(key), before.get(key))
+            for key, value in result.items()
+            if key not in before or key in wanted
+        }
+    if isinstance(result, list) and isinstance(wanted, list) and isinstance(before, list) and wanted != before:
+        # With the items that are left as they are; only new ones lack their defaults.
+        return wanted
+    return result

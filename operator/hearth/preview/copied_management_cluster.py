@@ -15,7 +15,7 @@ from hearth.model.child import Object
 from hearth.model.errors import ApiStatusError, TamperedRevision
 from hearth.model.kinds import Kind, ObjectRef
 from hearth.model.stack_tree import Node, StackTree
-from hearth.preview.copies import merged_manifest
+from hearth.preview import object_copies
 from hearth.preview.live_cluster import LiveCluster
 
 
@@ -102,7 +102,7 @@ class CopiedManagementCluster:
 
     async def write_status(self, stack: StackObject, status: Object) -> None:  # noqa: ARG002 -- the port
         """Merge the status in memory."""
-        merged = merged_manifest.patch(self.stack.status, status)
+        merged = object_copies.patch(self.stack.status, status)
         self._replace(packed_status=status_fields.pack(merged), phase=str(merged.get("phase", "")))
 
     def _replace(self, **changes: object) -> None:

@@ -1,1 +1,0 @@
-"""The copy of the world: the ports of the engine on objects in memory."""
