@@ -25,25 +25,27 @@ from hearth.kube.auth import inline_kubeconfig
 from hearth.kube.cache.revision_cache import RevisionCache
 from hearth.kube.cache.source_cache import SourceCache
 from hearth.kube.cache.stack_cache import StackCache
-from hearth.kube.client import api_client
+from hearth.kube.client import api_requests
+from hearth.kube.client.api_client import ApiClient
 from hearth.kube.client.connection import Connection
-from hearth.kube.discovery.single_flight import KindRefresh
+from hearth.kube.discovery.refresh_timing import KindRefresh
 from hearth.kube.management_cluster import KubeManagementCluster
-from hearth.kube.objects import access_review
 from hearth.kube.webhook import certificates, webhook_configuration
-from hearth.kube.webhook.certificate_secret import CertificateSecret
+from hearth.kube.webhook.certificates import CertificateSecret
 from hearth.kube.webhook.webhook_configuration import WebhookConfigurations
 from hearth.kube.webhook.webhook_server import WebhookServer
 from hearth.kube.workload_cluster import KubeWorkloadCluster
-from hearth.model import errors
+from hearth.model import errors, value_class
+from hearth.model.well_known_kinds import ACCESS_REVIEW
 from hearth.plan.ownership.keyed_hash import KeyedHasher
 from hearth.sandbox.pool import Pool
 
 if TYPE_CHECKING:
-    from hearth.engine.admission.review import Review, ReviewResult
+    from hearth.engine.admission.review import Author, Review, ReviewResult
     from hearth.engine.ports import Observer
     from hearth.kube.auth.credentials import CredentialSource
     from hearth.kube.webhook.certificates import CertificateSet
+    from hearth.model.child import Object
     from hearth.settings import Address, Settings
 
 logger = structlog.get_logger(__name__)
@@ -52,10 +54,29 @@ START_RETRY = 2.0
 """Seconds until the start is tried again where the API server is not there yet."""
 REFRESH_INTERVAL = 60.0
 """Seconds between two reads of the Secret and the configurations: a certificate is renewed weeks before it expires."""
-
-
 TRUST_INTERVAL = 10.0
 """Seconds from a change of the trusted authorities until a certificate of a new one is served."""
+
+
+@value_class.dataclass(frozen=True, slots=True)
+class SubjectAccessReviews:
+    """Asks the authorizers of the API server."""
+
+    client: ApiClient
+
+    async def may(self, author: Author, verb: str, resource: str, *, namespace: str, name: str = "") -> bool:
+        """Return whether the user may do that in the core API group."""
+        attributes = {"verb": verb, "version": "v1", "resource": resource, "namespace": namespace, "name": name}
+        spec: Object = {
+            "user": author.name,
+            "uid": author.uid,
+            "groups": list(author.groups),
+            "extra": dict(author.extra),
+            "resourceAttributes": attributes,
+        }
+        body: Object = {"apiVersion": "authorization.k8s.io/v1", "kind": ACCESS_REVIEW.name, "spec": spec}
+        answer = await self.client.send("create", ACCESS_REVIEW, api_requests.collection_path(ACCESS_REVIEW), body=body)
+        return bool((answer.get("status") or {}).get("allowed"))
 
 
 class AdmissionService:
@@ -69,7 +90,7 @@ class AdmissionService:
         self._queue = WorkQueue()
         self._cluster = KubeWorkloadCluster(self._connection, self._queue, observer=observer)
         self._evaluations = Pool(notify=lambda _uid: None, on_limit=observer.on_limit)
-        sender = api_client.ApiClient(self._connection, observer)
+        sender = ApiClient(self._connection, observer)
         self._secret = CertificateSecret(
             client=sender, namespace=settings.operator_namespace, name=settings.webhook_secret
         )
@@ -171,8 +192,8 @@ class AdmissionService:
     def _make_author_check(self) -> AuthorCheck | None:
         if not self._settings.check_authors:
             return None
-        sender = api_client.ApiClient(self._connection, self._observer)
-        return AuthorCheck(access_review.SubjectAccessReviews(sender))
+        sender = ApiClient(self._connection, self._observer)
+        return AuthorCheck(SubjectAccessReviews(sender))
 
     async def _refresh_certificate(self, hasher: KeyedHasher) -> bool:
         """Renew the certificate if due, have the API server trust it, then serve it; False if that comes later."""

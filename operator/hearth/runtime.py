@@ -29,7 +29,7 @@ from hearth.kube.cache.source_cache import SourceCache
 from hearth.kube.cache.stack_cache import StackCache
 from hearth.kube.client.api_client import ApiClient
 from hearth.kube.client.connection import Connection
-from hearth.kube.discovery.single_flight import KindRefresh
+from hearth.kube.discovery.refresh_timing import KindRefresh
 from hearth.kube.health_mark_client import KubeHealthMarkClient
 from hearth.kube.management_cluster import KubeManagementCluster
 from hearth.kube.objects import installed_crds

@@ -20,7 +20,6 @@ from played_operators import Reporter
 from hearth.kube.client import api_requests
 from hearth.kube.client.connection import Connection
 from hearth.kube.discovery.discovery import Discovery
-from hearth.kube.discovery.schemas import Schemas
 from hearth.model import errors, names
 from hearth.model.kinds import Kind
 from hearth.model.well_known_kinds import NAMESPACE
@@ -49,7 +48,7 @@ class World:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._kinds = Discovery(connection, Schemas(connection), on_change=lambda: None)
+        self._kinds = Discovery(connection, on_change=lambda: None)
 
     async def create(self, kind: Kind, manifest: Any) -> Any:
         """The object as created."""

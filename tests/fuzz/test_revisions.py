@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from hearth.engine import verified_revisions
 from hearth.engine.cluster_objects import Revision
 from hearth.engine.definition import stored_definition
-from hearth.kube.objects import controller_revision, hash_key, lease
+from hearth.kube.leader_election import leases
+from hearth.kube.objects import controller_revision, hash_key
 from hearth.model import errors, limits, names
 from hearth.model.child import Object
 from support.units import stack_objects
@@ -136,10 +137,10 @@ def test_a_genuine_revision_counts(*, is_large: bool) -> None:
 @QUICK
 def test_any_lease_is_read(spec: Any) -> None:
     """What makes no sense has no owner."""
-    found = lease.parse_lease({"metadata": {"resourceVersion": "1"}, "spec": spec})
+    found = leases.parse_lease({"metadata": {"resourceVersion": "1"}, "spec": spec})
     assert isinstance(found.holder, str)
-    assert 0 <= found.seconds <= lease.MOST
-    assert 0 <= found.transitions <= lease.MOST
+    assert 0 <= found.seconds <= leases.MOST
+    assert 0 <= found.transitions <= leases.MOST
 
 
 @hypothesis.given(data=JSON | st.dictionaries(st.just(hash_key.FIELD), JSON))

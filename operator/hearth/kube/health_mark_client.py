@@ -46,7 +46,7 @@ class KubeHealthMarkClient(WatchedCache[HealthMarkObject]):
         """Merge-patch the status of a HealthMark; ignore a deleted one."""
         path = api_requests.object_path(HEALTH_MARK, mark.namespace, mark.name) + "/status"
         body = {"metadata": {"resourceVersion": str(mark.resource_version)}, "status": status}
-        answer = await self._sender.patch_existing(HEALTH_MARK, path, body)
+        answer = await self._sender.send_existing("patch", HEALTH_MARK, path, body=body)
         if answer is None:
             # Its event may be late, and the next look must not write again.
             self.forget(mark.uid)

@@ -151,11 +151,7 @@ class KubeManagementCluster:
         """
         for name in (revision.name, *controller_revision.name_parts(revision.name, revision.parts)):
             path = api_requests.object_path(CONTROLLER_REVISION, stack.namespace, name)
-            try:
-                await self._sender.send("delete", CONTROLLER_REVISION, path)
-            except errors.ApiStatusError as refused:
-                if not refused.is_not_found:
-                    raise
+            await self._sender.send_existing("delete", CONTROLLER_REVISION, path)
             self._revisions.forget_revision(stack.uid, name)
 
     async def add_finalizer(self, stack: StackObject) -> None:
@@ -215,22 +211,18 @@ class KubeManagementCluster:
 
     async def _get_stack(self, stack: StackObject) -> StackObject | None:
         """Return the live Stack with the same UID, or None if it does not exist."""
-        kind = self._find_cache(stack).kind
-        try:
-            live = await self._sender.send("get", kind, api_requests.object_path(kind, stack.namespace, stack.name))
-        except errors.ApiStatusError as refused:
-            if not refused.is_not_found:
-                raise
-            return None
-        return self._find_cache(stack).put(live) if live["metadata"]["uid"] == stack.uid else None
+        cache = self._find_cache(stack)
+        path = api_requests.object_path(cache.kind, stack.namespace, stack.name)
+        live = await self._sender.send_existing("get", cache.kind, path)
+        return cache.put(live) if live is not None and live["metadata"]["uid"] == stack.uid else None
 
     async def _patch(self, stack: StackObject, body: Object, subresource: str = "", *, version: int) -> Object:
         """Send a merge patch and return the Stack; the API server rejects it unless the version matches."""
         metadata = {**body.get("metadata", {}), "resourceVersion": str(version)}
-        kind = self._find_cache(stack).kind
-        path = api_requests.object_path(kind, stack.namespace, stack.name) + subresource
-        read = self._find_cache(stack).read_answer
-        return await self._sender.send("patch", kind, path, body={**body, "metadata": metadata}, read=read)
+        cache = self._find_cache(stack)
+        path = api_requests.object_path(cache.kind, stack.namespace, stack.name) + subresource
+        patch = {**body, "metadata": metadata}
+        return await self._sender.send("patch", cache.kind, path, body=patch, read=cache.read_answer)
 
     async def get_source(self, ref: ObjectRef, *, user: str = "") -> Mapping[str, str]:
         """Return the data of a ConfigMap or Secret, and watch it if a Stack follows it."""

@@ -9,7 +9,7 @@ from hearth.kube.client import api_client, api_requests
 from hearth.kube.client.api_client import RequestObserver
 from hearth.kube.objects import controller_revision
 from hearth.kube.watch.reflector import METADATA_LIST, Reflector, WatchContext, WatchObserver, WatchOptions
-from hearth.model import errors, names
+from hearth.model import names
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
 from hearth.model.well_known_kinds import CONTROLLER_REVISION, STACK_DEFINITION
@@ -67,12 +67,8 @@ class KubeStackDefinitionClient:
 
     async def list_definitions(self) -> list[Object]:
         """Return all StackDefinitions; none if the kind is not served."""
-        try:
-            answer = await self._sender.send("list", STACK_DEFINITION, api_requests.collection_path(STACK_DEFINITION))
-        except errors.ApiStatusError as error:
-            if not error.is_not_found:
-                raise
-            return []
+        path = api_requests.collection_path(STACK_DEFINITION)
+        answer = await self._sender.send_existing("list", STACK_DEFINITION, path) or {}
         return list(answer.get("items") or ())
 
     def follow(self, on_change: Callable[[str, str], None]) -> None:
@@ -98,22 +94,17 @@ class KubeStackDefinitionClient:
         """Set the finalizers of a StackDefinition; None if it does not exist any more."""
         metadata = {"finalizers": finalizers, "resourceVersion": raw["metadata"]["resourceVersion"]}
         path = api_requests.object_path(STACK_DEFINITION, "", raw["metadata"]["name"])
-        return await self._sender.patch_existing(STACK_DEFINITION, path, {"metadata": metadata})
+        return await self._sender.send_existing("patch", STACK_DEFINITION, path, body={"metadata": metadata})
 
     async def write_definition_status(self, raw: Object, status: Object) -> None:
         """Merge-patch the status of a StackDefinition; ignore one that is gone."""
         path = api_requests.object_path(STACK_DEFINITION, "", raw["metadata"]["name"]) + "/status"
         body = {"metadata": {"uid": raw["metadata"]["uid"]}, "status": status}
-        await self._sender.patch_existing(STACK_DEFINITION, path, body)
+        await self._sender.send_existing("patch", STACK_DEFINITION, path, body=body)
 
     async def get_object(self, kind: Kind, name: str) -> Object | None:
         """Return an object without a namespace; None if it does not exist."""
-        try:
-            return await self._sender.send("get", kind, api_requests.object_path(kind, "", name))
-        except errors.ApiStatusError as error:
-            if not error.is_not_found:
-                raise
-            return None
+        return await self._sender.send_existing("get", kind, api_requests.object_path(kind, "", name))
 
     async def apply_object(self, kind: Kind, manifest: Object) -> Object:
         """Apply an object without a namespace; return it as stored."""
@@ -128,12 +119,8 @@ class KubeStackDefinitionClient:
             "kind": "DeleteOptions",
             "preconditions": {"uid": raw["metadata"]["uid"]},
         }
-        try:
-            path = api_requests.object_path(kind, "", raw["metadata"]["name"])
-            await self._sender.send("delete", kind, path, body=body)
-        except errors.ApiStatusError as error:
-            if not error.is_not_found:
-                raise
+        path = api_requests.object_path(kind, "", raw["metadata"]["name"])
+        await self._sender.send_existing("delete", kind, path, body=body)
 
     def serve(self, kind: Kind, forms: InstanceForms) -> None:
         """Watch the instances of a kind from now on."""
@@ -163,12 +150,7 @@ class KubeStackDefinitionClient:
         path = api_requests.collection_path(kind, self._namespace)
         released, query = 0, {"limit": str(api_requests.PAGE_SIZE)}
         while True:
-            try:
-                page = await self._sender.send("list", kind, path, query=query)
-            except errors.ApiStatusError as error:
-                if not error.is_not_found:
-                    raise
-                return released
+            page = await self._sender.send_existing("list", kind, path, query=query) or {}
             for raw in page.get("items") or ():
                 released += await self._release(kind, raw["metadata"])
             continued = (page.get("metadata") or {}).get("continue")
@@ -183,7 +165,7 @@ class KubeStackDefinitionClient:
         left = [each for each in finalizers if each != names.FINALIZER]
         patch = {"metadata": {"finalizers": left, "resourceVersion": metadata["resourceVersion"]}}
         path = api_requests.object_path(kind, metadata["namespace"], metadata["name"])
-        await self._sender.patch_existing(kind, path, patch)
+        await self._sender.send_existing("patch", kind, path, body=patch)
         return True
 
     def find_instances(self, kind: Kind) -> Collection[StackObject]:

@@ -85,7 +85,8 @@ class KubeSnapshotClient(WatchedCache[StackSnapshotObject]):
         """Send a merge patch; the API server rejects it unless the version matches."""
         metadata = {**body.get("metadata", {}), "resourceVersion": str(snapshot.resource_version)}
         path = api_requests.object_path(STACK_SNAPSHOT, snapshot.namespace, snapshot.name) + subresource
-        answer = await self._sender.patch_existing(STACK_SNAPSHOT, path, {**body, "metadata": metadata})
+        patch = {**body, "metadata": metadata}
+        answer = await self._sender.send_existing("patch", STACK_SNAPSHOT, path, body=patch)
         if answer is None or ("deletionTimestamp" in answer["metadata"] and not answer["metadata"].get("finalizers")):
             # Its event may be late, and the next look must not write again.
             self.forget(snapshot.uid)

@@ -5,15 +5,14 @@ Knows the request for each engine operation. Must not interpret a response: API 
 
 from __future__ import annotations
 
-import asyncio
 import copy
-from collections.abc import Awaitable, Callable, Collection, Mapping
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING
 
-from hearth import supervision
 from hearth.kube.cache import child_cache, external_cache
 from hearth.kube.client import api_client, api_requests
-from hearth.kube.discovery import discovery, schemas
+from hearth.kube.discovery.discovery import Discovery
+from hearth.kube.discovery.refresh_timing import LateSchemas
 from hearth.kube.watch import retry_trigger_watches
 from hearth.model import child as child_module
 from hearth.model import child_fields, errors
@@ -60,8 +59,7 @@ class KubeWorkloadCluster:
         """
         self._sender = api_client.ApiClient(connection, observer)
         self._listener = listener
-        self._schemas = schemas.Schemas(connection, observer=observer, hold=hold)
-        self._discovery = discovery.Discovery(connection, self._schemas, on_change=self._on_kinds, observer=observer)
+        self._discovery = Discovery(connection, on_change=self._on_kinds, observer=observer, hold=hold)
         self._late_schemas = LateSchemas(self._discovery.refresh_schemas)
         self.caches = child_cache.ChildCache(
             connection,
@@ -103,7 +101,7 @@ class KubeWorkloadCluster:
         await self._causes.close()
         await self.externals.close()
         await self.caches.close()
-        self._schemas.close()
+        self._discovery.schemas.close()
 
     def _on_kinds(self) -> None:
         self._late_schemas.start()
@@ -121,7 +119,7 @@ class KubeWorkloadCluster:
 
         The schema of a kind that was just added is waited for, some seconds at most.
         """
-        await self._schemas.load(kinds)
+        await self._discovery.schemas.load(kinds)
 
     async def refresh_kinds(self) -> None:
         """Discover the served kinds again; concurrent callers share one request."""
@@ -223,11 +221,7 @@ class KubeWorkloadCluster:
         metadata = raw["metadata"]
         path = api_requests.object_path(kind, metadata.get("namespace", ""), metadata["name"])
         body = api_requests.delete_options(metadata["uid"])
-        try:
-            await self._sender.send("delete", kind, path, body=body)
-        except errors.ApiStatusError as refused:
-            if not refused.is_not_found:
-                raise
+        await self._sender.send_existing("delete", kind, path, body=body)
 
     async def delete(self, child: Child, *, keeps_dependents: bool = False) -> bool:
         """Delete exactly this object; return whether it is gone."""
@@ -247,12 +241,7 @@ class KubeWorkloadCluster:
     async def _delete(self, child: Child, *, keeps_dependents: bool) -> bool:
         path = api_requests.object_path(child.kind, child.namespace, child.name)
         body = api_requests.delete_options(child.uid, version=child.resource_version, keeps_dependents=keeps_dependents)
-        try:
-            answer = await self._sender.send("delete", child.kind, path, body=body)
-        except errors.ApiStatusError as refused:
-            if not refused.is_not_found:
-                raise
-            answer = {"kind": "Status"}
+        answer = await self._sender.send_existing("delete", child.kind, path, body=body) or {"kind": "Status"}
         # For some kinds (ServiceAccount, Service) the response is the object as it was, although it is gone.
         metadata = answer.get("metadata")
         if answer.get("kind") != "Status" and isinstance(metadata, dict) and "deletionTimestamp" in metadata:
@@ -297,12 +286,8 @@ class KubeWorkloadCluster:
 
     async def _find_child(self, child: Child) -> Child | None:
         """Return the live object with the same UID, or None if it is gone or no longer belongs to the Stack."""
-        try:
-            live = await self.get(child.ref, kind=child.kind)
-        except errors.ApiStatusError as refused:
-            if not refused.is_not_found:
-                raise
-            live = None
+        path = api_requests.object_path(child.kind, child.namespace, child.name)
+        live = await self._sender.send_existing("get", child.kind, path)
         if live is None or live["metadata"]["uid"] != child.uid:
             self.caches.forget(child)
             return None
@@ -400,40 +385,3 @@ class KubeWorkloadCluster:
     def retain_triggers(self, causes: Collection[RetryTrigger]) -> None:
         """Stop the watches that none of these triggers needs."""
         self._causes.retain(causes)
-
-
-DELAYS: Final = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
-"""Seconds before each search. A schema is published after about a second, by a busy server later. Until then the server
-shows none, or that of a former kind of the same name, so a schema that is found does not end the search.
-"""
-
-
-class LateSchemas:
-    """One series of searches, which each change of the kinds starts again."""
-
-    def __init__(self, search: Callable[[], Awaitable[None]]) -> None:
-        self._search = search
-        self._running: asyncio.Task[None] | None = None
-
-    def start(self) -> None:
-        """Search after each of the delays from now on."""
-        self._cancel()
-        self._running = supervision.spawn("discovery", self._run, name="search for schemas")
-
-    async def close(self) -> None:
-        """Stop the searches."""
-        self._cancel()
-        if self._running is not None:
-            await asyncio.gather(self._running, return_exceptions=True)
-
-    def _cancel(self) -> None:
-        # A search that reports a change starts the next series. It must not cancel itself.
-        if self._running is not None and self._running is not asyncio.current_task():
-            self._running.cancel()
-
-    async def _run(self) -> None:
-        for delay in DELAYS:
-            await asyncio.sleep(delay)
-            await self._search()
-            if self._running is not asyncio.current_task():
-                return

@@ -27,7 +27,7 @@ import yaml
 from hearth.cli.commands import import_
 from hearth.cli.importer import stack_assembly
 from hearth.cli.importer.manifest_documents import SourceText
-from hearth.kube.webhook import certificate_secret, certificates
+from hearth.kube.webhook import certificates
 from hearth.kube.webhook.certificates import CertificateSet
 from support import free_port
 from support.threats import installation
@@ -353,14 +353,14 @@ def make_old(api: Api, *, is_read: bool = False) -> bytes:
         old = certificates.renew(CertificateSet(), hosts={"127.0.0.1"}, now=then)
         # The present authority stays trusted, as in a renewal.
         old = dataclasses.replace(old, authorities=old.authorities + found.authorities)
-        api.patch("Secret", SYSTEM, NAME, {"data": certificate_secret.write(old)}).expect()
+        api.patch("Secret", SYSTEM, NAME, {"data": certificates.write_data(old)}).expect()
         OLD.append(old.certificate)
     return OLD[-1]
 
 
 def read_certificates(api: Api) -> CertificateSet:
     """The Secret as it is now."""
-    return certificate_secret.parse(api.get("Secret", SYSTEM, NAME))
+    return certificates.parse_secret(api.get("Secret", SYSTEM, NAME))
 
 
 def test_only_the_api_server_knows_the_path(reviewed: Reviewed) -> None:

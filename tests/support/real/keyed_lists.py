@@ -14,7 +14,7 @@ import orjson
 
 from hearth.kube.auth import credentials
 from hearth.kube.client.connection import Connection
-from hearth.kube.discovery.schemas import ROOT
+from hearth.kube.discovery.discovery import SCHEMAS_PATH
 from hearth.template.schema import repeated_elements, shapes
 
 Schema = Mapping[str, Any]
@@ -27,11 +27,11 @@ async def get_built_in(connection: Connection) -> Schema:
     """What the file should contain."""
     definitions: dict[str, Schema] = {}
     kinds: dict[str, str] = {}
-    index = (await connection.request("GET", ROOT))["paths"]
+    index = (await connection.request("GET", SCHEMAS_PATH))["paths"]
     for path in sorted(index):
         if not is_own(path):
             continue
-        document = await connection.request("GET", f"{ROOT}/{path}")
+        document = await connection.request("GET", f"{SCHEMAS_PATH}/{path}")
         for name, schema in document["components"]["schemas"].items():
             if not name.startswith("io.k8s."):
                 continue

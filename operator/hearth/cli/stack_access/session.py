@@ -12,7 +12,6 @@ import orjson
 from hearth.kube.client import api_requests
 from hearth.kube.client.connection import JSON, Connection
 from hearth.kube.discovery.discovery import Discovery
-from hearth.kube.discovery.schemas import Schemas
 from hearth.kube.objects import installed_crds
 from hearth.kube.watch.watch_events import LineSplitter
 from hearth.model import errors, names
@@ -59,8 +58,8 @@ class Session:
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
-        self.schemas = Schemas(connection)
-        self.kinds = Discovery(connection, self.schemas, on_change=lambda: None)
+        self.kinds = Discovery(connection, on_change=lambda: None)
+        self.schemas = self.kinds.schemas
 
     async def get(self, kind: Kind, namespace: str, name: str) -> Object:
         """Return the object. Raises ApiStatusError; NotInstalled for a kind of ours that the server does not serve."""

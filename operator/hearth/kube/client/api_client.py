@@ -82,10 +82,12 @@ class ApiClient:
                 self._observer.on_request(verb=verb, kind=kind.key, code=code, seconds=time.monotonic() - begun)
         return answer
 
-    async def patch_existing(self, kind: Kind, path: str, body: Object) -> Object | None:
-        """Send a merge patch and return its response; None if the object does not exist any more."""
+    async def send_existing(
+        self, verb: str, kind: Kind, path: str, *, query: dict[str, str] | None = None, body: Object | None = None
+    ) -> Object | None:
+        """Send a request and return its response; None if the server has no such object, or does not serve its kind."""
         try:
-            return await self.send("patch", kind, path, body=body)
+            return await self.send(verb, kind, path, query=query, body=body)
         except errors.ApiStatusError as refused:
             if not refused.is_not_found:
                 raise

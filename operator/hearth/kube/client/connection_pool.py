@@ -14,8 +14,8 @@ from typing import cast
 import yarl
 
 from hearth import supervision
+from hearth.kube.client.foreign_servers import Traffic
 from hearth.kube.client.http_response import HttpResponse, HttpResponseParser, MalformedResponse
-from hearth.kube.client.traffic import Traffic
 from hearth.model import limits
 
 KEEP_ALIVE = 60.0

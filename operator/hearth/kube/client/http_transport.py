@@ -21,9 +21,9 @@ import yarl
 
 import hearth
 from hearth.kube.auth.credentials import Credentials, NoCredentials
-from hearth.kube.client import api_status, guarded_addresses, http_response, salvage
+from hearth.kube.client import api_status, foreign_servers, http_response, salvage
 from hearth.kube.client.connection_pool import CONNECT_TIMEOUT, KEEP_ALIVE, ConnectionPool
-from hearth.kube.client.traffic import Traffic
+from hearth.kube.client.foreign_servers import Traffic
 from hearth.model import errors, limits
 from hearth.model.child import Object
 
@@ -218,7 +218,7 @@ def make_session(
             limit=0,
             ssl=context or True,
             keepalive_timeout=KEEP_ALIVE,
-            resolver=guarded_addresses.GuardedResolver(traffic) if traffic is not None else None,
+            resolver=foreign_servers.GuardedResolver(traffic) if traffic is not None else None,
         ),
         cookie_jar=aiohttp.DummyCookieJar(),
         headers={"User-Agent": AGENT},

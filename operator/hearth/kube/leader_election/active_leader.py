@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING
 import structlog
 
 from hearth.kube.client import api_requests
-from hearth.kube.leader_election import overlapping_leases
-from hearth.kube.objects import lease as lease_module
-from hearth.kube.objects.lease import Lease, LeaseClient
+from hearth.kube.leader_election import leases
+from hearth.kube.leader_election.leases import Lease, LeaseClient
 from hearth.model import errors, value_class
 from hearth.model.sharding import WHOLE, Share
 from hearth.model.well_known_kinds import LEASE
@@ -78,12 +77,12 @@ class ActiveLeader:
         """
         while True:
             try:
-                leases = await self._list()
+                listed = await self._list()
             except errors.Unreachable as error:
                 self._tell("cannot read leases; retrying", str(error))
                 await asyncio.sleep(POLL_INTERVAL)
                 continue
-            held = {name: lease for name, lease in leases if lease.holder}
+            held = {name: lease for name, lease in listed if lease.holder}
             for name, lease in held.items():
                 if self._is_renewed(name, lease):
                     return f"lease/{name} in namespace {self.namespace} is held by {lease.holder}"
@@ -102,7 +101,7 @@ class ActiveLeader:
     async def _list(self) -> list[tuple[str, Lease]]:
         """Return the Leases whose holders may work on the same Stacks, by name. Raises Unreachable."""
         path = api_requests.collection_path(LEASE, self.namespace)
-        words = [*(f"{key}={value}" for key, value in lease_module.LABELS.items()), f"!{LABEL_PRESENCE}"]
+        words = [*(f"{key}={value}" for key, value in leases.LABELS.items()), f"!{LABEL_PRESENCE}"]
         query = {"labelSelector": ",".join(words)}
         try:
             page = await self.client.send("list", LEASE, path, query=query)
@@ -111,12 +110,12 @@ class ActiveLeader:
                 raise errors.Unreachable(str(refused)) from refused
             log.warning("cannot read leases, so another active operator would not be noticed", reason=str(refused))
             return []
-        return [(raw["metadata"]["name"], lease_module.parse_lease(raw)) for raw in self._find_overlapping(page)]
+        return [(raw["metadata"]["name"], leases.parse_lease(raw)) for raw in self._find_overlapping(page)]
 
     def _find_overlapping(self, page: Object) -> Iterable[Object]:
         for raw in page.get("items") or ():
-            share = overlapping_leases.find_share(raw) or WHOLE
-            namespace = (raw["metadata"].get("labels") or {}).get(overlapping_leases.LABEL_SERVED_NAMESPACE, "")
+            share = leases.find_share(raw) or WHOLE
+            namespace = (raw["metadata"].get("labels") or {}).get(leases.LABEL_SERVED_NAMESPACE, "")
             if self.scope.overlaps(Scope(share=share, namespace=namespace)):
                 yield raw
 
@@ -158,10 +157,10 @@ class Presence:
         """
         labels = {
             LABEL_PRESENCE: "alone",
-            overlapping_leases.LABEL_SERVED_NAMESPACE: self.scope.namespace,
-            overlapping_leases.LABEL_SHARD: str(self.scope.share),
+            leases.LABEL_SERVED_NAMESPACE: self.scope.namespace,
+            leases.LABEL_SHARD: str(self.scope.share),
         }
-        lease_client = lease_module.LeaseClient(
+        lease_client = leases.LeaseClient(
             self.client, namespace=self.namespace, name=self.name, labels=labels, timeout=self.interval
         )
         try:

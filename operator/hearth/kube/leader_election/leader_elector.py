@@ -19,10 +19,8 @@ import structlog
 
 from hearth.kube.client import api_requests
 from hearth.kube.client.api_client import ApiClient
-from hearth.kube.leader_election import overlapping_leases
-from hearth.kube.leader_election.overlapping_leases import OverlappingLeases
-from hearth.kube.objects import lease as lease_module
-from hearth.kube.objects.lease import Lease, LeaseClient
+from hearth.kube.leader_election import leases
+from hearth.kube.leader_election.leases import Lease, LeaseClient, OverlappingLeases
 from hearth.kube.watch.reflector import Reflector, WatchContext, WatchOptions
 from hearth.model import errors, value_class
 from hearth.model.sharding import WHOLE, Share
@@ -91,7 +89,7 @@ class LeaderElector:
             sender,
             namespace=config.namespace,
             name=config.name,
-            labels=overlapping_leases.make_labels(config.group, config.share, namespace=config.served_namespace),
+            labels=leases.make_labels(config.group, config.share, namespace=config.served_namespace),
             timeout=config.deadline / 2,
         )
         self._overlapping = OverlappingLeases(
@@ -237,7 +235,7 @@ class LeaderElector:
     def on_object(self, raw: Object) -> None:
         """Handle the lease in this state."""
         self._is_shown = True
-        self._hear(lease_module.parse_lease(raw))
+        self._hear(leases.parse_lease(raw))
 
     def on_deleted(self, raw: Object) -> None:  # noqa: ARG002 -- only one lease is watched
         """Handle the deletion of the lease."""

@@ -46,13 +46,8 @@ async def get_hash_key(client: ApiClient, namespace: str, *, entropy: Callable[[
 
 async def find_hash_key(client: ApiClient, namespace: str) -> bytes | None:
     """Return the stored key, or None if there is none."""
-    try:
-        secret = await client.send("get", SECRET, api_requests.object_path(SECRET, namespace, NAME))
-    except errors.ApiStatusError as refused:
-        if not refused.is_not_found:
-            raise
-        return None
-    return parse_key(secret, namespace)
+    secret = await client.send_existing("get", SECRET, api_requests.object_path(SECRET, namespace, NAME))
+    return parse_key(secret, namespace) if secret is not None else None
 
 
 def parse_key(secret: Object, namespace: str) -> bytes:

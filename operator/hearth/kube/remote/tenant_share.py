@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
-from hearth.kube.client import guarded_addresses
+from hearth.kube.client import foreign_servers
 from hearth.model import limits, turns
 
 ANSWER_SECONDS = 0.0005
@@ -60,7 +60,7 @@ class TenantShares:
 
 
 class TenantShare:
-    """The share of one namespace; implements `hearth.kube.client.traffic.Traffic`."""
+    """The share of one namespace; implements `hearth.kube.client.foreign_servers.Traffic`."""
 
     def __init__(self, namespace: str, shares: TenantShares, *, now: Callable[[], float] = time.monotonic) -> None:
         """now: monotonic seconds."""
@@ -118,7 +118,7 @@ class TenantShare:
         """Return the addresses of a host, none of them denied. Raises OSError."""
         found = await self._shares.lookups.resolve(self.namespace, host, port)
         if self._shares.is_guarded:
-            guarded_addresses.check(host, found)
+            foreign_servers.check_addresses(host, found)
         return found
 
     def hold(self, change: int) -> None:

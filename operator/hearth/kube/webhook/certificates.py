@@ -1,15 +1,19 @@
-"""Certificates of the webhook: a certificate authority of our own, and a serving certificate that it signs.
+"""Certificates of the webhook: an authority of our own, a serving certificate that it signs, and the Secret with both.
 
-Decides what must be renewed. Must not know where certificates are stored.
+Any replica reads, creates and renews them, unless cert-manager fills the Secret. A write has the version that it is based
+on, so of two replicas that renew at once, one reads the certificates of the other.
 """
 
 from __future__ import annotations
 
+import base64
+import binascii
 import dataclasses
 import ipaddress
 from collections.abc import Collection, Sequence
 from dataclasses import field
 from datetime import datetime, timedelta
+from typing import Any
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
@@ -17,7 +21,12 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from hearth.model import value_class
+from hearth.kube.client import api_requests
+from hearth.kube.client.api_client import ApiClient
+from hearth.kube.objects import hash_key
+from hearth.model import errors, value_class
+from hearth.model.child import Object
+from hearth.model.well_known_kinds import SECRET
 
 AUTHORITY_LIFETIME = timedelta(days=3650)
 SERVING_LIFETIME = timedelta(days=90)
@@ -30,6 +39,9 @@ CLOCK_SKEW = timedelta(hours=1)
 AUTHORITY_NAME = "hearth-webhook-ca"
 UNUSABLE = (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm)
 """What the library raises for bytes that are not a certificate or key, or do not belong together."""
+FIELDS = {"authorities": "ca.crt", "authority_key": "ca.key", "certificate": "tls.crt", "key": "tls.key"}
+"""Key of the Secret by field. Without `ca.key`, another program issues the certificates."""
+CONFLICT = 409
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,3 +227,77 @@ def _write_key(key: ec.EllipticCurvePrivateKey) -> bytes:
     return key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
+
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class CertificateSecret:
+    """The Secret of that name in the operator's namespace."""
+
+    client: ApiClient
+    namespace: str
+    name: str
+
+    async def load(self, *, hosts: Collection[str], now: datetime) -> CertificateSet | None:
+        """Return the certificates to use, renewed if due; None while another program has not issued them yet.
+
+        Raises `ApiStatusError` with 409 if another replica is faster: load again.
+        """
+        raw = await self.client.send_existing("get", SECRET, self._path)
+        found = parse_secret(raw)
+        if raw is not None and is_issued_elsewhere(raw, found):
+            return found if found.certificate and found.key else None
+        renewed = renew(found, hosts=hosts, now=now)
+        if renewed is found:
+            return found
+        if raw is None:
+            code = await hash_key.create(self.client, SECRET, self._make(renewed))
+            if code != 201:
+                raise errors.ApiStatusError(code=CONFLICT, status=None)
+        else:
+            body = {"metadata": {"resourceVersion": raw["metadata"]["resourceVersion"]}, "data": write_data(renewed)}
+            await self.client.send("patch", SECRET, self._path, body=body)
+        return renewed
+
+    @property
+    def _path(self) -> str:
+        return api_requests.object_path(SECRET, self.namespace, self.name)
+
+    def _make(self, made: CertificateSet) -> Object:
+        return {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "type": "kubernetes.io/tls",
+            "metadata": {
+                "name": self.name,
+                "namespace": self.namespace,
+                "labels": {"app.kubernetes.io/part-of": "hearth"},
+            },
+            "data": write_data(made),
+        }
+
+
+def is_issued_elsewhere(raw: Object, certificates: CertificateSet) -> bool:
+    """Return whether another program fills the Secret: cert-manager, or an administrator."""
+    annotations = raw["metadata"].get("annotations") or {}
+    is_cert_manager = any(key.startswith("cert-manager.io/") for key in annotations)
+    return is_cert_manager or bool(certificates.certificate and not certificates.authority_key)
+
+
+def parse_secret(raw: Object | None) -> CertificateSet:
+    """Return the certificates in a Secret; those that are not base64 count as missing."""
+    data: Any = (raw or {}).get("data")
+    known = data if isinstance(data, dict) else {}
+    return CertificateSet(**{part: decode_value(known.get(key)) for part, key in FIELDS.items()})
+
+
+def decode_value(text: Any) -> bytes:
+    """Decode a value of a Secret; empty if there is none, or if it is invalid."""
+    try:
+        return base64.b64decode(text or "", validate=True)
+    except (binascii.Error, TypeError, ValueError):
+        return b""
+
+
+def write_data(made: CertificateSet) -> dict[str, str]:
+    """Return the data of the Secret."""
+    return {key: base64.b64encode(getattr(made, part)).decode() for part, key in FIELDS.items()}

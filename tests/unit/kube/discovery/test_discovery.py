@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from hearth.kube.discovery.discovery import Discovery
-from hearth.kube.discovery.schemas import Schemas
 from hearth.model import errors
 from hearth.model.kinds import Kind
 from support import virtual_time
@@ -42,7 +41,7 @@ def make(*answers: Any) -> tuple[Discovery, ScriptedConnection, list[int]]:
     """A discovery to which `/apis` answers one after the other; the list counts the reported changes."""
     connection = ScriptedConnection({"GET /api": CORE, "GET /apis": list(answers)})
     changes: list[int] = []
-    discovery = Discovery(connection, Schemas(connection), on_change=lambda: changes.append(discovery.generation))
+    discovery = Discovery(connection, on_change=lambda: changes.append(discovery.generation))
     return discovery, connection, changes
 
 
@@ -203,8 +202,8 @@ def test_only_kinds_that_come_later_are_waited_for() -> None:
     async def story() -> None:
         gadgets = group("a.test", "v1", resource("Widget", "widgets", scope="Cluster"), resource("Gadget", "gadgets"))
         _, connection, changes = make(listing(WIDGETS), listing(gadgets))
-        schemas, clock = Schemas(connection), asyncio.get_running_loop().time
-        discovery = Discovery(connection, schemas, on_change=lambda: changes.append(discovery.generation))
+        discovery = Discovery(connection, on_change=lambda: changes.append(discovery.generation))
+        schemas, clock = discovery.schemas, asyncio.get_running_loop().time
         entry = {"paths": {"apis/a.test/v1": {"serverRelativeURL": "?hash=1"}}}
         connection.script |= {
             "GET /openapi/v3": [{"paths": {}}, {"paths": {}}, {"paths": {}}, entry],

@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from hearth.kube.workload_cluster import DELAYS, LateSchemas
+from hearth.kube.discovery.refresh_timing import DELAYS, LateSchemas
 from support import virtual_time
 
 ALL = list(itertools.accumulate(DELAYS))

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from hearth.kube.discovery import schemas as schemas_module
-from hearth.kube.discovery.schemas import Schemas
+from hearth.kube.discovery import discovery
+from hearth.kube.discovery.discovery import Schemas
 from hearth.model import errors
 from hearth.model.kinds import Kind
 from support import virtual_time
@@ -114,7 +114,7 @@ def test_texts_for_people_are_left_out() -> None:
 def test_defaults_stay_whole() -> None:
     """Below a default there are values, regardless of the names of their keys."""
     schema = {"default": {"description": "kept"}, "enum": [{"description": "kept"}]}
-    assert schemas_module.without_texts(schema) == schema
+    assert discovery.without_texts(schema) == schema
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def test_a_broken_document_is_not_asked_for_at_every_load() -> None:
         await schemas.load([WIDGET])
         assert connection.asked == [INDEX, WIDGETS]
         assert schemas.generation == 0
-        await wait(schemas_module.RETRY_INTERVAL)
+        await wait(discovery.SCHEMA_RETRY)
         await schemas.load([WIDGET])
         assert schemas.find_schema(WIDGET) is not None
         assert schemas.generation == 1
@@ -271,12 +271,12 @@ def test_a_new_kind_that_is_never_described_is_waited_for_once() -> None:
         begin = clock()
         waiting = asyncio.create_task(schemas.load([WIDGET]))
         await schemas.load([CONFIG_MAP])
-        assert clock() - begin < schemas_module.INDEX_INTERVAL + 0.1
+        assert clock() - begin < discovery.INDEX_INTERVAL + 0.1
         await waiting
-        assert clock() - begin == pytest.approx(schemas_module.PUBLISH_TIMEOUT, abs=schemas_module.INDEX_INTERVAL)
+        assert clock() - begin == pytest.approx(discovery.PUBLISH_TIMEOUT, abs=discovery.INDEX_INTERVAL)
         begin = clock()
         await schemas.load([WIDGET])
-        assert clock() - begin <= schemas_module.INDEX_INTERVAL
+        assert clock() - begin <= discovery.INDEX_INTERVAL
         assert schemas.find_schema(WIDGET) is None
 
     virtual_time.run(story)
@@ -367,7 +367,7 @@ def test_a_schema_that_cannot_be_read_is_none(schema: Any) -> None:
         await schemas.refresh()
         assert schemas.find_schema(WIDGET) is not None
         assert schemas.find_schema(SECRET) is not None
-        assert schemas.find_definition(schemas_module.REFERENCE_PREFIX + "test.Deep") is None
+        assert schemas.find_definition(discovery.REFERENCE_PREFIX + "test.Deep") is None
         assert counter.skipped == [("OpenAPI", "schema")]
 
     virtual_time.run(story)
@@ -379,7 +379,7 @@ def test_a_schema_that_cannot_be_read_is_none(schema: Any) -> None:
 )
 def test_a_document_of_another_shape_has_no_schemas(answer: dict[str, Any]) -> None:
     """Regardless of what its API server sends."""
-    assert schemas_module.extract(answer).raw == {}
+    assert discovery.extract_definitions(answer).raw == {}
 
 
 @pytest.mark.parametrize("answer", [{}, {"paths": 3}, {"paths": {"apis/a.test/v1": 3}}])

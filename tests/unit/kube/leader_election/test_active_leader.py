@@ -9,7 +9,7 @@ import pytest
 
 from hearth.kube.client.api_client import ApiClient
 from hearth.kube.client.connection import Connection
-from hearth.kube.leader_election import overlapping_leases
+from hearth.kube.leader_election import leases
 from hearth.kube.leader_election.active_leader import LOOK_INTERVAL, VALID_LOOKS, ActiveLeader, Presence, Scope
 from hearth.model.sharding import WHOLE, Share
 from support import virtual_time
@@ -22,7 +22,7 @@ def make_lease(
     share: Share = WHOLE, *, namespace: str = "", holder: str = "pod-1", labels: dict[str, str] | None = None
 ) -> dict[str, Any]:
     """The Lease of another process."""
-    found = overlapping_leases.make_labels("hearth", share, namespace=namespace) if labels is None else labels
+    found = leases.make_labels("hearth", share, namespace=namespace) if labels is None else labels
     metadata = {"name": "hearth", "labels": found, "resourceVersion": "7"}
     return {"metadata": metadata, "spec": {"holderIdentity": holder, "leaseDurationSeconds": 15}}
 

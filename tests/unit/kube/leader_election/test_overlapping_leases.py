@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from hearth.kube.client.connection import Connection
-from hearth.kube.leader_election import overlapping_leases
+from hearth.kube.leader_election import leases
 from hearth.kube.leader_election.leader_elector import LeaderElectionConfig, LeaderElector
 from hearth.model.sharding import WHOLE, Share
 from support import virtual_time
@@ -20,7 +20,7 @@ HALF = Share(index=0, count=2)
 
 def rival(share: Share | None, *, holder: str = "old", version: str = "7") -> dict[str, Any]:
     """The Lease of a process of another division."""
-    labels = overlapping_leases.make_labels("hearth", share) if share is not None else {}
+    labels = leases.make_labels("hearth", share) if share is not None else {}
     metadata = {"name": f"hearth-{share}", "labels": labels, "resourceVersion": version}
     return {"metadata": metadata, "spec": {"holderIdentity": holder, "leaseDurationSeconds": 15}}
 
@@ -109,13 +109,10 @@ def test_a_rival_that_came_at_the_same_moment_is_noticed() -> None:
 @pytest.mark.parametrize("text", ["2-of-2", "0-of-999", "a-of-b", "", "1-of-1"])
 def test_a_share_that_cannot_be_is_ignored(text: str) -> None:
     """Regardless of the writer."""
-    assert overlapping_leases.find_share({"metadata": {"labels": {overlapping_leases.LABEL_SHARD: text}}}) is None
+    assert leases.find_share({"metadata": {"labels": {leases.LABEL_SHARD: text}}}) is None
 
 
 def test_a_share_is_read_as_it_is_written() -> None:
     """By the label of its Lease."""
     for share in (WHOLE, Share(index=3, count=17)):
-        assert (
-            overlapping_leases.find_share({"metadata": {"labels": overlapping_leases.make_labels("hearth", share)}})
-            == share
-        )
+        assert leases.find_share({"metadata": {"labels": leases.make_labels("hearth", share)}}) == share

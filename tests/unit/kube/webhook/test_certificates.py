@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from cryptography import x509
 
-from hearth.kube.webhook import certificate_secret, certificates
+from hearth.kube.webhook import certificates
 from hearth.kube.webhook.certificates import CertificateSet
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
@@ -114,15 +114,15 @@ def test_a_secret_of_another_program_is_never_written(
 ) -> None:
     """It has no key of an authority, or says who made it."""
     found = dataclasses.replace(make(), authority_key=authority_key)
-    raw = {"metadata": {"annotations": annotations}, "data": certificate_secret.write(found)}
+    raw = {"metadata": {"annotations": annotations}, "data": certificates.write_data(found)}
 
-    assert certificate_secret.is_foreign(raw, certificate_secret.parse(raw)) is is_foreign
+    assert certificates.is_issued_elsewhere(raw, certificates.parse_secret(raw)) is is_foreign
 
 
 def test_a_secret_keeps_what_was_written() -> None:
     """And what is no base64 counts as missing."""
     made = make()
 
-    assert certificate_secret.parse({"data": certificate_secret.write(made)}) == made
-    assert certificate_secret.parse({"data": {"tls.crt": "%%%", "ca.crt": 5}}) == CertificateSet()
-    assert certificate_secret.parse(None) == CertificateSet()
+    assert certificates.parse_secret({"data": certificates.write_data(made)}) == made
+    assert certificates.parse_secret({"data": {"tls.crt": "%%%", "ca.crt": 5}}) == CertificateSet()
+    assert certificates.parse_secret(None) == CertificateSet()

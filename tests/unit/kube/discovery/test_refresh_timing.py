@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from hearth.kube.discovery.single_flight import LATE, KindRefresh, SingleFlight
+from hearth.kube.discovery.refresh_timing import LATE, KindRefresh, SingleFlight
 from hearth.model import errors
 from support import virtual_time
 

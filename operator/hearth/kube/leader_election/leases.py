@@ -1,12 +1,14 @@
-"""One Lease (coordination.k8s.io/v1): its content, and the requests that read and change it.
+"""Leases (coordination.k8s.io/v1): content, labels, the requests that read and change one, and those that overlap with it.
 
-Every change includes the version that was read, so the API server rejects one of two candidates. Must not know when a
-lease is acquired or renewed: `hearth.kube.leader_election.leader_elector` does.
+Every change includes the version that was read, so the API server rejects one of two candidates. While the shard count
+changes, no process starts to work on Stacks that a process of another count holds. Must not know when a lease is acquired
+or renewed: `hearth.kube.leader_election.leader_elector` does.
 """
 
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Coroutine, Mapping
 from typing import Any, TypeVar
 
@@ -15,8 +17,15 @@ from hearth.kube.client.api_client import ApiClient
 from hearth.kube.objects import hash_key
 from hearth.model import errors, value_class
 from hearth.model.child import Object
+from hearth.model.sharding import BUCKETS, Share
 from hearth.model.well_known_kinds import LEASE, NAMESPACE
 
+LABEL_SHARD_GROUP = "hearth.dev/shard-group"
+"""Label of a Lease: processes with the same value divide the same Stacks."""
+LABEL_SHARD = "hearth.dev/shard"
+LABEL_SERVED_NAMESPACE = "hearth.dev/served-namespace"
+"""Label of a Lease: the only namespace whose Stacks its holder works on, "" for all."""
+SHARD = re.compile(r"(\d{1,3})-of-(\d{1,3})")
 LABELS = {"app.kubernetes.io/part-of": "hearth"}
 MOST = 2**31 - 2
 """The highest number that is read: incremented by one, it still fits into the field."""
@@ -77,12 +86,8 @@ class LeaseClient:
 
     async def find(self) -> Lease | None:
         """Return the current Lease, or None if there is none."""
-        try:
-            return parse_lease(await self._limit(self._sender.send("get", LEASE, self._path)))
-        except errors.ApiStatusError as refused:
-            if not refused.is_not_found:
-                raise
-            return None
+        found = await self._limit(self._sender.send_existing("get", LEASE, self._path))
+        return parse_lease(found) if found is not None else None
 
     async def create(self, spec: Object) -> Lease | None:
         """Create the Lease and, if missing, its namespace; return None if another process created the Lease."""
@@ -126,3 +131,50 @@ class LeaseClient:
                 return await sending
         except TimeoutError as error:
             raise errors.Unreachable(f"no response for {self._path} within {self._timeout:g} s") from error
+
+
+def make_labels(group: str, share: Share, *, namespace: str = "") -> dict[str, str]:
+    """Return the labels that describe the Stacks of a Lease's holder. namespace: the only one, "" for all."""
+    return {LABEL_SHARD_GROUP: group, LABEL_SHARD: str(share), LABEL_SERVED_NAMESPACE: namespace}
+
+
+def find_share(raw: Object) -> Share | None:
+    """Return the shard of a Lease's holder, if its labels specify one."""
+    found = SHARD.fullmatch((raw["metadata"].get("labels") or {}).get(LABEL_SHARD, ""))
+    if found is None or not int(found[1]) < int(found[2]) <= BUCKETS:
+        return None
+    return Share(index=int(found[1]), count=int(found[2]))
+
+
+class OverlappingLeases:
+    """Leases of the same group whose holders may work on Stacks of this shard."""
+
+    def __init__(self, client: ApiClient, *, namespace: str, group: str, share: Share) -> None:
+        self._sender = client
+        self._path = api_requests.collection_path(LEASE, namespace)
+        self._group = group
+        self._share = share
+        self._heard: dict[str, tuple[int, float]] = {}
+        """By name, the last observed version and the loop's time of its first observation."""
+
+    async def find(self) -> str:
+        """Return the name of one that is held, or may be; "" if there is none.
+
+        Raises `ApiStatusError` or `Unreachable`.
+        """
+        query = {"labelSelector": f"{LABEL_SHARD_GROUP}={self._group}"}
+        page = await self._sender.send("list", LEASE, self._path, query=query)
+        return next((raw["metadata"]["name"] for raw in page.get("items") or () if self._is_rival(raw)), "")
+
+    def _is_rival(self, raw: Object) -> bool:
+        share = find_share(raw)
+        if share is None or share.count == self._share.count or not share.overlaps(self._share):
+            return False
+        lease = parse_lease(raw)
+        now = asyncio.get_running_loop().time()
+        name = raw["metadata"]["name"]
+        version, heard_at = self._heard.get(name, (0, now))
+        if version != lease.version:
+            heard_at = now
+            self._heard[name] = (lease.version, now)
+        return bool(lease.holder) and now < heard_at + lease.seconds

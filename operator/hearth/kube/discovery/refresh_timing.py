@@ -1,4 +1,4 @@
-"""When the served kinds are read: concurrent callers share one run, runs have a minimum interval, and no change is missed.
+"""When the served kinds and their schemas are read: callers share runs, which have a minimum interval; no change is missed.
 
 Must not know how they are read.
 """
@@ -102,3 +102,40 @@ class KindRefresh:
         except TimeoutError:
             return False
         return True
+
+
+DELAYS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
+"""Seconds before each search. A schema is published after about a second, by a busy server later. Until then the server
+shows none, or that of a former kind of the same name, so a schema that is found does not end the search.
+"""
+
+
+class LateSchemas:
+    """One series of searches for schemas that are published late, which each change of the kinds starts again."""
+
+    def __init__(self, search: Callable[[], Awaitable[None]]) -> None:
+        self._search = search
+        self._running: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Search after each of the delays from now on."""
+        self._cancel()
+        self._running = supervision.spawn("discovery", self._run, name="search for schemas")
+
+    async def close(self) -> None:
+        """Stop the searches."""
+        self._cancel()
+        if self._running is not None:
+            await asyncio.gather(self._running, return_exceptions=True)
+
+    def _cancel(self) -> None:
+        # A search that reports a change starts the next series. It must not cancel itself.
+        if self._running is not None and self._running is not asyncio.current_task():
+            self._running.cancel()
+
+    async def _run(self) -> None:
+        for delay in DELAYS:
+            await asyncio.sleep(delay)
+            await self._search()
+            if self._running is not asyncio.current_task():
+                return

@@ -7,9 +7,9 @@ import socket
 
 import pytest
 
-from hearth.kube.client import guarded_addresses
+from hearth.kube.client import foreign_servers
 from hearth.kube.client.connection_pool import ConnectionPool
-from hearth.kube.client.guarded_addresses import AddressDenied, GuardedResolver
+from hearth.kube.client.foreign_servers import AddressDenied, GuardedResolver
 from hearth.kube.remote.tenant_share import TenantShares
 
 
@@ -22,7 +22,7 @@ async def test_a_name_of_this_machine_is_denied() -> None:
 async def test_one_denied_address_among_others_is_enough() -> None:
     """A client that tries one after the other would reach it."""
     with pytest.raises(AddressDenied):
-        guarded_addresses.check("east.example.com", ["203.0.113.9", "169.254.169.254"])
+        foreign_servers.check_addresses("east.example.com", ["203.0.113.9", "169.254.169.254"])
 
 
 async def test_sessions_are_guarded_too() -> None:

@@ -1,23 +1,47 @@
-"""Resolution of the names of servers that tenants name: addresses of the operator's own machine are refused.
+"""Servers that tenants name: the account that the client charges, and the resolution of their names.
 
-Every address is checked after the resolution, since a name may resolve to anything, and to something else each time.
+Addresses of the operator's own machine are refused. Each is checked after the resolution, since a name may resolve to
+anything, and to something else each time. Must not know who pays. The home cluster has no account: nothing limits what it
+takes but the sizes in `hearth.model.limits`.
 """
 
 from __future__ import annotations
 
+import asyncio
 import socket
+from typing import Protocol
 
 import aiohttp.abc
 
 from hearth.kube.auth import network_addresses
-from hearth.kube.client.traffic import Traffic
+
+
+class Traffic(Protocol):
+    """The account of one tenant with all its servers."""
+
+    @property
+    def slots(self) -> asyncio.Semaphore:
+        """Return the turns of requests in flight."""
+
+    @property
+    def body_bytes(self) -> int:
+        """Return the largest body, inflated."""
+
+    def on_connect(self) -> None:
+        """Charge a new connection."""
+
+    def on_answer(self, size: int) -> None:
+        """Charge an answer. size: bytes of the inflated body."""
+
+    async def resolve(self, host: str, port: int) -> list[str]:
+        """Return the addresses of a host, none of them denied. Raises OSError."""
 
 
 class AddressDenied(OSError):
     """A name that resolves to an address that no Stack may use."""
 
 
-def check(host: str, addresses: list[str]) -> None:
+def check_addresses(host: str, addresses: list[str]) -> None:
     """Raise AddressDenied if one of the addresses is denied: a server has no reason to be there as well."""
     for address in addresses:
         if denial := network_addresses.deny(address):
