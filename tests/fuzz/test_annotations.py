@@ -16,7 +16,7 @@ from hearth.model.kinds import Kind
 from hearth.plan.health import health_rules
 from hearth.plan.ownership.field_ownership import DriftFinding
 from hearth.plan.resource import suspend_object
-from hearth.plan.state.suspend_record import SuspendRecord
+from hearth.plan.resource.suspend_object import SuspendRecord
 from support.units import suspended
 from support.units.suspended import RECORDS
 

@@ -20,7 +20,6 @@ EXCEPTIONS = {
     "hearth.engine.stack.unsettled_stacks": LARGE,
     "hearth.handlers.admission_handlers": "is imported only where the webhook is served, with a large library",
     "hearth.plan.resource.held_steps": "is in a layer below its reader",
-    "hearth.plan.resource.replace_unhealthy": LARGE,
 }
 """Smaller modules with one reader, each with its reason."""
 

@@ -1,7 +1,7 @@
 """Decision on one HealthMark: the object that it binds to, the write to that object, and the status of the mark.
 
 Pure. A mark binds to one object, and its status names that object before any write. So the mark never affects the
-object's successor, even after a crash. `hearth.plan.resource.replace_unhealthy` acts on the mark on the object.
+object's successor, even after a crash. `hearth.plan.resource.decide` acts on the mark on the object.
 This module only writes that mark, once for each generation of the HealthMark.
 """
 

@@ -11,8 +11,8 @@ from hearth.model.child import Object
 from hearth.model.kinds import Kind
 from hearth.plan.health import health_rules
 from hearth.plan.ownership.keyed_hash import KeyedHasher
-from hearth.plan.state import suspend_record
-from hearth.plan.state.suspend_record import SuspendRecords
+from hearth.plan.resource import suspend_object
+from hearth.plan.resource.suspend_object import SuspendRecords
 
 RECORDS = SuspendRecords(hashes=KeyedHasher(b"k" * 32), rules=health_rules.DEFAULT_RULES)
 OWNED: Object = {
@@ -26,5 +26,5 @@ OWNED: Object = {
 def sign(said: Object, *, uid: str, kind: Kind, stack_uid: str = "") -> str:
     """The annotation's text, signed for that object."""
     about: list[Any] = [uid, stack_uid, kind.group, kind.name, said]
-    signature = RECORDS.hashes.sign(suspend_record.PURPOSE, about)
+    signature = RECORDS.hashes.sign(suspend_object.PURPOSE, about)
     return orjson.dumps({**said, "signature": signature}, option=orjson.OPT_SORT_KEYS).decode()

@@ -51,7 +51,7 @@ TRIED = {
     ("cli.stack_views.steering.goals", "kubectl stack unpause"): VERBS,
     ("engine.definition.definition_sources", "kubectl create"): VERBS,
     ("engine.writes.step_execution", "kubectl create"): VERBS,
-    ("plan.state.suspend_record", "kubectl annotate"): VERBS,
+    ("plan.resource.suspend_object", "kubectl annotate"): VERBS,
     ("plan.status.breakpoint_waits", "kubectl stack …"): VERBS,
     ("plan.target.rollback_notes", "kubectl stack …"): VERBS,
     ("cli.stack_views.steering.rollouts", "kubectl stack promote"): ROLLOUTS,

@@ -16,7 +16,7 @@ from hearth.engine.stack.stack_reconciler import StackReconciler
 from hearth.engine.writes import step_execution
 from hearth.model.child import Object
 from hearth.plan.health.health_rules import RuleChange
-from hearth.plan.resource import removal
+from hearth.plan.resource import step_planning
 from hearth.plan.resource.resource_planner import ResourcePlanner
 from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.stack.suspend_planner import SuspendPlanner
@@ -191,7 +191,7 @@ def test_error_is_reported_and_ends_nothing_else(place: str, monkeypatch: pytest
 DELETED = "the deletion of an object"
 SUSPENDED = "the suspension of an object"
 LATER: dict[str, tuple[Any, str, Callable[..., bool]]] = {
-    DELETED: (removal, "plan_removal", lambda child, _blueprint: child.resource == "bad"),
+    DELETED: (step_planning, "plan_removal", lambda child, _blueprint: child.resource == "bad"),
     SUSPENDED: (SuspendPlanner, "_view", lambda _self, name, _children, **_: name == "bad"),
 }
 

@@ -1,4 +1,4 @@
-"""Plan for one resource whose object exists: update, replace, repair, retry, or no change."""
+"""Plan for one resource whose object exists: update, replace, repair, retry, or no change; and of one marked unhealthy."""
 
 from __future__ import annotations
 
@@ -8,24 +8,26 @@ from hearth.model import field_paths, names, signatures, value_class
 from hearth.model.child import Child
 from hearth.model.field_paths import ElementPath
 from hearth.plan.environment import inherited_rules
+from hearth.plan.environment.environment_rules import Action
 from hearth.plan.environment.inherited_rules import InheritedRules
 from hearth.plan.ownership import applied_fields, field_ownership
 from hearth.plan.ownership.field_ownership import DriftFinding
 from hearth.plan.resource import (
     drift,
-    read_limits,
+    enforcement,
     readiness,
-    removal,
     replaced_fields,
     replacement,
     step_planning,
     suspend_object,
 )
+from hearth.plan.resource.resource_context import ResourceContext
 from hearth.plan.retry.backoff import ApplyAttempt, Attempt, FailedObject, RemovalAttempt
-from hearth.plan.state import healing
+from hearth.plan.state import healing, read_access
+from hearth.plan.state.condition_types import ConditionType
 from hearth.plan.state.desired import DesiredObject
-from hearth.plan.state.resource_context import ResourceContext
-from hearth.plan.state.resource_status import Cause, ManagerQuery, ResourceState, ResourceStatus
+from hearth.plan.state.healing import HealingDelay
+from hearth.plan.state.resource_status import Cause, ManagerQuery, ResourceCondition, ResourceState, ResourceStatus
 from hearth.plan.state.run_policy import RunPolicy
 from hearth.plan.state.steps import Delete
 from hearth.plan.target import volume_restore
@@ -145,12 +147,12 @@ def _stand(context: ResourceContext, child: Child) -> ResourceStatus:
 def assess_child(context: ResourceContext, child: Child) -> ResourceStatus:
     """Assess the health of one object of the resource by itself."""
     is_limited = context.reader.is_limited
-    if is_limited and (withheld := read_limits.withhold_rules(context, child)):
+    if is_limited and (withheld := read_access.withhold_rules(context.resource, child, context.reader)):
         return withheld
     status = readiness.assess(context.resource, child, context.values, context.rules)
     if status.cause is Cause.NOT_OBSERVED:
         status = readiness.explain_silence(child, status, context.memory, now=context.now)
-    return read_limits.withhold_words(context, child, status) if is_limited and not status.is_ready else status
+    return read_access.withhold_words(child, status, context.reader) if is_limited and not status.is_ready else status
 
 
 def _replace(context: ResourceContext, child: Child, change: ReplacingChange, desired: DesiredObject) -> ResourceStatus:
@@ -167,10 +169,10 @@ def _replace(context: ResourceContext, child: Child, change: ReplacingChange, de
         return readiness.make_status(child, ResourceState.FAILED, "Immutable", message)
     if policy is Replacement.KEEP_CLAIMS:
         return plan_detach(context, child, f"is replaced because {field} changed: its Pods and claims stay")
-    if policy is Replacement.DELETE_FIRST and removal.is_retained(child, context.blueprint):
+    if policy is Replacement.DELETE_FIRST and step_planning.is_retained(child, context.blueprint):
         # A deletion would only release the object, and the object would keep its name.
         if wanted.is_name_pinned:
-            message = f"{field} cannot be changed in place, and {removal.explain_retained(child)}"
+            message = f"{field} cannot be changed in place, and {step_planning.explain_retained(child)}"
             return readiness.make_status(child, ResourceState.FAILED, "Immutable", message)
     elif policy is Replacement.DELETE_FIRST:
         return step_planning.plan_delete(
@@ -195,9 +197,9 @@ def plan_going(context: ResourceContext, child: Child) -> ResourceStatus:
 
 def plan_detach(context: ResourceContext, child: Child, message: str) -> ResourceStatus:
     """Plan the replacement of a StatefulSet under its name, whose Pods and claims stay."""
-    if removal.is_retained(child, context.blueprint):
+    if step_planning.is_retained(child, context.blueprint):
         # The deletion would only release the object, and the object would keep its name.
-        return readiness.make_status(child, ResourceState.FAILED, "Immutable", removal.explain_retained(child))
+        return readiness.make_status(child, ResourceState.FAILED, "Immutable", step_planning.explain_retained(child))
     return step_planning.plan_detach(context, child, message)
 
 
@@ -207,7 +209,7 @@ def plan_replacement(context: ResourceContext) -> ResourceStatus:
     Objects that were never ready are deleted first, so that failed attempts do not accumulate.
     """
     for each in context.children:
-        if replacement.is_disposable(each, context.memory) and not removal.is_retained(each, context.blueprint):
+        if replacement.is_disposable(each, context.memory) and not step_planning.is_retained(each, context.blueprint):
             return step_planning.plan_delete(
                 context, each, "is replaced: the old object is deleted first because it never became ready"
             )
@@ -251,9 +253,9 @@ def _find_hindrance(
     context: ResourceContext, status: ResourceStatus, child: Child, *, is_asked: bool
 ) -> ResourceStatus | None:
     """Return the status of a failed object that may not be replaced, or not yet; None if it may."""
-    if removal.is_retained(child, context.blueprint):
+    if step_planning.is_retained(child, context.blueprint):
         # Every failed attempt would remain permanently, so only the object's owner makes room for the next.
-        message = f"{status.message}; {removal.explain_retained(child)}"
+        message = f"{status.message}; {step_planning.explain_retained(child)}"
         return dataclasses.replace(status, message=message)
     wait = None if is_asked else context.unhealthy.find_delay(is_marked=False)
     return healing.delay_replacement(context.name, status, wait) if wait else None
@@ -321,3 +323,83 @@ def matches_attempt(attempt: Attempt, context: ResourceContext, child: Child) ->
 def failure_id(child: Child) -> FailedObject:
     """Return the ID of an attempt that replaces a failed object."""
     return FailedObject(hash=child.hash)
+
+
+# Replacement of a resource whose object is marked unhealthy, and the explanation of a delay.
+
+
+def replace_unhealthy(
+    context: ResourceContext, child: Child, desired: DesiredObject, finding: DriftFinding
+) -> ResourceStatus:
+    """Plan a resource whose object is marked unhealthy."""
+    policy = find_marked_policy(context)
+    obstacle = find_mark_delay(context, child, policy)
+    if obstacle is None:
+        status = _replace_unhealthy(context, child, policy)
+        reason, outlook = _find_mark_hold(context) or ("Replacing", "it is being replaced")
+        if status.requeue_at is not None:
+            outlook = f"its replacement is not done yet ({status.message})"
+    else:
+        # Changes in place continue, since the object may stay in use for a long time.
+        status = decide(context, child, desired, finding)
+        reason, outlook = obstacle.reason, obstacle.message
+        if status.cause is Cause.MARKED_UNHEALTHY:
+            status = dataclasses.replace(status, message=f"{status.message}; {outlook}")
+    message = f"{context.name} ({child.ref}) {read_access.describe_mark(context.reader, child)}; {outlook}"
+    condition = ResourceCondition(type=ConditionType.UNHEALTHY, reason=reason, message=message)
+    return dataclasses.replace(status, conditions=(*status.conditions, condition))
+
+
+def find_marked_policy(context: ResourceContext) -> Replacement:
+    """Return the replacement policy. A mark also replaces kinds that are never replaced automatically."""
+    if context.resource.replacement is not None:
+        return context.resource.replacement
+    return Replacement.DELETE_FIRST if context.desired.is_name_pinned else Replacement.CREATE_FIRST
+
+
+def find_mark_delay(context: ResourceContext, child: Child, replacement: Replacement) -> HealingDelay | None:
+    """Return why the resource is not replaced now, or None if it is."""
+    if replacement is Replacement.NEVER:
+        message = "updatePolicy.replace: Never prevents its replacement; remove that setting, or remove the mark"
+        return HealingDelay(reason="ReplacementDisabled", message=message)
+    if context.desired.is_name_pinned and step_planning.is_retained(child, context.blueprint):
+        return HealingDelay(reason="Retained", message=step_planning.explain_retained(child))
+    return context.unhealthy.find_delay(is_marked=True)
+
+
+def _find_mark_hold(context: ResourceContext) -> tuple[str, str] | None:
+    """Return reason and text of what a user has set to prevent the replacement; None if there is nothing."""
+    rule = context.environment.rules.find_restriction(context.name, Action.REPLACE)
+    if rule is not None:
+        return enforcement.RESTRICTED, f"its replacement is denied by {rule.place}"
+    if context.is_paused:
+        return "Paused", "it is replaced when spec.paused is no longer true"
+    hook = enforcement.BEFORE[Action.REPLACE]
+    if context.environment.stops_at(context.name, hook):
+        return enforcement.STOPPED, f"its replacement is stopped at the breakpoint {hook}"
+    return None
+
+
+def _replace_unhealthy(context: ResourceContext, child: Child, replacement: Replacement) -> ResourceStatus:
+    """Plan another object now, or after the backoff for earlier marks."""
+    memory = context.memory
+    backoff = memory.mark_backoffs.get(context.name)
+    why = read_access.describe_mark(context.reader, child)
+    if child.uid not in memory.counted_failures:
+        # This mark is not counted yet. The caller counts it and plans again.
+        return readiness.make_status(child, ResourceState.PROGRESSING, readiness.UNHEALTHY, why, is_terminal=True)
+    if (
+        backoff is not None
+        and backoff.uid == child.uid
+        and backoff.due > context.now
+        and context.name not in memory.in_flight
+    ):
+        message = f"{why}; {backoff.count} of its objects were marked in a row, so the next replacement is delayed"
+        return dataclasses.replace(
+            readiness.make_status(child, ResourceState.RETRYING, readiness.UNHEALTHY, message), requeue_at=backoff.due
+        )
+    if replacement is Replacement.KEEP_CLAIMS:
+        return plan_detach(context, child, f"{why}; it is created again, and its Pods and claims stay")
+    if replacement is Replacement.DELETE_FIRST and not step_planning.is_retained(child, context.blueprint):
+        return step_planning.plan_delete(context, child, f"{why}; it is deleted first, then created again")
+    return plan_replacement(context)

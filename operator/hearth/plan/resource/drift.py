@@ -20,11 +20,11 @@ from hearth.plan.ownership import applied_fields, field_ownership
 from hearth.plan.ownership.applied_fields import AppliedFields
 from hearth.plan.ownership.field_ownership import DriftFinding, LostField
 from hearth.plan.resource import reverted_values
+from hearth.plan.resource.resource_context import ResourceContext
 from hearth.plan.retry.backoff import DriftConflict
 from hearth.plan.state.altered_values import Altered
 from hearth.plan.state.condition_types import ConditionType
 from hearth.plan.state.memory import InMemoryState
-from hearth.plan.state.resource_context import ResourceContext
 from hearth.plan.state.resource_status import ManagerQuery, OwnershipSeen, ResourceCondition
 from hearth.template.blueprint import DriftPolicy, ResourceBlueprint
 

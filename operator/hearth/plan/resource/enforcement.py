@@ -11,7 +11,7 @@ from typing import assert_never
 from hearth.model import names, value_class
 from hearth.model.child import Child
 from hearth.plan.environment.environment_rules import Action, EnvironmentRule
-from hearth.plan.state.resource_context import ResourceContext
+from hearth.plan.resource.resource_context import ResourceContext
 from hearth.plan.state.resource_status import Cause, ResourceReady, ResourceState, ResourceStatus
 from hearth.plan.state.steps import Apply, Delete, Detach, Release, Step, Suspend, WriteHealthMark
 

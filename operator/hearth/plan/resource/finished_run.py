@@ -13,11 +13,11 @@ from hearth.model import names
 from hearth.model.child import Child, Object
 from hearth.plan.health.health_rules import HealthRules
 from hearth.plan.resource import readiness
+from hearth.plan.resource.resource_context import ResourceContext
 from hearth.plan.retry.backoff import FailedObject
 from hearth.plan.state import requirements, run_policy
 from hearth.plan.state.desired import DesiredObject
 from hearth.plan.state.requirements import CollectionStatus, Required
-from hearth.plan.state.resource_context import ResourceContext
 from hearth.plan.state.resource_status import Cause, ResourceState, ResourceStatus, WorkFinished, WorkForgotten
 from hearth.template.blueprint import Pending, ResourceBlueprint, Values
 

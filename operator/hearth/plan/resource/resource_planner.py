@@ -21,28 +21,25 @@ from hearth.plan.resource import (
     drift,
     enforcement,
     finished_run,
-    read_limits,
-    replace_unhealthy,
     replacement,
     set_replacement,
     step_planning,
     suspend_object,
 )
 from hearth.plan.resource.blocked_status import Unevaluated
-from hearth.plan.resource.desired_objects import DesiredObjects
+from hearth.plan.resource.desired_objects import DesiredObjects, WantedObjects
 from hearth.plan.resource.external_status import ExternalObjects
-from hearth.plan.resource.wanted_objects import WantedObjects
-from hearth.plan.state import internal_errors, requirements, steps
+from hearth.plan.resource.resource_context import ResourceContext
+from hearth.plan.resource.suspend_object import SuspendRecords
+from hearth.plan.state import internal_errors, read_access, requirements, steps
 from hearth.plan.state.desired import DesiredObject, DesiredResource
 from hearth.plan.state.healing import UnhealthyTracker
 from hearth.plan.state.internal_errors import OnError, Retry
 from hearth.plan.state.memory import InMemoryState
 from hearth.plan.state.read_access import Reader
 from hearth.plan.state.requirements import CollectionStatus, ExternalStatus, Required
-from hearth.plan.state.resource_context import ResourceContext
 from hearth.plan.state.resource_status import Cause, ResourceState, ResourceStatus
 from hearth.plan.state.rolling_updates import PendingChange, RollingUpdate, RollingUpdates
-from hearth.plan.state.suspend_record import SuspendRecords
 from hearth.plan.state.watched_kinds import WatchedKinds
 from hearth.plan.target.target import DetachedSet
 from hearth.template.blueprint import (
@@ -137,7 +134,7 @@ class ResourcePlanner:
             unready = [each for each, found in awaited.items() if not found.is_ready]
             status = self._assess(resource, required, children, unready, memory=memory, now=now)
             if status.is_ready and self.reader.is_limited and self._is_read(resource):
-                status = read_limits.await_access(status, self.reader)
+                status = read_access.await_access(status, self.reader)
             if not (status.is_ready or status.state is ResourceState.PROGRESSING):
                 waits_for = (awaited[each] for each in unready)
                 status = restore_if_stuck(name, status, waits_for, memory=memory, records=self.records, now=now)
@@ -255,7 +252,7 @@ class ResourcePlanner:
             requirements.find_value_name(each): requirements.find_children(found) for each, found in required.items()
         }
         current = requirements.find_current(children)
-        return read_limits.find_unreadable(resource, objects, self.reader, child=current)
+        return read_access.find_unreadable(resource, objects, self.reader, child=current)
 
     def _note_unsettled(self, name: str) -> None:
         """Record a resource without a manifest, and a member that cannot be planned now."""
@@ -367,9 +364,7 @@ class ResourcePlanner:
         )
         # An unproven object is signed first. Only then may another object be made, or this one be deleted.
         assess = (
-            decide.decide
-            if child.unhealthy_reason is None or not child.is_identified
-            else replace_unhealthy.replace_unhealthy
+            decide.decide if child.unhealthy_reason is None or not child.is_identified else decide.replace_unhealthy
         )
         status = assess(context, child, desired, finding)
         conditions = drift.describe_drift(context, child, finding, desired)

@@ -1,21 +1,23 @@
-"""Status of a resource whose object needs a write or a deletion: with the step, or with the time of the next retry."""
+"""Status of a resource whose object needs a write or a deletion: with the step, or with the time of the next retry.
+
+And the step that removes an obsolete object.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 
+from hearth.model import members
 from hearth.model.child import Child, FieldOwnership
 from hearth.plan.ownership import apply_obstacles
 from hearth.plan.ownership.field_ownership import DriftFinding
 from hearth.plan.resource import drift, finished_run, readiness, suspend_object
+from hearth.plan.resource.resource_context import ResourceContext
 from hearth.plan.state import steps
 from hearth.plan.state.desired import DesiredObject
-from hearth.plan.state.resource_context import ResourceContext
 from hearth.plan.state.resource_status import Cause, ResourceState, ResourceStatus
-from hearth.plan.state.steps import Apply, Delete, Detach, Step
-
-STRING_DATA = b'"f:stringData"'
-"""In the ownership of a Secret that was applied with `stringData`, as it no longer is."""
+from hearth.plan.state.steps import Apply, Delete, Detach, Release, Step
+from hearth.template.blueprint import Blueprint
 
 
 def plan_apply(
@@ -65,6 +67,10 @@ def plan_apply(
         step=step,
     )
     return _when_due(context, status, step)
+
+
+STRING_DATA = b'"f:stringData"'
+"""In the ownership of a Secret that was applied with `stringData`, as it no longer is."""
 
 
 def find_former(context: ResourceContext, child: Child) -> FieldOwnership | None:
@@ -123,3 +129,27 @@ def _when_due(context: ResourceContext, status: ResourceStatus, step: Step) -> R
         if attempt.retry_at > context.now and not is_in_flight:
             return dataclasses.replace(status, step=None, requeue_at=attempt.retry_at)
     return dataclasses.replace(status, step=None) if is_in_flight else status
+
+
+# Removal of an obsolete object: delete it, or release it unchanged.
+
+
+def is_retained(child: Child, blueprint: Blueprint) -> bool:
+    """Return whether the object outlives the target: by its metadata, by the template, or because it was adopted."""
+    return child.must_not_delete or blueprint.abandons or members.root_of(child.resource) in blueprint.retained
+
+
+def plan_removal(child: Child, blueprint: Blueprint) -> Delete | Release | None:
+    """Plan the step that removes the object, or return None if its deletion has already started.
+
+    A retained object is released even then: another client deletes it, and the Stack need not wait for that.
+    """
+    if is_retained(child, blueprint):
+        return Release(child=child)
+    return None if child.deleting else Delete(child=child)
+
+
+def explain_retained(child: Child) -> str:
+    """Explain why no other object can take the place of a retained one."""
+    why = "was adopted" if child.is_adopted else "has deletionPolicy: Retain"
+    return f"{child.ref} {why}, so it is not deleted for a replacement; delete it yourself"

@@ -13,8 +13,9 @@ from hearth.model.child import Child
 from hearth.plan.environment import active_environment
 from hearth.plan.environment.active_environment import ActiveEnvironment
 from hearth.plan.environment.environment_rules import Action, EnvironmentRule
-from hearth.plan.resource import enforcement, readiness, removal, suspend_object
-from hearth.plan.resource.wanted_objects import WantedObjects
+from hearth.plan.resource import enforcement, readiness, step_planning, suspend_object
+from hearth.plan.resource.desired_objects import WantedObjects
+from hearth.plan.resource.suspend_object import SuspendRecords
 from hearth.plan.retry.backoff import RemovalAttempt
 from hearth.plan.stack import cleanup
 from hearth.plan.stack.cleanup import CleanupPolicy, ObsoleteChildren, TreeClaim
@@ -24,7 +25,6 @@ from hearth.plan.state.internal_errors import OnError
 from hearth.plan.state.memory import InMemoryState, ObservedChildren
 from hearth.plan.state.resource_status import AttemptFailed, AttemptObsolete, ResourceStatus
 from hearth.plan.state.steps import Delete, Release, Step
-from hearth.plan.state.suspend_record import SuspendRecords
 from hearth.template.blueprint import Blueprint
 
 # Deletions that a breakpoint or a denied Delete prevents, and those after which a resource stops. Covers only objects of
@@ -349,7 +349,7 @@ class CleanupPlanner:
             return
         attempt = memory.attempts.get(uid)
         may_go = child is not None and uid not in memory.in_flight and self._may_go(child, memory)
-        leave = removal.plan_removal(child, self._blueprint) if child is not None and may_go else None
+        leave = step_planning.plan_removal(child, self._blueprint) if child is not None and may_go else None
         allowed = self.guard.filter(uid, leave)
         step: Step | None = (allowed if claim is None else None) or self._restore(child, memory)
         if step is None:

@@ -22,7 +22,7 @@ from hearth.plan.environment.environment_rules import EnvironmentRule, Environme
 from hearth.plan.health.health_rules import HealthRules
 from hearth.plan.ownership.keyed_hash import HashFunction
 from hearth.plan.resource import definition_warnings, held_steps, resource_planner
-from hearth.plan.resource.wanted_objects import WantedObjects
+from hearth.plan.resource.desired_objects import WantedObjects
 from hearth.plan.retry.backoff import Attempt, RemovalAttempt
 from hearth.plan.stack.cleanup import CleanupPolicy, TreeClaim
 from hearth.plan.stack.cleanup_planner import CleanupPlanner, WithheldObject

@@ -17,16 +17,16 @@ from hearth.model.child import Child
 from hearth.plan.health import suspend_rules
 from hearth.plan.health.health_rules import HealthRules
 from hearth.plan.ownership.field_ownership import LostField
-from hearth.plan.resource import drift, read_limits, readiness, suspend_object
+from hearth.plan.resource import drift, readiness, suspend_object
+from hearth.plan.resource.suspend_object import SuspendRecords
 from hearth.plan.stack import cleanup
-from hearth.plan.state import internal_errors, requirements, steps
+from hearth.plan.state import internal_errors, read_access, requirements, steps
 from hearth.plan.state.condition_types import ConditionType
 from hearth.plan.state.internal_errors import OnError, Retry
 from hearth.plan.state.memory import InMemoryState, ObservedChildren
 from hearth.plan.state.read_access import Reader
 from hearth.plan.state.resource_status import Cause, ManagerQuery, ResourceCondition, ResourceState, ResourceStatus
 from hearth.plan.state.steps import Suspend
-from hearth.plan.state.suspend_record import SuspendRecords
 
 # Order of suspension: a resource is scaled down after all its direct and indirect dependents. It uses the dependencies
 # recorded on the objects, as a deletion does. Incremental: a change costs only its dependencies.
@@ -259,7 +259,7 @@ class SuspendPlanner:
 
     def _describe_mark(self, name: str, child: Child) -> ResourceCondition:
         """Return that the object is marked unhealthy, which has no effect before the Stack is resumed."""
-        mark = read_limits.describe_mark(self.reader, child)
+        mark = read_access.describe_mark(self.reader, child)
         message = f"{name} ({child.ref}) {mark}; it is not replaced while spec.suspended is true"
         return ResourceCondition(type=ConditionType.UNHEALTHY, reason=REASON, message=message)
 

@@ -1,6 +1,6 @@
 """Limits of healing: the Stack's policy, the number of unhealthy resources, and the backoff for repeated marks.
 
-Pure; time and jitter are arguments. For the replacement itself see `hearth.plan.resource.replace_unhealthy`.
+Pure; time and jitter are arguments. For the replacement itself see `hearth.plan.resource.decide`.
 """
 
 from __future__ import annotations

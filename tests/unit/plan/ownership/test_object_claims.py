@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hearth.model.kinds import ObjectRef
-from hearth.plan.resource.wanted_objects import ObjectClaims
+from hearth.plan.resource.desired_objects import ObjectClaims
 
 
 def make_ref(name: str) -> ObjectRef:

@@ -7,11 +7,11 @@ from hearth.model.child import Child
 from hearth.plan.environment import active_environment
 from hearth.plan.environment.active_environment import ActiveEnvironment
 from hearth.plan.health.health_rules import HealthRules
+from hearth.plan.resource.suspend_object import SuspendRecords
 from hearth.plan.state.desired import DesiredResource
 from hearth.plan.state.healing import UnhealthyTracker
 from hearth.plan.state.memory import InMemoryState
 from hearth.plan.state.read_access import Reader
-from hearth.plan.state.suspend_record import SuspendRecords
 from hearth.template.blueprint import Blueprint, ResourceBlueprint, Values
 
 

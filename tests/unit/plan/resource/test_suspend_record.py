@@ -11,8 +11,8 @@ from hearth.model import child, limits, names
 from hearth.model.child import Child, Object
 from hearth.model.kinds import Kind
 from hearth.plan.resource import suspend_object
+from hearth.plan.resource.suspend_object import SuspendRecord
 from hearth.plan.state.condition_types import ConditionType
-from hearth.plan.state.suspend_record import SuspendRecord
 from support.units import suspended
 from support.units.suspended import RECORDS
 
