@@ -35,8 +35,6 @@ TRIED = {
     ("plan.state.condition_types", "kubectl stack history"): SITUATIONS,
     ("cli.stack_views.steering.goals", "kubectl delete"): VERBS,
     ("cli.stack_views.steering.goals", "kubectl stack resume"): VERBS,
-    ("cli.stack_views.steering.group_size", "kubectl stack resume"): VERBS,
-    ("cli.stack_views.steering.group_size", "kubectl stack unpause"): VERBS,
     ("cli.stack_views.steering.verbs", "kubectl stack continue"): VERBS,
     ("cli.stack_views.steering.verbs", "kubectl stack mark"): VERBS,
     ("cli.stack_views.steering.verbs", "kubectl stack resume"): VERBS,

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Mapping
-from http import HTTPStatus
 from typing import Final
 
 from hearth.model import value_class
@@ -51,14 +50,6 @@ class Secrets:
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
-class Refused:
-    """Why a request is refused."""
-
-    status: HTTPStatus
-    message: str
-
-
-@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class AccessRules:
     """The rules of one server."""
 
@@ -84,34 +75,24 @@ class AccessRules:
         """Return the header Set-Cookie. The path keeps the cookie from servers on other ports, which share its host."""
         return f"{COOKIE}={self.secrets.cookie}; Path={self.root}; HttpOnly; SameSite=Strict"
 
-    def find_host_refusal(self, host: str) -> Refused | None:
-        """Return why a request to that host is refused."""
-        if host in self.hosts:
-            return None
-        return Refused(status=HTTPStatus.MISDIRECTED_REQUEST, message="this server has another name")
-
     def is_token(self, token: str) -> bool:
         """Return whether it is the token of the address."""
         return is_same(token, self.secrets.token)
 
-    def find_refusal(self, method: str, path: str, headers: Mapping[str, str], *, cookie: str) -> Refused | None:
-        """Return why a request to a path under the root is refused."""
+    def find_refusal(self, method: str, path: str, headers: Mapping[str, str], *, cookie: str) -> str:
+        """Return why a request to a path under the root is refused; "" if it is not."""
         if not is_same(path[: len(self.root)], self.root) or not is_same(cookie, self.secrets.cookie):
-            message = "open the address that `kubectl stack ui` printed: it has the token that this browser lacks"
-            return Refused(status=HTTPStatus.FORBIDDEN, message=message)
+            return "open the address that `kubectl stack ui` printed: it has the token that this browser lacks"
         if headers.get("Sec-Fetch-Site", "") not in OWN_SITES:
-            return Refused(status=HTTPStatus.FORBIDDEN, message="the request comes from another site")
-        if method in SAFE_METHODS:
-            return None
-        if headers.get("Origin") != f"http://{headers.get('Host')}":
-            return Refused(status=HTTPStatus.FORBIDDEN, message="an action must come from the page itself")
-        return None
+            return "the request comes from another site"
+        if method not in SAFE_METHODS and headers.get("Origin") != f"http://{headers.get('Host')}":
+            return "an action must come from the page itself"
+        return ""
 
-    def find_action_refusal(self, token: str) -> Refused | None:
-        """Return why a form with that token is refused."""
-        if is_same(token, self.secrets.action_token):
-            return None
-        return Refused(status=HTTPStatus.FORBIDDEN, message="the form lacks the token of this page: reload the page")
+    def find_action_refusal(self, token: str) -> str:
+        """Return why a form with that token is refused; "" if it is not."""
+        is_own = is_same(token, self.secrets.action_token)
+        return "" if is_own else "the form lacks the token of this page: reload the page"
 
 
 def is_same(given: str, expected: str) -> bool:

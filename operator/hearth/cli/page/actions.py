@@ -16,7 +16,7 @@ from hearth.cli.stack_access.session import Session
 from hearth.cli.stack_views import ages, safe_text
 from hearth.cli.stack_views.lists import revision_history
 from hearth.cli.stack_views.stack_state import StackState
-from hearth.cli.stack_views.steering import group_size, mark_requests, snapshot_requests, verbs
+from hearth.cli.stack_views.steering import mark_requests, snapshot_requests, verbs
 from hearth.cli.stack_views.steering.verbs import AlreadySo, Refusal, VerbResult, Write
 from hearth.model import limits, value_class
 from hearth.model.child import Object
@@ -48,11 +48,6 @@ class Field:
     options: tuple[Option, ...] = ()
     most: int = 0
     """Characters of a text, or the largest number."""
-
-
-async def find_none(session: Session, stack: StackState) -> tuple[Field, ...]:  # noqa: ARG001 -- as all of them
-    """Return no field."""
-    return ()
 
 
 async def find_revisions(session: Session, stack: StackState) -> tuple[Field, ...]:
@@ -139,15 +134,22 @@ class Action:
     title: str
     explanation: str
     """What it does, in a sentence."""
-    decide: Callable[[Context], Awaitable[Decision]]
-    find_fields: Callable[[Session, StackState], Awaitable[tuple[Field, ...]]] = find_none
-    """What the user must enter or choose."""
+    judge: Callable[[StackState, str], VerbResult] | None = None
+    """The verb, for a token, as far as the Stack alone decides it; None if more must be read."""
+    attempt: Callable[[Context], Awaitable[Decision]] | None = None
+    """Decides with the form, and what is read besides; None if `judge` decides all."""
+    find_fields: Callable[[Session, StackState], Awaitable[tuple[Field, ...]]] | None = None
+    """What the user must enter or choose; None for nothing."""
     is_for_resource: bool = False
     is_for_group: bool = False
     is_dangerous: bool = False
     """Whether it takes back what runs or replaces data, so that its button looks so."""
-    judge: Callable[[StackState], VerbResult] | None = None
-    """The verb, as far as the Stack alone decides it; None if more must be read."""
+
+    async def decide(self, context: Context) -> Decision:
+        """Return what becomes of the action now."""
+        if self.attempt is not None:
+            return await self.attempt(context)
+        return from_result(context, self.judge(context.stack, context.token)) if self.judge is not None else Decision()
 
 
 def make_token() -> str:
@@ -169,15 +171,6 @@ def from_result(context: Context, result: VerbResult) -> Decision:
                 notes=result.notes,
                 send=send,
             )
-
-
-def simple(decide: Callable[[StackState, str], VerbResult]) -> Callable[[Context], Awaitable[Decision]]:
-    """Return the decision of a verb that needs the Stack and a token only."""
-
-    async def decided(context: Context) -> Decision:
-        return from_result(context, decide(context.stack, context.token))
-
-    return decided
 
 
 async def continue_(context: Context) -> Decision:
@@ -241,16 +234,15 @@ async def scale(context: Context) -> Decision:
     text, group = context.form.get("replicas", ""), context.stack
     if not (text.isascii() and text.isdigit() and len(text) < 10):
         return Decision(refusal=f"{text!r} is not a number of members")
-    decided = group_size.decide(group, int(text))
-    if decided.refusal or decided.patch is None:
-        return Decision(refusal=decided.refusal or f"rg/{group.name} already has spec.replicas={text}")
-    patch = decided.patch
-
-    def send() -> Awaitable[Object]:
-        return context.session.patch(RESOURCE_GROUP, group.namespace, group.name, body=patch, subresource="scale")
-
-    said = f"rg/{group.name} scaled: spec.replicas={text}"
-    return Decision(said=said, notes=tuple(group_size.list_notes(group)), send=send)
+    result = verbs.scale(group, replicas=int(text))
+    if not isinstance(result, Write):
+        return Decision(refusal=result.said if isinstance(result, Refusal) else f"{group.title} {result.said}")
+    (patch,), where = result.patches, (group.namespace, group.name)
+    return Decision(
+        said=f"{group.title} {result.said}",
+        notes=result.notes,
+        send=lambda: context.session.patch(RESOURCE_GROUP, *where, body=patch, subresource="scale"),
+    )
 
 
 def create(context: Context, kind: Kind, body: Object, *, said: str, notes: tuple[str, ...]) -> Decision:
@@ -263,31 +255,28 @@ def create(context: Context, kind: Kind, body: Object, *, said: str, notes: tupl
     )
 
 
-def judge_rollback(stack: StackState) -> VerbResult:
+def judge_rollback(stack: StackState, _: str) -> VerbResult:
     """Return what a rollback to the last completed revision would be."""
-    return verbs.rollback(
-        stack, to_revision=0, stored={number} if (number := verbs.find_other_completed(stack)) else set()
-    )
+    completed = verbs.find_other_completed(stack)
+    return verbs.rollback(stack, to_revision=0, stored={completed} if completed else set())
 
 
-def judge_breakpoints(stack: StackState) -> VerbResult:
+def judge_breakpoints(stack: StackState, token: str) -> VerbResult:
     """Return what clearing the first breakpoint would be."""
     where = str(stack.breakpoints[0]) if stack.breakpoints else ""
-    return verbs.continue_(stack, where=where, token=UNUSED)
+    return verbs.continue_(stack, where=where, token=token)
 
 
 def find_refusals(stack: StackState) -> dict[str, str]:
     """Return by action why it does not apply now; "" if it does, or if only the attempt can tell."""
-    return {each.name: describe_refusal(each.judge(stack)) if each.judge is not None else "" for each in ACTIONS}
+    return {
+        each.name: describe_refusal(each.judge(stack, UNUSED)) if each.judge is not None else "" for each in ACTIONS
+    }
 
 
 def describe_refusal(result: VerbResult) -> str:
     """Return why a verb does nothing."""
-    match result:
-        case Refusal() | AlreadySo():
-            return safe_text.one_line(result.said)
-        case Write():
-            return ""
+    return "" if isinstance(result, Write) else safe_text.one_line(result.said)
 
 
 ACTIONS: Final[tuple[Action, ...]] = (
@@ -295,21 +284,19 @@ ACTIONS: Final[tuple[Action, ...]] = (
         name="retry",
         title="Retry",
         explanation="Everything that failed is tried again now, from the point of failure.",
-        decide=simple(lambda stack, token: verbs.retry(stack, token=token)),
-        judge=lambda stack: verbs.retry(stack, token=UNUSED),
+        judge=lambda stack, token: verbs.retry(stack, token=token),
     ),
     Action(
         name="check",
         title="Check",
         explanation="All objects are compared with the API server. Nothing is changed.",
-        decide=simple(lambda stack, token: verbs.check(stack, token=token)),
-        judge=lambda stack: verbs.check(stack, token=UNUSED),
+        judge=lambda stack, token: verbs.check(stack, token=token),
     ),
     Action(
         name="rollback",
         title="Roll back",
         explanation="An earlier revision becomes the target.",
-        decide=roll_back,
+        attempt=roll_back,
         find_fields=find_revisions,
         is_dangerous=True,
         judge=judge_rollback,
@@ -318,7 +305,7 @@ ACTIONS: Final[tuple[Action, ...]] = (
         name="continue",
         title="Continue",
         explanation="The resource continues past the breakpoint at which it waits.",
-        decide=continue_,
+        attempt=continue_,
         find_fields=find_breakpoints,
         judge=judge_breakpoints,
     ),
@@ -326,48 +313,43 @@ ACTIONS: Final[tuple[Action, ...]] = (
         name="pause",
         title="Pause",
         explanation="The operator stops all writes for this Stack, and shows what it would do.",
-        decide=simple(lambda stack, _: verbs.set_paused(stack, paused=True)),
-        judge=lambda stack: verbs.set_paused(stack, paused=True),
+        judge=lambda stack, _: verbs.set_paused(stack, paused=True),
     ),
     Action(
         name="unpause",
         title="Unpause",
         explanation="The operator may write again: what it held back is done now.",
-        decide=simple(lambda stack, _: verbs.set_paused(stack, paused=False)),
-        judge=lambda stack: verbs.set_paused(stack, paused=False),
+        judge=lambda stack, _: verbs.set_paused(stack, paused=False),
     ),
     Action(
         name="suspend",
         title="Suspend",
         explanation="Workloads are scaled to nothing, dependents first. Data stays.",
-        decide=simple(lambda stack, _: verbs.set_suspended(stack, suspended=True)),
-        judge=lambda stack: verbs.set_suspended(stack, suspended=True),
+        judge=lambda stack, _: verbs.set_suspended(stack, suspended=True),
     ),
     Action(
         name="resume",
         title="Resume",
         explanation="Suspended workloads come back in order, with their previous replica counts.",
-        decide=simple(lambda stack, _: verbs.set_suspended(stack, suspended=False)),
-        judge=lambda stack: verbs.set_suspended(stack, suspended=False),
+        judge=lambda stack, _: verbs.set_suspended(stack, suspended=False),
     ),
     Action(
         name="cleanup",
         title="Clean up",
         explanation="Obsolete objects are deleted now. Otherwise they stay until the new definition is complete.",
-        decide=simple(lambda stack, token: verbs.cleanup(stack, token=token)),
-        judge=lambda stack: verbs.cleanup(stack, token=UNUSED),
+        judge=lambda stack, token: verbs.cleanup(stack, token=token),
     ),
     Action(
         name="snapshot",
         title="Take snapshot",
         explanation="A StackSnapshot keeps the present revision and the data of its volumes.",
-        decide=take_snapshot,
+        attempt=take_snapshot,
     ),
     Action(
         name="restore",
         title="Restore",
         explanation="The Stack goes back to a snapshot. Data that was written since is replaced.",
-        decide=restore,
+        attempt=restore,
         find_fields=find_snapshots,
         is_dangerous=True,
     ),
@@ -375,7 +357,7 @@ ACTIONS: Final[tuple[Action, ...]] = (
         name="mark",
         title="Mark unhealthy",
         explanation="The present object is declared unhealthy, and the operator replaces it.",
-        decide=mark,
+        attempt=mark,
         find_fields=find_reason,
         is_for_resource=True,
     ),
@@ -383,14 +365,14 @@ ACTIONS: Final[tuple[Action, ...]] = (
         name="unmark",
         title="Take back mark",
         explanation="The mark on the present object is taken back.",
-        decide=unmark,
+        attempt=unmark,
         is_for_resource=True,
     ),
     Action(
         name="scale",
         title="Scale",
         explanation="The group gets this number of members.",
-        decide=scale,
+        attempt=scale,
         find_fields=find_replicas,
         is_for_group=True,
     ),

@@ -5,32 +5,28 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-import hashlib
 import re
 import time
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
-from importlib import resources
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 from urllib import parse
 
 import orjson
 from aiohttp import web
 
-from hearth.cli.page import actions, rendering, shown_comparison, shown_resource, shown_stack
+from hearth.cli.page import actions, rendering, shown_resource, shown_stack
 from hearth.cli.page.access_rules import ACTION_TOKEN, AccessRules
 from hearth.cli.page.actions import BY_NAME, Action, Context, Decision
-from hearth.cli.page.rendering import Renderer
+from hearth.cli.page.rendering import PartRenderer, Parts, Renderer
 from hearth.cli.page.stack_source import StackSource
 from hearth.cli.stack_access import evidence, revisions, stack_locations
 from hearth.cli.stack_access.stack_locations import StackLocation
 from hearth.cli.stack_views import safe_text
 from hearth.cli.stack_views.causes import stack_causes
-from hearth.cli.stack_views.graph import svg_drawing
-from hearth.cli.stack_views.graph.stack_graph import Node
 from hearth.cli.stack_views.stack_state import StackState
 from hearth.cli.stack_views.tree.snapshot import StackObjects
-from hearth.model import errors, limits, value_class
+from hearth.model import errors, limits
 from hearth.model.tenancy import Tenancy
 
 FRAGMENT: Final = "X-Hearth-Fragment"
@@ -93,7 +89,7 @@ class Handlers:
 
     async def get_static(self, request: web.Request) -> web.StreamResponse:
         """Return a file of the page."""
-        found = find(request.match_info["name"])
+        found = rendering.find_static(request.match_info["name"])
         if found is None:
             raise web.HTTPNotFound(text="there is no such file")
         return web.Response(body=found.content, content_type=found.content_type, charset="utf-8")
@@ -108,7 +104,7 @@ class Handlers:
             "namespace": location.namespace,
             "name": location.name,
             "title": safe_text.one_line(location.title),
-            "updates": f"{make_path(location)}/updates?layers={shown_stack.write_layers(layers)}",
+            "updates": f"{rendering.make_path(location)}/updates?layers={shown_stack.write_layers(layers)}",
         }
         return self._reply(request, "stack.html", values)
 
@@ -127,7 +123,7 @@ class Handlers:
         values = {
             "resource": found,
             "actions": offered,
-            "path": make_path(location),
+            "path": rendering.make_path(location),
             "name": location.name,
             "stack_title": location.title,
         }
@@ -153,7 +149,7 @@ class Handlers:
     async def confirm(self, request: web.Request) -> web.StreamResponse:
         """Show what an action would write, and ask."""
         stack, action, form = await self._find_action(request, dict(request.query))
-        fields = await action.find_fields(self._source.session, stack)
+        fields = await action.find_fields(self._source.session, stack) if action.find_fields is not None else ()
         context = Context(session=self._source.session, stack=stack, form=form, token=actions.make_token())
         decision = Decision() if fields else await action.decide(context)
         values = {"action": action, "fields": fields, "decision": decision, "resource": form.get("resource", "")}
@@ -176,7 +172,7 @@ class Handlers:
             stack = await stack_locations.read(session, location)
             found = await preview_reader.preview_rollback(session, stack, int(text), tenancy=Tenancy())
         lines = ["".join(part for part, _ in line) for line in preview_output.list_lines(found)]
-        return self._reply(request, "preview.html", {"lines": lines, "path": make_path(location)})
+        return self._reply(request, "preview.html", {"lines": lines, "path": rendering.make_path(location)})
 
     async def compare(self, request: web.Request) -> web.StreamResponse:
         """Show the fields that a Stack sets of an object: as it wants them, beside the live ones."""
@@ -192,9 +188,9 @@ class Handlers:
         preview_reader.silence_engine()
         async with self._previews:
             preview = await preview_reader.preview_present(self._source.session, snapshot.stack, tenancy=Tenancy())
-        fields = shown_comparison.compare(snapshot, child, preview)
+        fields = shown_resource.compare(snapshot, child, preview)
         values = {"fields": fields, "rejection": safe_text.clean(preview.rejection), "subject": str(child)}
-        address = make_path(location)
+        address = rendering.make_path(location)
         back = f"{address}/resource?{parse.urlencode({'resource': resource, 'object': object_})}"
         return self._reply(
             request,
@@ -225,7 +221,7 @@ class Handlers:
             text, problem = await self._read_log(query), ""
         except errors.ApiStatusError as error:
             text, problem = "", str(error)
-        path = make_path(location)
+        path = rendering.make_path(location)
         values = {
             "log": text,
             "problem": safe_text.one_line(problem),
@@ -252,9 +248,8 @@ class Handlers:
     async def act(self, request: web.Request) -> web.StreamResponse:
         """Write what the user confirmed."""
         form = {key: value for key, value in (await request.post()).items() if isinstance(value, str)}
-        refused = self._rules.find_action_refusal(form.get(ACTION_TOKEN, ""))
-        if refused is not None:
-            raise web.HTTPForbidden(text=refused.message)
+        if refusal := self._rules.find_action_refusal(form.get(ACTION_TOKEN, "")):
+            raise web.HTTPForbidden(text=refusal)
         stack, action, form = await self._find_action(request, form)
         context = Context(session=self._source.session, stack=stack, form=form, token=actions.make_token())
         decision = await action.decide(context)
@@ -299,11 +294,6 @@ class Handlers:
         return web.Response(text=text, content_type="text/html", status=status)
 
 
-def make_path(location: StackLocation) -> str:
-    """Return the address of an object's page under the root."""
-    return shown_stack.make_path(location.kind, location.namespace, location.name)
-
-
 def describe_target(stack: StackState) -> dict[str, Any]:
     """Return the values that name the object of an action."""
     return {
@@ -320,31 +310,6 @@ def find_container(request: web.Request) -> dict[str, str]:
     if not all(NAME.fullmatch(each) for each in query.values()):
         raise web.HTTPNotFound(text="there is no such container")
     return query
-
-
-# The script, style sheets and icon of the page, from a table: no part of a request is ever a path.
-
-TYPES: Final = {"page.css": "text/css", "page.js": "text/javascript", "icon.svg": "image/svg+xml"}
-GRAPH_STYLE: Final = "graph.css"
-"""The style of the picture, which `kubectl stack graph -o svg` has too."""
-
-
-@value_class.dataclass(frozen=True, slots=True)
-class StaticFile:
-    """One file."""
-
-    content: bytes
-    content_type: str
-
-
-@functools.lru_cache(maxsize=8)
-def find(name: str) -> StaticFile | None:
-    """Return the file of that name, or None."""
-    if name == GRAPH_STYLE:
-        return StaticFile(svg_drawing.read_style().encode(), "text/css")
-    if name not in TYPES:
-        return None
-    return StaticFile((resources.files("hearth.cli.page") / "static" / name).read_bytes(), TYPES[name])
 
 
 # Server-sent events: what changed of a page, as often as reading costs little. One loop per stream, no other task.
@@ -478,84 +443,3 @@ async def pause(request: web.Request, seconds: float) -> None:
 def write_event(name: str, content: object) -> bytes:
     """Return one event. JSON has no line ends, so nothing in the content ends an event."""
     return b"event: " + name.encode() + b"\ndata: " + orjson.dumps(content) + b"\n\n"
-
-
-# The parts of a page that change by themselves: the list, or head, picture and notes of one Stack.
-
-Parts: TypeAlias = "Mapping[str, Part]"
-"""By id, in the order of the page."""
-VERSION_BYTES = 8
-EXPANDED_AT_ONCE = 4
-"""Layers that one click on a folded run expands."""
-
-
-@value_class.dataclass(frozen=True, slots=True)
-class Part:
-    """One part: its HTML, and a digest of it."""
-
-    html: str
-    version: str
-
-
-def make_part(html: str) -> Part:
-    """Return a part with its digest."""
-    return Part(html, hashlib.blake2b(html.encode(errors="replace"), digest_size=VERSION_BYTES).hexdigest())
-
-
-class PartRenderer:
-    """Renders the parts from what the cluster holds now."""
-
-    def __init__(self, source: StackSource, renderer: Renderer) -> None:
-        self._source = source
-        self._renderer = renderer
-
-    async def make_list(self) -> Parts:
-        """Return the list of Stacks. Raises ApiStatusError and Unreachable."""
-        shown = shown_stack.describe_all(await self._source.list())
-        return {"stacks": self._render("part_stacks.html", {"stacks": shown, "namespace": self._source.namespace})}
-
-    async def make_stack(self, location: StackLocation, layers: Collection[int]) -> Parts:
-        """Return the parts of one Stack; layers: those that are not folded. Raises ApiStatusError and Unreachable."""
-        snapshot = await self._source.read(location)
-        if snapshot is None:
-            return {"head": self._render("part_gone.html", {"name": location.name})}
-        # Large Stacks take half a second, in which other requests are answered.
-        return await asyncio.to_thread(self._render_stack, snapshot, make_path(location), layers)
-
-    def _render_stack(self, objects: StackObjects, path: str, layers: Collection[int]) -> Parts:
-        shown = shown_stack.describe_graph(objects, expanded=layers)
-        values = shown_stack.to_values(shown) | {"path": path}
-        picture = svg_drawing.draw(
-            shown.layout,
-            title=f"Resources of {shown.view.title}",
-            link=lambda node: self._link(path, node, layers),
-        )
-        offered = {"actions": actions.list_for(objects.stack), "refusals": actions.find_refusals(objects.stack)}
-        return {
-            "head": self._render("part_head.html", values),
-            "actions": self._render("part_actions.html", values | offered),
-            "graph": self._render("part_graph.html", values | {"picture": rendering.mark_safe(picture)}),
-            "notes": self._render("part_notes.html", values),
-        }
-
-    def draw_nested(self, objects: StackObjects, path: str) -> dict[str, Any]:
-        """Return the state and the picture of a nested Stack, as the details of its resource show them."""
-        shown = shown_stack.describe_graph(objects, expanded=())
-        picture = svg_drawing.draw(
-            shown.layout,
-            title=f"Resources of {shown.view.title}",
-            link=lambda node: self._link(path, node, ()),
-            prefix=f"{shown.stack.title}-",
-        )
-        return {"nested": shown.stack, "nested_picture": rendering.mark_safe(picture)}
-
-    def _link(self, path: str, node: Node, layers: Collection[int]) -> str:
-        """Return the address of a node: its details, or the page with its layer expanded."""
-        root = f"{self._renderer.root}{path}"
-        if node.layers is None:
-            return f"{root}/resource?{parse.urlencode({'resource': node.resource, 'object': node.detail})}"
-        first, last = node.layers
-        return f"{root}?layers={shown_stack.write_layers({*layers, *range(first, min(last, first + EXPANDED_AT_ONCE - 1) + 1)})}"
-
-    def _render(self, template: str, values: Mapping[str, Any]) -> Part:
-        return make_part(self._renderer.render(template, values))

@@ -1,17 +1,30 @@
-"""HTML from the templates of this package. Every value is escaped; a value is never markup by itself.
+"""HTML from the templates of this package: whole pages, the parts that change by themselves, and the files beside them.
 
-The one exception is the picture, which ElementTree escapes. Must not know requests.
+Every value is escaped; a value is never markup by itself. The one exception is the picture, which ElementTree escapes.
+Must not know requests.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+import asyncio
+import functools
+import hashlib
+from collections.abc import Collection, Mapping
+from importlib import resources
+from typing import Any, Final, TypeAlias
+from urllib import parse
 
 import jinja2
 from markupsafe import Markup
 
+from hearth.cli.page import actions, shown_stack
+from hearth.cli.page.stack_source import StackSource
+from hearth.cli.stack_access.stack_locations import StackLocation
+from hearth.cli.stack_views.graph import svg_drawing
+from hearth.cli.stack_views.graph.stack_graph import Node
 from hearth.cli.stack_views.tree import tree_view
+from hearth.cli.stack_views.tree.snapshot import StackObjects
+from hearth.model import value_class
 
 SIGNS: Final = {state: sign.strip() for state, (sign, _) in tree_view.SIGNS.items()}
 
@@ -39,3 +52,120 @@ class Renderer:
 def mark_safe(picture: str) -> Markup:
     """Return a picture of `svg_drawing`, whose texts are escaped, as markup."""
     return Markup(picture)  # noqa: S704 -- ElementTree wrote it
+
+
+def make_path(location: StackLocation) -> str:
+    """Return the address of an object's page under the root."""
+    return shown_stack.make_path(location.kind, location.namespace, location.name)
+
+
+# The parts of a page that change by themselves: the list, or head, picture and notes of one Stack.
+
+Parts: TypeAlias = "Mapping[str, Part]"
+"""By id, in the order of the page."""
+VERSION_BYTES = 8
+EXPANDED_AT_ONCE = 4
+"""Layers that one click on a folded run expands."""
+
+
+@value_class.dataclass(frozen=True, slots=True)
+class Part:
+    """One part: its HTML, and a digest of it."""
+
+    html: str
+    version: str
+
+
+def make_part(html: str) -> Part:
+    """Return a part with its digest."""
+    return Part(html, hashlib.blake2b(html.encode(errors="replace"), digest_size=VERSION_BYTES).hexdigest())
+
+
+class PartRenderer:
+    """Renders the parts from what the cluster holds now."""
+
+    def __init__(self, source: StackSource, renderer: Renderer) -> None:
+        self._source = source
+        self._renderer = renderer
+
+    async def make_list(self) -> Parts:
+        """Return the list of Stacks. Raises ApiStatusError and Unreachable."""
+        shown = [shown_stack.describe(each) for each in await self._source.list()]
+        return {"stacks": self._render("part_stacks.html", {"stacks": shown, "namespace": self._source.namespace})}
+
+    async def make_stack(self, location: StackLocation, layers: Collection[int]) -> Parts:
+        """Return the parts of one Stack; layers: those that are not folded. Raises ApiStatusError and Unreachable."""
+        snapshot = await self._source.read(location)
+        if snapshot is None:
+            return {"head": self._render("part_gone.html", {"name": location.name})}
+        # Large Stacks take half a second, in which other requests are answered.
+        return await asyncio.to_thread(self._render_stack, snapshot, make_path(location), layers)
+
+    def _render_stack(self, objects: StackObjects, path: str, layers: Collection[int]) -> Parts:
+        shown = shown_stack.describe_graph(objects, expanded=layers)
+        values = {
+            "stack": shown.stack,
+            "view": shown.view,
+            "breakpoints": shown.breakpoints,
+            "folds": layers,
+            "path": path,
+        }
+        picture = svg_drawing.draw(
+            shown.layout,
+            title=f"Resources of {shown.view.title}",
+            link=lambda node: self._link(path, node, layers),
+        )
+        offered = {"actions": actions.list_for(objects.stack), "refusals": actions.find_refusals(objects.stack)}
+        return {
+            "head": self._render("part_head.html", values),
+            "actions": self._render("part_actions.html", values | offered),
+            "graph": self._render("part_graph.html", values | {"picture": mark_safe(picture)}),
+            "notes": self._render("part_notes.html", values),
+        }
+
+    def draw_nested(self, objects: StackObjects, path: str) -> dict[str, Any]:
+        """Return the state and the picture of a nested Stack, as the details of its resource show them."""
+        shown = shown_stack.describe_graph(objects, expanded=())
+        picture = svg_drawing.draw(
+            shown.layout,
+            title=f"Resources of {shown.view.title}",
+            link=lambda node: self._link(path, node, ()),
+            prefix=f"{shown.stack.title}-",
+        )
+        return {"nested": shown.stack, "nested_picture": mark_safe(picture)}
+
+    def _link(self, path: str, node: Node, layers: Collection[int]) -> str:
+        """Return the address of a node: its details, or the page with its layer expanded."""
+        root = f"{self._renderer.root}{path}"
+        if node.layers is None:
+            return f"{root}/resource?{parse.urlencode({'resource': node.resource, 'object': node.detail})}"
+        first, last = node.layers
+        return f"{root}?layers={shown_stack.write_layers({*layers, *range(first, min(last, first + EXPANDED_AT_ONCE - 1) + 1)})}"
+
+    def _render(self, template: str, values: Mapping[str, Any]) -> Part:
+        return make_part(self._renderer.render(template, values))
+
+
+# The script, style sheets and icon of the page, from a table: no part of a request is ever a path.
+
+TYPES: Final = {"page.css": "text/css", "page.js": "text/javascript", "icon.svg": "image/svg+xml"}
+GRAPH_STYLE: Final = "graph.css"
+"""The style of the picture, which `kubectl stack graph -o svg` has too."""
+
+
+@value_class.dataclass(frozen=True, slots=True)
+class StaticFile:
+    """One file."""
+
+    content: bytes
+    content_type: str
+
+
+@functools.lru_cache(maxsize=8)
+def find_static(name: str) -> StaticFile | None:
+    """Return the file of that name, or None."""
+    if name == GRAPH_STYLE:
+        return StaticFile(svg_drawing.read_style().encode(), "text/css")
+    if name not in TYPES:
+        return None
+    return StaticFile((resources.files("hearth.cli.page") / "static" / name).read_bytes(), TYPES[name])

@@ -74,12 +74,8 @@ def listen(port: int) -> socket.socket:
 
 def make_secrets() -> Secrets:
     """Return random texts."""
-    return Secrets(
-        token=secrets.token_urlsafe(SECRET_BYTES),
-        folder=secrets.token_urlsafe(SECRET_BYTES),
-        cookie=secrets.token_urlsafe(SECRET_BYTES),
-        action_token=secrets.token_urlsafe(SECRET_BYTES),
-    )
+    token, folder, cookie, action_token = (secrets.token_urlsafe(SECRET_BYTES) for _ in range(4))
+    return Secrets(token=token, folder=folder, cookie=cookie, action_token=action_token)
 
 
 def make_application(source: StackSource, rules: AccessRules) -> web.Application:
@@ -120,21 +116,13 @@ def make_application(source: StackSource, rules: AccessRules) -> web.Application
 
 def check(request: web.Request, rules: AccessRules) -> None:
     """Raise the refusal of a request, if there is one. The first address is checked by its handler."""
-    host = rules.find_host_refusal(request.headers.get("Host", ""))
-    if host is None and request.path == "/":
-        return
-    refused = host or rules.find_refusal(
-        request.method, request.path, request.headers, cookie=request.cookies.get(access_rules.COOKIE, "")
-    )
-    if refused is not None:
-        raise_refusal(refused)
-
-
-def raise_refusal(refused: access_rules.Refused) -> None:
-    """Raise a refusal as an answer."""
-    if refused.status == HTTPStatus.MISDIRECTED_REQUEST:
-        raise web.HTTPMisdirectedRequest(text=refused.message)
-    raise web.HTTPForbidden(text=refused.message)
+    if request.headers.get("Host", "") not in rules.hosts:
+        raise web.HTTPMisdirectedRequest(text="this server has another name")
+    cookie = request.cookies.get(access_rules.COOKIE, "")
+    if request.path != "/" and (
+        refusal := rules.find_refusal(request.method, request.path, request.headers, cookie=cookie)
+    ):
+        raise web.HTTPForbidden(text=refusal)
 
 
 def enter(request: web.Request, rules: AccessRules) -> web.StreamResponse:

@@ -6,7 +6,7 @@ Must not know HTML.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 from hearth.cli import object_fields
@@ -58,8 +58,6 @@ class ShownGraph:
     layout: Layout
     breakpoints: tuple[str, ...]
     """Where resources wait: `web/PreUpdate`."""
-    folds: tuple[int, ...]
-    """The expanded layers."""
 
 
 def make_word(kind: Kind) -> str:
@@ -104,11 +102,6 @@ def find_state(stack: StackState) -> RowState:
     return RowState.STOPPED if stack.condition("Stopped").is_true else RowState.PROGRESSING
 
 
-def describe_all(stacks: Iterable[StackState]) -> list[ShownStack]:
-    """Describe the Stacks of a list."""
-    return [describe(stack) for stack in stacks]
-
-
 def describe_graph(objects: StackObjects, *, expanded: Collection[int]) -> ShownGraph:
     """Describe a Stack with its resources. Takes half a second of CPU for some thousand."""
     view = stack_view.describe(objects)
@@ -118,7 +111,6 @@ def describe_graph(objects: StackObjects, *, expanded: Collection[int]) -> Shown
         view=view,
         layout=layout.arrange(graph),
         breakpoints=tuple(safe_text.one_line(entry) for entry in objects.stack.breakpoints),
-        folds=tuple(sorted(expanded)),
     )
 
 
@@ -132,11 +124,6 @@ def parse_layers(text: str, *, most: int = 100) -> frozenset[int]:
 def write_layers(layers: Collection[int]) -> str:
     """Return the text of layers."""
     return ".".join(map(str, sorted(layers)))
-
-
-def to_values(shown: ShownGraph) -> dict[str, Any]:
-    """Return the values of a template."""
-    return {"stack": shown.stack, "view": shown.view, "breakpoints": shown.breakpoints, "folds": shown.folds}
 
 
 # The history of a Stack as the page shows it: each revision with its author, its outcome and what it changed. Pure.
@@ -172,15 +159,10 @@ def describe_history(
         annotations = object_fields.mapping(stored[number], "metadata", "annotations")
         before = numbers[at + 1] if at + 1 < len(numbers) else None
         is_comparable = before in definitions and number in definitions
-        changes = (
-            tuple(
-                revision_history.compare(
-                    definitions[before], definitions[number], titles=(f"revision {before}", f"revision {number}")
-                )
-            )
-            if before is not None and is_comparable
-            else ()
-        )
+        changes: tuple[tuple[str, str], ...] = ()
+        if before is not None and is_comparable:
+            titles = f"revision {before}", f"revision {number}"
+            changes = tuple(revision_history.compare(definitions[before], definitions[number], titles=titles))
         created = object_fields.text(stored[number], "metadata", "creationTimestamp")
         shown.append(
             ShownRevision(

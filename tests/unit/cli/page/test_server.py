@@ -11,7 +11,7 @@ from urllib import parse
 
 import pytest
 
-from hearth.cli.page import handlers, shown_resource
+from hearth.cli.page import handlers, rendering, shown_resource
 from hearth.cli.page.handlers import LogChanges, PartChanges
 from hearth.cli.stack_views.causes.explanation import Evidence
 from hearth.cli.stack_views.stack_state import StackState
@@ -278,17 +278,17 @@ async def test_a_log_is_sent_from_where_it_was_read_last() -> None:
 async def test_only_what_changed_is_sent() -> None:
     """Each part with its digest; a problem once, and that it is over."""
     changes = PartChanges(nothing)
-    both = {"head": handlers.make_part("a"), "graph": handlers.make_part("b")}
+    both = {"head": rendering.make_part("a"), "graph": handlers.make_part("b")}
     first = changes.on_parts(both)
     assert first.startswith(b"event: parts\ndata: ")
     assert json.loads(first.split(b"data: ")[1])["all"] == ["head", "graph"]
 
     assert changes.on_parts(both) == b""
-    changed = json.loads(changes.on_parts(both | {"head": handlers.make_part("c\n\nevent: x")}).split(b"data: ")[1])
+    changed = json.loads(changes.on_parts(both | {"head": rendering.make_part("c\n\nevent: x")}).split(b"data: ")[1])
     assert list(changed["parts"]) == ["head"]
     assert b'"message":"away"' in changes.on_problem("away")
     assert changes.on_problem("away") == b""
-    assert b'"message":""' in changes.on_parts({"head": handlers.make_part("c\n\nevent: x")})
+    assert b'"message":""' in changes.on_parts({"head": rendering.make_part("c\n\nevent: x")})
 
 
 async def test_a_stream_ends_with_its_tab(monkeypatch: pytest.MonkeyPatch) -> None:

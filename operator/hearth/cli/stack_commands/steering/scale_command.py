@@ -15,8 +15,9 @@ from hearth.cli.stack_commands.stack_argument import GroupName
 from hearth.cli.stack_commands.steering import verb_execution
 from hearth.cli.stack_commands.steering.verb_commands import verb
 from hearth.cli.stack_views.stack_state import StackState
-from hearth.cli.stack_views.steering import group_size
+from hearth.cli.stack_views.steering import verbs
 from hearth.cli.stack_views.steering.goals import Goal, GoalType
+from hearth.cli.stack_views.steering.verbs import Refusal, Write
 from hearth.model import limits
 from hearth.model.well_known_kinds import RESOURCE_GROUP
 
@@ -46,16 +47,14 @@ async def execute(
     """Return the exit code. where: namespace and ResourceGroup."""
     namespace, name = where
     group = StackState(await session.get(RESOURCE_GROUP, namespace, name))
-    decision = group_size.decide(group, replicas)
-    if decision.refusal:
-        cluster_options.complain(f"error: {decision.refusal}")
+    result = verbs.scale(group, replicas=replicas)
+    if isinstance(result, Refusal):
+        cluster_options.complain(f"error: {result.said}")
         return FAILED
-    if decision.patch is None:
-        click.echo(f"resourcegroup.hearth.dev/{name} already has spec.replicas={replicas}")
-    else:
-        await session.patch(RESOURCE_GROUP, namespace, name, body=decision.patch, subresource="scale")
-        click.echo(f"resourcegroup.hearth.dev/{name} scaled: spec.replicas={replicas}")
-    for note in group_size.list_notes(group):
+    if isinstance(result, Write):
+        await session.patch(RESOURCE_GROUP, namespace, name, body=result.patches[0], subresource="scale")
+    click.echo(f"resourcegroup.hearth.dev/{name} {result.said}")
+    for note in verbs.note_size(group):
         click.echo(f"note: {note}", err=True)
     return await follow(session, where, timeout=timeout) if wait else DONE
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
@@ -27,8 +28,8 @@ class TimelineEntry:
     """`Normal` or `Warning`."""
     reason: str
     object: str
-    message: str
     count: int = 1
+    message: str
 
 
 def list_uids(objects: StackObjects) -> dict[str, str]:
@@ -87,15 +88,10 @@ def describe_revisions(revisions: Mapping[int, Object], stack: str) -> Iterator[
         annotations = object_fields.mapping(revision, "metadata", "annotations")
         author = object_fields.text(annotations, names.ANNOTATION_AUTHOR)
         commit = object_fields.text(annotations, names.ANNOTATION_COMMIT)
-        words = [
-            f"revision {number} stored",
-            *([f"by {author}"] if author else []),
-            *([f"from {commit}"] if commit else []),
-        ]
+        words = (f"revision {number} stored", f"by {author}" if author else "", f"from {commit}" if commit else "")
         if time is not None:
-            yield TimelineEntry(
-                time=time, type="Normal", reason="Revision", object=stack, message=safe_text.one_line(" ".join(words))
-            )
+            message = safe_text.one_line(" ".join(filter(None, words)))
+            yield TimelineEntry(time=time, type="Normal", reason="Revision", object=stack, message=message)
 
 
 def describe_deletions(objects: StackObjects) -> Iterator[TimelineEntry]:
@@ -120,9 +116,8 @@ def sort(entries: Iterable[TimelineEntry], *, since: float | None, only_warnings
 
 def make_row(entry: TimelineEntry, *, now: float) -> list[Cell]:
     """Return the cells of one entry."""
-    age = ages.format_age(now - entry.time)
     return [
-        (f"{age} (x{entry.count})" if entry.count > 1 else age, ""),
+        (describe_age(entry, now=now), ""),
         (entry.type, "yellow" if entry.type == WARNING else ""),
         (entry.reason, ""),
         (entry.object, ""),
@@ -130,13 +125,12 @@ def make_row(entry: TimelineEntry, *, now: float) -> list[Cell]:
     ]
 
 
+def describe_age(entry: TimelineEntry, *, now: float) -> str:
+    """Return the age of an entry, and how often it happened: `5m (x3)`."""
+    age = ages.format_age(now - entry.time)
+    return f"{age} (x{entry.count})" if entry.count > 1 else age
+
+
 def to_output(entry: TimelineEntry) -> Object:
     """Return an entry for programs."""
-    return {
-        "time": entry.time,
-        "type": entry.type,
-        "reason": entry.reason,
-        "object": entry.object,
-        "count": entry.count,
-        "message": entry.message,
-    }
+    return dataclasses.asdict(entry)

@@ -241,6 +241,16 @@ def promote(stack: StackState, *, revision: int) -> VerbResult:
     )
 
 
+def scale(group: StackState, *, replicas: int) -> VerbResult:
+    """Set the number of members of a ResourceGroup, by a patch of its scale subresource."""
+    if group.is_deleting:
+        return Refusal(said=f"resourcegroup/{group.name} is being deleted; its size does not change any more")
+    if object_fields.number(group.spec, "replicas") == replicas:
+        return AlreadySo(said=f"already has spec.replicas={replicas}")
+    patch: Object = {"spec": {"replicas": replicas}}
+    return Write(patches=(patch,), said=f"scaled: spec.replicas={replicas}", notes=note_size(group))
+
+
 def request(
     stack: StackState,
     annotation: str,
@@ -289,6 +299,14 @@ def note_suspended(stack: StackState) -> tuple[str, ...]:
         return ()
     command = f"kubectl stack resume {stack.argument} -n {stack.namespace}"
     return (f"the {stack.noun} is suspended: it is applied after `{command}`",)
+
+
+def note_size(group: StackState) -> tuple[str, ...]:
+    """Return why a new size has no effect yet."""
+    if not group.is_suspended:
+        return note_paused(group)
+    command = f"kubectl stack resume {group.argument} -n {group.namespace}"
+    return (*note_paused(group), f"the group is suspended: the size counts after `{command}`")
 
 
 def note_git(stack: StackState, field: str) -> tuple[str, ...]:

@@ -8,8 +8,9 @@ import pytest
 
 from hearth.cli.stack_commands import cluster_options
 from hearth.cli.stack_views.stack_state import StackState
-from hearth.cli.stack_views.steering import goals, group_size
+from hearth.cli.stack_views.steering import goals, verbs
 from hearth.cli.stack_views.steering.goals import Goal, GoalType, Verdict
+from hearth.cli.stack_views.steering.verbs import AlreadySo, Refusal, Write
 
 
 def make_group(spec: dict[str, Any] | None = None, **metadata: Any) -> StackState:
@@ -26,14 +27,19 @@ def make_group(spec: dict[str, Any] | None = None, **metadata: Any) -> StackStat
 
 def test_a_new_size_is_written_and_the_present_one_is_not() -> None:
     """The patch is one of the scale subresource."""
-    assert group_size.decide(make_group(), 5).patch == {"spec": {"replicas": 5}}
-    assert group_size.decide(make_group(), 0).patch == {"spec": {"replicas": 0}}
-    assert group_size.decide(make_group(), 3) == group_size.SizeDecision()
+    for size in (5, 0):
+        result = verbs.scale(make_group(), replicas=size)
+        assert isinstance(result, Write)
+        assert result.patches == ({"spec": {"replicas": size}},)
+    assert verbs.scale(make_group(), replicas=3) == AlreadySo(said="already has spec.replicas=3")
 
 
 def test_a_group_in_deletion_is_not_scaled() -> None:
     """Its members go anyway."""
-    assert "is being deleted" in group_size.decide(make_group(deletionTimestamp="now"), 5).refusal
+    result = verbs.scale(make_group(deletionTimestamp="now"), replicas=5)
+
+    assert isinstance(result, Refusal)
+    assert "is being deleted" in result.said
 
 
 @pytest.mark.parametrize("field", ["paused", "suspended"])
@@ -41,7 +47,7 @@ def test_what_holds_a_group_back_is_said(field: str) -> None:
     """Before the wait and at its end, with the command that ends it."""
     group = make_group({field: True})
 
-    (note,) = group_size.list_notes(group)
+    (note,) = verbs.note_size(group)
     reached = goals.assess(group, Goal(type=GoalType.READY))
 
     verb = {"paused": "unpause", "suspended": "resume"}[field]

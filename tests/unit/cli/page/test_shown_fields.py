@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from hearth.cli.page import shown_comparison
-from hearth.cli.page.shown_comparison import ShownField
+from hearth.cli.page import shown_resource
+from hearth.cli.page.shown_resource import ShownField
 from hearth.cli.stack_views.stack_state import StackState
 from hearth.cli.stack_views.tree.snapshot import FoundChild, StackObjects
 from hearth.model import names
@@ -53,7 +53,7 @@ def compare(child: FoundChild, *fields: FieldChange) -> list[ShownField]:
     )
     changes = (Change(action=Action.UPDATE, resource="web", ref=REF, fields=fields),) if fields else ()
     return list(
-        shown_comparison.compare(
+        shown_resource.compare(
             objects, child, Preview(kind="Stack", namespace="prod", name="shop", is_new=False, changes=changes)
         )
     )
