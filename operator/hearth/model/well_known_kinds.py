@@ -13,59 +13,38 @@ import orjson
 from hearth.model import names
 from hearth.model.kinds import Kind, ObjectRef
 
-STACK = Kind(group=names.GROUP, version=names.VERSION, name="Stack", plural="stacks", namespaced=True)
-RESOURCE_GROUP = Kind(
-    group=names.GROUP, version=names.VERSION, name="ResourceGroup", plural="resourcegroups", namespaced=True
-)
+
+def own_kind(name: str, *, namespaced: bool = True) -> Kind:
+    """Return a kind of Hearth; its plural is regular."""
+    return Kind(group=names.GROUP, version=names.VERSION, name=name, plural=f"{name.lower()}s", namespaced=namespaced)
+
+
+def built_in_kind(group: str, name: str, *, namespaced: bool = True) -> Kind:
+    """Return a kind of Kubernetes that is served as `v1`, and whose plural is regular."""
+    return Kind(group=group, version="v1", name=name, plural=f"{name.lower()}s", namespaced=namespaced)
+
+
+STACK = own_kind("Stack")
+RESOURCE_GROUP = own_kind("ResourceGroup")
 STACK_KINDS = {kind.name: kind for kind in (STACK, RESOURCE_GROUP)}
 """By name, the kinds whose objects own children."""
-HEALTH_MARK = Kind(group=names.GROUP, version=names.VERSION, name="HealthMark", plural="healthmarks", namespaced=True)
-STACK_SNAPSHOT = Kind(
-    group=names.GROUP, version=names.VERSION, name="StackSnapshot", plural="stacksnapshots", namespaced=True
-)
-STACK_DEFINITION = Kind(
-    group=names.GROUP, version=names.VERSION, name="StackDefinition", plural="stackdefinitions", namespaced=False
-)
-CONFIG_MAP = Kind(group="", version="v1", name="ConfigMap", plural="configmaps", namespaced=True)
-SECRET = Kind(group="", version="v1", name="Secret", plural="secrets", namespaced=True)
-STACK_TEMPLATE = Kind(
-    group=names.GROUP, version=names.VERSION, name="StackTemplate", plural="stacktemplates", namespaced=False
-)
-CONTROLLER_REVISION = Kind(
-    group="apps", version="v1", name="ControllerRevision", plural="controllerrevisions", namespaced=True
-)
-LEASE = Kind(group="coordination.k8s.io", version="v1", name="Lease", plural="leases", namespaced=True)
-NAMESPACE = Kind(group="", version="v1", name="Namespace", plural="namespaces", namespaced=False)
-POD = Kind(group="", version="v1", name="Pod", plural="pods", namespaced=True)
-EVENT = Kind(group="", version="v1", name="Event", plural="events", namespaced=True)
-VOLUME_CLAIM = Kind(
-    group="", version="v1", name="PersistentVolumeClaim", plural="persistentvolumeclaims", namespaced=True
-)
-CLUSTER_ROLE = Kind(
-    group="rbac.authorization.k8s.io", version="v1", name="ClusterRole", plural="clusterroles", namespaced=False
-)
-CUSTOM_RESOURCE_DEFINITION = Kind(
-    group="apiextensions.k8s.io",
-    version="v1",
-    name="CustomResourceDefinition",
-    plural="customresourcedefinitions",
-    namespaced=False,
-)
-ACCESS_REVIEW = Kind(
-    group="authorization.k8s.io",
-    version="v1",
-    name="SubjectAccessReview",
-    plural="subjectaccessreviews",
-    namespaced=False,
-)
-SERVICE_ACCOUNT = Kind(group="", version="v1", name="ServiceAccount", plural="serviceaccounts", namespaced=True)
-OWN_ACCESS_REVIEW = Kind(
-    group="authorization.k8s.io",
-    version="v1",
-    name="SelfSubjectAccessReview",
-    plural="selfsubjectaccessreviews",
-    namespaced=False,
-)
+HEALTH_MARK = own_kind("HealthMark")
+STACK_SNAPSHOT = own_kind("StackSnapshot")
+STACK_DEFINITION = own_kind("StackDefinition", namespaced=False)
+CONFIG_MAP = built_in_kind("", "ConfigMap")
+SECRET = built_in_kind("", "Secret")
+STACK_TEMPLATE = own_kind("StackTemplate", namespaced=False)
+CONTROLLER_REVISION = built_in_kind("apps", "ControllerRevision")
+LEASE = built_in_kind("coordination.k8s.io", "Lease")
+NAMESPACE = built_in_kind("", "Namespace", namespaced=False)
+POD = built_in_kind("", "Pod")
+EVENT = built_in_kind("", "Event")
+VOLUME_CLAIM = built_in_kind("", "PersistentVolumeClaim")
+CLUSTER_ROLE = built_in_kind("rbac.authorization.k8s.io", "ClusterRole", namespaced=False)
+CUSTOM_RESOURCE_DEFINITION = built_in_kind("apiextensions.k8s.io", "CustomResourceDefinition", namespaced=False)
+ACCESS_REVIEW = built_in_kind("authorization.k8s.io", "SubjectAccessReview", namespaced=False)
+SERVICE_ACCOUNT = built_in_kind("", "ServiceAccount")
+OWN_ACCESS_REVIEW = built_in_kind("authorization.k8s.io", "SelfSubjectAccessReview", namespaced=False)
 SOURCE_KINDS = {kind.name: kind for kind in (CONFIG_MAP, SECRET, STACK_TEMPLATE)}
 """By name, the kinds of the objects that a definition is read from besides the Stack."""
 TEMPLATE_KEY = "spec.template"

@@ -22,38 +22,30 @@ ANYTHING = {"x-kubernetes-preserve-unknown-fields": True, "nullable": True}
 READING_ORDER = ("description", "type", "format", "enum", "default")
 """The words that come first in each node; what is within it comes last."""
 
-PHASE_COLUMN = {"name": "Phase", "type": "string", "jsonPath": ".status.phase"}
-READY_COLUMN = {"name": "Ready", "type": "string", "jsonPath": '.status.conditions[?(@.type=="Ready")].status'}
-REVISION_COLUMN = {"name": "Revision", "type": "integer", "jsonPath": ".status.revision"}
-STATE_COLUMN = {
-    "name": "State",
-    "type": "string",
-    "jsonPath": ".status.state",
-    "description": "What a person should know besides the phase: paused, rolled back, drifted.",
-}
-AGE_COLUMN = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}
+
+def column(name: str, path: str, *, of: str = "string", **more: Any) -> dict[str, Any]:
+    """Return a column of `kubectl get`. of: the type; more: the other words of a CustomResourceDefinition."""
+    return {"name": name, "type": of, "jsonPath": path, **more}
 
 
 def message_column(description: str) -> dict[str, Any]:
     """Return the column with the message of Ready, which `kubectl get -o wide` shows."""
-    return {
-        "name": "Message",
-        "type": "string",
-        "jsonPath": '.status.conditions[?(@.type=="Ready")].message',
-        "description": description,
-        "priority": 1,
-    }
+    return column("Message", '.status.conditions[?(@.type=="Ready")].message', description=description, priority=1)
+
+
+PHASE_COLUMN = column("Phase", ".status.phase")
+READY_COLUMN = column("Ready", '.status.conditions[?(@.type=="Ready")].status')
+REVISION_COLUMN = column("Revision", ".status.revision", of="integer")
+STATE_COLUMN = column(
+    "State", ".status.state", description="What a person should know besides the phase: paused, rolled back, drifted."
+)
+AGE_COLUMN = column("Age", ".metadata.creationTimestamp", of="date")
 
 
 STACK_COLUMNS = (
     PHASE_COLUMN,
     READY_COLUMN,
-    {
-        "name": "Resources",
-        "type": "string",
-        "jsonPath": ".status.summary",
-        "description": "Ready resources of all resources.",
-    },
+    column("Resources", ".status.summary", description="Ready resources of all resources."),
     REVISION_COLUMN,
     STATE_COLUMN,
     AGE_COLUMN,
@@ -63,14 +55,9 @@ STACK_COLUMNS = (
 
 GROUP_COLUMNS = (
     PHASE_COLUMN,
-    {"name": "Desired", "type": "integer", "jsonPath": ".spec.replicas"},
-    {
-        "name": "Members",
-        "type": "integer",
-        "jsonPath": ".status.replicas",
-        "description": "Members that have an object.",
-    },
-    {"name": "Ready", "type": "integer", "jsonPath": ".status.readyReplicas", "description": "Members that are ready."},
+    column("Desired", ".spec.replicas", of="integer"),
+    column("Members", ".status.replicas", of="integer", description="Members that have an object."),
+    column("Ready", ".status.readyReplicas", of="integer", description="Members that are ready."),
     STATE_COLUMN,
     AGE_COLUMN,
     message_column("The first problem, or what the group waits for."),
@@ -83,20 +70,20 @@ SCALE = {
 
 
 MARK_COLUMNS = (
-    {"name": "Stack", "type": "string", "jsonPath": ".spec.stackName"},
-    {"name": "Group", "type": "string", "jsonPath": ".spec.groupName", "priority": 1},
-    {"name": "Resource", "type": "string", "jsonPath": ".spec.resource"},
-    {"name": "Target", "type": "string", "jsonPath": ".spec.target.name"},
-    {"name": "Unhealthy", "type": "boolean", "jsonPath": ".spec.markUnhealthy"},
+    column("Stack", ".spec.stackName"),
+    column("Group", ".spec.groupName", priority=1),
+    column("Resource", ".spec.resource"),
+    column("Target", ".spec.target.name"),
+    column("Unhealthy", ".spec.markUnhealthy", of="boolean"),
     READY_COLUMN,
-    {"name": "Resolved", "type": "string", "jsonPath": '.status.conditions[?(@.type=="Resolved")].reason'},
-    {"name": "Replaced by", "type": "string", "jsonPath": ".status.replacedBy.name"},
+    column("Resolved", '.status.conditions[?(@.type=="Resolved")].reason'),
+    column("Replaced by", ".status.replacedBy.name"),
     AGE_COLUMN,
     message_column("Error or result of the mark."),
 )
 
 SNAPSHOT_COLUMNS = (
-    {"name": "Stack", "type": "string", "jsonPath": ".spec.stackName"},
+    column("Stack", ".spec.stackName"),
     PHASE_COLUMN,
     REVISION_COLUMN,
     AGE_COLUMN,
@@ -105,16 +92,11 @@ SNAPSHOT_COLUMNS = (
 
 
 DEFINITION_COLUMNS = (
-    {"name": "Kind", "type": "string", "jsonPath": ".spec.names.kind"},
+    column("Kind", ".spec.names.kind"),
     READY_COLUMN,
     REVISION_COLUMN,
-    {"name": "Instances", "type": "integer", "jsonPath": ".status.instances"},
-    {
-        "name": "Updated",
-        "type": "integer",
-        "jsonPath": ".status.updated",
-        "description": "Instances that have the newest revision.",
-    },
+    column("Instances", ".status.instances", of="integer"),
+    column("Updated", ".status.updated", of="integer", description="Instances that have the newest revision."),
     AGE_COLUMN,
     message_column("What is wrong, or what the definition waits for."),
 )
@@ -122,77 +104,52 @@ DEFINITION_COLUMNS = (
 
 def make_stack_crd() -> dict[str, Any]:
     """Make the CustomResourceDefinition of Stack, ready to be applied."""
-    words = {"kind": "Stack", "plural": "stacks", "singular": "stack", "shortNames": ["stk"]}
-    return make_crd(stack.Stack, words=words, columns=STACK_COLUMNS)
-
-
-def make_group_crd() -> dict[str, Any]:
-    """Make the CustomResourceDefinition of ResourceGroup."""
-    words = {"kind": "ResourceGroup", "plural": "resourcegroups", "singular": "resourcegroup", "shortNames": ["rg"]}
-    return make_crd(resource_group.ResourceGroup, words=words, columns=GROUP_COLUMNS, scale=SCALE)
-
-
-def make_mark_crd() -> dict[str, Any]:
-    """Make the CustomResourceDefinition of HealthMark, ready to be applied."""
-    words = {"kind": "HealthMark", "plural": "healthmarks", "singular": "healthmark", "shortNames": ["mark"]}
-    return make_crd(health_mark.HealthMark, words=words, columns=MARK_COLUMNS)
-
-
-def make_snapshot_crd() -> dict[str, Any]:
-    """Make the CustomResourceDefinition of StackSnapshot, ready to be applied."""
-    words = {"kind": "StackSnapshot", "plural": "stacksnapshots", "singular": "stacksnapshot", "shortNames": ["ssnap"]}
-    return make_crd(stack_snapshot.StackSnapshot, words=words, columns=SNAPSHOT_COLUMNS)
-
-
-def make_template_crd() -> dict[str, Any]:
-    """Make the CustomResourceDefinition of StackTemplate, ready to be applied."""
-    words = {"kind": "StackTemplate", "plural": "stacktemplates", "singular": "stacktemplate", "shortNames": ["stt"]}
-    return make_crd(stack.StackTemplate, words=words, columns=(AGE_COLUMN,), is_namespaced=False)
-
-
-def make_definition_crd() -> dict[str, Any]:
-    """Make the CustomResourceDefinition of StackDefinition, ready to be applied."""
-    words = {
-        "kind": "StackDefinition",
-        "plural": "stackdefinitions",
-        "singular": "stackdefinition",
-        "shortNames": ["sd"],
-    }
-    return make_crd(stack_definition.StackDefinition, words=words, columns=DEFINITION_COLUMNS, is_namespaced=False)
+    return make_crd(stack.Stack, short_name="stk", columns=STACK_COLUMNS)
 
 
 def make_crds() -> tuple[dict[str, Any], ...]:
     """Make all CustomResourceDefinitions of Hearth."""
-    stacks = make_stack_crd(), make_group_crd()
-    return (*stacks, make_mark_crd(), make_snapshot_crd(), make_template_crd(), make_definition_crd())
+    definition = stack_definition.StackDefinition
+    return (
+        make_stack_crd(),
+        make_crd(resource_group.ResourceGroup, short_name="rg", columns=GROUP_COLUMNS, scale=SCALE),
+        make_crd(health_mark.HealthMark, short_name="mark", columns=MARK_COLUMNS),
+        make_crd(stack_snapshot.StackSnapshot, short_name="ssnap", columns=SNAPSHOT_COLUMNS),
+        make_crd(stack.StackTemplate, short_name="stt", columns=(AGE_COLUMN,), is_namespaced=False),
+        make_crd(definition, short_name="sd", columns=DEFINITION_COLUMNS, is_namespaced=False),
+    )
 
 
 def make_crd(
     model: type[pydantic.BaseModel],
     *,
-    words: Mapping[str, Any],
+    short_name: str,
     columns: Iterable[Mapping[str, Any]],
     scale: Mapping[str, str] | None = None,
     is_namespaced: bool = True,
 ) -> dict[str, Any]:
-    """Make the CustomResourceDefinition of a kind; it has the subresource status if the model has that.
+    """Make the CustomResourceDefinition of the kind that a model is named after; it has the status that the model has.
 
-    words: what it is called; scale: the paths of the scale subresource, None if it has none.
+    scale: the paths of the scale subresource, None if it has none.
     """
+    kind = model.__name__
+    singular, plural = kind.lower(), f"{kind.lower()}s"
     subresources: dict[str, Any] = {"status": {}} if "status" in model.model_fields else {}
     if scale is not None:
         subresources["scale"] = dict(scale)
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{words['plural']}.{names.GROUP}"},
+        "metadata": {"name": f"{plural}.{names.GROUP}"},
         "spec": {
             "group": names.GROUP,
             "scope": "Namespaced" if is_namespaced else "Cluster",
             "names": {
-                "kind": words["kind"],
-                "listKind": f"{words['kind']}List",
-                **{key: words[key] for key in ("plural", "singular", "shortNames")},
+                "kind": kind,
+                "listKind": f"{kind}List",
+                "plural": plural,
+                "singular": singular,
+                "shortNames": [short_name],
                 "categories": ["hearth"],
             },
             "versions": [

@@ -7,6 +7,7 @@ from typing import Annotated, TypeAlias
 import pydantic
 from pydantic.config import JsonDict
 
+from hearth.model.api import base
 from hearth.model.api.base import ApiModel
 from hearth.model.api.stack_status import Condition
 
@@ -118,10 +119,7 @@ class HealthMarkStatus(ApiModel):
     replaced_by: Successor | None = None
     signature: str | None = None
     """The operator's signature of the fields that it reads back. A status without it is ignored."""
-    conditions: list[Condition] | None = pydantic.Field(
-        default=None,
-        json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
-    )
+    conditions: list[Condition] | None = pydantic.Field(default=None, json_schema_extra=base.LIST_BY_TYPE)
     """`Ready`: the mark is valid, and the object carries it. `Resolved`: the mark has no further effect."""
 
 
@@ -131,7 +129,4 @@ class HealthMark(ApiModel):
     """
 
     spec: HealthMarkSpec
-    # Tools that follow kstatus take a resource without a status for current; with this one they wait for the operator.
-    status: HealthMarkStatus | None = pydantic.Field(
-        default=None, json_schema_extra={"default": {"observedGeneration": -1}}
-    )
+    status: HealthMarkStatus | None = pydantic.Field(default=None, json_schema_extra=base.NOT_OBSERVED)

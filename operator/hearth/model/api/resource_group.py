@@ -8,6 +8,7 @@ import pydantic
 from pydantic.config import JsonDict
 
 from hearth.model import limits
+from hearth.model.api import base
 from hearth.model.api.base import ApiModel, Counter
 from hearth.model.api.stack import (
     ENTRIES_LIMIT,
@@ -24,8 +25,7 @@ from hearth.model.api.stack import (
     RunRetry,
     ServiceAccountName,
 )
-from hearth.model.api.stack_environment import Environment
-from hearth.model.api.stack_sources import KubeConfig
+from hearth.model.api.stack_parts import Environment, KubeConfig
 from hearth.model.api.stack_status import (
     FINISHED_LIMIT,
     PROBLEMS_LIMIT,
@@ -73,23 +73,17 @@ class MemberTemplate(ApiModel):
     """The object of a member, as for `kubectl apply`. `metadata.name` defaults to `<group>-<index>`; a name of your own
     must contain `${index}`, so that each member has an object of its own.
     """
-    ready_when: list[Expression] | None = pydantic.Field(
-        default=None, min_length=1, max_length=RULES_LIMIT, json_schema_extra={"x-kubernetes-list-type": "atomic"}
-    )
+    ready_when: list[Expression] | None = base.optional_list(RULES_LIMIT, least=1)
     """Expressions, without `${}`, that must all be true for a member to be ready. `member` denotes its object:
     `member.status.phase == 'Bound'`.
     """
-    failed_when: list[Expression] | None = pydantic.Field(
-        default=None, min_length=1, max_length=RULES_LIMIT, json_schema_extra={"x-kubernetes-list-type": "atomic"}
-    )
+    failed_when: list[Expression] | None = base.optional_list(RULES_LIMIT, least=1)
     """Expressions, without `${}`. A member has failed as soon as one of them is true: `member.status.failed > 3`."""
     update_policy: ReplacePolicy | None = None
     """How to update a member that cannot be changed in place."""
     drift_policy: Literal["Repair", "Report", "Ignore"] | None = None
     """What happens if another field manager changes a field of a member, as in a Stack."""
-    ignore_fields: list[FieldPath] | None = pydantic.Field(
-        default=None, min_length=1, max_length=RULES_LIMIT, json_schema_extra={"x-kubernetes-list-type": "set"}
-    )
+    ignore_fields: list[FieldPath] | None = base.optional_list(RULES_LIMIT, least=1, kind="set")
     """Fields that are applied once and then left to other field managers, as in a Stack."""
     completion: Completion | None = None
     """What happens when a member that succeeded is gone, as in a Stack."""
@@ -136,9 +130,7 @@ class ResourceGroupSpec(ApiModel):
     parameters: dict[str, Any] | None = pydantic.Field(default=None, json_schema_extra={"maxProperties": ENTRIES_LIMIT})
     """Values that the template reads as `params.<name>`."""
     rolling_update: RollingUpdate | None = None
-    removal_policies: list[RemovalPolicy] | None = pydantic.Field(
-        default=None, max_length=limits.REMOVAL_POLICIES, json_schema_extra={"x-kubernetes-list-type": "atomic"}
-    )
+    removal_policies: list[RemovalPolicy] | None = base.optional_list(limits.REMOVAL_POLICIES)
     """Members to remove, by index. An index is not used again; while `replicas` stays the same, new members take their
     place.
     """
@@ -181,9 +173,7 @@ class ResourceGroupStatus(ConvergenceStatus):
     summary: str | None = None
     """Members that are up to date and ready, of all members, for example `12/14`."""
     members: ResourceCounts | None = None
-    problems: list[ProblemEntry] | None = pydantic.Field(
-        default=None, max_length=PROBLEMS_LIMIT, json_schema_extra={"x-kubernetes-list-type": "atomic"}
-    )
+    problems: list[ProblemEntry] | None = base.optional_list(PROBLEMS_LIMIT)
     """The first 20 members that have a problem."""
     revision: Counter | None = None
     """Number of the definition that runs. A change of `replicas` is a revision as well."""
@@ -203,17 +193,11 @@ class ResourceGroupStatus(ConvergenceStatus):
     """The token of the last handled annotation by request: `retry`, `inheritedRetry` (of a parent),
     `cleanup`, `continue`, `check`."""
     check: CheckStatus | None = None
-    finished: list[FinishedStatus] | None = pydantic.Field(
-        default=None, max_length=FINISHED_LIMIT, json_schema_extra={"x-kubernetes-list-type": "atomic"}
-    )
+    finished: list[FinishedStatus] | None = base.optional_list(FINISHED_LIMIT)
     """Members that ran once and succeeded. They count as ready although their objects may be gone."""
-    breakpoints: list[BreakpointStatus] | None = pydantic.Field(
-        default=None, max_length=PROBLEMS_LIMIT, json_schema_extra={"x-kubernetes-list-type": "atomic"}
-    )
+    breakpoints: list[BreakpointStatus] | None = base.optional_list(PROBLEMS_LIMIT)
     """The first 20 breakpoints at which members wait."""
-    warnings: list[str] | None = pydantic.Field(
-        default=None, max_length=PROBLEMS_LIMIT, json_schema_extra={"x-kubernetes-list-type": "atomic"}
-    )
+    warnings: list[str] | None = base.optional_list(PROBLEMS_LIMIT)
     """Settings that are valid and probably a mistake."""
 
 
@@ -225,6 +209,4 @@ class ResourceGroup(ApiModel):
     model_config = pydantic.ConfigDict(json_schema_extra={"x-kubernetes-validations": [GROUP_NAME_RULE]})
 
     spec: ResourceGroupSpec
-    status: ResourceGroupStatus | None = pydantic.Field(
-        default=None, json_schema_extra={"default": {"observedGeneration": -1}}
-    )
+    status: ResourceGroupStatus | None = pydantic.Field(default=None, json_schema_extra=base.NOT_OBSERVED)

@@ -13,9 +13,9 @@ import pydantic
 from pydantic.config import JsonDict
 
 from hearth.model import limits, tenancy
+from hearth.model.api import base
 from hearth.model.api.base import ApiModel, Counter
-from hearth.model.api.stack_environment import Environment
-from hearth.model.api.stack_sources import ExternalRef, KubeConfig, ParametersSource, TemplateReference
+from hearth.model.api.stack_parts import Environment, ExternalRef, KubeConfig, ParametersSource, TemplateReference
 from hearth.model.api.stack_status import StackStatus
 from hearth.model.text import times
 
@@ -133,9 +133,7 @@ class ReplacePolicy(ApiModel):
     `KeepClaims`, for a StatefulSet: the operator enlarges its claims, deletes the StatefulSet without its Pods and
     claims, and creates it again under its name. `Never`: the change fails. Default: `CreateFirst` for kinds that store
     no data (Deployment, ConfigMap, Service and others), `Never` for all others."""
-    replace_on: list[FieldPath] | None = pydantic.Field(
-        default=None, min_length=1, max_length=RULES_LIMIT, json_schema_extra={"x-kubernetes-list-type": "set"}
-    )
+    replace_on: list[FieldPath] | None = base.optional_list(RULES_LIMIT, least=1, kind="set")
     """Fields whose change requires a new object although the API server accepts it, e.g. `spec.storageClassName`. These
     fields use `CreateFirst` for every kind unless `replace` says otherwise. If the manifest sets `metadata.name`,
     `replace: DeleteFirst` is required."""
@@ -208,21 +206,15 @@ class Resource(ApiModel):
     key: Expression | None = None
     """An expression that gives the key of a member, without `${}`: `item.name`. A key is unique, and has at most 40 lower-case
     letters, digits and dashes. Without it: the key in the map, or the position in the list."""
-    depends_on: list[RequiredName] | None = pydantic.Field(
-        default=None, max_length=DEPENDENCIES_LIMIT, json_schema_extra={"x-kubernetes-list-type": "set"}
-    )
+    depends_on: list[RequiredName] | None = base.optional_list(DEPENDENCIES_LIMIT, kind="set")
     """Resources that must be ready before this one is applied, in addition to those in its expressions; of a collection all
     members (`workers`) or one (`workers[a]`). A resource that is disabled by its `when` counts as ready."""
     when: Expression | None = None
     """An expression on `params` and `conditions`, without `${}`. If it is false, the resource is disabled."""
-    ready_when: list[Expression] | None = pydantic.Field(
-        default=None, min_length=1, max_length=RULES_LIMIT, json_schema_extra={"x-kubernetes-list-type": "atomic"}
-    )
+    ready_when: list[Expression] | None = base.optional_list(RULES_LIMIT, least=1)
     """Expressions, without `${}`, that must all be true for the child to be ready. They replace the built-in rule of
     its kind. The name of the resource denotes the child: `web.status.readyReplicas >= 1`."""
-    failed_when: list[Expression] | None = pydantic.Field(
-        default=None, min_length=1, max_length=RULES_LIMIT, json_schema_extra={"x-kubernetes-list-type": "atomic"}
-    )
+    failed_when: list[Expression] | None = base.optional_list(RULES_LIMIT, least=1)
     """Expressions, without `${}`. The child has failed as soon as one of them is true: `job.status.failed > 3`."""
     update_policy: UpdatePolicy | None = None
     """How to update a child that cannot be changed in place."""
@@ -230,9 +222,7 @@ class Resource(ApiModel):
     """Reaction to a change of a field of the manifest by another field manager. `Repair`: the operator restores the
     field. `Report`: the operator keeps the change and sets the condition `Drifted`. `Ignore`: the operator keeps the
     change. A kept change stays until the manifest has a new value. Default: `Repair`."""
-    ignore_fields: list[FieldPath] | None = pydantic.Field(
-        default=None, min_length=1, max_length=RULES_LIMIT, json_schema_extra={"x-kubernetes-list-type": "set"}
-    )
+    ignore_fields: list[FieldPath] | None = base.optional_list(RULES_LIMIT, least=1, kind="set")
     """Fields that the operator applies once and then leaves to other field managers until the manifest has a new value:
     `spec.replicas`, `spec.template.spec.containers[name="web"].image`, `metadata.annotations[example.com/owner]`."""
     deletion_policy: Literal["Delete", "Retain"] | None = None
@@ -351,20 +341,13 @@ class StackSpec(ApiModel):
 
     template: Template | None = None
     template_ref: TemplateReference | None = None
-    template_refs: list[TemplateReference] | None = pydantic.Field(
-        default=None,
-        min_length=1,
-        max_length=limits.TEMPLATE_SOURCES,
-        json_schema_extra={"x-kubernetes-list-type": "atomic"},
-    )
+    template_refs: list[TemplateReference] | None = base.optional_list(limits.TEMPLATE_SOURCES, least=1)
     """Several objects that contain parts of one template, for a template that is too large for a single object.
     Parameters, conditions, resources and outputs are merged; a name in two of them is an error."""
     parameters: dict[str, Any] | None = pydantic.Field(default=None, json_schema_extra={"maxProperties": ENTRIES_LIMIT})
     """Values of the template's parameters, by name. A parameter that is neither here nor in `parametersFrom` has its
     default."""
-    parameters_from: list[ParametersSource] | None = pydantic.Field(
-        default=None, max_length=RULES_LIMIT, json_schema_extra={"x-kubernetes-list-type": "atomic"}
-    )
+    parameters_from: list[ParametersSource] | None = base.optional_list(RULES_LIMIT)
     """Sources of further parameter values. The last source that sets a parameter wins, and `parameters` overrides all
     sources. The Stack follows their changes."""
     environment: Environment | None = None
@@ -411,8 +394,7 @@ class Stack(ApiModel):
     model_config = pydantic.ConfigDict(json_schema_extra={"x-kubernetes-validations": [STACK_NAME_RULE]})
 
     spec: StackSpec
-    # For tools that follow kstatus, a resource without a status is current; with this default they wait.
-    status: StackStatus | None = pydantic.Field(default=None, json_schema_extra={"default": {"observedGeneration": -1}})
+    status: StackStatus | None = pydantic.Field(default=None, json_schema_extra=base.NOT_OBSERVED)
 
 
 class StackTemplateSpec(ApiModel):

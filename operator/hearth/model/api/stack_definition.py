@@ -8,6 +8,7 @@ import pydantic
 from pydantic.config import JsonDict
 
 from hearth.model import limits
+from hearth.model.api import base
 from hearth.model.api.base import ApiModel, Counter, Timestamp
 from hearth.model.api.stack import (
     ENTRIES_LIMIT,
@@ -20,8 +21,7 @@ from hearth.model.api.stack import (
     ServiceAccountName,
     Template,
 )
-from hearth.model.api.stack_environment import Environment
-from hearth.model.api.stack_sources import KubeConfig, TemplateReference
+from hearth.model.api.stack_parts import Environment, KubeConfig, TemplateReference
 from hearth.model.api.stack_status import Condition, StackStatus
 
 KIND_NAME = "^[A-Z][A-Za-z0-9]{0,62}$"
@@ -98,12 +98,12 @@ class KindNames(ApiModel):
     """The name in requests: `webapps`."""
     singular: str | None = pydantic.Field(default=None, pattern=PLURAL, max_length=63)
     """The name for one object. Default: the kind in lower case."""
-    short_names: list[Annotated[str, pydantic.Field(pattern=PLURAL, max_length=63)]] | None = pydantic.Field(
-        default=None, max_length=8, json_schema_extra={"x-kubernetes-list-type": "set"}
+    short_names: list[Annotated[str, pydantic.Field(pattern=PLURAL, max_length=63)]] | None = base.optional_list(
+        8, kind="set"
     )
     """Short names for kubectl: `wa`."""
-    categories: list[Annotated[str, pydantic.Field(pattern=PLURAL, max_length=63)]] | None = pydantic.Field(
-        default=None, max_length=8, json_schema_extra={"x-kubernetes-list-type": "set"}
+    categories: list[Annotated[str, pydantic.Field(pattern=PLURAL, max_length=63)]] | None = base.optional_list(
+        8, kind="set"
     )
     """Lists in which `kubectl get` shows the objects, besides `hearth`."""
 
@@ -201,9 +201,7 @@ class RolloutWave(ApiModel):
 class RolloutWindow(ApiModel):
     """When a wave may begin. One that has begun continues."""
 
-    days: list[Annotated[str, pydantic.Field(pattern=DAYS_RULE)]] | None = pydantic.Field(
-        default=None, min_length=1, max_length=7, json_schema_extra={"x-kubernetes-list-type": "set"}
-    )
+    days: list[Annotated[str, pydantic.Field(pattern=DAYS_RULE)]] | None = base.optional_list(7, least=1, kind="set")
     """Days: `Mon`, `Mon-Thu`. Default: all."""
     from_: str | None = pydantic.Field(default=None, alias="from", pattern=MINUTE_RULE)
     """From this time on, `08:00`. Default: `00:00`."""
@@ -219,9 +217,7 @@ class Rollout(ApiModel):
     strategy: Literal["Progressive", "Manual", "AllAtOnce"] | None = None
     """`Progressive`: wave by wave. `Manual`: an instance is moved when its `spec.stack.definitionRevision` or the annotation
     `hearth.dev/promote: "<revision>"` says so. `AllAtOnce`: all at the same time. Default: `Progressive`."""
-    waves: list[RolloutWave] | None = pydantic.Field(
-        default=None, max_length=16, json_schema_extra={"x-kubernetes-list-type": "atomic"}
-    )
+    waves: list[RolloutWave] | None = base.optional_list(16)
     """The waves in order. The last one, `rest`, has all other instances. Default: only that one."""
     max_unavailable: Any = pydantic.Field(default=None, json_schema_extra=NUMBER_OR_SHARE)
     """How many instances of a wave may be in progress, or not ready, at the same time: a number, or a share of the wave.
@@ -261,30 +257,19 @@ class StackDefinitionSpec(ApiModel):
     template: Template | None = None
     """The template, as in a Stack. Its parameters are the fields of `spec` of each object, its outputs those of
     `status.outputs`."""
-    template_refs: list[TemplateReference] | None = pydantic.Field(
-        default=None,
-        min_length=1,
-        max_length=limits.TEMPLATE_SOURCES,
-        json_schema_extra={"x-kubernetes-list-type": "atomic"},
-    )
+    template_refs: list[TemplateReference] | None = base.optional_list(limits.TEMPLATE_SOURCES, least=1)
     """Objects that contain the template, or parts of it, instead of `template`. The operator reads and follows them; each
     change is a new revision."""
     template_namespace: Annotated[str, pydantic.Field(pattern=PLURAL, max_length=63)] | None = None
     """Namespace of the ConfigMaps in `templateRefs`. With `account`, that of the account."""
-    columns: list[Column] | None = pydantic.Field(
-        default=None, max_length=16, json_schema_extra={"x-kubernetes-list-type": "atomic"}
-    )
+    columns: list[Column] | None = base.optional_list(16)
     """Columns of `kubectl get`, between the phase and the age."""
     scale: Scale | None = None
     defaults: InstanceOptions | None = None
     """Options of each object, unless its `spec.stack` states others."""
-    final: list[AnyOption] | None = pydantic.Field(
-        default=None, max_length=ENTRIES_LIMIT, json_schema_extra={"x-kubernetes-list-type": "set"}
-    )
+    final: list[AnyOption] | None = base.optional_list(ENTRIES_LIMIT, kind="set")
     """Options that `spec.stack` of an object may not state."""
-    options: list[FurtherOption] | None = pydantic.Field(
-        default=None, max_length=ENTRIES_LIMIT, json_schema_extra={"x-kubernetes-list-type": "set"}
-    )
+    options: list[FurtherOption] | None = base.optional_list(ENTRIES_LIMIT, kind="set")
     """Options that `spec.stack` of an object may state besides the usual ones."""
     account: DefinerAccount | None = None
     """The ServiceAccount that the objects of all instances are written as, so that developers need no rights on these. The
@@ -339,9 +324,7 @@ class RolloutStatus(ApiModel):
     """Since when all instances of the wave are ready, during the pause after it."""
     restart: str | None = pydantic.Field(default=None, max_length=253)
     """The last handled value of `hearth.dev/rollout-restart`."""
-    instances: list[FailedInstance] | None = pydantic.Field(
-        default=None, max_length=20, json_schema_extra={"x-kubernetes-list-type": "atomic"}
-    )
+    instances: list[FailedInstance] | None = base.optional_list(20)
     """The first 20 instances that failed."""
 
 
@@ -357,14 +340,9 @@ class StackDefinitionStatus(ApiModel):
     updated: Counter | None = None
     """Number of objects that have the newest revision."""
     rollout: RolloutStatus | None = None
-    roles: list[str] | None = pydantic.Field(
-        default=None, max_length=4, json_schema_extra={"x-kubernetes-list-type": "atomic"}
-    )
+    roles: list[str] | None = base.optional_list(4)
     """The ClusterRoles that were made for the kind."""
-    conditions: list[Condition] | None = pydantic.Field(
-        default=None,
-        json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
-    )
+    conditions: list[Condition] | None = pydantic.Field(default=None, json_schema_extra=base.LIST_BY_TYPE)
     """`Ready`: the kind is served, and all its objects have the newest revision. `Reconciling`: the operator is working on
     it. `Stalled`: it needs a change of the definition or of what the message names."""
 
@@ -375,9 +353,7 @@ class StackDefinition(ApiModel):
     model_config = pydantic.ConfigDict(json_schema_extra={"x-kubernetes-validations": [NAME_OF_DEFINITION]})
 
     spec: StackDefinitionSpec
-    status: StackDefinitionStatus | None = pydantic.Field(
-        default=None, json_schema_extra={"default": {"observedGeneration": -1}}
-    )
+    status: StackDefinitionStatus | None = pydantic.Field(default=None, json_schema_extra=base.NOT_OBSERVED)
 
 
 class InstanceStatus(StackStatus):

@@ -8,6 +8,7 @@ import pydantic
 from pydantic.config import JsonDict
 
 from hearth.model import limits
+from hearth.model.api import base
 from hearth.model.api.base import ApiModel, Counter
 from hearth.model.api.health_mark import ObjectName
 from hearth.model.api.stack_definition import GROUP, KIND_NAME
@@ -84,20 +85,13 @@ class StackSnapshotStatus(ApiModel):
     """The revision of the Stack. It is kept as long as the snapshot and the Stack exist."""
     service_account_name: str | None = None
     """The ServiceAccount of the Stack. The operator acts as it to delete VolumeSnapshots once the Stack is gone."""
-    volumes: list[SnapshotVolume] | None = pydantic.Field(
-        default=None, max_length=limits.SNAPSHOT_VOLUMES, json_schema_extra={"x-kubernetes-list-type": "atomic"}
-    )
+    volumes: list[SnapshotVolume] | None = base.optional_list(limits.SNAPSHOT_VOLUMES)
     """The PersistentVolumeClaims of the Stack and of its StatefulSets."""
-    warnings: list[str] | None = pydantic.Field(
-        default=None, max_length=PROBLEMS_LIMIT, json_schema_extra={"x-kubernetes-list-type": "atomic"}
-    )
+    warnings: list[str] | None = base.optional_list(PROBLEMS_LIMIT)
     """What the snapshot does not include."""
     signature: str | None = None
     """The operator's signature of the fields that it reads back. A status without it is ignored."""
-    conditions: list[Condition] | None = pydantic.Field(
-        default=None,
-        json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
-    )
+    conditions: list[Condition] | None = pydantic.Field(default=None, json_schema_extra=base.LIST_BY_TYPE)
     """`Ready`: the snapshot is complete. `Reconciling` and `Stalled` as kstatus defines them."""
 
 
@@ -105,7 +99,4 @@ class StackSnapshot(ApiModel):
     """The definition of a Stack and the data of its volumes at one time."""
 
     spec: StackSnapshotSpec
-    # Tools that follow kstatus take a resource without a status for current; with this one they wait for the operator.
-    status: StackSnapshotStatus | None = pydantic.Field(
-        default=None, json_schema_extra={"default": {"observedGeneration": -1}}
-    )
+    status: StackSnapshotStatus | None = pydantic.Field(default=None, json_schema_extra=base.NOT_OBSERVED)

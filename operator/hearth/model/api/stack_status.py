@@ -7,8 +7,9 @@ from typing import Any, Literal
 import pydantic
 
 from hearth.model import limits
+from hearth.model.api import base
 from hearth.model.api.base import ApiModel, Counter, Timestamp
-from hearth.model.api.stack_environment import Hook
+from hearth.model.api.stack_parts import Hook
 
 PROBLEMS_LIMIT = 20
 KEPT_LIMIT = 16
@@ -85,9 +86,7 @@ class CheckStatus(ApiModel):
     """Children that the API server listed."""
     problem_count: Counter
     """Number of problems found; 0 if there are none."""
-    problems: list[ProblemEntry] | None = pydantic.Field(
-        default=None, max_length=PROBLEMS_LIMIT, json_schema_extra={"x-kubernetes-list-type": "atomic"}
-    )
+    problems: list[ProblemEntry] | None = base.optional_list(PROBLEMS_LIMIT)
     """The first 20 problems at that time."""
 
 
@@ -111,9 +110,7 @@ class PostDeleteStatus(ApiModel):
 
     resource: str
     """The name of the resource in the template."""
-    requires: list[str] | None = pydantic.Field(
-        default=None, max_length=PASSED_LIMIT, json_schema_extra={"x-kubernetes-list-type": "atomic"}
-    )
+    requires: list[str] | None = base.optional_list(PASSED_LIMIT)
     """The resources that it required; their children are deleted later."""
 
 
@@ -143,9 +140,7 @@ class RollbackStatus(ApiModel):
     """The UID of that StackSnapshot."""
     token: str | None = None
     """The restore, which the new claims record until it is complete."""
-    claims: list[RestoredClaimStatus] | None = pydantic.Field(
-        default=None, max_length=limits.SNAPSHOT_VOLUMES, json_schema_extra={"x-kubernetes-list-type": "atomic"}
-    )
+    claims: list[RestoredClaimStatus] | None = base.optional_list(limits.SNAPSHOT_VOLUMES)
     """The claims that the restore replaces."""
     halted: bool | None = None
     """Whether the workloads were suspended, so that the claims are replaced."""
@@ -223,9 +218,7 @@ class ControllerState(ApiModel):
     """Whether the target is the first one of the Stack."""
     cleanup_waived: bool | None = None
     """Whether `hearth.dev/cleanup` permits deletion of obsolete children before all resources are ready."""
-    protected_revisions: list[Counter] | None = pydantic.Field(
-        default=None, max_length=KEPT_LIMIT, json_schema_extra={"x-kubernetes-list-type": "atomic"}
-    )
+    protected_revisions: list[Counter] | None = base.optional_list(KEPT_LIMIT)
     """The revisions whose children are retained until the target completes."""
     rollback: RollbackStatus | None = None
     suspend: SuspendStatus | None = None
@@ -235,31 +228,21 @@ class ControllerState(ApiModel):
     """URL of the API server that has the children; absent if they are in the cluster of the Stack."""
     definition_revision: Counter | None = None
     """Of an instance: the revision of its StackDefinition."""
-    cleared_breakpoints: list[str] | None = pydantic.Field(
-        default=None, max_length=PASSED_LIMIT, json_schema_extra={"x-kubernetes-list-type": "atomic"}
-    )
+    cleared_breakpoints: list[str] | None = base.optional_list(PASSED_LIMIT)
     """The breakpoints that were cleared for the target, for example `web/PreUpdate`."""
     breakpoint_key: str | None = None
     """Key under which the children record stops after changes, if it is not the revision."""
     earlier_revision: Counter | None = None
     """The highest revision of all earlier targets, if it is above that of the target."""
-    post_delete: list[PostDeleteStatus] | None = pydantic.Field(
-        default=None, max_length=PASSED_LIMIT, json_schema_extra={"x-kubernetes-list-type": "atomic"}
-    )
+    post_delete: list[PostDeleteStatus] | None = base.optional_list(PASSED_LIMIT)
     """The resources that stop after the deletion of their children."""
-    removed_members: list[Counter] | None = pydantic.Field(
-        default=None, max_length=limits.REMOVED_MEMBERS, json_schema_extra={"x-kubernetes-list-type": "atomic"}
-    )
+    removed_members: list[Counter] | None = base.optional_list(limits.REMOVED_MEMBERS)
     """Indices that removal policies of a group listed, and that no member has."""
     surge: Counter | None = None
     """The members of a group beyond its size, until a rolling update is done."""
-    batches: list[BatchStatus] | None = pydantic.Field(
-        default=None, max_length=PASSED_LIMIT, json_schema_extra={"x-kubernetes-list-type": "atomic"}
-    )
+    batches: list[BatchStatus] | None = base.optional_list(PASSED_LIMIT)
     """The last completed batch of each rolling update."""
-    detached_sets: list[DetachedSetStatus] | None = pydantic.Field(
-        default=None, max_length=PASSED_LIMIT, json_schema_extra={"x-kubernetes-list-type": "atomic"}
-    )
+    detached_sets: list[DetachedSetStatus] | None = base.optional_list(PASSED_LIMIT)
     """The StatefulSets that are deleted without their Pods and claims, until the next ones exist."""
 
 
@@ -276,10 +259,7 @@ class ConvergenceStatus(ApiModel):
     """In a tree of nested Stacks: the number of resources that have no object yet. While it is not 0, no operator
     process deletes an object of the tree that may move here.
     """
-    conditions: list[Condition] | None = pydantic.Field(
-        default=None,
-        json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
-    )
+    conditions: list[Condition] | None = pydantic.Field(default=None, json_schema_extra=base.LIST_BY_TYPE)
     """`Ready`, `Reconciling` and `Stalled`, readable by `kubectl wait` and any other tool."""
 
 
@@ -293,9 +273,7 @@ class StackStatus(ConvergenceStatus):
     """The revision that completed last."""
     previous_completed_revision: Counter | None = None
     """The revision that completed before that."""
-    earlier_completed_revisions: list[Counter] | None = pydantic.Field(
-        default=None, max_length=limits.REVISION_HISTORY, json_schema_extra={"x-kubernetes-list-type": "atomic"}
-    )
+    earlier_completed_revisions: list[Counter] | None = base.optional_list(limits.REVISION_HISTORY)
     """Further revisions that completed before, so that the history tells them from those that never did."""
     last_failed_revision: Counter | None = None
     """The revision that failed last, even if it completed since."""
@@ -313,22 +291,14 @@ class StackStatus(ConvergenceStatus):
     summary: str | None = None
     """Ready resources, of all wanted resources, for example `12/14`."""
     resources: ResourceCounts | None = None
-    problems: list[ProblemEntry] | None = pydantic.Field(
-        default=None, max_length=PROBLEMS_LIMIT, json_schema_extra={"x-kubernetes-list-type": "atomic"}
-    )
+    problems: list[ProblemEntry] | None = base.optional_list(PROBLEMS_LIMIT)
     """The first 20 resources that have a problem."""
     check: CheckStatus | None = None
-    finished: list[FinishedStatus] | None = pydantic.Field(
-        default=None, max_length=FINISHED_LIMIT, json_schema_extra={"x-kubernetes-list-type": "atomic"}
-    )
+    finished: list[FinishedStatus] | None = base.optional_list(FINISHED_LIMIT)
     """Resources that ran once and succeeded. They count as ready although their objects may be gone."""
-    breakpoints: list[BreakpointStatus] | None = pydantic.Field(
-        default=None, max_length=PROBLEMS_LIMIT, json_schema_extra={"x-kubernetes-list-type": "atomic"}
-    )
+    breakpoints: list[BreakpointStatus] | None = base.optional_list(PROBLEMS_LIMIT)
     """The first 20 breakpoints at which resources wait."""
-    warnings: list[str] | None = pydantic.Field(
-        default=None, max_length=PROBLEMS_LIMIT, json_schema_extra={"x-kubernetes-list-type": "atomic"}
-    )
+    warnings: list[str] | None = base.optional_list(PROBLEMS_LIMIT)
     """Settings that are valid and probably a mistake, for example a breakpoint that names no resource."""
     outputs: dict[str, Any] | None = None
     """The outputs of the template whose values are known."""

@@ -1,19 +1,33 @@
-"""The fields of a Stack that refer to other objects: of template, parameters and kubeconfig, and what it only reads."""
+"""Parts of the spec of a Stack that ResourceGroups and StackDefinitions have as well, as pydantic models.
+
+The objects that it refers to: sources of template and parameters, kubeconfig, what it only reads. Its environment:
+breakpoints and restricted actions.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeAlias
 
 import pydantic
 from pydantic.config import JsonDict
 
 from hearth.model import limits
+from hearth.model.api import base
 from hearth.model.api.base import ApiModel
 
 KEY_OF_CONFIG_MAP: JsonDict = {
     "rule": "self.kind == 'ConfigMap' || self.key == 'template.yaml'",
     "message": "key is for a ConfigMap; remove it",
 }
+ONE_TARGET: JsonDict = {
+    "rule": "has(self.name) != has(self.selector)",
+    "message": "exactly one of name and selector must be given",
+}
+NO_PLACE: JsonDict = {
+    "rule": "!has(self.allNamespaces) || !self.allNamespaces || (has(self.selector) && !has(self.__namespace__))",
+    "message": "allNamespaces is for a selector without namespace",
+}
+Text = Annotated[str, pydantic.Field(min_length=1, max_length=limits.EXPRESSION_LENGTH)]
 
 
 class TemplateReference(ApiModel):
@@ -81,19 +95,6 @@ class KubeConfig(ApiModel):
     with files, programs, a proxy or impersonation. If the context sets a namespace, children must be in it."""
 
 
-# What a template only reads, `externalRef`: an object by its name, or a list of objects by their labels.
-
-ONE_TARGET: JsonDict = {
-    "rule": "has(self.name) != has(self.selector)",
-    "message": "exactly one of name and selector must be given",
-}
-NO_PLACE: JsonDict = {
-    "rule": "!has(self.allNamespaces) || !self.allNamespaces || (has(self.selector) && !has(self.__namespace__))",
-    "message": "allNamespaces is for a selector without namespace",
-}
-Text = Annotated[str, pydantic.Field(min_length=1, max_length=limits.EXPRESSION_LENGTH)]
-
-
 class LabelRequirement(ApiModel):
     """What one label must be."""
 
@@ -101,11 +102,7 @@ class LabelRequirement(ApiModel):
     """The key of the label."""
     operator: Literal["In", "NotIn", "Exists", "DoesNotExist"]
     """How the label is compared with `values`."""
-    values: list[str] | None = pydantic.Field(
-        default=None,
-        max_length=limits.SELECTOR_REQUIREMENTS,
-        json_schema_extra={"x-kubernetes-list-type": "atomic"},
-    )
+    values: list[str] | None = base.optional_list(limits.SELECTOR_REQUIREMENTS)
     """The values for `In` and `NotIn`."""
 
 
@@ -116,11 +113,7 @@ class LabelSelector(ApiModel):
         default=None, json_schema_extra={"maxProperties": limits.SELECTOR_REQUIREMENTS}
     )
     """Labels with their values. Values may use `${…}` on `params`, `conditions` and `stack`."""
-    match_expressions: list[LabelRequirement] | None = pydantic.Field(
-        default=None,
-        max_length=limits.SELECTOR_REQUIREMENTS,
-        json_schema_extra={"x-kubernetes-list-type": "atomic"},
-    )
+    match_expressions: list[LabelRequirement] | None = base.optional_list(limits.SELECTOR_REQUIREMENTS)
     """Further requirements."""
 
 
@@ -147,3 +140,50 @@ class ExternalRef(ApiModel):
     kind: str = pydantic.Field(min_length=1)
     """The kind, e.g. `Service`. May use parameters, but no resource."""
     metadata: ExternalMetadata
+
+
+GLOB_PATTERN = r"^[a-zA-Z0-9*?\[\]-]+(/[a-zA-Z0-9*?\[\]-]+)*$"
+ResourceGlob: TypeAlias = Annotated[str, pydantic.Field(max_length=limits.GLOB_LENGTH, pattern=GLOB_PATTERN)]
+Hook: TypeAlias = Literal[
+    "PreCreate", "PostCreate", "PreUpdate", "PostUpdate", "PreReplace", "PostReplace", "PreDelete", "PostDelete"
+]
+
+
+class Breakpoint(ApiModel):
+    """Where resources stop until a user continues them."""
+
+    resource: ResourceGlob
+    """The resource, by name or with the wildcards `*` and `?`; `workers[a]` is a member of a collection, `workers[*]` every
+    member. `cache/db` is one of the nested stack `cache`: the entry is
+    written into its `spec.environment`, with the rest of the path.
+    """
+    at: list[Hook] = pydantic.Field(min_length=1, max_length=8, json_schema_extra={"x-kubernetes-list-type": "set"})
+    """Before (`Pre…`) or after (`Post…`) the action on the resource, independent of the Stack's own action. After:
+    its object is ready, and resources that require it still wait."""
+
+
+class RestrictedAction(ApiModel):
+    """Actions that are denied on resources."""
+
+    resource: ResourceGlob
+    """The resource, by name or with the wildcards `*` and `?`; `workers[a]` is a member of a collection, `workers[*]` every
+    member. `cache/db` is one of the nested stack `cache`: the entry is
+    written into its `spec.environment`, with the rest of the path.
+    """
+    deny: list[Literal["Update", "Replace", "Delete"]] = pydantic.Field(
+        min_length=1, max_length=3, json_schema_extra={"x-kubernetes-list-type": "set"}
+    )
+    """What is denied. The object stays as it is, and the Stack reports Failed until the rule or the target changes."""
+
+
+class Environment(ApiModel):
+    """How the Stack is rolled out, as opposed to what it contains. It is not part of a revision; the current value
+    always applies.
+    """
+
+    breakpoints: list[Breakpoint] | None = base.optional_list(limits.ENVIRONMENT_RULES)
+    """Where resources stop and wait. The annotation `hearth.dev/continue: web/PreUpdate` on the Stack continues one of
+    them, once per revision; so does the removal of the entry.
+    """
+    restricted_actions: list[RestrictedAction] | None = base.optional_list(limits.ENVIRONMENT_RULES)
+    """Actions that are denied on resources."""
