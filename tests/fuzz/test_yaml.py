@@ -10,6 +10,7 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from hearth.model import chunked_work
 from hearth.model.errors import InvalidDefinition
 from hearth.template.text import bounds, kubectl_yaml, template_source
 
@@ -55,7 +56,7 @@ def check(text: str) -> None:
         except yaml.YAMLError as error:
             kubectl_yaml.describe(error).encode()
     with contextlib.suppress(InvalidDefinition):
-        assert isinstance(template_source.parse_template(text, place="(x)"), dict)
+        assert isinstance(chunked_work.finish(template_source.parse_in_pieces(text, place="(x)")), dict)
 
 
 def check_agrees(text: str) -> None:

@@ -49,13 +49,8 @@ def sort_in_pieces(edges: Edges) -> ChunkedWork[list[str]]:
     return order
 
 
-def invert(edges: Edges) -> dict[str, list[str]]:
-    """Return the dependents of each name without duplicates, in the order of the mapping."""
-    return chunked_work.finish(invert_in_pieces(edges))
-
-
 def invert_in_pieces(edges: Edges) -> ChunkedWork[dict[str, list[str]]]:
-    """Invert like `invert`, with regular pauses."""
+    """Return the dependents of each name without duplicates, in the order of the mapping, with regular pauses."""
     dependents: dict[str, list[str]] = {name: [] for name in edges}
     for number, (name, requires) in enumerate(edges.items()):
         if number % NAMES_IN_A_PIECE == 0:

@@ -8,9 +8,10 @@ import pytest
 
 from hearth.model import phases
 from hearth.model.phases import Phase
+from support.checks import phases_page
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "phases.md"
-REWRITE = "python -c \"from hearth.model import phases; print(phases.document(), end='')\" > docs/phases.md"
+REWRITE = "PYTHONPATH=operator:tests python -m support.checks.phases_page > docs/phases.md"
 
 
 def test_every_phase_has_its_row() -> None:
@@ -115,4 +116,4 @@ def test_drawn_edges_are_permitted_and_connected() -> None:
 
 def test_the_page_is_generated_from_the_table() -> None:
     """A diagram that is drawn by hand becomes outdated."""
-    assert PAGE.read_text() == phases.document(), f"docs/phases.md is stale; update it: {REWRITE}"
+    assert PAGE.read_text() == phases_page.document(), f"docs/phases.md is stale; update it: {REWRITE}"

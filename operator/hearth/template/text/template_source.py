@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 import yaml
 
-from hearth.model import chunked_work, limits, packing
+from hearth.model import limits, packing
 from hearth.model.child import Object
 from hearth.model.chunked_work import ChunkedWork
 from hearth.model.errors import InvalidDefinition, Mistake
@@ -22,16 +22,11 @@ KEPT_CHARACTERS = 2 * 1024**2
 _known: OrderedDict[tuple[str, str], Object] = OrderedDict()
 
 
-def parse_template(text: str, *, place: str) -> Object:
-    """Parse the one template in `text`, which callers must not change.
-
-    Raises InvalidDefinition, whose paths begin with `place`.
-    """
-    return chunked_work.finish(parse_in_pieces(text, place=place))
-
-
 def parse_in_pieces(text: str, *, place: str, size: int = limits.SOURCE_BYTES) -> ChunkedWork[Object]:
-    """Parse the template in short pieces with pauses. size: characters at most."""
+    """Parse the one template in `text`, which callers must not change, in short pieces with pauses.
+
+    size: characters at most. Raises InvalidDefinition, whose paths begin with `place`.
+    """
     key = (text, place)
     found = _known.get(key)
     if found is None:

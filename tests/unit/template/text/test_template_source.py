@@ -7,7 +7,8 @@ import json
 
 import pytest
 
-from hearth.model import limits
+from hearth.model import chunked_work, limits
+from hearth.model.child import Object
 from hearth.model.errors import InvalidDefinition
 from hearth.template.blueprint import Definition
 from hearth.template.compiler import compiler
@@ -15,10 +16,15 @@ from hearth.template.text import template_source
 from support.units import blueprints
 
 
+def parse_template(text: str, *, place: str) -> Object:
+    """Parse a template without pauses."""
+    return chunked_work.finish(template_source.parse_in_pieces(text, place=place))
+
+
 def test_a_template_is_read() -> None:
     """With the values that kubectl would see."""
     text = "resources: {a: {manifest: {data: {day: 2024-01-01, mode: 0o644}}}}"
-    assert template_source.parse_template(text, place="(x)") == {
+    assert parse_template(text, place="(x)") == {
         "resources": {"a": {"manifest": {"data": {"day": "2024-01-01", "mode": 420}}}}
     }
 
@@ -26,7 +32,7 @@ def test_a_template_is_read() -> None:
 def test_json_with_tables_in_its_texts_is_read_as_json() -> None:
     """Not all of it is YAML: programs that write ASCII alone divide characters into two escapes."""
     table = {"resources": {"a": {"manifest": {"data": {"x": "\U0001f600" + "1," * limits.WIRE_VALUES}}}}}
-    assert template_source.parse_template(json.dumps(table), place="(x)") == table
+    assert parse_template(json.dumps(table), place="(x)") == table
 
 
 @pytest.mark.parametrize(
@@ -43,7 +49,7 @@ def test_json_with_tables_in_its_texts_is_read_as_json() -> None:
 def test_what_is_no_template_is_refused_with_its_place(text: str, message: str) -> None:
     """As one mistake among others would be."""
     with pytest.raises(InvalidDefinition) as caught:
-        template_source.parse_template(text, place="(configmap/shop template.yaml)")
+        parse_template(text, place="(configmap/shop template.yaml)")
     [mistake] = caught.value.mistakes
     assert mistake.path == "(configmap/shop template.yaml)"
     assert message in mistake.message
@@ -52,11 +58,11 @@ def test_what_is_no_template_is_refused_with_its_place(text: str, message: str) 
 def test_a_template_that_many_stacks_name_is_read_once() -> None:
     """And compiling it for one of them changes nothing for the others."""
     text = "parameters: {value: {type: string}}\nresources: {a: {manifest: {apiVersion: v1, kind: ConfigMap}}}"
-    first = template_source.parse_template(text, place="(configmap/shared template.yaml)")
+    first = parse_template(text, place="(configmap/shared template.yaml)")
     before = copy.deepcopy(first)
 
     definition = Definition(template=first, parameters={"value": "one"})
     compiler.compile_template(definition, stack=blueprints.STACK, kinds=blueprints.ServedKinds(blueprints.CONFIG_MAP))
 
-    assert template_source.parse_template(text, place="(configmap/shared template.yaml)") is first
+    assert parse_template(text, place="(configmap/shared template.yaml)") is first
     assert first == before
