@@ -26,7 +26,7 @@ from hearth.kube.cache.revision_cache import RevisionCache
 from hearth.kube.cache.source_cache import SourceCache
 from hearth.kube.cache.stack_cache import StackCache
 from hearth.kube.client import api_requests
-from hearth.kube.client.api_client import ApiClient
+from hearth.kube.client.api_requests import ApiClient
 from hearth.kube.client.connection import Connection
 from hearth.kube.discovery.refresh_timing import KindRefresh
 from hearth.kube.management_cluster import KubeManagementCluster

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Protocol
 import structlog
 
 from hearth import supervision
-from hearth.kube.client.api_client import ApiClient
+from hearth.kube.client.api_requests import ApiClient
 from hearth.kube.client.connection import Connection
 from hearth.kube.leader_election import leader_elector
 from hearth.kube.leader_election.active_leader import ActiveLeader, Presence, Scope

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from hearth.engine.cluster_objects import HealthMarkObject
 from hearth.kube.cache import object_store
 from hearth.kube.cache.object_store import WatchedCache
-from hearth.kube.client import api_client, api_requests
+from hearth.kube.client import api_requests
 from hearth.kube.watch.reflector import Reflector, WatchContext
 from hearth.model.well_known_kinds import HEALTH_MARK
 
@@ -28,7 +28,7 @@ class KubeHealthMarkClient(WatchedCache[HealthMarkObject]):
         self, connection: Connection, listener: CacheListener, *, namespace: str = "", observer: Observer | None = None
     ) -> None:
         self._listener = listener
-        self._sender = api_client.ApiClient(connection, observer)
+        self._sender = api_requests.ApiClient(connection, observer)
         self._store = object_store.ObjectStore(self)
         path = api_requests.collection_path(HEALTH_MARK, namespace)
         context = WatchContext(connection=connection, observer=observer)

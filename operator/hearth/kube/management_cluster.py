@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from hearth.kube.client import api_client, api_requests
+from hearth.kube.client import api_requests
 from hearth.kube.objects import controller_revision, event_recorder, hash_key
 from hearth.model import errors, names
 from hearth.model.well_known_kinds import CONTROLLER_REVISION
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from hearth.kube.cache.revision_cache import RevisionCache
     from hearth.kube.cache.source_cache import SourceCache
     from hearth.kube.cache.stack_cache import StackCache
-    from hearth.kube.client.api_client import RequestObserver
+    from hearth.kube.client.api_requests import RequestObserver
     from hearth.kube.client.connection import Connection
     from hearth.model.child import Object
     from hearth.model.kinds import Kind, ObjectRef
@@ -42,7 +42,7 @@ class KubeManagementCluster:
         now: Callable[[], float] = time.time,
     ) -> None:
         """Create the adapter. groups: of ResourceGroups, with the tree of `stacks`; now: seconds since the epoch."""
-        self._sender = api_client.ApiClient(connection, observer)
+        self._sender = api_requests.ApiClient(connection, observer)
         self._stacks = stacks
         self._caches = {names.STACK: stacks, **({names.GROUP_KIND: groups} if groups is not None else {})}
         """By kind, as `StackObject.kind` names it."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Protocol
 
-from hearth.kube.client import api_client, api_requests
-from hearth.kube.client.api_client import RequestObserver
+from hearth.kube.client import api_requests
+from hearth.kube.client.api_requests import RequestObserver
 from hearth.kube.objects import controller_revision
 from hearth.kube.watch.reflector import METADATA_LIST, Reflector, WatchContext, WatchObserver, WatchOptions
 from hearth.model import names
@@ -61,7 +61,7 @@ class KubeStackDefinitionClient:
         self._on_stack = on_stack
         self._management_cluster = management_cluster
         self._observer = observer
-        self._sender = api_client.ApiClient(connection, observer)
+        self._sender = api_requests.ApiClient(connection, observer)
         self._caches: dict[str, StackCache] = {}
         self._reflector: Reflector | None = None
 

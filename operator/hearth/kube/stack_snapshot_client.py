@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from hearth.engine.cluster_objects import StackSnapshotObject
 from hearth.kube.cache import object_store
 from hearth.kube.cache.object_store import WatchedCache
-from hearth.kube.client import api_client, api_requests
+from hearth.kube.client import api_requests
 from hearth.kube.watch.reflector import Reflector, WatchContext
 from hearth.model import names
 from hearth.model.api import status_fields
@@ -32,7 +32,7 @@ class KubeSnapshotClient(WatchedCache[StackSnapshotObject]):
     ) -> None:
         self._listener = listener
         self._namespace = namespace
-        self._sender = api_client.ApiClient(connection, observer)
+        self._sender = api_requests.ApiClient(connection, observer)
         self._store = object_store.ObjectStore(self)
         self._index = SnapshotIndex()
         self._context = WatchContext(connection=connection, observer=observer)

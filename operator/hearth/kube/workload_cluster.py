@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING
 
 from hearth.kube.cache import child_cache, external_cache
-from hearth.kube.client import api_client, api_requests
+from hearth.kube.client import api_requests
 from hearth.kube.discovery.discovery import Discovery
 from hearth.kube.discovery.refresh_timing import LateSchemas
 from hearth.kube.watch import retry_trigger_watches
@@ -57,7 +57,7 @@ class KubeWorkloadCluster:
         namespaced_watches: the kinds that are watched in single namespaces only;
         share: the shard of Stacks whose children are watched; hold: see `Schemas`.
         """
-        self._sender = api_client.ApiClient(connection, observer)
+        self._sender = api_requests.ApiClient(connection, observer)
         self._listener = listener
         self._discovery = Discovery(connection, on_change=self._on_kinds, observer=observer, hold=hold)
         self._late_schemas = LateSchemas(self._discovery.refresh_schemas)

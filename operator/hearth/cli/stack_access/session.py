@@ -10,7 +10,8 @@ from typing import Final
 import orjson
 
 from hearth.kube.client import api_requests
-from hearth.kube.client.connection import JSON, Connection
+from hearth.kube.client.api_requests import JSON
+from hearth.kube.client.connection import Connection
 from hearth.kube.discovery.discovery import Discovery
 from hearth.kube.objects import installed_crds
 from hearth.kube.watch.watch_events import LineSplitter

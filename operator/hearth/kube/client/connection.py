@@ -21,12 +21,12 @@ import orjson
 from hearth.kube.auth import credentials as credentials_module
 from hearth.kube.auth.credentials import Credentials, CredentialSource
 from hearth.kube.client import http_transport
+from hearth.kube.client.api_requests import JSON
 from hearth.kube.client.foreign_servers import Traffic
 from hearth.kube.client.http_transport import HttpTransport, ReadAnswer
 from hearth.model import errors
 from hearth.model.child import Object
 
-JSON = "application/json"
 REQUESTS_IN_FLIGHT = 64
 """Limit on concurrent requests. A higher one gains nothing: 32 to 64 saturate the API server's CPU."""
 TIMEOUT = 30.0

@@ -1,7 +1,8 @@
 """Recovery of JSON that cannot be read as a whole: too deep, too many values, truncated, or with an invalid value.
 
 The object remains in the collection: its name and version are known, omitted parts are listed, and its owner can be
-notified. Pure: bytes in, values out. Must not know what the objects mean. Normal reads do not use this module.
+notified; `Skips` reports each such object once. Bytes in, values out. Must not know what the objects mean. Normal reads do
+not use this module.
 """
 
 from __future__ import annotations
@@ -9,13 +10,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 import orjson
+import structlog
 
 from hearth.model import limits, value_class
 from hearth.model.child import Object
 from hearth.model.text import enumeration
+
+log = structlog.get_logger(__name__)
 
 OMITTED = "hearth.dev/omitted"
 """The key of an `Omission` in an object. JSON cannot contain such a value, so no client can forge it."""
@@ -363,3 +367,33 @@ def _prune_map(raw: Object, *, path: str, levels: int, omitted: list[Part]) -> O
         else:
             omitted.append(Part(path=where, reason="depth"))
     return found
+
+
+class SkipObserver(Protocol):
+    """The metrics of skipped objects."""
+
+    def on_skipped_object(self, *, kind: str, reason: str) -> None:
+        """Count an object that was received and not stored, or not stored completely."""
+
+
+class Skips:
+    """Objects of one kind that cannot be read, wholly or in part: each is logged and counted only once."""
+
+    def __init__(self, kind: str, observer: SkipObserver | None) -> None:
+        self._kind = kind
+        self._observer = observer
+        self._named: dict[tuple[object, str], None] = {}
+        """By UID (or another identity) and reason."""
+
+    def note(self, metadata: Mapping[str, Any], *, reason: str, detail: str = "") -> None:
+        """Report that an object cannot be read. metadata: of the object; empty if it has none."""
+        key = (str(metadata.get("uid")), reason)
+        if key in self._named:
+            return
+        if len(self._named) >= limits.SKIPPED_NAMES:
+            self._named.clear()
+        self._named[key] = None
+        if self._observer is not None:
+            self._observer.on_skipped_object(kind=self._kind, reason=reason)
+        where = {each: metadata.get(each) for each in ("name", "namespace", "uid", "resourceVersion")}
+        log.error("object cannot be read", kind=self._kind, **where, reason=reason, detail=detail)

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 import orjson
 
-from hearth.kube.client import salvage, skips
+from hearth.kube.client import salvage
 from hearth.kube.client.connection import Connection
 from hearth.kube.discovery import refresh_timing
 from hearth.model import errors, limits, packing, value_class
@@ -63,13 +63,13 @@ class Discovery:
         connection: Connection,
         *,
         on_change: Callable[[], None],
-        observer: skips.Counter | None = None,
+        observer: salvage.SkipObserver | None = None,
         hold: Callable[[int], None] = lambda _change: None,
     ) -> None:
         """hold: see `Schemas`."""
         self.schemas = Schemas(connection, observer=observer, hold=hold)
         self._connection = connection
-        self._skips = skips.Skips("APIGroup", observer)
+        self._skips = salvage.Skips("APIGroup", observer)
         self._on_change = on_change
         self._kinds: KindMap = {}
         self._generation = 0
@@ -192,7 +192,7 @@ class Schemas:
         self,
         connection: Connection,
         *,
-        observer: skips.Counter | None = None,
+        observer: salvage.SkipObserver | None = None,
         hold: Callable[[int], None] = lambda _change: None,
     ) -> None:
         """hold: gets the change of the stored bytes; raises OSError if they are too many."""
@@ -200,7 +200,7 @@ class Schemas:
         self._hold = hold
         self._held: dict[GroupVersion, int] = {}
         """Stored bytes by document."""
-        self._skips = skips.Skips("OpenAPI", observer)
+        self._skips = salvage.Skips("OpenAPI", observer)
         self._hashes: dict[GroupVersion, str] = {}
         """The index's hash of each document: the part of the document's URL that represents the content."""
         self._loaded: dict[GroupVersion, str] = {}

@@ -23,7 +23,7 @@ from hearth.model.sharding import WHOLE, Share
 from hearth.model.well_known_kinds import LEASE
 
 if TYPE_CHECKING:
-    from hearth.kube.client.api_client import ApiClient
+    from hearth.kube.client.api_requests import ApiClient
     from hearth.model.child import Object
 
 log = structlog.get_logger(__name__)

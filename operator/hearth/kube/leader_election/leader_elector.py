@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from hearth.kube.client import api_requests
-from hearth.kube.client.api_client import ApiClient
+from hearth.kube.client.api_requests import ApiClient
 from hearth.kube.leader_election import leases
 from hearth.kube.leader_election.leases import Lease, LeaseClient, OverlappingLeases
 from hearth.kube.watch.reflector import Reflector, WatchContext, WatchOptions

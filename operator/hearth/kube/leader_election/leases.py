@@ -13,7 +13,7 @@ from collections.abc import Coroutine, Mapping
 from typing import Any, TypeVar
 
 from hearth.kube.client import api_requests
-from hearth.kube.client.api_client import ApiClient
+from hearth.kube.client.api_requests import ApiClient
 from hearth.kube.objects import hash_key
 from hearth.model import errors, value_class
 from hearth.model.child import Object

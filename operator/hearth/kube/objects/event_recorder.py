@@ -13,7 +13,7 @@ import structlog
 
 from hearth.engine.cluster_objects import StackObject
 from hearth.kube.client import api_requests
-from hearth.kube.client.api_client import ApiClient
+from hearth.kube.client.api_requests import ApiClient
 from hearth.model import errors, names, value_class
 from hearth.model.child import Object
 from hearth.model.kinds import ObjectRef

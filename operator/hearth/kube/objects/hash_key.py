@@ -10,7 +10,7 @@ import binascii
 from collections.abc import Callable
 
 from hearth.kube.client import api_requests
-from hearth.kube.client.api_client import ApiClient
+from hearth.kube.client.api_requests import ApiClient
 from hearth.model import errors
 from hearth.model.child import Object
 from hearth.model.kinds import Kind

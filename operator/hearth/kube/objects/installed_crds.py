@@ -16,7 +16,7 @@ import structlog
 
 from hearth.kube.auth.credentials import CredentialSource
 from hearth.kube.client import api_requests
-from hearth.kube.client.api_client import ApiClient
+from hearth.kube.client.api_requests import ApiClient
 from hearth.kube.client.connection import Connection
 from hearth.model import errors, names
 from hearth.model.child import Object

@@ -19,7 +19,8 @@ from typing import Any, Protocol
 import structlog
 
 from hearth import supervision
-from hearth.kube.client import api_requests, salvage, skips
+from hearth.kube.client import api_requests, salvage
+from hearth.kube.client.api_requests import JSON
 from hearth.kube.watch import watch_errors, watch_events
 from hearth.kube.watch.watch_errors import WatchEndReason, WatchFailure
 from hearth.model import errors, limits, value_class
@@ -29,7 +30,6 @@ log = structlog.get_logger(__name__)
 
 ABSENCES_TO_BELIEVE = 2
 """404 responses in a row before a kind counts as absent. A new kind returns 404 for some 30 ms."""
-JSON = "application/json"
 METADATA = f"{JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1,{JSON}"
 METADATA_LIST = f"{JSON};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,{JSON}"
 
@@ -73,14 +73,11 @@ class WatchHandler(Protocol):
         """
 
 
-class WatchObserver(Protocol):
+class WatchObserver(salvage.SkipObserver, Protocol):
     """The metrics of a watch."""
 
     def on_watch_restart(self, *, kind: str, reason: str) -> None:
         """Count a restart of a watch."""
-
-    def on_skipped_object(self, *, kind: str, reason: str) -> None:
-        """Count an object that was received and not stored."""
 
     def on_limit(self, limit: str) -> None:
         """Count a reached limit."""
@@ -175,7 +172,7 @@ class Reflector:
         """The loop's time of the last data from the server, or of the end of the last attempt to reach it."""
         self._server = context
         self._handler = handler
-        self._skips = skips.Skips(name, context.observer)
+        self._skips = salvage.Skips(name, context.observer)
         self._selector = dict(selector or {})
         self._version: int | None = None
         self._highest: int | None = None

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from hearth.kube.client.api_client import ApiClient
+from hearth.kube.client.api_requests import ApiClient
 from hearth.kube.client.connection import Connection
 from hearth.kube.leader_election import leases
 from hearth.kube.leader_election.active_leader import LOOK_INTERVAL, VALID_LOOKS, ActiveLeader, Presence, Scope

@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from hearth.kube.client.api_client import ApiClient
+from hearth.kube.client.api_requests import ApiClient
 from hearth.kube.objects import event_recorder
 from hearth.kube.objects.event_recorder import EventContent, EventRecorder
 from hearth.model import errors, well_known_kinds

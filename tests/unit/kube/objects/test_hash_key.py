@@ -6,7 +6,7 @@ import base64
 
 import pytest
 
-from hearth.kube.client.api_client import ApiClient
+from hearth.kube.client.api_requests import ApiClient
 from hearth.kube.objects import hash_key
 from hearth.model import errors
 from hearth.model.child import Object

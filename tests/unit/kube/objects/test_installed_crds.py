@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hearth.kube.client.api_client import ApiClient
+from hearth.kube.client.api_requests import ApiClient
 from hearth.kube.objects import installed_crds
 from hearth.model import errors
 from hearth.model.api import crd

@@ -14,10 +14,9 @@ import pytest
 from aiohttp import web
 
 from hearth.kube.client import http_transport
-from hearth.kube.webhook import certificates, connection_gate, webhook_server
+from hearth.kube.webhook import certificates, webhook_server
 from hearth.kube.webhook.certificates import CertificateSet
-from hearth.kube.webhook.connection_gate import ConnectionGate
-from hearth.kube.webhook.webhook_server import WebhookServer
+from hearth.kube.webhook.webhook_server import ConnectionGate, WebhookServer
 from support import free_port
 from support.units import waiting
 
@@ -99,7 +98,7 @@ async def test_the_oldest_connection_without_a_review_goes_first(pair: Certifica
         for number, victim in enumerate((idle, shaken, stranger), 1):
             kept.append(await served.speak())
             assert await is_ended(victim)
-            assert served.reached == [connection_gate.LIMIT] * number
+            assert served.reached == [webhook_server.CONNECTION_LIMIT] * number
         assert await ask(kept[-1], "/") == b"HTTP/1.1 200 OK\r\n"
         assert await ask(server, "/secret") == b"HTTP/1.1 200 OK\r\n"
 
@@ -122,8 +121,8 @@ async def test_a_connection_that_does_not_speak_tls_ends(
     pair: CertificateSet, sent: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Within the time of a handshake, and no error is reported."""
-    monkeypatch.setattr(connection_gate, "FIRST_BYTE_TIMEOUT", 0.2)
-    monkeypatch.setattr(connection_gate, "HANDSHAKE_TIMEOUT", 0.2)
+    monkeypatch.setattr(webhook_server, "FIRST_BYTE_TIMEOUT", 0.2)
+    monkeypatch.setattr(webhook_server, "HANDSHAKE_TIMEOUT", 0.2)
     served = Served(pair)
     async with served.running():
         reader, writer = await served.connect()
@@ -151,7 +150,7 @@ async def test_reviews_are_answered_beside_more_connections_than_may_be(pair: Ce
         url = f"https://{HOST}:{port}/secret/stacks.hearth.dev"
         async with session.post(url, json={"request": {"uid": "u"}}, ssl=context) as answer:
             assert await answer.json(content_type=None) == {"response": "u"}
-    assert reached == [connection_gate.LIMIT] * 201
+    assert reached == [webhook_server.CONNECTION_LIMIT] * 201
     for _, writer in held:
         writer.close()
     await running.aclose()

@@ -7,7 +7,7 @@ from typing import Final
 
 from hearth.cli.stack_access.session import MANAGER, Session
 from hearth.kube.client import api_requests
-from hearth.kube.client.connection import JSON
+from hearth.kube.client.api_requests import JSON
 from hearth.model import errors, names
 from hearth.model.child import Object
 from hearth.model.kinds import Kind, Kinds, ObjectRef
