@@ -14,10 +14,6 @@ LARGE = "its reader would pass the size that is read at one sitting"
 EXCEPTIONS = {
     "hearth.cli.stack_access.helm_releases": OUTER,
     "hearth.cli.stack_views.files.stack_export": OUTER,
-    "hearth.engine.stack.field_manager_lookup": LARGE,
-    "hearth.engine.stack.handover_offers": LARGE,
-    "hearth.engine.stack.stack_requests": LARGE,
-    "hearth.engine.stack.unsettled_stacks": LARGE,
     "hearth.handlers.admission_handlers": "is imported only where the webhook is served, with a large library",
     "hearth.plan.resource.held_steps": "is in a layer below its reader",
 }

@@ -18,14 +18,12 @@ from hearth.engine.ports import Observer, WorkloadCluster
 from hearth.engine.relatives import Kin
 from hearth.engine.services import Services
 from hearth.engine.snapshots.snapshot_controller import SnapshotController
+from hearth.engine.stack.loaded_stacks import START_LASTS, StartLimiter, UnloadedStack, UnloadedStacks, UnsettledStacks
 from hearth.engine.stack.nesting import Nesting
 from hearth.engine.stack.stack_reconciler import StackReconciler
-from hearth.engine.stack.unloaded_stacks import UnloadedStack, UnloadedStacks
-from hearth.engine.stack.unsettled_stacks import UnsettledStacks
 from hearth.engine.status.status_writer import StatusWriter
 from hearth.engine.work_queue import Broadcast, DirtyItem, DirtyScope, SourceChanged
 from hearth.engine.writes import step_execution
-from hearth.engine.writes.start_limiter import START_LASTS, StartLimiter
 from hearth.engine.writes.step_execution import StepDone, StepResult
 from hearth.engine.writes.write_lanes import WriteLane, WriteLanes
 from hearth.model import child, names

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from hearth.engine.stack.unloaded_stacks import UNLOAD_AFTER
+from hearth.engine.stack.loaded_stacks import UNLOAD_AFTER
 from hearth.model import names
 from hearth.model.child import Object
 from support.real.real_world import RealWorld

@@ -198,6 +198,29 @@ class DefinitionSync:
         return self.needs_sync(stack) and not self.schedule.is_waiting(stack)
 
     @property
+    def is_idle(self) -> bool:
+        """Whether the definition in the spec is in use and depends on nothing else, in the management cluster.
+
+        A Stack that was rolled back would read its revision again when it is loaded.
+        """
+        target = self.targets.current
+        return (
+            self.rejection is None
+            and not self.is_deleting
+            and not self.options.is_paused
+            and not self.revisions.tampered
+            and not self.refreshed_parameters
+            and not self.hidden_texts
+            and self.schedule.is_idle
+            and target is not None
+            and target.is_completed
+            and not target.is_rollback
+            and self.targets.is_persisted
+            and not self.targets.is_resumed
+            and not self.services.find_link(self.uid).is_remote
+        )
+
+    @property
     def is_sound(self) -> bool:
         """Whether the last sync ended without an internal error."""
         return self._is_sound

@@ -14,6 +14,7 @@ from hearth.engine.cluster_objects import StackObject
 from hearth.engine.definition import revision_builder
 from hearth.engine.definition.definition_sync import DefinitionSync
 from hearth.engine.services import Services
+from hearth.engine.stack.stack_part import StackContext, StackPart
 from hearth.engine.work_queue import DirtyScope
 from hearth.model import packing, phases
 from hearth.model.child import Path
@@ -39,21 +40,12 @@ PATHS_SHARED = 1024
 """Sets of fields: a few for each kind."""
 
 
-class CacheSync:
+class CacheSync(StackPart):
     """The sync state of one Stack's caches."""
 
-    def __init__(
-        self,
-        uid: str,
-        *,
-        services: Services,
-        definition_sync: DefinitionSync,
-        is_provisional: Callable[[], bool] = lambda: False,
-    ) -> None:
-        """Prepare the state. Nothing is watched before `start`.
-
-        is_provisional: returns whether the plan waits for answers of others than the caches.
-        """
+    def __init__(self, context: StackContext, *, is_provisional: Callable[[], bool]) -> None:
+        """is_provisional: returns whether the plan waits for answers of others than the caches."""
+        super().__init__(context)
         self.unsynced: dict[Kind, frozenset[Path]] = {}
         """Kinds whose caches are not synced yet, with the required fields of their objects."""
         self.denied: dict[Kind, str] = {}
@@ -65,9 +57,6 @@ class CacheSync:
         self._wanted: dict[Kind, frozenset[Path]] = {}
         self._needs_full_refresh = False
         """Whether the planner must refresh every resource since its creation or the last cache sync."""
-        self._uid = uid
-        self._services = services
-        self._definition_sync = definition_sync
         self._is_provisional = is_provisional
         self._grace_until = 0.0
         self._reported_generation = -1

@@ -13,9 +13,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 import structlog
 
 from hearth.engine.cluster_objects import StackObject
-from hearth.engine.definition.definition_sync import DefinitionSync
-from hearth.engine.named_tasks import NamedTasks
 from hearth.engine.services import Services
+from hearth.engine.stack.stack_part import StackContext, StackPart
 from hearth.engine.work_queue import DirtyScope
 from hearth.model import field_paths, limits, names, tenancy, value_class
 from hearth.model.child import Child, Object
@@ -26,7 +25,6 @@ from hearth.plan.resource import drift
 from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state import altered_values
 from hearth.plan.state.altered_values import Altered
-from hearth.plan.state.memory import InMemoryState
 from hearth.plan.status import check_result, ready_condition
 from hearth.plan.status.check_result import CheckResult
 from hearth.plan.status.ready_condition import StatusInput
@@ -123,22 +121,15 @@ FIRST_RETRY = 2.0
 LAST_RETRY = 60.0
 
 
-class CheckControl:
-    """The checks of one Stack in this process. May be lost at any time: an unwritten check is repeated."""
+class CheckControl(StackPart):
+    """The checks of one Stack in this process. An unwritten one is repeated by the next process."""
 
-    def __init__(
-        self, uid: str, *, services: Services, definition_sync: DefinitionSync, tasks: NamedTasks, memory: InMemoryState
-    ) -> None:
-        """Prepare the control. It checks nothing before `update`."""
+    def __init__(self, context: StackContext) -> None:
+        super().__init__(context)
         self.result: CheckResult | None = None
         """Result of the last check; None if there was none."""
         self.error = ""
         """Why the requested check cannot run yet."""
-        self._uid = uid
-        self._services = services
-        self._definition_sync = definition_sync
-        self._tasks = tasks
-        self._memory = memory
         self._is_recalled = False
         self._is_recorded = True
         """Whether the status contains the result."""

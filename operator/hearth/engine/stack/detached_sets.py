@@ -8,15 +8,12 @@ whenever a StatefulSet is deleted.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 
 import structlog
 
 from hearth.engine import stateful_set_claims
 from hearth.engine.cluster_objects import StackObject
-from hearth.engine.definition.definition_sync import DefinitionSync
-from hearth.engine.named_tasks import NamedTasks
-from hearth.engine.services import Services
+from hearth.engine.stack.stack_part import StackContext, StackPart
 from hearth.engine.work_queue import DirtyScope
 from hearth.model import limits
 from hearth.model.errors import ApiStatusError, Unreachable
@@ -35,27 +32,24 @@ FIRST_RETRY = 2.0
 LAST_RETRY = 600.0
 
 
-@dataclass(slots=True)
-class DetachedSets:
+class DetachedSets(StackPart):
     """The records of one Stack, updated after each reconcile."""
 
-    uid: str
-    services: Services
-    definition_sync: DefinitionSync
-    tasks: NamedTasks
-    _problem: str = ""
-    """Why the Pods that are left could not be deleted."""
-    _pause: float = FIRST_RETRY
-    """Seconds until they are deleted again."""
-    _due: float = 0.0
-    """Monotonic seconds before which they are not."""
-    _stopped: tuple[str, ...] = ()
-    """The UIDs of StatefulSets whose Pods were deleted because the Stack is suspended."""
+    def __init__(self, context: StackContext) -> None:
+        super().__init__(context)
+        self._problem = ""
+        """Why the Pods that are left could not be deleted."""
+        self._pause = FIRST_RETRY
+        """Seconds until they are deleted again."""
+        self._due = 0.0
+        """Monotonic seconds before which they are not."""
+        self._stopped: tuple[str, ...] = ()
+        """The UIDs of StatefulSets whose Pods were deleted because the Stack is suspended."""
 
     @property
     def has_any(self) -> bool:
         """Whether any StatefulSet is recorded."""
-        target = self.definition_sync.targets.current
+        target = self._definition_sync.targets.current
         return target is not None and bool(target.detached)
 
     def update(self, planner: StackPlanner, planned: Collection[str]) -> None:
@@ -68,10 +62,10 @@ class DetachedSets:
         if not begun and not self.has_any:
             return
         ended = {each.resource for each in self._list() if self._has_next(each)}
-        if self.definition_sync.targets.record_detached(begun, ended=ended):
-            self.services.queue.enqueue(self.uid, DirtyScope.STACK)
+        if self._definition_sync.targets.record_detached(begun, ended=ended):
+            self._services.queue.enqueue(self._uid, DirtyScope.STACK)
         if self._may_delete_pods() and self._list_with_pods(planner):
-            self.tasks.run(TASK, lambda: self._delete_pods(planner))
+            self._tasks.run(TASK, lambda: self._delete_pods(planner))
 
     def find_problem(self, planner: StackPlanner) -> str:
         """Return why Pods that no StatefulSet will take over are left; "" if there are none, or may stay."""
@@ -80,20 +74,20 @@ class DetachedSets:
         return self._problem or "waits for the deletion of Pods that a deleted StatefulSet left"
 
     def _list(self) -> tuple[DetachedSet, ...]:
-        target = self.definition_sync.targets.current
+        target = self._definition_sync.targets.current
         return target.detached if target is not None else ()
 
     def _has_next(self, detached: DetachedSet) -> bool:
-        children = self.services.find_children_cluster(self.uid).children_of(self.uid, detached.resource)
+        children = self._services.find_children_cluster(self._uid).children_of(self._uid, detached.resource)
         return set_replacement.find_next(detached, children) is not None
 
     def _may_delete_pods(self) -> bool:
-        is_due = self._due <= self.services.clock.monotonic()
-        return is_due and not self.definition_sync.options.is_paused and self.definition_sync.cluster.problem is None
+        is_due = self._due <= self._services.clock.monotonic()
+        return is_due and not self._definition_sync.options.is_paused and self._definition_sync.cluster.problem is None
 
     def _list_with_pods(self, planner: StackPlanner) -> list[DetachedSet]:
         """Return those whose Pods must go: that are unwanted, or that run although the Stack is suspended."""
-        is_suspended = self.definition_sync.is_suspended
+        is_suspended = self._definition_sync.is_suspended
         self._stopped = self._stopped if is_suspended else ()
         return [
             each
@@ -103,7 +97,7 @@ class DetachedSets:
         ]
 
     def _is_gone(self, detached: DetachedSet) -> bool:
-        children = self.services.find_children_cluster(self.uid).children_of(self.uid, detached.resource)
+        children = self._services.find_children_cluster(self._uid).children_of(self._uid, detached.resource)
         return all(child.uid != detached.uid for child in children)
 
     def _is_unwanted(self, detached: DetachedSet, planner: StackPlanner) -> bool:
@@ -117,7 +111,7 @@ class DetachedSets:
 
     async def _delete_pods(self, planner: StackPlanner) -> None:
         """Delete the Pods that StatefulSets left, and forget those StatefulSets that are unwanted."""
-        stack = self.services.management_cluster.find_stack(self.uid)
+        stack = self._services.management_cluster.find_stack(self._uid)
         found = self._list_with_pods(planner)
         if stack is None:
             return
@@ -127,19 +121,19 @@ class DetachedSets:
         except (ApiStatusError, Unreachable) as error:
             named = ", ".join(f"statefulset/{each.name}" for each in found)
             self._problem = f"cannot delete the Pods that {named} left: {error}; the operator retries"
-            logger.warning("cannot delete the pods of a deleted StatefulSet", stack=self.uid, error=str(error))
-            self._due = self.services.clock.monotonic() + self._pause
-            self.services.enqueue_after(self._pause, self.uid, DirtyScope.STACK)
+            logger.warning("cannot delete the pods of a deleted StatefulSet", stack=self._uid, error=str(error))
+            self._due = self._services.clock.monotonic() + self._pause
+            self._services.enqueue_after(self._pause, self._uid, DirtyScope.STACK)
             self._pause = min(2 * self._pause, LAST_RETRY)
             return
         self._problem, self._pause = "", FIRST_RETRY
         unwanted = {each.resource for each in found if self._is_unwanted(each, planner)}
         self._stopped += tuple(each.uid for each in found if each.resource not in unwanted)
-        self.definition_sync.targets.record_detached((), ended=unwanted)
-        self.services.queue.enqueue(self.uid, DirtyScope.STACK)
+        self._definition_sync.targets.record_detached((), ended=unwanted)
+        self._services.queue.enqueue(self._uid, DirtyScope.STACK)
 
     async def _delete_pods_of(self, stack: StackObject, detached: DetachedSet) -> None:
-        cluster, boundary = self.services.find_cluster(stack), self.services.find_boundary(stack)
+        cluster, boundary = self._services.find_cluster(stack), self._services.find_boundary(stack)
         misses = 0
         for name in list_pod_names(detached):
             ref = ObjectRef(group="", kind=POD.name, namespace=detached.namespace, name=name)

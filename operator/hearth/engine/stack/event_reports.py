@@ -1,20 +1,18 @@
-"""Events about what one Stack repairs, and about data that it deletes: a person must find out at the first time.
+"""Events about one Stack of which a person must find out at the first time: what it repairs, data that it deletes, work that
+ran and failed, and objects that only claim to be its own.
 
-Further repairs of the same resource are not reported here: a conflict that continues is a condition of the Stack. May be lost at any time.
+Further repairs of the same resource are not reported here: a conflict that continues is a condition of the Stack.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 
 import structlog
 
 from hearth.engine.cluster_objects import StackObject
-from hearth.engine.definition.definition_sync import DefinitionSync
-from hearth.engine.named_tasks import NamedTasks
-from hearth.engine.services import Services
+from hearth.engine.stack.stack_part import StackContext, StackPart
 from hearth.engine.writes import step_execution
 from hearth.model import limits, names, packing
 from hearth.model.child import UNPROVEN, Child, Object
@@ -28,9 +26,10 @@ from hearth.plan.retry import api_errors
 from hearth.plan.stack import cleanup
 from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state import run_policy
-from hearth.plan.state.memory import InMemoryState
 from hearth.plan.state.resource_status import ResourceStatus
 from hearth.plan.state.steps import Apply, Delete, Detach, Step
+
+logger = structlog.get_logger(__name__)
 
 REPAIRED = "DriftRepaired"
 RECREATED = "ObjectRecreated"
@@ -38,48 +37,53 @@ DELETED = "DataDeleted"
 SHOWN = 20
 """Deleted objects that one Event names; it may not be long."""
 CLAIMS_KEPT = "ClaimsKept"
+RUN_FAILED = "RunFailed"
+OUTLOOK = "its object stays to be looked at until it is run again"
+CONTROLLER_LABEL = "batch.kubernetes.io/controller-uid"
+"""The label of the pods of a Job, with the UID of the Job."""
+UNPROVEN_OBJECTS = "UnprovenObjects"
 ADVICE = "to keep such a change, edit the template, or leave the field to others with driftPolicy or ignoreFields"
 
 
-@dataclass(slots=True)
-class RepairReports:
-    """The repairs of one Stack that are reported."""
+class EventReports(StackPart):
+    """What was reported of one Stack."""
 
-    uid: str
-    services: Services
-    definition_sync: DefinitionSync
-    tasks: NamedTasks
-    _times: tuple[float, ...] = ()
-    """Monotonic seconds of the last reports, at most `limits.REPAIR_EVENTS`."""
-    _last: str = ""
-    """The resource of the last report within the limit; "" before."""
-    _missing: dict[str, None] = field(default_factory=dict)
-    """Resources whose object another client deleted, and whose next one is being created."""
-    _deleted: dict[str, None] = field(default_factory=dict)
-    """Resources whose object the operator deleted, so that a new one is no repair.
+    def __init__(self, context: StackContext) -> None:
+        super().__init__(context)
+        self._times: tuple[float, ...] = ()
+        """Monotonic seconds of the last reports of repairs, at most `limits.REPAIR_EVENTS`."""
+        self._last = ""
+        """The resource of the last report within the limit; "" before."""
+        self._missing: dict[str, None] = {}
+        """Resources whose object another client deleted, and whose next one is being created."""
+        self._deleted: dict[str, None] = {}
+        """Resources whose object the operator deleted, so that a new one is no repair.
 
-    These two are nearly always empty, and an empty dict takes a third of the memory of an empty set.
-    """
+        These two are nearly always empty, and an empty dict takes a third of the memory of an empty set.
+        """
+        self._gone: list[str] = []
+        """The deleted objects with data that no Event names yet."""
+        self._unproven: tuple[Child, ...] = ()
+        """The objects with the label of the Stack and without its signature."""
+        self._named: frozenset[str] = packing.NOTHING
+        """The UIDs of those that an Event named."""
 
-    _gone: list[str] = field(default_factory=list)
-    """The deleted objects with data that no Event names yet."""
-
-    def take_report(self, step: Apply, planner: StackPlanner | None, memory: InMemoryState) -> bool:
+    def take_repair(self, step: Apply, planner: StackPlanner | None) -> bool:
         """Return whether to read the object before this step, because its repair will be reported; it then counts.
 
         planner: with the statuses from before the step. A watch event may update them before the response arrives.
         """
-        now = self.services.clock.monotonic()
+        now = self._services.clock.monotonic()
         # One that vanishes again and again is a condition of the Stack.
-        is_reported = memory.governor.find_problem(step.resource, now=now) is not None
+        is_reported = self._memory.governor.find_problem(step.resource, now=now) is not None
         if step.uid is None and not is_reported and planner is not None and self._is_missing(step.resource, planner):
             self._missing[step.resource] = None
         if all(drift.is_tracking_metadata(each.path) for each in step.lost):
             # The operator's own labels and annotations are no change that a person wants to keep.
             return False
-        return memory.find_conflict(step.resource, now=now) is None and self._take_place(step.resource, now)
+        return self._memory.find_conflict(step.resource, now=now) is None and self._take_place(step.resource, now)
 
-    def note(self, step: Step, result: step_execution.StepResult, planner: StackPlanner | None) -> None:
+    def note_result(self, step: Step, result: step_execution.StepResult, planner: StackPlanner | None) -> None:
         """Report a successful repair."""
         is_recreated = isinstance(step, Apply) and step.resource in self._missing
         if isinstance(step, Apply):
@@ -96,18 +100,18 @@ class RepairReports:
             and step.child.resource in planner.blueprint.resources
         ):
             self._deleted[step.child.resource] = None
-        if isinstance(step, Delete) and cleanup.holds_data(step.child) and not self.definition_sync.is_deleting:
+        if isinstance(step, Delete) and cleanup.holds_data(step.child) and not self._definition_sync.is_deleting:
             is_replaced = planner is not None and step.child.resource in planner.blueprint.resources
             why = "replaced" if is_replaced else "not in the definition"
             self._gone.append(f"{step.child.ref} ({step.child.resource}: {why})")
-            self.tasks.run("report of deleted data", self._report_deletions)
+            self._tasks.run("report of deleted data", self._report_deletions)
         if not isinstance(step, Apply):
             return
         if result.reverted:
             self._report(step.resource, step.ref, REPAIRED, f"reverted {result.reverted}; {ADVICE}")
             return
         self._deleted.pop(step.resource, None)
-        if is_recreated and result.is_created and self._take_place(step.resource, self.services.clock.monotonic()):
+        if is_recreated and result.is_created and self._take_place(step.resource, self._services.clock.monotonic()):
             self._report(
                 step.resource,
                 step.ref,
@@ -117,12 +121,12 @@ class RepairReports:
 
     def _is_missing(self, name: str, planner: StackPlanner) -> bool:
         """Return whether another client deleted the object of a resource of the completed target."""
-        target, status = self.definition_sync.targets.current, planner.statuses.get(name)
-        is_completed = target is not None and target.is_completed and not self.definition_sync.is_deleting
+        target, status = self._definition_sync.targets.current, planner.statuses.get(name)
+        is_completed = target is not None and target.is_completed and not self._definition_sync.is_deleting
         if not is_completed or name in self._deleted or status is None or status.child is not None:
             return False
         # The old object of a replacement still exists.
-        return not self.services.find_children_cluster(self.uid).children_of(self.uid, name)
+        return not self._services.find_children_cluster(self._uid).children_of(self._uid, name)
 
     def _take_place(self, name: str, now: float) -> bool:
         """Count one more report about a resource; return False beyond the limit."""
@@ -135,57 +139,37 @@ class RepairReports:
 
     async def _report_deletions(self) -> None:
         """Post one Event about all objects with data that were deleted meanwhile."""
-        while self._gone and (stack := self.services.management_cluster.find_stack(self.uid)) is not None:
+        while self._gone and (stack := self._services.management_cluster.find_stack(self._uid)) is not None:
             gone, self._gone = self._gone, []
             more = f" and {len(gone) - SHOWN} more" if len(gone) > SHOWN else ""
             message = (
                 f"deleted with the data in it: {', '.join(gone[:SHOWN])}{more}; "
                 f"deletionPolicy: Retain keeps the object of a resource"
             )
-            message = redaction.redact(message, self.definition_sync.hidden_texts)
-            await self.services.management_cluster.emit_event(stack, type_="Normal", reason=DELETED, message=message)
+            message = redaction.redact(message, self._definition_sync.hidden_texts)
+            await self._services.management_cluster.emit_event(stack, type_="Normal", reason=DELETED, message=message)
 
     def _report(self, resource: str, ref: ObjectRef, reason: str, text: str) -> None:
-        stack = self.services.management_cluster.find_stack(self.uid)
+        stack = self._services.management_cluster.find_stack(self._uid)
         if stack is None:
             return
-        message = redaction.redact(f"{resource} ({ref}): {text}", self.definition_sync.hidden_texts)
+        message = redaction.redact(f"{resource} ({ref}): {text}", self._definition_sync.hidden_texts)
         if resource == self._last:
             message += (
                 f"; for {limits.REPAIR_EVENT_SECONDS / 60:g} minutes, only the operator's log has further repairs"
             )
-        emit = self.services.management_cluster.emit_event
-        self.tasks.run(f"repair of {resource}", lambda: emit(stack, type_="Normal", reason=reason, message=message))
+        emit = self._services.management_cluster.emit_event
+        self._tasks.run(f"repair of {resource}", lambda: emit(stack, type_="Normal", reason=reason, message=message))
 
-
-# Events about work of one Stack that ran and failed: the exit code and the last words of the container that failed.
-# Read once for each failure, as the account of the Stack; what it may not read is left out. May be lost at any time.
-
-RUN_FAILED = "RunFailed"
-OUTLOOK = "its object stays to be looked at until it is run again"
-CONTROLLER_LABEL = "batch.kubernetes.io/controller-uid"
-"""The label of the pods of a Job, with the UID of the Job."""
-
-
-class RunReports:
-    """The failed work of one Stack that is reported."""
-
-    def __init__(self, uid: str, *, services: Services, definition_sync: DefinitionSync, tasks: NamedTasks) -> None:
-        """Prepare. It reads nothing before `report`."""
-        self._uid = uid
-        self._services = services
-        self._definition_sync = definition_sync
-        self._tasks = tasks
-
-    def report(self, names: Iterable[str], planner: StackPlanner) -> None:
+    def report_runs(self, names: Iterable[str], planner: StackPlanner) -> None:
         """Report the resources whose object has just failed, as far as it runs to completion."""
         for name in names:
             status, desired = planner.statuses[name], planner.find_desired(name)
             is_run = desired is not None and desired.resource.run is not None
             if is_run and status.child is not None and status.child.unhealthy_reason is None:
-                self._tasks.run(f"end of {name}", functools.partial(self._report, name, status, status.child))
+                self._tasks.run(f"end of {name}", functools.partial(self._report_run, name, status, status.child))
 
-    async def _report(self, name: str, status: ResourceStatus, child: Child) -> None:
+    async def _report_run(self, name: str, status: ResourceStatus, child: Child) -> None:
         stack = self._services.management_cluster.find_stack(self._uid)
         if stack is None:
             return
@@ -222,6 +206,25 @@ class RunReports:
             case _:
                 return []
 
+    @property
+    def has_unproven(self) -> bool:
+        """Whether there are unproven objects; each is reported once in the life of this object."""
+        return bool(self._unproven)
+
+    def report_unproven(self, stack: StackObject, plan: StackPlanner) -> None:
+        """Report new unproven objects after a reconcile with nothing left to do, or while the Stack is being deleted."""
+        found = self._services.find_children_cluster(self._uid).children_of(self._uid, UNPROVEN)
+        if found is self._unproven or not (stack.deleting or plan.is_complete):
+            return
+        self._unproven = found
+        new = [child for child in found if child.uid not in self._named][: limits.UNPROVEN_NAMED - len(self._named)]
+        if new:
+            self._named |= {child.uid for child in new}
+            message = describe_unproven(new)
+            logger.warning("objects without signature", stack=f"{stack.namespace}/{stack.name}", message=message)
+            emit = self._services.management_cluster.emit_event
+            self._tasks.run("unproven", lambda: emit(stack, type_="Warning", reason=UNPROVEN_OBJECTS, message=message))
+
 
 def pod_ref(end: run_end.RunEnd) -> ObjectRef:
     """Return the pod of the container that failed."""
@@ -233,51 +236,7 @@ def is_owned(pod: Object, uid: str) -> bool:
     return any(each.get("uid") == uid for each in pod["metadata"].get("ownerReferences") or ())
 
 
-# Report of objects that carry a Stack's label without its signature, once per object. Changes none of them.
-# `hearth.plan.resource.resource_planner` first decides which of them a resource adopts.
-
-logger = structlog.get_logger(__name__)
-
-WITHOUT_SIGNATURE = "UnprovenObjects"
-"""Reason of the Event."""
-
-
-class UnprovenObjects:
-    """The unproven objects of one Stack in this process."""
-
-    def __init__(self, uid: str, *, services: Services, tasks: NamedTasks) -> None:
-        """Prepare the report. It names nothing before `refresh`."""
-        self._uid = uid
-        self._services = services
-        self._tasks = tasks
-        self._seen: tuple[Child, ...] = ()
-        self._named: frozenset[str] = packing.NOTHING
-
-    @property
-    def has_any(self) -> bool:
-        """Whether there are any; each is reported once in the life of this object."""
-        return bool(self._seen)
-
-    def refresh(self, stack: StackObject, plan: StackPlanner) -> None:
-        """Report new objects after a reconcile with nothing left to do, or while the Stack is being deleted."""
-        found = self._services.find_children_cluster(self._uid).children_of(self._uid, UNPROVEN)
-        if found is self._seen or not (stack.deleting or plan.is_complete):
-            return
-        self._seen = found
-        new = [child for child in found if child.uid not in self._named][: limits.UNPROVEN_NAMED - len(self._named)]
-        if new:
-            self._named |= {child.uid for child in new}
-            message = describe(new)
-            logger.warning("objects without signature", stack=f"{stack.namespace}/{stack.name}", message=message)
-            self._tasks.run("unproven", lambda: self._emit(stack, message))
-
-    async def _emit(self, stack: StackObject, message: str) -> None:
-        await self._services.management_cluster.emit_event(
-            stack, type_="Warning", reason=WITHOUT_SIGNATURE, message=message
-        )
-
-
-def describe(children: Sequence[Child]) -> str:
+def describe_unproven(children: Sequence[Child]) -> str:
     """Describe the objects for the user."""
     named = enumerate_names(
         [f"{child.ref} in {child.namespace}" if child.namespace else str(child.ref) for child in children]

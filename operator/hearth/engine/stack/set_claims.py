@@ -15,9 +15,8 @@ import structlog
 
 from hearth.engine import stack_snapshots, stateful_set_claims
 from hearth.engine.cluster_objects import StackObject
-from hearth.engine.definition.definition_sync import DefinitionSync
 from hearth.engine.ports import WorkloadCluster
-from hearth.engine.services import Services
+from hearth.engine.stack.stack_part import StackContext, StackPart
 from hearth.engine.work_queue import DirtyScope
 from hearth.model import limits, names, value_class
 from hearth.model.child import Object
@@ -39,11 +38,11 @@ PURPOSE = "kept claim data"
 BOUND = "Bound"
 
 
-class SetClaims:
+class SetClaims(StackPart):
     """The claims of one Stack's StatefulSets during a restore."""
 
-    def __init__(self, uid: str, *, services: Services, definition_sync: DefinitionSync) -> None:
-        """Prepare. Nothing is read before `replace`."""
+    def __init__(self, context: StackContext) -> None:
+        super().__init__(context)
         self.problem = ""
         """What the restore waits for; "" for nothing."""
         self.restored = ""
@@ -54,9 +53,6 @@ class SetClaims:
         """Seconds until the claims are read again."""
         self._dropped = ""
         """The token of the restore whose copies of the former data are deleted."""
-        self._uid = uid
-        self._services = services
-        self._definition_sync = definition_sync
 
     def are_replaced(self, request: RollbackRequest) -> bool:
         """Return whether no claim of a StatefulSet is left to replace."""

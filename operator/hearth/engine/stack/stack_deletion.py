@@ -13,10 +13,9 @@ import structlog
 from hearth.engine import verified_revisions
 from hearth.engine.cluster_objects import StackObject
 from hearth.engine.definition import revision_builder, stack_cluster
-from hearth.engine.definition.definition_sync import DefinitionSync
-from hearth.engine.named_tasks import NamedTasks
 from hearth.engine.services import Services
 from hearth.engine.stack.cache_sync import CacheSync
+from hearth.engine.stack.stack_part import StackContext, StackPart
 from hearth.engine.work_queue import DirtyScope
 from hearth.model import names
 from hearth.model.child import Child
@@ -43,21 +42,15 @@ The first check is immediate. This interval covers a namespace that is deleted l
 """
 
 
-class StackDeletion:
+class StackDeletion(StackPart):
     """The known state of one Stack's deletion."""
 
-    def __init__(
-        self, uid: str, *, services: Services, definition_sync: DefinitionSync, tasks: NamedTasks, cache_sync: CacheSync
-    ) -> None:
-        """Prepare the state. It checks nothing before `update`."""
+    def __init__(self, context: StackContext, *, cache_sync: CacheSync) -> None:
+        super().__init__(context)
         self.blocked_by = ""
         """What blocks the Stack's own deletion besides its children."""
         self.is_namespace_terminating = False
         """Whether the whole namespace was being deleted at the last check."""
-        self._uid = uid
-        self._services = services
-        self._definition_sync = definition_sync
-        self._tasks = tasks
         self._cache_sync = cache_sync
         self._next_look = -math.inf
         """Monotonic time in seconds of the next allowed check of the namespace."""

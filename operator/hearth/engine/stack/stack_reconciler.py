@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
+from typing import assert_never
 
 from hearth import supervision
-from hearth.engine import named_tasks
+from hearth.engine import cluster_links, named_tasks
 from hearth.engine.cluster_links import ClusterLink
 from hearth.engine.cluster_objects import StackObject
 from hearth.engine.definition import revision_builder
@@ -19,32 +20,33 @@ from hearth.engine.definition.definition_sync import DefinitionSync
 from hearth.engine.definition.revision_builder import RevisionBuilder
 from hearth.engine.named_tasks import Faults, NamedTasks
 from hearth.engine.services import Services, StackChildren
-from hearth.engine.stack import (
-    broadcasts,
-    continue_requests,
-    external_reads,
-    field_manager_lookup,
-    nesting,
-    unloaded_stacks,
-)
-from hearth.engine.stack.breakpoint_control import BreakpointControl
-from hearth.engine.stack.broadcasts import BroadcastHandler
+from hearth.engine.stack import nesting, stack_reads, stack_requests
 from hearth.engine.stack.cache_sync import CacheSync
 from hearth.engine.stack.check_control import CheckControl
 from hearth.engine.stack.detached_sets import DetachedSets
-from hearth.engine.stack.event_reports import RepairReports, RunReports, UnprovenObjects
-from hearth.engine.stack.external_reads import ExternalReads
-from hearth.engine.stack.finished_objects import FinishedObjects
-from hearth.engine.stack.handover_offers import HandoverOffers
+from hearth.engine.stack.event_reports import EventReports
+from hearth.engine.stack.released_objects import ReleasedObjects
 from hearth.engine.stack.stack_deletion import StackDeletion
+from hearth.engine.stack.stack_part import StackContext
+from hearth.engine.stack.stack_reads import StackReads
 from hearth.engine.stack.stack_requests import StackRequests
 from hearth.engine.stack.step_results import StepResults
-from hearth.engine.stack.target_progress import RollingProgress, TargetProgress
-from hearth.engine.work_queue import Broadcast, DirtyItem, DirtyScope
+from hearth.engine.stack.target_progress import TargetProgress
+from hearth.engine.work_queue import (
+    Broadcast,
+    CacheSynced,
+    ClusterEvent,
+    ClusterStateChanged,
+    DirtyItem,
+    DirtyScope,
+    KindsChanged,
+    SourceChanged,
+)
 from hearth.engine.writes import step_execution
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
 from hearth.plan.environment import inherited_rules
+from hearth.plan.health.health_rules import RuleChange
 from hearth.plan.retry import retry_triggers
 from hearth.plan.stack.blind_planner import BlindPlanner
 from hearth.plan.stack.member_removals import MemberRemovals
@@ -67,58 +69,30 @@ class StackReconciler:
         self.uid = uid
         self.planner: StackPlanner | None = None
         self.definition = DefinitionSync(uid=uid, services=services, builder=builder, on_activated=self._install)
-        self.results = StepResults(uid=uid, services=services, definition_sync=self.definition)
+        self.memory = InMemoryState()
+        """The in-memory state of the Stack's steps."""
         self._services = services
         self._faults = Faults(uid, services=services)
         self._tasks = NamedTasks(self._on_error, on_success=self._on_success)
-        self._breakpoints = BreakpointControl(
-            uid, services=services, definition_sync=self.definition, tasks=self._tasks
+        context = StackContext(
+            uid=uid, services=services, definition_sync=self.definition, tasks=self._tasks, memory=self.memory
         )
-        self._checks = CheckControl(
-            uid, services=services, definition_sync=self.definition, tasks=self._tasks, memory=self.memory
-        )
-        self._finished = FinishedObjects(
-            uid, services=services, definition_sync=self.definition, tasks=self._tasks, memory=self.memory
-        )
-        self._progress = TargetProgress(
-            services=services, definition_sync=self.definition, tasks=self._tasks, memory=self.memory
-        )
-        self._rolling = RollingProgress(services, self.definition)
-        self._detached = DetachedSets(uid, services=services, definition_sync=self.definition, tasks=self._tasks)
-        self._unproven = UnprovenObjects(uid, services=services, tasks=self._tasks)
-        self._cache_sync = CacheSync(
-            uid, services=services, definition_sync=self.definition, is_provisional=self._is_provisional
-        )
-        self._deletion = StackDeletion(
-            uid, services=services, definition_sync=self.definition, tasks=self._tasks, cache_sync=self._cache_sync
-        )
-        self._broadcasts = BroadcastHandler(
-            uid, services=services, definition_sync=self.definition, results=self.results, cache_sync=self._cache_sync
-        )
-        self._requests = StackRequests(
-            services=services,
-            definition_sync=self.definition,
-            memory=self.memory,
-            breakpoints=self._breakpoints,
-            deletion=self._deletion,
-        )
+        self.results = StepResults(context)
+        self._checks = CheckControl(context)
+        self._released = ReleasedObjects(context)
+        self._progress = TargetProgress(context)
+        self._detached = DetachedSets(context)
+        self._reports = EventReports(context)
+        self._reads = StackReads(context)
+        self._cache_sync = CacheSync(context, is_provisional=self._is_provisional)
+        self._deletion = StackDeletion(context, cache_sync=self._cache_sync)
+        self._requests = StackRequests(context, deletion=self._deletion)
         self._supersession = Supersession(uid, services=services, definition_sync=self.definition)
-        self._timer = RequeueTimer(
-            uid, services=services, find_requeues=lambda: self.planner.requeues if self.planner is not None else {}
-        )
-        self._repairs = RepairReports(uid=uid, services=services, definition_sync=self.definition, tasks=self._tasks)
-        self._runs = RunReports(uid, services=services, definition_sync=self.definition, tasks=self._tasks)
-        self._offers = HandoverOffers(uid, services, self.definition, self._tasks)
-        services.relatives.join(uid, self)
-        self._externals = ExternalReads(uid, services, self.definition)
         self._removals = MemberRemovals()
+        self._cancel_timer: Callable[[], None] | None = None
         self._was_held = False
         """Whether steps were deferred since the last reconcile that offered any."""
-
-    @property
-    def memory(self) -> InMemoryState:
-        """The in-memory state of the Stack's steps."""
-        return self.results.memory
+        services.relatives.join(uid, self)
 
     def reconcile(self, stack: StackObject, dirty: set[DirtyItem]) -> list[str]:
         """Reconcile what is dirty; return the keys of the steps to execute.
@@ -149,30 +123,35 @@ class StackReconciler:
         refreshed = self._refresh(stack, planner, dirty)
 
         # 4. Questions that the plan has: who took a field, what a broken watch does not show.
-        lookup_left = field_manager_lookup.resolve_queries(
-            self.uid, planner, self.memory, tasks=self._tasks, services=self._services, backoff=self.results.backoff
-        )
+        lookup_left = self._reads.look_up_managers(planner, backoff=self.results.backoff)
         # Not before the lookups have begun: without one the plan would count as known from then on.
         if self.memory.asks_all and self._cache_sync.grace_left() <= 0 and not self.definition.needs_sync(stack):
             self.memory.asks_all = False
 
         # 5. Progress: breakpoints, batches, replaced sets, the end of the target, checks.
         grace_left = self._cache_sync.grace_left()
-        self._breakpoints.after_reconcile(stack, planner, self.memory, grace_left=grace_left)
-        self._rolling.update(planner, is_group=stack.is_group)
+        self._requests.after_reconcile(stack, planner, grace_left=grace_left)
+        self._progress.update_rolling(planner, is_group=stack.is_group)
         self._detached.update(planner, refreshed.planned)
         if not self.is_superseded:
             # A stop that the newer spec no longer has must not complete the target, since after a restart it would not.
             self._progress.update(planner, describe=self.make_status_input, grace_left=grace_left)
         if self.definition.targets.is_completed:
             self.memory.governor.settle()
-        self._check(stack, planner)
+        self._reports.report_unproven(stack, planner)
+        self._checks.update(
+            stack,
+            planner,
+            describe=self.make_status_input,
+            kinds=lambda: self._cache_sync.find_required_watches(planner.blueprint),
+            grace_left=self._cache_sync.grace_left(),
+        )
         self._deletion.update(
-            planner, is_releasing=self._finished.is_releasing, left_pods=self._detached.find_problem(planner)
+            planner, is_releasing=self._released.is_releasing, left_pods=self._detached.find_problem(planner)
         )
 
         # 6. The next reconcile, if nothing happens before.
-        self._timer.arm(self._progress.seconds_left(), nesting.seconds_left(self.memory), lookup_left)
+        self._arm_timer(self._progress.seconds_left(), nesting.seconds_left(self.memory), lookup_left)
 
         # 7. Steps, unless the Stack is held. What was held is offered as a whole afterward.
         was_held, self._was_held = self._was_held, self._is_held
@@ -189,20 +168,20 @@ class StackReconciler:
             dirty.add(DirtyScope.ALL_RESOURCES)
         if nesting.update_circle(self.uid, self.memory, self._services):
             dirty.add(DirtyScope.ALL_RESOURCES)
-        read = self._externals.follow(stack, planner)
+        read = self._reads.follow(stack, planner)
         children = StackChildren(self._services.find_children_cluster(self.uid), self.uid)
         keys, now = self._find_dirty(planner, dirty, children) | read, self._services.clock.monotonic()
         keys |= planner.set_retry(inherited_rules.find_retry(stack.annotations))
         refreshed = planner.refresh(keys, children=children, memory=self.memory, now=now)
         self.results.apply_refresh(refreshed, planner)
-        self._externals.make_members(planner)
-        if self._externals.find_questions(planner):
-            self._tasks.run("ask whether kinds go", functools.partial(self._externals.ask, planner))
+        self._reads.make_members(planner)
+        if self._reads.find_questions(planner):
+            self._tasks.run("ask whether kinds go", functools.partial(self._reads.ask, planner))
         self._services.relatives.tell(self.uid, self._services)
-        self._offers.update(planner)
-        self._runs.report(refreshed.newly_failed, planner)
+        self._released.offer(planner)
+        self._reports.report_runs(refreshed.newly_failed, planner)
         if not self._requests.is_paused and self.definition.cluster.problem is None:
-            self._finished.update(keys, planner, children)
+            self._released.update(keys, planner, children)
         self.memory.prune(children)
         return refreshed
 
@@ -226,24 +205,12 @@ class StackReconciler:
         is_cut_off = self.definition.cluster.problem is not None
         return self._requests.is_paused or self.is_superseded or is_cut_off or self.is_status_urgent
 
-    def _check(self, stack: StackObject, planner: StackPlanner) -> None:
-        """Run a requested check, and report objects that only claim to be the Stack's by label."""
-        self._unproven.refresh(stack, planner)
-        self._checks.update(
-            stack,
-            planner,
-            describe=self.make_status_input,
-            kinds=lambda: self._cache_sync.find_required_watches(planner.blueprint),
-            grace_left=self._cache_sync.grace_left(),
-        )
-
     def _is_provisional(self) -> bool:
         """Return whether the plan waits for answers that are certain to come: evaluations, and names of field managers."""
-        is_looking_up = self._tasks.is_any_running(field_manager_lookup.TASK)
         # Nothing is decided about members before what they are made of is known again.
         is_read = self.planner is not None and all(each.status.is_ready for each in self.planner.externals.values())
         is_deciding = is_read and self._removals.is_undecided
-        return is_looking_up or is_deciding or bool(self.planner and self.planner.find_evaluating())
+        return self._reads.is_looking_up or is_deciding or bool(self.planner and self.planner.find_evaluating())
 
     def cache_sync_grace(self) -> float:
         """Return the seconds left in which the status is withheld because the first list of children is in progress."""
@@ -297,12 +264,12 @@ class StackReconciler:
     @property
     def is_status_overdue(self) -> bool:
         """Whether the next status write cannot wait for better news."""
-        return self.is_status_urgent or self.definition.targets.is_resumed or self._finished.is_status_awaited
+        return self.is_status_urgent or self.definition.targets.is_resumed or self._released.is_status_awaited
 
     def note_written(self, status: Object) -> None:
         """Record the written status."""
         self._checks.note_written(status)
-        self._finished.note_written(status)
+        self._released.note_written(status)
         if self.definition.targets.on_status_written(status):
             self._services.queue.enqueue(self.uid, DirtyScope.STACK)
 
@@ -313,7 +280,7 @@ class StackReconciler:
         stack = services.management_cluster.find_stack(self.uid)
         return ready_condition.StatusInput(
             generation=max(0, definition.generation),
-            address=continue_requests.find_address(stack),
+            address=stack_requests.find_address(stack),
             replicas=stack.replicas if stack is not None else None,
             group_uid=self.uid if definition.is_group else "",
             is_deleting=is_deleting,
@@ -338,13 +305,60 @@ class StackReconciler:
             halted_by=self._progress.halted_by,
             check=self._checks.result,
             check_error=self._checks.error,
-            circle=external_reads.name_circle(self.uid, services),
+            circle=stack_reads.name_circle(self.uid, services),
             polled=tuple(map(str, services.management_cluster.find_polled_sources(self.uid))),
         )
 
     def on_broadcast(self, event: Broadcast) -> None:
         """Handle an event that names no single Stack."""
-        self._broadcasts.handle(event, planner=self.planner)
+        if isinstance(event, ClusterEvent):
+            if self._services.links.concerns(self.uid, event.key):
+                self._on_cluster_event(event.event)
+            return
+        is_home = self._services.links.concerns(self.uid, cluster_links.HOME)
+        match event:
+            case retry_triggers.RetryTrigger():
+                # The sources of its definition are in the home cluster in any case.
+                self.definition.schedule.on_retry_trigger(event)
+                if is_home:
+                    self._on_cluster_event(event)
+            case RuleChange():
+                if self.planner is not None:
+                    self._cache_sync.on_rules_changed(self.planner.blueprint, event)
+            case SourceChanged(ref):
+                self.definition.schedule.on_source_changed(ref)
+            case CacheSynced() | KindsChanged():
+                if is_home:
+                    self._on_cluster_event(event)
+            case _:
+                assert_never(event)
+
+    def _on_cluster_event(
+        self, event: CacheSynced | KindsChanged | retry_triggers.RetryTrigger | ClusterStateChanged
+    ) -> None:
+        """Handle an event in the cluster of the objects."""
+        match event:
+            case CacheSynced(kind):
+                if self._cache_sync.waits_for(kind):
+                    self._cache_sync.check_synced()
+            case retry_triggers.RetryTrigger():
+                self.results.expedite(event)
+            case ClusterStateChanged():
+                self.definition.schedule.request_now()
+            case KindsChanged():
+                self._on_kinds()
+            case _:
+                assert_never(event)
+
+    def _on_kinds(self) -> None:
+        """Retry what a new kind may allow, and compile the definition again if a kind came or went."""
+        planner = self.planner
+        self.results.expedite(retry_triggers.KINDS)
+        if planner is not None:
+            self._cache_sync.on_kinds_changed(planner.blueprint)
+        if self.is_waiting_for_kinds or (planner is not None and planner.has_lost_kinds()):
+            self.definition.schedule.request()
+            self._services.queue.enqueue(self.uid, DirtyScope.STACK)
 
     @property
     def is_unsettled(self) -> bool:
@@ -366,21 +380,23 @@ class StackReconciler:
     @property
     def is_waiting_for_kinds(self) -> bool:
         """Whether the Stack needs a kind that the cluster did not serve at the last check."""
-        return broadcasts.is_waiting_for_kinds(self.definition, self.planner)
+        return self.is_refused or (self.planner is not None and self.planner.is_waiting_for_kinds)
 
     def find_idle_kinds(self) -> Collection[Kind] | None:
         """Return the kinds that the state of an idle Stack depends on; None if it is not idle."""
+        planner, now = self.planner, self._services.clock.monotonic()
         is_busy = (
             self._tasks.has_any
             or self.is_faulty
-            or self._finished.is_busy
-            or self._unproven.has_any
+            or self._released.is_busy
+            or self._reports.has_unproven
             or self._detached.has_any
             or not self._checks.is_idle
         )
-        if self.planner is None or is_busy:
+        if planner is None or is_busy or not (is_idle(planner) and self.definition.is_idle):
             return None
-        return unloaded_stacks.find_kinds(self.planner, self.memory, self.definition, cache_sync=self._cache_sync)
+        is_replaceable = self.memory.is_replaceable(now) and self._cache_sync.is_synced
+        return self._cache_sync.find_required_watches(planner.blueprint) if is_replaceable else None
 
     def take_step(self, key: str) -> Step | None:
         """Return the current step for that key and count it as in flight."""
@@ -411,7 +427,7 @@ class StackReconciler:
 
     def take_repair_report(self, step: Apply) -> bool:
         """Return whether the step is a repair that an Event will report."""
-        return self._repairs.take_report(step, self.planner, self.memory)
+        return self._reports.take_repair(step, self.planner)
 
     def is_repeating(self, step: Apply) -> bool:
         """Return whether the apply repeats one that was undone, so that its cause is read before it.
@@ -427,7 +443,7 @@ class StackReconciler:
     def finish_step(self, key: str, step: Step, result: step_execution.StepResult) -> None:
         """Record the result of a step and enqueue what it affects."""
         self.results.record(key, step, result)
-        self._repairs.note(step, result, self.planner)
+        self._reports.note_result(step, result, self.planner)
         obsolete = self.planner.cleanup if self.planner is not None else None
         held = (uid for each in steps.find_inputs(step) for uid in obsolete.at(each)) if obsolete is not None else ()
         for what in (key, *steps.affected_keys(step), *held):
@@ -443,12 +459,12 @@ class StackReconciler:
 
     def close(self) -> None:
         """Release the Stack's timers, tasks and source watches."""
-        self._timer.cancel()
+        self._stop_timer()
         self._supersession.clear()
         self._tasks.cancel()
         self._services.relatives.leave(self.uid)
         self._services.management_cluster.follow_sources(self.uid, ())
-        self._externals.close()
+        self._reads.close()
         self.definition.cluster.close()
 
     def unload(self) -> None:
@@ -476,7 +492,7 @@ class StackReconciler:
         self._cache_sync.start(blueprint)
         planner = create_planner(stack, blueprint, services=self._services, cache_sync=self._cache_sync)
         before, self.planner = self.planner, planner
-        self.planner.set_rolling(self._rolling.make_updates(blueprint, before=before))
+        self.planner.set_rolling(self._progress.make_rolling_updates(blueprint, before=before))
         self.planner.set_cleanup_policy(self.definition.find_cleanup_policy())
         self.planner.removals = self._removals
         tree = self._services.relatives
@@ -484,7 +500,7 @@ class StackReconciler:
             functools.partial(tree.find_claim, self.uid, self._services),
             functools.partial(tree.has_foreign, self.uid, self._services),
         )
-        self._breakpoints.update(self.planner, is_swept_away=self._deletion.is_namespace_terminating)
+        self._requests.update_breakpoints(self.planner)
         self._cache_sync.refresh()
 
     def _update_planner(self, stack: StackObject, blueprint: Blueprint) -> bool:
@@ -493,8 +509,7 @@ class StackReconciler:
         if planner is None or stack.deleting or not planner.update_blueprint(blueprint):
             return False
         planner.set_cleanup_policy(self.definition.find_cleanup_policy())
-        dirty = self._breakpoints.update(planner, is_swept_away=self._deletion.is_namespace_terminating)
-        for what in (DirtyScope.STACK, *dirty):
+        for what in (DirtyScope.STACK, *self._requests.update_breakpoints(planner)):
             self._services.queue.enqueue(self.uid, what)
         return True
 
@@ -528,40 +543,28 @@ class StackReconciler:
         if name != named_tasks.ACCEPT or self.definition.is_sound:
             self.clear_fault(name)
 
-
-class RequeueTimer:
-    """Set again after each reconcile."""
-
-    def __init__(self, uid: str, *, services: Services, find_requeues: Callable[[], Mapping[str, float]]) -> None:
-        """Prepare the timer. find_requeues: returns by key the monotonic time in seconds of the next reconcile."""
-        self._uid = uid
-        self._services = services
-        self._find_requeues = find_requeues
-        self._cancel: Callable[[], None] | None = None
-
-    def arm(self, *seconds_left: float) -> None:
+    def _arm_timer(self, *seconds_left: float) -> None:
         """Wait for the next requeue, or for the first end of `seconds_left`; those that are none do not count."""
-        self.cancel()
-        next_wake = min(self._find_requeues().values(), default=math.inf) - self._services.clock.monotonic()
+        self._stop_timer()
+        requeues = self.planner.requeues if self.planner is not None else {}
+        next_wake = min(requeues.values(), default=math.inf) - self._services.clock.monotonic()
         delay = min((next_wake, *(each for each in seconds_left if each > 0)))
         if delay < math.inf:
-            self._cancel = self._services.clock.call_later(max(0.0, delay), self._enqueue_due)
+            self._cancel_timer = self._services.clock.call_later(max(0.0, delay), self._enqueue_due)
 
-    def cancel(self) -> None:
-        """Wait no longer."""
-        if self._cancel is not None:
-            self._cancel()
-            self._cancel = None
+    def _stop_timer(self) -> None:
+        if self._cancel_timer is not None:
+            self._cancel_timer()
+            self._cancel_timer = None
 
     def _enqueue_due(self) -> None:
-        """Enqueue what is due."""
-        self._cancel = None
+        self._cancel_timer = None
         # Enqueue the Stack even if nothing is due: timers may fire early, and only a reconcile sets the next one.
-        self._services.queue.enqueue(self._uid, DirtyScope.STACK)
+        self._services.queue.enqueue(self.uid, DirtyScope.STACK)
         now = self._services.clock.monotonic()
-        for key, wake_at in self._find_requeues().items():
+        for key, wake_at in (self.planner.requeues if self.planner is not None else {}).items():
             if wake_at <= now:
-                self._services.queue.enqueue(self._uid, key)
+                self._services.queue.enqueue(self.uid, key)
 
 
 # Supersession of a Stack's target: writes stop once a newer spec is seen, because they would be wasted. A rejected or
@@ -626,6 +629,25 @@ def create_planner(
         boundary=services.find_boundary(stack),
         # What a kubeconfig opens, every account that may read the kubeconfig may read.
         access=read_access.UNLIMITED if link.is_remote else services.read_rights.of(uid),
+    )
+
+
+MAX_UNLOADED_RESOURCES = 100
+"""Resources of a Stack that may be unloaded. To load a larger one takes noticeably longer than most events."""
+
+
+def is_idle(planner: StackPlanner) -> bool:
+    """Return whether the target is reached without anything to report, and soon planned again."""
+    return (
+        planner.is_complete
+        and not planner.is_suspended
+        and not planner.requeues
+        and not planner.preserved
+        and not planner.withheld
+        # Without a reconciler, nothing follows what the Stack only reads.
+        and not planner.blueprint.externals
+        and not any(planner.conditions.by_type.values())
+        and len(planner.blueprint.resources) <= MAX_UNLOADED_RESOURCES
     )
 
 

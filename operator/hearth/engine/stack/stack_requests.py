@@ -1,62 +1,67 @@
-"""Requests and options of one Stack besides its target, applied before each reconcile.
+"""What the user of one Stack asks for by annotations and options besides its target: retries, cleanups, breakpoints.
 
-Must not choose the target: see `hearth.engine.definition`.
+`hearth.dev/continue` clears the breakpoint of one resource; if none waits there, an Event explains that. Must not choose the
+target, see `hearth.engine.definition`, nor decide where a resource stops, see `hearth.plan.resource.enforcement`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from hearth.engine.cluster_objects import StackObject
-from hearth.engine.definition.definition_sync import DefinitionSync
-from hearth.engine.services import Services
-from hearth.engine.stack.breakpoint_control import BreakpointControl
 from hearth.engine.stack.stack_deletion import StackDeletion
+from hearth.engine.stack.stack_part import StackContext, StackPart
 from hearth.engine.work_queue import DirtyItem, DirtyScope
-from hearth.model import names, phases, value_class
+from hearth.model import members, names, phases, value_class
+from hearth.plan.environment import active_environment
+from hearth.plan.resource import enforcement
 from hearth.plan.stack.stack_planner import StackPlanner
-from hearth.plan.state.memory import InMemoryState
+from hearth.plan.status import breakpoint_waits
+from hearth.plan.status.breakpoint_waits import BreakpointWait, StackAddress
 
 COMPLETE = frozenset(str(phase) for phase in phases.Phase if str(phase).endswith("Complete")) - {"SuspendComplete"}
 """The phases of a Stack in which nothing has failed."""
+MAX_ECHO = 120
+"""Characters of a request that an answer repeats."""
 
 
-@value_class.dataclass(frozen=True, slots=True, kw_only=True)
-class StackRequests:
-    """What the user of one Stack asks for by annotations and options."""
+class StackRequests(StackPart):
+    """What the user of one Stack asks for, besides what its definition says."""
 
-    services: Services
-    definition_sync: DefinitionSync
-    memory: InMemoryState
-    breakpoints: BreakpointControl
-    deletion: StackDeletion
+    def __init__(self, context: StackContext, *, deletion: StackDeletion) -> None:
+        super().__init__(context)
+        self._deletion = deletion
+        self._made_of: tuple[object, ...] = ()
+        """The inputs of the planner's current environment."""
 
     @property
     def is_paused(self) -> bool:
         """Whether the user forbids every step. A terminating namespace forbids it no more."""
-        return self.definition_sync.options.is_paused and not self.deletion.is_namespace_terminating
+        return self._definition_sync.options.is_paused and not self._deletion.is_namespace_terminating
 
     def apply(self, stack: StackObject, planner: StackPlanner | None) -> set[DirtyItem]:
         """Apply them; return the resources that became dirty. planner: None without an accepted definition."""
-        clock, targets = self.services.clock, self.definition_sync.targets
-        self.definition_sync.read_options(stack)
-        targets.follow_suspend(is_suspended=self.definition_sync.is_suspended, now=clock.now())
-        if not self.memory.finished.is_loaded:
-            self.memory.finished.load(targets.stored_finished)
+        clock, targets = self._services.clock, self._definition_sync.targets
+        self._definition_sync.read_options(stack)
+        targets.follow_suspend(is_suspended=self._definition_sync.is_suspended, now=clock.now())
+        if not self._memory.finished.is_loaded:
+            self._memory.finished.load(targets.stored_finished)
             targets.stored_finished = None
-        is_settled = not (self.definition_sync.needs_sync(stack) or self.definition_sync.schedule.is_running)
+        is_settled = not (self._definition_sync.needs_sync(stack) or self._definition_sync.schedule.is_running)
         verbs = targets.take_requests(stack, is_settled=is_settled)
         if "retry" in verbs:
-            self.memory.retry(clock.monotonic())
-            self.memory.asks_all = True
+            self._memory.retry(clock.monotonic())
+            self._memory.asks_all = True
             self._run_again(stack)
-            self.definition_sync.request_retry()
+            self._definition_sync.request_retry()
         if "cleanup" in verbs:
             targets.waive_cleanup()
             if planner is not None:
-                planner.set_cleanup_policy(self.definition_sync.find_cleanup_policy())
+                planner.set_cleanup_policy(self._definition_sync.find_cleanup_policy())
                 planner.release_members()
         dirty: set[DirtyItem] = {DirtyScope.ALL_RESOURCES} if verbs else set()
         if planner is not None:
-            dirty |= self.breakpoints.update(planner, is_swept_away=self.deletion.is_namespace_terminating)
+            dirty |= self.update_breakpoints(planner)
         return dirty
 
     def _run_again(self, stack: StackObject) -> None:
@@ -65,10 +70,143 @@ class StackRequests:
         The status tells whether the Stack is complete. This process may not have planned anything yet, and a retry of what
         failed must not run again what succeeded.
         """
-        finished = self.memory.finished
+        finished = self._memory.finished
         named = stack.annotations.get(names.REQUEST_RETRY, "").partition("/")[0]
         if named in finished.entries:
             finished.forget(named)
         elif stack.phase in COMPLETE:
             for name in list(finished.entries):
                 finished.forget(name)
+
+    def update_breakpoints(self, planner: StackPlanner) -> set[DirtyItem]:
+        """Apply the current environment to the planner; return the resources to reconcile."""
+        # If the whole namespace is being deleted, nothing can be stopped.
+        is_swept_away = self._deletion.is_namespace_terminating
+        made_of = (
+            planner,
+            self._definition_sync.options.environment,
+            self._definition_sync.targets.current,
+            self._definition_sync.resources_version,
+            is_swept_away,
+        )
+        if made_of == self._made_of:
+            return set()
+        self._made_of = made_of
+        before, wanted = (
+            planner.environment,
+            active_environment.UNRESTRICTED if is_swept_away else self._definition_sync.find_environment(),
+        )
+        planner.set_environment(wanted)
+        # Without rules, nothing depends on the target.
+        is_moved = before.key != wanted.key and not wanted.is_unrestricted
+        if before.rules != wanted.rules or is_moved:
+            return {DirtyScope.ALL_RESOURCES}
+        changed = before.cleared.find_changed(wanted.cleared)
+        return {DirtyScope.ALL_RESOURCES} if any(map(members.is_all, changed)) else {*changed}
+
+    def after_reconcile(self, stack: StackObject, planner: StackPlanner, *, grace_left: float) -> None:
+        """Record post-delete stops and handle continue requests after a reconcile.
+
+        grace_left: seconds until the caches are complete.
+        """
+        targets, queue = self._definition_sync.targets, self._services.queue
+        parting = planner.deletion_guard.take_unrecorded()
+        if parting:
+            targets.record_post_delete(parting)
+            queue.enqueue(self._uid, DirtyScope.STACK)
+        if self._definition_sync.needs_sync(stack):
+            return
+        order = targets.find_continue_request(stack)
+        if grace_left > 0:
+            if order:
+                self._services.enqueue_after(grace_left, self._uid, DirtyScope.STACK)
+            return
+        is_cut_off = self._definition_sync.cluster.problem is not None
+        is_idle = (
+            self._definition_sync.options.is_paused or is_cut_off or breakpoint_waits.is_stopped(planner, self._memory)
+        )
+        targets.note_idle(is_idle=is_idle, now=self._services.clock.now())
+        if order:
+            self._obey(stack, planner, order)
+
+    def _obey(self, stack: StackObject, planner: StackPlanner, order: str) -> None:
+        answer = answer_continue(order, planner, find_address(stack))
+        self._definition_sync.targets.record_continue(order, answer.passed)
+        self._services.queue.enqueue(self._uid, DirtyScope.STACK)
+        emit = self._services.management_cluster.emit_event
+        type_, reason = ("Normal", "Continued") if answer.passed else ("Warning", "BreakpointNotFound")
+        self._tasks.run(order, lambda: emit(stack, type_=type_, reason=reason, message=answer.message))
+
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class ContinueResult:
+    """The result of one request."""
+
+    message: str
+    passed: tuple[tuple[str, str], ...] = ()
+    """The resource and its hook; several for members that wait at different hooks, none if no resource waits there."""
+
+
+def parse_continue(order: str) -> tuple[str, str]:
+    """Return resource and hook, "" for any, of `<resource>[/<hook>][@<token>]`."""
+    target = order.partition("@")[0]
+    resource, _, hook = target.rpartition("/")
+    return (resource, hook) if hook in enforcement.HOOKS else (target, "")
+
+
+def find_address(stack: StackObject | None) -> StackAddress:
+    """Return what commands need to name the Stack; an empty address for one that is gone."""
+    if stack is None:
+        return StackAddress()
+    return StackAddress(name=stack.name, namespace=stack.namespace, kind=stack.kind.lower())
+
+
+def answer_continue(order: str, plan: StackPlanner, address: StackAddress) -> ContinueResult:
+    """Answer a request to the Stack `address` after all resources were observed."""
+    resource, hook = parse_continue(order)
+    waiting = list(breakpoint_waits.find_waits(plan))
+    if passed := find_members(resource, hook, waiting):
+        message = f"all members continue past {', '.join(each for _, each in passed)}, as hearth.dev/continue requests"
+        return ContinueResult(message=message, passed=passed)
+    found = next((wait for wait in waiting if wait.resource == resource and hook in ("", wait.hook)), None)
+    if found is not None and found.stack:
+        # A request applies once. A copy stored in a manifest would conflict with later requests to that Stack itself.
+        message = (
+            f"hearth.dev/continue: {order[:MAX_ECHO]}: {found.resource} belongs to the nested Stack {found.stack}; "
+            f"continue it there: {address.write_continue(found)}"
+        )
+        return ContinueResult(message=message)
+    if found is not None:
+        message = f"{resource} continues past {found.hook}, as hearth.dev/continue requests"
+        return ContinueResult(message=message, passed=((resource, found.hook),))
+    keys = [active_environment.breakpoint_key(wait.resource, wait.hook) for wait in waiting[:5]]
+    there = "no resource waits at a breakpoint"
+    if keys:
+        there = f"waiting breakpoints: {', '.join(keys)}; to continue the first: {address.write_continue(waiting[0])}"
+    return ContinueResult(
+        message=f"hearth.dev/continue: {order[:MAX_ECHO]}: no resource waits there; {there}{_advise(resource, plan)}"
+    )
+
+
+def find_members(resource: str, hook: str, waiting: Iterable[BreakpointWait]) -> tuple[tuple[str, str], ...]:
+    """Return the hooks at which members of a collection wait, if the request is for all of them; otherwise none.
+
+    resource: `workers[*]`, or `*` for the members of a group.
+    """
+    if resource == members.EVERY and all(members.is_group_member(each.resource) for each in waiting):
+        resource = members.name_all(members.GROUP_MEMBER)
+    if not members.is_all(resource):
+        return ()
+    found = (each for each in waiting if members.is_among(each.resource, {resource}) and hook in ("", each.hook))
+    return tuple(dict.fromkeys((resource, each.hook) for each in found))
+
+
+def _advise(resource: str, plan: StackPlanner) -> str:
+    """Name the nested Stack that a path leads into. A Stack being deleted accepts no requests."""
+    first, slash, rest = resource.partition("/")
+    status = plan.statuses.get(first)
+    children = [status.child] if status is not None and status.child is not None else []
+    children += [child for child in plan.cleanup.children.values() if child.resource == first]
+    if not slash or not children:
+        return ""
+    return f"; if {rest[:MAX_ECHO]} waits within {children[0].ref}, continue it there"

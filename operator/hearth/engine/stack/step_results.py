@@ -7,13 +7,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field
 from typing import assert_never
 
 import structlog
 
-from hearth.engine.definition.definition_sync import DefinitionSync
-from hearth.engine.services import Services
+from hearth.engine.stack.stack_part import StackContext, StackPart
 from hearth.engine.writes import step_execution
 from hearth.model.kinds import ObjectRef
 from hearth.model.text import redaction
@@ -26,36 +24,33 @@ from hearth.plan.stack.options import ReconcileOptions
 from hearth.plan.stack.plan_index import RefreshResult
 from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state import healing, steps
-from hearth.plan.state.memory import InMemoryState, RefusedChange
+from hearth.plan.state.memory import RefusedChange
 from hearth.plan.state.steps import Apply, Delete, Detach, Release, Step, Suspend, WriteHealthMark
 
 logger = structlog.get_logger(__name__)
 
 
-@dataclass(slots=True)
-class StepResults:
-    """The in-memory state of one Stack and its updates."""
+class StepResults(StackPart):
+    """The updates of one Stack's in-memory state by what its steps did."""
 
-    uid: str
-    services: Services
-    definition_sync: DefinitionSync
-    memory: InMemoryState = field(default_factory=InMemoryState)
-    _backoff: tuple[ReconcileOptions, BackoffPolicy] | None = None
-    """The policy that follows from these options: every step asks for it."""
+    def __init__(self, context: StackContext) -> None:
+        super().__init__(context)
+        self._backoff: tuple[ReconcileOptions, BackoffPolicy] | None = None
+        """The policy that follows from these options: every step asks for it."""
 
     def begin(self, key: str, step: Step) -> bool:
         """Count a step and record it as in flight; return False if it must wait, since others were taken meanwhile."""
-        now, work = self.services.clock.monotonic(), steps.find_work(step)
-        if self.memory.find_due(key, step, work) > now:
-            self.services.queue.enqueue(self.uid, key)
+        now, work = self._services.clock.monotonic(), steps.find_work(step)
+        if self._memory.find_due(key, step, work) > now:
+            self._services.queue.enqueue(self._uid, key)
             return False
-        self.memory.governor.count(work, now=now, backoff=self.backoff)
-        self.memory.in_flight[key] = step
+        self._memory.governor.count(work, now=now, backoff=self.backoff)
+        self._memory.in_flight[key] = step
         return True
 
     def record(self, key: str, step: Step, result: step_execution.StepResult) -> None:
         """Record the result of a step."""
-        missed = self.memory.finish(key)
+        missed = self._memory.finish(key)
         match result:
             case step_execution.StepDone():
                 self._record_success(key, step, result)
@@ -68,28 +63,28 @@ class StepResults:
         self, key: str, step: Step, failure: StepFailure, *, missed: Collection[retry_triggers.RetryTrigger]
     ) -> None:
         if failure.immutable and isinstance(step, Apply) and step.uid is not None:
-            self.memory.immutable[step.uid] = RefusedChange(step.hash, failure.immutable, failure.is_proven)
+            self._memory.immutable[step.uid] = RefusedChange(step.hash, failure.immutable, failure.is_proven)
             if failure.is_proven:
                 # This is no failure yet: the resource's policy decides what follows.
                 return
         if failure.is_name_taken and isinstance(step, Apply):
             # This is no failure either: the next object has another name.
-            self.memory.taken[key] = self.memory.taken.get(key, frozenset()) | {step.ref}
+            self._memory.taken[key] = self._memory.taken.get(key, frozenset()) | {step.ref}
             return
         self._remember(key, failure, subject=steps.attempt_id(step), missed=missed, about=find_subject(step))
 
     def _record_success(self, key: str, step: Step, done: step_execution.StepDone) -> None:
         self._log_write(step, done.reverted)
-        self.memory.governor.note_done(steps.find_work(step))
-        self.memory.forget_failures(key, steps.attempt_id(step))
+        self._memory.governor.note_done(steps.find_work(step))
+        self._memory.forget_failures(key, steps.attempt_id(step))
         match step:
             case Apply():
                 self._record_apply(key, step, done)
             case Delete():
-                self.memory.asked.pop(key, None)
-                if step.child.uid in self.memory.counted_failures:
+                self._memory.asked.pop(key, None)
+                if step.child.uid in self._memory.counted_failures:
                     # It is deleted to be tried again: nothing was undone by others.
-                    self.memory.governor.note_own_removal(step.child.resource)
+                    self._memory.governor.note_own_removal(step.child.resource)
             case Suspend():
                 if step.repaired_paths:
                     self._count_repair(step.child.resource, suspend_rules.write_paths(step.repaired_paths))
@@ -100,21 +95,21 @@ class StepResults:
 
     def _record_apply(self, key: str, step: Apply, done: step_execution.StepDone) -> None:
         if step.uid is None:
-            self.memory.asked.pop(key, None)
+            self._memory.asked.pop(key, None)
         if done.child is None:
             return
         # The operator never owned a field that is missing in the answer to its own apply. Only later losses are drift.
         seen = (step.hash, done.child.ownership)
-        self.memory.record_ownership(done.child.uid, seen, field_ownership.DriftFinding(tolerated=done.tolerated))
-        self.memory.altered.pop(done.child.uid, None)
+        self._memory.record_ownership(done.child.uid, seen, field_ownership.DriftFinding(tolerated=done.tolerated))
+        self._memory.altered.pop(done.child.uid, None)
         if done.is_created:
-            self.memory.never_ready[done.child.uid] = None
+            self._memory.never_ready[done.child.uid] = None
         if step.repaired_fields:
             self._count_repair(key, step.repaired_fields)
 
     def apply_refresh(self, refreshed: RefreshResult, planner: StackPlanner) -> None:
         """Apply the memory updates of a refresh, and count the failures that it found."""
-        self.memory.apply(refreshed.memory_updates, now=self.services.clock.monotonic())
+        self._memory.apply(refreshed.memory_updates, now=self._services.clock.monotonic())
         self._count_failures(refreshed.newly_failed, planner)
 
     def _count_failures(self, names: Iterable[str], planner: StackPlanner) -> None:
@@ -122,13 +117,13 @@ class StepResults:
         for name in names:
             status = planner.statuses[name]
             if status.child is not None:
-                self.memory.counted_failures[status.child.uid] = None
-                self.services.queue.enqueue(self.uid, name)
+                self._memory.counted_failures[status.child.uid] = None
+                self._services.queue.enqueue(self._uid, name)
                 if status.child.unhealthy_reason is not None:
                     self._count_mark(name, status.child.uid)
                     continue
-                if self.memory.asks_all:
-                    self.memory.asked[name] = None
+                if self._memory.asks_all:
+                    self._memory.asked[name] = None
                 trouble = StepFailure(reason=status.reason, message=status.message)
                 self._remember(
                     name,
@@ -140,12 +135,12 @@ class StepResults:
 
     def awaited_triggers(self, waiting: Collection[str]) -> set[retry_triggers.RetryTrigger]:
         """Return the retry triggers of the failed steps under these keys."""
-        return {cause for key in waiting if (attempt := self.memory.attempts.get(key)) for cause in attempt.triggers}
+        return {cause for key in waiting if (attempt := self._memory.attempts.get(key)) for cause in attempt.triggers}
 
     def expedite(self, trigger: retry_triggers.RetryTrigger) -> None:
         """Retry everything now that failed because of this trigger."""
-        for key in self.memory.on_trigger(trigger, now=self.services.clock.monotonic()):
-            self.services.queue.enqueue(self.uid, key)
+        for key in self._memory.on_trigger(trigger, now=self._services.clock.monotonic()):
+            self._services.queue.enqueue(self._uid, key)
 
     def _remember(
         self,
@@ -158,15 +153,15 @@ class StepResults:
         policy: BackoffPolicy | None = None,
     ) -> None:
         """about: the resource and its object; missed: triggers that fired while the step was in flight."""
-        now = self.services.clock.monotonic()
+        now = self._services.clock.monotonic()
         attempt = backoff.after_failure(
-            self.memory.attempts.get(key), failure, subject=subject, now=now, backoff=policy or self.backoff
+            self._memory.attempts.get(key), failure, subject=subject, now=now, backoff=policy or self.backoff
         )
         late = [cause for cause in failure.causes if cause in missed]
         asks_again = any(cause.type in retry_triggers.NOTICED_LATE for cause in late)
-        self.memory.attempts[key] = backoff.expedite(attempt, now=now, asks_again=asks_again) if late else attempt
+        self._memory.attempts[key] = backoff.expedite(attempt, now=now, asks_again=asks_again) if late else attempt
         for cause in failure.causes:
-            self.services.find_children_cluster(self.uid).watch_trigger(cause)
+            self._services.find_children_cluster(self._uid).watch_trigger(cause)
         # The message may contain words of the child itself.
         message = self._redact(failure.message)
         logger.warning(
@@ -195,17 +190,17 @@ class StepResults:
 
     def _redact(self, text: str) -> str:
         """Return a text without sensitive values; a name may contain one too."""
-        return redaction.redact(text, self.definition_sync.hidden_texts)
+        return redaction.redact(text, self._definition_sync.hidden_texts)
 
     def _name_stack(self) -> str:
         """Return `namespace/name` of the Stack; its UID if it is gone already."""
-        stack = self.services.management_cluster.find_stack(self.uid)
-        return f"{stack.namespace}/{stack.name}" if stack is not None else self.uid
+        stack = self._services.management_cluster.find_stack(self._uid)
+        return f"{stack.namespace}/{stack.name}" if stack is not None else self._uid
 
     @property
     def backoff(self) -> BackoffPolicy:
         """Return the backoff policy: the Stack's settings, otherwise the operator's."""
-        options, usual = self.definition_sync.options, self.services.backoff
+        options, usual = self._definition_sync.options, self._services.backoff
         if self._backoff is None or self._backoff[0] is not options:
             longest = options.max_backoff if options.max_backoff is not None else usual.max_backoff
             self._backoff = options, dataclasses.replace(usual, limit=options.retry_limit, max_backoff=longest)
@@ -226,21 +221,21 @@ class StepResults:
 
     def _count_repair(self, name: str, repaired: str) -> None:
         """Count a repaired change; repairs of repeated changes are delayed more and more."""
-        self.memory.drift_conflicts[name] = backoff.after_repair(
-            self.memory.drift_conflicts.get(name),
+        self._memory.drift_conflicts[name] = backoff.after_repair(
+            self._memory.drift_conflicts.get(name),
             repaired,
-            now=self.services.clock.monotonic(),
+            now=self._services.clock.monotonic(),
             backoff=self.backoff,
         )
 
     def _count_mark(self, name: str, uid: str) -> None:
         """Count the mark of an object; replacements after repeated marks are delayed more and more."""
-        now, settings = self.services.clock.monotonic(), self.backoff
-        self.memory.mark_backoffs[name] = healing.after_mark(
-            self.memory.mark_backoffs.get(name), uid, now=now, backoff=settings
+        now, settings = self._services.clock.monotonic(), self.backoff
+        self._memory.mark_backoffs[name] = healing.after_mark(
+            self._memory.mark_backoffs.get(name), uid, now=now, backoff=settings
         )
         # Repeated marks have a delay of their own.
-        self.memory.governor.allow(name, now=now)
+        self._memory.governor.allow(name, now=now)
 
 
 def find_subject(step: Step) -> tuple[str, ObjectRef]:

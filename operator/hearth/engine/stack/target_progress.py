@@ -1,21 +1,18 @@
-"""Progress of one Stack's target: completed, failed, or out of time.
+"""Progress of one Stack's target: completed, failed, or out of time; and of its rolling updates.
 
-Must not decide what follows from that: see `hearth.plan.target.target`.
+Of these, the ends of batches are recorded, and a group grows meanwhile. Must not decide what follows, see
+`hearth.plan.target.target`, nor choose members, see `hearth.plan.state.rolling_updates`.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 
-from hearth.engine.definition.definition_sync import DefinitionSync
-from hearth.engine.named_tasks import NamedTasks
-from hearth.engine.services import Services
 from hearth.engine.stack.set_claims import SetClaims
+from hearth.engine.stack.stack_part import StackContext, StackPart
 from hearth.engine.work_queue import DirtyScope
 from hearth.plan.stack.stack_planner import StackPlanner
-from hearth.plan.state.memory import InMemoryState
 from hearth.plan.state.resource_status import ResourceState
 from hearth.plan.state.rolling_updates import BatchEnd, RollingUpdates
 from hearth.plan.status import ready_condition
@@ -23,19 +20,16 @@ from hearth.plan.status.ready_condition import StatusInput
 from hearth.plan.target.target import LastBatch, Target, TargetCause
 from hearth.template.blueprint import Blueprint
 
+ROUNDING = 1.0
+"""Seconds by which a recorded time of a batch may differ, because a status has whole seconds."""
 
-class TargetProgress:
+
+class TargetProgress(StackPart):
     """The progress of one Stack's target, checked after each reconcile."""
 
-    def __init__(
-        self, *, services: Services, definition_sync: DefinitionSync, tasks: NamedTasks, memory: InMemoryState
-    ) -> None:
-        """Prepare the check. It checks nothing before `update`."""
-        self._services = services
-        self._definition_sync = definition_sync
-        self._tasks = tasks
-        self._memory = memory
-        self._set_claims = SetClaims(definition_sync.uid, services=services, definition_sync=definition_sync)
+    def __init__(self, context: StackContext) -> None:
+        super().__init__(context)
+        self._set_claims = SetClaims(context)
 
     def update(self, planner: StackPlanner, *, describe: Callable[[], StatusInput], grace_left: float) -> None:
         """Check whether the target is completed or failed.
@@ -121,27 +115,12 @@ class TargetProgress:
             return math.inf
         return begun + options.timeout - self._services.clock.now()
 
-
-# Progress of the rolling updates of one Stack: records the ends of batches, and lets a group grow meanwhile. Must not
-# choose members: see `hearth.plan.state.rolling_updates`.
-
-ROUNDING = 1.0
-"""Seconds by which a recorded time may differ, because a status has whole seconds."""
-
-
-@dataclass(slots=True)
-class RollingProgress:
-    """The rolling updates of one Stack, checked after each reconcile."""
-
-    services: Services
-    definition_sync: DefinitionSync
-
-    def make_updates(self, blueprint: Blueprint, *, before: StackPlanner | None) -> RollingUpdates:
+    def make_rolling_updates(self, blueprint: Blueprint, *, before: StackPlanner | None) -> RollingUpdates:
         """Return the rolling updates of a blueprint, with the ends of batches that the status recorded.
 
         before: the planner until now, whose batches continue.
         """
-        target, clock = self.definition_sync.targets.current, self.services.clock
+        target, clock = self._definition_sync.targets.current, self._services.clock
         now = clock.monotonic()
         offset = clock.now() - now
         ends = [
@@ -152,16 +131,16 @@ class RollingProgress:
         return RollingUpdates(
             blueprint.rolling,
             ends=ends,
-            is_resumed=self.definition_sync.targets.is_restored,
-            was_at_rest=self.definition_sync.was_at_rest,
+            is_resumed=self._definition_sync.targets.is_restored,
+            was_at_rest=self._definition_sync.was_at_rest,
             before=before.rolling if before is not None and not before.blueprint.is_unknown else None,
         )
 
-    def update(self, planner: StackPlanner, *, is_group: bool) -> None:
+    def update_rolling(self, planner: StackPlanner, *, is_group: bool) -> None:
         """Record what ended; grow or shrink a group as its members need it."""
         if not (planner.blueprint.rolling or planner.blueprint.surge):
             return
-        targets, clock = self.definition_sync.targets, self.services.clock
+        targets, clock = self._definition_sync.targets, self._services.clock
         if targets.current is not None and (ends := planner.rolling.ends()):
             known = {each.collection: each for each in targets.current.batches}
             offset = clock.now() - clock.monotonic()
@@ -170,16 +149,16 @@ class RollingProgress:
             self._resize(planner)
 
     def _may_resize(self, planner: StackPlanner) -> bool:
-        sync = self.definition_sync
+        sync = self._definition_sync
         return not (planner.is_suspended or sync.is_deleting or sync.options.is_paused or sync.rejection is not None)
 
     def _resize(self, planner: StackPlanner) -> None:
-        present, wanted = self.definition_sync.targets.surge, planner.rolling.find_surge()
+        present, wanted = self._definition_sync.targets.surge, planner.rolling.find_surge()
         if not present and not wanted:
             return
         # A member beyond the size may wait for its change itself, if a larger size created it. It needs no others: to
         # grow for it would take back the end of the growth, again and again.
-        self.definition_sync.set_surge(0 if are_own_members_ready(planner) else max(present, wanted))
+        self._definition_sync.set_surge(0 if are_own_members_ready(planner) else max(present, wanted))
 
 
 def are_own_members_ready(planner: StackPlanner) -> bool:

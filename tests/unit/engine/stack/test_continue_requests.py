@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hearth.engine.stack import continue_requests
+from hearth.engine.stack import stack_requests
 from hearth.plan.environment import environment_rules
 from hearth.plan.environment.active_environment import NONE_CLEARED, ActiveEnvironment
 from hearth.plan.status import breakpoint_waits
@@ -28,7 +28,7 @@ from support.units.blueprints import World
 )
 def test_what_an_order_means(order: str, meant: tuple[str, str]) -> None:
     """As it was written."""
-    assert continue_requests.parse(order) == meant
+    assert stack_requests.parse_continue(order) == meant
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_who_continues(order: str, passed: tuple[tuple[str, str], ...]) -> None:
         ActiveEnvironment(rules=environment_rules.parse({"breakpoints": [{"resource": "a", "at": ["PreCreate"]}]}))
     )
     World().refresh(board)
-    answer = continue_requests.answer(order, board, breakpoint_waits.StackAddress(name="shop", namespace="prod"))
+    answer = stack_requests.answer_continue(order, board, breakpoint_waits.StackAddress(name="shop", namespace="prod"))
     assert answer.passed == passed
     assert len(answer.message) < 500
     if not passed:
@@ -75,12 +75,12 @@ def wait(*names: str, hook: str = "PreUpdate") -> list[BreakpointWait]:
 def test_all_members_continue_together(resource: str, hook: str, passed: tuple[tuple[str, str], ...]) -> None:
     """One entry stands for all of them, also for those that reach the hook later."""
     waiting = [*wait("w[a]", "w[b]"), *wait("w[gone]", hook="PreDelete"), *wait("vault")]
-    assert continue_requests.find_members(resource, hook, waiting) == passed
+    assert stack_requests.find_members(resource, hook, waiting) == passed
 
 
 def test_an_asterisk_is_for_the_members_of_a_group() -> None:
     """They have no collection that could be named."""
-    assert continue_requests.find_members("*", "", wait("0", "12")) == (("member[*]", "PreUpdate"),)
+    assert stack_requests.find_members("*", "", wait("0", "12")) == (("member[*]", "PreUpdate"),)
     cleared = NONE_CLEARED.clear("member[*]", "PreUpdate")
     assert (cleared.has("7", "PreUpdate"), cleared.has("7", "PostUpdate")) == (True, False)
     assert (cleared.has("member", "PreUpdate"), cleared.has("member[a]", "PreUpdate")) == (False, True)

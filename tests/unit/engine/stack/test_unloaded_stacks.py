@@ -9,7 +9,8 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from hearth.engine.definition.definition_sync import DefinitionSync
-from hearth.engine.stack.unloaded_stacks import GROWTH, INTERVAL, MAX_RESOURCES, UNLOAD_AFTER
+from hearth.engine.stack.loaded_stacks import GROWTH, INTERVAL, UNLOAD_AFTER
+from hearth.engine.stack.stack_reconciler import MAX_UNLOADED_RESOURCES
 from hearth.engine.stack_controller import StackController
 from hearth.model import names
 from hearth.model.child import Object
@@ -130,7 +131,7 @@ def test_a_stack_in_conflict_with_another_writer_stays_loaded() -> None:
     "stack",
     [
         pytest.param(make_stack(paused=True), id="paused before it began"),
-        pytest.param(make_stack(count=MAX_RESOURCES + 1), id="large"),
+        pytest.param(make_stack(count=MAX_UNLOADED_RESOURCES + 1), id="large"),
         pytest.param(
             make_stack(parameters={"a": {"valueFrom": {"configMapKeyRef": {"name": "x", "key": "y"}}}}), id="refused"
         ),

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hearth.engine.stack import continue_requests
+from hearth.engine.stack import stack_requests
 from hearth.model import names
 from hearth.model.kinds import Kind
 from hearth.plan.environment import environment_rules
@@ -79,10 +79,10 @@ def test_an_order_by_path_is_answered_with_whom_to_annotate() -> None:
     """It is not passed on: nothing continues here, and nothing is noted as passed."""
     board, _ = make_stopped()
     for order in ("cache/deep/db", "cache/deep/db/PreCreate@2"):
-        answer = continue_requests.answer(order, board, SHOP)
+        answer = stack_requests.answer_continue(order, board, SHOP)
         assert answer.passed == ()
         assert f"the nested Stack shop-cache-deep; continue it there: {CONTINUE}" in answer.message
-    other = continue_requests.answer("cache/other", board, SHOP)
+    other = stack_requests.answer_continue("cache/other", board, SHOP)
     assert (other.passed, "if other waits within stack.hearth.dev/shop-cache" in other.message) == ((), True)
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection
 
-from hearth.engine.work_queue import DirtyScope, WorkQueue
-from hearth.engine.writes.start_limiter import (
+from hearth.engine.stack.loaded_stacks import (
     COUNTED_STEPS,
     FIRST_ASSUMPTION,
     START_LASTS,
     STEPS_PER_WRITE,
     StartLimiter,
 )
+from hearth.engine.work_queue import DirtyScope, WorkQueue
 from support import virtual_time
 from support.virtual_time import VirtualClock
 

@@ -1,6 +1,9 @@
-"""What one Stack only reads: followed in the cluster of its objects, and made into the members of its collections.
+"""What one Stack reads besides its children: external objects, and the owners of fields that conditions name.
 
-Must not know how objects are watched, nor what the plan makes of them.
+External objects are followed in the cluster of the Stack's objects, and made into the members of its collections. The owner
+of a field is one GET for each of the few named resources: the cache stores only the operator's own part of `managedFields`,
+since the other parts would outweigh the rest of a child. Must not know how objects are watched, nor what the plan makes of
+them.
 """
 
 from __future__ import annotations
@@ -8,29 +11,32 @@ from __future__ import annotations
 import functools
 
 from hearth.engine.cluster_objects import StackObject
-from hearth.engine.definition.definition_sync import DefinitionSync
 from hearth.engine.ports import WorkloadCluster
 from hearth.engine.services import Services
+from hearth.engine.stack.stack_part import StackContext, StackPart
 from hearth.engine.work_queue import DirtyScope
 from hearth.model import names, packing
 from hearth.model.errors import ApiStatusError, Unreachable
 from hearth.model.external_objects import ExternalQuery
+from hearth.plan.resource import reverted_values
+from hearth.plan.retry.backoff import BackoffPolicy
+from hearth.plan.retry.step_governor import Work, WorkType
 from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state.requirements import ExternalStatus
+from hearth.plan.state.resource_status import ManagerQuery
 from hearth.template.blueprint import ReadValue
 
 ASK_AGAIN = 2.0
 """Seconds until it is asked again whether a kind goes."""
+LOOK_UP = "holder of "
+"""How the names of the tasks begin that read the owner of a field."""
 
 
-class ExternalReads:
-    """What a Stack only reads, followed in the cluster of its objects; and the members that are made of it."""
+class StackReads(StackPart):
+    """What a Stack reads, and the members that are made of it."""
 
-    def __init__(self, uid: str, services: Services, definition_sync: DefinitionSync) -> None:
-        """Follow nothing before `follow`."""
-        self._uid = uid
-        self._services = services
-        self._definition_sync = definition_sync
+    def __init__(self, context: StackContext) -> None:
+        super().__init__(context)
         self._made_of: dict[str, ExternalStatus] = {}
         """By name, what the members were made of last."""
         self._next_question = 0.0
@@ -108,6 +114,48 @@ class ExternalReads:
             except (ApiStatusError, Unreachable):
                 return True
         return False
+
+    @property
+    def is_looking_up(self) -> bool:
+        """Whether the owner of a field is being read."""
+        return self._tasks.is_any_running(LOOK_UP)
+
+    def look_up_managers(self, planner: StackPlanner, *, backoff: BackoffPolicy) -> float:
+        """Start the lookups that the last reconcile requested; each answer enqueues its resource.
+
+        Returns the seconds until the next one that is delayed, since others about the same resource went before it; 0 for
+        none.
+        """
+        memory = self._memory
+        if not memory.manager_queries:
+            return 0.0
+        now, delays = self._services.clock.monotonic(), []
+        named = {name for type_ in planner.conditions.by_type for name in planner.conditions.first(type_)}
+        for name in named & memory.manager_queries.keys():
+            work = Work(resource=name, type=WorkType.LOOK_UP)
+            if (due := memory.governor.find_due(work)) > now:
+                delays.append(due - now)
+                continue
+            memory.governor.count(work, now=now, backoff=backoff)
+            look_up = functools.partial(self._look_up_manager, name, memory.manager_queries.pop(name))
+            self._tasks.run(f"{LOOK_UP}{name}", look_up)
+        return min(delays, default=0.0)
+
+    async def _look_up_manager(self, name: str, query: ManagerQuery) -> None:
+        child, stack = query.child, self._services.management_cluster.find_stack(self._uid)
+        if stack is None or self._services.find_boundary(stack).find_denial(child.ref):
+            return
+        try:
+            raw = await self._services.find_cluster(stack).get(child.ref, kind=child.kind)
+        except (ApiStatusError, Unreachable):
+            # The condition names no owner until other fields are lost.
+            found = reverted_values.UNREADABLE
+        else:
+            if raw["metadata"]["uid"] != child.uid:
+                return
+            found = reverted_values.describe_managers(raw, query)
+        self._memory.field_managers[child.uid] = (query.lost, found)
+        self._services.queue.enqueue(self._uid, name)
 
     def close(self) -> None:
         """Follow nothing any more, and forget what members were made of."""

@@ -1,25 +1,27 @@
-"""Release of the objects of one Stack that its finalizer holds: once their success is stored, or there is none to store.
+"""Objects that one Stack lets go: what has finished from its finalizer, and what it does not want any more to its tree.
 
-The one place that removes that finalizer from an object that stays the Stack's, even if the Stack is
-suspended, rejected or deleted meanwhile. Must not know how success is recognized. May be lost at any time.
+The finalizer goes once the success of an object is stored, or there is none to store, even if the Stack is suspended,
+rejected or deleted meanwhile. This is the one place that removes it from an object that stays the Stack's. An offer is an
+annotation of the object, for the Stacks of the tree that other processes work on; within one process none is needed. Must
+not know how success is recognized.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 
 import structlog
 
-from hearth.engine.definition.definition_sync import DefinitionSync
-from hearth.engine.named_tasks import NamedTasks
-from hearth.engine.services import Services
+from hearth.engine import relatives
+from hearth.engine.stack.stack_part import StackContext, StackPart
 from hearth.engine.work_queue import DirtyScope
 from hearth.model import names
 from hearth.model.child import UNPROVEN, Child, Object
 from hearth.model.errors import ApiStatusError, Unreachable
 from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state import run_policy
-from hearth.plan.state.memory import InMemoryState, ObservedChildren
+from hearth.plan.state.memory import ObservedChildren
 from hearth.plan.state.resource_status import ResourceState
 
 logger = structlog.get_logger(__name__)
@@ -29,18 +31,11 @@ FIRST_RETRY, LAST_RETRY = 1.0, 300.0
 """Seconds until a release that failed is tried again; each failure doubles it."""
 
 
-class FinishedObjects:
+class ReleasedObjects(StackPart):
     """The objects of one Stack that are to be released."""
 
-    def __init__(
-        self, uid: str, *, services: Services, definition_sync: DefinitionSync, memory: InMemoryState, tasks: NamedTasks
-    ) -> None:
-        """Prepare. It releases nothing before `update`."""
-        self._uid = uid
-        self._services = services
-        self._definition_sync = definition_sync
-        self._memory = memory
-        self._tasks = tasks
+    def __init__(self, context: StackContext) -> None:
+        super().__init__(context)
         self._due: dict[str, Child] = {}
         """By UID."""
         self._failures: dict[str, tuple[int, float]] = {}
@@ -149,3 +144,35 @@ class FinishedObjects:
         logger.warning(
             "cannot release a finished object; retrying", stack=self._uid, resource=child.resource, error=str(error)
         )
+
+    def offer(self, planner: StackPlanner) -> None:
+        """Offer what another process may want, once for each generation of the Stack."""
+        if self._definition_sync.options.is_paused:
+            return
+        for each in planner.withheld.values():
+            annotations = each.child.fields["metadata"].get("annotations") or {}
+            if each.claim.is_foreign and annotations.get(names.ANNOTATION_OFFERED) != self._write(each.child):
+                self._tasks.run(f"offer {each.child.uid}", functools.partial(self._offer, each.child))
+
+    def _write(self, child: Child) -> str:
+        generation, signer = self._definition_sync.generation, self._services.hashes
+        return relatives.make_offer(child, owner=self._uid, generation=generation, signer=signer)
+
+    async def _offer(self, child: Child) -> None:
+        stack = self._services.management_cluster.find_stack(self._uid)
+        if stack is None:
+            return
+        patch = {
+            "metadata": {
+                "uid": child.uid,
+                "resourceVersion": str(child.resource_version),
+                "annotations": {names.ANNOTATION_OFFERED: self._write(child)},
+            }
+        }
+        try:
+            await self._services.find_cluster(stack).change(child.ref, patch, kind=child.kind)
+        except (ApiStatusError, Unreachable) as error:
+            # The next look at the object offers it again.
+            logger.info(
+                "offer failed", stack=f"{stack.namespace}/{stack.name}", object=str(child.ref), error=str(error)
+            )

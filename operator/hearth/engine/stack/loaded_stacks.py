@@ -1,0 +1,369 @@
+"""Which Stacks have a reconciler in memory, among those of this process, and which of these may wait.
+
+Of a burst of new Stacks, some are complete before the others start. Idle Stacks are unloaded after a while, and loaded again
+by an event. Some of the others may wait for something that no event of their own reports: a kind to come, or a retry
+trigger; checking only these skips a thousand idle Stacks. Must not know what a start does, what a reconciler holds, nor why
+it waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import math
+from collections.abc import Callable, Collection, Mapping, Set
+from dataclasses import dataclass
+from typing import Any, Final
+
+from hearth import supervision
+from hearth.engine.cluster_links import HOME
+from hearth.engine.cluster_objects import StackObject
+from hearth.engine.ports import Clock, WorkloadCluster
+from hearth.engine.services import Services
+from hearth.engine.stack.stack_reconciler import StackReconciler
+from hearth.engine.work_queue import Broadcast, DirtyScope, KindsChanged, WorkQueue
+from hearth.model import value_class
+from hearth.model.errors import ApiStatusError, Unreachable
+from hearth.model.kinds import Kind
+from hearth.model.turns import NamespaceLine
+from hearth.plan.health.health_rules import RuleChange
+from hearth.plan.retry.retry_triggers import RetryTrigger
+
+START_LASTS = 1.0
+"""Seconds after which a start counts no longer unless it waits in line, so that a request that hangs delays no other
+Stack for longer."""
+STEPS_PER_WRITE = 8
+"""Steps of starting Stacks for each write that may be in flight. 256 take some 0.6 s, so a Stack is complete within the
+second in which its status need not report the start. With half of that, the executor is sometimes idle.
+"""
+FIRST_ASSUMPTION = 4.0
+"""Steps that the first Stacks count for until they are planned."""
+ADAPTATION = 0.125
+"""Share of the last planned Stack in what is assumed of the next one."""
+COUNTED_STEPS = 16
+"""Steps that a large Stack counts for at most; its other steps take turns with those of the others."""
+
+
+@dataclass(slots=True)
+class Start:
+    """The start of one Stack."""
+
+    steps: float
+    """What it counts for."""
+    is_planned: bool = False
+    """Whether that is the number of its first steps."""
+    taken: int = 0
+    """Steps that had their turn."""
+    cancel: Callable[[], None] | None = None
+    """Cancels its timer; None until the first reconcile."""
+
+
+class StartLimiter:
+    """The Stacks that this process reconciles for the first time, and those that wait for that.
+
+    Namespaces take turns, so a thousand Stacks in one of them do not delay the first one in another.
+    """
+
+    def __init__(
+        self,
+        *,
+        concurrency: int,
+        queue: WorkQueue,
+        clock: Clock,
+        is_in_line: Callable[[str], bool] = lambda _uid: False,
+    ) -> None:
+        """concurrency: maximum writes in flight.
+
+        is_in_line: whether a Stack waits for its turn, in a line that moves, rather than for an answer.
+        """
+        self._assumed = FIRST_ASSUMPTION
+        """Steps that a Stack counts for until they are planned: as many as those before it had."""
+        self._room = float(STEPS_PER_WRITE * concurrency)
+        """Steps for which further Stacks may start; negative if the planned ones are more than assumed."""
+        self._queue = queue
+        self._clock = clock
+        self._is_in_line = is_in_line
+        self._held = NamespaceLine()
+        """The Stacks that wait."""
+        self._starting: dict[str, Start] = {}
+
+    def admit(self, uid: str, namespace: str) -> bool:
+        """Return whether the Stack may start now. A Stack that may not is enqueued once it may."""
+        if uid in self._starting:
+            return True
+        if self._held.has(namespace, uid):
+            return False
+        if self._held or self._room < self._assumed:
+            self._held.add(namespace, uid)
+            return False
+        self._add(uid)
+        return True
+
+    def begin(self, uid: str) -> None:
+        """Record a reconcile of a Stack: if it is starting, its time runs."""
+        start = self._starting.get(uid)
+        if start is not None and start.cancel is None:
+            self._arm(uid, start)
+
+    def weigh(self, uid: str, steps: int) -> None:
+        """Count a start for as many steps as were planned first."""
+        start = self._starting.get(uid)
+        if start is None or start.is_planned or not steps:
+            return
+        counted = min(steps, COUNTED_STEPS)
+        self._room += start.steps - counted
+        start.steps, start.is_planned = counted, True
+        self._assumed += ADAPTATION * (counted - self._assumed)
+        self._release()
+
+    def take_step(self, uid: str) -> None:
+        """Record that a step of a Stack has its turn: its start ends with as many as it counts for."""
+        start = self._starting.get(uid)
+        if start is None:
+            return
+        start.taken += 1
+        if start.taken >= start.steps:
+            self.finish(uid)
+
+    def finish(self, uid: str) -> None:
+        """End the start of a Stack, if it is starting, and let others start."""
+        start = self._starting.pop(uid, None)
+        if start is None:
+            return
+        if start.cancel is not None:
+            start.cancel()
+        self._room += start.steps
+        self._release()
+
+    def _arm(self, uid: str, start: Start) -> None:
+        start.cancel = self._clock.call_later(START_LASTS, lambda: self._look(uid, start))
+
+    def _look(self, uid: str, start: Start) -> None:
+        """End a start whose time is over, unless it waits in line: to let others start would only make that longer."""
+        if self._is_in_line(uid):
+            self._arm(uid, start)
+        else:
+            self.finish(uid)
+
+    def _add(self, uid: str) -> None:
+        self._starting[uid] = Start(self._assumed)
+        self._room -= self._assumed
+
+    def _release(self) -> None:
+        while self._held and self._room >= self._assumed:
+            uid = self._held.pop()
+            self._add(uid)
+            self._queue.enqueue(uid, DirtyScope.ALL_RESOURCES)
+
+
+UNLOAD_AFTER: Final = 0.1
+"""Seconds after its last event or status until a Stack is unloaded for the first time. In a burst of new Stacks those
+that are complete make room for the others."""
+GROWTH: Final = 4.0
+"""Factor by which that time grows each time that an event loads the Stack again: to load costs more than to keep."""
+LONGEST: Final = 3600.0
+"""Seconds without an event after which any idle Stack is unloaded."""
+INTERVAL: Final = 0.05
+"""Seconds between two looks for Stacks that are due."""
+PAUSE: Final = 0.02
+"""Seconds until the next look if more are due than one look has time for."""
+SECONDS_PER_LOOK: Final = 0.01
+"""Time that one look may take, so that no event waits for long. A Stack takes a fifth of a millisecond."""
+
+
+@value_class.dataclass(frozen=True, slots=True)
+class UnloadedStack:
+    """What is kept of a Stack without a reconciler."""
+
+    stack: StackObject
+    """With the status that the operator wrote last. Another writer may change that of the live Stack meanwhile."""
+    kinds: frozenset[Kind]
+    """The kinds of its objects."""
+    names: Mapping[int, Set[str]]
+    """The resource names of its revision, by the number of that."""
+
+
+class UnloadedStacks:
+    """The Stacks without a reconciler, and the times at which the others are due."""
+
+    def __init__(self, services: Services, *, unload: Callable[[str], UnloadedStack | None]) -> None:
+        """unload: discards the reconciler of a Stack and returns what is kept; None if the Stack is not idle."""
+        self._services = services
+        self._unload = unload
+        self._due: dict[str, float] = {}
+        """By loaded Stack: monotonic time in seconds of the next look at it."""
+        self._looks: dict[str, int] = {}
+        """How often each Stack was not idle since its last event."""
+        self._unloaded: dict[str, UnloadedStack] = {}
+        self._loads: dict[str, int] = {}
+        """How often each Stack was loaded again."""
+        self._schemas: dict[Kind, Mapping[str, Any] | None] = {}
+        """The kinds of unloaded Stacks, with the schemas that their health was assessed by."""
+        self._next = math.inf
+        """Monotonic time in seconds of the next look; infinite if no Stack is due."""
+        self._cancel: Callable[[], None] = lambda: None
+
+    def __contains__(self, uid: object) -> bool:
+        """Return whether the Stack is unloaded."""
+        return uid in self._unloaded
+
+    def stop(self) -> None:
+        """Unload nothing more."""
+        self._due.clear()
+        self._cancel()
+
+    def postpone(self, uid: str) -> None:
+        """Note an event or a status of a loaded Stack."""
+        self._looks.pop(uid, None)
+        self._arm(self._plan(uid))
+
+    def _plan(self, uid: str) -> float:
+        """Return when to look at the Stack again."""
+        exponent = min(self._loads.get(uid, 0) + self._looks.get(uid, 0), 16)
+        due = self._services.clock.monotonic() + min(UNLOAD_AFTER * GROWTH**exponent, LONGEST)
+        self._due[uid] = due
+        return due
+
+    def _arm(self, due: float, *, interval: float = INTERVAL) -> None:
+        """Look at the Stacks that are due no later than that, some at a time."""
+        if due >= self._next:
+            return
+        self._cancel()
+        pause = max(interval, due - self._services.clock.monotonic())
+        self._next = self._services.clock.monotonic() + pause
+        self._cancel = self._services.clock.call_later(pause, self._look)
+
+    def load(self, uid: str) -> UnloadedStack | None:
+        """Return what was kept of an unloaded Stack; None if it was loaded. The caller creates its reconciler."""
+        found = self._unloaded.pop(uid, None)
+        if found is not None:
+            self._loads[uid] = self._loads.get(uid, 0) + 1
+        return found
+
+    def forget(self, uid: str) -> None:
+        """Drop a deleted Stack."""
+        for table in (self._due, self._looks, self._unloaded, self._loads):
+            table.pop(uid, None)
+
+    def handle(self, event: Broadcast) -> None:
+        """Enqueue the unloaded Stacks that an event may concern. They depend on nothing else that is broadcast."""
+        if isinstance(event, KindsChanged):
+            self._enqueue_users({kind for kind, schema in self._schemas.items() if self._find_schema(kind) != schema})
+        elif isinstance(event, RuleChange):
+            self._enqueue_users({kind for kind in self._schemas if event.touches(kind)})
+
+    def _enqueue_users(self, kinds: Collection[Kind]) -> None:
+        if not kinds:
+            return
+        for kind in kinds:
+            del self._schemas[kind]
+        for uid, each in self._unloaded.items():
+            if not each.kinds.isdisjoint(kinds):
+                self._services.queue.enqueue(uid, DirtyScope.ALL_RESOURCES)
+
+    def _find_schema(self, kind: Kind) -> Mapping[str, Any] | None:
+        kinds = self._services.workload_cluster.kinds
+        return kinds.find_schema(kind) if kinds.find(kind.api_version, kind.name) == kind else None
+
+    def _look(self) -> None:
+        """Unload idle Stacks that are due, as many as time permits."""
+        clock = self._services.clock
+        now, self._next = clock.monotonic(), math.inf
+        interval = INTERVAL
+        for uid in [uid for uid, due in self._due.items() if due <= now]:
+            self._unload_one(uid)
+            if clock.monotonic() - now > SECONDS_PER_LOOK:
+                interval = PAUSE
+                break
+        self._arm(min(self._due.values(), default=math.inf), interval=interval)
+
+    def _unload_one(self, uid: str) -> None:
+        found = self._unload(uid) if uid not in self._services.queue else None
+        if found is None:
+            self._looks[uid] = self._looks.get(uid, 0) + 1
+            self._plan(uid)
+            return
+        del self._due[uid]
+        self._looks.pop(uid, None)
+        self._unloaded[uid] = found
+        for kind in found.kinds - self._schemas.keys():
+            self._schemas[kind] = self._find_schema(kind)
+
+
+KIND_POLL_INTERVAL = 10.0
+"""Seconds between two polls for an awaited kind that no watch reported."""
+TRIGGER_RETENTION = 30.0
+"""Retention in seconds, at most doubled, of watches for retry triggers after their last use."""
+
+
+class UnsettledStacks:
+    """Looks for awaited kinds, and releases what no Stack awaits any more."""
+
+    def __init__(self, services: Services, *, on_clusters: Callable[[Collection[str]], None]) -> None:
+        """on_clusters: called now and then with the keys of the clusters in use."""
+        self._services = services
+        self._on_clusters = on_clusters
+        self._reconcilers: dict[str, StackReconciler] = {}
+        self._refreshing: dict[str, asyncio.Task[None]] = {}
+        """By cluster: the search for kinds."""
+        self._awaited: dict[str, set[RetryTrigger]] = {}
+        """By cluster."""
+
+    def start(self) -> None:
+        """Start to look."""
+        self._look_for_kinds()
+        self._look_at_causes()
+
+    async def stop(self) -> None:
+        """Stop at once."""
+        running = list(self._refreshing.values())
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+        self._reconcilers.clear()
+
+    def note(self, uid: str, each: StackReconciler) -> None:
+        """Record whether a Stack may wait after a reconcile."""
+        if each.is_unsettled:
+            self._reconcilers[uid] = each
+        else:
+            self._reconcilers.pop(uid, None)
+
+    def add(self, uid: str, each: StackReconciler) -> None:
+        """Record that a Stack may wait, because its reconcile failed."""
+        self._reconcilers[uid] = each
+
+    def forget(self, uid: str) -> None:
+        """Drop a Stack that is deleted or idle."""
+        self._reconcilers.pop(uid, None)
+
+    def _look_for_kinds(self) -> None:
+        """Poll for new kinds while any Stack waits for one."""
+        self._services.clock.call_later(KIND_POLL_INTERVAL, self._look_for_kinds)
+        waiting = [uid for uid, each in self._reconcilers.items() if each.is_waiting_for_kinds]
+        links = {link.key: link for link in map(self._services.find_link, waiting)}
+        for link in links.values():
+            running = self._refreshing.get(link.key)
+            if running is None or running.done():
+                refresh = functools.partial(self._refresh_kinds, link.cluster)
+                self._refreshing[link.key] = supervision.spawn("discovery", refresh, name="look for kinds")
+        self._refreshing = {key: task for key, task in self._refreshing.items() if not task.done()}
+
+    async def _refresh_kinds(self, cluster: WorkloadCluster) -> None:
+        # If the server does not answer, the next poll asks again.
+        with contextlib.suppress(ApiStatusError, Unreachable):
+            await cluster.refresh_kinds()
+
+    def _look_at_causes(self) -> None:
+        """Release retry triggers that no Stack has awaited since the last check."""
+        self._services.clock.call_later(TRIGGER_RETENTION, self._look_at_causes)
+        awaited: dict[str, set[RetryTrigger]] = {HOME: self._services.read_rights.watched}
+        for uid, each in self._reconcilers.items():
+            awaited[HOME] |= each.definition.schedule.awaited
+            awaited.setdefault(self._services.find_link(uid).key, set()).update(each.awaited_triggers())
+        before, self._awaited = self._awaited, awaited
+        clusters = {HOME: self._services.workload_cluster, **self._services.links.remotes()}
+        for key, cluster in clusters.items():
+            cluster.retain_triggers(awaited.get(key, set()) | before.get(key, set()))
+        self._on_clusters(clusters)

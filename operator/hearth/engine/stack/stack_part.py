@@ -1,0 +1,32 @@
+"""What the parts of one Stack's reconciler have in common."""
+
+from __future__ import annotations
+
+from hearth.engine.definition.definition_sync import DefinitionSync
+from hearth.engine.named_tasks import NamedTasks
+from hearth.engine.services import Services
+from hearth.model import value_class
+from hearth.plan.state.memory import InMemoryState
+
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class StackContext:
+    """The Stack and what is known of it in this process."""
+
+    uid: str
+    services: Services
+    definition_sync: DefinitionSync
+    tasks: NamedTasks
+    memory: InMemoryState
+
+
+class StackPart:
+    """A part of a reconciler. It does nothing before it is called, and may be lost at any time."""
+
+    def __init__(self, context: StackContext) -> None:
+        """context: of the Stack, the same one for all parts."""
+        self._uid = context.uid
+        self._services = context.services
+        self._definition_sync = context.definition_sync
+        self._tasks = context.tasks
+        self._memory = context.memory
