@@ -15,7 +15,6 @@ EXCEPTIONS = {
     "hearth.cli.stack_access.helm_releases": OUTER,
     "hearth.cli.stack_views.files.stack_export": OUTER,
     "hearth.handlers.admission_handlers": "is imported only where the webhook is served, with a large library",
-    "hearth.plan.resource.held_steps": "is in a layer below its reader",
 }
 """Smaller modules with one reader, each with its reason."""
 

@@ -35,9 +35,9 @@ from hearth.plan.ownership import field_ownership
 from hearth.plan.ownership.field_ownership import LostField
 from hearth.plan.resource import drift, reverted_values
 from hearth.plan.retry.backoff import ServerResponse, StepFailure
+from hearth.plan.state.condition_types import ClusterReason
 from hearth.plan.state.resource_status import ManagerQuery
 from hearth.plan.state.steps import Apply, Step
-from hearth.plan.status import cluster_state
 
 if TYPE_CHECKING:
     from hearth.engine.stack_definitions.definition_controller import StackDefinitionController
@@ -371,7 +371,7 @@ class StackController:
         if remote is not None and isinstance(result, StepFailure) and result.server is ServerResponse.SILENT:
             remote.note_silence()
             return dataclasses.replace(
-                result, reason=cluster_state.UNREACHABLE, message=f"cluster {remote.host}: {result.message}"
+                result, reason=ClusterReason.UNREACHABLE, message=f"cluster {remote.host}: {result.message}"
             )
         return result
 

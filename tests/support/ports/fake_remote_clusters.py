@@ -18,7 +18,7 @@ from hearth.model.kinds import Kind
 from hearth.model.sharding import Share
 from hearth.model.signatures import Signatures
 from hearth.plan.retry import retry_triggers
-from hearth.plan.status import cluster_state
+from hearth.plan.state.condition_types import ClusterReason
 from support.ports.fake_connection import FakeWire
 from support.ports.fake_workload_cluster import FakeWorkloadCluster
 from support.server.fake_server import FakeServer
@@ -124,7 +124,7 @@ class FakeRemoteCluster:
 
     def _judge(self) -> None:
         away = f"cluster {self.host} cannot be reached: connection refused"
-        self.trouble = (cluster_state.UNREACHABLE, away) if self._other.is_away else None
+        self.trouble = (ClusterReason.UNREACHABLE, away) if self._other.is_away else None
 
     def on_state(self) -> None:
         """It went away or came back; noticed after the usual way of an event."""

@@ -26,7 +26,7 @@ from hearth.model.errors import (
 from hearth.model.kinds import ObjectRef
 from hearth.plan.environment.environment_rules import EnvironmentRules
 from hearth.plan.stack.options import ReconcileOptions
-from hearth.plan.status import cluster_state
+from hearth.plan.state.condition_types import ClusterReason
 from hearth.plan.status.ready_condition import DefinitionRejection
 from hearth.plan.target.target import EMPTY_REVISION, RollbackRequest, Target
 from hearth.plan.target.target_choice import TargetChoice
@@ -96,7 +96,7 @@ class DefinitionInputs:
         target = self._targets.current
         is_moved = await self._cluster.choose(stack, target.cluster if target is not None else None)
         problem = self._cluster.problem
-        if problem is not None and problem.reason == cluster_state.FORBIDDEN:
+        if problem is not None and problem.reason == ClusterReason.FORBIDDEN:
             self._schedule.await_rights(stack.namespace)
         if self._cluster.is_full:
             self._schedule.put_off(FULL_RETRY)

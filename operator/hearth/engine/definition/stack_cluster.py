@@ -18,14 +18,14 @@ from hearth.engine.services import Services
 from hearth.model import limits, names, packing
 from hearth.model.errors import ApiStatusError, KubeconfigRefused, SourceForbidden, SourceNotFound, TooManyClusters
 from hearth.model.kinds import ObjectRef
-from hearth.plan.status import cluster_state
+from hearth.plan.state.condition_types import ClusterReason
 from hearth.plan.status.ready_condition import DefinitionRejection
 
 OPEN_GRACE = 5.0
 """Seconds that the first contact may take before the Stack reports that it waits; most clusters answer within one."""
 PLACE = "spec.kubeConfig.secretRef"
 HERE: Final = "this cluster"
-GONE: Final = (cluster_state.NOT_FOUND, cluster_state.FORBIDDEN)
+GONE: Final = (ClusterReason.NOT_FOUND, ClusterReason.FORBIDDEN)
 """Reasons why a kubeconfig cannot be read when its namespace is being deleted: RoleBindings go as Secrets do."""
 
 
@@ -33,7 +33,7 @@ class ClusterDenied(Exception):
     """A cluster that cannot be used; the message is for the user."""
 
     def __init__(self, reason: str, message: str) -> None:
-        """reason: see `plan.status.cluster_state`."""
+        """reason: see `ClusterReason`."""
         self.reason = reason
         super().__init__(message)
 
@@ -72,7 +72,7 @@ class StackCluster:
     def refusal(self) -> DefinitionRejection | None:
         """The same if only a user can change it."""
         problem = self.problem
-        return problem if problem is not None and not cluster_state.is_away(problem.reason) else None
+        return problem if problem is not None and problem.reason != ClusterReason.UNREACHABLE else None
 
     @property
     def is_linked(self) -> bool:
@@ -127,25 +127,25 @@ class StackCluster:
     @property
     def is_full(self) -> bool:
         """Whether a limit prevents the use of one more cluster now."""
-        return self._problem is not None and self._problem.reason == cluster_state.TOO_MANY
+        return self._problem is not None and self._problem.reason == ClusterReason.TOO_MANY
 
     async def _choose(self, stack: StackObject, before: str | None) -> None:
         """Link the Stack. Raises ClusterDenied."""
         if stack.kubeconfig is None:
             if before:
-                raise ClusterDenied(cluster_state.CHANGED, explain_move(before, HERE))
+                raise ClusterDenied(ClusterReason.CHANGED, explain_move(before, HERE))
             self._services.links.link_home(self._uid)
             self._leave()
             return
         remote = await self._use(stack, stack.kubeconfig)
         if before is not None and before != remote.server:
             self._leave(besides=self._services.find_link(self._uid).key)
-            raise ClusterDenied(cluster_state.CHANGED, explain_move(before or HERE, remote.server))
+            raise ClusterDenied(ClusterReason.CHANGED, explain_move(before or HERE, remote.server))
         await remote.wait_open(OPEN_GRACE)
         if not remote.is_open:
             self._services.links.wait_for(self._uid, remote.key)
             raise ClusterDenied(
-                *(remote.trouble or (cluster_state.UNREACHABLE, f"connecting to cluster {remote.host}"))
+                *(remote.trouble or (ClusterReason.UNREACHABLE, f"connecting to cluster {remote.host}"))
             )
         self._services.links.link(self._uid, remote, rules=self._services.health_rules)
         self._leave(besides=remote.key)
@@ -156,7 +156,7 @@ class StackCluster:
         former, self._identity = self._identity, remote.identity or self._identity
         if has_objects and former and former != self._identity:
             await self._services.management_cluster.emit_event(
-                stack, type_="Warning", reason=cluster_state.REPLACED, message=explain_replaced(remote.server)
+                stack, type_="Warning", reason=ClusterReason.REPLACED, message=explain_replaced(remote.server)
             )
 
     async def _use(self, stack: StackObject, reference: KubeconfigRef) -> RemoteCluster:
@@ -164,20 +164,20 @@ class StackCluster:
         clusters = self._services.remote_clusters
         if clusters is None:
             raise ClusterDenied(
-                cluster_state.INVALID, "spec.kubeConfig: this operator uses no other clusters; remove it"
+                ClusterReason.INVALID, "spec.kubeConfig: this operator uses no other clusters; remove it"
             )
         try:
             reader = SourceReader(self._services.management_cluster, self._services.find_boundary(stack))
             text = await read_kubeconfig(reader, stack, reference)
             remote = clusters.use(self._uid, stack.namespace, text)
         except SourceForbidden as error:
-            raise ClusterDenied(cluster_state.FORBIDDEN, str(error)) from error
+            raise ClusterDenied(ClusterReason.FORBIDDEN, str(error)) from error
         except SourceNotFound as error:
-            raise ClusterDenied(cluster_state.NOT_FOUND, str(error)) from error
+            raise ClusterDenied(ClusterReason.NOT_FOUND, str(error)) from error
         except KubeconfigRefused as error:
-            raise ClusterDenied(cluster_state.INVALID, describe_rejected(stack, reference, error)) from error
+            raise ClusterDenied(ClusterReason.INVALID, describe_rejected(stack, reference, error)) from error
         except TooManyClusters as error:
-            raise ClusterDenied(cluster_state.TOO_MANY, f"{PLACE}: {error}") from error
+            raise ClusterDenied(ClusterReason.TOO_MANY, f"{PLACE}: {error}") from error
         if remote.hidden_texts not in self._hidden:
             self._hidden = (*self._hidden, remote.hidden_texts)[-2:]
         return remote

@@ -24,7 +24,8 @@ from hearth.model.kinds import Kind
 from hearth.model.text import enumeration
 from hearth.plan.retry import api_errors
 from hearth.plan.stack.stack_planner import StackPlanner
-from hearth.plan.status import cluster_state, deletion_blockers
+from hearth.plan.state.condition_types import ClusterReason
+from hearth.plan.status import deletion_blockers
 
 logger = structlog.get_logger(__name__)
 
@@ -128,7 +129,7 @@ class StackDeletion(StackPart):
             message = stack_cluster.explain_abandoned(stack, target.cluster)
             logger.warning("objects in another cluster are left behind", stack=f"{stack.namespace}/{stack.name}")
             await self._services.management_cluster.emit_event(
-                stack, type_="Warning", reason=cluster_state.ABANDONED, message=message
+                stack, type_="Warning", reason=ClusterReason.ABANDONED, message=message
             )
         self.blocked_by = await finalize(self._uid, self._services, is_abandoned=True)
 

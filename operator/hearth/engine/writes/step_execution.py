@@ -21,7 +21,7 @@ from hearth.model.signatures import Signatures
 from hearth.model.tenancy import Boundary
 from hearth.model.text import redaction
 from hearth.model.well_known_kinds import POD, SERVICE_ACCOUNT
-from hearth.plan.ownership import adoption, apply_obstacles, merge_patch
+from hearth.plan.ownership import adoption, apply_obstacles
 from hearth.plan.ownership.adoption import StackMayExist
 from hearth.plan.ownership.field_ownership import LostField
 from hearth.plan.resource import drift, immutable_fields, replacement, reverted_values, step_planning
@@ -436,12 +436,25 @@ async def _judge_repetition(step: Apply, *, cluster: WorkloadCluster, manager: s
 
 async def _is_immutable(step: Apply, live: Object, *, cluster: WorkloadCluster) -> bool:
     """Return whether the API server rejects a mere change of the applied fields, regardless of other owners' fields."""
-    change = merge_patch.make_merge_patch(step.sent_manifest, live)
+    change = make_merge_patch(step.sent_manifest, live)
     try:
         await cluster.change_dry_run(step.ref, change, kind=step.kind)
     except ApiStatusError as error:
         return error.code in (400, 422)
     return False
+
+
+def make_merge_patch(stated: Mapping[str, Any], live: Mapping[str, Any]) -> Object:
+    """Make the JSON merge patch from `live` to `stated`. Fields not in `stated` stay. Lists are replaced as a whole."""
+    change: Object = {}
+    for key, value in stated.items():
+        found = live.get(key)
+        if isinstance(value, Mapping) and isinstance(found, Mapping):
+            if inner := make_merge_patch(value, found):
+                change[key] = inner
+        elif value != found:
+            change[key] = value
+    return change
 
 
 # Drift that no apply can undo, since the API server does not allow the change back: what it is, and the ways out.

@@ -27,7 +27,7 @@ from hearth.model.child import Object
 from hearth.model.sharding import Share
 from hearth.model.text import redaction
 from hearth.plan.retry import retry_triggers
-from hearth.plan.status import cluster_state
+from hearth.plan.state.condition_types import ClusterReason
 
 if TYPE_CHECKING:
     from hearth.engine.cluster_objects import StackObject
@@ -196,7 +196,7 @@ class KubeRemoteCluster:
         count = sum(each.objects for each in self.cluster.caches.health())
         if count <= limits.CLUSTER_OBJECTS:
             return None
-        return cluster_state.TOO_LARGE, (
+        return ClusterReason.TOO_LARGE, (
             f"cluster {self.host} sends {count} objects with labels of Hearth, but at most {limits.CLUSTER_OBJECTS} are "
             f"cached; remove the label hearth.dev/stack-uid from objects that are no children, then change the kubeconfig"
         )
@@ -205,7 +205,7 @@ class KubeRemoteCluster:
         """Return the problem that an answer shows; None if the cluster works."""
         said = str(error)[: limits.CLUSTER_ERROR_LENGTH]
         if error.code == UNAUTHORIZED:
-            return cluster_state.UNAUTHORIZED, (
+            return ClusterReason.UNAUTHORIZED, (
                 f"cluster {self.host} does not accept the credentials of the kubeconfig: {said}; renew them in the "
                 f"Secret that spec.kubeConfig names"
             )
@@ -215,7 +215,7 @@ class KubeRemoteCluster:
 
     def _describe_silence(self, said: str) -> tuple[str, str]:
         text = redaction.redact(said, self.hidden_texts)[: limits.CLUSTER_ERROR_LENGTH]
-        return cluster_state.UNREACHABLE, (
+        return ClusterReason.UNREACHABLE, (
             f"cluster {self.host} cannot be reached: {text}; nothing in it is changed, and the operator continues when it "
             f"answers"
         )

@@ -21,7 +21,7 @@ from hearth.plan.environment.active_environment import ActiveEnvironment
 from hearth.plan.environment.environment_rules import EnvironmentRule, EnvironmentRules
 from hearth.plan.health.health_rules import HealthRules
 from hearth.plan.ownership.keyed_hash import HashFunction
-from hearth.plan.resource import definition_warnings, held_steps, resource_planner
+from hearth.plan.resource import definition_warnings, enforcement, resource_planner
 from hearth.plan.resource.desired_objects import WantedObjects
 from hearth.plan.retry.backoff import Attempt, RemovalAttempt
 from hearth.plan.stack.cleanup import CleanupPolicy, TreeClaim
@@ -497,7 +497,7 @@ class StackPlanner:
         """Plan one resource. Its updates of the in-memory state become part of the result."""
         status = self._resolver.plan(name, self.statuses, found, memory=memory, now=now)
         if memory.governor.records:
-            status = held_steps.hold(name, status, memory=memory, now=now)
+            status = enforcement.delay_repeated(name, status, memory=memory, now=now)
         if not status.memory_updates:
             return status
         self._index.result.memory_updates.extend(status.memory_updates)

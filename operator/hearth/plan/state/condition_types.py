@@ -44,6 +44,27 @@ class ExtraCondition:
     message: str
 
 
+class ClusterReason(enum.StrEnum):
+    """Reasons why another cluster cannot be used, of which all but the first need a user or a change of that cluster."""
+
+    UNREACHABLE = "ClusterUnreachable"
+    """It does not answer. The Stack continues by itself when it does."""
+    UNAUTHORIZED = "ClusterUnauthorized"
+    """It does not accept the credentials."""
+    REPLACED = "ClusterReplaced"
+    """Another cluster answers at the address of the one that has the objects. Only the reason of an Event."""
+    ABANDONED = "ClusterAbandoned"
+    """The credentials are gone with the namespace, so the objects are left behind. Only the reason of an Event."""
+    CHANGED = "ClusterChanged"
+    """The spec names another cluster than the one that has the objects."""
+    INVALID = "KubeConfigInvalid"
+    NOT_FOUND = "SourceNotFound"
+    FORBIDDEN = "SourceForbidden"
+    TOO_MANY = "TooManyClusters"
+    TOO_LARGE = "ClusterTooLarge"
+    """Its server sends more objects than are cached."""
+
+
 class Severity(enum.StrEnum):
     """The type of an Event."""
 

@@ -12,13 +12,13 @@ from hearth.model.phases import Phase
 from hearth.model.text import enumeration, times
 from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state import internal_errors
-from hearth.plan.state.condition_types import ConditionType, ExtraCondition
+from hearth.plan.state.condition_types import ClusterReason, ConditionType, ExtraCondition
 from hearth.plan.state.finished_work import FinishedWork
 from hearth.plan.state.internal_errors import Fault
 from hearth.plan.state.memory import InMemoryState
 from hearth.plan.state.resource_status import ResourceState, ResourceStatus
 from hearth.plan.state.steps import Apply, Delete, Detach, Release, Suspend, WriteHealthMark
-from hearth.plan.status import breakpoint_waits, check_result, cluster_state, deletion_blockers, problems
+from hearth.plan.status import breakpoint_waits, check_result, deletion_blockers, problems
 from hearth.plan.status.breakpoint_waits import StackAddress
 from hearth.plan.status.check_result import CheckResult
 from hearth.plan.target.target import EMPTY_REVISION, CompletedRevisions, Target, TargetCause
@@ -94,7 +94,7 @@ class StatusInput:
     def away(self) -> DefinitionRejection | None:
         """Return the same if the cluster only does not answer."""
         problem = self.cluster_problem
-        return problem if problem is not None and cluster_state.is_away(problem.reason) else None
+        return problem if problem is not None and problem.reason == ClusterReason.UNREACHABLE else None
 
     @property
     def is_completed(self) -> bool:

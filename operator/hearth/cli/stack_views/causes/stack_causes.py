@@ -18,7 +18,7 @@ from hearth.cli.stack_views.tree.stack_view import ResourceRow, RowState
 from hearth.model import members
 from hearth.model.text import enumeration
 from hearth.plan.state import condition_types
-from hearth.plan.status import cluster_state
+from hearth.plan.state.condition_types import ClusterReason
 
 UNSETTLED: Final = frozenset({RowState.PROGRESSING, RowState.FAILED, RowState.STOPPED})
 MISTAKEN: Final = "the definition is rejected, and what runs stays as it is"
@@ -34,8 +34,8 @@ UNSEEN: Final = tuple(f"{RowState.PROGRESSING}: {note}" for note in (stack_view.
 """What messages about resources begin with that were not read."""
 UNUSABLE: Final = frozenset(
     {
-        *(cluster_state.UNREACHABLE, cluster_state.UNAUTHORIZED, cluster_state.CHANGED, cluster_state.INVALID),
-        *(cluster_state.TOO_MANY, cluster_state.TOO_LARGE),
+        *(ClusterReason.UNREACHABLE, ClusterReason.UNAUTHORIZED, ClusterReason.CHANGED, ClusterReason.INVALID),
+        *(ClusterReason.TOO_MANY, ClusterReason.TOO_LARGE),
     }
 )
 """Reasons of `Ready` that concern the cluster of the objects."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hearth.plan.ownership import merge_patch
+from hearth.engine.writes import step_execution
 
 
 @pytest.mark.parametrize(
@@ -25,4 +25,4 @@ def test_only_what_is_stated_and_differs_is_changed(
     stated: dict[str, Any], live: dict[str, Any], expected: dict[str, Any]
 ) -> None:
     """As a JSON merge patch."""
-    assert merge_patch.make_merge_patch(stated, live) == expected
+    assert step_execution.make_merge_patch(stated, live) == expected

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hearth.model.kinds import ObjectRef
 from hearth.model.well_known_kinds import CONFIG_MAP
-from hearth.plan.resource import held_steps
+from hearth.plan.resource import enforcement
 from hearth.plan.retry.backoff import BackoffPolicy
 from hearth.plan.state import steps
 from hearth.plan.state.memory import InMemoryState
@@ -32,12 +32,12 @@ STATUS = ResourceStatus(
 def test_a_change_that_waits_because_it_was_made_several_times_says_so() -> None:
     """A user who goes to and fro between two definitions, of which one is refused, does not read that it is being applied."""
     memory, backoff = InMemoryState(), BackoffPolicy(jitter=lambda: 0.0)
-    assert held_steps.hold("web", STATUS, memory=memory, now=100.0) == STATUS
+    assert enforcement.delay_repeated("web", STATUS, memory=memory, now=100.0) == STATUS
     for number in range(8):
         memory.governor.on_edit()
         memory.governor.count(steps.find_work(STEP), now=100.0 + number, backoff=backoff)
 
-    held = held_steps.hold("web", STATUS, memory=memory, now=108.0)
+    held = enforcement.delay_repeated("web", STATUS, memory=memory, now=108.0)
 
     assert held.step is None
     assert held.message.startswith("was written several times lately with the same content")
