@@ -46,9 +46,9 @@ def kubectl_stack() -> None:
 
 def complete_kubectl_stack() -> None:
     """Complete a command line of `kubectl stack`: kubectl calls this program with the words, the last one unfinished."""
-    from hearth.cli.stack_commands import kubectl_completion
+    from hearth.cli.stack_commands import stack_group
 
-    kubectl_completion.complete()
+    stack_group.complete()
 
 
 if __name__ == "__main__":

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import click
 
 import hearth
-from hearth.cli import lazy_group
-from hearth.cli.lazy_group import Entry
+from hearth.cli import command_classes
+from hearth.cli.command_classes import Entry
 from hearth.model import value_class
 
 if TYPE_CHECKING:
@@ -32,23 +32,19 @@ class Programs:
 
 
 COMMANDS: Mapping[str, Entry] = {
-    "run": Entry(module="hearth.cli.commands.run", attribute="run", summary="Run the operator."),
-    "crds": Entry(module="hearth.cli.commands.crds", attribute="crds", summary="Print the CustomResourceDefinitions."),
-    "demo": Entry(module="hearth.cli.commands.demo", attribute="demo", summary="Show live how a Stack converges."),
-    "import": Entry(
-        module="hearth.cli.commands.import_", attribute="import_", summary="Convert plain manifests to one Stack."
-    ),
+    "run": Entry("hearth.cli.commands.run:run", "Run the operator."),
+    "crds": Entry("hearth.cli.commands.crds:crds", "Print the CustomResourceDefinitions."),
+    "demo": Entry("hearth.cli.commands.demo:demo", "Show live how a Stack converges."),
+    "import": Entry("hearth.cli.commands.import_:import_", "Convert plain manifests to one Stack."),
     "stack": Entry(
-        module="hearth.cli.stack_commands.stack_group",
-        attribute="stack",
-        summary="Inspect and steer Stacks; the same as `kubectl stack`.",
+        "hearth.cli.stack_commands.stack_group:stack", "Inspect and steer Stacks; the same as `kubectl stack`."
     ),
-    "version": Entry(module="hearth.cli.commands.version", attribute="version", summary="Print the version."),
+    "version": Entry("hearth.cli.commands.version:version", "Print the version."),
 }
 
 
 @click.group(
-    cls=lazy_group.LazyGroup,
+    cls=command_classes.LazyGroup,
     entries=COMMANDS,
     context_settings={
         "auto_envvar_prefix": ENVIRONMENT_PREFIX,

@@ -20,7 +20,7 @@ from hearth.cli.stack_access import evidence
 from hearth.cli.stack_access.session import Session
 from hearth.cli.stack_access.stack_locations import StackLocation
 from hearth.cli.stack_access.stack_reader import StackReader
-from hearth.cli.stack_commands.showing import why_command
+from hearth.cli.stack_commands.showing import explanation_commands
 from hearth.cli.stack_views.causes import stack_causes
 from hearth.kube.auth import credentials
 from hearth.kube.client import api_requests
@@ -155,7 +155,7 @@ async def explain(session: Session, namespace: str, situation: Situation) -> str
     # Nothing in between may wait: other situations are explained at the same time.
     written = io.StringIO()
     with contextlib.redirect_stdout(written):
-        why_command.show(snapshot, path, causes or ())
+        explanation_commands.show(snapshot, path, causes or ())
     return written.getvalue()
 
 

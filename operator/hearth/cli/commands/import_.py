@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 
 from hearth.cli import text_files
-from hearth.cli.example_command import ExampleCommand
+from hearth.cli.command_classes import ExampleCommand
 from hearth.cli.importer import stack_assembly
 from hearth.cli.importer.manifest_documents import SourceText
 from hearth.cli.stack_commands import cluster_options

@@ -242,7 +242,9 @@ class Handlers:
 
     async def _read_log(self, query: Mapping[str, str]) -> str:
         """Return the end of a log, with the user's own rights."""
-        text = await self._source.session.get_log(**query, lines=limits.PAGE_LOG_LINES, limit=limits.PAGE_LOG_BYTES)
+        text = await self._source.session.get_log(
+            **query, limit=limits.PAGE_LOG_BYTES, lines=limits.PAGE_LOG_LINES, with_times=True
+        )
         return safe_text.clean(text)
 
     async def act(self, request: web.Request) -> web.StreamResponse:

@@ -92,7 +92,7 @@ async def read_logs(session: Session, pods: Sequence[FoundChild]) -> dict[tuple[
     found = {}
     for pod, end in failed:
         with contextlib.suppress(errors.ApiStatusError, errors.Unreachable):
-            found[(pod.uid, end.container)] = await session.get_log_end(
+            found[(pod.uid, end.container)] = await session.get_log(
                 end.namespace, end.pod, end.container, limit=run_end.LOG_BYTES
             )
     return found

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import TypeVar
 
 from hearth.cli import object_fields
 from hearth.cli.stack_access import stack_locations
@@ -16,6 +19,8 @@ from hearth.model import value_class
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
 from hearth.model.well_known_kinds import STACK
+
+Found = TypeVar("Found")
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,26 +37,47 @@ class Followed:
     """The generation that the Stack has at least: an earlier state is not judged."""
 
 
+def make_token() -> str:
+    """Return a token that was never used before: the present time, as `flux reconcile` writes it."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
 async def follow(
-    session: Session,
-    followed: Followed,
-    *,
-    show: Callable[[StackState | None, GoalState], None],
-    timeout: float | None,  # noqa: ASYNC109 -- the time limit of the user, not of a request
+    session: Session, followed: Followed, *, show: Callable[[str], None], seconds: float | None
 ) -> GoalState | None:
-    """Return the state in which the goal is reached or has failed; None when the time is over. timeout: seconds."""
-    try:
-        async with asyncio.timeout(timeout):
-            async for raw in session.watch_one(followed.kind, followed.namespace, followed.name):
-                if raw is not None and (object_fields.number(raw, "metadata", "generation") or 0) < followed.generation:
-                    continue
-                stack = stack_locations.parse(raw, followed.kind) if raw is not None else None
-                reached = goals.assess(stack, followed.goal, handled=followed.handled)
-                show(stack, reached)
-                if reached.verdict is not Verdict.WAITING:
-                    return reached
-    except TimeoutError:
-        pass
+    """Return the state in which the goal is reached or has failed; None when the time is over.
+
+    show: gets the message of each state before; seconds: the time limit, None for none.
+    """
+
+    def judge(raw: Object | None) -> GoalState | None:
+        if raw is not None and (object_fields.number(raw, "metadata", "generation") or 0) < followed.generation:
+            return None
+        stack = stack_locations.parse(raw, followed.kind) if raw is not None else None
+        reached = goals.assess(stack, followed.goal, handled=followed.handled)
+        if reached.verdict is not Verdict.WAITING:
+            return reached
+        show(reached.message)
+        return None
+
+    return await wait_until(session, followed.kind, followed.namespace, followed.name, judge, seconds=seconds)
+
+
+async def wait_until(
+    session: Session,
+    kind: Kind,
+    namespace: str,
+    name: str,
+    judge: Callable[[Object | None], Found | None],
+    *,
+    seconds: float | None,
+) -> Found | None:
+    """Return the first result of `judge` for the states of an object; None when the time is over, if there is a limit."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            async for raw in session.watch_one(kind, namespace, name):
+                if (found := judge(raw)) is not None:
+                    return found
     return None
 
 

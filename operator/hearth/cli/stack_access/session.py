@@ -1,24 +1,27 @@
-"""Requests of one user to one API server: get, list, watch, patch, create. Must not know what is in a Stack."""
+"""Requests of one user to one API server: get, list, watch, patch, create. Must not know what is in a Stack.
+
+The client is imported with the first session: that takes longer than all else, and no help of a command needs it.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Iterator, Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import orjson
 
 from hearth.kube.client import api_requests
 from hearth.kube.client.api_requests import JSON
-from hearth.kube.client.connection import Connection
-from hearth.kube.discovery.discovery import Discovery
-from hearth.kube.objects import installed_crds
 from hearth.kube.watch.watch_events import LineSplitter
 from hearth.model import errors, names
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
 from hearth.model.well_known_kinds import POD, STACK
+
+if TYPE_CHECKING:
+    from hearth.kube.client.connection import Connection
 
 MANAGER: Final = "kubectl-stack"
 """The field manager of everything that this program writes."""
@@ -34,6 +37,8 @@ class NotInstalled(errors.ApiStatusError):
 
     def __init__(self, kind: Kind) -> None:
         """Explain what to do. kind: one of our own."""
+        from hearth.kube.objects import installed_crds
+
         message = (
             f"this cluster does not serve {kind.plural}.{kind.group}: Hearth is not installed there. Install its "
             f"definitions ({installed_crds.COMMAND}) and an operator, or name another cluster with --context"
@@ -58,6 +63,8 @@ class Session:
     """One connection, and the kinds that its server serves."""
 
     def __init__(self, connection: Connection) -> None:
+        from hearth.kube.discovery.discovery import Discovery
+
         self.connection = connection
         self.kinds = Discovery(connection, on_change=lambda: None)
         self.schemas = self.kinds.schemas
@@ -102,17 +109,13 @@ class Session:
                 return found
             query["continue"] = continued
 
-    async def get_log_end(self, namespace: str, pod: str, container: str, *, limit: int) -> str:
-        """Return the last line of the log of a container, `limit` bytes at most. Raises ApiStatusError."""
-        path = f"{api_requests.object_path(POD, namespace, pod)}/log"
-        query = {"container": container, "tailLines": "1", "limitBytes": str(limit)}
-        answer = await self.connection.request("GET", path, query=query, read=api_requests.read_text)
-        return str(answer[api_requests.TEXT])
-
-    async def get_log(self, namespace: str, pod: str, container: str, *, lines: int, limit: int) -> str:
+    async def get_log(
+        self, namespace: str, pod: str, container: str, *, limit: int, lines: int = 1, with_times: bool = False
+    ) -> str:
         """Return the last lines of the log of a container, `limit` bytes at most. Raises ApiStatusError."""
         path = f"{api_requests.object_path(POD, namespace, pod)}/log"
-        query = {"container": container, "tailLines": str(lines), "limitBytes": str(limit), "timestamps": "true"}
+        query = {"container": container, "tailLines": str(lines), "limitBytes": str(limit)}
+        query |= {"timestamps": "true"} if with_times else {}
         answer = await self.connection.request("GET", path, query=query, read=api_requests.read_text)
         return str(answer[api_requests.TEXT])
 

@@ -12,7 +12,6 @@ from hearth.cli.stack_access.session import Session
 from hearth.cli.stack_views import type_words
 from hearth.cli.stack_views.lists import stack_list
 from hearth.cli.stack_views.stack_state import StackState
-from hearth.kube.discovery.discovery import AGGREGATED, is_well_formed
 from hearth.model import errors, names, value_class
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
@@ -25,6 +24,10 @@ CATEGORY: Final = "hearth"
 
 class UnknownType(errors.HearthError):
     """Error for the type of an argument that no Stack has."""
+
+
+class GroupNamed(errors.HearthError):
+    """Error for a ResourceGroup where a Stack is needed."""
 
 
 @value_class.dataclass(frozen=True, slots=True)
@@ -104,14 +107,36 @@ async def read(session: Session, location: StackLocation) -> StackState:
     return location.parse(await session.get(location.kind, location.namespace, location.name))
 
 
+async def get_stack(session: Session, namespace: str, argument: str, *, wanted: str) -> StackState:
+    """Return the Stack or instance that an argument names. wanted: what a ResourceGroup lacks.
+
+    Raises GroupNamed, UnknownType, ApiStatusError and Unreachable.
+    """
+    location = await locate(session, namespace, argument)
+    if location.is_group:
+        raise GroupNamed(f"a ResourceGroup has no {wanted}; name a Stack")
+    return await read(session, location)
+
+
+def make_absence(location: StackLocation) -> errors.ApiStatusError:
+    """Return the answer that there is no such object, with the namespace that was searched."""
+    kind = location.kind
+    message = f'{kind.plural}.{kind.group} "{location.name}" not found in namespace {location.namespace}'
+    return errors.ApiStatusError(code=404, status={"reason": "NotFound", "message": message})
+
+
 async def list_instance_kinds(session: Session) -> Sequence[InstanceKind]:
     """Return the kinds of all StackDefinitions that the server serves, one version of each."""
+    from hearth.kube.discovery.discovery import AGGREGATED
+
     answer = await session.connection.request("GET", "/apis", accept=AGGREGATED)
     return [found for group in object_fields.entries(answer, "items") for found in find_instance_kinds(group)]
 
 
 def find_instance_kinds(group: Mapping[str, Any]) -> Sequence[InstanceKind]:
     """Return those of one group, as discovery describes it."""
+    from hearth.kube.discovery.discovery import is_well_formed
+
     name = object_fields.text(group, "metadata", "name")
     if name == names.GROUP:
         return ()

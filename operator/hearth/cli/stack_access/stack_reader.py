@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
 from hearth.cli import object_fields
-from hearth.cli.stack_access import other_clusters, revisions
+from hearth.cli.stack_access import other_clusters, revisions, stack_locations
 from hearth.cli.stack_access.other_clusters import ClusterHidden, OtherClusters
 from hearth.cli.stack_access.revisions import StoredRevisions
 from hearth.cli.stack_access.session import Session
@@ -54,6 +54,13 @@ class StackReader:
             return None
         stack = location.parse(raw)
         return await self.complete(stack, definer=await self.find_definer(stack))
+
+    async def get(self, location: StackLocation) -> StackObjects:
+        """Return the same as `read`. Raises ApiStatusError, also if the Stack does not exist."""
+        found = await self.read(location)
+        if found is None:
+            raise stack_locations.make_absence(location)
+        return found
 
     async def find_definer(self, stack: StackState) -> StackState | None:
         """Return the Stack in which this one is nested, at any depth; itself if it is not; None if it cannot be read."""

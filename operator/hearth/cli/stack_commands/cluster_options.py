@@ -6,28 +6,34 @@ Also runs the requests of a subcommand, and turns every error into kubectl's mes
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import os
-import sys
-from collections.abc import Awaitable, Callable, Set
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import click
 
-from hearth.cli.stack_commands.exit_codes import FAILED
-from hearth.cli.stack_views import safe_text, type_words
-from hearth.model import value_class
+from hearth.cli.stack_views import safe_text
+from hearth.model import errors, value_class
 
 if TYPE_CHECKING:
     from hearth.cli.stack_access.session import Session
-    from hearth.cli.stack_access.stack_locations import StackLocation
     from hearth.kube.auth.credentials import UserCredentialSource
 
 KEY: Final = "hearth.cluster"
-INTERRUPTED: Final = 130
 DEFAULT_NAMESPACE: Final = "default"
 NOT_INSTALLED: Final = "the server could not find the requested resource"
+DONE: Final = 0
+"""Exit code: what was asked for is so."""
+FAILED: Final = 1
+"""Exit code: it is not, or there is something that needs attention."""
+INTERRUPTED: Final = 130
+
+
+class Failure(errors.HearthError):
+    """Ends a subcommand with the exit code of an error; the text says why."""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +51,15 @@ class ClusterOptions:
 
         found = credentials.find_source(kubeconfig=self.kubeconfig, context=self.context, environ=os.environ)
         return credentials.ImpersonatingSource(inner=found, user=self.user) if self.user else found
+
+    @contextlib.asynccontextmanager
+    async def open_session(self) -> AsyncIterator[Session]:
+        """Connect as the user within the block. Raises HearthError."""
+        from hearth.cli.stack_access.session import Session
+        from hearth.kube.client.connection import Connection
+
+        async with Connection(self.find_source()) as connection:
+            yield Session(connection)
 
     def find_namespace(self) -> str:
         """Return the stated namespace, else that of the context."""
@@ -77,6 +92,17 @@ def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return with_cluster
 
 
+def on_cluster(command: Callable[..., Awaitable[int]]) -> Callable[..., Any]:
+    """Add the options, and run the command with `session` and `namespace`; it returns the exit code."""
+
+    @cluster_options
+    @functools.wraps(command)
+    def run_command(*, cluster: ClusterOptions, **options: Any) -> NoReturn:
+        run(cluster, lambda session: command(session=session, namespace=cluster.find_namespace(), **options))
+
+    return run_command
+
+
 def check_user(_ctx: click.Context, _param: click.Parameter, value: str | None) -> str | None:
     """Return the name of a user, which becomes a header."""
     if value is not None and not value.isprintable():
@@ -106,13 +132,9 @@ async def with_session(
     cluster: ClusterOptions, work: Callable[[Session], Awaitable[int]], *, failure: int = FAILED
 ) -> int:
     """Open a connection, work, and close it; report errors as kubectl does. failure: the exit code of an error."""
-    from hearth.cli.stack_access.session import Session
-    from hearth.kube.client.connection import Connection
-    from hearth.model import errors
-
     try:
-        async with Connection(cluster.find_source()) as connection:
-            return await work(Session(connection))
+        async with cluster.open_session() as session:
+            return await work(session)
     except errors.ApiStatusError as refused:
         complain(describe_refusal(refused))
     except errors.HearthError as error:
@@ -120,42 +142,15 @@ async def with_session(
     return failure
 
 
-def describe_refusal(refused: Any) -> str:
+def describe_refusal(error: errors.ApiStatusError) -> str:
     """Return an answer of the API server in kubectl's form: `Error from server (NotFound): …`."""
-    reason = (refused.status or {}).get("reason")
-    message = str(refused)
+    reason = (error.status or {}).get("reason")
+    message = str(error)
     if reason == "NotFound" and message == NOT_INSTALLED:
         message += "; this cluster has no Stack kind: install Hearth, or pass another --context"
     return f"Error from server ({reason}): {message}" if reason else f"Error from server: {message}"
 
 
-def describe_absence(location: StackLocation) -> str:
-    """Return that there is no such object, in kubectl's form and with the namespace that was searched."""
-    kind = location.kind
-    where = f"not found in namespace {location.namespace}"
-    return f'Error from server (NotFound): {kind.plural}.{kind.group} "{location.name}" {where}'
-
-
 def complain(message: str) -> None:
     """Write an error, made safe for a terminal."""
     click.echo(safe_text.clean(message), err=True)
-
-
-def is_terminal() -> bool:
-    """Return whether the output is a terminal."""
-    return sys.stdout.isatty()
-
-
-def strip_kind(name: str) -> str:
-    """Return the name in `stack/shop`, `stacks.hearth.dev/shop` or `shop`."""
-    return _strip(name, type_words.STACK)
-
-
-def strip_group_kind(name: str) -> str:
-    """Return the name in `rg/queue`, `resourcegroups.hearth.dev/queue` or `queue`."""
-    return _strip(name, type_words.GROUP)
-
-
-def _strip(name: str, words: Set[str]) -> str:
-    kind, slash, rest = name.partition("/")
-    return rest if slash and kind.lower() in words else name

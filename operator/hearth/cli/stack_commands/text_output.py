@@ -1,24 +1,33 @@
-"""Writes tables, lines and objects to standard output: with color on a terminal, plain text otherwise."""
+"""Writes tables, lines and objects to standard output, with color on a terminal, and notes and progress to standard error."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
-from collections.abc import Sequence
+import sys
+import time
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from hearth.cli.stack_commands import cluster_options
 from hearth.cli.stack_views import safe_text, text_table
 
 if TYPE_CHECKING:
     from hearth.cli.stack_views.text_table import Cell
 
+ERASE_LINE = "\r\x1b[2K"
+
 
 def write_text(text: str) -> None:
     """Write a text of an object, made safe."""
     click.echo(safe_text.clean(text))
+
+
+def write_note(text: str) -> None:
+    """Write a note on standard error."""
+    click.echo(f"note: {safe_text.one_line(text)}", err=True)
 
 
 def write_segments(segments: Sequence[tuple[str, str]]) -> None:
@@ -37,7 +46,7 @@ def style(text: str, name: str) -> str:
 
 def find_width() -> int | None:
     """Return the columns of the terminal; None where the output is none, so that nothing is cut or wrapped."""
-    return shutil.get_terminal_size().columns if cluster_options.is_terminal() else None
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
 def write_table(
@@ -65,3 +74,41 @@ def write_object(content: Any, *, output: str) -> None:
     from hearth.template.text import kubectl_yaml
 
     click.echo(kubectl_yaml.write(content), nl=False)
+
+
+class ProgressOutput:
+    """Progress of a wait: one line that is redrawn on a terminal, else a line for each change. Both on standard error."""
+
+    def __init__(self, *, is_terminal: bool) -> None:
+        self._is_terminal = is_terminal
+        self._began = time.monotonic()
+        self.last = "nothing was observed yet"
+
+    def report(self, message: str) -> None:
+        """Show the message, unless it is the last one."""
+        message = safe_text.first_line(message)
+        if message == self.last:
+            return
+        self.last = message
+        line = f"{time.monotonic() - self._began:5.0f}s  {message}"
+        if not self._is_terminal:
+            click.echo(line, err=True)
+            return
+        sys.stderr.write(ERASE_LINE + line[: shutil.get_terminal_size().columns - 1])
+        sys.stderr.flush()
+
+    def close(self) -> None:
+        """Leave an empty line for what follows."""
+        if self._is_terminal:
+            sys.stderr.write(ERASE_LINE)
+            sys.stderr.flush()
+
+
+@contextlib.contextmanager
+def open_progress() -> Iterator[ProgressOutput]:
+    """Return the output that fits where it is shown."""
+    output = ProgressOutput(is_terminal=sys.stderr.isatty())
+    try:
+        yield output
+    finally:
+        output.close()

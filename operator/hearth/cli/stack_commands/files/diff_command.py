@@ -8,7 +8,7 @@ from typing import Any, Final, NoReturn
 import click
 
 from hearth.cli import object_fields
-from hearth.cli.example_command import ExampleCommand
+from hearth.cli.command_classes import ExampleCommand
 from hearth.cli.stack_access import stack_locations
 from hearth.cli.stack_access.preview import definition_preview, preview_reader, wanted_stack
 from hearth.cli.stack_access.preview.dry_run_cluster import DryRunCluster
@@ -16,8 +16,7 @@ from hearth.cli.stack_access.session import Session
 from hearth.cli.stack_commands import cluster_options, text_output
 from hearth.cli.stack_commands.cluster_options import ClusterOptions
 from hearth.cli.stack_commands.files import file_commands
-from hearth.cli.stack_commands.stack_argument import StackName
-from hearth.cli.stack_commands.steering import progress_output
+from hearth.cli.stack_commands.parameters import StackName, output_option
 from hearth.cli.stack_views import preview_output
 from hearth.cli.stack_views.files import stack_files
 from hearth.cli.stack_views.files.stack_files import StackFile
@@ -50,14 +49,7 @@ from hearth.template.cel import evaluation
     help="YAML or JSON, optionally compressed by gzip; - is standard input.",
 )
 @click.option("--to", "number", type=click.IntRange(min=0), metavar="N", help="The revision to roll back to.")
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["text", "json", "markdown"], case_sensitive=False),
-    default="text",
-    show_default=True,
-    help="The format.",
-)
+@output_option("text", "json", "markdown", default="text")
 @click.option(
     "--tenancy",
     type=click.Choice([mode.value for mode in Mode], case_sensitive=False),
@@ -82,8 +74,6 @@ def diff(  # noqa: PLR0913 -- each is an option
 
     Exit code 0: no change; 1: changes; 2: an error, or a definition with mistakes.
     """
-    from hearth.model.tenancy import Tenancy
-
     if bool(files) == bool(name) or (number is not None) != bool(name):
         raise click.UsageError("pass -f FILE, or NAME with --to N")
     execute(
@@ -131,11 +121,7 @@ def execute(
         ]
         if rollback is not None:
             name, number = rollback
-            location = await stack_locations.locate(session, namespace, name)
-            if location.is_group:
-                cluster_options.complain("error: a ResourceGroup has no revisions; name a Stack")
-                return FAILED
-            stack = await stack_locations.read(session, location)
+            stack = await stack_locations.get_stack(session, namespace, name, wanted="revisions")
             found.append(await preview_reader.preview_rollback(session, stack, number, tenancy=tenancy))
         previews = [each for each in found if each is not None]
         if found:
@@ -158,7 +144,7 @@ async def preview_definition(session: Session, file: StackFile, *, output: str, 
             text_output.write_segments(line)
         return FAILED
     try:
-        with progress_output.opened() as progress:
+        with text_output.open_progress() as progress:
             made = await definition_preview.make_preview(
                 session,
                 file.manifest,

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import click
 
-from hearth.cli.example_command import ExampleCommand
+from hearth.cli.command_classes import ExampleCommand
 from hearth.cli.stack_access import stack_locations
 from hearth.cli.stack_access.session import Session
 from hearth.cli.stack_access.stack_reader import StackReader
-from hearth.cli.stack_commands import cluster_options
-from hearth.cli.stack_commands.cluster_options import ClusterOptions
-from hearth.cli.stack_commands.exit_codes import DONE, FAILED
-from hearth.cli.stack_commands.stack_argument import NAME
-from hearth.cli.stack_views import safe_text
+from hearth.cli.stack_commands import cluster_options, text_output
+from hearth.cli.stack_commands.cluster_options import DONE, FAILED
+from hearth.cli.stack_commands.parameters import NAME
 from hearth.cli.stack_views.files import stack_export
 from hearth.cli.stack_views.tree.snapshot import StackObjects
 from hearth.template.text import kubectl_yaml
@@ -24,35 +22,23 @@ from hearth.template.text import kubectl_yaml
 )
 @NAME
 @click.option("--include-secrets", is_flag=True, help="Write Secrets and sensitive values too, readable by anyone.")
-@cluster_options.cluster_options
-def export(cluster: ClusterOptions, name: str, *, include_secrets: bool) -> None:
+@cluster_options.on_cluster
+async def export(session: Session, namespace: str, name: str, *, include_secrets: bool) -> int:
     """Write the objects of a Stack as plain manifests, without what the API server and Hearth filled in.
 
     Secrets, and fields with sensitive values in other objects, are left out unless --include-secrets is set. Objects
     keep their names, so `kubectl stack import --adopt` makes a Stack that takes them over, with a parameter for each
     such field.
     """
-
-    async def work(session: Session) -> int:
-        return await execute(session, cluster.find_namespace(), name, with_sensitive=include_secrets)
-
-    cluster_options.run(cluster, work)
-
-
-async def execute(session: Session, namespace: str, name: str, *, with_sensitive: bool) -> int:
-    """Return the exit code: 1 if the user may not read all objects."""
     location = await stack_locations.locate(session, namespace, name)
     async with StackReader(session) as reader:
-        snapshot = await reader.read(location)
-    if snapshot is None:
-        cluster_options.complain(cluster_options.describe_absence(location))
-        return FAILED
+        snapshot = await reader.get(location)
     if snapshot.unreadable:
         # Half of a Stack would pass for the whole.
         for omission in snapshot.unreadable.values():
             cluster_options.complain(f"error: {omission}")
         return FAILED
-    write(snapshot, with_sensitive=with_sensitive)
+    write(snapshot, with_sensitive=include_secrets)
     return DONE
 
 
@@ -60,16 +46,11 @@ def write(objects: StackObjects, *, with_sensitive: bool) -> None:
     """Write the manifests on standard output, and what is missing on standard error."""
     for child in stack_export.list_children(objects):
         if stack_export.is_secret(child) and not with_sensitive:
-            note(f"{child} is left out; --include-secrets writes it")
+            text_output.write_note(f"{child} is left out; --include-secrets writes it")
             continue
         manifest, withheld = stack_export.export(objects, child, with_sensitive=with_sensitive)
         for each in withheld:
             becomes = f"`import` makes it the parameter {each.parameter} without a value"
-            note(f"{child}: {each} is sensitive and left out; {becomes}; --include-secrets writes it")
+            text_output.write_note(f"{child}: {each} is sensitive and left out; {becomes}; --include-secrets writes it")
         click.echo("---")
         click.echo(kubectl_yaml.write(manifest), nl=False)
-
-
-def note(text: str) -> None:
-    """Write a note on standard error."""
-    click.echo(f"note: {safe_text.one_line(text)}", err=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import functools
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn
@@ -13,11 +12,11 @@ import click
 import yaml
 
 from hearth.cli import object_fields, text_files
-from hearth.cli.example_command import ExampleCommand
+from hearth.cli.command_classes import ExampleCommand
 from hearth.cli.stack_access.schema_folder import FolderKinds
 from hearth.cli.stack_commands import cluster_options, text_output
-from hearth.cli.stack_commands.cluster_options import ClusterOptions
-from hearth.cli.stack_commands.exit_codes import DONE, FAILED
+from hearth.cli.stack_commands.cluster_options import DONE, FAILED, ClusterOptions
+from hearth.cli.stack_commands.parameters import output_option
 from hearth.cli.stack_views import safe_text
 from hearth.cli.stack_views.files import rendering, stack_files, stack_lint
 from hearth.cli.stack_views.files.stack_files import StackFile
@@ -42,8 +41,7 @@ UNKNOWN: Final = ("is not defined", "there is no ", "is not known", "did you mea
 
 def file_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add what both commands have."""
-
-    @click.option(
+    add_files = click.option(
         "-f",
         "--filename",
         "files",
@@ -51,18 +49,15 @@ def file_options(command: Callable[..., Any]) -> Callable[..., Any]:
         metavar="FILE",
         help="YAML or JSON, optionally compressed by gzip, or a folder of such; - is standard input. Repeatable.",
     )
-    @click.option(
+    add_schemas = click.option(
         "--schemas",
         type=click.Path(exists=True, file_okay=False),
         help="A folder of JSON schemas, as kubeconform uses them.",
     )
-    @click.option("--cluster", "uses_cluster", is_flag=True, help="Use the kinds and schemas of the cluster.")
-    @cluster_options.cluster_options
-    @functools.wraps(command)
-    def with_options(*args: Any, **options: Any) -> Any:
-        return command(*args, **options)
-
-    return with_options
+    add_cluster = click.option(
+        "--cluster", "uses_cluster", is_flag=True, help="Use the kinds and schemas of the cluster."
+    )
+    return add_files(add_schemas(add_cluster(cluster_options.cluster_options(command))))
 
 
 @click.command(
@@ -76,14 +71,7 @@ def file_options(command: Callable[..., Any]) -> Callable[..., Any]:
 )
 @click.argument("more", nargs=-1, metavar="[FILE]...")
 @file_options
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["text", "json", "sarif"], case_sensitive=False),
-    default="text",
-    show_default=True,
-    help="The format.",
-)
+@output_option("text", "json", "sarif", default="text")
 @click.option("--allow-none", "allows_none", is_flag=True, help="Accept files without a Stack.")
 def lint(
     cluster: ClusterOptions, files: tuple[str, ...], more: tuple[str, ...], *, uses_cluster: bool, **options: Any

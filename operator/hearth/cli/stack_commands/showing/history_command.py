@@ -9,15 +9,13 @@ from typing import Final
 
 import click
 
-from hearth.cli.example_command import ExampleCommand
+from hearth.cli.command_classes import ExampleCommand
 from hearth.cli.stack_access import revisions, stack_locations
 from hearth.cli.stack_access.revisions import StoredRevisions
 from hearth.cli.stack_access.session import Session
 from hearth.cli.stack_commands import cluster_options, text_output
-from hearth.cli.stack_commands.cluster_options import ClusterOptions
-from hearth.cli.stack_commands.exit_codes import DONE, FAILED
-from hearth.cli.stack_commands.showing import list_execution
-from hearth.cli.stack_commands.stack_argument import NAME
+from hearth.cli.stack_commands.cluster_options import DONE, Failure
+from hearth.cli.stack_commands.parameters import NAME, output_option
 from hearth.cli.stack_views.lists import revision_history
 
 
@@ -31,9 +29,7 @@ def check_numbers(ctx: click.Context, param: click.Parameter, value: tuple[int, 
 NUMBERS: Final = click.argument(
     "numbers", nargs=-1, type=click.IntRange(min=1), metavar="[REVISION [REVISION]]", callback=check_numbers
 )
-OUTPUT: Final = click.option(
-    "-o", "--output", type=click.Choice(["json", "yaml"], case_sensitive=False), help="The format of the list."
-)
+OUTPUT: Final = output_option("json", "yaml", text="The format of the list.")
 
 
 @click.command(
@@ -43,34 +39,19 @@ OUTPUT: Final = click.option(
 @NAME
 @NUMBERS
 @OUTPUT
-@cluster_options.cluster_options
-def history(cluster: ClusterOptions, name: str, numbers: tuple[int, ...], output: str | None) -> None:
+@cluster_options.on_cluster
+async def history(session: Session, namespace: str, name: str, numbers: tuple[int, ...], output: str | None) -> int:
     """Show the revisions with author, commit and outcome; one definition; or what changed between two.
 
     Sensitive values are never shown: the difference says that they changed.
     """
-
-    async def work(session: Session) -> int:
-        return await execute(session, cluster.find_namespace(), name, numbers, output=output)
-
-    cluster_options.run(cluster, work)
-
-
-async def execute(session: Session, namespace: str, name: str, numbers: Sequence[int], *, output: str | None) -> int:
-    """Return the exit code."""
-    location = await stack_locations.locate(session, namespace, name)
-    if refusal := list_execution.find_group_refusal(location, what="history"):
-        cluster_options.complain(f"error: {refusal}")
-        return FAILED
-    stack = await stack_locations.read(session, location)
+    stack = await stack_locations.get_stack(session, namespace, name, wanted="history")
     stored = await revisions.list_revisions(session, stack)
     if not stored.is_readable:
-        cluster_options.complain(
-            f"error: you may not list controllerrevisions.apps in namespace {namespace}, which store the history"
-        )
-        return FAILED
+        raise Failure(f"you may not list controllerrevisions.apps in namespace {namespace}, which store the history")
     describe = functools.partial(revision_history.describe_state, stack=stack)
-    return await show(session, stored, numbers, title=stack.title, describe=describe, output=output)
+    await show(session, stored, numbers, title=stack.title, describe=describe, output=output)
+    return DONE
 
 
 async def show(
@@ -81,21 +62,19 @@ async def show(
     title: str,
     describe: Callable[[int], tuple[str, str]],
     output: str | None,
-) -> int:
-    """Show all revisions, one, or the difference of two; return the exit code.
+) -> None:
+    """Show all revisions, one, or the difference of two. Raises Failure for one that is not stored.
 
     title: whose they are; describe: what became of each, and its color.
     """
     missing = [number for number in numbers if number not in stored.by_number]
     if missing:
         kept = ", ".join(map(str, stored.by_number)) or "none"
-        cluster_options.complain(f"error: {title} has no revision {missing[0]}; stored revisions: {kept}")
-        return FAILED
+        raise Failure(f"{title} has no revision {missing[0]}; stored revisions: {kept}")
     if numbers:
         await show_definitions(session, stored, numbers, output=output or "yaml")
     else:
         show_list(stored, describe, output=output)
-    return DONE
 
 
 def show_list(stored: StoredRevisions, describe: Callable[[int], tuple[str, str]], *, output: str | None) -> None:

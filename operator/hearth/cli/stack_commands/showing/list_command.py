@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Sequence
+from typing import Any
 
 import click
 
-from hearth.cli.example_command import ExampleCommand
+from hearth.cli.command_classes import ExampleCommand
+from hearth.cli.stack_access import stack_locations
+from hearth.cli.stack_access.session import RECONNECT, Session
 from hearth.cli.stack_commands import cluster_options, text_output
-from hearth.cli.stack_commands.cluster_options import ClusterOptions
-from hearth.cli.stack_commands.stack_argument import StackName
-
-if TYPE_CHECKING:
-    from hearth.cli.stack_access.session import Session
-    from hearth.cli.stack_views.stack_state import StackState
+from hearth.cli.stack_commands.cluster_options import DONE
+from hearth.cli.stack_commands.parameters import StackName, output_option
+from hearth.cli.stack_views import safe_text
+from hearth.cli.stack_views.lists import stack_list
+from hearth.cli.stack_views.stack_state import StackState
+from hearth.model.kinds import Kind
 
 
 @click.command(
@@ -25,36 +29,41 @@ if TYPE_CHECKING:
 @click.argument("names", nargs=-1, metavar="[NAME]...", type=StackName())
 @click.option("-A", "--all-namespaces", is_flag=True, help="The Stacks of all namespaces.")
 @click.option("-l", "--selector", default="", help="A label selector.")
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["wide", "json", "yaml", "name"], case_sensitive=False),
-    help="The format; wide: uncut messages.",
-)
+@output_option("wide", "json", "yaml", "name", text="The format; wide: uncut messages.")
 @click.option("-w", "--watch", is_flag=True, help="Then print each change.")
-@cluster_options.cluster_options
-def list_(
-    cluster: ClusterOptions,
+@cluster_options.on_cluster
+async def list_(  # noqa: PLR0913 -- each is an option
+    session: Session,
+    namespace: str,
     names: tuple[str, ...],
     selector: str,
     output: str | None,
     *,
     all_namespaces: bool,
     watch: bool,
-) -> None:
+) -> int:
     """List Stacks, ResourceGroups (rg/NAME) and objects of StackDefinitions with phase, progress, and what needs attention.
 
     Sensitive parameters are never shown.
     """
-
-    async def work(session: Session) -> int:
-        from hearth.cli.stack_commands.showing import list_execution
-
-        namespace = "" if all_namespaces else cluster.find_namespace()
-        printer = Printer(output=output, with_namespace=all_namespaces)
-        return await list_execution.execute(session, namespace, names, selector, printer=printer, watch=watch)
-
-    cluster_options.run(cluster, work)
+    namespace = "" if all_namespaces else namespace
+    printer = Printer(output=output, with_namespace=all_namespaces)
+    if names:
+        locations = [await stack_locations.locate(session, namespace, name) for name in names]
+        found = [await stack_locations.read(session, each) for each in locations]
+        kinds: Collection[Kind] = {each.kind for each in locations}
+    else:
+        kinds = await stack_locations.list_kinds(session)
+        found = await stack_locations.list_all(session, namespace, kinds, selector=selector)
+    if found or watch:
+        printer.show(found, is_first=True, is_single=len(names) == 1)
+    else:
+        where = f"{safe_text.one_line(namespace)} namespace" if namespace else "any namespace"
+        click.echo(f"No Stacks found in {where}.", err=True)
+    if watch:
+        wanted = {(each.kind, each.name) for each in found} if names else None
+        await asyncio.gather(*(follow(session, kind, namespace, (wanted, selector), found, printer) for kind in kinds))
+    return DONE
 
 
 class Printer:
@@ -66,8 +75,6 @@ class Printer:
 
     def show(self, stacks: list[StackState], *, is_first: bool, is_single: bool = False) -> None:
         """Print the Stacks; a table has its header once. is_single: whether one Stack was named."""
-        from hearth.cli.stack_views.lists import stack_list
-
         if self._output == "name":
             for stack in stacks:
                 text_output.write_text(stack.reference)
@@ -79,8 +86,6 @@ class Printer:
             self._show_table(stacks, is_first=is_first)
 
     def _show_table(self, stacks: list[StackState], *, is_first: bool) -> None:
-        from hearth.cli.stack_views.lists import stack_list
-
         now = time.time()
         rows: list[Any] = [stack_list.make_row(stack, now=now, with_namespace=self._with_namespace) for stack in stacks]
         header = stack_list.make_header(with_namespace=self._with_namespace)
@@ -91,3 +96,26 @@ class Printer:
             with_header=is_first,
             optional=("REVISION", "AGE", "RESOURCES", "STATE"),
         )
+
+
+async def follow(
+    session: Session,
+    kind: Kind,
+    namespace: str,
+    which: tuple[Collection[tuple[Kind, str]] | None, str],
+    found: Sequence[StackState],
+    printer: Printer,
+) -> None:
+    """Print each change of a kind until the user ends it. which: kinds and names, None for all, and a selector."""
+    wanted, selector = which
+    versions = {stack.uid: stack.raw["metadata"]["resourceVersion"] for stack in found}
+    query = {"labelSelector": selector} if selector else {}
+    while True:
+        # Without a version, the server sends the present state first: what is known of it is not printed again.
+        async for _, raw in session.watch(kind, namespace, query=query, version=""):
+            stack = stack_locations.parse(raw, kind)
+            version = raw["metadata"]["resourceVersion"]
+            if (wanted is None or (kind, stack.name) in wanted) and versions.get(stack.uid) != version:
+                versions[stack.uid] = version
+                printer.show([stack], is_first=False)
+        await asyncio.sleep(RECONNECT)

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import click
 
-from hearth.cli.example_command import ExampleCommand
-from hearth.cli.stack_access import stack_locations
+from hearth.cli.command_classes import ExampleCommand
+from hearth.cli.stack_access import following, stack_locations
 from hearth.cli.stack_access.following import Followed
 from hearth.cli.stack_access.session import Session
 from hearth.cli.stack_access.stack_reader import StackReader
-from hearth.cli.stack_commands import cluster_options, stack_argument
-from hearth.cli.stack_commands.cluster_options import ClusterOptions
-from hearth.cli.stack_commands.exit_codes import DONE, FAILED
-from hearth.cli.stack_commands.stack_argument import NAME, Duration
+from hearth.cli.stack_commands import cluster_options, text_output
+from hearth.cli.stack_commands.cluster_options import DONE, Failure
+from hearth.cli.stack_commands.parameters import NAME, Duration, ResourceName
 from hearth.cli.stack_commands.steering import verb_execution
+from hearth.cli.stack_commands.steering.verb_execution import Waiting
 from hearth.cli.stack_views import safe_text
 from hearth.cli.stack_views.stack_state import StackState
 from hearth.cli.stack_views.steering import mark_requests, verbs
@@ -26,105 +26,98 @@ from hearth.cli.stack_views.steering.goals import Goal, GoalType
 from hearth.cli.stack_views.steering.mark_requests import MarkState
 from hearth.cli.stack_views.tree.snapshot import StackObjects
 from hearth.model import members, names
+from hearth.model.child import Object
 from hearth.model.well_known_kinds import HEALTH_MARK
 
 
-def mark_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add what both commands have."""
+def mark_options(command: Callable[..., Awaitable[int]]) -> Callable[..., Any]:
+    """Add what both commands have, and run them as `on_cluster` does, with `waiting` besides."""
 
     @NAME
-    @click.argument("resource", metavar="RESOURCE", type=stack_argument.ResourceName())
+    @click.argument("resource", metavar="RESOURCE", type=ResourceName())
     @click.option("--wait", is_flag=True, help="Wait until the operator has accepted it, and the Stack is ready.")
     @click.option("--timeout", type=Duration(), help="With --wait: the time limit, e.g. 90s or 10m. Default: none.")
-    @cluster_options.cluster_options
+    @cluster_options.on_cluster
     @functools.wraps(command)
-    def with_options(*args: Any, **options: Any) -> Any:
-        return command(*args, **options)
+    def with_waiting(*, wait: bool, timeout: float | None, **options: Any) -> Awaitable[int]:
+        return command(waiting=Waiting(is_wanted=wait, seconds=timeout), **options)
 
-    return with_options
+    return with_waiting
+
+
+def check_reason(_ctx: click.Context, _param: click.Parameter, value: str) -> str:
+    """Return `value` if it says something."""
+    if not value.strip():
+        raise click.BadParameter("must say what is wrong with the object")
+    return value
 
 
 @click.command(
     cls=ExampleCommand, examples=('kubectl stack mark shop web --reason "answers 500 to everything" --wait',)
 )
 @mark_options
-@click.option("--reason", required=True, help="What is wrong with the object; shown wherever the mark is.")
-def mark(cluster: ClusterOptions, name: str, resource: str, reason: str, *, wait: bool, timeout: float | None) -> None:
+@click.option(
+    "--reason",
+    required=True,
+    callback=check_reason,
+    help="What is wrong with the object; shown wherever the mark is.",
+)
+async def mark(session: Session, namespace: str, name: str, resource: str, reason: str, waiting: Waiting) -> int:
     """Declare the present object of a resource unhealthy; Hearth replaces it. `cache/db` leads into a nested Stack."""
-    if not reason.strip():
-        raise click.BadParameter("must say what is wrong with the object", param_hint="'--reason'")
-    put(cluster, name, resource, reason=reason, wait=wait, timeout=timeout)
+    stack = await read_stack(session, namespace, name, resource)
+    return await put(session, stack, resource, reason=reason, waiting=waiting)
 
 
 @click.command(cls=ExampleCommand, examples=("kubectl stack unmark shop web",))
 @mark_options
-def unmark(cluster: ClusterOptions, name: str, resource: str, *, wait: bool, timeout: float | None) -> None:
+async def unmark(session: Session, namespace: str, name: str, resource: str, waiting: Waiting) -> int:
     """Take back the mark on the present object of a resource."""
-    put(cluster, name, resource, reason=None, wait=wait, timeout=timeout)
+    stack = await read_stack(session, namespace, name, resource)
+    if await has_mark(session, stack, resource):
+        return await put(session, stack, resource, reason=None, waiting=waiting)
+    click.echo(safe_text.one_line(f"{stack.title}: {resource} is not marked"))
+    return DONE
 
 
-def put(
-    cluster: ClusterOptions, name: str, resource: str, *, reason: str | None, wait: bool, timeout: float | None
-) -> None:
-    """Create the HealthMark. reason: None to take back a mark."""
-
-    async def work(session: Session) -> int:
-        return await execute(
-            session, cluster.find_namespace(), (name, resource), reason=reason, wait=wait, timeout=timeout
-        )
-
-    cluster_options.run(cluster, work)
-
-
-async def execute(
-    session: Session,
-    namespace: str,
-    where: tuple[str, str],
-    *,
-    reason: str | None,
-    wait: bool,
-    timeout: float | None,  # noqa: ASYNC109 -- the time limit of the user, not of a request
-) -> int:
-    """Return the exit code. where: the Stack and the resource; reason: None to take back a mark."""
-    name, resource = where
+async def read_stack(session: Session, namespace: str, name: str, resource: str) -> StackState:
+    """Return the Stack. Raises Failure if it cannot have a mark on the resource."""
     stack = await stack_locations.read(session, await stack_locations.locate(session, namespace, name))
     if refusal := mark_requests.find_refusal(stack, resource):
-        cluster_options.complain(f"error: {refusal}")
-        return FAILED
-    if reason is None and not await has_mark(session, stack, resource):
-        click.echo(safe_text.one_line(f"{stack.title}: {resource} is not marked"))
-        return DONE
+        raise Failure(refusal)
+    return stack
+
+
+async def put(session: Session, stack: StackState, resource: str, *, reason: str | None, waiting: Waiting) -> int:
+    """Create the HealthMark; return the exit code. reason: None to take back a mark."""
     body = mark_requests.make_mark(stack, resource, reason=reason)
-    created = await session.create(HEALTH_MARK, namespace, body=body)
+    created = await session.create(HEALTH_MARK, stack.namespace, body=body)
     said = safe_text.one_line(mark_requests.describe(body))
     click.echo(f"healthmark.hearth.dev/{created['metadata']['name']} created: {said}")
     for note in verbs.note_paused(stack):
-        click.echo(f"note: {note}", err=True)
-    if not wait:
+        text_output.write_note(note)
+    if not waiting.is_wanted:
         return DONE
-    return await follow(session, stack, created["metadata"]["name"], timeout=timeout)
+    return await follow(session, stack, created["metadata"]["name"], seconds=waiting.seconds)
 
 
-async def follow(
-    session: Session,
-    stack: StackState,
-    mark: str,
-    *,
-    timeout: float | None,  # noqa: ASYNC109 -- the time limit of the user, not of a request
-) -> int:
+async def follow(session: Session, stack: StackState, mark: str, *, seconds: float | None) -> int:
     """Wait until the mark is accepted and settled, then until the Stack is ready; return the exit code."""
+
+    def judge(raw: Object | None) -> MarkState | None:
+        found = mark_requests.read_state(raw)
+        return found if found.is_settled else None
+
     began = asyncio.get_running_loop().time()
-    state = await wait_settled(session, stack.namespace, mark, timeout=timeout)
+    state = await following.wait_until(session, HEALTH_MARK, stack.namespace, mark, judge, seconds=seconds)
     if state is None or state.is_rejected:
         message = state.message if state is not None else "timed out waiting for the operator to accept the mark"
-        cluster_options.complain(f"error: healthmark/{mark}: {message}")
-        return FAILED
+        raise Failure(f"healthmark/{mark}: {message}")
     click.echo(f"healthmark/{mark}: {safe_text.one_line(state.message)}")
     if not state.is_resolved:
         return DONE
-    left = None if timeout is None else max(0.0, timeout - (asyncio.get_running_loop().time() - began))
+    left = None if seconds is None else max(0.0, seconds - (asyncio.get_running_loop().time() - began))
     followed = Followed(kind=stack.kind, namespace=stack.namespace, name=stack.name, goal=Goal(type=GoalType.READY))
-    return await verb_execution.follow(session, followed, timeout=left)
+    return await verb_execution.follow(session, followed, seconds=left)
 
 
 async def has_mark(session: Session, stack: StackState, resource: str) -> bool:
@@ -146,22 +139,3 @@ async def has_mark(session: Session, stack: StackState, resource: str) -> bool:
     return any(
         names.ANNOTATION_UNHEALTHY in child.annotations for child in snapshot.children if child.resource == first
     )
-
-
-async def wait_settled(
-    session: Session,
-    namespace: str,
-    name: str,
-    *,
-    timeout: float | None,  # noqa: ASYNC109 -- the time limit of the user, not of a request
-) -> MarkState | None:
-    """Return the state of the mark once it is rejected, resolved or waits for something else; None after `timeout`."""
-    try:
-        async with asyncio.timeout(timeout):
-            async for mark in session.watch_one(HEALTH_MARK, namespace, name):
-                state = mark_requests.read_state(mark)
-                if state.is_settled:
-                    return state
-    except TimeoutError:
-        pass
-    return None

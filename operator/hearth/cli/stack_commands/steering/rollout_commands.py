@@ -2,32 +2,30 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
 from collections.abc import Callable, Mapping
 from typing import Final, assert_never
 
 import click
 
-from hearth.cli import lazy_group, object_fields
-from hearth.cli.example_command import ExampleCommand
-from hearth.cli.lazy_group import Entry
-from hearth.cli.stack_access import revisions, stack_locations
+from hearth.cli import command_classes, object_fields
+from hearth.cli.command_classes import Entry, ExampleCommand
+from hearth.cli.stack_access import following, revisions, stack_locations
 from hearth.cli.stack_access.session import Session
-from hearth.cli.stack_commands import cluster_options
-from hearth.cli.stack_commands.cluster_options import ClusterOptions
-from hearth.cli.stack_commands.exit_codes import DONE, FAILED
+from hearth.cli.stack_commands import cluster_options, text_output
+from hearth.cli.stack_commands.cluster_options import DONE, FAILED, ClusterOptions, Failure
+from hearth.cli.stack_commands.parameters import NAME, Duration
 from hearth.cli.stack_commands.showing import history_command
 from hearth.cli.stack_commands.showing.history_command import NUMBERS, OUTPUT
-from hearth.cli.stack_commands.stack_argument import NAME, Duration
-from hearth.cli.stack_commands.steering import progress_output, verb_execution
-from hearth.cli.stack_commands.steering.verb_commands import verb
+from hearth.cli.stack_commands.steering import verb_execution
+from hearth.cli.stack_commands.steering.verb_execution import Waiting, verb
 from hearth.cli.stack_views import safe_text
 from hearth.cli.stack_views.steering import rollouts, verbs
-from hearth.cli.stack_views.steering.goals import Verdict
+from hearth.cli.stack_views.steering.goals import GoalState, Verdict
 from hearth.cli.stack_views.steering.rollouts import DefinitionState
 from hearth.cli.stack_views.steering.verbs import AlreadySo, Refusal, VerbResult, Write
 from hearth.model import errors
+from hearth.model.child import Object
 from hearth.model.text import enumeration
 from hearth.model.well_known_kinds import STACK_DEFINITION
 
@@ -39,23 +37,18 @@ class NoSuchDefinition(errors.HearthError):
     """Error for an argument that names no StackDefinition, or several."""
 
 
-def entry(attribute: str, summary: str) -> Entry:
-    """Return the entry of a subcommand of this module."""
-    return Entry(module=MODULE, attribute=attribute, summary=summary)
-
-
 ROLLOUT_COMMANDS: Mapping[str, Entry] = {
-    "status": entry("status", "Follow a rollout to its end."),
-    "history": entry("history", "Show the revisions of a StackDefinition."),
-    "pause": entry("pause", "Move no further instance."),
-    "resume": entry("resume", "Continue what was paused."),
-    "promote": entry("promote_wave", "End the pause after the present wave."),
-    "undo": entry("undo", "Take back the revision that is under way."),
-    "restart": entry("restart", "Begin again with what was stopped or taken back."),
+    "status": Entry(f"{MODULE}:status", "Follow a rollout to its end."),
+    "history": Entry(f"{MODULE}:history", "Show the revisions of a StackDefinition."),
+    "pause": Entry(f"{MODULE}:pause", "Move no further instance."),
+    "resume": Entry(f"{MODULE}:resume", "Continue what was paused."),
+    "promote": Entry(f"{MODULE}:promote_wave", "End the pause after the present wave."),
+    "undo": Entry(f"{MODULE}:undo", "Take back the revision that is under way."),
+    "restart": Entry(f"{MODULE}:restart", "Begin again with what was stopped or taken back."),
 }
 
 
-class ExampleGroup(ExampleCommand, lazy_group.LazyGroup):
+class ExampleGroup(ExampleCommand, command_classes.LazyGroup):
     """A group whose help ends with examples."""
 
 
@@ -81,7 +74,7 @@ def status(cluster: ClusterOptions, definition: str, timeout: float | None, *, w
     async def work(session: Session) -> int:
         found = await find_definition(session, definition)
         if watch:
-            return await follow(session, found, timeout=timeout)
+            return await follow(session, found, seconds=timeout)
         click.echo(safe_text.clean(f"{found.reference}: {rollouts.assess(found).message}"))
         return DONE
 
@@ -103,14 +96,12 @@ def history(cluster: ClusterOptions, definition: str, numbers: tuple[int, ...], 
         found = await find_definition(session, definition)
         stored = await revisions.list_owned(session, found.uid)
         if not stored.is_readable:
-            cluster_options.complain(
-                "error: you may not list controllerrevisions.apps in all namespaces; that of the operator has the history"
+            raise Failure(
+                "you may not list controllerrevisions.apps in all namespaces; that of the operator has the history"
             )
-            return FAILED
         describe = functools.partial(rollouts.describe_revision, found)
-        return await history_command.show(
-            session, stored, numbers, title=found.reference, describe=describe, output=output
-        )
+        await history_command.show(session, stored, numbers, title=found.reference, describe=describe, output=output)
+        return DONE
 
     cluster_options.run(cluster, work)
 
@@ -152,7 +143,7 @@ def undo(cluster: ClusterOptions, definition: str) -> None:
 @cluster_options.cluster_options
 def restart(cluster: ClusterOptions, definition: str) -> None:
     """Begin again with the first wave of what was stopped or taken back."""
-    token = verb_execution.make_token()
+    token = following.make_token()
     act(cluster, definition, lambda found: rollouts.restart(found, token=token))
 
 
@@ -162,25 +153,15 @@ def restart(cluster: ClusterOptions, definition: str) -> None:
     "--to", "revision", type=click.IntRange(min=1), help="The revision of the definition. Default: the newest."
 )
 @verb
-def promote(cluster: ClusterOptions, name: str, revision: int | None, *, wait: bool, timeout: float | None) -> None:
+async def promote(session: Session, namespace: str, name: str, revision: int | None, waiting: Waiting) -> int:
     """Move an instance of a StackDefinition whose strategy is Manual to a revision of the definition."""
-
-    async def work(session: Session) -> int:
-        location = await stack_locations.locate(session, cluster.find_namespace(), name)
-        stack = await stack_locations.read(session, location)
-        if not stack.is_instance:
-            cluster_options.complain(
-                f"error: {stack.title} follows no StackDefinition; name an instance of one: TYPE/NAME"
-            )
-            return FAILED
-        number = revision
-        if number is None:
-            definition = await session.get(STACK_DEFINITION, "", f"{stack.kind.plural}.{stack.kind.group}")
-            number = object_fields.number(definition, "status", "revision") or 0
-        result = verbs.promote(stack, revision=number)
-        return await verb_execution.carry_out(session, stack, result, wait=wait, timeout=timeout)
-
-    cluster_options.run(cluster, work)
+    stack = await stack_locations.read(session, await stack_locations.locate(session, namespace, name))
+    if not stack.is_instance:
+        raise Failure(f"{stack.title} follows no StackDefinition; name an instance of one: TYPE/NAME")
+    if revision is None:
+        definition = await session.get(STACK_DEFINITION, "", f"{stack.kind.plural}.{stack.kind.group}")
+        revision = object_fields.number(definition, "status", "revision") or 0
+    return await verb_execution.carry_out(session, stack, verbs.promote(stack, revision=revision), waiting)
 
 
 async def find_definition(session: Session, argument: str) -> DefinitionState:
@@ -216,8 +197,7 @@ async def carry_out(session: Session, definition: DefinitionState, result: VerbR
     """Do what was decided; return the exit code."""
     match result:
         case Refusal():
-            cluster_options.complain(f"error: {definition.reference}: {result.said}")
-            return FAILED
+            raise Failure(f"{definition.reference}: {result.said}")
         case AlreadySo():
             pass
         case Write():
@@ -228,31 +208,27 @@ async def carry_out(session: Session, definition: DefinitionState, result: VerbR
             assert_never(result)
     click.echo(f"{definition.reference} {safe_text.one_line(result.said)}")
     for note in result.notes if isinstance(result, Write) else ():
-        click.echo(f"note: {safe_text.one_line(note)}", err=True)
+        text_output.write_note(note)
     return DONE
 
 
-async def follow(
-    session: Session,
-    definition: DefinitionState,
-    *,
-    timeout: float | None,  # noqa: ASYNC109 -- the time limit of the user, not of a request
-) -> int:
-    """Show progress until the rollout ends; return the exit code."""
+async def follow(session: Session, definition: DefinitionState, *, seconds: float | None) -> int:
+    """Show progress until the rollout ends; return the exit code. seconds: the time limit, None for none."""
     last: DefinitionState | None = definition
-    reached = rollouts.assess(definition)
-    with progress_output.opened() as progress:
-        try:
-            async with asyncio.timeout(timeout):
-                async for raw in session.watch_one(STACK_DEFINITION, "", definition.name):
-                    last = DefinitionState(raw) if raw is not None else None
-                    reached = rollouts.assess(last)
-                    if reached.verdict is not Verdict.WAITING:
-                        break
-                    progress.report(reached.message)
-        except TimeoutError:
-            cluster_options.complain(f"error: timed out waiting for {definition.reference}: {progress.last}")
-            return FAILED
+    with text_output.open_progress() as progress:
+
+        def judge(raw: Object | None) -> GoalState | None:
+            nonlocal last
+            last = DefinitionState(raw) if raw is not None else None
+            found = rollouts.assess(last)
+            if found.verdict is not Verdict.WAITING:
+                return found
+            progress.report(found.message)
+            return None
+
+        reached = await following.wait_until(session, STACK_DEFINITION, "", definition.name, judge, seconds=seconds)
+    if reached is None:
+        raise Failure(f"timed out waiting for {definition.reference}: {progress.last}")
     if reached.verdict is Verdict.REACHED:
         click.echo(safe_text.clean(f"{definition.reference}: {reached.message}"))
         return DONE

@@ -1,53 +1,27 @@
-"""The verbs: `retry`, `rollback`, `continue`, `check`, `cleanup`, `pause`, `unpause`, `suspend`, `resume`."""
+"""The verbs of a Stack: `retry`, `rollback`, `continue`, `check`, `cleanup`, `pause`, `suspend` …; `scale` of a group; `wait`."""
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from hearth.cli.example_command import ExampleCommand
-from hearth.cli.stack_commands import cluster_options, stack_argument
-from hearth.cli.stack_commands.cluster_options import ClusterOptions
-from hearth.cli.stack_commands.stack_argument import NAME, Duration
-
-if TYPE_CHECKING:
-    from hearth.cli.stack_access.session import Session
-    from hearth.cli.stack_views.stack_state import StackState
-    from hearth.cli.stack_views.steering.verbs import VerbResult
-
-
-def verb(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options of every verb."""
-
-    @cluster_options.cluster_options
-    @click.option("--wait", is_flag=True, help="Follow it with progress until it is done; fail with the first problem.")
-    @click.option("--timeout", type=Duration(), help="With --wait: the time limit, e.g. 90s or 10m. Default: none.")
-    @functools.wraps(command)
-    def with_options(*args: Any, **options: Any) -> Any:
-        return command(*args, **options)
-
-    return with_options
-
-
-def act(
-    cluster: ClusterOptions,
-    name: str,
-    decide: Callable[[StackState], VerbResult],
-    *,
-    wait: bool,
-    timeout: float | None,
-) -> None:
-    """Read the Stack, decide, write, and follow it if asked to."""
-
-    async def work(session: Session) -> int:
-        from hearth.cli.stack_commands.steering import verb_execution
-
-        return await verb_execution.execute(session, cluster.find_namespace(), name, decide, wait=wait, timeout=timeout)
-
-    cluster_options.run(cluster, work)
+from hearth.cli import object_fields
+from hearth.cli.command_classes import ExampleCommand
+from hearth.cli.stack_access import following, revisions, stack_locations
+from hearth.cli.stack_access.following import Followed
+from hearth.cli.stack_access.session import Session
+from hearth.cli.stack_commands import cluster_options, text_output
+from hearth.cli.stack_commands.cluster_options import DONE, Failure
+from hearth.cli.stack_commands.parameters import NAME, Duration, GroupName, ResourceName
+from hearth.cli.stack_commands.steering import verb_execution
+from hearth.cli.stack_commands.steering.verb_execution import Waiting, verb
+from hearth.cli.stack_views.stack_state import StackState
+from hearth.cli.stack_views.steering import goals, verbs
+from hearth.cli.stack_views.steering.goals import Goal, GoalType
+from hearth.cli.stack_views.steering.verbs import Refusal, Write
+from hearth.model import limits
+from hearth.model.well_known_kinds import RESOURCE_GROUP
 
 
 @click.command(
@@ -61,17 +35,16 @@ def act(
 @NAME
 @click.argument("resource", required=False, default="")
 @verb
-def retry(cluster: ClusterOptions, name: str, resource: str, *, wait: bool, timeout: float | None) -> None:
+async def retry(session: Session, namespace: str, name: str, resource: str, waiting: Waiting) -> int:
     """Retry everything that failed now, from the point of failure.
 
     After an automatic rollback the definition in the spec, which failed, is tried again. With RESOURCE, work that has
     finished is run again.
     """
-    from hearth.cli.stack_commands.steering import verb_execution
-    from hearth.cli.stack_views.steering import verbs
-
-    token = verb_execution.make_token()
-    act(cluster, name, lambda stack: verbs.retry(stack, token=token, resource=resource), wait=wait, timeout=timeout)
+    token = following.make_token()
+    return await verb_execution.act(
+        session, namespace, name, lambda stack: verbs.retry(stack, token=token, resource=resource), waiting
+    )
 
 
 @click.command(
@@ -90,17 +63,16 @@ def retry(cluster: ClusterOptions, name: str, resource: str, *, wait: bool, time
     help="The revision. Default: the last completed one other than that in the spec.",
 )
 @verb
-def rollback(cluster: ClusterOptions, name: str, to_revision: int, *, wait: bool, timeout: float | None) -> None:
+async def rollback(session: Session, namespace: str, name: str, to_revision: int, waiting: Waiting) -> int:
     """Go back to an earlier revision, from any state."""
-
-    async def work(session: Session) -> int:
-        from hearth.cli.stack_commands.steering import verb_execution
-
-        return await verb_execution.roll_back(
-            session, cluster.find_namespace(), name, to_revision=to_revision, wait=wait, timeout=timeout
-        )
-
-    cluster_options.run(cluster, work)
+    location = await stack_locations.locate(session, namespace, name)
+    if location.is_group:
+        raise Failure("a ResourceGroup has no rollback: change its spec back")
+    stack = await stack_locations.read(session, location)
+    stored = await revisions.list_revisions(session, stack)
+    numbers = set(stored.by_number) if stored.is_readable else {to_revision}
+    result = verbs.rollback(stack, to_revision=to_revision, stored=numbers)
+    return await verb_execution.carry_out(session, stack, result, waiting)
 
 
 @click.command(
@@ -113,79 +85,155 @@ def rollback(cluster: ClusterOptions, name: str, to_revision: int, *, wait: bool
     ),
 )
 @NAME
-@click.argument("where", metavar="RESOURCE[/HOOK]", default="", type=stack_argument.ResourceName())
+@click.argument("where", metavar="RESOURCE[/HOOK]", default="", type=ResourceName())
 @verb
-def continue_(cluster: ClusterOptions, name: str, where: str, *, wait: bool, timeout: float | None) -> None:
+async def continue_(session: Session, namespace: str, name: str, where: str, waiting: Waiting) -> int:
     """Continue past the breakpoint at which a resource waits; `cache/db` is a resource of the nested Stack `cache`.
 
     `workers[*]` stands for all members of a collection, `*` for those of a group.
     """
-    from hearth.cli.stack_commands.steering import verb_execution
-    from hearth.cli.stack_views.steering import verbs
-
-    token = verb_execution.make_token()
-    act(cluster, name, lambda stack: verbs.continue_(stack, where=where, token=token), wait=wait, timeout=timeout)
+    token = following.make_token()
+    return await verb_execution.act(
+        session, namespace, name, lambda stack: verbs.continue_(stack, where=where, token=token), waiting
+    )
 
 
 @click.command(cls=ExampleCommand, examples=("kubectl stack check shop --wait",))
 @NAME
 @verb
-def check(cluster: ClusterOptions, name: str, *, wait: bool, timeout: float | None) -> None:
+async def check(session: Session, namespace: str, name: str, waiting: Waiting) -> int:
     """Compare all objects with the API server, and report differences. Changes nothing."""
-    from hearth.cli.stack_commands.steering import verb_execution
-    from hearth.cli.stack_views.steering import verbs
-
-    token = verb_execution.make_token()
-    act(cluster, name, lambda stack: verbs.check(stack, token=token), wait=wait, timeout=timeout)
+    token = following.make_token()
+    return await verb_execution.act(session, namespace, name, lambda stack: verbs.check(stack, token=token), waiting)
 
 
 @click.command(cls=ExampleCommand, examples=("kubectl stack cleanup shop",))
 @NAME
 @verb
-def cleanup(cluster: ClusterOptions, name: str, *, wait: bool, timeout: float | None) -> None:
+async def cleanup(session: Session, namespace: str, name: str, waiting: Waiting) -> int:
     """Delete obsolete objects now, which otherwise stay until the new definition is complete."""
-    from hearth.cli.stack_commands.steering import verb_execution
-    from hearth.cli.stack_views.steering import verbs
-
-    token = verb_execution.make_token()
-    act(cluster, name, lambda stack: verbs.cleanup(stack, token=token), wait=wait, timeout=timeout)
+    token = following.make_token()
+    return await verb_execution.act(session, namespace, name, lambda stack: verbs.cleanup(stack, token=token), waiting)
 
 
 @click.command(cls=ExampleCommand, examples=("kubectl stack pause shop",))
 @NAME
 @verb
-def pause(cluster: ClusterOptions, name: str, *, wait: bool, timeout: float | None) -> None:
+async def pause(session: Session, namespace: str, name: str, waiting: Waiting) -> int:
     """Stop all writes of the operator for a Stack; it then shows what it would do."""
-    from hearth.cli.stack_views.steering import verbs
-
-    act(cluster, name, lambda stack: verbs.set_paused(stack, paused=True), wait=wait, timeout=timeout)
+    return await verb_execution.act(
+        session, namespace, name, lambda stack: verbs.set_paused(stack, paused=True), waiting
+    )
 
 
 @click.command(cls=ExampleCommand, examples=("kubectl stack unpause shop --wait",))
 @NAME
 @verb
-def unpause(cluster: ClusterOptions, name: str, *, wait: bool, timeout: float | None) -> None:
+async def unpause(session: Session, namespace: str, name: str, waiting: Waiting) -> int:
     """Permit the operator to write again: what it held back is done now."""
-    from hearth.cli.stack_views.steering import verbs
-
-    act(cluster, name, lambda stack: verbs.set_paused(stack, paused=False), wait=wait, timeout=timeout)
+    return await verb_execution.act(
+        session, namespace, name, lambda stack: verbs.set_paused(stack, paused=False), waiting
+    )
 
 
 @click.command(cls=ExampleCommand, examples=("kubectl stack suspend shop --wait",))
 @NAME
 @verb
-def suspend(cluster: ClusterOptions, name: str, *, wait: bool, timeout: float | None) -> None:
+async def suspend(session: Session, namespace: str, name: str, waiting: Waiting) -> int:
     """Scale workloads to nothing, dependents first. Data stays."""
-    from hearth.cli.stack_views.steering import verbs
-
-    act(cluster, name, lambda stack: verbs.set_suspended(stack, suspended=True), wait=wait, timeout=timeout)
+    return await verb_execution.act(
+        session, namespace, name, lambda stack: verbs.set_suspended(stack, suspended=True), waiting
+    )
 
 
 @click.command(cls=ExampleCommand, examples=("kubectl stack resume shop --wait",))
 @NAME
 @verb
-def resume(cluster: ClusterOptions, name: str, *, wait: bool, timeout: float | None) -> None:
+async def resume(session: Session, namespace: str, name: str, waiting: Waiting) -> int:
     """Bring suspended workloads back in order, with their previous replica counts."""
-    from hearth.cli.stack_views.steering import verbs
+    return await verb_execution.act(
+        session, namespace, name, lambda stack: verbs.set_suspended(stack, suspended=False), waiting
+    )
 
-    act(cluster, name, lambda stack: verbs.set_suspended(stack, suspended=False), wait=wait, timeout=timeout)
+
+class GoalParameter(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click only
+    """The value of `--for`."""
+
+    name = "goal"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Goal:
+        """Parse it."""
+        if isinstance(value, Goal):
+            return value
+        try:
+            return goals.parse(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+@click.command(
+    cls=ExampleCommand,
+    examples=(
+        "kubectl stack wait shop",
+        "kubectl stack wait shop --for=deleted --timeout 5m",
+        "kubectl stack wait shop --for=phase=UpdateComplete",
+    ),
+)
+@NAME
+@click.option(
+    "--for",
+    "goal",
+    type=GoalParameter(),
+    default="ready",
+    metavar="GOAL",
+    show_default=True,
+    help="ready, suspended, stopped (at a breakpoint), deleted, phase=PHASE or condition=TYPE[=STATUS].",
+)
+@click.option("--timeout", type=Duration(), help="The time limit, e.g. 90s or 10m. Default: none.")
+@cluster_options.on_cluster
+async def wait(
+    session: Session,
+    namespace: str,
+    name: str,
+    goal: Goal,
+    timeout: float | None,  # noqa: ASYNC109 -- the time limit of the user, not of a request
+) -> int:
+    """Wait for a state, with progress; end with 1 as soon as it cannot be reached without help, and say why.
+
+    Unlike `kubectl wait`, which waits for its timeout even if the Stack has failed.
+    """
+    location = await stack_locations.locate(session, namespace, name)
+    if goal.type is not GoalType.DELETED:
+        # What never existed is not deleted.
+        await stack_locations.read(session, location)
+    followed = Followed(kind=location.kind, namespace=location.namespace, name=location.name, goal=goal)
+    return await verb_execution.follow(session, followed, seconds=timeout)
+
+
+@click.command(cls=ExampleCommand, examples=("kubectl stack scale workers --replicas 5 --wait",))
+@click.argument("name", type=GroupName(), metavar="GROUP")
+@click.option("--replicas", required=True, type=click.IntRange(0, limits.GROUP_MEMBERS), help="The number of members.")
+@verb
+async def scale(session: Session, namespace: str, name: str, replicas: int, waiting: Waiting) -> int:
+    """Set the number of members of a ResourceGroup. The highest indices go first."""
+    group = StackState(await session.get(RESOURCE_GROUP, namespace, name))
+    result = verbs.scale(group, replicas=replicas)
+    if isinstance(result, Refusal):
+        raise Failure(result.said)
+    if isinstance(result, Write):
+        await session.patch(RESOURCE_GROUP, namespace, name, body=result.patches[0], subresource="scale")
+    click.echo(f"resourcegroup.hearth.dev/{name} {result.said}")
+    for note in verbs.note_size(group):
+        text_output.write_note(note)
+    if not waiting.is_wanted:
+        return DONE
+    # The answer of the subresource states no generation.
+    scaled = await session.get(RESOURCE_GROUP, namespace, name)
+    followed = Followed(
+        kind=RESOURCE_GROUP,
+        namespace=namespace,
+        name=name,
+        goal=Goal(type=GoalType.READY),
+        generation=object_fields.number(scaled, "metadata", "generation") or 0,
+    )
+    return await verb_execution.follow(session, followed, seconds=waiting.seconds)

@@ -1,81 +1,61 @@
-"""Executes a verb: read, decide, write, say what was written, follow. Must not know what a verb means."""
+"""The options of a verb, and its execution: read, decide, write, say what was written, follow. Must not know what a verb means."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from datetime import UTC, datetime
-from typing import assert_never
+import functools
+from collections.abc import Awaitable, Callable
+from typing import Any, assert_never
 
 import click
 
 from hearth.cli import object_fields
-from hearth.cli.stack_access import following, revisions, stack_locations
+from hearth.cli.stack_access import following, stack_locations
 from hearth.cli.stack_access.following import Followed
 from hearth.cli.stack_access.session import Session
-from hearth.cli.stack_commands import cluster_options
-from hearth.cli.stack_commands.exit_codes import DONE, FAILED
-from hearth.cli.stack_commands.steering import progress_output
+from hearth.cli.stack_commands import cluster_options, text_output
+from hearth.cli.stack_commands.cluster_options import DONE, Failure
+from hearth.cli.stack_commands.parameters import Duration
 from hearth.cli.stack_views import safe_text
 from hearth.cli.stack_views.stack_state import StackState
-from hearth.cli.stack_views.steering import verbs
 from hearth.cli.stack_views.steering.goals import Verdict
 from hearth.cli.stack_views.steering.verbs import AlreadySo, Refusal, VerbResult, Write
+from hearth.model import value_class
 
 
-def make_token() -> str:
-    """Return a token that was never used before: the present time, as `flux reconcile` writes it."""
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """What `--wait` and `--timeout` say."""
+
+    is_wanted: bool
+    seconds: float | None
+    """The time limit, None for none."""
 
 
-async def execute(
-    session: Session,
-    namespace: str,
-    name: str,
-    decide: Callable[[StackState], VerbResult],
-    *,
-    wait: bool,
-    timeout: float | None,  # noqa: ASYNC109 -- the time limit of the user, not of a request
+def verb(command: Callable[..., Awaitable[int]]) -> Callable[..., Any]:
+    """Add the options of every verb, and run it as `on_cluster` does, with `waiting` besides."""
+
+    @click.option("--wait", is_flag=True, help="Follow it with progress until it is done; fail with the first problem.")
+    @click.option("--timeout", type=Duration(), help="With --wait: the time limit, e.g. 90s or 10m. Default: none.")
+    @functools.wraps(command)
+    def with_waiting(*, wait: bool, timeout: float | None, **options: Any) -> Awaitable[int]:
+        return command(waiting=Waiting(is_wanted=wait, seconds=timeout), **options)
+
+    return cluster_options.on_cluster(with_waiting)
+
+
+async def act(
+    session: Session, namespace: str, name: str, decide: Callable[[StackState], VerbResult], waiting: Waiting
 ) -> int:
-    """Return the exit code."""
+    """Read the Stack, decide, and do it; return the exit code."""
     stack = await stack_locations.read(session, await stack_locations.locate(session, namespace, name))
-    result = decide(stack)
-    return await carry_out(session, stack, result, wait=wait, timeout=timeout)
+    return await carry_out(session, stack, decide(stack), waiting)
 
 
-async def roll_back(
-    session: Session,
-    namespace: str,
-    name: str,
-    *,
-    to_revision: int,
-    wait: bool,
-    timeout: float | None,  # noqa: ASYNC109 -- the time limit of the user, not of a request
-) -> int:
-    """Return the exit code. Unlike other verbs this one reads the stored revisions first."""
-    location = await stack_locations.locate(session, namespace, name)
-    if location.is_group:
-        cluster_options.complain("error: a ResourceGroup has no rollback: change its spec back")
-        return FAILED
-    stack = await stack_locations.read(session, location)
-    stored = await revisions.list_revisions(session, stack)
-    numbers = set(stored.by_number) if stored.is_readable else {to_revision}
-    result = verbs.rollback(stack, to_revision=to_revision, stored=numbers)
-    return await carry_out(session, stack, result, wait=wait, timeout=timeout)
-
-
-async def carry_out(
-    session: Session,
-    stack: StackState,
-    result: VerbResult,
-    *,
-    wait: bool,
-    timeout: float | None,  # noqa: ASYNC109 -- the time limit of the user, not of a request
-) -> int:
+async def carry_out(session: Session, stack: StackState, result: VerbResult, waiting: Waiting) -> int:
     """Do what was decided; return the exit code."""
     match result:
         case Refusal():
-            cluster_options.complain(f"error: {result.said}")
-            return FAILED
+            raise Failure(result.said)
         case AlreadySo():
             click.echo(f"{stack.reference} {safe_text.one_line(result.said)}")
             followed = Followed(kind=stack.kind, namespace=stack.namespace, name=stack.name, goal=result.goal)
@@ -84,7 +64,7 @@ async def carry_out(
             written_to = f"stack.hearth.dev/{result.stack}" if result.stack else stack.reference
             click.echo(f"{written_to} {safe_text.one_line(result.said)}")
             for note in result.notes:
-                click.echo(f"note: {safe_text.one_line(note)}", err=True)
+                text_output.write_note(note)
             generation = object_fields.number(written, "metadata", "generation") or 0
             followed = Followed(
                 kind=stack.kind,
@@ -96,25 +76,18 @@ async def carry_out(
             )
         case _:
             assert_never(result)
-    return await follow(session, followed, timeout=timeout) if wait else DONE
+    return await follow(session, followed, seconds=waiting.seconds) if waiting.is_wanted else DONE
 
 
-async def follow(
-    session: Session,
-    followed: Followed,
-    *,
-    timeout: float | None,  # noqa: ASYNC109 -- the time limit of the user, not of a request
-) -> int:
-    """Show progress until the goal is reached; return the exit code."""
-    with progress_output.opened() as progress:
-        reached = await following.follow(session, followed, show=progress.show, timeout=timeout)
+async def follow(session: Session, followed: Followed, *, seconds: float | None) -> int:
+    """Show progress until the goal is reached; return the exit code. seconds: the time limit, None for none."""
+    with text_output.open_progress() as progress:
+        reached = await following.follow(session, followed, show=progress.report, seconds=seconds)
     subject = f"{followed.kind.name.lower()}/{followed.name}"
     if reached is None:
-        cluster_options.complain(f"error: timed out waiting for {subject}: {progress.last}")
-        return FAILED
+        raise Failure(f"timed out waiting for {subject}: {progress.last}")
     message = f"{subject}: {reached.message}"
-    if reached.verdict is Verdict.REACHED:
-        click.echo(safe_text.clean(message))
-        return DONE
-    cluster_options.complain(f"error: {message}")
-    return FAILED
+    if reached.verdict is not Verdict.REACHED:
+        raise Failure(message)
+    click.echo(safe_text.clean(message))
+    return DONE

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hearth.cli.stack_commands import cluster_options
+from hearth.cli.stack_commands.parameters import GroupName
 from hearth.cli.stack_views.stack_state import StackState
 from hearth.cli.stack_views.steering import goals, verbs
 from hearth.cli.stack_views.steering.goals import Goal, GoalType, Verdict
@@ -61,4 +61,4 @@ def test_what_holds_a_group_back_is_said(field: str) -> None:
 @pytest.mark.parametrize("name", ["queue", "rg/queue", "resourcegroups.hearth.dev/queue"])
 def test_a_group_is_named_with_and_without_its_kind(name: str) -> None:
     """As kubectl prints it."""
-    assert cluster_options.strip_group_kind(name) == "queue"
+    assert GroupName().convert(name, None, None) == "queue"

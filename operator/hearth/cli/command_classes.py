@@ -1,8 +1,8 @@
-"""A group of subcommands, each loaded when it is called for. Must not know any of them."""
+"""Commands whose help ends with examples, as kubectl's does; groups whose subcommands are loaded when they are called for."""
 
 from __future__ import annotations
 
-import importlib
+import pkgutil
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,13 +11,30 @@ import click
 from hearth.model import value_class
 
 
-@value_class.dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
-    """Module, attribute and one-line summary of a subcommand."""
+class ExampleCommand(click.Command):
+    """A command with examples that can be pasted."""
 
-    module: str
-    attribute: str
+    def __init__(self, *args: Any, examples: tuple[str, ...] = (), **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.examples = examples
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the examples, each on its own line and unbroken."""
+        super().format_epilog(ctx, formatter)
+        if self.examples:
+            with formatter.section("Examples"):
+                for example in self.examples:
+                    formatter.write(f"{'':>{formatter.current_indent}}{example}\n")
+
+
+@value_class.dataclass(frozen=True, slots=True)
+class Entry:
+    """A subcommand that is not loaded yet."""
+
+    target: str
+    """Where it is: `package.module:function`."""
     summary: str
+    """One line."""
     section: str = "Commands"
     """The heading in the help."""
     aliases: tuple[str, ...] = ()
@@ -45,7 +62,7 @@ class LazyGroup(click.Group):
         entry = self.entries.get(self.aliases.get(cmd_name, cmd_name))
         if entry is None:
             return None
-        command: click.Command = getattr(importlib.import_module(entry.module), entry.attribute)
+        command: click.Command = pkgutil.resolve_name(entry.target)
         return command
 
     def resolve_command(

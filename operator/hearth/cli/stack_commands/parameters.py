@@ -1,17 +1,27 @@
-"""The argument NAME with shell completion, and the option of a duration. Completion never fails: it offers nothing."""
+"""Arguments and options of several subcommands: NAME with shell completion, a duration, the format of the output.
+
+Completion never fails: it offers nothing.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Sequence, Set
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from hearth.cli.stack_commands import cluster_options
+from hearth.cli import object_fields
 from hearth.cli.stack_commands.cluster_options import ClusterOptions
+from hearth.cli.stack_views import type_words
 from hearth.model.text import times
+from hearth.model.well_known_kinds import STACK
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+    from hearth.cli.stack_access.session import Session
 
 COMPLETION_SECONDS: Final = 3.0
 """A shell that hangs is worse than one that offers nothing."""
@@ -24,19 +34,16 @@ class StackName(click.ParamType):  # type: ignore[type-arg]  # generic in newer 
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:  # noqa: ARG002 -- click calls it so
         """`stack/shop` as `shop`."""
-        return cluster_options.strip_kind(value)
+        return strip_type(value, type_words.STACK)
 
     def shell_complete(
         self,
         ctx: click.Context,
         param: click.Parameter,  # noqa: ARG002 -- click calls it so
         incomplete: str,
-    ) -> list[Any]:
+    ) -> list[CompletionItem]:
         """Return the Stacks of the namespace that begin with the text."""
-        from click.shell_completion import CompletionItem
-
-        found = complete(find_cluster(ctx), list_stack_names)
-        return [CompletionItem(name) for name in found if name.startswith(incomplete)]
+        return complete(ctx, incomplete, list_stack_names)
 
 
 class GroupName(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click only
@@ -46,7 +53,7 @@ class GroupName(click.ParamType):  # type: ignore[type-arg]  # generic in newer 
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:  # noqa: ARG002 -- click calls it so
         """`rg/workers` as `workers`."""
-        return cluster_options.strip_group_kind(value)
+        return strip_type(value, type_words.GROUP)
 
 
 class ResourceName(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click only
@@ -59,13 +66,10 @@ class ResourceName(click.ParamType):  # type: ignore[type-arg]  # generic in new
         ctx: click.Context,
         param: click.Parameter,  # noqa: ARG002 -- click calls it so
         incomplete: str,
-    ) -> list[Any]:
+    ) -> list[CompletionItem]:
         """Return the resources of the Stack that begin with the text."""
-        from click.shell_completion import CompletionItem
-
         name = ctx.params.get("name") or ""
-        found = complete(find_cluster(ctx), lambda session, namespace: list_resource_names(session, namespace, name))
-        return [CompletionItem(each) for each in found if each.startswith(incomplete)]
+        return complete(ctx, incomplete, lambda session, namespace: list_resource_names(session, namespace, name))
 
 
 class Duration(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click only
@@ -95,40 +99,49 @@ def find_cluster(ctx: click.Context) -> ClusterOptions:
     return ClusterOptions(**found)
 
 
-def complete(cluster: ClusterOptions, find: Callable[..., Any]) -> list[str]:
-    """Return what `find` finds in time, nothing after any failure."""
-    found: list[str] = []
+def complete(
+    ctx: click.Context, incomplete: str, find: Callable[[Session, str], Awaitable[Sequence[str]]]
+) -> list[CompletionItem]:
+    """Return what `find` finds in time and that begins with the text, nothing after any failure."""
+    from click.shell_completion import CompletionItem
 
-    async def work(session: Any) -> int:
-        found.extend(await find(session, cluster.find_namespace()))
-        return 0
-
-    async def limited() -> None:
-        from hearth.cli.stack_access.session import Session
-        from hearth.kube.client.connection import Connection
-
-        async with asyncio.timeout(COMPLETION_SECONDS), Connection(cluster.find_source()) as connection:
-            await work(Session(connection))
+    async def find_in_time() -> Sequence[str]:
+        cluster = find_cluster(ctx)
+        async with asyncio.timeout(COMPLETION_SECONDS), cluster.open_session() as session:
+            return await find(session, cluster.find_namespace())
 
     # A message would land in the middle of the user's command line.
     with contextlib.suppress(Exception):
-        asyncio.run(limited())
-    return sorted(found)
+        return [CompletionItem(name) for name in sorted(asyncio.run(find_in_time())) if name.startswith(incomplete)]
+    return []
 
 
-async def list_stack_names(session: Any, namespace: str) -> list[str]:
+async def list_stack_names(session: Session, namespace: str) -> Sequence[str]:
     """Return the names of the Stacks of a namespace."""
-    from hearth.model.well_known_kinds import STACK
-
     return [each["metadata"]["name"] for each in await session.list(STACK, namespace, only_metadata=True)]
 
 
-async def list_resource_names(session: Any, namespace: str, name: str) -> list[str]:
+async def list_resource_names(session: Session, namespace: str, name: str) -> Sequence[str]:
     """Return the names of the resources in the template of a Stack."""
-    from hearth.cli import object_fields
-    from hearth.model.well_known_kinds import STACK
-
     return list(object_fields.mapping(await session.get(STACK, namespace, name), "spec", "template", "resources"))
 
 
+def strip_type(name: str, words: Set[str]) -> str:
+    """Return the name in `stack/shop`, `stacks.hearth.dev/shop` or `shop`. words: for the type, in lower case."""
+    type_, slash, rest = name.partition("/")
+    return rest if slash and type_.lower() in words else name
+
+
 NAME = click.argument("name", type=StackName(), metavar="NAME")
+
+
+def output_option(*formats: str, default: str | None = None, text: str = "The format.") -> Callable[..., Any]:
+    """Return the option of the format. text: of the help."""
+    return click.option(
+        "-o",
+        "--output",
+        type=click.Choice(formats, case_sensitive=False),
+        default=default,
+        show_default=default is not None,
+        help=text,
+    )

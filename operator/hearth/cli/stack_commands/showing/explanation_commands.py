@@ -1,0 +1,115 @@
+"""`kubectl stack why` and `events`: the chain from what is not ready to its root cause; the timeline of what happened."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+import click
+
+from hearth.cli.command_classes import ExampleCommand
+from hearth.cli.stack_access import evidence, stack_locations
+from hearth.cli.stack_access.session import Session
+from hearth.cli.stack_access.stack_reader import StackReader
+from hearth.cli.stack_commands import cluster_options, text_output
+from hearth.cli.stack_commands.cluster_options import DONE, FAILED, Failure
+from hearth.cli.stack_commands.parameters import NAME, Duration, StackName, output_option
+from hearth.cli.stack_views import safe_text
+from hearth.cli.stack_views.causes import explanation, stack_causes
+from hearth.cli.stack_views.causes.explanation import Cause
+from hearth.cli.stack_views.lists import event_timeline
+from hearth.cli.stack_views.tree import stack_view
+from hearth.cli.stack_views.tree.snapshot import StackObjects
+from hearth.model.text import enumeration
+
+
+@click.command(
+    cls=ExampleCommand,
+    examples=(
+        "kubectl stack why shop",
+        "kubectl stack why shop/web",
+        "kubectl stack why shop/cache/db",
+        "kubectl stack why rg/queue/3",
+        "kubectl stack why webapp/shop",
+    ),
+)
+@click.argument("where", type=StackName(), metavar="NAME[/RESOURCE]")
+@output_option("json", "yaml")
+@cluster_options.on_cluster
+async def why(session: Session, namespace: str, where: str, output: str | None) -> int:
+    """Explain why a Stack, or one resource, is not ready: who waits for whom, down to the pod, in its own words.
+
+    Each cause has the command that helps or shows more. Exit code 0 if nothing is wrong, 1 otherwise.
+    """
+    location, path = await stack_locations.locate_within(session, namespace, where, has_path=True)
+    async with StackReader(session, with_groups=True) as reader:
+        snapshot = await reader.get(location)
+        collected = await evidence.collect(await reader.find_session(snapshot), snapshot)
+    causes = stack_causes.find_causes(snapshot, path, collected)
+    if causes is None:
+        raise Failure(f"{snapshot.stack.title} has no resource {'/'.join(path)!r}; resources: {list_known(snapshot)}")
+    if output:
+        text_output.write_object([explanation.to_output(each) for each in causes], output=output)
+    else:
+        show(snapshot, path, causes)
+    return FAILED if causes else DONE
+
+
+def list_known(objects: StackObjects) -> str:
+    """Return the names of the resources; some of them for a group."""
+    if objects.stack.is_group:
+        members = list(stack_view.list_members(objects.stack))
+        return enumeration.enumerate_names(members, most=stack_view.NAMED_AT_MOST) or "none"
+    return ", ".join(sorted(objects.resources)) or "none"
+
+
+def show(objects: StackObjects, path: Sequence[str], causes: Sequence[Cause]) -> None:
+    """Show the explanation."""
+    stack = objects.stack
+    subject = "/".join((stack.title, *path))
+    head = " ".join(part for part in (stack.phase or "New", stack.summary) if part)
+    if causes:
+        text_output.write_segments([(safe_text.one_line(subject), "bold"), (f"  {safe_text.one_line(head)}", "yellow")])
+    else:
+        click.echo(safe_text.one_line(f"{subject}: nothing is wrong ({head})"))
+    for line in explanation.draw(causes, now=time.time()):
+        text_output.write_segments(line)
+    for omission in objects.omissions:
+        text_output.write_note(omission)
+
+
+@click.command(
+    cls=ExampleCommand,
+    examples=("kubectl stack events shop", "kubectl stack events shop --since 1h --types Warning"),
+)
+@NAME
+@click.option("--since", type=Duration(), help="Only what happened since then, e.g. 30m or 2h.")
+@click.option(
+    "--types",
+    "types",
+    type=click.Choice(["Normal", "Warning"], case_sensitive=False),
+    help="Warning: without what is normal.",
+)
+@output_option("wide", "json", "yaml", text="The format; wide: uncut messages.")
+@cluster_options.on_cluster
+async def events(
+    session: Session, namespace: str, name: str, since: float | None, types: str | None, output: str | None
+) -> int:
+    """Show Events about a Stack, its children, their pods and nested Stacks, and its revisions, the latest last."""
+    location = await stack_locations.locate(session, namespace, name)
+    async with StackReader(session, with_groups=True) as reader:
+        snapshot = await reader.get(location)
+        there = await reader.find_session(snapshot)
+        collected = await evidence.collect_timeline(session, snapshot, object_session=there)
+    now = time.time()
+    entries = event_timeline.sort(
+        collected, since=None if since is None else now - since, only_warnings=types == "Warning"
+    )
+    if output in ("json", "yaml"):
+        text_output.write_object([event_timeline.to_output(entry) for entry in entries], output=output)
+    else:
+        rows = [event_timeline.make_row(entry, now=now) for entry in entries]
+        text_output.write_table(
+            event_timeline.HEADER, rows, is_wide=output == "wide", optional=("LAST SEEN", "TYPE", "REASON")
+        )
+    return DONE
