@@ -14,7 +14,6 @@ import orjson
 
 from hearth.kube.client import api_requests
 from hearth.kube.client.api_requests import JSON
-from hearth.kube.watch.watch_events import LineSplitter
 from hearth.model import errors, names
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
@@ -160,6 +159,8 @@ class Session:
 
         A user who may not watch sees no event. version: where to begin; "" for the present state, as ADDED.
         """
+        from hearth.kube.watch.watch_events import LineSplitter
+
         path = api_requests.collection_path(kind, namespace)
         asked = {**query, "watch": "true", **({"resourceVersion": version} if version else {})}
         lines = LineSplitter()

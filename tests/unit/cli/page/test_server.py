@@ -278,7 +278,7 @@ async def test_a_log_is_sent_from_where_it_was_read_last() -> None:
 async def test_only_what_changed_is_sent() -> None:
     """Each part with its digest; a problem once, and that it is over."""
     changes = PartChanges(nothing)
-    both = {"head": rendering.make_part("a"), "graph": handlers.make_part("b")}
+    both = {"head": rendering.make_part("a"), "graph": rendering.make_part("b")}
     first = changes.on_parts(both)
     assert first.startswith(b"event: parts\ndata: ")
     assert json.loads(first.split(b"data: ")[1])["all"] == ["head", "graph"]
