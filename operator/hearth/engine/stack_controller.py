@@ -253,7 +253,7 @@ class StackController:
         del self._reconcilers[uid]
         self._unsettled.forget(uid)
         self._status_writer.forget(uid)
-        names = each.definition.known_names
+        names = each.definition.resources.known
         each.unload()
         self._services.relatives.leave(uid, idle_since=stack.spec_version)
         return UnloadedStack(stack, frozenset(kinds), names)

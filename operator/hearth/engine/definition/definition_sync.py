@@ -1,4 +1,4 @@
-"""Sync of one Stack's active definition with its spec: read, compile, store.
+"""Sync of one Stack's active definition with its spec: read the spec and its sources, choose the target, compile, store.
 
 A rejected definition leaves the active revision in place. Must not know children.
 """
@@ -12,56 +12,52 @@ from dataclasses import dataclass, field
 import structlog
 
 from hearth.engine.cluster_objects import Revision, StackObject
-from hearth.engine.definition import rejections, snapshot_restore, sync_schedule
-from hearth.engine.definition.definition_inputs import DefinitionInputs
-from hearth.engine.definition.revision_builder import RevisionBuilder
+from hearth.engine.definition import rejections, revision_builder, snapshot_restore, sync_schedule
+from hearth.engine.definition.revision_builder import RevisionBuilder, StoredRevision
 from hearth.engine.definition.stack_cluster import StackCluster
 from hearth.engine.definition.stack_revisions import RevisionResources, StackRevisions
 from hearth.engine.definition.sync_schedule import SyncSchedule
 from hearth.engine.definition.target_tracker import TargetTracker
 from hearth.engine.services import Services
+from hearth.engine.verified_revisions import RevisionSet
 from hearth.engine.work_queue import DirtyScope
 from hearth.model import names, packing
 from hearth.model.child import Object
 from hearth.model.errors import (
     ApiStatusError,
     InvalidDefinition,
+    RollbackRevisionNotFound,
+    SnapshotNotUsable,
+    SourceForbidden,
     SourceNotFound,
     TamperedRevision,
     Unreachable,
 )
+from hearth.model.kinds import ObjectRef
 from hearth.model.members import GroupSize
 from hearth.plan.environment.active_environment import ActiveEnvironment
 from hearth.plan.stack import options
 from hearth.plan.stack.cleanup import CleanupPolicy
 from hearth.plan.stack.options import ReconcileOptions
 from hearth.plan.state import internal_errors
+from hearth.plan.state.condition_types import ClusterReason
 from hearth.plan.status.ready_condition import DefinitionRejection
 from hearth.plan.target import rollback_notes, volume_restore
-from hearth.plan.target.target import EMPTY_REVISION, Target, TargetCause
+from hearth.plan.target.target import EMPTY_REVISION, RollbackRequest, Target, TargetCause
 from hearth.plan.target.target_choice import TargetChoice, TargetContext
 from hearth.template.blueprint import Blueprint, Definition
 from hearth.template.cel.evaluation import Unevaluated
+from hearth.template.instances import instance_form
 from hearth.template.parser import policies
 
+logger = structlog.get_logger(__name__)
+
+SNAPSHOT_RETRY = 10.0
+"""Seconds until a StackSnapshot that could not be restored is read again. A change of it is noticed at once."""
+FULL_RETRY = 30.0
+"""Seconds until a Stack beyond the limit of other clusters tries again to use one."""
 KEPT = 8
 """Number of definitions whose sensitive texts are redacted. Children no longer contain older ones."""
-
-
-class SensitiveTexts:
-    """The sensitive texts of the current and earlier definitions."""
-
-    def __init__(self) -> None:
-        """Begin without a definition."""
-        self.kept: tuple[frozenset[str], ...] = ()
-
-    def add(self, texts: frozenset[str]) -> None:
-        """Add those of a definition that becomes active."""
-        if texts and texts not in self.kept:
-            self.kept = (*self.kept, texts)[-KEPT:]
-
-
-logger = structlog.get_logger(__name__)
 
 
 @dataclass(slots=True)
@@ -86,7 +82,8 @@ class DefinitionSync:
     revisions: StackRevisions = field(init=False)
     schedule: SyncSchedule = field(init=False)
     """When the next sync is due."""
-    _inputs: DefinitionInputs = field(init=False)
+    _recorded: frozenset[ObjectRef] = frozenset()
+    """The sources of the stored revision that is loaded instead of the spec."""
     generation: int = -1
     """Generation of the last accepted or rejected spec; -1 before the first."""
     definition_revision: int = 0
@@ -96,11 +93,14 @@ class DefinitionSync:
     """Whether the Stack is a ResourceGroup."""
     was_at_rest: bool = False
     """Whether this continues with a Stack that was idle."""
-    _sensitive_texts: SensitiveTexts = field(default_factory=SensitiveTexts, repr=False)
-    _resources: RevisionResources = field(init=False)
+    _sensitive_texts: tuple[frozenset[str], ...] = field(default=(), repr=False)
+    """Those of the current and earlier definitions."""
+    resources: RevisionResources = field(init=False)
+    """The resource names of the active revision and of those that its target protects."""
     is_suspendable: bool = False
     """Whether all kinds of objects were known when the definition was unavailable last."""
-    _is_sound: bool = True
+    is_sound: bool = True
+    """Whether the last sync ended without an internal error."""
     _options_version: tuple[int, int] = (-1, 0)
     """The generation and the revision of the StackDefinition that `options` was read from."""
 
@@ -109,19 +109,12 @@ class DefinitionSync:
         self.schedule = SyncSchedule(uid=self.uid, services=self.services)
         self.cluster = StackCluster(self.uid, services=self.services)
         self.revisions = StackRevisions(self.uid, self.services, self.builder, self.targets)
-        self._resources = RevisionResources(self.builder.read_names)
-        self._inputs = DefinitionInputs(
-            services=self.services,
-            builder=self.builder,
-            targets=self.targets,
-            cluster=self.cluster,
-            schedule=self.schedule,
-        )
+        self.resources = RevisionResources(self.builder.read_names)
 
     @property
     def hidden_texts(self) -> frozenset[str]:
         """Texts that no user-visible output may contain."""
-        return self.cluster.hidden_texts.union(*self._sensitive_texts.kept)
+        return self.cluster.hidden_texts.union(*self._sensitive_texts)
 
     @property
     def is_suspended(self) -> bool:
@@ -182,15 +175,10 @@ class DefinitionSync:
             has_parents = names.ANNOTATION_INHERITED_RULES in stack.annotations
             self._options_version, self.options = version, options.parse(stack.settings, has_parents=has_parents)
 
-    @property
-    def known_names(self) -> Mapping[int, Set[str]]:
-        """The resource names of the active revision, by its number."""
-        return self._resources.known
-
     def resume(self, stack: StackObject, names: Mapping[int, Set[str]]) -> None:
-        """Continue where an idle Stack was unloaded. names: see `known_names`."""
+        """Continue where an idle Stack was unloaded. names: see `RevisionResources.known`."""
         self.read_options(stack)
-        self._resources.restore(names)
+        self.resources.restore(names)
         self.was_at_rest = True
 
     def is_due(self, stack: StackObject) -> bool:
@@ -220,11 +208,6 @@ class DefinitionSync:
             and not self.services.find_link(self.uid).is_remote
         )
 
-    @property
-    def is_sound(self) -> bool:
-        """Whether the last sync ended without an internal error."""
-        return self._is_sound
-
     async def sync(self) -> bool:
         """Process the spec until it stays unchanged; intermediate versions are skipped."""
         management_cluster = self.services.management_cluster
@@ -252,13 +235,13 @@ class DefinitionSync:
                 reason="RevisionStoreFailed", message=f"cannot store the definition: {error}; the operator retries"
             )
             self.schedule.put_off(max(sync_schedule.RETRY, error.retry_after or 0.0))
-        self._is_sound = True
+        self.is_sound = True
         self.services.queue.enqueue(self.uid, DirtyScope.STACK)
         return True
 
     async def give_up(self, message: str, *, delay: float) -> None:
         """Keep the active revision after an internal error; sync again after `delay` seconds or once the Stack changes."""
-        self._is_sound = False
+        self.is_sound = False
         self.schedule.put_off(delay)
         stack = self.services.management_cluster.find_stack(self.uid)
         if stack is None:
@@ -281,14 +264,14 @@ class DefinitionSync:
         return True
 
     async def _process(self, stack: StackObject, *, is_outdated: bool) -> None:
-        self._inputs.follow_sources(stack)
+        self._follow_sources(stack)
         self.schedule.awaited = packing.NOTHING
         boundary = self.services.find_boundary(stack)
         if boundary.stack_denial and not stack.deleting:
             rejection = DefinitionRejection(reason=boundary.denial_reason, message=boundary.stack_denial)
             await self._reject(stack, rejection)
             return
-        is_moved = await self._inputs.choose_cluster(stack)
+        is_moved = await self._choose_cluster(stack)
         if stack.deleting:
             self._activate(stack, await self.builder.make_deletion_blueprint(stack), revision=self.revision)
         elif self.cluster.problem is not None:
@@ -297,11 +280,10 @@ class DefinitionSync:
             await self._process_definition(stack, is_outdated=is_outdated or is_moved)
 
     async def _process_definition(self, stack: StackObject, *, is_outdated: bool) -> None:
-        read = await self._inputs.read(stack)
+        read = await self._read(stack)
         hashed = self.builder.hash(read, stack) if isinstance(read, Definition) else ""
         known = self.revisions.load(stack)
-        active = self.revision.hash if self.revision is not None else ""
-        choice = await self._inputs.choose_target(stack, hashed, known, options=self.options, active=active)
+        choice = await self._choose_target(stack, hashed, known)
         if isinstance(choice, DefinitionRejection):
             await self._reject(stack, choice)
             return
@@ -357,14 +339,14 @@ class DefinitionSync:
         except (InvalidDefinition, TamperedRevision) as error:
             await self._reject(stack, rejections.reject_definition(error, is_active=self.targets.current is not None))
             return
-        resized = await self._inputs.find_resized(stack, definition, hashed, rules=self.options.environment)
+        resized = await self._find_resized(stack, definition, hashed)
         await self._begin(stack, choice, blueprint, revision=revision, size=definition.size, resized=resized)
 
     async def _activate_revision(self, stack: StackObject, choice: TargetChoice, number: int) -> None:
         """Activate an earlier revision regardless of the spec."""
         await self.services.management_cluster.add_finalizer(stack)
         try:
-            stored = await self._inputs.compile_stored(stack, number)
+            stored = await self._compile_stored(stack, number)
             snapshot_restore.require_claims(stored.blueprint, choice.rollback)
         except (InvalidDefinition, SourceNotFound, TamperedRevision) as error:
             if choice.rollback is not None and not choice.rollback.snapshot:
@@ -388,7 +370,7 @@ class DefinitionSync:
         before, known = self.targets.current, self.blueprint
         target = self._start(choice, number, size=size, resized=resized, definition_revision=stack.definition_revision)
         self.rejection = None
-        await self._resources.update(stack, target, names=blueprint.resources.keys())
+        await self.resources.update(stack, target, names=blueprint.resources.keys())
         self._activate(stack, blueprint, revision=revision)
         blueprints = known, blueprint
         await report(stack, self.services, before=before, target=target, blueprints=blueprints)
@@ -421,8 +403,8 @@ class DefinitionSync:
         """
         target = self.targets.current
         if self.blueprint is None and target is not None and self.cluster.is_linked:
-            if (stored := await self._inputs.load_fallback(stack, target)) is not None:
-                await self._resources.update(stack, target, names=stored.blueprint.resources.keys())
+            if (stored := await self._load_fallback(stack, target)) is not None:
+                await self.resources.update(stack, target, names=stored.blueprint.resources.keys())
                 self._activate(stack, stored.blueprint, revision=stored.revision)
             else:
                 self.is_suspendable = self.revisions.knows_all_kinds
@@ -434,26 +416,139 @@ class DefinitionSync:
         if target is not None and target.restore is not None and not stack.deleting:
             blueprint = volume_restore.restore_volumes(blueprint, target.restore)
         self.blueprint, self.revision = blueprint, revision
-        self._sensitive_texts.add(blueprint.sensitive_texts)
+        if (texts := blueprint.sensitive_texts) and texts not in self._sensitive_texts:
+            self._sensitive_texts = (*self._sensitive_texts, texts)[-KEPT:]
         self._note_version(stack)
         self.is_deleting = stack.deleting
         self.on_activated(stack)
 
-    @property
-    def resources_version(self) -> int:
-        """Number of changes of what `find_environment` knows of revisions."""
-        return self._resources.version
-
     def find_environment(self) -> ActiveEnvironment:
         """Return the environment rules in force: those of the live spec, without breakpoints cleared for this target."""
-        return self._resources.find_environment(self.options.environment, self.targets.current)
+        return self.resources.find_environment(self.options.environment, self.targets.current)
 
     def find_cleanup_policy(self) -> CleanupPolicy:
         """Return which obsolete objects the current target protects."""
         target = self.targets.current
         if target is None or self.is_deleting:
             return CleanupPolicy()
-        return self._resources.find_cleanup_policy(target, is_group=self.is_group)
+        return self.resources.find_cleanup_policy(target, is_group=self.is_group)
+
+    def _follow_sources(self, stack: StackObject) -> None:
+        """Follow exactly the sources of the current definition, and those of a revision that is loaded instead."""
+        is_denied = bool(self.services.find_boundary(stack).stack_denial)
+        is_readable = not stack.deleting and not is_denied
+        sources = revision_builder.find_sources(stack.namespace, stack.spec) if is_readable else frozenset()
+        if is_readable and self._recorded:
+            sources = sources | self._recorded
+        if not is_denied:
+            # A deletion needs the cluster too.
+            sources = sources | found if (found := self.cluster.find_sources(stack)) else sources
+        self.schedule.follow_sources(sources)
+
+    async def _read(self, stack: StackObject) -> Definition | DefinitionRejection:
+        """Read the definition in the spec, or return why it is unavailable."""
+        if stack.defect:
+            message = f"the spec cannot be read: {stack.defect}; the active revision is unchanged"
+            return DefinitionRejection(reason="SpecUnreadable", message=message)
+        try:
+            reader = self.builder.find_reader(stack)
+            return await self.builder.read_spec(
+                stack.namespace, stack.spec, reader=reader, removed=self.targets.removed
+            )
+        except (InvalidDefinition, SourceForbidden, SourceNotFound) as error:
+            if isinstance(error, SourceForbidden):
+                self.schedule.await_rights(stack.namespace)
+            if isinstance(error, InvalidDefinition) and stack.definition:
+                error = instance_form.translate(error, stack.definition)
+            return rejections.reject_definition(error, is_active=self.targets.current is not None)
+
+    async def _choose_cluster(self, stack: StackObject) -> bool:
+        """Link the cluster of the objects; return whether that is another connection than before."""
+        target = self.targets.current
+        is_moved = await self.cluster.choose(stack, target.cluster if target is not None else None)
+        problem = self.cluster.problem
+        if problem is not None and problem.reason == ClusterReason.FORBIDDEN:
+            self.schedule.await_rights(stack.namespace)
+        if self.cluster.is_full:
+            self.schedule.put_off(FULL_RETRY)
+        return is_moved
+
+    async def _choose_target(
+        self, stack: StackObject, hashed: str, known: RevisionSet
+    ) -> TargetChoice | DefinitionRejection:
+        """Choose the target, or return why the requested one is impossible. hashed: see `TargetTracker.choose`."""
+        options, active = self.options, self.revision.hash if self.revision is not None else ""
+        try:
+            restore = await self._resolve_snapshot(stack, options.to_snapshot, hashed)
+            choice = self.targets.choose(hashed, options, revisions=known.verified, active=active, rollback=restore)
+        except (SnapshotNotUsable, RollbackRevisionNotFound) as error:
+            # A later definition is newer than the request, whether or not it is possible then.
+            self.targets.record_rejected_rollback(
+                RollbackRequest(
+                    to_revision=options.to_revision or 0,
+                    spec_hash=hashed,
+                    revision=EMPTY_REVISION,
+                    snapshot=options.to_snapshot,
+                )
+            )
+            if isinstance(error, SnapshotNotUsable):
+                self.schedule.put_off(SNAPSHOT_RETRY)
+                return DefinitionRejection(reason=error.reason, message=str(error))
+            return rejections.reject_rollback_request(error, known.find_unverified(options.to_revision or 0))
+        if choice.revision is None:
+            self._recorded = frozenset()
+        return choice
+
+    async def _compile_stored(
+        self, stack: StackObject, number: int, *, surge: int = 0, is_fallback: bool = False
+    ) -> StoredRevision:
+        """Compile a stored revision; sync again when what it is read from changes. Raises as that of the builder does.
+
+        is_fallback: whether it is loaded because another one was rejected, whose sources still count.
+        """
+        rejected = self._recorded if is_fallback else frozenset[ObjectRef]()
+
+        def follow(sources: frozenset[ObjectRef]) -> None:
+            # The spec may no longer name them. They are watched from their first read on.
+            self._recorded = rejected | sources
+            self._follow_sources(stack)
+
+        try:
+            return await self.builder.compile_stored(stack, number, surge=surge, on_sources=follow)
+        except SourceForbidden:
+            self.schedule.await_rights(stack.namespace)
+            raise
+
+    async def _load_fallback(self, stack: StackObject, target: Target) -> StoredRevision | None:
+        """Load the target's stored revision because another one was rejected; None if it is unavailable too."""
+        try:
+            return await self._compile_stored(stack, target.revision, surge=target.surge, is_fallback=True)
+        except (InvalidDefinition, SourceNotFound, TamperedRevision) as error:
+            logger.warning("cannot load the active revision", stack=stack.uid, error=str(error))
+            return None
+
+    async def _find_resized(self, stack: StackObject, definition: Definition, hashed: str) -> int:
+        """Return the unfinished revision that differs from the definition in the size of the group alone; 0 for none.
+
+        hashed: the hash of the definition. Without environment rules, it does not matter.
+        """
+        target = self.targets.current
+        if definition.size is None or target is None or self.options.environment.is_empty:
+            return 0
+        for revision in self.builder.load_revisions(stack).verified:
+            # A process that died may have stored a revision that no status names.
+            is_unfinished = revision.number > target.highest_revision or (
+                revision.number == target.revision and not target.is_completed
+            )
+            if is_unfinished and revision.hash != hashed and await self.builder.is_resized(stack, definition, revision):
+                return revision.number
+        return 0
+
+    async def _resolve_snapshot(self, stack: StackObject, name: str, hashed: str) -> RollbackRequest | None:
+        """Return what the requested snapshot resolves to; None if there is none or it needs no resolution."""
+        if not name or self.targets.has_resolved(name, hashed):
+            return None
+        return await snapshot_restore.resolve(self.services, stack, name)
 
 
 # The Event at the moment at which an edit ends a rollback: it brings back what the rollback had taken away.

@@ -26,6 +26,8 @@ from hearth.plan.stack.cleanup import CleanupPolicy
 from hearth.plan.target.target import Target, TargetCause
 from hearth.template.blueprint import Blueprint, Definition
 
+logger = structlog.get_logger(__name__)
+
 CHECK_INTERVAL = 1.0
 """Minimum seconds between two checks of one Stack. Each reads all revisions, and a tenant may create thousands."""
 
@@ -50,12 +52,8 @@ class StackRevisions:
     def load(self, stack: StackObject) -> RevisionSet:
         """Return the revisions, and report those that are tampered with."""
         known = self.builder.load_revisions(stack)
-        self.note_tampered(known.tampered)
+        self.tampered = verified_revisions.explain_all(known.tampered)
         return known
-
-    def note_tampered(self, found: Collection[Revision]) -> None:
-        """Report stored revisions that are not as this operator wrote them, and no others."""
-        self.tampered = verified_revisions.explain_all(found)
 
     def check(self, stack: StackObject, dirty: Collection[DirtyItem]) -> None:
         """Name revisions that another writer changed or created, as soon as the cache shows them.
@@ -86,12 +84,26 @@ class StackRevisions:
         return await self.builder.store(stack, definition, blueprint, hashed=hashed, numbers=self._numbers)
 
     async def truncate(self, *, limit: int) -> None:
-        """Delete revisions beyond the history limit."""
-        stack = self.services.management_cluster.find_stack(self.uid)
-        if stack is not None and self.targets.current is not None:
-            present = {self._present} if self._present is not None else set()
-            needed = self.targets.needed | present
-            await truncate(stack, self.services, needed=needed, limit=limit)
+        """Delete the oldest revisions beyond the current one and `limit` others; failures are retried next time.
+
+        Those that StackSnapshots pin stay, and do not count. Nothing is deleted before all StackSnapshots are known.
+        """
+        management_cluster = self.services.management_cluster
+        stack = management_cluster.find_stack(self.uid)
+        if stack is None or self.targets.current is None or len(management_cluster.revisions(self.uid)) <= limit + 1:
+            return
+        pinned = stack_snapshots.find_pinned(self.services, stack)
+        if pinned is None:
+            return
+        needed = self.targets.needed | ({self._present} if self._present is not None else set())
+        revisions = self.builder.load_revisions(stack).verified
+        free = [each for each in revisions if each.number in needed or each.number not in pinned]
+        for revision in find_expired(free, needed=needed, limit=limit):
+            try:
+                await management_cluster.delete_revision(stack, revision)
+            except (ApiStatusError, Unreachable) as error:
+                logger.warning("cannot delete a revision", stack=stack.uid, revision=revision.name, error=str(error))
+                return
 
     @property
     def knows_all_kinds(self) -> bool:
@@ -103,29 +115,6 @@ class StackRevisions:
         """Return every kind that the Stack may have applied."""
         stack = self.services.management_cluster.find_stack(self.uid)
         return self.builder.load_revisions(stack).kinds if stack is not None else frozenset()
-
-
-logger = structlog.get_logger(__name__)
-
-
-async def truncate(stack: StackObject, services: Services, *, needed: Collection[int], limit: int) -> None:
-    """Delete the oldest revisions beyond the current one and `limit` others; failures are retried next time.
-
-    Those that StackSnapshots pin stay, and do not count. Nothing is deleted before all StackSnapshots are known.
-    """
-    if len(services.management_cluster.revisions(stack.uid)) <= limit + 1:
-        return
-    pinned = stack_snapshots.find_pinned(services, stack)
-    if pinned is None:
-        return
-    revisions = verified_revisions.load(services.management_cluster, services.hashes, stack).verified
-    free = [each for each in revisions if each.number in needed or each.number not in pinned]
-    for revision in find_expired(free, needed=needed, limit=limit):
-        try:
-            await services.management_cluster.delete_revision(stack, revision)
-        except (ApiStatusError, Unreachable) as error:
-            logger.warning("cannot delete a revision", stack=stack.uid, revision=revision.name, error=str(error))
-            return
 
 
 def find_expired(revisions: Collection[Revision], *, needed: Collection[int], limit: int) -> list[Revision]:

@@ -31,8 +31,8 @@ class SyncSchedule:
     """What may let the account read the sources that it may not read now."""
     _sources: frozenset[ObjectRef] = frozenset()
     """Objects besides the spec that the definition is read from."""
-    _is_requested: bool = True
-    """Whether a change besides the spec affects the definition or the target."""
+    is_requested: bool = True
+    """Whether a sync is due even if the spec is unchanged: another change affects the definition or the target."""
     _changes: int = 0
     """Number of changes of the sources and of the rights to read them."""
     _started_changes: int = 0
@@ -51,11 +51,6 @@ class SyncSchedule:
     """Whether a change waits because there were too many."""
 
     @property
-    def is_requested(self) -> bool:
-        """Whether a sync is due even if the spec is unchanged."""
-        return self._is_requested
-
-    @property
     def has_unhandled_changes(self) -> bool:
         """Whether a source has a change that was neither accepted nor rejected yet."""
         return self._changes != self._handled_changes
@@ -63,7 +58,7 @@ class SyncSchedule:
     @property
     def is_idle(self) -> bool:
         """Whether only a change of the Stack itself can request a sync."""
-        return not (self._is_requested or self.is_running or self._sources or self.awaited or self._put_off is not None)
+        return not (self.is_requested or self.is_running or self._sources or self.awaited or self._put_off is not None)
 
     def is_waiting(self, stack: StackObject) -> bool:
         """Return whether a failed sync of exactly this Stack waits for its retry."""
@@ -71,7 +66,7 @@ class SyncSchedule:
 
     def request(self) -> None:
         """Choose the target again at the next sync. The caller enqueues the Stack."""
-        self._is_requested = True
+        self.is_requested = True
 
     def request_now(self) -> None:
         """Choose the target again, and end the wait of a failed sync."""
@@ -81,7 +76,7 @@ class SyncSchedule:
     def start(self, stack: StackObject) -> bool:
         """Start a sync of this Stack; return whether it was requested besides the spec."""
         self._started_version, self._started_changes, self.is_running = stack.resource_version, self._changes, True
-        is_requested, self._is_requested = self._is_requested, False
+        is_requested, self.is_requested = self.is_requested, False
         return is_requested
 
     def finish(self) -> None:

@@ -68,11 +68,12 @@ class TargetTracker:
     """The cleanup token before the last one."""
     _is_retry_processed: bool = False
     """Whether the definition was processed for the last retry tokens."""
-    _is_restored: bool = False
+    is_restored: bool = False
     """Whether an earlier process set the target and no reconcile checked it since. It may be completed already."""
     is_resumed: bool = False
     """Whether an earlier process worked on the Stack and wrote no status, so that the next one cannot wait."""
-    _is_known: bool = False
+    is_loaded: bool = False
+    """Whether the state of an earlier process was loaded, so that the present target is known."""
     _is_unseen: bool = False
     """Whether no status was ever written."""
     _written: object = None
@@ -81,11 +82,6 @@ class TargetTracker:
     """Whether the target superseded an incomplete one."""
     _is_moved: bool = False
     """Whether the target is of another revision of the StackDefinition than the one before."""
-
-    @property
-    def is_loaded(self) -> bool:
-        """Whether the state of an earlier process was loaded, so that the present target is known."""
-        return self._is_known
 
     @property
     def is_completed(self) -> bool:
@@ -110,16 +106,16 @@ class TargetTracker:
 
         Only signed state counts. Without a valid signature, all of it is lost.
         """
-        if self._is_known:
+        if self.is_loaded:
             # The status exists on the API server, even if the write got no answer.
             self._is_unseen = self._is_unseen and "phase" not in stack.status
             return
-        self._is_known = True
+        self.is_loaded = True
         status = stack.status
         memory = target_status.read_memory(status, uid=stack.uid, hashes=hashes)
         is_lost = memory is None and (target_status.is_written(status) or count_revisions() > 1)
         self.current = target_status.decode(memory) if memory is not None else None
-        self._is_restored = self.current is not None
+        self.is_restored = self.current is not None
         self._written = persisted_identity(self.current)
         self._is_unseen = "phase" not in status
         self.is_resumed = self._is_unseen and count_revisions() > 0
@@ -173,11 +169,6 @@ class TargetTracker:
     def end_retry(self) -> None:
         """Record that the definition was processed after a requested retry, so that the retry is handled."""
         self._is_retry_processed = True
-
-    @property
-    def is_restored(self) -> bool:
-        """Whether the target comes from the status of an earlier process, and no reconcile has checked it yet."""
-        return self._is_restored
 
     @property
     def is_persisted(self) -> bool:
@@ -248,12 +239,12 @@ class TargetTracker:
             self.last_failed = before.revision
         known = dataclasses.replace(
             context,
-            is_recalled=self._is_restored,
+            is_recalled=self.is_restored,
             is_retried=self._is_retry_seen,
             is_unseen=self._is_unseen,
         )
         target = target_choice.start_target(choice, revision=revision, before=before, context=known)
-        self._is_restored = self._is_restored and persisted_identity(before) == persisted_identity(target)
+        self.is_restored = self.is_restored and persisted_identity(before) == persisted_identity(target)
         # A retry that was requested since the choice is for the next one.
         self.failure, self._is_retried = "", self._is_retried and not self._is_retry_seen
         if before is not None and persisted_identity(before) != persisted_identity(target):
@@ -309,7 +300,7 @@ class TargetTracker:
 
     def confirm(self) -> None:
         """Record that a reconcile of this process checked the target."""
-        self._is_restored = False
+        self.is_restored = False
 
     def record_handled(self, verb: str, token: str) -> None:
         """Record that a request was handled."""

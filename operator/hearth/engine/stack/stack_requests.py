@@ -86,7 +86,7 @@ class StackRequests(StackPart):
             planner,
             self._definition_sync.options.environment,
             self._definition_sync.targets.current,
-            self._definition_sync.resources_version,
+            self._definition_sync.resources.version,
             is_swept_away,
         )
         if made_of == self._made_of:
