@@ -13,7 +13,6 @@ OUTER = "is in a layer below its reader: access, views and commands of the comma
 LARGE = "its reader would pass the size that is read at one sitting"
 EXCEPTIONS = {
     "hearth.cli.stack_access.helm_releases": OUTER,
-    "hearth.cli.stack_views.files.stack_export": OUTER,
     "hearth.handlers.admission_handlers": "is imported only where the webhook is served, with a large library",
 }
 """Smaller modules with one reader, each with its reason."""

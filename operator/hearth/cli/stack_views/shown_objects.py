@@ -1,4 +1,4 @@
-"""The manifest of a resource and its live object as a person may see them: without sensitive values. Pure."""
+"""Objects as a person may see them, live, as the template states them, or as plain manifests: without sensitive values. Pure."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
 from hearth.cli import object_fields
+from hearth.cli.importer import manifest_cleanup, withheld_values
+from hearth.cli.importer.withheld_values import WithheldValue
 from hearth.cli.stack_views.lists import revision_history, stack_list
 from hearth.cli.stack_views.stack_state import StackState
 from hearth.cli.stack_views.tree.snapshot import FoundChild, StackObjects
@@ -126,6 +128,38 @@ def replace(value: Any, path: FieldPath) -> Any:
     if isinstance(step, int):
         return [replace(each, rest) if index == step else each for index, each in enumerate(value)]
     return {**value, step: replace(value[step], rest)}
+
+
+# The objects as plain manifests, without what the API server, controllers and Hearth added.
+
+
+def list_exported(objects: StackObjects) -> list[FoundChild]:
+    """Return the newest object of each resource, without those in deletion, in a stable order."""
+    found = [child for child in objects.choose_children().values() if not child.is_deleting]
+    return sorted(found, key=lambda child: (child.kind.key, child.namespace, child.name))
+
+
+def is_secret(child: FoundChild) -> bool:
+    """Return whether an object is a Secret."""
+    return not child.kind.group and child.kind.name == SECRET
+
+
+def export(objects: StackObjects, child: FoundChild, *, with_sensitive: bool) -> tuple[Object, list[WithheldValue]]:
+    """Return the manifest of an object, and what it lacks. with_sensitive: whether sensitive values are written."""
+    written = write_manifest(child, child.raw)
+    if with_sensitive:
+        return written, []
+    shown = write_manifest(child, show_object(objects, child))
+    return withheld_values.withhold(shown, written, resource=child.resource)
+
+
+def write_manifest(child: FoundChild, raw: Object) -> Object:
+    """Return an object as a manifest."""
+    sent = manifest_cleanup.drop_server_values(raw)
+    metadata = manifest_cleanup.clean_metadata(sent["metadata"], is_export=True)
+    metadata.pop("ownerReferences", None)
+    kept = {key: value for key, value in sent.items() if key != "status"}
+    return {"apiVersion": child.kind.api_version, "kind": child.kind.name, **kept, "metadata": metadata}
 
 
 # The fields of a template whose values are sensitive: those whose expressions read a sensitive parameter, a Secret, or

@@ -11,7 +11,7 @@ from hearth.cli.stack_access.stack_reader import StackReader
 from hearth.cli.stack_commands import cluster_options, text_output
 from hearth.cli.stack_commands.cluster_options import DONE, FAILED
 from hearth.cli.stack_commands.parameters import NAME
-from hearth.cli.stack_views.files import stack_export
+from hearth.cli.stack_views import shown_objects
 from hearth.cli.stack_views.tree.snapshot import StackObjects
 from hearth.template.text import kubectl_yaml
 
@@ -44,11 +44,11 @@ async def export(session: Session, namespace: str, name: str, *, include_secrets
 
 def write(objects: StackObjects, *, with_sensitive: bool) -> None:
     """Write the manifests on standard output, and what is missing on standard error."""
-    for child in stack_export.list_children(objects):
-        if stack_export.is_secret(child) and not with_sensitive:
+    for child in shown_objects.list_exported(objects):
+        if shown_objects.is_secret(child) and not with_sensitive:
             text_output.write_note(f"{child} is left out; --include-secrets writes it")
             continue
-        manifest, withheld = stack_export.export(objects, child, with_sensitive=with_sensitive)
+        manifest, withheld = shown_objects.export(objects, child, with_sensitive=with_sensitive)
         for each in withheld:
             becomes = f"`import` makes it the parameter {each.parameter} without a value"
             text_output.write_note(f"{child}: {each} is sensitive and left out; {becomes}; --include-secrets writes it")
