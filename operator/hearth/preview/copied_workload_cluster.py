@@ -199,14 +199,8 @@ class CopiedWorkloadCluster:
         metadata = manifest["metadata"]
         uid, is_new = metadata.get("uid"), metadata.get("resourceVersion") is not None
         if known is not None and (is_new or uid not in (None, known.child.uid)):
-            details = {"name": known.child.name}
-            status = {
-                "code": CONFLICT,
-                "reason": "Conflict",
-                "message": "the object exists already",
-                "details": details,
-            }
-            raise ApiStatusError(code=CONFLICT, status=status)
+            status = {"code": CONFLICT, "reason": "Conflict", "message": "the object exists already"}
+            raise ApiStatusError(code=CONFLICT, status=status | {"details": {"name": known.child.name}})
 
     def _complete(self, result: Object, manifest: Object, *, kind: Kind, before: Object | None) -> Object:
         """Return the result of a dry run as the object is then: with its UID, and without the status of another state."""
@@ -365,15 +359,12 @@ class CopiedWorkloadCluster:
 
     async def is_allowed(self, verb: str, *, kind: Kind, namespace: str, name: str = "") -> bool:
         """Return whether the account has this permission; True if the user of the preview cannot ask as the account."""
-        if not self._user:
-            return True
-        return await self._live.is_allowed(verb, kind=kind, namespace=namespace, name=name, user=self._user)
+        user = self._user
+        return not user or await self._live.is_allowed(verb, kind=kind, namespace=namespace, name=name, user=user)
 
     async def may(self, verb: str, boundary: Boundary, *, kind: Kind, namespace: str, name: str = "") -> bool:
         """Return whether the account may do that; True if the user of the preview cannot ask as the account."""
-        if boundary.user not in self._accounts:
-            return True
-        return await self._live.is_allowed(verb, kind=kind, namespace=namespace, name=name, user=boundary.user)
+        return await self.acting_as(boundary.user).is_allowed(verb, kind=kind, namespace=namespace, name=name)
 
     async def is_kind_going(self, kind: Kind) -> bool:  # noqa: ARG002 -- the port
         """Return False: no time passes in a preview."""

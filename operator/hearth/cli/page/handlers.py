@@ -70,11 +70,8 @@ class Handlers:
 
     async def show_list(self, request: web.Request) -> web.StreamResponse:
         """Show all Stacks."""
-        return self._reply(
-            request,
-            "list.html",
-            {"parts": await self._parts.make_list(), "namespace": self._source.namespace, "updates": "updates"},
-        )
+        values = {"parts": await self._parts.make_list(), "namespace": self._source.namespace, "updates": "updates"}
+        return self._reply(request, "list.html", values)
 
     async def follow_list(self, request: web.Request) -> web.StreamResponse:
         """Send the list again whenever it changes."""
@@ -98,15 +95,9 @@ class Handlers:
         """Show one Stack as a live graph."""
         location = await self._find_target(request)
         layers = shown_stack.parse_layers(request.query.get("layers", ""))
-        found = await self._parts.make_stack(location, layers)
-        values = {
-            "parts": found,
-            "namespace": location.namespace,
-            "name": location.name,
-            "title": safe_text.one_line(location.title),
-            "updates": f"{rendering.make_path(location)}/updates?layers={shown_stack.write_layers(layers)}",
-        }
-        return self._reply(request, "stack.html", values)
+        updates = f"{rendering.make_path(location)}/updates?layers={shown_stack.write_layers(layers)}"
+        values = {"parts": await self._parts.make_stack(location, layers), "updates": updates}
+        return self._reply(request, "stack.html", values | describe_target(location))
 
     async def show_resource(self, request: web.Request) -> web.StreamResponse:
         """Show one resource: why, events, live object and manifest."""
@@ -119,18 +110,16 @@ class Handlers:
         )
         if found is None:
             raise web.HTTPNotFound(text=f"{location.name} has no resource {resource!r}")
-        offered = actions.list_for(snapshot.stack, with_resource=True)
-        values = {
+        values = describe_target(location) | {
             "resource": found,
-            "actions": offered,
-            "path": rendering.make_path(location),
-            "name": location.name,
-            "stack_title": location.title,
+            "actions": actions.list_for(snapshot.stack, with_resource=True),
+            "is_comparable": not location.is_group and bool(found.live),
+            "object": object_,
+            "moment": time.strftime("%H:%M:%S"),
         }
-        values |= {"is_comparable": not location.is_group and bool(found.live), "object": object_}
         if found.nested is not None:
             values |= await asyncio.to_thread(self._parts.draw_nested, found.nested, found.nested_path)
-        return self._reply(request, "resource.html", values | {"moment": time.strftime("%H:%M:%S")})
+        return self._reply(request, "resource.html", values)
 
     async def explain(self, request: web.Request) -> web.StreamResponse:
         """Show why a Stack as a whole is not ready, and what happened."""
@@ -189,14 +178,10 @@ class Handlers:
         async with self._previews:
             preview = await preview_reader.preview_present(self._source.session, snapshot.stack, tenancy=Tenancy())
         fields = shown_resource.compare(snapshot, child, preview)
+        query = parse.urlencode({"resource": resource, "object": object_})
         values = {"fields": fields, "rejection": safe_text.clean(preview.rejection), "subject": str(child)}
-        address = rendering.make_path(location)
-        back = f"{address}/resource?{parse.urlencode({'resource': resource, 'object': object_})}"
-        return self._reply(
-            request,
-            "compare.html",
-            values | {"path": address, "back_path": back, "name": location.name, "stack_title": location.title},
-        )
+        values |= {"back_path": f"{rendering.make_path(location)}/resource?{query}"}
+        return self._reply(request, "compare.html", values | describe_target(location))
 
     async def show_history(self, request: web.Request) -> web.StreamResponse:
         """Show the newest revisions: who made them, what became of them, and what each changed."""
@@ -221,18 +206,9 @@ class Handlers:
             text, problem = await self._read_log(query), ""
         except errors.ApiStatusError as error:
             text, problem = "", str(error)
-        path = rendering.make_path(location)
-        values = {
-            "log": text,
-            "problem": safe_text.one_line(problem),
-            **query,
-            "path": path,
-            "name": location.name,
-            "stack_title": location.title,
-        }
-        return self._reply(
-            request, "log.html", values | {"updates_path": f"{path}/log/updates?{parse.urlencode(query)}"}
-        )
+        updates = f"{rendering.make_path(location)}/log/updates?{parse.urlencode(query)}"
+        values = {"log": text, "problem": safe_text.one_line(problem), "updates_path": updates}
+        return self._reply(request, "log.html", describe_target(location) | query | values)
 
     async def follow_log(self, request: web.Request) -> web.StreamResponse:
         """Send what the log of a container gets, from its end on."""
@@ -296,13 +272,13 @@ class Handlers:
         return web.Response(text=text, content_type="text/html", status=status)
 
 
-def describe_target(stack: StackState) -> dict[str, Any]:
-    """Return the values that name the object of an action."""
+def describe_target(target: StackLocation | StackState) -> dict[str, Any]:
+    """Return the values that name the object of a page."""
     return {
-        "path": shown_stack.make_path(stack.kind, stack.namespace, stack.name),
-        "title": safe_text.one_line(stack.title),
-        "namespace": stack.namespace,
-        "name": stack.name,
+        "path": shown_stack.make_path(target.kind, target.namespace, target.name),
+        "title": safe_text.one_line(target.title),
+        "namespace": target.namespace,
+        "name": target.name,
     }
 
 

@@ -111,9 +111,7 @@ class PartRenderer:
             "path": path,
         }
         picture = svg_drawing.draw(
-            shown.layout,
-            title=f"Resources of {shown.view.title}",
-            link=lambda node: self._link(path, node, layers),
+            shown.layout, title=f"Resources of {shown.view.title}", link=lambda node: self._link(path, node, layers)
         )
         offered = {"actions": actions.list_for(objects.stack), "refusals": actions.find_refusals(objects.stack)}
         return {

@@ -48,10 +48,15 @@ async def collect_all(session: Session, objects: StackObjects) -> Evidence:
         find_missing_accounts(session, objects),
     )
     pods = [*owned, *(child for each in walk(objects) for child in each.children)]
-    logs = await read_logs(session, [pod for pod in pods if pod.kind == POD])
-    users = await owned_objects.list_claim_users(session, claims)
-    found = explanation.make_evidence(owned, events, logs=logs, claims=claims, claim_users=users, remaining=remaining)
-    return dataclasses.replace(found, external=external, missing_accounts=missing_accounts)
+    return dataclasses.replace(
+        explanation.make_evidence(owned, events),
+        logs=await read_logs(session, [pod for pod in pods if pod.kind == POD]),
+        claims={(claim.namespace, claim.name): claim for claim in claims},
+        claim_users=await owned_objects.list_claim_users(session, claims),
+        remaining=remaining,
+        missing_accounts=missing_accounts,
+        external=external,
+    )
 
 
 async def find_missing_accounts(session: Session, objects: StackObjects) -> frozenset[str]:

@@ -176,7 +176,8 @@ def list_of_definition(name: str, previews: Sequence[Preview], *, pinned: int) -
         listed = (f"{each.namespace}/{each.name}" for each in group)
         names = enumeration.enumerate_first(listed, count=len(group), most=NAMED)
         yield [("", "")]
-        yield [(safe_text.one_line(f"{count_objects(len(group))}: {names}"), "bold")]
+        counted = "1 object" if len(group) == 1 else f"{len(group)} objects"
+        yield [(safe_text.one_line(f"{counted}: {names}"), "bold")]
         for line in list_changes(first):
             yield [(replace_name(text, first), style) for text, style in line] if len(group) > 1 else line
 
@@ -200,11 +201,6 @@ def list_changes(preview: Preview) -> Iterator[Line]:
 def is_change(preview: Preview) -> bool:
     """Return whether anything happens to an instance, or is refused."""
     return preview.has_changes or bool(preview.rejection)
-
-
-def count_objects(count: int) -> str:
-    """Return `1 object`, `41 objects`."""
-    return "1 object" if count == 1 else f"{count} objects"
 
 
 def replace_name(text: str, preview: Preview) -> str:

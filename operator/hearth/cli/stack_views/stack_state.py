@@ -279,11 +279,16 @@ class StackState(NamedObject):
         return self.is_observed and self.condition("Stalled").is_true
 
     @property
+    def target_cause(self) -> str:
+        """Return why the target is what it is: `Spec`, `Rollback`, `AutomaticRollback`."""
+        return object_fields.text(self.status, "target", "cause")
+
+    @property
     def is_rolled_back(self) -> bool:
         """Return whether the target is another definition than that in the spec."""
-        return object_fields.text(self.status, "target", "cause") in {"Rollback", "AutomaticRollback"}
+        return self.target_cause in {"Rollback", "AutomaticRollback"}
 
     @property
     def is_rolled_back_automatically(self) -> bool:
         """Return whether the definition in the spec failed, and an earlier one is the target."""
-        return object_fields.text(self.status, "target", "cause") == "AutomaticRollback"
+        return self.target_cause == "AutomaticRollback"

@@ -75,15 +75,7 @@ class Evidence:
         return found[-1] if found else None
 
 
-def make_evidence(
-    owned: Iterable[FoundChild],
-    events: Iterable[Object],
-    *,
-    logs: Mapping[tuple[str, str], str] | None = None,
-    claims: Iterable[FoundChild] = (),
-    claim_users: Sequence[FoundChild] = (),
-    remaining: Sequence[FoundChild] = (),
-) -> Evidence:
+def make_evidence(owned: Iterable[FoundChild], events: Iterable[Object]) -> Evidence:
     """Index objects and Events."""
     by_owner: dict[str, list[FoundChild]] = defaultdict(list)
     for child in owned:
@@ -92,14 +84,7 @@ def make_evidence(
     by_object: dict[str, list[Object]] = defaultdict(list)
     for event in sorted(events, key=lambda each: event_timeline.find_time(each) or 0.0):
         by_object[object_fields.text(event, "involvedObject", "uid")].append(event)
-    return Evidence(
-        by_owner,
-        by_object,
-        logs=logs or {},
-        claims={(claim.namespace, claim.name): claim for claim in claims},
-        claim_users=claim_users,
-        remaining=remaining,
-    )
+    return Evidence(by_owner, by_object)
 
 
 def line_of(reason: str, message: str) -> str:

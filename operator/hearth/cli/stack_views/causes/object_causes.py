@@ -137,9 +137,8 @@ def find_causes(pod: FoundChild, evidence: Evidence) -> Iterator[Cause]:
     if pod.is_deleting:
         held = ", ".join(pod.finalizers)
         message = f"is being deleted, held by {held}" if held else "is being deleted"
-        yield make(
-            pod, message, command=get_pod(pod), since=object_fields.text(pod.raw, "metadata", "deletionTimestamp")
-        )
+        command = advice.join("kubectl get pod", pod.name, "-n", pod.namespace, "-o", "yaml")
+        yield make(pod, message, command=command, since=object_fields.text(pod.raw, "metadata", "deletionTimestamp"))
         return
     if phase == "Failed":
         reason = object_fields.text(pod.raw, "status", "reason")
@@ -283,11 +282,6 @@ def make(pod: FoundChild, message: str, *, command: str, since: str = "", causes
 def describe_pod(pod: FoundChild) -> str:
     """Return the command that shows everything about the pod."""
     return advice.join("kubectl describe pod", pod.name, "-n", pod.namespace)
-
-
-def get_pod(pod: FoundChild) -> str:
-    """Return the command that shows the pod as it is stored."""
-    return advice.join("kubectl get pod", pod.name, "-n", pod.namespace, "-o", "yaml")
 
 
 def logs(pod: FoundChild, container: str = "", *, previous: bool = False) -> str:

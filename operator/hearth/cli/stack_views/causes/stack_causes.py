@@ -62,7 +62,8 @@ def explain(objects: StackObjects, evidence: Evidence) -> tuple[Cause, ...]:
         )
         found.append(Cause(subject=find_subject(stack), message=message, command=command))
     if not found and not stack.is_ready:
-        found.append(Cause(subject=safe_text.one_line(stack.title), message=describe_ready(stack)))
+        message = safe_text.one_line(stack.ready.message) or f"its phase is {stack.phase}"
+        found.append(Cause(subject=find_subject(stack), message=message))
     return tuple(found)
 
 
@@ -306,8 +307,3 @@ def explain_breakpoint(stack: StackState, entry: BreakpointEntry) -> Cause:
         message=safe_text.one_line(f"stopped at the breakpoint {entry.hook}{where}, until a user continues it"),
         command=advice.join("kubectl stack continue", stack.argument, str(entry), "-n", stack.namespace),
     )
-
-
-def describe_ready(stack: StackState) -> str:
-    """Return the message of `Ready`."""
-    return safe_text.one_line(stack.ready.message) or f"its phase is {stack.phase}"

@@ -14,16 +14,10 @@ from hearth.engine.definition.definition_sources import ParameterSource, SourceV
 from hearth.model import chunked_work, errors, limits, members, names, value_class, well_known_kinds
 from hearth.model.child import Object
 from hearth.model.errors import Mistake
-from hearth.model.kinds import Kinds
+from hearth.model.kinds import Kinds, ObjectRef
 from hearth.model.members import GroupSize
 from hearth.template import resource_group
-from hearth.template.blueprint import (
-    Blueprint,
-    Definition,
-    ExternalBlueprint,
-    ReadValue,
-    StackIdentity,
-)
+from hearth.template.blueprint import Blueprint, Definition, ExternalBlueprint, ReadValue, StackIdentity
 from hearth.template.cel import evaluation
 from hearth.template.cel.evaluation import Evaluator
 from hearth.template.compiler import compiler
@@ -197,11 +191,8 @@ def make_definition(stack_file: StackFile) -> Definition:
     """Return template and parameters, also those in ConfigMaps and Secrets beside the Stack. Raises InvalidDefinition."""
     template = find_template(stack_file)
     given = object_fields.find(stack_file.manifest, "spec", "parameters") or {}
-    spec = {
-        "parametersFrom": [
-            *map(read_source_entry, object_fields.entries(stack_file.manifest, "spec", "parametersFrom"))
-        ]
-    }
+    entries = object_fields.entries(stack_file.manifest, "spec", "parametersFrom")
+    spec = {"parametersFrom": [*map(read_source_entry, entries)]}
     found: dict[str, SourceValue] = {}
     for source in definition_sources.find_parameter_sources(stack_file.identity.namespace, spec):
         found.update(definition_sources.parse_source(source, find_data(source, stack_file)))
@@ -221,20 +212,22 @@ def read_source_entry(stated: Mapping[str, Any]) -> Object:
 
 def find_data(source: ParameterSource, stack_file: StackFile) -> dict[str, str]:
     """Return the data of a ConfigMap or Secret beside the Stack, as a cluster stores it; none if it is not there."""
-    ref = source.ref
     found: dict[str, str] = {}
-    for document in stack_file.beside:
-        if (
-            object_fields.text(document, "kind") != ref.kind
-            or object_fields.text(document, "metadata", "name") != ref.name
-        ):
-            continue
+    for document in find_beside(stack_file, source.ref):
         stored = object_fields.mapping(document, "data")
         found |= {key: value for key, value in stored.items() if isinstance(value, str)}
         for key, value in object_fields.mapping(document, "stringData").items():
             if isinstance(value, str):
                 found[key] = base64.b64encode(value.encode()).decode()
     return found
+
+
+def find_beside(stack_file: StackFile, ref: ObjectRef) -> Iterator[Any]:
+    """Yield the documents beside a Stack that have this kind and name."""
+    for document in stack_file.beside:
+        named = (object_fields.text(document, "kind"), object_fields.text(document, "metadata", "name"))
+        if named == (ref.kind, ref.name):
+            yield document
 
 
 def encode_secret(document: Mapping[str, Any]) -> Object:
@@ -246,7 +239,7 @@ def encode_secret(document: Mapping[str, Any]) -> Object:
     return {**document, "data": {**object_fields.mapping(document, "data"), **encoded}}
 
 
-def compile_group(stack_file: StackFile, kinds: Kinds, evaluator: Evaluator = evaluation.ALONE) -> Blueprint:
+def compile_group(stack_file: StackFile, kinds: Kinds, evaluator: Evaluator) -> Blueprint:
     """Compile a ResourceGroup. Raises InvalidDefinition."""
     spec = resource_group.make_spec(object_fields.mapping(stack_file.manifest, "spec"))
     if not spec:
@@ -282,21 +275,15 @@ def is_given_elsewhere(stack_file: StackFile, mistake: Mistake) -> bool:
     return bool(sources) and prefix == "spec.parameters" and name not in given
 
 
-def find_template(stack_file: StackFile) -> Any:
-    """Return the template of a Stack, also from objects beside it. Raises InvalidDefinition."""
-    return find_template_file(object_fields.mapping(stack_file.manifest, "spec"), stack_file.beside)
-
-
-# The template of a Stack in a file: inline, or from the objects in the documents beside it. Pure.
-
 SINGLE, SEVERAL = "templateRef", "templateRefs"
 
 
-def find_template_file(spec: Mapping[str, Any], beside: Sequence[Any]) -> Any:
-    """Return the template of a spec, united if it is in several objects. beside: all documents of all files.
+def find_template(stack_file: StackFile) -> Any:
+    """Return the template of a Stack, united if it is in several of the objects beside it.
 
     Raises InvalidDefinition with all that is missing or wrong.
     """
+    spec = object_fields.mapping(stack_file.manifest, "spec")
     if "template" in spec:
         return spec["template"]
     sources = definition_sources.find_template_sources("", read_references(spec))
@@ -306,7 +293,7 @@ def find_template_file(spec: Mapping[str, Any], beside: Sequence[Any]) -> Any:
     wrong: list[Mistake] = []
     for source in sources:
         try:
-            templates.append(read_source(source, beside))
+            templates.append(read_source(source, stack_file))
         except errors.InvalidDefinition as error:
             wrong += error.mistakes
     if wrong:
@@ -326,13 +313,10 @@ def read_reference(stated: Mapping[str, Any]) -> Object:
     return {each: object_fields.text(stated, each) for each in ("kind", "name", "key")}
 
 
-def read_source(source: TemplateSource, beside: Sequence[Any]) -> Object:
+def read_source(source: TemplateSource, stack_file: StackFile) -> Object:
     """Return the template in one of the documents. Raises InvalidDefinition."""
     part = "binaryData" if source.is_compressed else "data"
-    for document in beside:
-        is_named = object_fields.text(document, "metadata", "name") == source.ref.name
-        if not is_named or object_fields.text(document, "kind") != source.ref.kind:
-            continue
+    for document in find_beside(stack_file, source.ref):
         if source.ref.kind == well_known_kinds.STACK_TEMPLATE.name:
             return dict(object_fields.mapping(document, *well_known_kinds.TEMPLATE_KEY.split(".")))
         data = object_fields.mapping(document, part)

@@ -74,7 +74,7 @@ def arrange(graph: StackGraph) -> Layout:
     columns, routes = add_lanes([[node.id for node in column] for column in graph.columns], graph.edges)
     sides = find_neighbors(routes)
     ordered = sort_columns(columns, *sides)
-    heights = {place: LANE_HEIGHT if is_lane(place) else NODE_HEIGHT for column in ordered for place in column}
+    heights = {place: LANE_HEIGHT if place.startswith(LANE) else NODE_HEIGHT for column in ordered for place in column}
     centers = place_vertically(ordered, sides, heights)
     widths = [max(map(measure_width, column), default=NODE_WIDTH) for column in graph.columns]
     lefts = [MARGIN + sum(widths[:index]) + index * GAP_BETWEEN for index in range(len(widths))]
@@ -124,11 +124,6 @@ LANE: Final = "lane:"
 """The ids of lanes begin so; those of nodes have no colon."""
 Neighbors: TypeAlias = Mapping[str, Sequence[str]]
 """By id of a place, those that it is connected to in the next column of one side."""
-
-
-def is_lane(place: str) -> bool:
-    """Return whether a place is a lane."""
-    return place.startswith(LANE)
 
 
 def add_lanes(

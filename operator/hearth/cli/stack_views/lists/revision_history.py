@@ -52,7 +52,7 @@ def describe_state(number: int, stack: StackState) -> tuple[str, str]:
     words = []
     if number == stack.target_revision:
         cause = {"Rollback": "active, rolled back to", "AutomaticRollback": "active, rolled back to automatically"}
-        words.append(cause.get(object_fields.text(status, "target", "cause"), "active"))
+        words.append(cause.get(stack.target_cause, "active"))
     completed: set[object] = {
         object_fields.number(status, key) for key in ("lastCompletedRevision", "previousCompletedRevision")
     }

@@ -145,7 +145,7 @@ def explain_failure(stack: StackState, goal: Goal) -> str:
 def will_roll_back(stack: StackState) -> bool:
     """Return whether the operator is about to roll back by itself, so that the failure is not the end yet."""
     is_wanted = object_fields.find(stack.spec, "rollback", "onFailure") is True and not stack.is_paused
-    is_of_spec = object_fields.text(stack.status, "target", "cause") == "Spec"
+    is_of_spec = stack.target_cause == "Spec"
     is_unknown = object_fields.find(stack.status, "historyUnknown") is True
     # A definition that was not applied at all is not rolled back either.
     words = object_fields.text(stack.status, "state").split(", ")

@@ -50,12 +50,10 @@ def find_refusal(stack: StackState, resource: str) -> str:
         return f"{resource!r} is not the name of a resource; names are like web, workers[a] or cache/db"
     if stack.is_deleting:
         return f"{stack.title} is being deleted; nothing is replaced any more"
-    if (
-        stack.is_group
-        and stack.is_observed
-        and (index := resource.partition("/")[0]) not in stack_view.list_members(stack)
-    ):
-        return f"{stack.title} has no member {index}; it has {list_indices(stack)}"
+    if stack.is_group and stack.is_observed:
+        index, listed = resource.partition("/")[0], stack_view.list_members(stack)
+        if index not in listed:
+            return f"{stack.title} has no member {index}; it has {enumerate_names(list(listed)) or 'none'}"
     known = {} if stack.is_group else object_fields.mapping(stack.spec, "template", "resources")
     first = resource.partition("/")[0].partition("[")[0]
     is_current = not stack.is_rolled_back and stack.is_observed
@@ -64,21 +62,12 @@ def find_refusal(stack: StackState, resource: str) -> str:
     return ""
 
 
-def list_indices(group: StackState) -> str:
-    """Return the indices of the members of a group, as far as they fit into a message."""
-    return enumerate_names(list(stack_view.list_members(group))) or "none"
-
-
 def make_mark(stack: StackState, resource: str, *, reason: str | None) -> Object:
     """Return the HealthMark to create; it is deleted with its Stack. reason: None to take back a mark."""
     prefix = f"{stack.name}-{names.kebab(re.sub(r'[^a-zA-Z0-9]+', '-', resource).strip('-'))}"
     kind = stack.kind
     owner = {"apiVersion": kind.api_version, "kind": kind.name, "name": stack.name, "uid": stack.uid}
-    spec: Object = {
-        **names.write_owner(stack.owner_key),
-        "resource": resource,
-        "markUnhealthy": reason is not None,
-    }
+    spec: Object = {**names.write_owner(stack.owner_key), "resource": resource, "markUnhealthy": reason is not None}
     return {
         "apiVersion": f"{names.GROUP}/{names.VERSION}",
         "kind": "HealthMark",

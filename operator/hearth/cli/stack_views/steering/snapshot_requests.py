@@ -100,7 +100,7 @@ def restore(stack: StackState, snapshot: Object) -> VerbResult:
     if refusal := explain_unusable(stack, snapshot):
         return Refusal(said=refusal)
     name, stated = snapshot["metadata"]["name"], object_fields.text(stack.spec, "rollback", "toSnapshot")
-    is_target = object_fields.text(stack.status, "target", "cause") == "Rollback" and stack.is_observed
+    is_target = stack.target_cause == "Rollback" and stack.is_observed
     if stated == name and is_target and not stack.is_ready:
         return AlreadySo(said=f"is already in progress to snapshot {name}")
     has_volumes = bool(object_fields.entries(snapshot, "status", "volumes"))

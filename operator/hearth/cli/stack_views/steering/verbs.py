@@ -78,13 +78,13 @@ def retry(stack: StackState, *, token: str, resource: str = "") -> VerbResult:
     is_sound = stack.is_ready and not stack.problems and not stack.is_rolled_back_automatically
     if resource and is_sound:
         listed = enumeration.enumerate_names(finished) if finished else "none"
-        return Refusal(said=f"{resource} is no finished work of {describe(stack)}, which has: {listed}")
+        return Refusal(said=f"{resource} is no finished work of {stack.title}, which has: {listed}")
     if is_sound and finished:
         again = f"kubectl stack retry {stack.argument} {finished[0]} -n {stack.namespace}"
-        said = f"nothing has failed: {describe(stack)} is {stack.phase}. To run finished work again: {again}"
+        said = f"nothing has failed: {stack.title} is {stack.phase}. To run finished work again: {again}"
         return Refusal(said=said)
     if is_sound:
-        return Refusal(said=f"nothing has failed: {describe(stack)} is {stack.phase}. {advise_replacement(stack)}")
+        return Refusal(said=f"nothing has failed: {stack.title} is {stack.phase}. {advise_replacement(stack)}")
     notes = note_paused(stack)
     if stack.is_rolled_back_automatically:
         notes = ("the definition in the spec, which failed and was rolled back, is tried again", *notes)
@@ -99,28 +99,28 @@ def check(stack: StackState, *, token: str) -> VerbResult:
 def cleanup(stack: StackState, *, token: str) -> VerbResult:
     """Delete the objects that wait for the completion of the new definition."""
     if stack.is_observed and not stack.is_new and stack.count("obsolete") == 0:
-        return Refusal(said=f"nothing waits for deletion: {describe(stack)} has no obsolete objects")
+        return Refusal(said=f"nothing waits for deletion: {stack.title} has no obsolete objects")
     return request(stack, names.REQUEST_CLEANUP, token, key="cleanup", notes=note_paused(stack))
 
 
 def rollback(stack: StackState, *, to_revision: int, stored: Collection[int]) -> VerbResult:
     """Make an earlier revision the target. to_revision: 0 for the last completed one other than that in the spec."""
     if stack.is_deleting:
-        return Refusal(said=f"{describe(stack)} is being deleted; a deletion cannot be rolled back")
+        return Refusal(said=f"{stack.title} is being deleted; a deletion cannot be rolled back")
     stated = object_fields.number(stack.spec, "rollback", "toRevision")
-    is_active = object_fields.text(stack.status, "target", "cause") == "Rollback" and stack.is_observed
+    is_active = stack.target_cause == "Rollback" and stack.is_observed
     wanted = to_revision
     if to_revision and to_revision not in stored:
         kept = ", ".join(map(str, sorted(stored))) or "none"
-        return Refusal(said=f"{describe(stack)} has no revision {to_revision}; stored revisions: {kept}")
+        return Refusal(said=f"{stack.title} has no revision {to_revision}; stored revisions: {kept}")
     if stated == to_revision and is_active:
         return AlreadySo(said=f"already rolled back to revision {stack.target_revision}")
     if not to_revision and stated == 0:
         # A repeated 0 keeps its first meaning, so the number is stated.
         wanted = find_other_completed(stack)
     if not wanted and not find_other_completed(stack):
-        return Refusal(said=f"{describe(stack)} has no other completed revision to roll back to{list_stored(stored)}")
-    is_spec = object_fields.text(stack.status, "target", "cause") == "Spec"
+        return Refusal(said=f"{stack.title} has no other completed revision to roll back to{list_stored(stored)}")
+    is_spec = stack.target_cause == "Spec"
     if wanted and is_spec and stack.is_observed and wanted == stack.target_revision:
         return AlreadySo(said=f"revision {wanted} is already the definition in the spec")
     return write_rollback(stack, wanted, stated=stated)
@@ -145,7 +145,7 @@ def find_other_completed(stack: StackState) -> int:
     """Return the last completed revision other than the definition in the spec; 0 if none is known."""
     last = object_fields.number(stack.status, "lastCompletedRevision") or 0
     previous = object_fields.number(stack.status, "previousCompletedRevision") or 0
-    is_spec = object_fields.text(stack.status, "target", "cause") == "Spec"
+    is_spec = stack.target_cause == "Spec"
     return previous if is_spec and stack.is_observed and last == stack.target_revision else last
 
 
@@ -189,7 +189,7 @@ def explain_no_wait(stack: StackState, where: str, waiting: Sequence[BreakpointE
     """Explain that no resource waits there, and where resources do."""
     if not waiting:
         return (
-            f"no resource of {describe(stack)} waits at a breakpoint (phase {stack.phase or 'unknown'}); "
+            f"no resource of {stack.title} waits at a breakpoint (phase {stack.phase or 'unknown'}); "
             f"a breakpoint in {stack.options_path}.environment.breakpoints can be continued once its resource has reached it"
         )
     named = ", ".join(str(each) for each in waiting[:NAMED_AT_MOST])
@@ -231,7 +231,7 @@ def promote(stack: StackState, *, revision: int) -> VerbResult:
     pin = object_fields.number(stack.spec, "definitionRevision")
     if pin is not None:
         where = f"{stack.options_path}.definitionRevision"
-        return Refusal(said=f"{describe(stack)} keeps to revision {pin}: change or remove its {where}")
+        return Refusal(said=f"{stack.title} keeps to revision {pin}: change or remove its {where}")
     text = str(revision)
     return Write(
         patches=({"metadata": {"annotations": {names.PROMOTE: text}}},),
@@ -252,13 +252,7 @@ def scale(group: StackState, *, replicas: int) -> VerbResult:
 
 
 def request(
-    stack: StackState,
-    annotation: str,
-    token: str,
-    *,
-    key: str,
-    notes: tuple[str, ...] = (),
-    goal: Goal = READY,
+    stack: StackState, annotation: str, token: str, *, key: str, notes: tuple[str, ...] = (), goal: Goal = READY
 ) -> VerbResult:
     """Make a request by annotation; a token that was used before would count as handled."""
     if stack.handled.get(key) == token:
@@ -270,11 +264,6 @@ def request(
         handled=(key, token),
         goal=goal,
     )
-
-
-def describe(stack: StackState) -> str:
-    """Return `stack/shop`."""
-    return stack.title
 
 
 def advise_replacement(stack: StackState) -> str:

@@ -82,11 +82,7 @@ class FoundChild(NamedObject):
     def belongs_to(self, stack_uid: str) -> bool:
         """Return whether its identity names that Stack and itself. Other controllers copy labels and annotations."""
         identity = names.identity(
-            stack_uid=stack_uid,
-            group=self.kind.group,
-            kind=self.kind.name,
-            namespace=self.namespace,
-            name=self.name,
+            stack_uid=stack_uid, group=self.kind.group, kind=self.kind.name, namespace=self.namespace, name=self.name
         )
         return object_fields.text(self.annotations, names.ANNOTATION_IDENTITY) == identity
 
