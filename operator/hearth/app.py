@@ -18,7 +18,7 @@ import structlog
 import uvloop
 
 import hearth
-from hearth import clusters_process, leadership, runtime, supervision
+from hearth import clusters_process, leadership, supervision
 from hearth.cli import profiling
 from hearth.clusters_process import ClustersProcess
 from hearth.handlers import kopf_supervisor
@@ -30,6 +30,7 @@ from hearth.kube.objects import installed_crds
 from hearth.leadership import Leadership
 from hearth.model import errors
 from hearth.model.sharding import Place
+from hearth.runtime import KubeRuntime
 from hearth.serve import http_server, logs, process_upkeep, tracing
 from hearth.serve.metrics import Metrics
 from hearth.settings import LEASE_HELD_EXIT_CODE, Address, Settings
@@ -96,16 +97,10 @@ class Runtime(Protocol):
 
 
 BuildRuntime: TypeAlias = Callable[[Settings, CredentialSource, Metrics, Callable[[], None]], Runtime]
+"""Builds the engine; the last argument is called for a Stack that the process for other clusters serves."""
 
 
-def build_runtime(
-    settings: Settings, source: CredentialSource, metrics: Metrics, on_elsewhere: Callable[[], None]
-) -> Runtime:
-    """Build the engine on a real cluster. on_elsewhere: called for a Stack that the process for other clusters serves."""
-    return runtime.KubeRuntime(settings, source, metrics, on_elsewhere)
-
-
-def run(settings: Settings, *, build: BuildRuntime = build_runtime, grace: float = SHUTDOWN_TIMEOUT) -> int:
+def run(settings: Settings, *, build: BuildRuntime = KubeRuntime, grace: float = SHUTDOWN_TIMEOUT) -> int:
     """Run the operator until a signal stops it, and return the exit code. grace: seconds that the shutdown may take."""
     logs.configure(format_=settings.log_format, level=settings.log_level)
     gc.set_threshold(GC_THRESHOLD, *gc.get_threshold()[1:])

@@ -237,7 +237,7 @@ class KubeRuntime:
 
     def count_elsewhere(self) -> int:
         """Count the Stacks of other clusters, which another process serves."""
-        return sum(cache.count_elsewhere() for cache in self._management_cluster.caches)
+        return sum(len(cache.others.elsewhere) for cache in self._management_cluster.caches)
 
     def count_stacks(self) -> Mapping[str, float]:
         """Return the number of Stacks, by phase."""

@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 from hearth.engine import verified_revisions
 from hearth.engine.cluster_objects import Revision
 from hearth.engine.definition import stored_definition
+from hearth.kube import management_cluster
 from hearth.kube.leader_election import leases
-from hearth.kube.objects import controller_revision, hash_key
+from hearth.kube.objects import controller_revision
 from hearth.model import errors, limits, names
 from hearth.model.child import Object
 from support.units import stack_objects
@@ -143,12 +144,12 @@ def test_any_lease_is_read(spec: Any) -> None:
     assert 0 <= found.transitions <= leases.MOST
 
 
-@hypothesis.given(data=JSON | st.dictionaries(st.just(hash_key.FIELD), JSON))
+@hypothesis.given(data=JSON | st.dictionaries(st.just(management_cluster.HASH_KEY_FIELD), JSON))
 @QUICK
 def test_any_key_secret_is_read_or_reported(data: Any) -> None:
     """By an error that says what to do."""
-    with pytest.raises(hash_key.InvalidHashKey, match="restore it, or delete the Secret"):
-        hash_key.parse_key({"data": data}, "hearth-system")
+    with pytest.raises(management_cluster.InvalidHashKey, match="restore it, or delete the Secret"):
+        management_cluster.parse_hash_key({"data": data}, "hearth-system")
 
 
 def test_many_kinds_are_no_work() -> None:

@@ -12,11 +12,11 @@ from hearth.engine.cluster_objects import HealthMarkObject
 from hearth.kube.cache import object_store
 from hearth.kube.cache.object_store import WatchedCache
 from hearth.kube.client import api_requests
-from hearth.kube.watch.reflector import Reflector, WatchContext
+from hearth.kube.watch.reflector import ClusterObserver, Reflector, WatchContext
 from hearth.model.well_known_kinds import HEALTH_MARK
 
 if TYPE_CHECKING:
-    from hearth.engine.ports import CacheListener, Observer
+    from hearth.engine.ports import CacheListener
     from hearth.kube.client.connection import Connection
     from hearth.model.child import Object
 
@@ -25,7 +25,12 @@ class KubeHealthMarkClient(WatchedCache[HealthMarkObject]):
     """Every HealthMark, or those of one namespace. Its watch runs from `start` to `close`."""
 
     def __init__(
-        self, connection: Connection, listener: CacheListener, *, namespace: str = "", observer: Observer | None = None
+        self,
+        connection: Connection,
+        listener: CacheListener,
+        *,
+        namespace: str = "",
+        observer: ClusterObserver | None = None,
     ) -> None:
         self._listener = listener
         self._sender = api_requests.ApiClient(connection, observer)

@@ -1,19 +1,23 @@
-"""`hearth.engine.ports.ManagementCluster` on a real API server: reads and writes of Stacks.
+"""`hearth.engine.ports.ManagementCluster` on a real API server: reads and writes of Stacks, and the key of all hashes.
 
 Knows the requests; must not interpret a response. Data that is read often comes from watch caches.
 """
 
 from __future__ import annotations
 
+import base64
+import binascii
 import os
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from hearth.kube.client import api_requests
-from hearth.kube.objects import controller_revision, event_recorder, hash_key
+from hearth.kube.client.api_requests import ApiClient
+from hearth.kube.objects import controller_revision, event_recorder
 from hearth.model import errors, names
-from hearth.model.well_known_kinds import CONTROLLER_REVISION
+from hearth.model.child import Object
+from hearth.model.well_known_kinds import CONTROLLER_REVISION, NAMESPACE, SECRET
 
 if TYPE_CHECKING:
     from hearth.engine.cluster_objects import Revision, StackObject
@@ -22,9 +26,12 @@ if TYPE_CHECKING:
     from hearth.kube.cache.stack_cache import StackCache
     from hearth.kube.client.api_requests import RequestObserver
     from hearth.kube.client.connection import Connection
-    from hearth.model.child import Object
     from hearth.model.kinds import Kind, ObjectRef
-    from hearth.model.stack_tree import StackTree
+
+HASH_KEY_NAME = "hearth-hash-key"
+HASH_KEY_FIELD = "key"
+HASH_KEY_LENGTH = 32
+"""Bytes; the length of the hash that uses it."""
 
 
 class KubeManagementCluster:
@@ -42,8 +49,9 @@ class KubeManagementCluster:
         now: Callable[[], float] = time.time,
     ) -> None:
         """Create the adapter. groups: of ResourceGroups, with the tree of `stacks`; now: seconds since the epoch."""
-        self._sender = api_requests.ApiClient(connection, observer)
-        self._stacks = stacks
+        self._sender = ApiClient(connection, observer)
+        self.tree = stacks.tree
+        """The nesting of all known Stacks."""
         self._caches = {names.STACK: stacks, **({names.GROUP_KIND: groups} if groups is not None else {})}
         """By kind, as `StackObject.kind` names it."""
         self._revisions = revisions
@@ -88,19 +96,14 @@ class KubeManagementCluster:
         """Return the cache of its kind."""
         return self._caches[stack.kind]
 
-    @property
-    def tree(self) -> StackTree:
-        """Return the nesting of all known Stacks."""
-        return self._stacks.tree
-
     def is_other_shard_uid(self, uid: str) -> bool:
         """Return whether another process manages a Stack with this UID."""
-        return any(cache.is_other_shard_uid(uid) for cache in self._caches.values())
+        return any(cache.others.has_uid(uid) for cache in self._caches.values())
 
     def is_other_shard_name(self, namespace: str, name: str, *, kind: str = names.STACK) -> bool:
         """Return whether another process manages a Stack with this name."""
         cache = self._caches.get(kind)
-        return cache is not None and cache.is_other_shard_name(namespace, name)
+        return cache is not None and cache.others.has_name(namespace, name)
 
     def revisions(self, stack_uid: str) -> tuple[Revision, ...]:
         """Return the revisions of this Stack in ascending order of their numbers."""
@@ -117,14 +120,10 @@ class KubeManagementCluster:
 
     async def _create_or_get(self, body: Object) -> Object:
         """Create a ControllerRevision; return it, or the object that has its name already."""
-        metadata = body["metadata"]
-        try:
-            path = api_requests.collection_path(CONTROLLER_REVISION, metadata["namespace"])
-            return await self._sender.send("create", CONTROLLER_REVISION, path, body=body)
-        except errors.ApiStatusError as refused:
-            if not refused.is_conflict:
-                raise
-            return await self._get_revision(metadata["namespace"], metadata["name"])
+        made = await self._sender.create_new(CONTROLLER_REVISION, body)
+        if made is not None:
+            return made
+        return await self._get_revision(body["metadata"]["namespace"], body["metadata"]["name"])
 
     async def _get_revision(self, namespace: str, name: str) -> Object:
         path = api_requests.object_path(CONTROLLER_REVISION, namespace, name)
@@ -251,4 +250,74 @@ class KubeManagementCluster:
 
     async def get_hash_key(self, namespace: str) -> bytes:
         """Return the key of all hashes; create it if missing. `namespace` is the operator's."""
-        return await hash_key.get_hash_key(self._sender, namespace, entropy=os.urandom)
+        return await get_or_create_hash_key(self._sender, namespace, entropy=os.urandom)
+
+
+class InvalidHashKey(errors.HearthError):
+    """Error for a Secret without a valid key; an administrator must fix it."""
+
+
+async def get_or_create_hash_key(client: ApiClient, namespace: str, *, entropy: Callable[[int], bytes]) -> bytes:
+    """Return the key; create it and the namespace if missing. Raises InvalidHashKey.
+
+    entropy: returns this number of random bytes.
+    """
+    key = await find_hash_key(client, namespace)
+    if key is not None:
+        return key
+    made = entropy(HASH_KEY_LENGTH)
+    if await create_hash_key(client, namespace, made):
+        return made
+    # Another process stored a key first. That key is valid, because objects may already have its hashes.
+    key = await find_hash_key(client, namespace)
+    if key is None:
+        raise errors.Unreachable(
+            f"secret/{HASH_KEY_NAME} in namespace {namespace} is created and deleted repeatedly; try again"
+        )
+    return key
+
+
+async def find_hash_key(client: ApiClient, namespace: str) -> bytes | None:
+    """Return the stored key, or None if there is none."""
+    secret = await client.send_existing("get", SECRET, api_requests.object_path(SECRET, namespace, HASH_KEY_NAME))
+    return parse_hash_key(secret, namespace) if secret is not None else None
+
+
+def parse_hash_key(secret: Object, namespace: str) -> bytes:
+    """Return the key in the Secret."""
+    data = secret.get("data")
+    text = data.get(HASH_KEY_FIELD, "") if isinstance(data, dict) else ""
+    try:
+        key = base64.b64decode(text, validate=True)
+    except (binascii.Error, TypeError, ValueError):
+        key = b""
+    if len(key) != HASH_KEY_LENGTH:
+        raise InvalidHashKey(
+            f"secret/{HASH_KEY_NAME} in namespace {namespace}: data.{HASH_KEY_FIELD} must be {HASH_KEY_LENGTH} bytes in "
+            f"base64, found {len(key)}; restore it, or delete the Secret to create a new key"
+        )
+    return key
+
+
+async def create_hash_key(client: ApiClient, namespace: str, key: bytes) -> bool:
+    """Store a new key; return False if another process has stored one."""
+    body: Object = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {
+            "name": HASH_KEY_NAME,
+            "namespace": namespace,
+            "labels": {"app.kubernetes.io/part-of": "hearth"},
+        },
+        # A different key under the same name would invalidate every hash.
+        "immutable": True,
+        "data": {HASH_KEY_FIELD: base64.b64encode(key).decode()},
+    }
+    try:
+        return await client.create_new(SECRET, body) is not None
+    except errors.ApiStatusError as refused:
+        if not refused.is_not_found:
+            raise
+    namespace_body: Object = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
+    await client.create_new(NAMESPACE, namespace_body)
+    return await client.create_new(SECRET, body) is not None

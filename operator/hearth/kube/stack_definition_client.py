@@ -6,9 +6,8 @@ from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Protocol
 
 from hearth.kube.client import api_requests
-from hearth.kube.client.api_requests import RequestObserver
 from hearth.kube.objects import controller_revision
-from hearth.kube.watch.reflector import METADATA_LIST, Reflector, WatchContext, WatchObserver, WatchOptions
+from hearth.kube.watch.reflector import METADATA_LIST, ClusterObserver, Reflector, WatchContext
 from hearth.model import names
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
@@ -24,10 +23,6 @@ if TYPE_CHECKING:
 
 MANAGER = "hearth-definitions"
 """The field manager of what StackDefinitions make."""
-
-
-class ClientObserver(WatchObserver, RequestObserver, Protocol):
-    """Counts watches and requests."""
 
 
 class MakeCache(Protocol):
@@ -48,7 +43,7 @@ class KubeStackDefinitionClient:
         management_cluster: KubeManagementCluster,
         make_cache: MakeCache,
         namespace: str = "",
-        observer: ClientObserver | None = None,
+        observer: ClusterObserver | None = None,
     ) -> None:
         """Watch nothing before a kind is served.
 
@@ -73,7 +68,7 @@ class KubeStackDefinitionClient:
 
     def follow(self, on_change: Callable[[str, str], None]) -> None:
         """Report each state of each StackDefinition by its name and UID from now on."""
-        context = WatchContext(connection=self._connection, options=WatchOptions(), observer=self._observer)
+        context = WatchContext(connection=self._connection, observer=self._observer)
         path = api_requests.collection_path(STACK_DEFINITION)
         self._reflector = Reflector(context, path, Follower(on_change), name=STACK_DEFINITION.key, metadata_only=True)
         self._reflector.start()

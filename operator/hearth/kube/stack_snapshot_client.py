@@ -12,13 +12,13 @@ from hearth.engine.cluster_objects import StackSnapshotObject
 from hearth.kube.cache import object_store
 from hearth.kube.cache.object_store import WatchedCache
 from hearth.kube.client import api_requests
-from hearth.kube.watch.reflector import Reflector, WatchContext
+from hearth.kube.watch.reflector import ClusterObserver, Reflector, WatchContext
 from hearth.model import names
 from hearth.model.api import status_fields
 from hearth.model.well_known_kinds import STACK_SNAPSHOT
 
 if TYPE_CHECKING:
-    from hearth.engine.ports import CacheListener, Observer
+    from hearth.engine.ports import CacheListener
     from hearth.kube.client.connection import Connection
     from hearth.model.child import Object
     from hearth.model.kinds import Kind
@@ -28,7 +28,12 @@ class KubeSnapshotClient(WatchedCache[StackSnapshotObject]):
     """Every StackSnapshot, or those of one namespace, by UID, name and Stack. Watches run from `start` to `close`."""
 
     def __init__(
-        self, connection: Connection, listener: CacheListener, *, namespace: str = "", observer: Observer | None = None
+        self,
+        connection: Connection,
+        listener: CacheListener,
+        *,
+        namespace: str = "",
+        observer: ClusterObserver | None = None,
     ) -> None:
         self._listener = listener
         self._namespace = namespace

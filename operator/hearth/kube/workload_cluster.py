@@ -21,12 +21,12 @@ from hearth.model.sharding import WHOLE, Share
 from hearth.model.well_known_kinds import ACCESS_REVIEW, CUSTOM_RESOURCE_DEFINITION, OWN_ACCESS_REVIEW, POD
 
 if TYPE_CHECKING:
-    from hearth.engine.ports import CacheListener, Observer
+    from hearth.engine.ports import CacheListener
     from hearth.kube.client.connection import Connection
-    from hearth.kube.watch.reflector import WatchOptions
+    from hearth.kube.watch.reflector import ClusterObserver, WatchOptions
     from hearth.model.child import Child, Object, Path
     from hearth.model.external_objects import ExternalQuery, ExternalView
-    from hearth.model.kinds import Kinds, ObjectRef
+    from hearth.model.kinds import ObjectRef
     from hearth.model.signatures import Signatures
     from hearth.model.tenancy import Boundary
     from hearth.plan.retry.retry_triggers import RetryTrigger
@@ -47,7 +47,7 @@ class KubeWorkloadCluster:
         namespace: str = "",
         namespaced_watches: Collection[str] = (),
         share: Share = WHOLE,
-        observer: Observer | None = None,
+        observer: ClusterObserver | None = None,
         options: WatchOptions | None = None,
         hold: Callable[[int], None] = lambda _change: None,
     ) -> None:
@@ -59,11 +59,11 @@ class KubeWorkloadCluster:
         """
         self._sender = api_requests.ApiClient(connection, observer)
         self._listener = listener
-        self._discovery = Discovery(connection, on_change=self._on_kinds, observer=observer, hold=hold)
-        self._late_schemas = LateSchemas(self._discovery.refresh_schemas)
+        self.kinds = Discovery(connection, on_change=self._on_kinds, observer=observer, hold=hold)
+        self._late_schemas = LateSchemas(self.kinds.refresh_schemas)
         self.caches = child_cache.ChildCache(
             connection,
-            self._discovery,
+            self.kinds,
             listener,
             namespace=namespace,
             namespaced=namespaced_watches,
@@ -72,9 +72,7 @@ class KubeWorkloadCluster:
             observer=observer,
         )
         self.externals = external_cache.ExternalCache(self.caches.server, listener, hold=hold)
-        self._causes = retry_trigger_watches.TriggerWatches(
-            self.caches.server, self._discovery, listener.on_retry_trigger
-        )
+        self._causes = retry_trigger_watches.TriggerWatches(self.caches.server, self.kinds, listener.on_retry_trigger)
         self._signatures: Signatures | None = None
 
     def acting_as(self, user: str) -> KubeWorkloadCluster:
@@ -93,7 +91,7 @@ class KubeWorkloadCluster:
 
     async def open(self) -> None:
         """Discover the served kinds; no other method works before. Raises `ApiStatusError` or `Unreachable`."""
-        await self._discovery.refresh()
+        await self.kinds.refresh()
 
     async def close(self) -> None:
         """Stop all watches; leave the connection open."""
@@ -101,7 +99,7 @@ class KubeWorkloadCluster:
         await self._causes.close()
         await self.externals.close()
         await self.caches.close()
-        self._discovery.schemas.close()
+        self.kinds.schemas.close()
 
     def _on_kinds(self) -> None:
         self._late_schemas.start()
@@ -109,25 +107,20 @@ class KubeWorkloadCluster:
         self.externals.on_kinds()
         self._listener.on_kinds()
 
-    @property
-    def kinds(self) -> Kinds:
-        """Return the served kinds."""
-        return self._discovery
-
     async def load_schemas(self, kinds: Collection[Kind]) -> None:
         """Load these kinds' schemas into a cache for `kinds.find_schema`; skip a schema that is unavailable.
 
         The schema of a kind that was just added is waited for, some seconds at most.
         """
-        await self._discovery.schemas.load(kinds)
+        await self.kinds.schemas.load(kinds)
 
     async def refresh_kinds(self) -> None:
         """Discover the served kinds again; concurrent callers share one request."""
-        await self._discovery.refresh()
+        await self.kinds.refresh()
 
     async def refresh_changed_kinds(self) -> None:
         """Discover the served kinds again because a definition of kinds changed, and their schemas for two minutes."""
-        await self._discovery.refresh()
+        await self.kinds.refresh()
         self._late_schemas.start()
 
     def follow(self, kind: Kind, paths: Collection[Path], *, namespace: str = "") -> bool:
@@ -160,16 +153,14 @@ class KubeWorkloadCluster:
 
     async def apply(self, manifest: Object, *, kind: Kind, manager: str, force: bool) -> Child:
         """Apply the manifest server-side and return the response, which is already in the cache."""
-        metadata = manifest["metadata"]
-        path = api_requests.object_path(kind, metadata.get("namespace", ""), metadata["name"])
+        path = api_requests.path_of(kind, manifest["metadata"])
         query = api_requests.apply_query(manager=manager, force=force)
         answer = await self._sender.send("apply", kind, path, query=query, body=manifest)
         return self.caches.put(answer, kind)
 
     async def apply_dry_run(self, manifest: Object, *, kind: Kind, manager: str) -> Object:
         """Return the result of a forced server-side apply; write nothing."""
-        metadata = manifest["metadata"]
-        path = api_requests.object_path(kind, metadata.get("namespace", ""), metadata["name"])
+        path = api_requests.path_of(kind, manifest["metadata"])
         query = api_requests.apply_dry_run_query(manager)
         return await self._sender.send("apply", kind, path, query=query, body=manifest)
 
@@ -218,10 +209,8 @@ class KubeWorkloadCluster:
 
     async def delete_object(self, raw: Object, *, kind: Kind) -> None:
         """Delete exactly this object, which is no child; ignore one that is gone."""
-        metadata = raw["metadata"]
-        path = api_requests.object_path(kind, metadata.get("namespace", ""), metadata["name"])
-        body = api_requests.delete_options(metadata["uid"])
-        await self._sender.send_existing("delete", kind, path, body=body)
+        body = api_requests.delete_options(raw["metadata"]["uid"])
+        await self._sender.send_existing("delete", kind, api_requests.path_of(kind, raw["metadata"]), body=body)
 
     async def delete(self, child: Child, *, keeps_dependents: bool = False) -> bool:
         """Delete exactly this object; return whether it is gone."""
@@ -333,18 +322,17 @@ class KubeWorkloadCluster:
     async def is_allowed(self, verb: str, *, kind: Kind, namespace: str, name: str = "") -> bool:
         """Return whether the account has this permission. name: of the object, "" for all."""
         review = api_requests.access_review(verb, kind=kind, namespace=namespace, name=name)
-        answer = await self._sender.send(
-            "create", OWN_ACCESS_REVIEW, api_requests.collection_path(OWN_ACCESS_REVIEW), body=review
-        )
-        return bool((answer.get("status") or {}).get("allowed"))
+        return await self._ask(OWN_ACCESS_REVIEW, review)
 
     async def may(self, verb: str, boundary: Boundary, *, kind: Kind, namespace: str, name: str = "") -> bool:
         """Return whether the account of that boundary may do that. name: "" for all of the namespace."""
         review = api_requests.access_review(
             verb, kind=kind, namespace=namespace, name=name, user=boundary.user, groups=boundary.groups
         )
-        path = api_requests.collection_path(ACCESS_REVIEW)
-        answer = await self._sender.send("create", ACCESS_REVIEW, path, body=review)
+        return await self._ask(ACCESS_REVIEW, review)
+
+    async def _ask(self, kind: Kind, review: Object) -> bool:
+        answer = await self._sender.send("create", kind, api_requests.collection_path(kind), body=review)
         return bool((answer.get("status") or {}).get("allowed"))
 
     async def is_kind_going(self, kind: Kind) -> bool:

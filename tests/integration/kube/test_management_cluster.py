@@ -9,13 +9,13 @@ from collections.abc import AsyncIterator
 import pytest
 
 from hearth.engine.cluster_objects import Revision, StackObject
+from hearth.kube import management_cluster
 from hearth.kube.cache.revision_cache import RevisionCache
 from hearth.kube.cache.source_cache import SourceCache
 from hearth.kube.cache.stack_cache import StackCache
 from hearth.kube.client import api_requests
 from hearth.kube.client.connection import Connection
 from hearth.kube.management_cluster import KubeManagementCluster
-from hearth.kube.objects import hash_key
 from hearth.model import errors, names
 from hearth.model.child import Object
 from hearth.model.kinds import ObjectRef
@@ -229,7 +229,7 @@ async def test_everybody_has_the_same_key(connection: Connection, home: KubeMana
     try:
         keys = await asyncio.gather(*(home.get_hash_key(own) for _ in range(10)))
         assert len(set(keys)) == 1
-        assert len(keys[0]) == hash_key.LENGTH
+        assert len(keys[0]) == management_cluster.HASH_KEY_LENGTH
         assert await home.get_hash_key(own) == keys[0]
     finally:
         await connection.request("DELETE", f"/api/v1/namespaces/{own}")

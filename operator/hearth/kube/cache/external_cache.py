@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from hearth import supervision
@@ -19,6 +18,7 @@ from hearth.kube.cache.child_cache import ChildListener
 from hearth.kube.cache.object_store import ObjectStore
 from hearth.kube.client import api_requests, salvage
 from hearth.kube.watch.reflector import Reflector, WatchContext, WatchStatus
+from hearth.kube.watch.retry_trigger_watches import RateLimitedNotifier
 from hearth.model import child as child_module
 from hearth.model import limits, turns
 from hearth.model.child import Child, Object, Path
@@ -30,52 +30,6 @@ Place: TypeAlias = tuple[str, str]
 """`Kind.group` and namespace, "" for all."""
 Reader: TypeAlias = tuple[str, str]
 """UID of a Stack, and a name in its template."""
-
-
-@dataclass(slots=True)
-class Notices:
-    """Reports to one listener: the first change at once, those that follow within two seconds together."""
-
-    listener: ChildListener
-    _quiet_until: dict[Reader, float] = field(default_factory=dict)
-    """The loop's time until which further changes of a reader count together."""
-    _pending: dict[Reader, Callable[[], None]] = field(default_factory=dict)
-    """By reader, what cancels the report that is due."""
-
-    def tell(self, reader: Reader) -> None:
-        """Report a change to a reader."""
-        if reader in self._pending:
-            return
-        now = asyncio.get_running_loop().time()
-        left = self._quiet_until.get(reader, 0.0) - now
-        if left <= 0:
-            self._quiet_until[reader] = now + limits.EXTERNAL_BURST
-            self._send(reader)
-        else:
-            self._pending[reader] = supervision.call_later(left, lambda: self._send_late(reader))
-
-    def tell_now(self, reader: Reader) -> None:
-        """Report that a reader's objects are known, or can not be."""
-        self._cancel(reader)
-        self._send(reader)
-
-    def forget(self, reader: Reader) -> None:
-        """Report nothing more to a reader."""
-        self._cancel(reader)
-        self._quiet_until.pop(reader, None)
-
-    def _cancel(self, reader: Reader) -> None:
-        cancel = self._pending.pop(reader, None)
-        if cancel is not None:
-            cancel()
-
-    def _send_late(self, reader: Reader) -> None:
-        self._pending.pop(reader, None)
-        self._quiet_until[reader] = asyncio.get_running_loop().time() + limits.EXTERNAL_BURST
-        self._send(reader)
-
-    def _send(self, reader: Reader) -> None:
-        self.listener.on_child(*reader)
 
 
 class Budget:
@@ -118,7 +72,14 @@ class ExternalWatch:
     """The objects of one kind in one namespace, or in all; also the handler of their watch."""
 
     def __init__(
-        self, kind: Kind, namespace: str, *, owner: str, context: WatchContext, notices: Notices, budget: Budget
+        self,
+        kind: Kind,
+        namespace: str,
+        *,
+        owner: str,
+        context: WatchContext,
+        notices: RateLimitedNotifier[Reader],
+        budget: Budget,
     ) -> None:
         """Send nothing before the first query. owner: the namespace whose share counts the watch."""
         self.kind = kind
@@ -171,10 +132,6 @@ class ExternalWatch:
         """Return the number of objects that are kept."""
         return len(self._store.records)
 
-    def retry_now(self) -> None:
-        """Try again at once, if the watch waits after a failure."""
-        self.watch.retry_now()
-
     async def close(self) -> None:
         """Stop the watch."""
         if self._starting is not None:
@@ -197,7 +154,7 @@ class ExternalWatch:
 
     def _on_denied(self) -> None:
         for reader in list(self.queries):
-            self._notices.tell_now(reader)
+            self._notices.post_now(reader)
 
     # ------------------------------------------------------------ the handler of the watch
 
@@ -260,7 +217,7 @@ class ExternalWatch:
             if query not in answers:
                 answers[query] = query in self._held and has_changed(old, new, query)
             if answers[query]:
-                self._notices.tell(reader)
+                self._notices.post(reader)
 
     def complete(self) -> None:
         """Complete a new list: the objects of its queries are known."""
@@ -268,7 +225,7 @@ class ExternalWatch:
         self._views.clear()
         for reader, query in list(self.queries.items()):
             if query in self._held and query not in before:
-                self._notices.tell_now(reader)
+                self._notices.post_now(reader)
         if not self._kept.issuperset(self.queries.values()) and self._starting is None:
             self._starting = supervision.call_later(self._context.options.widen_after, self._start)
 
@@ -326,7 +283,9 @@ class ExternalCache:
     ) -> None:
         """Send nothing before something is followed. hold: see `Budget`."""
         self._context = context
-        self._notices = Notices(listener)
+        self._notices = RateLimitedNotifier[Reader](
+            lambda reader: listener.on_child(*reader), interval=limits.EXTERNAL_BURST
+        )
         self._budget = Budget(hold)
         self._watches: dict[Place, ExternalWatch] = {}
         self._counts: Counter[str] = Counter()
@@ -367,8 +326,8 @@ class ExternalCache:
 
     def on_kinds(self) -> None:
         """Handle a change of the served kinds: try those again that were absent."""
-        for watch in self._watches.values():
-            watch.retry_now()
+        for each in self._watches.values():
+            each.watch.retry_now()
 
     def health(self) -> list[WatchStatus]:
         """Return the state of each watch."""
@@ -419,7 +378,7 @@ class ExternalCache:
         refused, self._refused = self._refused, {}
         for stack_uid, name in refused:
             self._followed.get(stack_uid, {}).pop(name, None)
-            self._notices.tell_now((stack_uid, name))
+            self._notices.post_now((stack_uid, name))
         task = supervision.spawn("external objects", watch.close, name="end of the watch of external objects")
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)

@@ -73,12 +73,13 @@ class StackCache(WatchedCache[StackObject]):
         self.tree = tree if tree is not None else StackTree()
         """The nesting of all Stacks, including those of other processes."""
         self._served = share
-        self._others = ShardFilter(
+        self.others = ShardFilter(
             self._store, share, self.tree, kind=self._key, on_elsewhere=on_elsewhere, on_other=self._take_other
         )
+        """The Stacks that other processes manage."""
         self._served_elsewhere: dict[str, StackObject] = {}
         """By UID, the instances that other processes serve: a rollout counts all of them."""
-        handler = self._store if share.is_whole else self._others
+        handler = self._store if share.is_whole else self.others
         self._reflector = Reflector(server, api_requests.collection_path(kind, namespace), handler, name=kind.key)
         self._answered = asyncio.Event()
         self._reflector.on_denied = self._answered.set
@@ -120,25 +121,13 @@ class StackCache(WatchedCache[StackObject]):
             self._served_elsewhere[uid] = parse_instance(raw, kind=self.kind, forms=self._forms)
         self._on_change(uid)
 
-    def is_other_shard_uid(self, uid: str) -> bool:
-        """Return whether another process manages a Stack with this UID."""
-        return self._others.has_uid(uid)
-
-    def is_other_shard_name(self, namespace: str, name: str) -> bool:
-        """Return whether another process manages a Stack with this name."""
-        return self._others.has_name(namespace, name)
-
-    def count_elsewhere(self) -> int:
-        """Count the Stacks of this shard whose objects are in another cluster, and that another process serves."""
-        return len(self._others.elsewhere)
-
     def put(self, raw: Object) -> StackObject:
         """Store the response to a write of the operator; do not report that write, neither now nor on its watch event.
 
         The response may also show a change of another client. Report that at once, because its event brings no new
         version. That change may have handed the Stack over to another process.
         """
-        if not self._served.is_whole and not self._others.is_own(raw):
+        if not self._served.is_whole and not self.others.is_own(raw):
             return self.parse(raw)
         return super().put(raw)
 

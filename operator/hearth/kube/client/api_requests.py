@@ -115,6 +115,17 @@ class ApiClient:
                 raise
             return None
 
+    async def create_new(self, kind: Kind, body: Object) -> Object | None:
+        """Create an object and return it; None if another one has its name."""
+        try:
+            return await self.send(
+                "create", kind, collection_path(kind, body["metadata"].get("namespace", "")), body=body
+            )
+        except errors.ApiStatusError as refused:
+            if not refused.is_conflict:
+                raise
+            return None
+
 
 def collection_path(kind: Kind, namespace: str = "") -> str:
     """Return the path of all objects of a kind, or of those in one namespace."""
@@ -126,6 +137,11 @@ def collection_path(kind: Kind, namespace: str = "") -> str:
 def object_path(kind: Kind, namespace: str, name: str) -> str:
     """Return the path of one object."""
     return f"{collection_path(kind, namespace)}/{quote(name)}"
+
+
+def path_of(kind: Kind, metadata: Object) -> str:
+    """Return the path of the object with this metadata."""
+    return object_path(kind, metadata.get("namespace", ""), metadata["name"])
 
 
 def quote(segment: object) -> str:

@@ -69,7 +69,7 @@ class Connection:
         """Load the credentials and close an earlier session; send nothing. Raises `NoCredentials`."""
         await self.close()
         credentials, context = await asyncio.to_thread(load, self._source)
-        self._transport = http_transport.make_transport(credentials, context, self._traffic)
+        self._transport = HttpTransport(credentials, context, self._traffic)
         self._check_at = asyncio.get_running_loop().time() + CHECK_INTERVAL
 
     async def close(self) -> None:
@@ -124,36 +124,34 @@ class Connection:
                     raise
             return await send()
 
-    def stream(
+    @contextlib.asynccontextmanager
+    async def stream(
         self,
         path: str,
         *,
         query: Mapping[str, str] | None = None,
         accept: str = JSON,
         idle_timeout: float = IDLE_TIMEOUT,
-    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+    ) -> AsyncIterator[AsyncIterator[bytes]]:
         """Stream the body of a GET in chunks of any size, without an overall time limit.
 
         idle_timeout: seconds without a single byte after which the stream counts as broken.
         Raises `ApiStatusError` on entry, `Unreachable` on entry and while reading.
         """
-        return self._stream(with_query(path, query), accept, idle_timeout)
+        target = with_query(path, query)
 
-    @contextlib.asynccontextmanager
-    async def _stream(self, target: str, accept: str, idle_timeout: float) -> AsyncIterator[AsyncIterator[bytes]]:
+        def watch() -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+            return self._get_transport().watch(target, accept=accept, idle_timeout=idle_timeout)
+
         async with contextlib.AsyncExitStack() as stack:
             await self._check_credentials()
             generation = self._generation
             try:
-                pieces = await stack.enter_async_context(
-                    self._get_transport().watch(target, accept=accept, idle_timeout=idle_timeout)
-                )
+                pieces = await stack.enter_async_context(watch())
             except errors.ApiStatusError as refused:
                 if refused.code != 401 or not await self._renew(generation):
                     raise
-                pieces = await stack.enter_async_context(
-                    self._get_transport().watch(target, accept=accept, idle_timeout=idle_timeout)
-                )
+                pieces = await stack.enter_async_context(watch())
             yield pieces
 
     def _get_transport(self) -> HttpTransport:
@@ -193,7 +191,7 @@ class Connection:
         self._generation += 1
         old = self._get_transport()
         if not old.update_token(credentials):
-            self._transport = http_transport.make_transport(credentials, context, self._traffic)
+            self._transport = HttpTransport(credentials, context, self._traffic)
             await old.close_when_idle()
 
 

@@ -19,13 +19,10 @@ from hearth.kube.auth import network_addresses
 class Traffic(Protocol):
     """The account of one tenant with all its servers."""
 
-    @property
-    def slots(self) -> asyncio.Semaphore:
-        """Return the turns of requests in flight."""
-
-    @property
-    def body_bytes(self) -> int:
-        """Return the largest body, inflated."""
+    slots: asyncio.Semaphore
+    """The turns of requests in flight."""
+    body_bytes: int
+    """The largest body, inflated."""
 
     def on_connect(self) -> None:
         """Charge a new connection."""

@@ -45,18 +45,17 @@ class HttpTransport:
     """Two HTTP clients and the settings of their requests; after `close_when_idle`, the last user closes them."""
 
     def __init__(
-        self,
-        credentials: Credentials,
-        session: aiohttp.ClientSession,
-        pool: ConnectionPool | None,
-        *,
-        traffic: Traffic | None = None,
+        self, credentials: Credentials, context: ssl.SSLContext | None, traffic: Traffic | None = None
     ) -> None:
-        """Create the transport. pool: None if there is a proxy; traffic: the account of a server that is not trusted."""
+        """Send nothing. context: for HTTPS; traffic: the account of a server that is not trusted."""
         self._traffic = traffic
         self.credentials = credentials
-        self.session = session
-        self._pool = pool
+        self.session = make_session(credentials, context, traffic)
+        self._pool: ConnectionPool | None = None
+        if credentials.proxy is None:
+            self._pool = ConnectionPool(
+                credentials.server, context=context, server_name=credentials.server_name, agent=AGENT, traffic=traffic
+            )
         self._users = 0
         self._is_retired = False
         self._limits: dict[float, aiohttp.ClientTimeout] = {}
@@ -193,20 +192,6 @@ class HttpTransport:
 def without_token(credentials: Credentials) -> Credentials:
     """Return the part of the credentials to which a session is bound."""
     return replace(credentials, authorization=None, expires_at=None, files={})
-
-
-def make_transport(
-    credentials: Credentials, context: ssl.SSLContext | None, traffic: Traffic | None = None
-) -> HttpTransport:
-    """Create a transport without sending anything.
-
-    context: for HTTPS; traffic: the account of a server that is not trusted.
-    """
-    server, name = credentials.server, credentials.server_name
-    pool = None
-    if credentials.proxy is None:
-        pool = ConnectionPool(server, context=context, server_name=name, agent=AGENT, traffic=traffic)
-    return HttpTransport(credentials, make_session(credentials, context, traffic), pool, traffic=traffic)
 
 
 def make_session(

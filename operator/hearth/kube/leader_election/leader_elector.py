@@ -8,6 +8,7 @@ not know what the work is.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
 import random
 import time
@@ -21,13 +22,12 @@ from hearth.kube.client import api_requests
 from hearth.kube.client.api_requests import ApiClient
 from hearth.kube.leader_election import leases
 from hearth.kube.leader_election.leases import Lease, LeaseClient, OverlappingLeases
-from hearth.kube.watch.reflector import Reflector, WatchContext, WatchOptions
+from hearth.kube.watch.reflector import ClusterObserver, Reflector, WatchContext, WatchOptions
 from hearth.model import errors, value_class
 from hearth.model.sharding import WHOLE, Share
 from hearth.model.well_known_kinds import LEASE
 
 if TYPE_CHECKING:
-    from hearth.engine.ports import Observer
     from hearth.kube.client.connection import Connection
     from hearth.model.child import Object
 
@@ -73,7 +73,7 @@ class LeaderElector:
         connection: Connection,
         config: LeaderElectionConfig,
         *,
-        observer: Observer | None = None,
+        observer: ClusterObserver | None = None,
         options: WatchOptions | None = None,
         now: Callable[[], float] = time.time,
         uniform: Callable[[float, float], float] = random.uniform,
@@ -213,11 +213,9 @@ class LeaderElector:
             )
             self._watch.start()
         self._changed.clear()
-        try:
+        with contextlib.suppress(TimeoutError):
             async with asyncio.timeout_at(self._heard_at + (self._lease.seconds if self._lease else 0.0)):
                 await self._changed.wait()
-        except TimeoutError:
-            return
 
     def _hear(self, lease: Lease | None) -> None:
         """Record the current lease; only another version of it proves that its holder is active."""

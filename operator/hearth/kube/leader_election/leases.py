@@ -14,7 +14,6 @@ from typing import Any, TypeVar
 
 from hearth.kube.client import api_requests
 from hearth.kube.client.api_requests import ApiClient
-from hearth.kube.objects import hash_key
 from hearth.model import errors, value_class
 from hearth.model.child import Object
 from hearth.model.sharding import BUCKETS, Share
@@ -97,7 +96,7 @@ class LeaseClient:
             if not refused.is_not_found:
                 raise
         namespace: Object = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self._namespace}}
-        await self._limit(hash_key.create(self._sender, NAMESPACE, namespace))
+        await self._limit(self._sender.create_new(NAMESPACE, namespace))
         return await self._create(spec)
 
     async def change(self, lease: Lease, spec: Object) -> Lease | None:
@@ -117,13 +116,8 @@ class LeaseClient:
             "metadata": {"name": self._name, "namespace": self._namespace, "labels": self._labels},
             "spec": spec,
         }
-        path = api_requests.collection_path(LEASE, self._namespace)
-        try:
-            return parse_lease(await self._limit(self._sender.send("create", LEASE, path, body=body)))
-        except errors.ApiStatusError as refused:
-            if not refused.is_conflict:
-                raise
-            return None
+        made = await self._limit(self._sender.create_new(LEASE, body))
+        return parse_lease(made) if made is not None else None
 
     async def _limit(self, sending: Coroutine[Any, Any, Answer]) -> Answer:
         try:

@@ -1,1 +1,1 @@
-"""Individual kinds as objects: ControllerRevision, Event, Lease, the hash key. Must not know watches."""
+"""Individual kinds as objects: ControllerRevision, Event, CustomResourceDefinition. Must not know watches."""

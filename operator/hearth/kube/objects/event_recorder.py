@@ -112,14 +112,8 @@ class EventRecorder:
 
     async def _create(self, involved: InvolvedObject, name: str, event: EventContent) -> bool:
         """Post a new Event; return False if one of this name exists."""
-        path = api_requests.collection_path(EVENT, involved.namespace)
-        try:
-            await self._sender.send("create", EVENT, path, body=make_event(involved, name, event, self._timestamp()))
-        except errors.ApiStatusError as refused:
-            if not refused.is_conflict:
-                raise
-            return False
-        return True
+        body = make_event(involved, name, event, self._timestamp())
+        return await self._sender.create_new(EVENT, body) is not None
 
     def _remember(self, key: tuple[str, str], count: int) -> None:
         self._counts[key] = count

@@ -10,7 +10,6 @@ import contextlib
 import random
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +29,6 @@ from hearth.plan.retry import retry_triggers
 from hearth.plan.state.condition_types import ClusterReason
 
 if TYPE_CHECKING:
-    from hearth.engine.cluster_objects import StackObject
     from hearth.engine.work_queue import ClusterListener
     from hearth.model.signatures import Signatures
 
@@ -68,7 +66,8 @@ class KubeRemoteCluster:
         options: WatchOptions | None = None,
     ) -> None:
         """Send nothing before `start`. tenant: what the namespace of the kubeconfig may take."""
-        self._config = kubeconfig
+        self.key, self.server, self.host = kubeconfig.key, kubeconfig.server, kubeconfig.host
+        self.namespace, self.hidden_texts = kubeconfig.namespace, kubeconfig.hidden_texts
         self._listener = listener
         self.usage = usage = RemoteUsage(on_limit=tenant.on_limit)
         self._connection = RemoteConnection(kubeconfig, tenant)
@@ -91,38 +90,11 @@ class KubeRemoteCluster:
         self._discover_at = 0.0
         self._task: asyncio.Task[None] | None = None
 
-    @property
-    def key(self) -> str:
-        """Return what distinguishes the credentials."""
-        return self._config.key
-
-    @property
-    def server(self) -> str:
-        """Return the URL of the API server."""
-        return self._config.server
-
-    @property
-    def host(self) -> str:
-        """Return host and port of the API server."""
-        return self._config.host
-
-    @property
-    def namespace(self) -> str:
-        """Return the only namespace that objects may be in; "" for all."""
-        return self._config.namespace
-
-    @property
-    def hidden_texts(self) -> frozenset[str]:
-        """Return the credentials."""
-        return self._config.hidden_texts
-
     async def wait_open(self, seconds: float) -> None:
         """Wait at most that long until the first attempt to reach the cluster ends."""
-        try:
+        with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._attempted.wait()
-        except TimeoutError:
-            return
 
     def note_silence(self) -> None:
         """Examine now whether the cluster still answers."""
@@ -241,11 +213,9 @@ class KubeRemoteCluster:
 
     async def _pause(self, seconds: float) -> None:
         self._nudged.clear()
-        try:
+        with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._nudged.wait()
-        except TimeoutError:
-            return
 
 
 async def read_identity(connection: WatchConnection) -> str:
@@ -285,21 +255,6 @@ class RemoteUsage:
     skipped: int = 0
     is_reachable: bool = False
 
-    def begin_reconcile(self) -> None:
-        """Ignore it: no other cluster is reconciled."""
-
-    def resume_reconcile(self, trace: object) -> None:
-        """Ignore it."""
-
-    def on_reconcile(self, *, result: str, seconds: float, stack: StackObject | None = None) -> None:
-        """Ignore it: no other cluster is reconciled."""
-
-    def on_dequeue(self, seconds: float) -> None:
-        """Ignore it."""
-
-    def on_event_to_write(self, seconds: float) -> None:
-        """Ignore it."""
-
     def on_request(self, *, verb: str, kind: str, code: int, seconds: float) -> None:  # noqa: ARG002 -- the observer's parameters
         """Count a request."""
         self.requests += 1
@@ -333,21 +288,16 @@ class RemoteConnection(Connection):
         except (errors.ApiStatusError, errors.Unreachable) as error:
             raise self._clean(error) from None
 
-    def stream(self, path: str, **options: Any) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        """Stream the body of a GET, as the base class does."""
-        return self._clean_stream(super().stream(path, **options))
-
     @contextlib.asynccontextmanager
-    async def _clean_stream(
-        self, inner: AbstractAsyncContextManager[AsyncIterator[bytes]]
-    ) -> AsyncIterator[AsyncIterator[bytes]]:
+    async def stream(self, path: str, **options: Any) -> AsyncIterator[AsyncIterator[bytes]]:
+        """Stream the body of a GET, as the base class does, if the namespace has a watch left."""
         share = self._share
         if share.streams >= limits.TENANT_STREAMS:
             raise errors.Unreachable(f"namespace {share.namespace} has {share.streams} watches, which is the limit")
         share.streams += 1
         try:
             await share.wait_turn()
-            async with inner as pieces:
+            async with super().stream(path, **options) as pieces:
                 yield self._slow_down(pieces)
         except (errors.ApiStatusError, errors.Unreachable) as error:
             raise self._clean(error) from None

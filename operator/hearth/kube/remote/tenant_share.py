@@ -70,7 +70,8 @@ class TenantShare:
         self.streams = 0
         self._shares = shares
         self._now = now
-        self._slots = asyncio.Semaphore(limits.TENANT_REQUESTS)
+        self.slots = asyncio.Semaphore(limits.TENANT_REQUESTS)
+        self.body_bytes = limits.CLUSTER_BODY_BYTES
         self._budget = CpuBudget(share=limits.TENANT_CPU_SHARE, burst=limits.TENANT_CPU_BURST)
         self._free_at = 0.0
         """Monotonic seconds before which nothing more is taken."""
@@ -78,16 +79,6 @@ class TenantShare:
     def on_limit(self, limit: str) -> None:
         """Count a limit that was reached."""
         self._shares.on_limit(limit)
-
-    @property
-    def slots(self) -> asyncio.Semaphore:
-        """Return the turns of requests in flight."""
-        return self._slots
-
-    @property
-    def body_bytes(self) -> int:
-        """Return the largest body, inflated."""
-        return limits.CLUSTER_BODY_BYTES
 
     @property
     def is_overdrawn(self) -> bool:

@@ -20,7 +20,7 @@ import structlog
 
 from hearth import supervision
 from hearth.kube.client import api_requests, salvage
-from hearth.kube.client.api_requests import JSON
+from hearth.kube.client.api_requests import JSON, RequestObserver
 from hearth.kube.watch import watch_errors, watch_events
 from hearth.kube.watch.watch_errors import WatchEndReason, WatchFailure
 from hearth.model import errors, limits, value_class
@@ -81,6 +81,10 @@ class WatchObserver(salvage.SkipObserver, Protocol):
 
     def on_limit(self, limit: str) -> None:
         """Count a reached limit."""
+
+
+class ClusterObserver(WatchObserver, RequestObserver, Protocol):
+    """The metrics of the watches and requests of one cluster."""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)

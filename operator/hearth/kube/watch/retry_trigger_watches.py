@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
+from typing import Generic, TypeVar
 
 import structlog
 
@@ -23,6 +24,7 @@ from hearth.plan.retry import retry_triggers
 from hearth.plan.retry.retry_triggers import RetryTrigger, TriggerSource
 
 log = structlog.get_logger(__name__)
+Key = TypeVar("Key", bound=Hashable)
 
 INTERVAL = 1.0
 """Minimum seconds between two reports of one trigger: a quota in a busy namespace changes many times a second."""
@@ -30,38 +32,48 @@ ASK_AGAIN = 600.0
 """Seconds before a watch that the API server denied is requested again."""
 
 
-class RateLimitedNotifier:
-    """Reports each trigger immediately, then at most once per interval."""
+class RateLimitedNotifier(Generic[Key]):
+    """Reports changes of each key immediately, then at most once per interval."""
 
-    def __init__(self, notify: Callable[[RetryTrigger], None]) -> None:
+    def __init__(self, notify: Callable[[Key], None], *, interval: float) -> None:
+        """interval: seconds."""
         self._notify = notify
-        self._notified: dict[RetryTrigger, float] = {}
+        self._interval = interval
+        self._notified: dict[Key, float] = {}
         """Time of the last report, by the loop's clock."""
-        self._planned: dict[RetryTrigger, Callable[[], None]] = {}
+        self._planned: dict[Key, Callable[[], None]] = {}
         """Functions that cancel the planned reports."""
 
-    def post(self, trigger: RetryTrigger) -> None:
-        """Record that the trigger changed."""
-        if trigger in self._planned:
+    def post(self, key: Key) -> None:
+        """Record a change."""
+        if key in self._planned:
             return
-        loop = asyncio.get_running_loop()
-        due = self._notified.get(trigger, float("-inf")) + INTERVAL
-        if due > loop.time():
-            self._planned[trigger] = supervision.call_later(due - loop.time(), lambda: self._send(trigger))
+        now = asyncio.get_running_loop().time()
+        left = self._notified.get(key, float("-inf")) + self._interval - now
+        if left > 0:
+            self._planned[key] = supervision.call_later(left, lambda: self._send(key))
         else:
-            self._send(trigger)
+            self._send(key)
 
-    def forget(self, trigger: RetryTrigger) -> None:
-        """Drop a trigger that no step waits for."""
-        self._notified.pop(trigger, None)
-        planned = self._planned.pop(trigger, None)
+    def post_now(self, key: Key) -> None:
+        """Report a change immediately."""
+        self._cancel(key)
+        self._notify(key)
+
+    def forget(self, key: Key) -> None:
+        """Report no more of it."""
+        self._notified.pop(key, None)
+        self._cancel(key)
+
+    def _cancel(self, key: Key) -> None:
+        planned = self._planned.pop(key, None)
         if planned is not None:
             planned()
 
-    def _send(self, trigger: RetryTrigger) -> None:
-        self._planned.pop(trigger, None)
-        self._notified[trigger] = asyncio.get_running_loop().time()
-        self._notify(trigger)
+    def _send(self, key: Key) -> None:
+        self._planned.pop(key, None)
+        self._notified[key] = asyncio.get_running_loop().time()
+        self._notify(key)
 
 
 class TriggerSourceWatch:
@@ -129,7 +141,7 @@ class TriggerWatches:
         """
         self._server = context
         self._kinds = kinds
-        self._notices = RateLimitedNotifier(on_change)
+        self._notices = RateLimitedNotifier(on_change, interval=INTERVAL)
         self._causes: set[RetryTrigger] = set()
         self._watches: dict[TriggerSource, TriggerSourceWatch] = {}
         self._denied: dict[TriggerSource, float] = {}

@@ -23,7 +23,6 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from hearth.kube.client import api_requests
 from hearth.kube.client.api_requests import ApiClient
-from hearth.kube.objects import hash_key
 from hearth.model import errors, value_class
 from hearth.model.child import Object
 from hearth.model.well_known_kinds import SECRET
@@ -250,8 +249,7 @@ class CertificateSecret:
         if renewed is found:
             return found
         if raw is None:
-            code = await hash_key.create(self.client, SECRET, self._make(renewed))
-            if code != 201:
+            if await self.client.create_new(SECRET, self._make(renewed)) is None:
                 raise errors.ApiStatusError(code=CONFLICT, status=None)
         else:
             body = {"metadata": {"resourceVersion": raw["metadata"]["resourceVersion"]}, "data": write_data(renewed)}

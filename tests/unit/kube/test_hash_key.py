@@ -6,8 +6,8 @@ import base64
 
 import pytest
 
+from hearth.kube import management_cluster
 from hearth.kube.client.api_requests import ApiClient
-from hearth.kube.objects import hash_key
 from hearth.model import errors
 from hearth.model.child import Object
 from support import virtual_time
@@ -26,7 +26,9 @@ def secret(key: bytes) -> Object:
 
 async def get_key(connection: ScriptedConnection) -> bytes:
     """The key, or the fixed one where one is made."""
-    return await hash_key.get_hash_key(ApiClient(connection, None), "hearth", entropy=lambda length: b"o" * length)
+    return await management_cluster.get_or_create_hash_key(
+        ApiClient(connection, None), "hearth", entropy=lambda length: b"o" * length
+    )
 
 
 @pytest.mark.parametrize(
@@ -91,7 +93,9 @@ def test_a_spoilt_key_is_never_replaced_unasked(stored: Object) -> None:
     """Who restores it saves all hashes; the message says what may be done."""
 
     async def story() -> None:
-        with pytest.raises(hash_key.InvalidHashKey, match=r"hearth-hash-key in namespace hearth: data\.key .* delete"):
+        with pytest.raises(
+            management_cluster.InvalidHashKey, match=r"hearth-hash-key in namespace hearth: data\.key .* delete"
+        ):
             await get_key(ScriptedConnection({GET: stored}))
 
     virtual_time.run(story)
