@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from hearth.engine.admission import object_reviews
 from hearth.engine.admission import review as review_module
-from hearth.engine.admission import stack_review
 from hearth.engine.admission.review import Review, ReviewResult
 from hearth.engine.cluster_objects import StackObject
 from hearth.engine.definition import definition_sources, rejections
@@ -22,33 +21,28 @@ from hearth.template.instances import instance_schema
 CONSEQUENCE = "the definition is not stored"
 
 
-@dataclass(slots=True)
-class DefinitionReviewer:
-    """The reviewer of StackDefinitions. What only the operator that serves them knows, it reports in their status."""
+async def review_definition(builder: RevisionBuilder, review: Review) -> ReviewResult:
+    """Return the denial with all mistakes; only warnings if the template is in other objects, which may change.
 
-    builder: RevisionBuilder
-
-    async def review(self, review: Review) -> ReviewResult:
-        """Return the denial with all mistakes; only warnings if the template is in other objects, which may change."""
-        owner_stack = review_module.make_stack({**review.new, "spec": {}}, namespace="")
-        if owner_stack.deleting:
-            return review_module.ALLOWED
-        try:
-            read = await definition_sources.read_definition_spec(
-                SourceReader(self.builder.management_cluster), review.spec
-            )
-            if mistakes := await find_mistakes(self.builder, read, owner_stack):
-                raise InvalidDefinition(mistakes)
-        except SourceNotFound as error:
-            return ReviewResult(warnings=review_module.to_warnings(str(error)))
-        except InvalidDefinition as error:
-            text = rejections.describe_mistakes(error, consequence=CONSEQUENCE)
-        else:
-            doubts = itertools.islice(interpolation_doubts.find_doubts(read.spec), limits.MISTAKES)
-            return ReviewResult(warnings=review_module.to_warnings("\n".join(doubts)))
-        if definition_sources.find_definition_sources(review.spec):
-            return ReviewResult(warnings=review_module.to_warnings(text))
-        return ReviewResult(denial=text)
+    What only the operator that serves StackDefinitions knows, it reports in their status.
+    """
+    owner_stack = review_module.make_stack({**review.new, "spec": {}}, namespace="")
+    if owner_stack.deleting:
+        return review_module.ALLOWED
+    try:
+        read = await definition_sources.read_definition_spec(SourceReader(builder.management_cluster), review.spec)
+        if mistakes := await find_mistakes(builder, read, owner_stack):
+            raise InvalidDefinition(mistakes)
+    except SourceNotFound as error:
+        return ReviewResult(warnings=review_module.to_warnings(str(error)))
+    except InvalidDefinition as error:
+        text = rejections.describe_mistakes(error, consequence=CONSEQUENCE)
+    else:
+        doubts = itertools.islice(interpolation_doubts.find_doubts(read.spec), limits.MISTAKES)
+        return ReviewResult(warnings=review_module.to_warnings("\n".join(doubts)))
+    if definition_sources.find_definition_sources(review.spec):
+        return ReviewResult(warnings=review_module.to_warnings(text))
+    return ReviewResult(denial=text)
 
 
 async def find_mistakes(builder: RevisionBuilder, read: ReadSpec, owner_stack: StackObject) -> Sequence[Mistake]:
@@ -56,7 +50,7 @@ async def find_mistakes(builder: RevisionBuilder, read: ReadSpec, owner_stack: S
 
     owner_stack: the definition as an owner of revisions; nothing is kept of it.
     """
-    _, mistakes = await stack_review.compile_template(builder, read.spec["template"], owner_stack)
+    _, mistakes = await object_reviews.compile_template(builder, read.spec["template"], owner_stack)
     found = [
         *instance_schema.find_mistakes(read.spec),
         *rollout_policy.find_mistakes(read.spec.get("rollout") or {}),

@@ -7,27 +7,23 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import shlex
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 import structlog
 
 from hearth import supervision
+from hearth.engine.admission import object_reviews
 from hearth.engine.admission import review as review_module
-from hearth.engine.admission import snapshot_review, stack_review
 from hearth.engine.admission.review import Author, Review, ReviewResult
-from hearth.engine.admission.snapshot_review import SnapshotReviewer
-from hearth.engine.admission.stack_review import StackReviewer
 from hearth.engine.definition import definition_sources
 from hearth.engine.definition.revision_builder import RevisionBuilder
-from hearth.model import errors, limits, members, names, value_class, well_known_kinds
-from hearth.model.child import Object
+from hearth.model import errors, limits, names, value_class, well_known_kinds
 from hearth.model.kinds import ObjectRef
-from hearth.model.text.enumeration import enumerate_names
 from hearth.model.turns import find_share
-from hearth.template.text import error_hints
 
 logger = structlog.get_logger(__name__)
 
@@ -35,7 +31,7 @@ LIMIT = "admission-reviews"
 """The label of the metric for reviews that were not done."""
 UNREVIEWED = "this write was not reviewed, because {cause}; the operator reviews it later and reports in the status"
 UNCHECKED = "{field}: cannot check in time whether the author may use it; try again"
-Work: TypeAlias = Callable[[Review], Awaitable[ReviewResult]]
+Work: TypeAlias = Callable[[RevisionBuilder, Review], Awaitable[ReviewResult]]
 
 
 class TooBusy(Exception):
@@ -76,19 +72,20 @@ class Reviewer:
         denial = await self._find_author_denial(review)
         if denial:
             return ReviewResult(denial=denial)
-        return await self._review(review, StackReviewer(self.builder, self.check_kubeconfig).review)
+        work = functools.partial(object_reviews.review_stack, check_kubeconfig=self.check_kubeconfig)
+        return await self._review(review, work)
 
     async def review_mark(self, review: Review) -> ReviewResult:
         """Review a HealthMark."""
-        return await self._review(review, MarkReviewer(self.builder).review)
+        return await self._review(review, object_reviews.review_mark)
 
     async def review_snapshot(self, review: Review) -> ReviewResult:
         """Review a StackSnapshot."""
-        return await self._review(review, SnapshotReviewer(self.builder).review)
+        return await self._review(review, object_reviews.review_snapshot)
 
     async def review_template(self, review: Review) -> ReviewResult:
         """Review a StackTemplate."""
-        return await self._review(review, stack_review.TemplateReviewer(self.builder).review)
+        return await self._review(review, object_reviews.review_template)
 
     async def review_definition(self, review: Review) -> ReviewResult:
         """Review a StackDefinition: the author first."""
@@ -96,9 +93,9 @@ class Reviewer:
         if denial:
             return ReviewResult(denial=denial)
         # It imports the models of the API, and most operators serve no StackDefinitions.
-        from hearth.engine.admission.definition_review import DefinitionReviewer
+        from hearth.engine.admission import definition_review
 
-        return await self._review(review, DefinitionReviewer(self.builder).review)
+        return await self._review(review, definition_review.review_definition)
 
     async def _find_definer_denial(self, review: Review) -> str:
         """Return why the author may not make a revision with that account, or of these templates; "" if he may."""
@@ -119,7 +116,7 @@ class Reviewer:
 
     async def _find_author_denial(self, review: Review) -> str:
         account = review.spec.get("serviceAccountName")
-        if self.author_check is None or not isinstance(account, str) or stack_review.is_definition_kept(review):
+        if self.author_check is None or not isinstance(account, str) or object_reviews.is_definition_kept(review):
             return ""
         check = self.author_check.find_denial(review.author, namespace=review.namespace, account=account)
         return await self._answer_in_time(check, field="spec.serviceAccountName")
@@ -134,7 +131,7 @@ class Reviewer:
     async def _review(self, review: Review, work: Work) -> ReviewResult:
         try:
             async with asyncio.timeout(self.seconds), self._take_turn(review.namespace):
-                return await work(review)
+                return await work(self.builder, review)
         except TimeoutError:
             self.on_limit(LIMIT)
             return allow_unreviewed(f"it takes more than {self.seconds:g} s")
@@ -179,87 +176,6 @@ class Turns:
 def allow_unreviewed(cause: str) -> ReviewResult:
     """Allow a write, with a warning that nothing was reviewed."""
     return ReviewResult(warnings=(review_module.shorten(UNREVIEWED.format(cause=cause)),))
-
-
-# Review of a HealthMark: the resource that it names must exist, since a mark never applies to a later object.
-
-NO_REASON = (
-    "spec.reason: is missing, so the object is marked with the name of this HealthMark alone; "
-    "say what is wrong, for those who look at the object"
-)
-
-
-@value_class.dataclass(frozen=True, slots=True)
-class MarkReviewer:
-    """The reviewer of HealthMarks."""
-
-    builder: RevisionBuilder
-
-    async def review(self, review: Review) -> ReviewResult:
-        """Return the denial of a mark on a Stack or resource that does not exist, or warnings."""
-        spec = review.spec
-        is_unexplained = bool(spec.get("markUnhealthy")) and not str(spec.get("reason") or "").strip()
-        warnings = (review_module.shorten(NO_REASON),) if is_unexplained else ()
-        # The target is immutable, and an existing mark may outlive its resource.
-        owner = names.read_owner(spec)
-        if review.old is not None or not owner:
-            return ReviewResult(warnings=warnings)
-        denial = await self._find_denial(review.namespace, spec, owner=owner)
-        return ReviewResult(denial=denial, warnings=warnings)
-
-    async def _find_denial(self, namespace: str, spec: Object, *, owner: str) -> str:
-        """Return why the mark cannot apply to anything; "" if it can, or if that is unknown."""
-        kind, name = names.split_owner(owner)
-        if kind not in names.STACK_KINDS:
-            # Only the operator that serves the StackDefinition knows its instances.
-            return ""
-        stack = await snapshot_review.find(self.builder, kind, namespace=namespace, name=name)
-        if stack is None:
-            (field,) = names.write_owner(owner)
-            return f"spec.{field}: namespace {namespace} has no {kind} {name}; name an existing one"
-        if kind != names.STACK:
-            # Only the operator knows which indices were removed.
-            return ""
-        resources = await self._find_resources(namespace, stack)
-        first = str(spec.get("resource") or "").partition("/")[0]
-        if resources is None:
-            return ""
-        root = members.root_of(first)
-        if root not in resources:
-            hint = error_hints.did_you_mean(root, resources)
-            there = f"it has: {enumerate_names(sorted(resources))}" if resources else "it has none"
-            return f"spec.resource: Stack {spec['stackName']} has no resource {root}{hint}; {there}"
-        is_collection = isinstance(resources[root], dict) and resources[root].get("forEach") is not None
-        if is_collection and first == root:
-            return f"spec.resource: {root} is a collection; name the member by its key: {root}[<key>]"
-        if first != root and not is_collection:
-            return f"spec.resource: {root} has no members, because it has no forEach; write {root}"
-        return ""
-
-    async def _find_resources(self, namespace: str, stack: Object) -> Mapping[str, Any] | None:
-        """Return the resources of a Stack by name; None if they may not be those of its spec."""
-        if is_in_transition(stack):
-            return None
-        try:
-            definition = await self.builder.read_spec(
-                namespace,
-                review_module.read_spec(stack),
-                reader=self.builder.find_reader(review_module.make_stack(stack, namespace=namespace)),
-            )
-        except (errors.InvalidDefinition, errors.SourceNotFound):
-            return None
-        resources = definition.template.get("resources")
-        return resources if isinstance(resources, dict) else None
-
-
-def is_in_transition(stack: Object) -> bool:
-    """Return whether another revision than that of the spec may be active, or some of its objects still exist."""
-    status = stack.get("status") or {}
-    is_current = status.get("observedGeneration") == stack.get("metadata", {}).get("generation")
-    rollback = review_module.read_spec(stack).get("rollback") or {}
-    is_requested = rollback.get("toRevision") is not None or bool(rollback.get("toSnapshot"))
-    is_settled = status.get("phase") in ("CreateComplete", "UpdateComplete")
-    return is_requested or not (is_current and is_settled)
 
 
 # Whether the author of a Stack may use the ServiceAccount that it names. Otherwise the right to write Stacks would be

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from hearth.engine.admission import object_reviews
 from hearth.engine.admission import review as review_module
-from hearth.engine.admission import stack_review
 from hearth.engine.admission.review import Author, Review, ReviewResult
 from hearth.engine.admission.reviewer import AuthorCheck
 from hearth.model import errors, limits, names
@@ -134,7 +134,7 @@ def test_every_field_of_a_spec_defines_or_is_an_option() -> None:
     )
 
     # A group's own fields are reviewed in the form of a Stack's.
-    assert (stack | group - set(resource_group.OWN_FIELDS)) - set(stack_review.DEFINING_FIELDS) == OPTIONS
+    assert (stack | group - set(resource_group.OWN_FIELDS)) - set(object_reviews.DEFINING_FIELDS) == OPTIONS
 
 
 class Rights:
