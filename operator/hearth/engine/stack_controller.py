@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import functools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from hearth import supervision
 from hearth.engine import named_tasks
@@ -14,7 +14,7 @@ from hearth.engine.cluster_objects import StackObject
 from hearth.engine.definition.revision_builder import RevisionBuilder
 from hearth.engine.health_marks.health_mark_controller import HealthMarkController
 from hearth.engine.health_rule_loader import HealthRuleLoader
-from hearth.engine.ports import Observer, WorkloadCluster
+from hearth.engine.ports import Observer
 from hearth.engine.relatives import Kin
 from hearth.engine.services import Services
 from hearth.engine.snapshots.snapshot_controller import SnapshotController
@@ -23,20 +23,12 @@ from hearth.engine.stack.nesting import Nesting
 from hearth.engine.stack.stack_reconciler import StackReconciler
 from hearth.engine.status.status_writer import StatusWriter
 from hearth.engine.work_queue import Broadcast, DirtyItem, DirtyScope, SourceChanged
-from hearth.engine.writes import step_execution
+from hearth.engine.writes import step_execution, undone_changes
 from hearth.engine.writes.step_execution import StepDone, StepResult
 from hearth.engine.writes.write_lanes import WriteLane, WriteLanes
-from hearth.model import child, names
-from hearth.model.child import Child, Object
-from hearth.model.errors import ApiStatusError, Unreachable
-from hearth.model.kinds import ObjectRef
-from hearth.model.tenancy import Boundary
-from hearth.plan.ownership import field_ownership
-from hearth.plan.ownership.field_ownership import LostField
-from hearth.plan.resource import drift, reverted_values
+from hearth.model import names
 from hearth.plan.retry.backoff import ServerResponse, StepFailure
 from hearth.plan.state.condition_types import ClusterReason
-from hearth.plan.state.resource_status import ManagerQuery
 from hearth.plan.state.steps import Apply, Step
 
 if TYPE_CHECKING:
@@ -352,10 +344,10 @@ class StackController:
         reverted = ""
         if isinstance(step, Apply) and each.take_repair_report(step):
             cluster = link.cluster.acting_as(boundary.user)
-            reverted = await step_execution.describe(step, cluster=cluster, boundary=boundary)
+            reverted = await undone_changes.describe_repair(step, cluster=cluster, boundary=boundary)
         if isinstance(step, Apply) and each.is_repeating(step):
             cluster = link.cluster.acting_as(boundary.user)
-            each.note_evidence(step, await describe(step, cluster=cluster, boundary=boundary))
+            each.note_evidence(step, await undone_changes.describe_repetition(step, cluster=cluster, boundary=boundary))
         result = self._nesting.refuse(stack, step) or await step_execution.execute_step(
             step,
             cluster=link.cluster.acting_as(boundary.user),
@@ -461,85 +453,3 @@ class ReconcileTraces:
     def forget(self, stack_uid: str) -> None:
         """Drop a deleted Stack, with its steps that never started."""
         self._traces.pop(stack_uid, None)
-
-
-# What undoes the applies of a resource, read from the API server just before one more of them. Only applies that
-# repeat have this request, which are delayed, so no hot path has it. Must not decide anything.
-
-OWNERS = 3
-"""Owners of an object that are read at most."""
-
-
-async def describe(step: Apply, *, cluster: WorkloadCluster, boundary: Boundary) -> str:
-    """Describe what undoes the apply; "" if nothing shows it. Never raises for an API error.
-
-    cluster: as the account of the Stack accesses it; boundary: of the Stack.
-    """
-    if boundary.find_denial(step.ref):
-        return ""
-    try:
-        if step.uid is None:
-            return await _describe_owners(step, cluster=cluster, boundary=boundary)
-        return _describe_change(step, await cluster.get(step.ref, kind=step.kind))
-    except (ApiStatusError, Unreachable):
-        return ""
-
-
-async def _describe_owners(step: Apply, *, cluster: WorkloadCluster, boundary: Boundary) -> str:
-    """Find an owner in the manifest that does not exist: the garbage collector deletes such an object."""
-    owners: Sequence[Mapping[str, Any]] = step.manifest["metadata"].get("ownerReferences") or ()
-    for owner in owners[:OWNERS]:
-        kind = cluster.kinds.find(str(owner.get("apiVersion")), str(owner.get("kind")))
-        namespace = step.ref.namespace if kind is not None and kind.namespaced else ""
-        if kind is None:
-            return f"metadata.ownerReferences names the kind {owner.get('kind')} of {owner.get('apiVersion')}, which is not served"
-        ref = ObjectRef(kind=kind.name, group=kind.group, namespace=namespace, name=str(owner.get("name")))
-        if boundary.find_denial(ref):
-            continue
-        try:
-            live = await cluster.get(ref, kind=kind)
-        except ApiStatusError as error:
-            if error.code == 404:
-                return f"the garbage collector deletes it, because its owner {ref} (metadata.ownerReferences) does not exist"
-            continue
-        if live["metadata"].get("uid") != owner.get("uid"):
-            return (
-                f"the garbage collector deletes it, because its owner {ref} (metadata.ownerReferences) has "
-                f"another UID than {owner.get('uid')}"
-            )
-    return ""
-
-
-def _describe_change(step: Apply, live: Object) -> str:
-    """Describe the fields that are not as applied, with both values, their managers, and the ways out."""
-    if live["metadata"].get("uid") != step.uid:
-        return ""
-    seen = child.parse_child(live, kind=step.kind, paths=())
-    found = {each.path: each for each in (*_find_lost(step, seen), *_find_changed_metadata(step, live))}
-    lost = tuple(each for each in found.values() if not drift.is_tracking_metadata(each.path))
-    ours = tuple(each for each in found.values() if drift.is_tracking_metadata(each.path))
-    if lost:
-        shows = step.sensitive_texts is None and step.kind.name != step_execution.SECRET
-        text = reverted_values.describe(live, seen, step.manifest, lost, shows=shows)
-        return f"{text}; stop that writer, take its value into the template, or leave the field to it with ignoreFields"
-    if not ours:
-        return ""
-    managers = reverted_values.describe_managers(live, ManagerQuery(child=seen, lost=ours, manifest=step.manifest))
-    # What a mutating webhook changes in our own apply is ours.
-    writer = "removed or changed by another client, or by a mutating webhook"
-    writer = writer if managers == reverted_values.REMOVED else f"changed, and {managers}"
-    return f"{drift.describe(ours)}, {writer}; the operator knows its objects by these: stop that writer"
-
-
-def _find_lost(step: Apply, seen: Child) -> Iterator[LostField]:
-    tolerated = {each.path for each in step.tolerated}
-    return (each for each in field_ownership.find_all_lost(step.manifest, seen.ownership) if each.path not in tolerated)
-
-
-def _find_changed_metadata(step: Apply, live: Object) -> Iterator[LostField]:
-    """Find the operator's own labels and annotations with other values."""
-    for part in ("labels", "annotations"):
-        found = live["metadata"].get(part) or {}
-        for key, value in (step.manifest["metadata"].get(part) or {}).items():
-            if names.is_ours(key) and found.get(key) != value:
-                yield LostField(path=("metadata", part, key), text=f"metadata.{part}[{key}]")

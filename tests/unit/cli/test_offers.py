@@ -43,7 +43,7 @@ TRIED = {
     ("plan.status.breakpoint_waits", "kubectl annotate"): VERBS,
     ("plan.status.breakpoint_waits", "kubectl stack continue"): VERBS,
     ("cli.stack_views.steering.verbs", "kubectl stack retry"): VERBS,
-    ("engine.writes.step_execution", "kubectl stack mark"): VERBS,
+    ("engine.writes.undone_changes", "kubectl stack mark"): VERBS,
     ("engine.admission.reviewer", "kubectl create"): "tests/integration/threats/test_definer_accounts.py",
     ("cli.stack_views.causes.object_causes", "kubectl get"): SITUATIONS,
     ("cli.stack_views.steering.goals", "kubectl stack unpause"): VERBS,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, TypeAlias, TypeVar, assert_never
+from typing import Any, TypeAlias, assert_never
 
 import orjson
 import structlog
@@ -12,7 +12,7 @@ import structlog
 from hearth.engine import relatives
 from hearth.engine.ports import WorkloadCluster
 from hearth.engine.relatives import Kin, Objection
-from hearth.engine.writes import apply_preparation, set_detachment
+from hearth.engine.writes import apply_preparation, set_detachment, undone_changes
 from hearth.model import child, names, tenancy, value_class
 from hearth.model.child import Child, Object
 from hearth.model.errors import ApiStatusError, Unreachable
@@ -24,7 +24,7 @@ from hearth.model.well_known_kinds import POD, SERVICE_ACCOUNT
 from hearth.plan.ownership import adoption, apply_obstacles
 from hearth.plan.ownership.adoption import StackMayExist
 from hearth.plan.ownership.field_ownership import LostField
-from hearth.plan.resource import drift, immutable_fields, replacement, reverted_values, step_planning
+from hearth.plan.resource import drift, immutable_fields, step_planning
 from hearth.plan.retry import api_errors, retry_triggers
 from hearth.plan.retry.api_errors import Verdict
 from hearth.plan.retry.backoff import ServerResponse, StepFailure
@@ -128,7 +128,7 @@ async def execute_step(  # noqa: PLR0913 -- the step, and what it depends on
         )
     except ApiStatusError as error:
         result = await _resolve(error, step, cluster=cluster, manager=manager)
-        result = await explain(step, result, cluster=cluster, boundary=boundary)
+        result = await undone_changes.explain_unrepairable(step, result, cluster=cluster, boundary=boundary)
         return _add_grant(result, step, boundary)
 
 
@@ -455,60 +455,6 @@ def make_merge_patch(stated: Mapping[str, Any], live: Mapping[str, Any]) -> Obje
         elif value != found:
             change[key] = value
     return change
-
-
-# Drift that no apply can undo, since the API server does not allow the change back: what it is, and the ways out.
-
-Result = TypeVar("Result")
-REASON = "DriftNotRepairable"
-
-
-async def explain(step: Step, result: Result, *, cluster: WorkloadCluster, boundary: Boundary) -> Result | StepFailure:
-    """Return the failure of a repair that the API server does not allow; any other result as it is.
-
-    The definition did not change, so that no replacement of the object is due.
-    """
-    if not (isinstance(result, StepFailure) and result.immutable and isinstance(step, Apply) and step.lost):
-        return result
-    drift = await describe(step, cluster=cluster, boundary=boundary)
-    message = (
-        f"a change by another client cannot be undone: {drift or step.repaired_fields}; {result.message}; to keep it, put "
-        f"its value into the template, or name the field in ignoreFields; {_explain_replacement(step)}"
-    )
-    return StepFailure(reason=REASON, message=message, retry_after=result.retry_after)
-
-
-def _explain_replacement(step: Apply) -> str:
-    """Say how the object gets the value of the template nevertheless."""
-    if step.kind.key not in replacement.CREATE_FIRST_KINDS:
-        return "only a new object gets the value of the template, and what this one holds is lost with it"
-    stack = step.manifest["metadata"]["labels"].get(names.LABEL_STACK, "")
-    return f"to have another object with the value of the template: kubectl stack mark {stack} {step.resource} --reason drift"
-
-
-# One read of an object just before a repair of its drift: what is reverted, and whose change it was. Afterward
-# nothing shows it any more. Only the first repair of a resource is observed, so no hot path has this request.
-
-SECRET = "Secret"  # noqa: S105 -- a kind
-
-
-async def describe(step: Apply, *, cluster: WorkloadCluster, boundary: Boundary) -> str:
-    """Return what the repair reverts; only the fields if the account may not read the object. Never raises for an API error.
-
-    cluster: as the account of the Stack accesses it; boundary: of the Stack.
-    """
-    if boundary.find_denial(step.ref):
-        return ""
-    try:
-        live = await cluster.get(step.ref, kind=step.kind)
-    except (ApiStatusError, Unreachable):
-        return step.repaired_fields
-    if live["metadata"].get("uid") != step.uid:
-        return step.repaired_fields
-    # A value that another client wrote into a field may be as sensitive as the one that belongs there.
-    shows = step.sensitive_texts is None and step.kind.name != SECRET
-    seen = child.parse_child(live, kind=step.kind, paths=())
-    return reverted_values.describe(live, seen, step.manifest, step.lost, shows=shows)
 
 
 # The account that a nested Stack names: the account of the parent must be allowed to use it. Otherwise a Stack could do as a
