@@ -5,10 +5,11 @@ Parses a raw template into its parts and records every mistake. Must not examine
 
 from __future__ import annotations
 
+import enum
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, TypeVar
 
 from hearth.model import field_paths, limits, names, value_class
 from hearth.model.child import Object, Path
@@ -31,6 +32,11 @@ RESOURCE_WORDS = (
 )
 UPDATE_WORDS = ("replace", "replaceOn", "rolling", "maxRemoved")
 OUTPUT_WORDS = ("value", "when")
+RETRY_WORDS = ("limit", "maxBackoff")
+REFERENCE_WORDS = ("apiVersion", "kind", "metadata")
+REFERENCE_METADATA_WORDS = ("name", "namespace", "selector", "allNamespaces")
+EXTERNAL_WORDS = ("externalRef", "when", "readyWhen", "optional")
+"""What a resource with `externalRef` may state."""
 RESERVED_NAMES = frozenset({"params", "conditions", "stack", "index", "item"})
 RESERVED_RESOURCE_NAMES = (
     RESERVED_NAMES | cel_environment.KEYWORDS | cel_environment.NAMESPACES | cel_environment.TYPE_NAMES
@@ -39,14 +45,8 @@ RESERVED_RESOURCE_NAMES = (
 MEMBER_KEY = "key"
 """Reserved only beside collections: it was a valid name of a resource before there were any."""
 SERVER_FIELDS = (
-    "managedFields",
-    "resourceVersion",
-    "uid",
-    "generation",
-    "creationTimestamp",
-    "deletionTimestamp",
-    "deletionGracePeriodSeconds",
-    "selfLink",
+    *("managedFields", "resourceVersion", "uid", "generation", "creationTimestamp", "deletionTimestamp"),
+    *("deletionGracePeriodSeconds", "selfLink"),
 )
 """Fields of the metadata that only the API server writes."""
 TRACKING_METADATA = frozenset(
@@ -69,6 +69,16 @@ TRACKING_METADATA = frozenset(
     }
 )
 """The labels and annotations that Hearth writes on every child."""
+IDENTITY = frozenset({"apiVersion", "kind"})
+OWN_METADATA = frozenset({"name", "namespace"})
+ITEM_BY_POSITION = re.compile(r"\[(\*|\d+)\]|(^|\.)\*(\.|$)")
+"""`containers[0]`, `containers[*]`, `containers.*`."""
+MAX_LIMIT = 2**63 - 1
+"""As the schema of the API."""
+DURATION_LENGTH = 32
+"""Characters, as in the schema of the API."""
+
+Choice = TypeVar("Choice", bound=enum.Enum)
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,27 +97,27 @@ class ResourceSource:
     name: str
     path: str
     manifest: Object
-    depends_on: list[tuple[str, str]]
+    depends_on: list[tuple[str, str]] = field(default_factory=list)
     """Names, each with its path."""
-    for_each: Any
+    for_each: Any = None
     """An expression, if it is a collection; None if it is not set."""
-    key: Any
+    key: Any = None
     """The expression of a member's key; None if it is not set."""
-    when: Any
+    when: Any = None
     """Text, a boolean, or None if it is not set."""
-    ready_when: list[tuple[str, str]]
+    ready_when: list[tuple[str, str]] = field(default_factory=list)
     """Texts, each with its path."""
-    failed_when: list[tuple[str, str]]
-    replacement: Replacement | None
-    replace_on: tuple[Path, ...]
-    drift_policy: DriftPolicy
-    ignore_fields: tuple[PathPattern, ...]
-    is_retained: bool
-    adopts: bool | None
+    failed_when: list[tuple[str, str]] = field(default_factory=list)
+    replacement: Replacement | None = None
+    replace_on: tuple[Path, ...] = ()
+    drift_policy: DriftPolicy = DriftPolicy.REPAIR
+    ignore_fields: tuple[PathPattern, ...] = ()
+    is_retained: bool = False
+    adopts: bool | None = None
     """None if it is not set."""
-    rolling: RollingSource | None
+    rolling: RollingSource | None = None
     """How the members of a collection change; None: all at once."""
-    indices: tuple[int, ...] | None
+    indices: tuple[int, ...] | None = None
     """The members of a group; None for the resource of a Stack."""
     completion: Completion | None = None
     """None if it is not set."""
@@ -272,63 +282,93 @@ class TemplateParser:
             when=raw.get("when"),
             ready_when=self.read_list(raw, "readyWhen", path, of="expressions"),
             failed_when=self.read_list(raw, "failedWhen", path, of="expressions"),
-            replacement=self.read_replacement(policy, manifest, f"{path}.updatePolicy.replace"),
-            replace_on=read_replaced(
-                self.read_list(policy, "replaceOn", f"{path}.updatePolicy", of="fields"), note=self.note
-            ),
-            drift_policy=read_policy(raw.get("driftPolicy"), path=f"{path}.driftPolicy", note=self.note),
-            ignore_fields=read_ignored(
-                self.read_list(raw, "ignoreFields", path, of="fields"), manifest, note=self.note
-            ),
+            replacement=self.read_replacement(policy, manifest, f"{path}.updatePolicy"),
+            replace_on=self.read_replaced(policy, f"{path}.updatePolicy"),
+            drift_policy=self.read_choice(raw, "driftPolicy", path, of=DriftPolicy) or DriftPolicy.REPAIR,
+            ignore_fields=self.read_ignored(raw, manifest, path),
             is_retained=self.read_word(raw, "deletionPolicy", path, known=policies.DELETION) == policies.RETAIN,
             adopts=policies.adopts(self.read_word(raw, "adoptionPolicy", path, known=policies.ADOPTION)),
             rolling=self.read_rolling(raw, policy, f"{path}.updatePolicy"),
             max_removed=self.read_max_removed(raw, policy, f"{path}.updatePolicy.maxRemoved"),
             indices=self.indices,
-            completion=read_completion(self.read_word(raw, "completion", path, known=WORDS)),
-            retry=self.read_retry(raw, f"{path}.retry"),
+            completion=self.read_choice(raw, "completion", path, of=Completion),
+            retry=self.read_retry(raw, path),
         )
 
     def read_external(self, source: TemplateSource, name: str, raw: Object, path: str) -> None:
-        """Parse a resource that the Stack only reads, as far as possible."""
-        external = read_external(
-            raw,
-            path,
-            known=RESOURCE_WORDS,
-            note=self.note,
-            check=lambda stated, known, place, what: self.check_words(stated, known, place, what=what),
-        )
-        reference = raw["externalRef"]
-        if isinstance(reference, dict):
+        """Parse a resource that the Stack only reads, as far as possible.
+
+        Names and labels are checked once their expressions have values.
+        """
+        for word in raw:
+            if word == "manifest":
+                message = "has both manifest and externalRef; a Stack writes an object or only reads it"
+                self.note(path, f"{message}: remove one of them")
+            elif word not in EXTERNAL_WORDS and word in RESOURCE_WORDS:
+                message = "is for objects that the Stack writes; remove it, or write manifest for externalRef"
+                self.note(f"{path}.{word}", message)
+        is_optional = raw.get("optional")
+        if is_optional is not None and not isinstance(is_optional, bool):
+            self.note(f"{path}.optional", f"must be true or false, found {error_hints.describe(is_optional)}")
+        reference = self.read_map(raw, "externalRef", path)
+        place = self.read_place(reference, f"{path}.externalRef")
+        if isinstance(raw["externalRef"], dict):
             self.check_kind(reference, f"{path}.externalRef")
         source.resources[name] = ResourceSource(
             name=name,
             path=path,
-            manifest=reference if isinstance(reference, dict) else {},
-            depends_on=[],
-            for_each=None,
-            key=None,
+            manifest=reference,
             when=raw.get("when"),
             ready_when=self.read_list(raw, "readyWhen", path, of="expressions"),
-            failed_when=[],
-            replacement=None,
-            replace_on=(),
             drift_policy=DriftPolicy.IGNORE,
-            ignore_fields=(),
-            is_retained=False,
-            adopts=None,
-            rolling=None,
-            indices=None,
-            external=external,
+            external=ExternalSource(
+                is_list=place.get("selector") is not None,
+                is_in_all_namespaces=place.get("allNamespaces") is True,
+                is_optional=is_optional is True,
+            ),
         )
+
+    def read_place(self, reference: Object, path: str) -> Object:
+        """Return the metadata of a reference, which say what objects are meant; empty if there are none."""
+        self.check_words(reference, REFERENCE_WORDS, path, what="a reference")
+        metadata = reference.get("metadata")
+        if isinstance(metadata, dict):
+            self.check_words(metadata, REFERENCE_METADATA_WORDS, f"{path}.metadata", what="the metadata of a reference")
+            self.check_target(metadata, f"{path}.metadata")
+            return metadata
+        if reference:
+            found = "is missing" if metadata is None else f"must be a map, found {error_hints.describe(metadata)}"
+            self.note(f"{path}.metadata", f"{found}; set the name of the object, or a selector")
+        return {}
+
+    def check_target(self, metadata: Object, path: str) -> None:
+        """Record what does not say which objects are meant."""
+        name, selector, everywhere = (metadata.get(word) for word in ("name", "selector", "allNamespaces"))
+        if (name is None) == (selector is None):
+            found = "has neither name nor selector" if name is None else "has both name and selector"
+            self.note(path, f"{found}; write name for one object, selector for a list of objects")
+        if everywhere is not None and not isinstance(everywhere, bool):
+            self.note(f"{path}.allNamespaces", f"must be true or false, found {error_hints.describe(everywhere)}")
+        elif everywhere and selector is None:
+            self.note(f"{path}.allNamespaces", "is for a list; write selector, or remove it")
+        elif everywhere and metadata.get("namespace") is not None:
+            self.note(f"{path}.allNamespaces", "and namespace exclude each other; remove one of them")
 
     def read_retry(self, raw: Object, path: str) -> RunRetry | None:
         """Parse how failed work is run again; None if it is not set."""
         if raw.get("retry") is None:
             return None
-        stated = self.read_map(raw, "retry", path.rpartition(".")[0])
+        stated, path = self.read_map(raw, "retry", path), f"{path}.retry"
         self.check_words(stated, RETRY_WORDS, path, what="a retry")
-        return read_retry(stated, path, note=self.note)
+        limit, longest = stated.get("limit"), stated.get("maxBackoff")
+        if limit is not None and not (type(limit) is int and 0 <= limit <= MAX_LIMIT):
+            self.note(f"{path}.limit", f"must be a whole number from 0, found {error_hints.describe(limit)}")
+            limit = None
+        if longest is not None and not is_duration(longest):
+            found = error_hints.describe(longest)
+            self.note(f"{path}.maxBackoff", f"must be a duration, e.g. 90s or 10m, found {found}")
+            longest = None
+        return RunRetry(limit=limit, max_backoff=times.parse_duration(longest) if longest is not None else None)
 
     def read_rolling(self, raw: Object, policy: Object, path: str) -> RollingSource | None:
         """Parse how the members of a collection change; None if it is not set."""
@@ -371,6 +411,11 @@ class TemplateParser:
         self.note(f"{path}.{word}", f"must be one of {', '.join(known)}, found {error_hints.describe(stated)}")
         return None
 
+    def read_choice(self, raw: Object, word: str, path: str, *, of: type[Choice]) -> Choice | None:
+        """Return the member that the word under `word` names, None if it is not set."""
+        stated = self.read_word(raw, word, path, known=[each.value for each in of])
+        return None if stated is None else of(stated)
+
     def read_map(self, raw: Object, word: str, path: str) -> Object:
         """Return the map under `word`, empty if it is not set."""
         stated = raw.get(word)
@@ -383,21 +428,40 @@ class TemplateParser:
 
     def read_replacement(self, policy: Object, manifest: Any, path: str) -> Replacement | None:
         """Parse how to replace the resource; None if it is not set."""
-        stated = policy.get("replace")
-        if stated is None:
-            return None
-        known = {each.value: each for each in Replacement}
-        if not isinstance(stated, str) or stated not in known:
-            self.note(path, f"must be one of {', '.join(known)}, found {error_hints.describe(stated)}")
-            return None
+        stated = self.read_choice(policy, "replace", path, of=Replacement)
         metadata = manifest.get("metadata") if isinstance(manifest, dict) else None
-        if (
-            known[stated] is Replacement.CREATE_FIRST
-            and isinstance(metadata, dict)
-            and metadata.get("name") is not None
-        ):
-            self.note(path, "cannot be CreateFirst if metadata.name is set; write DeleteFirst, or omit the name")
-        return known[stated]
+        is_named = isinstance(metadata, dict) and metadata.get("name") is not None
+        if stated is Replacement.CREATE_FIRST and is_named:
+            message = "cannot be CreateFirst if metadata.name is set; write DeleteFirst, or omit the name"
+            self.note(f"{path}.replace", message)
+        return stated
+
+    def read_replaced(self, policy: Object, path: str) -> tuple[Path, ...]:
+        """Parse the fields of `replaceOn`: maps, lists and values, but no single item of a list."""
+        found: list[Path] = []
+        for text, place in self.read_list(policy, "replaceOn", path, of="fields"):
+            pattern = field_paths.parse(text)
+            if pattern is None:
+                self.note(place, f"'{error_hints.shorten(text)}' is not a field path; write e.g. spec.storageClassName")
+            elif ITEM_BY_POSITION.search(text) or any(isinstance(key, ListItem) for key in pattern):
+                self.note(place, f"'{text}' names an item of a list; name the list as a whole")
+            else:
+                found.append(tuple(map(str, pattern)))
+        return tuple(found)
+
+    def read_ignored(self, raw: Object, manifest: Any, path: str) -> tuple[PathPattern, ...]:
+        """Parse the fields that are left to others. manifest: as in the template."""
+        found: list[PathPattern] = []
+        for text, place in self.read_list(raw, "ignoreFields", path, of="fields"):
+            pattern = field_paths.parse(text)
+            if pattern is None:
+                example = 'spec.replicas or spec.template.spec.containers[name="web"].image'
+                self.note(place, f"'{error_hints.shorten(text)}' is not a field path; write e.g. {example}")
+            elif wrong := find_wrong(pattern, manifest):
+                self.note(place, f"'{text}' {wrong}")
+            else:
+                found.append(pattern)
+        return tuple(found)
 
     def read_list(
         self, raw: Object, word: str, path: str, *, of: str, limit: int = limits.RULES
@@ -438,13 +502,8 @@ class TemplateParser:
     def check_manifest(self, manifest: Any, path: str) -> None:
         """Return whether `manifest` has all required and no forbidden fields."""
         if not isinstance(manifest, dict):
-            missing = manifest is None
-            self.note(
-                path,
-                "is missing; set the manifest of the object"
-                if missing
-                else f"must be a map, found {error_hints.describe(manifest)}",
-            )
+            wrong = f"must be a map, found {error_hints.describe(manifest)}"
+            self.note(path, wrong if manifest is not None else "is missing; set the manifest of the object")
             return
         self.check_kind(manifest, path)
         if manifest.get("status") is not None:
@@ -481,88 +540,10 @@ class TemplateParser:
                 self.note(f"{path}.{word}[{key}]", "is written by Hearth; remove it")
 
 
-# What a resource states about work that runs to completion: whether it runs once, and how a failure is retried.
-
-WORDS = tuple(each.value for each in Completion)
-RETRY_WORDS = ("limit", "maxBackoff")
-MAX_LIMIT = 2**63 - 1
-"""As the schema of the API."""
-DURATION_LENGTH = 32
-"""Characters, as in the schema of the API."""
-
-
-def read_completion(stated: str | None) -> Completion | None:
-    """Return the policy of a word of `WORDS`; None if it is not set."""
-    return Completion(stated) if stated is not None else None
-
-
-def read_retry(stated: Mapping[str, Any], path: str, *, note: Callable[[str, str], None]) -> RunRetry:
-    """Return the retry policy; note what is no number or no duration."""
-    limit, longest = stated.get("limit"), stated.get("maxBackoff")
-    if limit is not None and not (type(limit) is int and 0 <= limit <= MAX_LIMIT):
-        note(f"{path}.limit", f"must be a whole number from 0, found {error_hints.describe(limit)}")
-        limit = None
-    if longest is not None and not _is_duration(longest):
-        note(f"{path}.maxBackoff", f"must be a duration, e.g. 90s or 10m, found {error_hints.describe(longest)}")
-        longest = None
-    return RunRetry(limit=limit, max_backoff=times.parse_duration(longest) if longest is not None else None)
-
-
-def _is_duration(text: Any) -> bool:
+def is_duration(text: Any) -> bool:
+    """Return whether it is a duration as short as the schema of the API has them."""
     is_short = isinstance(text, str) and len(text) <= DURATION_LENGTH
     return is_short and re.fullmatch(times.DURATION, text) is not None
-
-
-# A resource's settings for fields that others change: its drift policy, and the fields that it leaves to others.
-# Parses and validates the settings.
-
-Note: TypeAlias = Callable[[str, str], None]
-"""Records a mistake: its path and message."""
-
-IDENTITY = frozenset({"apiVersion", "kind"})
-OWN_METADATA = frozenset({"name", "namespace"})
-ITEM_BY_POSITION = re.compile(r"\[(\*|\d+)\]|(^|\.)\*(\.|$)")
-"""`containers[0]`, `containers[*]`, `containers.*`."""
-
-
-def read_policy(stated: Any, *, path: str, note: Note) -> DriftPolicy:
-    """Parse the policy; Repair if none is set."""
-    if stated is None:
-        return DriftPolicy.REPAIR
-    known = {each.value: each for each in DriftPolicy}
-    if not isinstance(stated, str) or stated not in known:
-        note(path, f"must be one of {', '.join(known)}, found {error_hints.describe(stated)}")
-        return DriftPolicy.REPAIR
-    return known[stated]
-
-
-def read_ignored(stated: Iterable[tuple[str, str]], manifest: Any, *, note: Note) -> tuple[PathPattern, ...]:
-    """Parse the fields that are left to others. stated: texts, each with its path; manifest: as in the template."""
-    found: list[PathPattern] = []
-    for text, path in stated:
-        pattern = field_paths.parse(text)
-        if pattern is None:
-            example = 'spec.replicas or spec.template.spec.containers[name="web"].image'
-            note(path, f"'{error_hints.shorten(text)}' is not a field path; write e.g. {example}")
-        elif wrong := find_wrong(pattern, manifest):
-            note(path, f"'{text}' {wrong}")
-        else:
-            found.append(pattern)
-    return tuple(found)
-
-
-def read_replaced(stated: Iterable[tuple[str, str]], *, note: Note) -> tuple[Path, ...]:
-    """Parse the fields of `replaceOn`: maps, lists and values, but no single item of a list."""
-    found: list[Path] = []
-    for text, path in stated:
-        pattern = field_paths.parse(text)
-        if pattern is None:
-            note(path, f"'{error_hints.shorten(text)}' is not a field path; write e.g. spec.storageClassName")
-        elif ITEM_BY_POSITION.search(text) or any(isinstance(key, ListItem) for key in pattern):
-            note(path, f"'{text}' names an item of a list; name the list as a whole")
-        else:
-            found.append(tuple(map(str, pattern)))
-    return tuple(found)
 
 
 def find_wrong(pattern: PathPattern, manifest: Any) -> str:
@@ -601,67 +582,3 @@ def fits(wanted: ListItem, item: Any) -> bool:
     return all(
         found is not None and (field_paths.write_value(found) == value or "${" in str(found)) for found, value in stated
     )
-
-
-# What a resource with `externalRef` states: the structure of the reference. Names and labels are checked once their
-# expressions have values.
-
-REF_WORDS = ("apiVersion", "kind", "metadata")
-METADATA_WORDS = ("name", "namespace", "selector", "allNamespaces")
-EXTERNAL_WORDS = ("externalRef", "when", "readyWhen", "optional")
-"""What a resource with `externalRef` may state."""
-
-CheckWords: TypeAlias = Callable[[Object, Collection[str], str, str], None]
-"""Records the unknown keys of a map: the map, the known keys, its path, and what it is."""
-
-
-def read_external(
-    raw: Mapping[str, Any], path: str, *, known: Collection[str], note: Note, check: CheckWords
-) -> ExternalSource:
-    """Return what the resource at `path` states about its external object.
-
-    raw: with `externalRef`; known: all keys that a resource can have.
-    """
-    for word in raw:
-        if word == "manifest":
-            note(
-                path, "has both manifest and externalRef; a Stack writes an object or only reads it: remove one of them"
-            )
-        elif word not in EXTERNAL_WORDS and word in known:
-            note(f"{path}.{word}", "is for objects that the Stack writes; remove it, or write manifest for externalRef")
-    is_optional = raw.get("optional")
-    if is_optional is not None and not isinstance(is_optional, bool):
-        note(f"{path}.optional", f"must be true or false, found {error_hints.describe(is_optional)}")
-    stated = raw["externalRef"]
-    if not isinstance(stated, dict):
-        note(f"{path}.externalRef", f"must be a map, found {error_hints.describe(stated)}")
-        stated = {}
-    else:
-        check(stated, REF_WORDS, f"{path}.externalRef", "a reference")
-    metadata = stated.get("metadata")
-    if isinstance(metadata, dict):
-        check(metadata, METADATA_WORDS, f"{path}.externalRef.metadata", "the metadata of a reference")
-        _check_target(metadata, f"{path}.externalRef.metadata", note)
-    elif stated:
-        found = "is missing" if metadata is None else f"must be a map, found {error_hints.describe(metadata)}"
-        note(f"{path}.externalRef.metadata", f"{found}; set the name of the object, or a selector")
-    place = metadata if isinstance(metadata, dict) else {}
-    return ExternalSource(
-        is_list=place.get("selector") is not None,
-        is_in_all_namespaces=place.get("allNamespaces") is True,
-        is_optional=is_optional is True,
-    )
-
-
-def _check_target(metadata: Mapping[str, Any], path: str, note: Note) -> None:
-    """Record what does not say which objects are meant."""
-    name, selector, everywhere = (metadata.get(word) for word in ("name", "selector", "allNamespaces"))
-    if (name is None) == (selector is None):
-        found = "has neither name nor selector" if name is None else "has both name and selector"
-        note(path, f"{found}; write name for one object, selector for a list of objects")
-    if everywhere is not None and not isinstance(everywhere, bool):
-        note(f"{path}.allNamespaces", f"must be true or false, found {error_hints.describe(everywhere)}")
-    elif everywhere and selector is None:
-        note(f"{path}.allNamespaces", "is for a list; write selector, or remove it")
-    elif everywhere and metadata.get("namespace") is not None:
-        note(f"{path}.allNamespaces", "and namespace exclude each other; remove one of them")
