@@ -133,35 +133,35 @@ def make_crd(
     scale: the paths of the scale subresource, None if it has none.
     """
     kind = model.__name__
-    singular, plural = kind.lower(), f"{kind.lower()}s"
+    named = {"kind": kind, "plural": f"{kind.lower()}s", "singular": kind.lower(), "shortNames": [short_name]}
     subresources: dict[str, Any] = {"status": {}} if "status" in model.model_fields else {}
     if scale is not None:
         subresources["scale"] = dict(scale)
+    version = {
+        "additionalPrinterColumns": [dict(each) for each in columns],
+        **({"subresources": subresources} if subresources else {}),
+        "schema": {"openAPIV3Schema": make_root_schema(model)},
+    }
+    scope = "Namespaced" if is_namespaced else "Cluster"
+    return assemble(names.GROUP, {**named, "categories": ["hearth"]}, names.VERSION, version, scope=scope)
+
+
+def assemble(
+    group: str, named: Mapping[str, Any], version: str, content: Mapping[str, Any], *, scope: str = "Namespaced"
+) -> dict[str, Any]:
+    """Return the CustomResourceDefinition of a kind that has one version.
+
+    named: what the kind is called; content: of the version: columns, subresources and schema.
+    """
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{plural}.{names.GROUP}"},
+        "metadata": {"name": f"{named['plural']}.{group}"},
         "spec": {
-            "group": names.GROUP,
-            "scope": "Namespaced" if is_namespaced else "Cluster",
-            "names": {
-                "kind": kind,
-                "listKind": f"{kind}List",
-                "plural": plural,
-                "singular": singular,
-                "shortNames": [short_name],
-                "categories": ["hearth"],
-            },
-            "versions": [
-                {
-                    "name": names.VERSION,
-                    "served": True,
-                    "storage": True,
-                    "additionalPrinterColumns": [dict(column) for column in columns],
-                    **({"subresources": subresources} if subresources else {}),
-                    "schema": {"openAPIV3Schema": make_root_schema(model)},
-                }
-            ],
+            "group": group,
+            "scope": scope,
+            "names": {"kind": named["kind"], "listKind": f"{named['kind']}List", **named},
+            "versions": [{"name": version, "served": True, "storage": True, **content}],
         },
     }
 

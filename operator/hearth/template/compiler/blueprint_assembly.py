@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -26,7 +26,6 @@ from hearth.template.blueprint import (
     RollingPolicy,
     StackIdentity,
 )
-from hearth.template.cel.expression_validator import ValidExpression
 from hearth.template.cel.expressions import merge_reads
 from hearth.template.compiler import (
     external_binding,
@@ -36,7 +35,7 @@ from hearth.template.compiler import (
     sensitivity,
     template_conditions,
 )
-from hearth.template.compiler.manifest_template import InterpolatedString, ManifestTemplate
+from hearth.template.compiler.manifest_template import ManifestTemplate
 from hearth.template.compiler.partial_evaluation import PartialEvaluator
 from hearth.template.compiler.resource_analysis import AnalyzedOutput, AnalyzedResource
 from hearth.template.compiler.resource_binding import BoundResource
@@ -284,28 +283,15 @@ def trace(
 def trace_strings(analyzed: AnalyzedResource, evaluator: PartialEvaluator) -> None:
     """Find the fields of one object, or of each member, that contain a sensitive value."""
     for mark in analyzed.parsed.strings:
-        expressions = find_expressions(analyzed.expressions.get(mark.keys, ()))
+        expressions = analyzed.find_within(mark)
         if any(evaluator.is_sensitive(expression) for expression in expressions):
             evaluator.sensitivity.note_field(analyzed.source.name, mark.keys)
             if sensitivity.is_name(mark.keys):
-                refuse_place(mark, expressions, evaluator, why="names and kinds are not secret; use another parameter")
+                evaluator.refuse_sensitive(
+                    mark.path, expressions, why="names and kinds are not secret; use another parameter"
+                )
             if analyzed.is_stack and sensitivity.is_parameter(mark.keys):
-                refuse_place(mark, expressions, evaluator, why=IN_PLAIN_TEXT)
-
-
-def find_expressions(pieces: Iterable[str | ValidExpression]) -> list[ValidExpression]:
-    """Return the expressions among the pieces of a text."""
-    return [piece for piece in pieces if isinstance(piece, ValidExpression)]
-
-
-def refuse_place(
-    text: InterpolatedString, expressions: Iterable[ValidExpression], evaluator: PartialEvaluator, *, why: str
-) -> None:
-    """Record that a publicly visible path would show a sensitive value. why: the reason and the next step."""
-    reads = [read for expression in expressions for read in expression.parsed.reads.reads]
-    name = evaluator.sensitivity.find_parameter(reads)
-    what = f"the sensitive parameter '{name}'" if name else "something sensitive"
-    evaluator.note(text.path, f"uses {what}, and {why}")
+                evaluator.refuse_sensitive(mark.path, expressions, why=IN_PLAIN_TEXT)
 
 
 def is_present(when: ConditionValue | None, evaluator: PartialEvaluator, path: str) -> bool:
@@ -322,15 +308,12 @@ def bind_outputs(
     """
     found: dict[str, Evaluable] = {}
     for output in outputs:
-        dissection = output.parsed
-        is_sound = not dissection.mistakes and all(mark.keys in output.expressions for mark in dissection.strings)
-        if is_sound and is_present(output.when, evaluator, output.path):
-            yield from member_positions.refuse_in_document(dissection, output.expressions, sizes, evaluator)
+        if output.is_sound and is_present(output.when, evaluator, output.path):
+            yield from member_positions.refuse_in_output(output, sizes, evaluator)
             document = yield from evaluator.bind_document(output.parsed, output.expressions)
-            expressions = find_expressions(piece for pieces in output.expressions.values() for piece in pieces)
             if document is not None:
                 check_output(document, output, evaluator)
-                is_sensitive = any(evaluator.is_sensitive(expression) for expression in expressions)
+                is_sensitive = any(map(evaluator.is_sensitive, output.list_within()))
                 may_hide = is_sensitive or sensitivity.reads_outputs(document)
                 found[output.name] = sensitivity.RedactedOutput(document, is_sensitive) if may_hide else document
     return found

@@ -275,8 +275,7 @@ def find_edges(resources: list[AnalyzedResource], validator: ExpressionValidator
         if index % chunked_work.MARKS_IN_A_PIECE == 0:
             yield
         depended = [members.root_of(other) for other, _ in analyzed.source.depends_on]
-        used = {*analyzed.find_used(), *analyzed.find_tested(), *analyzed.find_expanded()}
-        edges[name] = sorted({*used, *depended} & by_name.keys())
+        edges[name] = sorted({*analyzed.find_used(), *depended} & by_name.keys())
         for other, path in analyzed.source.depends_on:
             root = members.root_of(other)
             if root not in by_name and len(validator.mistakes) <= limits.MISTAKES:
@@ -323,10 +322,7 @@ def find_own_list(resource: AnalyzedResource) -> str | None:
 
 def computes_positions(resource: AnalyzedResource, collections: Set[str]) -> bool:
     """Return whether an expression of the resource reads one of the collections at a position that it computes."""
-    found = (
-        *find_pieces(resource.expressions.values()),
-        *(test for test, _ in resource.ready_when + resource.failed_when),
-    )
+    found = (*resource.list_within(), *(test for test, _ in resource.ready_when + resource.failed_when))
     return any(
         each.parsed.reads.is_dynamic and not (collections - {resource.source.name}).isdisjoint(each.parsed.roots)
         for each in found
@@ -336,23 +332,15 @@ def computes_positions(resource: AnalyzedResource, collections: Set[str]) -> boo
 def find_expressions(analysis: Analysis) -> Iterator[ValidExpression]:
     """Return all expressions besides those of `forEach` that are only a parameter."""
     for resource in analysis.resources:
-        yield from find_pieces(resource.expressions.values())
-        yield from (test for test, _ in (*resource.ready_when, *resource.failed_when))
+        yield from resource.find_expressions()
         yield from find_tests((resource.when,))
         found = resource.collection
-        if found is not None and found.key is not None:
-            yield found.key
         if found is not None and found.for_each is not None and outlines.find_list(found.for_each) is None:
             yield found.for_each
     for output in analysis.outputs:
-        yield from find_pieces(output.expressions.values())
+        yield from output.list_within()
         yield from find_tests((output.when,))
     yield from find_tests(analysis.conditions.decided.values())
-
-
-def find_pieces(many: Iterable[Iterable[str | ValidExpression]]) -> Iterator[ValidExpression]:
-    """Return the expressions among the pieces of texts."""
-    return (piece for pieces in many for piece in pieces if isinstance(piece, ValidExpression))
 
 
 def find_tests(tests: Iterable[ConditionValue | None]) -> Iterator[ValidExpression]:

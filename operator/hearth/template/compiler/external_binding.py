@@ -15,7 +15,6 @@ from hearth.model.chunked_work import finish
 from hearth.model.errors import Mistake
 from hearth.template.blueprint import Blueprint, ExternalBlueprint, Known, ResourceBlueprint
 from hearth.template.cel import expressions
-from hearth.template.cel.expression_validator import ValidExpression
 from hearth.template.compiler import collection_analysis, resource_analysis, resource_binding
 from hearth.template.compiler.partial_evaluation import PartialEvaluator
 from hearth.template.compiler.resource_analysis import AnalyzedResource
@@ -34,11 +33,8 @@ def bind_all(resources: Iterable[AnalyzedResource], evaluator: PartialEvaluator)
 def bind(analyzed: AnalyzedResource, evaluator: PartialEvaluator) -> ExternalBlueprint | None:
     """Return what the resource reads; None in case of a mistake."""
     source, external = analyzed.source, analyzed.source.external
-    is_sound = not analyzed.parsed.mistakes and all(
-        mark.keys in analyzed.expressions for mark in analyzed.parsed.strings
-    )
     metadata = source.manifest.get("metadata")
-    if external is None or not is_sound or not isinstance(metadata, dict):
+    if external is None or not analyzed.is_sound or not isinstance(metadata, dict):
         return None
     document = finish(evaluator.bind_document(analyzed.parsed, analyzed.expressions))
     ready_when = resource_binding.bind_tests(analyzed.ready_when, evaluator)
@@ -47,10 +43,7 @@ def bind(analyzed: AnalyzedResource, evaluator: PartialEvaluator) -> ExternalBlu
         return None
     stated: Mapping[str, Any] = outcome.value["metadata"]
     mistakes = list(find_mistakes(stated, path=f"{resource_analysis.find_manifest_path(source)}.metadata"))
-    known = {mistake.path for mistake in evaluator.mistakes}
-    for mistake in mistakes:
-        if mistake.path not in known:
-            evaluator.note(mistake.path, mistake.message)
+    evaluator.note_others(mistakes)
     if mistakes or (stated.get("name") is None) == (stated.get("selector") is None):
         return None
     return ExternalBlueprint(
@@ -83,13 +76,8 @@ def find_mistakes(metadata: Mapping[str, Any], *, path: str) -> Iterator[Mistake
 def refuse_sensitive(analyzed: AnalyzedResource, evaluator: PartialEvaluator) -> None:
     """Record each part of a reference that contains a sensitive value: the status and requests show it."""
     for mark in analyzed.parsed.strings:
-        pieces = analyzed.expressions.get(mark.keys, ())
-        found = [piece for piece in pieces if isinstance(piece, ValidExpression) and evaluator.is_sensitive(piece)]
-        if found:
-            reads = [read for expression in found for read in expression.parsed.reads.reads]
-            name = evaluator.sensitivity.find_parameter(reads)
-            what = f"the sensitive parameter '{name}'" if name else "something sensitive"
-            evaluator.note(mark.path, f"uses {what}, and what is read is not secret; use another parameter")
+        if found := list(filter(evaluator.is_sensitive, analyzed.find_within(mark))):
+            evaluator.refuse_sensitive(mark.path, found, why="what is read is not secret; use another parameter")
 
 
 def note_dependents(

@@ -15,9 +15,8 @@ from hearth.template.cel import cel_environment, expressions
 from hearth.template.cel.expression_validator import ValidExpression
 from hearth.template.cel.expressions import Parsed
 from hearth.template.compiler.collection_analysis import MEMBER_NAMES, Element
-from hearth.template.compiler.manifest_template import Keys, ParsedManifest
 from hearth.template.compiler.partial_evaluation import PartialEvaluator
-from hearth.template.compiler.resource_analysis import AnalyzedResource
+from hearth.template.compiler.resource_analysis import AnalyzedDocument, AnalyzedOutput, AnalyzedResource
 from hearth.template.text import error_hints
 
 GUARDS = ("?", "&&", "||")
@@ -37,30 +36,22 @@ def refuse_in_resource(
     others = {name: size for name, size in sizes.items() if size and name != analyzed.source.name}
     if not others:
         return
-    found = [*find_parts(analyzed.parsed, analyzed.expressions), *analyzed.ready_when, *analyzed.failed_when]
+    found = [*find_parts(analyzed), *analyzed.ready_when, *analyzed.failed_when]
     yield from refuse(found, others, evaluator, elements=analyzed.elements or ())
 
 
-def refuse_in_document(
-    parsed: ParsedManifest,
-    checked: Mapping[Keys, Sequence[str | ValidExpression]],
-    sizes: Mapping[str, int],
-    evaluator: PartialEvaluator,
+def refuse_in_output(
+    output: AnalyzedOutput, sizes: Mapping[str, int], evaluator: PartialEvaluator
 ) -> ChunkedWork[None]:
     """Record the positions in the value of an output that do not exist."""
     present = {name: size for name, size in sizes.items() if size}
     if present:
-        yield from refuse(find_parts(parsed, checked), present, evaluator)
+        yield from refuse(find_parts(output), present, evaluator)
 
 
-def find_parts(
-    parsed: ParsedManifest, checked: Mapping[Keys, Sequence[str | ValidExpression]]
-) -> Iterator[tuple[ValidExpression, str]]:
+def find_parts(document: AnalyzedDocument) -> Iterator[tuple[ValidExpression, str]]:
     """Yield the expressions of a document with their paths."""
-    for mark in parsed.strings:
-        for piece in checked.get(mark.keys, ()):
-            if isinstance(piece, ValidExpression):
-                yield piece, mark.path
+    return ((piece, mark.path) for mark in document.parsed.strings for piece in document.find_within(mark))
 
 
 def refuse(

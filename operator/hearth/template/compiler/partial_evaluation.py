@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -112,6 +112,19 @@ class PartialEvaluator:
     def note(self, path: str, message: str) -> None:
         """Record a mistake."""
         self.mistakes.append(Mistake(path=path, message=f"{self._member}: {message}" if self._member else message))
+
+    def note_others(self, mistakes: Iterable[Mistake]) -> None:
+        """Record the mistakes for whose paths none is recorded, which would be more specific."""
+        known = {mistake.path for mistake in self.mistakes}
+        for mistake in mistakes:
+            if mistake.path not in known:
+                self.note(mistake.path, mistake.message)
+
+    def refuse_sensitive(self, path: str, expressions: Iterable[ValidExpression], *, why: str) -> None:
+        """Record that a publicly visible path would show a sensitive value. why: the reason and the next step."""
+        name = self.sensitivity.find_parameter(read for each in expressions for read in each.parsed.reads.reads)
+        what = f"the sensitive parameter '{name}'" if name else "something sensitive"
+        self.note(path, f"uses {what}, and {why}")
 
     @contextlib.contextmanager
     def hide(self, names: Collection[str]) -> Iterator[None]:

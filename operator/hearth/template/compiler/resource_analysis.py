@@ -48,7 +48,38 @@ STATEFUL_SET = ("apps", "StatefulSet")
 
 
 @dataclass(slots=True, kw_only=True)
-class AnalyzedResource:
+class AnalyzedDocument:
+    """A validated value with expressions."""
+
+    parsed: ParsedManifest
+    expressions: dict[Keys, list[str | ValidExpression]] = field(default_factory=dict)
+    """By path, the pieces of each string with expressions."""
+    when: ConditionValue | None = None
+
+    @property
+    def is_sound(self) -> bool:
+        """Return whether neither the value nor an expression in it contains a mistake."""
+        return not self.parsed.mistakes and all(mark.keys in self.expressions for mark in self.parsed.strings)
+
+    def find_within(self, text: InterpolatedString) -> list[ValidExpression]:
+        """Return the expressions of one string."""
+        return [piece for piece in self.expressions.get(text.keys, ()) if isinstance(piece, ValidExpression)]
+
+    def list_within(self) -> Iterator[ValidExpression]:
+        """Return the expressions of all strings."""
+        return (piece for pieces in self.expressions.values() for piece in pieces if isinstance(piece, ValidExpression))
+
+
+@dataclass(slots=True, kw_only=True)
+class AnalyzedOutput(AnalyzedDocument):
+    """A validated output."""
+
+    name: str
+    path: str
+
+
+@dataclass(slots=True, kw_only=True)
+class AnalyzedResource(AnalyzedDocument):
     """A validated resource."""
 
     source: ResourceSource
@@ -59,12 +90,8 @@ class AnalyzedResource:
     shape: Shape
     lists: Shape
     """The shape that tells which lists have keys, also of a kind whose schema is not known."""
-    parsed: ParsedManifest
-    expressions: dict[Keys, list[str | ValidExpression]] = field(default_factory=dict)
-    """By path, the pieces of each string with expressions."""
     ready_when: list[tuple[ValidExpression, str]] = field(default_factory=list)
     failed_when: list[tuple[ValidExpression, str]] = field(default_factory=list)
-    when: ConditionValue | None = None
     collection: AnalyzedCollection | None = None
     """None if it stands for one object."""
     elements: list[Element] | None = None
@@ -89,39 +116,22 @@ class AnalyzedResource:
 
     def count_expressions(self) -> int:
         """Return how many expressions each member of the collection has."""
-        parts = (piece for pieces in self.expressions.values() for piece in pieces)
-        in_manifest = sum(isinstance(piece, ValidExpression) for piece in parts)
-        has_key = self.collection is not None and self.collection.key is not None
-        return in_manifest + len(self.ready_when) + len(self.failed_when) + has_key
+        return sum(1 for _ in self.find_expressions())
 
     def find_expressions(self) -> Iterator[ValidExpression]:
         """Return the expressions of its manifest, key and tests."""
-        yield from (
-            piece for pieces in self.expressions.values() for piece in pieces if isinstance(piece, ValidExpression)
-        )
+        yield from self.list_within()
         yield from (expression for expression, _ in (*self.ready_when, *self.failed_when))
         if self.collection is not None and self.collection.key is not None:
             yield self.collection.key
 
     def find_used(self) -> set[str]:
-        """Find every name that its manifest uses, possibly including itself."""
-        return {
-            root
-            for pieces in self.expressions.values()
-            for piece in pieces
-            if isinstance(piece, ValidExpression)
-            for root in piece.parsed.roots
-        }
-
-    def find_expanded(self) -> set[str]:
-        """Find every name that its `forEach` uses."""
-        found = self.collection.for_each if self.collection is not None else None
-        return set(found.parsed.roots) if found is not None else set()
-
-    def find_tested(self) -> set[str]:
-        """Find every other name that its tests use."""
+        """Find every name that it uses: its manifest, possibly including itself, its `forEach`, and its tests."""
         tests = (*self.ready_when, *self.failed_when)
-        return {root for expression, _ in tests for root in expression.parsed.roots} - {self.source.name}
+        tested = {root for expression, _ in tests for root in expression.parsed.roots} - {self.source.name}
+        for_each = self.collection.for_each if self.collection is not None else None
+        expanded = for_each.parsed.roots if for_each is not None else ()
+        return {*(root for expression in self.list_within() for root in expression.parsed.roots), *tested, *expanded}
 
 
 def identify(source: ResourceSource, *, kinds: Kinds, params: Mapping[str, Any]) -> AnalyzedResource:
@@ -329,17 +339,6 @@ def examine_tests(
         if expression is not None:
             found.append((expression, path))
     return found
-
-
-@dataclass(slots=True, kw_only=True)
-class AnalyzedOutput:
-    """A validated output."""
-
-    name: str
-    path: str
-    parsed: ParsedManifest
-    expressions: dict[Keys, list[str | ValidExpression]] = field(default_factory=dict)
-    when: ConditionValue | None = None
 
 
 def analyze_output(

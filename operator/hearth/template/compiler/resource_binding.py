@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from hearth.model import limits, members, value_class
 from hearth.model.chunked_work import ChunkedWork
+from hearth.model.errors import Mistake
 from hearth.template.blueprint import Evaluable
 from hearth.template.cel.expression_validator import ValidExpression
 from hearth.template.compiler import collection_analysis
@@ -42,9 +43,8 @@ class BoundResource:
 def bind(analyzed: AnalyzedResource, evaluator: PartialEvaluator) -> ChunkedWork[list[BoundResource] | None]:
     """Bind the resource, or every member of a collection in the order of its source; None in case of a mistake."""
     metadata = analyzed.source.manifest.get("metadata") or {}
-    is_sound = isinstance(metadata, dict) and not analyzed.parsed.mistakes
     # A mistake in metadata is already recorded. If it is one expression, the rest would be valid.
-    if not is_sound or any(mark.keys not in analyzed.expressions for mark in analyzed.parsed.strings):
+    if not isinstance(metadata, dict) or not analyzed.is_sound:
         return None
     if analyzed.source.is_collection:
         return (yield from bind_members(analyzed, evaluator))
@@ -178,11 +178,9 @@ def refuse_names(parsed: ParsedManifest, evaluator: PartialEvaluator) -> bool:
     if metadata is None:
         return False
     mistakes = list(object_metadata.find_mistakes(metadata, path=f"{parsed.path}.metadata"))
-    # A mistake that is already recorded is more specific. A value may be quoted only if it is not sensitive.
-    known = {mistake.path for mistake in evaluator.mistakes} if mistakes else frozenset()
-    for mistake in mistakes:
-        if mistake.path not in known:
-            evaluator.note(mistake.path, mistake.message)
+    if mistakes:
+        # A sensitive value is refused already, so that no mistake here quotes it.
+        evaluator.note_others(mistakes)
     return bool(mistakes)
 
 
@@ -192,10 +190,8 @@ def refuse_repeated(analyzed: AnalyzedResource, parsed: ParsedManifest, evaluato
         return False
     # A value may be sensitive, so none is shown. A literal that repeats another one is already recorded.
     found = repeated_elements.find_repeated(parsed.skeleton, analyzed.lists, shows_values=False)
-    known = {mistake.path for mistake in evaluator.mistakes} if found else frozenset()
-    for below, message in found:
-        if (path := parsed.path + below) not in known:
-            evaluator.note(path, message)
+    if found:
+        evaluator.note_others(Mistake(path=parsed.path + below, message=message) for below, message in found)
     return bool(found)
 
 

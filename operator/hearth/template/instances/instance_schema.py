@@ -224,47 +224,33 @@ def make_crd(name: str, spec: Mapping[str, Any], *, forms: Iterable[InstanceForm
     if (scale := spec.get("scale")) is not None:
         field = scale["parameter"]
         subresources["scale"] = {"specReplicasPath": f".spec.{field}", "statusReplicasPath": ".status.replicas"}
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": name},
-        "spec": {
-            "group": spec["group"],
-            "scope": "Namespaced",
-            "names": {
-                "kind": names["kind"],
-                "listKind": f"{names['kind']}List",
-                "plural": names["plural"],
-                "singular": names.get("singular") or names["kind"].lower(),
-                "shortNames": list(names.get("shortNames") or ()),
-                "categories": sorted({"hearth", *(names.get("categories") or ())}),
-            },
-            "versions": [
-                {
-                    "name": spec["versions"][0]["name"],
-                    "served": True,
-                    "storage": True,
-                    "additionalPrinterColumns": [*find_columns(spec, types)],
-                    "subresources": subresources,
-                    "schema": {"openAPIV3Schema": make_schema(spec, types)},
-                }
-            ],
-        },
+    named = {
+        "kind": names["kind"],
+        "plural": names["plural"],
+        "singular": names.get("singular") or names["kind"].lower(),
+        "shortNames": list(names.get("shortNames") or ()),
+        "categories": sorted({"hearth", *(names.get("categories") or ())}),
     }
+    content = {
+        "additionalPrinterColumns": [dict(each) for each in find_columns(spec, types)],
+        "subresources": subresources,
+        "schema": {"openAPIV3Schema": make_schema(spec, types)},
+    }
+    return {**crd.assemble(spec["group"], named, spec["versions"][0]["name"], content), "metadata": {"name": name}}
 
 
 def find_columns(spec: Mapping[str, Any], types: Mapping[str, str]) -> Iterator[dict[str, Any]]:
     """Return the columns of lists: those of a Stack around those of the definition. types: of outputs."""
     first, *_ = crd.STACK_COLUMNS
-    yield from (dict(first), dict(crd.READY_COLUMN))
+    yield from (first, crd.READY_COLUMN)
     parameters = find_parameters(spec)
     for column in spec.get("columns") or ():
         rules = parameters.get(column.get("parameter"))
         type_ = find_type(rules) if isinstance(rules, dict) else types.get(column.get("output", ""))
         path = f".spec.{column['parameter']}" if "parameter" in column else f".status.outputs.{column['output']}"
-        found = {"name": column["name"], "type": type_ if type_ in COLUMN_TYPES else "string", "jsonPath": path}
-        yield {**found, **({"priority": column["priority"]} if column.get("priority") else {})}
-    yield from (dict(crd.STATE_COLUMN), dict(crd.AGE_COLUMN))
+        priority = {"priority": column["priority"]} if column.get("priority") else {}
+        yield crd.column(column["name"], path, of=type_ if type_ in COLUMN_TYPES else "string", **priority)
+    yield from (crd.STATE_COLUMN, crd.AGE_COLUMN)
     yield crd.message_column("The first problem, or what the object waits for.")
 
 
