@@ -18,7 +18,7 @@ import yaml
 
 import hearth
 from hearth.cli import main
-from hearth.cli.demo import demo_webhook
+from hearth.cli.demo import demo_cluster
 from hearth.handlers import admission_handlers
 from hearth.handlers.kopf_supervisor import AdmissionCallbacks
 from hearth.model import limits, names
@@ -231,7 +231,7 @@ def test_the_demonstration_reviews_what_the_installation_reviews() -> None:
     (validating,) = load("ValidatingWebhookConfiguration")
     (mutating,) = load("MutatingWebhookConfiguration")
     for installed in (validating, mutating):
-        made = demo_webhook.make_configuration(installed["kind"], name="demo", port=1, namespace=None)
+        made = demo_cluster.make_configuration(installed["kind"], name="demo", port=1, namespace=None)
 
         assert [forget_place(each) for each in made["webhooks"]] == [
             forget_place(each) for each in installed["webhooks"]

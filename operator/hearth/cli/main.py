@@ -1,10 +1,12 @@
-"""The command `hearth` and its subcommands. Each subcommand is imported only when it is called.
+"""The command `hearth`, its subcommand `version`, and the table of the others, which are imported when they are called.
 
 Must not know what a subcommand does; a new one is a line in `COMMANDS`.
 """
 
 from __future__ import annotations
 
+import json
+import platform
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -13,7 +15,7 @@ import click
 import hearth
 from hearth.cli import command_classes
 from hearth.cli.command_classes import Entry
-from hearth.model import value_class
+from hearth.model import names, value_class
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,7 +41,7 @@ COMMANDS: Mapping[str, Entry] = {
     "stack": Entry(
         "hearth.cli.stack_commands.stack_group:stack", "Inspect and steer Stacks; the same as `kubectl stack`."
     ),
-    "version": Entry("hearth.cli.commands.version:version", "Print the version."),
+    "version": Entry("hearth.cli.main:version", "Print the version."),
 }
 
 
@@ -55,3 +57,19 @@ COMMANDS: Mapping[str, Entry] = {
 @click.version_option(hearth.__version__, prog_name="hearth")
 def main() -> None:
     """Hearth keeps Stacks converged on Kubernetes: a template and its parameters, as one custom resource."""
+
+
+@click.command()
+@click.option("--json", "is_json", is_flag=True, help="Print an object with the versions of program, API and Python.")
+def version(*, is_json: bool) -> None:
+    """Print the version."""
+    if is_json:
+        described = {
+            "version": hearth.__version__,
+            "apiVersion": f"{names.GROUP}/{names.VERSION}",
+            "python": platform.python_version(),
+            "platform": f"{platform.system()}/{platform.machine()}".lower(),
+        }
+        click.echo(json.dumps(described))
+    else:
+        click.echo(hearth.__version__)

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from hearth.cli.stack_access.preview import preview_reader, wanted_stack
-from hearth.cli.stack_access.preview.dry_run_cluster import DryRunCluster
+from hearth.cli.stack_access import dry_runs, stack_previews
+from hearth.cli.stack_access.dry_runs import DryRunCluster
 from hearth.cli.stack_access.session import Session
 from hearth.model.child import Object
 from hearth.model.tenancy import Tenancy
@@ -56,8 +56,8 @@ async def preview_of_spec(session: Session, namespace: str, spec: Object) -> Pre
     cluster = DryRunCluster(session, namespace=namespace)
     stated = {"metadata": {"name": "shop", "namespace": namespace}, "spec": spec}
     present = await session.find(STACK, namespace, "shop")
-    wanted = await wanted_stack.try_file(cluster, stated, present)
-    return await preview_reader.make_preview(session, present=present, wanted=wanted, tenancy=Tenancy(), beside={})
+    wanted = await dry_runs.try_file(cluster, stated, present)
+    return await stack_previews.make_preview(session, present=present, wanted=wanted, tenancy=Tenancy(), beside={})
 
 
 @pytest.mark.long

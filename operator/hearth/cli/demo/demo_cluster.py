@@ -1,23 +1,29 @@
-"""The requests of the demo: install, apply, read. Knows paths; must not know how the result is shown."""
+"""The requests of the demo: install, apply, read; and its admission webhook. Must not know how a result is shown."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import Final
+import contextlib
+from collections.abc import AsyncIterator, Sequence
+from typing import Any, Final
+from urllib import parse
 
+from hearth.cli.demo import operator_process
 from hearth.cli.stack_access.session import Session
 from hearth.cli.stack_access.stack_locations import StackLocation
 from hearth.cli.stack_access.stack_reader import StackReader
 from hearth.cli.stack_views.tree.snapshot import StackObjects
 from hearth.kube.client import api_requests
 from hearth.kube.client.connection import Connection
-from hearth.model import errors
+from hearth.kube.webhook import webhook_configuration
+from hearth.model import errors, names
 from hearth.model.api import crd
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
 from hearth.model.well_known_kinds import CUSTOM_RESOURCE_DEFINITION, STACK
 
-MANAGER: Final = "hearth-demo"
+NAME: Final = "hearth-demo"
+"""Of the field manager, and of the configurations of the webhook."""
 POLL: Final = 0.2
 """Seconds between two checks of something that takes about one second."""
 
@@ -26,44 +32,138 @@ class Cluster:
     """One cluster, and the state of one Stack in it between two snapshots."""
 
     def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-        self._reader = StackReader(Session(connection))
+        self._session = Session(connection)
+        self._reader = StackReader(self._session)
 
     async def install(self) -> None:
         """Apply the CustomResourceDefinitions, and wait until their kinds are served."""
         for definition in crd.make_crds():
             await self.apply(definition, kind=CUSTOM_RESOURCE_DEFINITION)
         for definition in crd.make_crds():
-            while not is_established(await self._get_definition(definition["metadata"]["name"])):  # noqa: ASYNC110 -- it is another process that we wait for
+            name = definition["metadata"]["name"]
+            while not is_established(await self._session.get(CUSTOM_RESOURCE_DEFINITION, "", name)):  # noqa: ASYNC110 -- it is another process that we wait for
                 await asyncio.sleep(POLL)
 
     async def apply(self, manifest: Object, *, kind: Kind) -> Object:
         """Apply server-side with force, because an earlier demo may have left the object with manual changes."""
         metadata = manifest["metadata"]
         path = api_requests.object_path(kind, metadata.get("namespace", ""), metadata["name"])
-        query = api_requests.apply_query(manager=MANAGER, force=True)
-        return await self._connection.request(
+        query = api_requests.apply_query(manager=NAME, force=True)
+        return await self._session.connection.request(
             "PATCH", path, query=query, body=manifest, content_type=api_requests.APPLY
         )
 
     async def find_stack(self, namespace: str, name: str) -> Object | None:
         """Return the Stack, or None if it does not exist."""
-        try:
-            return await self._connection.request("GET", api_requests.object_path(STACK, namespace, name))
-        except errors.ApiStatusError as refused:
-            if not refused.is_not_found:
-                raise
-            return None
+        return await self._session.find(STACK, namespace, name)
 
     async def take_snapshot(self, namespace: str, name: str) -> StackObjects | None:
         """Return the Stack and its children at this moment, or None if it does not exist."""
         return await self._reader.read(StackLocation(STACK, namespace, name))
-
-    async def _get_definition(self, name: str) -> Object:
-        return await self._connection.request("GET", api_requests.object_path(CUSTOM_RESOURCE_DEFINITION, "", name))
 
 
 def is_established(definition: Object) -> bool:
     """Return whether the API server serves the kind."""
     conditions = (definition.get("status") or {}).get("conditions") or ()
     return any(condition["type"] == "Established" and condition["status"] == "True" for condition in conditions)
+
+
+# The admission webhook of the demo, which the API server reaches on this machine's loopback interface. It is there while the
+# operator runs. Its rules are those of `manifests/install/webhook.yaml`.
+
+LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
+CHANGES_SPEC: Final = {
+    "name": "spec-changes",
+    "expression": 'request.operation == "CREATE" || object.spec != oldObject.spec',
+}
+LACKS_FINALIZER: Final = {
+    "name": "finalizer-is-missing",
+    "expression": (
+        f'!has(object.metadata.finalizers) || !object.metadata.finalizers.exists(each, each == "{names.FINALIZER}")'
+    ),
+}
+WEBHOOKS: Final = {
+    "ValidatingWebhookConfiguration": (
+        ("stacks.hearth.dev", ["stacks"], ["CREATE", "UPDATE"], CHANGES_SPEC),
+        ("resourcegroups.hearth.dev", ["resourcegroups"], ["CREATE", "UPDATE"], CHANGES_SPEC),
+        ("healthmarks.hearth.dev", ["healthmarks"], ["CREATE", "UPDATE"], CHANGES_SPEC),
+        ("stacksnapshots.hearth.dev", ["stacksnapshots"], ["CREATE", "UPDATE"], CHANGES_SPEC),
+        ("stacktemplates.hearth.dev", ["stacktemplates"], ["CREATE", "UPDATE"], CHANGES_SPEC),
+        ("stackdefinitions.hearth.dev", ["stackdefinitions"], ["CREATE", "UPDATE"], CHANGES_SPEC),
+    ),
+    "MutatingWebhookConfiguration": (
+        ("finalizer.hearth.dev", ["stacks", "resourcegroups"], ["CREATE"], LACKS_FINALIZER),
+    ),
+}
+"""By kind of the configuration: name, resources, operations and condition of each webhook."""
+
+
+@contextlib.asynccontextmanager
+async def serving_webhook(
+    connection: Connection, *, server: str, namespace: str | None
+) -> AsyncIterator[Sequence[str]]:
+    """Yield the flags of an operator that serves the webhook; none if the API server runs on another machine.
+
+    server: the URL of the API server; namespace: the only one that is reviewed, None for all.
+    """
+    if parse.urlsplit(server).hostname not in LOOPBACK:
+        yield ()
+        return
+    name, port = f"{NAME}-{namespace}" if namespace else NAME, operator_process.find_free_port()
+    paths = []
+    for kind in webhook_configuration.KINDS:
+        paths.append(api_requests.object_path(kind, "", name))
+        body = make_configuration(kind.name, name=name, port=port, namespace=namespace)
+        query = api_requests.apply_query(manager=NAME, force=True)
+        # One that an earlier run left behind trusts another certificate.
+        await remove(connection, paths[-1:])
+        await connection.request("PATCH", paths[-1], query=query, body=body, content_type=api_requests.APPLY)
+    try:
+        yield (f"--webhook-address={operator_process.HOST}:{port}", f"--webhook-configuration={name}")
+    finally:
+        await remove(connection, paths)
+
+
+async def remove(connection: Connection, paths: Sequence[str]) -> None:
+    """Delete the configurations. One that stays blocks nothing: it is ignored while no operator answers."""
+    for path in paths:
+        with contextlib.suppress(errors.ApiStatusError, errors.Unreachable):
+            await connection.request("DELETE", path)
+
+
+def make_configuration(kind: str, *, name: str, port: int, namespace: str | None) -> Object:
+    """Make one webhook configuration. port: of this machine; namespace: the only one reviewed, None for all."""
+    within = {"matchLabels": {"kubernetes.io/metadata.name": namespace}} if namespace else {}
+    return {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": kind,
+        "metadata": {"name": name},
+        "webhooks": [
+            make_webhook(*parts, url=f"https://{operator_process.HOST}:{port}/", within=within)
+            for parts in WEBHOOKS[kind]
+        ],
+    }
+
+
+def make_webhook(
+    name: str, resources: list[str], operations: list[str], condition: dict[str, str], *, url: str, within: Object
+) -> dict[str, Any]:
+    """Make one webhook. within: the selector of namespaces."""
+    rule = {
+        "apiGroups": [names.GROUP],
+        "apiVersions": [names.VERSION],
+        "operations": operations,
+        "resources": resources,
+        "scope": "Cluster" if resources in (["stacktemplates"], ["stackdefinitions"]) else "Namespaced",
+    }
+    return {
+        "name": name,
+        "rules": [rule],
+        "matchConditions": [condition],
+        "clientConfig": {"url": url},
+        "namespaceSelector": within,
+        "admissionReviewVersions": ["v1"],
+        "sideEffects": "None",
+        "failurePolicy": "Ignore",
+        "timeoutSeconds": 5,
+    }

@@ -16,7 +16,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from hearth.cli.demo import demo_webhook, operator_process
+from hearth.cli.demo import demo_cluster, operator_process
 from hearth.cli.demo.demo_cluster import Cluster
 from hearth.cli.demo.operator_process import Operator
 from hearth.cli.stack_commands.terminal_output import ViewOutput
@@ -76,7 +76,7 @@ async def run_demo(options: DemoOptions, output: ViewOutput) -> int:
         await cluster.install()
         server = connection.credentials.server
         async with (
-            demo_webhook.installed(connection, server=server, namespace=options.serves) as flags,
+            demo_cluster.serving_webhook(connection, server=server, namespace=options.serves) as flags,
             operator_process.running(options.kubeconfig, namespace=options.serves, options=flags) as operator,
         ):
             output.print_lines([f"starting the operator; its log: {operator.log}"])

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from datetime import UTC, datetime
 from typing import Final, TypeAlias
 
 from hearth.cli import object_fields
-from hearth.cli.stack_access import following, owned_objects, revisions
+from hearth.cli.stack_access import following, revisions
 from hearth.cli.stack_access.session import Session
 from hearth.cli.stack_views import ages, safe_text
 from hearth.cli.stack_views.lists import revision_history
@@ -78,7 +77,7 @@ async def find_breakpoints(session: Session, stack: StackState) -> tuple[Field, 
 
 async def find_snapshots(session: Session, stack: StackState) -> tuple[Field, ...]:
     """Return the choice of a snapshot of this Stack."""
-    found = await owned_objects.list_allowed(session, STACK_SNAPSHOT, stack.namespace)
+    found = await session.list_allowed(STACK_SNAPSHOT, stack.namespace)
     options = tuple(
         Option(value=name, label=safe_text.one_line(f"{name} ({object_fields.text(each, 'status', 'phase') or 'new'})"))
         for each in found
@@ -150,11 +149,6 @@ class Action:
         if self.attempt is not None:
             return await self.attempt(context)
         return from_result(context, self.judge(context.stack, context.token)) if self.judge is not None else Decision()
-
-
-def make_token() -> str:
-    """Return a token that was never used before: the present time, as `kubectl stack` writes it."""
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def from_result(context: Context, result: VerbResult) -> Decision:

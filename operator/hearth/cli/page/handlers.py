@@ -20,7 +20,7 @@ from hearth.cli.page.access_rules import ACTION_TOKEN, AccessRules
 from hearth.cli.page.actions import BY_NAME, Action, Context, Decision
 from hearth.cli.page.rendering import PartRenderer, Parts, Renderer
 from hearth.cli.page.stack_source import StackSource
-from hearth.cli.stack_access import evidence, revisions, stack_locations
+from hearth.cli.stack_access import evidence, following, revisions, stack_locations
 from hearth.cli.stack_access.stack_locations import StackLocation
 from hearth.cli.stack_views import safe_text
 from hearth.cli.stack_views.causes import stack_causes
@@ -139,7 +139,7 @@ class Handlers:
         """Show what an action would write, and ask."""
         stack, action, form = await self._find_action(request, dict(request.query))
         fields = await action.find_fields(self._source.session, stack) if action.find_fields is not None else ()
-        context = Context(session=self._source.session, stack=stack, form=form, token=actions.make_token())
+        context = Context(session=self._source.session, stack=stack, form=form, token=following.make_token())
         decision = Decision() if fields else await action.decide(context)
         values = {"action": action, "fields": fields, "decision": decision, "resource": form.get("resource", "")}
         values |= {"chosen": form.get("where", ""), "is_previewed": not stack.is_group}
@@ -148,25 +148,25 @@ class Handlers:
     async def preview_rollback(self, request: web.Request) -> web.StreamResponse:
         """Show what a rollback would change, by the engine itself; nothing is written."""
         # It imports the engine, which the other pages need not.
-        from hearth.cli.stack_access.preview import preview_reader
+        from hearth.cli.stack_access import stack_previews
         from hearth.cli.stack_views import preview_output
 
         location = await self._find_target(request)
         text = request.query.get("to", "0")
         if location.is_group or not (text.isascii() and text.isdigit() and len(text) < REVISION_DIGITS):
             raise web.HTTPBadRequest(text="there is no such revision")
-        preview_reader.silence_engine()
+        stack_previews.silence_engine()
         async with self._previews:
             session = self._source.session
             stack = await stack_locations.read(session, location)
-            found = await preview_reader.preview_rollback(session, stack, int(text), tenancy=Tenancy())
+            found = await stack_previews.preview_rollback(session, stack, int(text), tenancy=Tenancy())
         lines = ["".join(part for part, _ in line) for line in preview_output.list_lines(found)]
         return self._reply(request, "preview.html", {"lines": lines, "path": rendering.make_path(location)})
 
     async def compare(self, request: web.Request) -> web.StreamResponse:
         """Show the fields that a Stack sets of an object: as it wants them, beside the live ones."""
         # It imports the engine, which the other pages need not.
-        from hearth.cli.stack_access.preview import preview_reader
+        from hearth.cli.stack_access import stack_previews
 
         location = await self._find_target(request)
         resource, object_ = request.query.get("resource", ""), request.query.get("object", "")
@@ -174,9 +174,9 @@ class Handlers:
         child = shown_resource.find_object(snapshot, resource, object_=object_)
         if location.is_group or child is None:
             raise web.HTTPNotFound(text=f"{location.name} has no object of {resource!r}")
-        preview_reader.silence_engine()
+        stack_previews.silence_engine()
         async with self._previews:
-            preview = await preview_reader.preview_present(self._source.session, snapshot.stack, tenancy=Tenancy())
+            preview = await stack_previews.preview_present(self._source.session, snapshot.stack, tenancy=Tenancy())
         fields = shown_resource.compare(snapshot, child, preview)
         query = parse.urlencode({"resource": resource, "object": object_})
         values = {"fields": fields, "rejection": safe_text.clean(preview.rejection), "subject": str(child)}
@@ -229,7 +229,7 @@ class Handlers:
         if refusal := self._rules.find_action_refusal(form.get(ACTION_TOKEN, "")):
             raise web.HTTPForbidden(text=refusal)
         stack, action, form = await self._find_action(request, form)
-        context = Context(session=self._source.session, stack=stack, form=form, token=actions.make_token())
+        context = Context(session=self._source.session, stack=stack, form=form, token=following.make_token())
         decision = await action.decide(context)
         if decision.send is not None:
             await decision.send()

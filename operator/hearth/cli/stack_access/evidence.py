@@ -1,24 +1,29 @@
-"""What explains a Stack beyond its snapshot: pods, Events, revisions. Must not know how an explanation is shown."""
+"""What explains a Stack beyond its snapshot: what controllers made for its children, claims, what a Namespace holds, Events, logs.
+
+Must not know how an explanation is shown.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final
 
 from hearth.cli import object_fields
-from hearth.cli.stack_access import owned_objects, revisions
+from hearth.cli.stack_access import revisions
 from hearth.cli.stack_access.session import Session
-from hearth.cli.stack_views.causes import advice, explanation
+from hearth.cli.stack_views.causes import advice, explanation, object_causes
 from hearth.cli.stack_views.causes.explanation import Evidence
 from hearth.cli.stack_views.lists import event_timeline
 from hearth.cli.stack_views.lists.event_timeline import TimelineEntry
 from hearth.cli.stack_views.tree.snapshot import FoundChild, StackObjects
 from hearth.model import errors
-from hearth.model.well_known_kinds import POD, SERVICE_ACCOUNT
-from hearth.plan.health import run_end
+from hearth.model.child import Object
+from hearth.model.kinds import Kind
+from hearth.model.well_known_kinds import EVENT, POD, SERVICE_ACCOUNT, VOLUME_CLAIM
+from hearth.plan.health import deletion_reports, run_end
 
 EXTERNAL_AT_MOST: Final = 5
 """Objects that Stacks only read of which an explanation looks for the cause: one request each."""
@@ -26,6 +31,10 @@ ACCOUNTS_AT_MOST: Final = 5
 """Stacks of which an explanation looks for the ServiceAccount: one request each."""
 LOGS_AT_MOST: Final = 5
 """Logs that an explanation reads: one request each."""
+REPLICA_SET: Final = Kind(group="apps", version="v1", name="ReplicaSet", plural="replicasets", namespaced=True)
+JOB: Final = Kind(group="batch", version="v1", name="Job", plural="jobs", namespaced=True)
+OWNED: Final = (REPLICA_SET, JOB, POD)
+"""In the order of ownership: a CronJob owns Jobs, a Deployment ReplicaSets, these own Pods."""
 
 
 async def collect(session: Session, objects: StackObjects) -> Evidence:
@@ -38,13 +47,13 @@ async def collect(session: Session, objects: StackObjects) -> Evidence:
 async def collect_all(session: Session, objects: StackObjects) -> Evidence:
     """Return the pods, claims and Events of a Stack, and what keeps its Namespaces."""
     external = await read_external(session, objects)
-    namespaces = owned_objects.list_namespaces(objects) | {each.namespace for each in external.values()} - {""}
+    namespaces = list_namespaces(objects) | {each.namespace for each in external.values()} - {""}
     uids = [*event_timeline.list_uids(objects), *(each.uid for each in external.values())]
     owned, claims, events, remaining, missing_accounts = await asyncio.gather(
-        owned_objects.list_owned(session, namespaces, uids),
-        owned_objects.list_claims(session, namespaces),
-        owned_objects.list_events(session, namespaces),
-        owned_objects.list_remaining(session, objects),
+        list_owned(session, namespaces, uids),
+        list_claims(session, namespaces),
+        list_events(session, namespaces),
+        list_remaining(session, objects),
         find_missing_accounts(session, objects),
     )
     pods = [*owned, *(child for each in walk(objects) for child in each.children)]
@@ -52,7 +61,7 @@ async def collect_all(session: Session, objects: StackObjects) -> Evidence:
         explanation.make_evidence(owned, events),
         logs=await read_logs(session, [pod for pod in pods if pod.kind == POD]),
         claims={(claim.namespace, claim.name): claim for claim in claims},
-        claim_users=await owned_objects.list_claim_users(session, claims),
+        claim_users=await list_claim_users(session, claims),
         remaining=remaining,
         missing_accounts=missing_accounts,
         external=external,
@@ -111,14 +120,14 @@ async def collect_timeline(
     object_session: where its objects are, if that is elsewhere.
     """
     object_session = object_session or session
-    namespaces = owned_objects.list_namespaces(objects)
+    namespaces = list_namespaces(objects)
     uids = event_timeline.list_uids(objects)
-    owned = await owned_objects.list_owned(object_session, namespaces, uids, only_metadata=True)
+    owned = await list_owned(object_session, namespaces, uids, only_metadata=True)
     uids |= {each.uid: each.name for each in owned}
-    events = await owned_objects.list_events(object_session, namespaces)
+    events = await list_events(object_session, namespaces)
     if object_session is not session:
         # Those about the Stack itself.
-        events = [*events, *await owned_objects.list_events(session, [objects.stack.namespace])]
+        events = [*events, *await list_events(session, [objects.stack.namespace])]
     entries = list(event_timeline.describe_events(events, uids))
     for each in walk(objects):
         stored = await revisions.list_revisions(session, each.stack)
@@ -132,3 +141,68 @@ def walk(objects: StackObjects) -> Iterator[StackObjects]:
     yield objects
     for nested in objects.nested.values():
         yield from walk(nested)
+
+
+# The objects that explain children, as far as the user may list them.
+
+
+def list_namespaces(objects: StackObjects) -> set[str]:
+    """Return the namespaces of a Stack, its children and those of nested Stacks."""
+    found = {objects.stack.namespace, *(child.namespace for child in objects.children if child.namespace)}
+    return found.union(*(list_namespaces(nested) for nested in objects.nested.values()))
+
+
+async def list_owned(
+    session: Session, namespaces: Iterable[str], owners: Collection[str], *, only_metadata: bool = False
+) -> list[FoundChild]:
+    """Return the objects that these objects own, directly or not. owners: UIDs."""
+    pairs = [(kind, namespace) for namespace in namespaces for kind in OWNED]
+    lists = await asyncio.gather(
+        *(session.list_allowed(kind, namespace, only_metadata=only_metadata) for kind, namespace in pairs)
+    )
+    known, found = set(owners), []
+    for kind in OWNED:
+        for (each, _), objects in zip(pairs, lists, strict=True):
+            for raw in objects if each is kind else ():
+                references = object_fields.entries(raw, "metadata", "ownerReferences")
+                if any(reference.get("uid") in known for reference in references):
+                    known.add(raw["metadata"]["uid"])
+                    found.append(FoundChild(kind, raw))
+    return found
+
+
+async def list_claims(session: Session, namespaces: Iterable[str]) -> list[FoundChild]:
+    """Return the claims of these namespaces, as far as the user may list them."""
+    lists = await asyncio.gather(*(session.list_allowed(VOLUME_CLAIM, namespace) for namespace in namespaces))
+    return [FoundChild(VOLUME_CLAIM, raw) for found in lists for raw in found]
+
+
+async def list_claim_users(session: Session, claims: Iterable[FoundChild]) -> list[FoundChild]:
+    """Return the pods that keep claims whose deletion was requested."""
+    namespaces = sorted({claim.namespace for claim in claims if claim.is_deleting})
+    lists = await asyncio.gather(*(session.list_allowed(POD, namespace) for namespace in namespaces))
+    return [FoundChild(POD, raw) for found in lists for raw in found]
+
+
+async def list_remaining(session: Session, stack_objects: StackObjects) -> list[FoundChild]:
+    """Return the objects that keep Namespaces of the Stack whose deletion was requested, by what these report."""
+    wanted = [
+        (plural, group, child.name)
+        for child in stack_objects.children
+        if child.is_deleting and child.kind.key == deletion_reports.NAMESPACE
+        for plural, group in object_causes.find_remaining(child)
+    ]
+    kinds = {(kind.plural, kind.group): kind for kind in session.kinds.all()} if wanted else {}
+    pairs = [(kinds[plural, group], namespace) for plural, group, namespace in wanted if (plural, group) in kinds]
+    lists = await asyncio.gather(
+        *(session.list_allowed(kind, namespace, only_metadata=True) for kind, namespace in pairs)
+    )
+    found = [FoundChild(kind, raw) for (kind, _), objects in zip(pairs, lists, strict=True) for raw in objects]
+    nested = [each for inner in stack_objects.nested.values() for each in await list_remaining(session, inner)]
+    return [*found, *nested]
+
+
+async def list_events(session: Session, namespaces: Iterable[str]) -> list[Object]:
+    """Return the Events of these namespaces, as far as the user may list them."""
+    lists = await asyncio.gather(*(session.list_allowed(EVENT, namespace) for namespace in namespaces))
+    return [event for events in lists for event in events]

@@ -82,6 +82,17 @@ class Session:
                 raise
             return None
 
+    async def list_allowed(
+        self, kind: Kind, namespace: str, *, selector: str = "", only_metadata: bool = False
+    ) -> list[Object]:
+        """Return the same as `list`; none if the user may not list them, or the kind is not served."""
+        try:
+            return await self.list(kind, namespace, selector=selector, only_metadata=only_metadata)
+        except errors.ApiStatusError as refused:
+            if not refused.is_forbidden and not refused.is_not_found:
+                raise
+            return []
+
     async def list(
         self,
         kind: Kind,

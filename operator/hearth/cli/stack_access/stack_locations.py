@@ -7,7 +7,6 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 from hearth.cli import object_fields
-from hearth.cli.stack_access import owned_objects
 from hearth.cli.stack_access.session import Session
 from hearth.cli.stack_views import type_words
 from hearth.cli.stack_views.lists import stack_list
@@ -177,7 +176,7 @@ async def list_all(
         if kind == STACK:
             found = await session.list(kind, namespace, selector=selector)
         else:
-            found = await owned_objects.list_allowed(session, kind, namespace, selector=selector)
+            found = await session.list_allowed(kind, namespace, selector=selector)
         return [parse(raw, kind) for raw in found]
 
     found = await asyncio.gather(*map(list_of, kinds))

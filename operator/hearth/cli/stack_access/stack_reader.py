@@ -1,30 +1,39 @@
-"""Reads a Stack with its template, its children and its nested Stacks, as far as the user may."""
+"""Reads a Stack with its template, its children and its nested Stacks, also in other clusters, as far as the user may."""
 
 from __future__ import annotations
 
 import asyncio
+import base64
+import binascii
 import contextlib
 import dataclasses
+import urllib.parse
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from hearth.cli import object_fields
-from hearth.cli.stack_access import other_clusters, revisions, stack_locations
-from hearth.cli.stack_access.other_clusters import ClusterHidden, OtherClusters
+from hearth.cli.stack_access import revisions, stack_locations
 from hearth.cli.stack_access.revisions import StoredRevisions
 from hearth.cli.stack_access.session import Session
 from hearth.cli.stack_access.stack_locations import StackLocation
+from hearth.cli.stack_views import safe_text
 from hearth.cli.stack_views.stack_state import StackState
 from hearth.cli.stack_views.tree import stack_view
 from hearth.cli.stack_views.tree.snapshot import FoundChild, StackObjects
+from hearth.engine import cluster_objects
+from hearth.kube.auth import inline_kubeconfig, network_addresses
 from hearth.model import errors, limits, members, names
 from hearth.model.kinds import Kind
-from hearth.model.well_known_kinds import RESOURCE_GROUP, STACK
+from hearth.model.well_known_kinds import RESOURCE_GROUP, SECRET, STACK
+
+if TYPE_CHECKING:
+    from hearth.kube.remote.remote_cluster import RemoteConnection
 
 UNAUTHORIZED: Final = 401
 NESTED_AT_MOST: Final = 200
 """Nested Stacks in one snapshot: each costs some requests."""
+HIDDEN: Final = "its objects are in another cluster, which spec.kubeConfig names"
 
 
 @dataclass(slots=True)
@@ -97,7 +106,7 @@ class StackReader:
         except errors.Unreachable as error:
             if not is_remote(stack):
                 raise
-            unreadable[""] = f"{other_clusters.HIDDEN}, and does not answer: {error}"
+            unreadable[""] = f"{HIDDEN}, and does not answer: {error}"
         nested = {}
         if depth < limits.NESTED_DEPTH:
             for child in children:
@@ -227,3 +236,82 @@ def resolve_kinds(wanted: Collection[str], served: Collection[Kind]) -> list[Kin
         if kind is not None:
             found[kind.key] = kind
     return list(found.values())
+
+
+# Sessions with the other clusters that Stacks name, by the kubeconfigs in their Secrets. A Secret of a tenant is hostile input:
+# the rules and bounds are those of the operator. No program is run for a login, no file is read, and an address of the user's
+# own machine is refused unless the home cluster is there too.
+
+
+class ClusterHidden(errors.HearthError):
+    """The other cluster cannot be looked into; the message says why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OtherSession:
+    """A session with another cluster."""
+
+    session: Session
+    namespace: str
+    """The only one that may be read; "" for all."""
+
+
+@dataclass(slots=True)
+class OtherClusters:
+    """The sessions of one command. One is opened for each kubeconfig."""
+
+    home: Session
+    _open: dict[str, OtherSession] = field(default_factory=dict)
+    _connections: list[RemoteConnection] = field(default_factory=list)
+
+    async def find(self, stack: StackState) -> OtherSession:
+        """Return the session with the cluster of a Stack that has one. Raises ClusterHidden."""
+        text = await self._read_kubeconfig(stack)
+        try:
+            config = inline_kubeconfig.parse(text, allows_loopback=self._is_local(), owner=stack.namespace)
+            config.check_keys()
+        except errors.KubeconfigRefused as refused:
+            raise ClusterHidden(f"{HIDDEN}, and its kubeconfig is refused: {refused}") from refused
+        found = self._open.get(config.key)
+        if found is None:
+            # It imports the client of untrusted servers, which few commands need.
+            from hearth.kube.remote.remote_cluster import RemoteConnection
+            from hearth.kube.remote.tenant_share import TenantShares
+
+            share = TenantShares(is_guarded=not self._is_local()).find(stack.namespace)
+            connection = RemoteConnection(config, share)
+            try:
+                await connection.open()
+            except (errors.HearthError, OSError) as error:
+                raise ClusterHidden(f"{HIDDEN}, and cannot be reached: {error}") from error
+            self._connections.append(connection)
+            found = self._open[config.key] = OtherSession(session=Session(connection), namespace=config.namespace)
+        return found
+
+    async def close(self) -> None:
+        """Close all."""
+        while self._connections:
+            await self._connections.pop().close()
+
+    def _is_local(self) -> bool:
+        """Return whether the home cluster is on the user's own machine, as for trials."""
+        host = urllib.parse.urlsplit(self.home.connection.credentials.server).hostname or ""
+        return host == "localhost" or bool(network_addresses.deny(host))
+
+    async def _read_kubeconfig(self, stack: StackState) -> str:
+        reference = cluster_objects.find_kubeconfig(stack.spec)
+        if reference is None or not reference.name:
+            raise ClusterHidden(HIDDEN)
+        try:
+            secret = await self.home.get(SECRET, stack.namespace, reference.name)
+        except errors.ApiStatusError as refused:
+            raise ClusterHidden(f"{HIDDEN}: only the status is shown: {refused}") from refused
+        data = object_fields.mapping(secret, "data")
+        keys = (reference.key,) if reference.key else cluster_objects.KUBECONFIG_KEYS
+        found = next((data[key] for key in keys if isinstance(data.get(key), str)), None)
+        if found is None:
+            raise ClusterHidden(f"{HIDDEN}: secret/{safe_text.one_line(reference.name)} has no key {' or '.join(keys)}")
+        try:
+            return base64.b64decode(found, validate=True).decode()
+        except (binascii.Error, UnicodeDecodeError):
+            raise ClusterHidden(f"{HIDDEN}: secret/{safe_text.one_line(reference.name)} has no text there") from None

@@ -9,9 +9,8 @@ import click
 
 from hearth.cli import object_fields
 from hearth.cli.command_classes import ExampleCommand
-from hearth.cli.stack_access import stack_locations
-from hearth.cli.stack_access.preview import definition_preview, preview_reader, wanted_stack
-from hearth.cli.stack_access.preview.dry_run_cluster import DryRunCluster
+from hearth.cli.stack_access import dry_runs, stack_locations, stack_previews
+from hearth.cli.stack_access.dry_runs import DryRunCluster
 from hearth.cli.stack_access.session import Session
 from hearth.cli.stack_commands import cluster_options, text_output
 from hearth.cli.stack_commands.cluster_options import ClusterOptions
@@ -122,13 +121,13 @@ def execute(
         if rollback is not None:
             name, number = rollback
             stack = await stack_locations.get_stack(session, namespace, name, wanted="revisions")
-            found.append(await preview_reader.preview_rollback(session, stack, number, tenancy=tenancy))
+            found.append(await stack_previews.preview_rollback(session, stack, number, tenancy=tenancy))
         previews = [each for each in found if each is not None]
         if found:
             write(previews, output=output)
         return max([*codes, *([find_code(found)] if found else [])])
 
-    preview_reader.silence_engine()
+    stack_previews.silence_engine()
     cluster_options.run(cluster, work, failure=FAILED)
 
 
@@ -136,7 +135,7 @@ async def preview_definition(session: Session, file: StackFile, *, output: str, 
     """Write the preview of a StackDefinition over all its instances; return the exit code."""
     await session.kinds.refresh()
     try:
-        whole = await definition_preview.include_template(session, file)
+        whole = await stack_previews.include_template(session, file)
         if mistakes := stack_files.find_definition_mistakes(whole, session.kinds, evaluation.ALONE):
             raise errors.InvalidDefinition(mistakes)
     except errors.InvalidDefinition as error:
@@ -145,7 +144,7 @@ async def preview_definition(session: Session, file: StackFile, *, output: str, 
         return FAILED
     try:
         with text_output.open_progress() as progress:
-            made = await definition_preview.make_preview(
+            made = await stack_previews.preview_definition(
                 session,
                 file.manifest,
                 template=whole.manifest["spec"]["template"],
@@ -184,14 +183,14 @@ async def preview_file(session: Session, file: StackFile, *, namespace: str, ten
     present = await session.find(STACK, metadata["namespace"], object_fields.text(metadata, "name"))
     cluster = DryRunCluster(session, namespace=metadata["namespace"])
     try:
-        wanted = await wanted_stack.try_file(cluster, stated, present)
+        wanted = await dry_runs.try_file(cluster, stated, present)
     except errors.ApiStatusError as refused:
         if refused.code not in DEFINITION:
             raise
         await complain_all(session, file, refused)
         return None
     beside = find_sources(file.beside, namespace=metadata["namespace"])
-    return await preview_reader.make_preview(session, present=present, wanted=wanted, tenancy=tenancy, beside=beside)
+    return await stack_previews.make_preview(session, present=present, wanted=wanted, tenancy=tenancy, beside=beside)
 
 
 async def complain_all(session: Session, file: StackFile, refusal_error: errors.ApiStatusError) -> None:

@@ -1,4 +1,4 @@
-"""Reads what a preview needs besides the objects of the Stack, and asks for the preview."""
+"""Previews of a Stack, and of a StackDefinition over all its instances: reads what the engine needs, and lets it decide."""
 
 from __future__ import annotations
 
@@ -7,22 +7,26 @@ import dataclasses
 import logging
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
 
 import orjson
 import structlog
 
 from hearth.cli import object_fields
-from hearth.cli.stack_access import revisions
-from hearth.cli.stack_access.preview import wanted_stack
-from hearth.cli.stack_access.preview.dry_run_cluster import DryRunCluster
+from hearth.cli.stack_access import dry_runs, revisions
+from hearth.cli.stack_access.dry_runs import DryRunCluster
 from hearth.cli.stack_access.session import Session
+from hearth.cli.stack_views.files import stack_files
+from hearth.cli.stack_views.files.stack_files import StackFile
 from hearth.cli.stack_views.stack_state import StackState
 from hearth.engine.cluster_objects import Revision
+from hearth.engine.definition import definition_sources
+from hearth.engine.stack_definitions import definition_objects
 from hearth.engine.work_queue import DirtyScope, WorkQueue
 from hearth.kube.cache import stack_cache
 from hearth.kube.objects import controller_revision
-from hearth.model import errors, instance_fields
+from hearth.model import chunked_work, errors, instance_fields, value_class, well_known_kinds
 from hearth.model.child import Object
 from hearth.model.kinds import Kind, ObjectRef
 from hearth.model.tenancy import DefinerAccount, Tenancy
@@ -33,6 +37,9 @@ from hearth.preview.preview_world import PreviewRequest
 from hearth.sandbox.pool import Pool
 from hearth.template.instances import instance_form
 from hearth.template.instances.instance_form import InstanceForm
+
+CONCURRENCY: Final = 4
+"""Previews at the same time: each runs the engine, and sends a dry run for each object."""
 
 
 def silence_engine() -> None:
@@ -46,7 +53,7 @@ def silence_engine() -> None:
 async def preview_rollback(session: Session, stack: StackState, number: int, *, tenancy: Tenancy) -> Preview:
     """Return the preview of a rollback to a revision, 0 for the last completed one. Raises ApiStatusError or Unreachable."""
     cluster = DryRunCluster(session, namespace=stack.namespace)
-    wanted = await wanted_stack.try_rollback(cluster, stack, number)
+    wanted = await dry_runs.try_rollback(cluster, stack, number)
     return await preview_stack(session, stack, wanted, tenancy=tenancy)
 
 
@@ -183,3 +190,120 @@ async def find_accounts(
         "impersonate", kind=SERVICE_ACCOUNT, namespace=boundary.account_namespace, name=boundary.account
     )
     return [boundary.user] if may else []
+
+
+# What a StackDefinition in a file would change: the preview of each of its instances.
+
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class DefinitionPreview:
+    """What a change of one StackDefinition does."""
+
+    name: str
+    previews: tuple[Preview, ...] = ()
+    """Of each instance that follows it."""
+    unfit: tuple[str, ...] = ()
+    """Instances that do not fit it, each with the reason; then it is refused."""
+    pinned: int = 0
+    """Instances that keep to their revision."""
+
+
+async def include_template(session: Session, file: StackFile) -> StackFile:
+    """Return a StackDefinition with the template in its spec, which files beside it contain, else the cluster.
+
+    Raises InvalidDefinition, ApiStatusError or Unreachable.
+    """
+    beside = list(file.beside)
+    for source in definition_sources.find_definition_sources(object_fields.mapping(file.manifest, "spec")):
+        kind, ref = well_known_kinds.SOURCE_KINDS[source.ref.kind], source.ref
+        is_given = any(
+            (object_fields.text(each, "kind"), object_fields.text(each, "metadata", "name")) == (ref.kind, ref.name)
+            for each in file.beside
+        )
+        if not is_given and (found := await session.find(kind, ref.namespace, ref.name)) is not None:
+            beside.append({**found, "kind": kind.name})
+    return stack_files.include_template(dataclasses.replace(file, beside=beside))
+
+
+async def preview_definition(
+    session: Session, stated: Object, *, template: Object, tenancy: Tenancy, show: Callable[[str], None]
+) -> DefinitionPreview:
+    """Return the preview of a StackDefinition. Raises ApiStatusError or Unreachable.
+
+    template: of the definition, which may be in other objects; show: gets how far it is.
+    """
+    name = object_fields.text(stated, "metadata", "name")
+    present = await session.find(STACK_DEFINITION, "", name)
+    cluster = DryRunCluster(session, namespace="")
+    tried = await dry_runs.try_file(cluster, stated, present, kind=STACK_DEFINITION)
+    spec: Object = {**tried["spec"], "template": template}
+    newest = object_fields.number(present, "status", "revision") or 0 if present is not None else 0
+    form = instance_form.make_form(name, newest + 1, instance_form.make_content(spec))
+    if form.definer is not None:
+        tenancy = dataclasses.replace(tenancy, definer_accounts=frozenset({str(form.definer)}))
+    kind = definition_objects.find_kind(spec)
+    instances = await list_instances(session, kind)
+    following = [each for each in instances if instance_form.find_pin(each.get("spec")) is None]
+    own_form, rules = await make_own_form(session, present, newest), instance_form.read_rules(form)
+    unfit = [text for each in instances for text in find_unfit(form, rules, each, own_form=own_form)]
+    if unfit:
+        return DefinitionPreview(name=name, unfit=tuple(unfit))
+    previews = await preview_all(session, following, (kind, form), tenancy=tenancy, show=show)
+    return DefinitionPreview(name=name, previews=tuple(previews), pinned=len(instances) - len(following))
+
+
+async def list_instances(session: Session, kind: Kind) -> list[Object]:
+    """Return all instances; none before the kind is made."""
+    try:
+        return await session.list(kind)
+    except errors.ApiStatusError as refused:
+        if not refused.is_not_found:
+            raise
+        return []
+
+
+async def make_own_form(session: Session, present: Object | None, number: int) -> InstanceForm | None:
+    """Return the newest revision of a StackDefinition that exists, if its spec still is that revision."""
+    seen = object_fields.number(present, "status", "observedGeneration")
+    if present is None or not number or seen != present["metadata"]["generation"]:
+        return None
+    try:
+        file = await include_template(session, StackFile(source="", manifest=present, beside=()))
+    except errors.InvalidDefinition:
+        return None
+    content = instance_form.make_content(file.manifest["spec"])
+    return instance_form.make_form(present["metadata"]["name"], number, content)
+
+
+def find_unfit(
+    form: InstanceForm, rules: Mapping[str, Any], instance: Object, *, own_form: InstanceForm | None
+) -> list[str]:
+    """Return what of an instance does not fit, with its name, as the operator judges. own_form: the revision of most of them."""
+    is_own = own_form is not None and object_fields.number(instance, "status", "definitionRevision") == own_form.number
+    mistakes = chunked_work.finish(
+        instance_form.find_unfit(form, rules, instance.get("spec"), own_form=own_form if is_own else None)
+    )
+    metadata = instance["metadata"]
+    return [f"{metadata['namespace']}/{metadata['name']}: {each}" for each in mistakes]
+
+
+async def preview_all(
+    session: Session,
+    instances: Sequence[Object],
+    instance: tuple[Kind, InstanceForm],
+    *,
+    tenancy: Tenancy,
+    show: Callable[[str], None],
+) -> list[Preview]:
+    """Return the previews, some at a time."""
+    slots, done = asyncio.Semaphore(CONCURRENCY), 0
+
+    async def preview(each: Object) -> Preview:
+        nonlocal done
+        async with slots:
+            made = await make_preview(session, present=each, wanted=each, tenancy=tenancy, beside={}, instance=instance)
+        done += 1
+        show(f"{done} of {len(instances)} objects previewed")
+        return made
+
+    return list(await asyncio.gather(*map(preview, instances)))

@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 import pytest
 
-from hearth.cli.stack_access.preview import wanted_stack
+from hearth.cli.stack_access import dry_runs
 from hearth.model.child import Object
 from hearth.preview import field_changes, object_copies
 
@@ -25,7 +25,7 @@ from hearth.preview import field_changes, object_copies
 )  # fmt: skip
 def test_a_file_is_merged_as_kubectl_does(old: Object, new: Object, now: Object, merged: Object) -> None:
     """What only its predecessor had goes, what others set stays."""
-    assert object_copies.patch(now, wanted_stack.merge_three(old, new, now)) == merged
+    assert object_copies.patch(now, dry_runs.merge_three(old, new, now)) == merged
 
 
 def stack(*entries: Any, **annotations: str) -> Object:
@@ -39,13 +39,13 @@ def test_the_field_manager_that_applied_the_template_applies_the_file(field: str
     applied = {"manager": "flux", "operation": "Apply", "fieldsV1": {"f:spec": {field: {}}}}
     other = {"manager": "pauser", "operation": "Apply", "fieldsV1": {"f:spec": {"f:paused": {}}}}
     updated = {"manager": "kubectl", "operation": "Update", "fieldsV1": {"f:spec": {"f:template": {}}}}
-    assert wanted_stack.find_applier(stack(other, updated, applied)) == "flux"
-    assert wanted_stack.find_applier(stack(other, updated)) == ""
+    assert dry_runs.find_applier(stack(other, updated, applied)) == "flux"
+    assert dry_runs.find_applier(stack(other, updated)) == ""
     last = orjson.dumps({"spec": {}}).decode()
-    assert wanted_stack.find_applier(stack(applied, **{field_changes.LAST_APPLIED: last})) == ""
+    assert dry_runs.find_applier(stack(applied, **{field_changes.LAST_APPLIED: last})) == ""
 
 
 def test_an_annotation_of_another_form_counts_for_nothing() -> None:
     """Any user may write it."""
     for text in ("", "[]", "{", "null"):
-        assert wanted_stack.find_last_applied(stack(**{field_changes.LAST_APPLIED: text})) is None
+        assert dry_runs.find_last_applied(stack(**{field_changes.LAST_APPLIED: text})) is None

@@ -1,1 +1,0 @@
-"""The requests of `kubectl stack diff`: reads and dry runs."""
