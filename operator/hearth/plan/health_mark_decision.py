@@ -65,6 +65,10 @@ class MarkProblem:
     message: str
 
 
+VALID = MarkProblem(reason="Pending", message="the mark is valid")
+"""It is written next."""
+
+
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class MarkedResource:
     """Known state of the resource that a mark names."""
@@ -120,16 +124,13 @@ def decide(mark_state: ParsedHealthMark, marked: MarkedResource, *, now: float) 
         return MarkDecision()
     uid = mark_state.status.get("observedUID")
     if marked.is_forwarded and marked.problem is not None:
-        answer = pending(marked.problem.reason, marked.problem.message)
-        return MarkDecision(status=build_status(mark_state, marked, answer, uid=uid, now=now))
+        return report(mark_state, marked, pending(marked.problem), uid=uid, now=now)
     if uid is None or (not mark_state.is_observed and marked.bound is None):
         return _bind(mark_state, marked, now=now)
     if marked.bound is None:
         return _resolve(mark_state, marked, now=now)
     if not mark_state.is_observed:
-        return MarkDecision(
-            status=build_status(mark_state, marked, pending("Pending", "the mark is valid"), uid=uid, now=now)
-        )
+        return report(mark_state, marked, pending(VALID), uid=uid, now=now)
     return _carry(mark_state, marked, marked.bound, now=now)
 
 
@@ -137,26 +138,18 @@ def _bind(mark_state: ParsedHealthMark, marked: MarkedResource, *, now: float) -
     """Bind the mark to the object that it names, else to the current one of the resource; not to one newer than the mark."""
     child = marked.subject
     if child is None:
-        problem = marked.problem or MarkProblem(
-            reason="ObjectNotFound", message=f"{describe(marked)} has no object yet"
-        )
-        return MarkDecision(
-            status=build_status(mark_state, marked, pending(problem.reason, problem.message), uid=None, now=now)
-        )
+        absent = MarkProblem(reason="ObjectNotFound", message=f"{describe(marked)} has no object yet")
+        return report(mark_state, marked, pending(marked.problem or absent), uid=None, now=now)
     made_at = str(child.fields["metadata"].get("creationTimestamp") or "")
     if mark_state.written_at and made_at > mark_state.written_at:
         message = (
             f"{child.ref} was created at {made_at}, after this mark ({mark_state.written_at}), so the mark does not "
             f"apply to it; to mark it, create a new HealthMark"
         )
-        return MarkDecision(
-            status=build_status(mark_state, marked, pending("ObjectTooNew", message), uid=None, now=now)
-        )
-    if not mark_state.is_unhealthy and child.unhealthy_reason is None:
-        return MarkDecision(status=build_status(mark_state, marked, healthy(child), uid=child.uid, now=now))
-    return MarkDecision(
-        status=build_status(mark_state, marked, pending("Pending", "the mark is valid"), uid=child.uid, now=now)
-    )
+        too_new = MarkProblem(reason="ObjectTooNew", message=message)
+        return report(mark_state, marked, pending(too_new), uid=None, now=now)
+    is_done = not mark_state.is_unhealthy and child.unhealthy_reason is None
+    return report(mark_state, marked, healthy(child) if is_done else pending(VALID), uid=child.uid, now=now)
 
 
 def _resolve(mark_state: ParsedHealthMark, marked: MarkedResource, *, now: float) -> MarkDecision:
@@ -165,52 +158,35 @@ def _resolve(mark_state: ParsedHealthMark, marked: MarkedResource, *, now: float
     if marked.current is not None:
         message = f"the marked object is deleted; {marked.current.ref} is now the object of {describe(marked)}"
         answer = MarkConditions(reason="Replaced", message=message, resolved="True")
-        return MarkDecision(status=build_status(mark_state, marked, answer, uid=uid, successor=marked.current, now=now))
+        return report(mark_state, marked, answer, uid=uid, successor=marked.current, now=now)
     if not marked.is_wanted:
         message = f"the marked object is deleted, and no other object is needed for {describe(marked)}"
-        return MarkDecision(
-            status=build_status(
-                mark_state,
-                marked,
-                MarkConditions(reason="ObjectDeleted", message=message, resolved="True"),
-                uid=uid,
-                now=now,
-            )
-        )
+        answer = MarkConditions(reason="ObjectDeleted", message=message, resolved="True")
+        return report(mark_state, marked, answer, uid=uid, now=now)
     return MarkDecision()
 
 
 def _carry(mark_state: ParsedHealthMark, marked_resource: MarkedResource, child: Child, *, now: float) -> MarkDecision:
     """Write the mark onto the object once. A later change on the object overrides it."""
+    wanted = mark_state.reason_text if mark_state.is_unhealthy else None
     if mark_state.is_written:
-        if child.unhealthy_reason is not None:
-            return MarkDecision(status=build_status(mark_state, marked_resource, marked(child), uid=child.uid, now=now))
-        return MarkDecision(status=build_status(mark_state, marked_resource, taken_back(child), uid=child.uid, now=now))
-    if marked_resource.newer:
+        answer = marked(child) if child.unhealthy_reason is not None else taken_back(child)
+    elif marked_resource.newer:
         word = "healthy" if mark_state.is_unhealthy else "unhealthy"
         message = f"the newer HealthMark {marked_resource.newer} marks {child.ref} as {word}"
         answer = MarkConditions(reason="Superseded", message=message, resolved="True")
-        return MarkDecision(status=build_status(mark_state, marked_resource, answer, uid=child.uid, now=now))
-    wanted = mark_state.reason_text if mark_state.is_unhealthy else None
-    if child.unhealthy_reason == wanted:
+    elif child.unhealthy_reason == wanted:
         answer = marked(child) if mark_state.is_unhealthy else healthy(child)
-        return MarkDecision(status=build_status(mark_state, marked_resource, answer, uid=child.uid, now=now))
-    if marked_resource.problem is not None:
-        return MarkDecision(
-            status=build_status(
-                mark_state,
-                marked_resource,
-                pending(marked_resource.problem.reason, marked_resource.problem.message),
-                uid=child.uid,
-                now=now,
-            )
-        )
-    return MarkDecision(step=WriteHealthMark(child=child, reason=wanted))
+    elif marked_resource.problem is not None:
+        answer = pending(marked_resource.problem)
+    else:
+        return MarkDecision(step=WriteHealthMark(child=child, reason=wanted))
+    return report(mark_state, marked_resource, answer, uid=child.uid, now=now)
 
 
-def pending(reason: str, message: str) -> MarkConditions:
+def pending(problem: MarkProblem) -> MarkConditions:
     """Make the conditions of a mark that is not yet written onto its object."""
-    return MarkConditions(reason=reason, message=message, ready="False")
+    return MarkConditions(reason=problem.reason, message=problem.message, ready="False")
 
 
 def marked(child: Child) -> MarkConditions:
@@ -234,7 +210,7 @@ def describe(marked: MarkedResource) -> str:
     return f"resource {marked.resource} of {names.describe_owner(marked.stack)}"
 
 
-def build_status(
+def report(
     mark_state: ParsedHealthMark,
     marked: MarkedResource,
     conditions: MarkConditions,
@@ -242,8 +218,8 @@ def build_status(
     uid: str | None,
     now: float,
     successor: Child | None = None,
-) -> Object | None:
-    """Build the whole status; None if it is unchanged. uid: of the object that the mark is bound to."""
+) -> MarkDecision:
+    """Return the decision to write only the status, if it changes. uid: of the object that the mark is bound to."""
     status: Object = {
         "observedGeneration": mark_state.generation,
         "conditions": [
@@ -266,7 +242,7 @@ def build_status(
             **({"namespace": successor.namespace} if successor.namespace else {}),
             "uid": successor.uid,
         }
-    return status if status != mark_state.status else None
+    return MarkDecision(status=status if status != mark_state.status else None)
 
 
 def _condition(
@@ -274,12 +250,11 @@ def _condition(
 ) -> Object:
     """Build one condition. Its transition time is unchanged while its status is unchanged."""
     before = conditions.find(mark_state.status, type_)
-    is_same = before.get("status") == status and before.get("lastTransitionTime")
     return {
         "type": type_,
         "status": status,
         "reason": mark_conditions.reason,
         "message": mark_conditions.message[: conditions.MESSAGE_LENGTH],
         "observedGeneration": mark_state.generation,
-        "lastTransitionTime": before["lastTransitionTime"] if is_same else times.format_time(now),
+        "lastTransitionTime": conditions.find_since(before, status, times.format_time(now)),
     }

@@ -2,7 +2,7 @@
 
 Pure. A snapshot is bound once: its status names the revision and every VolumeSnapshot before the first one is created,
 so an operator that stops at any point continues with the same ones. A revision that a bound snapshot names is never
-deleted (`hearth.engine.stack_snapshots`). Must not know how objects are read or written.
+deleted (`hearth.engine.verified_snapshots`). Must not know how objects are read or written.
 """
 
 from __future__ import annotations
@@ -240,8 +240,7 @@ def decide_blocked(snapshot: ParsedSnapshot, message: str, *, now: float) -> Sna
     """Report why a snapshot that is being deleted still exists. now: seconds since the epoch."""
     phase = snapshot.memory.phase or SnapshotPhase.IN_PROGRESS
     verdict = Verdict(phase=phase, reason="Deleting", message=message, memory=snapshot.memory)
-    status = _build(snapshot, verdict, CONDITIONS[SnapshotPhase.IN_PROGRESS], now=now)
-    return SnapshotDecision(status=status if status != snapshot.status else None)
+    return _write(snapshot, verdict, shown_phase=SnapshotPhase.IN_PROGRESS, now=now)
 
 
 def _judge(snapshot: ParsedSnapshot, stack: ObservedStack, volumes: Sequence[ObservedVolume]) -> Verdict:
@@ -310,26 +309,23 @@ def describe(volume: SnapshotVolume) -> str:
     return f"volumesnapshot/{volume.snapshot}"
 
 
-def _write(snapshot: ParsedSnapshot, verdict: Verdict, *, now: float) -> SnapshotDecision:
-    """Write the status of that verdict if it differs."""
-    status = _build(snapshot, verdict, CONDITIONS[verdict.phase], now=now)
-    return SnapshotDecision(status=status if status != snapshot.status else None)
-
-
-def _build(snapshot: ParsedSnapshot, verdict: Verdict, phase_conditions: PhaseConditions, *, now: float) -> Object:
-    """Build the whole status."""
-    return {
+def _write(
+    snapshot: ParsedSnapshot, verdict: Verdict, *, shown_phase: SnapshotPhase | None = None, now: float
+) -> SnapshotDecision:
+    """Write the status of that verdict if it differs. shown_phase: the phase of its conditions; None: that of the verdict."""
+    status = {
         "phase": str(verdict.phase),
         "observedGeneration": snapshot.generation,
         **encode(verdict.memory),
         "conditions": conditions.build_conditions(
-            phase_conditions,
+            CONDITIONS[shown_phase or verdict.phase],
             headline=(verdict.reason, verdict.message),
             generation=snapshot.generation,
             before=snapshot.status.get("conditions") or (),
             now=format_time(now),
         ),
     }
+    return SnapshotDecision(status=status if status != snapshot.status else None)
 
 
 def encode(memory: SnapshotMemory) -> Object:

@@ -192,7 +192,7 @@ DELETED = "the deletion of an object"
 SUSPENDED = "the suspension of an object"
 LATER: dict[str, tuple[Any, str, Callable[..., bool]]] = {
     DELETED: (step_planning, "plan_removal", lambda child, _blueprint: child.resource == "bad"),
-    SUSPENDED: (SuspendPlanner, "_view", lambda _self, name, _children, **_: name == "bad"),
+    SUSPENDED: (SuspendPlanner, "_view", lambda _self, name, *_: name == "bad"),
 }
 
 

@@ -239,9 +239,10 @@ class HealthMarkController:
         )
         self._attempts[mark.uid] = attempt
         self._loop.enqueue_later(mark.uid, attempt.retry_at - clock.monotonic())
-        answer = health_mark_decision.pending(result.reason, result.message)
-        status = health_mark_decision.build_status(mark_state, marked, answer, uid=step.child.uid, now=clock.now())
-        await self._write(mark, MarkDecision(status=status))
+        answer = health_mark_decision.pending(MarkProblem(reason=result.reason, message=result.message))
+        await self._write(
+            mark, health_mark_decision.report(mark_state, marked, answer, uid=step.child.uid, now=clock.now())
+        )
         return False
 
     async def _execute(

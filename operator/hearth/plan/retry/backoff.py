@@ -184,6 +184,10 @@ class BackoffPolicy:
     jitter: Callable[[], float]
     """From 0 to 1: shortens a delay by up to a quarter, so that simultaneous failures do not retry simultaneously."""
 
+    def find_delay(self, failures: float, *, first: float = FIRST_DELAY) -> float:
+        """Return the seconds to wait after so many failures. first: after the first one."""
+        return growing_delay.find(failures, first=first, longest=self.max_backoff) * (1 - self.jitter() / 4)
+
 
 def after_failure(
     previous: Attempt | None, failure: StepFailure, *, subject: AttemptId, now: float, backoff: BackoffPolicy
@@ -192,9 +196,7 @@ def after_failure(
     previous = previous if previous is not None and previous.attempt_id == subject else None
     failures = previous.failures + (previous.retry_at not in previous.asks_again_at) if previous is not None else 1
     asks_again_at = previous.asks_again_at if previous is not None else ()
-    delay = growing_delay.find(failures, first=backoff.first_delay, longest=backoff.max_backoff) * (
-        1 - backoff.jitter() / 4
-    )
+    delay = backoff.find_delay(failures, first=backoff.first_delay)
     return Attempt(
         attempt_id=subject,
         failures=failures,
@@ -263,8 +265,7 @@ class DriftConflict:
 def after_repair(previous: DriftConflict | None, fields: str, *, now: float, backoff: BackoffPolicy) -> DriftConflict:
     """Return the conflict after one more repair. now: monotonic seconds."""
     repairs = previous.repairs + 1 if previous is not None and now < previous.expires_at else 1
-    delay = growing_delay.find(repairs, first=FIRST_DELAY, longest=backoff.max_backoff) * (1 - backoff.jitter() / 4)
-    next_repair = now + delay
+    next_repair = now + backoff.find_delay(repairs)
     return DriftConflict(
         repairs=repairs,
         next_repair=next_repair,

@@ -14,7 +14,7 @@ import enum
 from collections.abc import Container, Iterator
 from dataclasses import dataclass, field, replace
 
-from hearth.model import growing_delay, value_class
+from hearth.model import value_class
 from hearth.plan.retry.backoff import BackoffPolicy
 
 FREE = 4.0
@@ -163,10 +163,7 @@ def _raise(before: StepRecord, *, is_same: bool, now: float) -> float:
 
 def find_delay(level: float, backoff: BackoffPolicy) -> float:
     """Return the seconds until the next step."""
-    if level < FREE:
-        return 0.0
-    delay: float = growing_delay.find(level - FREE + 1, first=backoff.first_delay, longest=backoff.max_backoff)
-    return delay * (1 - backoff.jitter() / 4)
+    return backoff.find_delay(level - FREE + 1, first=backoff.first_delay) if level >= FREE else 0.0
 
 
 @dataclass(slots=True)

@@ -11,7 +11,7 @@ from hearth.plan.environment.environment_rules import EnvironmentRule
 from hearth.plan.stack.plan_index import RefreshResult
 from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.stack.suspend_planner import SuspendPlanner
-from hearth.plan.state.memory import InMemoryState, ObservedChildren
+from hearth.plan.state.memory import InMemoryState, Observation, ObservedChildren
 from hearth.template.blueprint import Blueprint
 
 
@@ -48,17 +48,9 @@ class BlindPlanner(StackPlanner):
             return RefreshResult()
         return super().refresh(dirty, children=children, memory=memory, now=now)
 
-    def _refresh_suspension(
-        self,
-        suspension: SuspendPlanner,
-        dirty: Collection[str],
-        *,
-        children: ObservedChildren,
-        memory: InMemoryState,
-        now: float,
-    ) -> None:
+    def _refresh_suspension(self, suspension: SuspendPlanner, dirty: Collection[str], observation: Observation) -> None:
         """Plan only suspend steps. Each resource that has an object counts as wanted."""
-        for view in suspension.refresh(dirty, children=children, memory=memory, now=now):
+        for view in suspension.refresh(dirty, observation):
             before = self.statuses.get(view.name)
             if before is not None or view.children:
                 self._note(view.name, before, view.status)

@@ -22,7 +22,7 @@ from hearth.plan.stack.cleanup import CleanupPolicy, ObsoleteChildren, TreeClaim
 from hearth.plan.stack.plan_index import PlanIndex
 from hearth.plan.state import internal_errors
 from hearth.plan.state.internal_errors import OnError
-from hearth.plan.state.memory import InMemoryState, ObservedChildren
+from hearth.plan.state.memory import InMemoryState, Observation, ObservedChildren
 from hearth.plan.state.resource_status import AttemptFailed, AttemptObsolete, ResourceStatus
 from hearth.plan.state.steps import Delete, Release, Step
 from hearth.template.blueprint import Blueprint
@@ -261,12 +261,11 @@ class CleanupPlanner:
     def refresh(
         self,
         dirty: Collection[str],
+        observation: Observation,
         *,
         is_ready: bool,
         short: Collection[str],
         may_miss: bool,
-        memory: InMemoryState,
-        now: float,
     ) -> None:
         """Plan what changed, and the objects in `dirty`, by UID.
 
@@ -281,24 +280,23 @@ class CleanupPlanner:
             self._generation = self._wanted.generation
             self.obsolete.changed.update(dict.fromkeys(uid for uid in self._named if uid in self.obsolete.children))
         self._review(dirty)
-        self.obsolete.is_expected = memory.is_creating_besides(self._blueprint.resources)
+        self.obsolete.is_expected = observation.memory.is_creating_besides(self._blueprint.resources)
         self.obsolete.changed.update((key, None) for key in dirty if key in self.obsolete.children)
         while self.obsolete.changed:
             # An object that stays for another Stack leaves the order of deletions, which may free others.
             changed, self.obsolete.changed = self.obsolete.changed, {}
             for uid in changed:
-                self._refresh_safely(uid, self.obsolete.children.get(uid), memory=memory, now=now)
+                self._refresh_safely(uid, self.obsolete.children.get(uid), observation)
 
-    def _refresh_safely(self, uid: str, child: Child | None, *, memory: InMemoryState, now: float) -> None:
+    def _refresh_safely(self, uid: str, child: Child | None, observation: Observation) -> None:
         """Plan one object. After an internal error, the other objects continue."""
         try:
-            self._refresh_one(uid, child, memory=memory, now=now)
+            self._refresh_one(uid, child, observation.memory, now=observation.now)
         except Exception as error:  # noqa: BLE001 -- the other objects continue; `on_error` reports it
             resource, ref = (child.resource, str(child.ref)) if child is not None else ("", uid)
             self._on_error(resource, error)
-            failed = internal_errors.make_attempt(
-                memory.attempts.get(uid), subject=RemovalAttempt(uid=uid), what=f"delete {ref}", now=now
-            )
+            before, subject = observation.memory.attempts.get(uid), RemovalAttempt(uid=uid)
+            failed = internal_errors.make_attempt(before, subject=subject, what=f"delete {ref}", now=observation.now)
             self._index.result.memory_updates.append(AttemptFailed(key=uid, attempt=failed))
             self._index.plan(uid, step=None, wake_at=failed.retry_at)
 
@@ -339,7 +337,7 @@ class CleanupPlanner:
         self.guard.filter(child.uid, None)
         self._index.plan(child.uid, step=None, wake_at=now + cleanup.LOOK_AGAIN)
 
-    def _refresh_one(self, uid: str, child: Child | None, *, memory: InMemoryState, now: float) -> None:
+    def _refresh_one(self, uid: str, child: Child | None, memory: InMemoryState, *, now: float) -> None:
         if child is None:
             self._named.pop(uid, None)
         is_leaving = child is None or child.deleting or uid in memory.in_flight

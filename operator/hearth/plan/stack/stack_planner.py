@@ -33,7 +33,7 @@ from hearth.plan.state import internal_errors, read_access
 from hearth.plan.state.desired import DesiredObject
 from hearth.plan.state.healing import HealingPolicy
 from hearth.plan.state.internal_errors import OnError
-from hearth.plan.state.memory import InMemoryState, ObservedChildren
+from hearth.plan.state.memory import InMemoryState, Observation, ObservedChildren
 from hearth.plan.state.read_access import ReadAccess, Reader
 from hearth.plan.state.requirements import ExternalStatus
 from hearth.plan.state.resource_status import Cause, ResourceReady, ResourceState, ResourceStatus
@@ -341,6 +341,7 @@ class StackPlanner:
         """
         result = self._index.result = RefreshResult()
         self._index.find_due, self._index.now = memory.find_due, now
+        observation = Observation(children=children, memory=memory, now=now)
         if self._changed:
             dirty = {*dirty, *self._changed}
             self._changed = ()
@@ -348,11 +349,11 @@ class StackPlanner:
             # Such an object may have another owner now.
             dirty = {*dirty, *(each.child.resource for uid, each in self.withheld.items() if uid in dirty)}
         if self.suspension is not None:
-            self._refresh_suspension(self.suspension, dirty, children=children, memory=memory, now=now)
+            self._refresh_suspension(self.suspension, dirty, observation)
         else:
-            self._refresh_resources(dirty, children=children, memory=memory, now=now)
+            self._refresh_resources(dirty, observation)
             ready, may_miss, short = self.is_ready, self.kinds.may_miss_objects, self.rolling.find_short()
-            self._cleanup.refresh(dirty, is_ready=ready, short=short, may_miss=may_miss, memory=memory, now=now)
+            self._cleanup.refresh(dirty, observation, is_ready=ready, short=short, may_miss=may_miss)
         # A Stack at rest need not keep what its last refresh found.
         self._index.result = RefreshResult()
         return result
@@ -368,9 +369,8 @@ class StackPlanner:
             return None
         return step
 
-    def _refresh_resources(
-        self, dirty: Collection[str], *, children: ObservedChildren, memory: InMemoryState, now: float
-    ) -> None:
+    def _refresh_resources(self, dirty: Collection[str], observation: Observation) -> None:
+        children, now = observation.children, observation.now
         self._resolver.unproven.update(children.of(UNPROVEN))
         resources = self.blueprint.resources
         if self.blueprint.externals:
@@ -380,11 +380,9 @@ class StackPlanner:
             if name not in resources:
                 is_kept = self.removals.holds(name, self.blueprint)
                 self._cleanup.sort_out(name, chosen=None, children=() if is_kept else children.of(name))
-        queue = RefreshQueue(self.blueprint, (name for name in dirty if name in resources))
-        self._refresh_queue(queue, children=children, memory=memory, now=now)
+        self._refresh_queue(RefreshQueue(self.blueprint, (name for name in dirty if name in resources)), observation)
         while permitted := self.rolling.choose(now=now):
-            queue = RefreshQueue(self.blueprint, permitted)
-            self._refresh_queue(queue, children=children, memory=memory, now=now)
+            self._refresh_queue(RefreshQueue(self.blueprint, permitted), observation)
         self._index.plan(NEXT_BATCH, step=None, wake_at=self.rolling.find_due(now=now))
 
     def release_members(self) -> None:
@@ -424,9 +422,7 @@ class StackPlanner:
             if (is_new or name in dirty) and self._resolver.refresh_external(name):
                 yield from external.dependents
 
-    def _refresh_queue(
-        self, queue: RefreshQueue, *, children: ObservedChildren, memory: InMemoryState, now: float
-    ) -> None:
+    def _refresh_queue(self, queue: RefreshQueue, observation: Observation) -> None:
         """Plan the resources of the queue again, and all that depend on them."""
         while (index := queue.take()) is not None:
             name = self._order[index]
@@ -435,7 +431,7 @@ class StackPlanner:
                     queue.add(self.blueprint.collections[members.root_of(name)].dependents)
                 continue
             before = self.statuses.get(name)
-            status = self._refresh_resource(name, before, children=children, memory=memory, now=now)
+            status = self._refresh_resource(name, before, observation)
             if self._unhealthy.update(name, status):
                 queue.repeat(self._unhealthy.names)
             self._repeat_others(name, queue)
@@ -449,23 +445,15 @@ class StackPlanner:
         queue.repeat([each for each in self._resolver.wanted.take_refused(name) if each in self.blueprint.resources])
         queue.repeat(self._cleanup.take_moving())
 
-    def _refresh_resource(
-        self,
-        name: str,
-        before: ResourceStatus | None,
-        *,
-        children: ObservedChildren,
-        memory: InMemoryState,
-        now: float,
-    ) -> ResourceStatus:
+    def _refresh_resource(self, name: str, before: ResourceStatus | None, observation: Observation) -> ResourceStatus:
         """Plan one resource, and which of its objects are obsolete. before: its status until now."""
-        found = children.of(name)
-        status = self._assess(name, found, memory=memory, now=now)
-        self._record(name, before, status, memory)
+        found = observation.children.of(name)
+        status = self._assess(name, found, observation.memory, now=observation.now)
+        self._record(name, before, status, observation.memory)
         # The planner deletes no object of a resource that it cannot assess.
         is_judged = status.cause is not Cause.INTERNAL_ERROR
         self._cleanup.sort_out(name, chosen=status.child, children=found if is_judged else ())
-        self._cleanup.claim(status.child, children)
+        self._cleanup.claim(status.child, observation.children)
         return status
 
     def _update_collection(self, name: str, status: ResourceStatus) -> None:
@@ -473,17 +461,9 @@ class StackPlanner:
         if members.is_member(name):
             self._resolver.collections[members.name_all(members.root_of(name))].update(name, status)
 
-    def _refresh_suspension(
-        self,
-        suspension: SuspendPlanner,
-        dirty: Collection[str],
-        *,
-        children: ObservedChildren,
-        memory: InMemoryState,
-        now: float,
-    ) -> None:
+    def _refresh_suspension(self, suspension: SuspendPlanner, dirty: Collection[str], observation: Observation) -> None:
         """Plan only suspend steps. No resource then counts as ready for its dependents."""
-        for view in suspension.refresh(dirty, children=children, memory=memory, now=now):
+        for view in suspension.refresh(dirty, observation):
             is_wanted = view.name in self.blueprint.resources
             self._cleanup.sort_out(view.name, chosen=view.status.child if is_wanted else None, children=view.children)
             if is_wanted:
@@ -493,7 +473,7 @@ class StackPlanner:
                 self._index.plan(uid, step=step, wake_at=wake_at)
         self._cleanup.on_suspended()
 
-    def _assess(self, name: str, found: tuple[Child, ...], *, memory: InMemoryState, now: float) -> ResourceStatus:
+    def _assess(self, name: str, found: tuple[Child, ...], memory: InMemoryState, *, now: float) -> ResourceStatus:
         """Plan one resource. Its updates of the in-memory state become part of the result."""
         status = self._resolver.plan(name, self.statuses, found, memory=memory, now=now)
         if memory.governor.records:

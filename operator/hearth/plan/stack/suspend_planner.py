@@ -23,7 +23,7 @@ from hearth.plan.stack import cleanup
 from hearth.plan.state import internal_errors, read_access, requirements, steps
 from hearth.plan.state.condition_types import ConditionType
 from hearth.plan.state.internal_errors import OnError, Retry
-from hearth.plan.state.memory import InMemoryState, ObservedChildren
+from hearth.plan.state.memory import InMemoryState, Observation, ObservedChildren
 from hearth.plan.state.read_access import Reader
 from hearth.plan.state.resource_status import Cause, ManagerQuery, ResourceCondition, ResourceState, ResourceStatus
 from hearth.plan.state.steps import Suspend
@@ -184,25 +184,23 @@ class SuspendPlanner:
         """Return whether nothing runs any longer."""
         return not self.suspend_order.running
 
-    def refresh(
-        self, dirty: Iterable[str], *, children: ObservedChildren, memory: InMemoryState, now: float
-    ) -> Iterator[SuspendedResource]:
+    def refresh(self, dirty: Iterable[str], observation: Observation) -> Iterator[SuspendedResource]:
         """Plan the resources in `dirty` again, and all that depend on them.
 
-        dirty: resource names (also from labels) and keys of steps; now: monotonic seconds.
+        dirty: resource names (also from labels) and keys of steps.
         """
         names = {self._resources.get(key, key) for key in dirty}
         for name in names:
-            found = find_children(children, name)
+            found = find_children(observation.children, name)
             self._resources.update((child.uid, name) for child in found)
             self.suspend_order.update(name, find_required(found), is_running=self._are_running(name, found))
         for name in names | self.suspend_order.take_changed():
-            found = find_children(children, name)
+            found = find_children(observation.children, name)
             try:
-                view = self._view(name, found, memory=memory, now=now)
+                view = self._view(name, found, observation)
             except Exception as error:  # noqa: BLE001 -- the other resources continue; `on_error` reports it
                 self.on_error(name, error)
-                view = self._fail(name, found, now=now)
+                view = self._fail(name, found, now=observation.now)
             else:
                 if self._errors.pop(name, None) is not None:
                     view.plans[name] = (None, None)
@@ -237,12 +235,11 @@ class SuspendPlanner:
             return False
         return child.deleting or not (rule.is_set(child) and rule.is_done(child))
 
-    def _view(self, name: str, children: tuple[Child, ...], *, memory: InMemoryState, now: float) -> SuspendedResource:
+    def _view(self, name: str, children: tuple[Child, ...], observation: Observation) -> SuspendedResource:
         current = requirements.find_current(children)
         plans: dict[str, tuple[Suspend | None, float | None]] = {child.uid: (None, None) for child in children}
         statuses = [
-            add_conditions(self._assess(child, plans, memory=memory, now=now), self.records.describe(child))
-            for child in children
+            add_conditions(self._assess(child, plans, observation), self.records.describe(child)) for child in children
         ]
         order = (
             ResourceState.FAILED,
@@ -264,12 +261,7 @@ class SuspendPlanner:
         return ResourceCondition(type=ConditionType.UNHEALTHY, reason=REASON, message=message)
 
     def _assess(
-        self,
-        child: Child,
-        plans: dict[str, tuple[Suspend | None, float | None]],
-        *,
-        memory: InMemoryState,
-        now: float,
+        self, child: Child, plans: dict[str, tuple[Suspend | None, float | None]], observation: Observation
     ) -> ResourceStatus:
         """Assess one object, and add its step to `plans`."""
         rule = self.rules.find_suspension(child.kind)
@@ -289,10 +281,10 @@ class SuspendPlanner:
             return dataclasses.replace(status, cause=Cause.ORDER)
         step = suspend_object.suspend(child, rule, self.records)
         status = readiness.make_status(child, ResourceState.PROGRESSING, "Suspending", "is being suspended")
-        if child.uid in memory.in_flight:
+        if child.uid in observation.memory.in_flight:
             return status
-        due, status = find_due(step, status, memory=memory, now=now)
-        plans[child.uid] = (step, None) if due <= now else (None, due)
+        due, status = find_due(step, status, observation.memory, now=observation.now)
+        plans[child.uid] = (step, None) if due <= observation.now else (None, due)
         return status
 
 
@@ -312,7 +304,7 @@ def find_required(found: tuple[Child, ...]) -> frozenset[str]:
 
 
 def find_due(
-    step: Suspend, status: ResourceStatus, *, memory: InMemoryState, now: float
+    step: Suspend, status: ResourceStatus, memory: InMemoryState, *, now: float
 ) -> tuple[float, ResourceStatus]:
     """Find the earliest time of the step, and the status until then.
 

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from hearth.model import growing_delay, value_class
-from hearth.plan.retry.backoff import FIRST_DELAY, BackoffPolicy
+from hearth.model import value_class
+from hearth.plan.retry.backoff import BackoffPolicy
 from hearth.plan.state.condition_types import ConditionType
 from hearth.plan.state.resource_status import ResourceCondition, ResourceStatus
 
@@ -152,11 +152,7 @@ def after_mark(previous: MarkBackoff | None, uid: str, *, now: float, backoff: B
     The first object is replaced immediately, the next ones with growing delays. now: monotonic seconds.
     """
     count = previous.count + 1 if previous is not None and now < previous.forgotten_at else 1
-    delay = 0.0
-    if count > 1:
-        delay = growing_delay.find(count - 1, first=FIRST_DELAY, longest=backoff.max_backoff) * (
-            1 - backoff.jitter() / 4
-        )
+    delay = backoff.find_delay(count - 1) if count > 1 else 0.0
     return MarkBackoff(
         uid=uid, count=count, due=now + delay, forgotten_at=now + delay + EXPIRY_FACTOR * backoff.max_backoff
     )

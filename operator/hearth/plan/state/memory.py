@@ -1,4 +1,4 @@
-"""Input of a reconcile: the observed children and the in-memory state. Values only."""
+"""Input of a reconcile: the observed children, the in-memory state, and the time. Values only."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Container, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol, assert_never
 
+from hearth.model import value_class
 from hearth.model.child import Child, FieldOwnership
 from hearth.model.kinds import ObjectRef
 from hearth.model.stack_tree import Node
@@ -279,3 +280,14 @@ class InMemoryState:
         if not self.never_ready:
             # An emptied map keeps the memory of its entries.
             self.never_ready.clear()
+
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class Observation:
+    """What one refresh of a Stack's plan reads besides the definition."""
+
+    children: ObservedChildren
+    memory: InMemoryState
+    """Only read."""
+    now: float
+    """Monotonic seconds."""

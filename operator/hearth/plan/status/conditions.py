@@ -59,7 +59,7 @@ def build_conditions(
             "reason": why,
             "message": words[:MESSAGE_LENGTH],
             "observedGeneration": generation,
-            "lastTransitionTime": _since(known.get(type_), status, now),
+            "lastTransitionTime": find_since(known.get(type_), status, now),
         }
         for type_, status, why, words in wanted
     ]
@@ -88,7 +88,8 @@ def find(status: Mapping[str, Any], type_: str) -> Mapping[str, Any]:
     return next((each for each in found if each.get("type") == type_), {})
 
 
-def _since(before: Mapping[str, Any] | None, status: str, now: str) -> str:
+def find_since(before: Mapping[str, Any] | None, status: str, now: str) -> str:
+    """Return the transition time of a condition: that of the one before while its status stays, else now."""
     if before is not None and before.get("status") == status and before.get("lastTransitionTime"):
         return str(before["lastTransitionTime"])
     return now
