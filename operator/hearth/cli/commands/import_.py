@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
@@ -35,38 +35,19 @@ NAME_LENGTH = 63
 ORDER = re.compile(r"(?:[0-9]+-)+(?=[a-z])")
 """What people begin the name of a file with so that files are applied in order: `00-`."""
 
-RELEASE = re.compile(r"[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?")
-RELEASE_LENGTH = 53
-"""The longest name that Helm allows."""
+RELEASE = re.compile(r"(?!.{54})[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?")
+"""The names that Helm allows."""
 
 
-def check_label(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:  # noqa: ARG001 -- click calls it so
-    """Return `value` if it is a valid name in Kubernetes."""
-    if value is not None and not LABEL.fullmatch(value):
-        raise click.BadParameter(f"{value!r} must be at most 63 lower-case letters, digits and dashes, e.g. my-shop")
-    return value
+def matching(pattern: re.Pattern[str] | str, mistake: str) -> Callable[..., str | None]:
+    """Return the callback of an option whose value must match. mistake: what a message says of a value that does not."""
 
+    def check(_ctx: click.Context, _param: click.Parameter, value: str | None) -> str | None:
+        if value is not None and not re.fullmatch(pattern, value):
+            raise click.BadParameter(f"{value!r} {mistake}")
+        return value
 
-def check_name(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:  # noqa: ARG001 -- click calls it so
-    """Return `value` if a Stack can have this name."""
-    if value is not None and not STACK_NAME.fullmatch(value):
-        rule = "must be at most 63 lower-case letters, digits and dashes and begin with a letter, e.g. my-shop"
-        raise click.BadParameter(f"{value!r} {rule}")
-    return value
-
-
-def check_release(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:  # noqa: ARG001 -- click calls it so
-    """Return `value` if it is a name that Helm allows: it stands in a selector."""
-    if value is not None and not (RELEASE.fullmatch(value) and len(value) <= RELEASE_LENGTH):
-        raise click.BadParameter(f"{value!r} is no name of a release")
-    return value
-
-
-def check_group(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:  # noqa: ARG001 -- click calls it so
-    """Return `value` if it is an API group in which a StackDefinition may make kinds."""
-    if value is not None and not re.fullmatch(stack_definition.GROUP, value):
-        raise click.BadParameter(f"{value!r} is no API group, e.g. platform.example")
-    return value
+    return check
 
 
 @click.command(
@@ -80,11 +61,17 @@ def check_group(ctx: click.Context, param: click.Parameter, value: str | None) -
     ),
 )
 @click.argument("files", nargs=-1, metavar="[FILE]...")
-@click.option("--name", callback=check_name, help="Name of the Stack. Default: the name of the first file.")
+@click.option(
+    "--name",
+    callback=matching(
+        STACK_NAME, "must be at most 63 lower-case letters, digits and dashes and begin with a letter, e.g. my-shop"
+    ),
+    help="Name of the Stack. Default: the name of the first file.",
+)
 @click.option(
     "-n",
     "--namespace",
-    callback=check_label,
+    callback=matching(LABEL, "must be at most 63 lower-case letters, digits and dashes, e.g. my-shop"),
     help="Namespace of the Stack and of all objects that set none. Default: where it is applied.",
 )
 @click.option(
@@ -92,13 +79,22 @@ def check_group(ctx: click.Context, param: click.Parameter, value: str | None) -
     is_flag=True,
     help="Let the Stack take over the objects that exist already (spec.adoptionPolicy: Adopt).",
 )
-@click.option("--from-helm", "release", callback=check_release, help="A release of Helm, instead of files; adopts.")
+@click.option(
+    "--from-helm",
+    "release",
+    callback=matching(RELEASE, "is no name of a release"),
+    help="A release of Helm, instead of files; adopts.",
+)
 @click.option(
     "--from-kro",
     is_flag=True,
     help="The files have ResourceGraphDefinitions of kro and their instances; makes StackDefinitions and theirs.",
 )
-@click.option("--group", callback=check_group, help="With --from-kro: the API group of the kinds. Default: as in kro.")
+@click.option(
+    "--group",
+    callback=matching(stack_definition.GROUP, "is no API group, e.g. platform.example"),
+    help="With --from-kro: the API group of the kinds. Default: as in kro.",
+)
 @click.option("--kubeconfig", type=click.Path(dir_okay=False), help="With --from-helm: path of the kubeconfig.")
 @click.option("--context", help="With --from-helm: the context in the kubeconfig.")
 def import_(

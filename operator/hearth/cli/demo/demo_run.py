@@ -206,8 +206,8 @@ async def stay(watch: StackWatcher, reached: StackView) -> None:
     """Print suggestions, and show their effects until the user stops the demo."""
     plan = watch.options
     kubectl = plan.kubectl if shutil.which("kubectl") is None else None
-    where = ShellEnvironment(kubeconfig=plan.kubeconfig, kubectl=kubectl)
-    watch.output.print_lines(["", *advise(plan.stack, reached, where), "", "Ctrl-C stops it.", ""])
+    tries = advise(plan.stack, reached, kubeconfig=plan.kubeconfig, program=kubectl)
+    watch.output.print_lines(["", *tries, "", "Ctrl-C stops it.", ""])
     await watch.until(lambda _: False)
 
 
@@ -234,30 +234,24 @@ WRONG: Final = {
 """A value of another type, by type."""
 
 
-@value_class.dataclass(frozen=True, slots=True, kw_only=True)
-class ShellEnvironment:
-    """Environment of the user's shell."""
+def advise(stack: Object, view: StackView, *, kubeconfig: str, program: str | None) -> list[str]:
+    """Return the lines to print: the setup of a shell, then one suggestion for each line.
 
-    kubeconfig: str
-    kubectl: str | None
-    """The path of a kubectl that is not on PATH; None if kubectl is."""
-
-
-def advise(stack: Object, view: StackView, environment: ShellEnvironment) -> list[str]:
-    """Return the lines to print: the setup of a shell, then one suggestion for each line."""
+    program: the path of a kubectl that is not on PATH; None if kubectl is.
+    """
     kubectl = f"kubectl -n {shlex.quote(view.namespace)}"
     tries = list(find_tries(stack, view, kubectl))
     width = max(len(title) for title, _ in tries)
-    lines = ["Next steps, in another terminal:", "", f"  {prepare(environment)}", ""]
+    lines = ["Next steps, in another terminal:", "", f"  {prepare(kubeconfig, program)}", ""]
     return [*lines, *(f"  {title.ljust(width)}   {command}" for title, command in tries)]
 
 
-def prepare(environment: ShellEnvironment) -> str:
+def prepare(kubeconfig: str, program: str | None) -> str:
     """Return the command that sets up the cluster and kubectl for the following ones."""
-    command = f"export KUBECONFIG={shlex.quote(environment.kubeconfig)}"
-    if environment.kubectl is None:
+    command = f"export KUBECONFIG={shlex.quote(kubeconfig)}"
+    if program is None:
         return command
-    return f"{command} PATH={shlex.quote(str(Path(environment.kubectl).parent))}{os.pathsep}$PATH"
+    return f"{command} PATH={shlex.quote(str(Path(program).parent))}{os.pathsep}$PATH"
 
 
 def find_tries(stack: Object, view: StackView, kubectl: str) -> Iterator[tuple[str, str]]:

@@ -7,7 +7,7 @@ import json
 import shutil
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -33,6 +33,12 @@ def write_note(text: str) -> None:
 def write_segments(segments: Sequence[tuple[str, str]]) -> None:
     """Write one line of safe segments; a style is a color, `bold` or `dim`."""
     click.echo("".join(style(text, name) for text, name in segments).rstrip(" "))
+
+
+def write_lines(lines: Iterable[Sequence[tuple[str, str]]]) -> None:
+    """Write several of them."""
+    for line in lines:
+        write_segments(line)
 
 
 def style(text: str, name: str) -> str:
@@ -62,8 +68,7 @@ def write_table(
     optional: titles of columns that a narrow terminal does not show, the least important first.
     """
     lines = text_table.align(header, rows, width=None if is_wide else find_width(), optional=optional)
-    for line in lines if with_header else lines[1:]:
-        write_segments(line)
+    write_lines(lines if with_header else lines[1:])
 
 
 def write_object(content: Any, *, output: str) -> None:

@@ -9,11 +9,9 @@ import pytest
 import yaml
 
 from hearth.cli.demo import demo_run
-from hearth.cli.demo.demo_run import ShellEnvironment
 from hearth.cli.stack_views.tree.stack_view import ResourceRow, RowState, StackView
 
 EXAMPLE = Path(__file__).resolve().parents[4] / "manifests" / "examples" / "guestbook.yaml"
-HERE = ShellEnvironment(kubeconfig="/k", kubectl=None)
 
 
 def make_stack(parameters: Any = None, **given: Any) -> dict[str, Any]:
@@ -33,7 +31,9 @@ def test_the_example_gives_all_five() -> None:
     """They are what the demonstration is about."""
     stack = yaml.safe_load(EXAMPLE.read_text())
 
-    lines = demo_run.advise(stack, make_view("configmap/a", "deployment/web", "service/web"), HERE)
+    lines = demo_run.advise(
+        stack, make_view("configmap/a", "deployment/web", "service/web"), kubeconfig="/k", program=None
+    )
 
     assert lines[2] == "  export KUBECONFIG=/k"
     kubectl = "kubectl -n prod"
@@ -85,6 +85,4 @@ def test_a_bad_parameter_is_of_another_type(type_: str) -> None:
 
 def test_names_are_quoted_for_the_shell() -> None:
     """A path may hold anything."""
-    where = ShellEnvironment(kubeconfig="/a b/k", kubectl="/c d/kubectl")
-
-    assert demo_run.prepare(where) == "export KUBECONFIG='/a b/k' PATH='/c d':$PATH"
+    assert demo_run.prepare("/a b/k", "/c d/kubectl") == "export KUBECONFIG='/a b/k' PATH='/c d':$PATH"

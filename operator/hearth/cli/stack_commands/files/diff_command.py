@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 import click
 
@@ -26,6 +26,12 @@ from hearth.model.tenancy import Mode, Tenancy
 from hearth.model.well_known_kinds import STACK
 from hearth.preview.changes import Preview
 from hearth.template.cel import evaluation
+
+NO_CHANGE, CHANGES, FAILED = 0, 1, 2
+PREVIEWED: Final = (names.STACK, names.DEFINITION_KIND)
+"""The kinds in files whose changes are shown."""
+DEFINITION: Final = frozenset({400, 422, 500})
+"""Codes with which the API server refuses the content of a Stack; 500 for a server-side apply of fields without schema."""
 
 
 @click.command(
@@ -75,53 +81,23 @@ def diff(  # noqa: PLR0913 -- each is an option
     """
     if bool(files) == bool(name) or (number is not None) != bool(name):
         raise click.UsageError("pass -f FILE, or NAME with --to N")
-    execute(
-        cluster,
-        files=files,
-        rollback=(name, number) if name is not None and number is not None else None,
-        output=output,
-        tenancy=Tenancy(mode=Mode(tenancy), default_account=default_service_account),
-    )
-
-
-NO_CHANGE, CHANGES, FAILED = 0, 1, 2
-PREVIEWED: Final = (names.STACK, names.DEFINITION_KIND)
-"""The kinds in files whose changes are shown."""
-DEFINITION: Final = frozenset({400, 422, 500})
-"""Codes with which the API server refuses the content of a Stack; 500 for a server-side apply of fields without schema."""
-
-
-def execute(
-    cluster: ClusterOptions,
-    *,
-    files: Sequence[str],
-    rollback: tuple[str, int] | None,
-    output: str,
-    tenancy: Tenancy,
-) -> NoReturn:
-    """Write the previews, and end the program. rollback: the Stack and the revision."""
     try:
         found_files = file_commands.read_stacks(files, kinds=PREVIEWED) if files else []
     except click.ClickException as error:
         error.show()
         raise SystemExit(FAILED) from error
 
-    stacks = [each for each in found_files if not each.is_definition]
+    rules = Tenancy(mode=Mode(tenancy), default_account=default_service_account)
 
     async def work(session: Session) -> int:
         namespace = cluster.find_namespace()
-        codes = [
-            await preview_definition(session, each, output=output, tenancy=tenancy)
-            for each in found_files
-            if each.is_definition
-        ]
-        found: list[Preview | None] = [
-            await preview_file(session, each, namespace=namespace, tenancy=tenancy) for each in stacks
-        ]
-        if rollback is not None:
-            name, number = rollback
+        definitions = [each for each in found_files if each.is_definition]
+        codes = [await preview_definition(session, each, output=output, tenancy=rules) for each in definitions]
+        stacks = [each for each in found_files if not each.is_definition]
+        found = [await preview_file(session, each, namespace=namespace, tenancy=rules) for each in stacks]
+        if name is not None and number is not None:
             stack = await stack_locations.get_stack(session, namespace, name, wanted="revisions")
-            found.append(await stack_previews.preview_rollback(session, stack, number, tenancy=tenancy))
+            found.append(await stack_previews.preview_rollback(session, stack, number, tenancy=rules))
         previews = [each for each in found if each is not None]
         if found:
             write(previews, output=output)
@@ -139,8 +115,7 @@ async def preview_definition(session: Session, file: StackFile, *, output: str, 
         if mistakes := stack_files.find_definition_mistakes(whole, session.kinds, evaluation.ALONE):
             raise errors.InvalidDefinition(mistakes)
     except errors.InvalidDefinition as error:
-        for line in preview_output.list_refusal(file.identity.name, error.mistakes, ()):
-            text_output.write_segments(line)
+        text_output.write_lines(preview_output.list_refusal(file.identity.name, error.mistakes, ()))
         return FAILED
     try:
         with text_output.open_progress() as progress:
@@ -157,12 +132,10 @@ async def preview_definition(session: Session, file: StackFile, *, output: str, 
         cluster_options.complain(cluster_options.describe_refusal(refused))
         return FAILED
     if made.unfit:
-        for line in preview_output.list_refusal(made.name, (), made.unfit):
-            text_output.write_segments(line)
+        text_output.write_lines(preview_output.list_refusal(made.name, (), made.unfit))
         return FAILED
     if output == "text":
-        for line in preview_output.list_of_definition(made.name, made.previews, pinned=made.pinned):
-            text_output.write_segments(line)
+        text_output.write_lines(preview_output.list_of_definition(made.name, made.previews, pinned=made.pinned))
     else:
         write(made.previews, output=output)
     return find_code(made.previews)
@@ -232,5 +205,4 @@ def write(previews: Sequence[Preview], *, output: str) -> None:
             continue
         if at:
             click.echo()
-        for line in preview_output.list_lines(preview):
-            text_output.write_segments(line)
+        text_output.write_lines(preview_output.list_lines(preview))

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from hearth.template.cel.evaluation import Evaluator
 
 
+LINTED: Final = (*names.STACK_KINDS, well_known_kinds.STACK_TEMPLATE.name, names.DEFINITION_KIND)
+"""The kinds that `lint` checks."""
 UNKNOWN: Final = ("is not defined", "there is no ", "is not known", "did you mean")
 """Words of a mistake that no value of a parameter could mend."""
 
@@ -73,8 +75,15 @@ def file_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @file_options
 @output_option("text", "json", "sarif", default="text")
 @click.option("--allow-none", "allows_none", is_flag=True, help="Accept files without a Stack.")
-def lint(
-    cluster: ClusterOptions, files: tuple[str, ...], more: tuple[str, ...], *, uses_cluster: bool, **options: Any
+def lint(  # noqa: PLR0913 -- each is an option
+    cluster: ClusterOptions,
+    files: tuple[str, ...],
+    more: tuple[str, ...],
+    schemas: str | None,
+    output: str,
+    *,
+    uses_cluster: bool,
+    allows_none: bool,
 ) -> None:
     """Report all mistakes of the Stacks and ResourceGroups in files. Without schemas, fields of objects are not checked.
 
@@ -82,7 +91,22 @@ def lint(
     """
     if not files and not more:
         raise click.UsageError("name a file: kubectl stack lint -f FILE")
-    lint_files(cluster, (*files, *more), uses_cluster=uses_cluster, **options)
+    texts = read_texts((*files, *more))
+    stacks = find_stacks(texts, kinds=LINTED)
+    if not stacks and not allows_none:
+        raise click.ClickException(safe_text.clean(f"there is no Stack in {', '.join((*files, *more))}"))
+
+    def act(kinds: Kinds) -> int:
+        with evaluating() as evaluator:
+            found = [mistake for each in stacks for mistake in find_mistakes(each, kinds, evaluator)]
+        for mistake in found:
+            mistake["line"] = stack_lint.find_line(
+                texts[mistake["file"]], mistake["stack"], mistake["path"], kind=mistake["kind"]
+            )
+        write_mistakes(found, output=output, stacks=stacks)
+        return FAILED if found else DONE
+
+    with_kinds(cluster, stacks, schemas=schemas, uses_cluster=uses_cluster, act=act)
 
 
 @click.command(
@@ -108,7 +132,25 @@ def render(
     """Write the manifests that the Stacks and ResourceGroups in files give. What only a run can know is a comment."""
     if not files:
         raise click.UsageError("name a file: kubectl stack render -f FILE")
-    render_files(cluster, files, external=external, schemas=schemas, uses_cluster=uses_cluster)
+    given = [document for found in parse_texts(read_texts(external)).values() for document in found]
+    beside = list(stack_files.flatten(given))
+    stacks = [
+        dataclasses.replace(each, beside=[*each.beside, *beside])
+        for each in read_stacks(files, kinds=names.STACK_KINDS)
+    ]
+
+    def act(kinds: Kinds) -> int:
+        code = DONE
+        with evaluating() as evaluator:
+            for found in stacks:
+                try:
+                    write_manifests(found, stack_files.compile_stack(found, kinds, evaluator=evaluator))
+                except errors.HearthError as error:
+                    cluster_options.complain(f"error: {found.source}: {found.title}: {error}")
+                    code = FAILED
+        return code
+
+    with_kinds(cluster, stacks, schemas=schemas, uses_cluster=uses_cluster, act=act)
 
 
 def read_texts(files: Sequence[str]) -> dict[str, str]:
@@ -178,38 +220,6 @@ def list_kinds(stack_file: StackFile) -> list[tuple[str, str]]:
     stated = (object_fields.mapping(each, word) for each in found for word in ("manifest", "externalRef"))
     manifests = [each for each in stated if each]
     return [(object_fields.text(each, "apiVersion"), object_fields.text(each, "kind")) for each in manifests]
-
-
-LINTED: Final = (*names.STACK_KINDS, well_known_kinds.STACK_TEMPLATE.name, names.DEFINITION_KIND)
-"""The kinds that `lint` checks."""
-
-
-def lint_files(
-    cluster: ClusterOptions,
-    files: Sequence[str],
-    *,
-    schemas: str | None,
-    uses_cluster: bool,
-    output: str,
-    allows_none: bool = False,
-) -> NoReturn:
-    """Write the mistakes, and end the program. allows_none: whether files without a Stack are no error."""
-    texts = read_texts(files)
-    stacks = find_stacks(texts, kinds=LINTED)
-    if not stacks and not allows_none:
-        raise click.ClickException(safe_text.clean(f"there is no Stack in {', '.join(files)}"))
-
-    def act(kinds: Kinds) -> int:
-        with evaluating() as evaluator:
-            found = [mistake for each in stacks for mistake in find_mistakes(each, kinds, evaluator)]
-        for mistake in found:
-            mistake["line"] = stack_lint.find_line(
-                texts[mistake["file"]], mistake["stack"], mistake["path"], kind=mistake["kind"]
-            )
-        write_mistakes(found, output=output, stacks=stacks)
-        return FAILED if found else DONE
-
-    with_kinds(cluster, stacks, schemas=schemas, uses_cluster=uses_cluster, act=act)
 
 
 def write_mistakes(found: Sequence[Object], *, output: str, stacks: Sequence[StackFile]) -> None:
@@ -300,31 +310,6 @@ def warn(stack_file: StackFile, blueprint: Blueprint) -> None:
     """Write what is allowed and probably not meant."""
     for warning in definition_warnings.find_warnings(blueprint):
         click.echo(safe_text.one_line(f"warning: {stack_file.source}: {stack_file.title}: {warning}"), err=True)
-
-
-def render_files(
-    cluster: ClusterOptions, files: Sequence[str], *, external: Sequence[str], schemas: str | None, uses_cluster: bool
-) -> NoReturn:
-    """Write the manifests, and end the program. external: files with objects that the Stacks only read."""
-    given = [document for found in parse_texts(read_texts(external)).values() for document in found]
-    beside = list(stack_files.flatten(given))
-    stacks = [
-        dataclasses.replace(each, beside=[*each.beside, *beside])
-        for each in read_stacks(files, kinds=names.STACK_KINDS)
-    ]
-
-    def act(kinds: Kinds) -> int:
-        code = DONE
-        with evaluating() as evaluator:
-            for found in stacks:
-                try:
-                    write_manifests(found, stack_files.compile_stack(found, kinds, evaluator=evaluator))
-                except errors.HearthError as error:
-                    cluster_options.complain(f"error: {found.source}: {found.title}: {error}")
-                    code = FAILED
-        return code
-
-    with_kinds(cluster, stacks, schemas=schemas, uses_cluster=uses_cluster, act=act)
 
 
 def write_manifests(stack_file: StackFile, blueprint: Blueprint) -> None:

@@ -67,8 +67,7 @@ async def draw_tree(session: Session, namespace: str, name: str, *, watch: bool,
         elif output:
             text_output.write_object(dataclasses.asdict(view), output=output)
         else:
-            for line in tree_view.draw(view, now=time.time(), width=text_output.find_width()):
-                text_output.write_segments(line)
+            text_output.write_lines(tree_view.draw(view, now=time.time(), width=text_output.find_width()))
     return DONE
 
 

@@ -72,8 +72,7 @@ def show(objects: StackObjects, path: Sequence[str], causes: Sequence[Cause]) ->
         text_output.write_segments([(safe_text.one_line(subject), "bold"), (f"  {safe_text.one_line(head)}", "yellow")])
     else:
         click.echo(safe_text.one_line(f"{subject}: nothing is wrong ({head})"))
-    for line in explanation.draw(causes, now=time.time()):
-        text_output.write_segments(line)
+    text_output.write_lines(explanation.draw(causes, now=time.time()))
     for omission in objects.omissions:
         text_output.write_note(omission)
 
