@@ -11,8 +11,8 @@ from contract import bench as benches
 from contract.bench import CONFIG_MAP, OURS, PROBE, THEIRS, Bench, Refusal
 from hearth.model import field_paths
 from hearth.model.child import Child, Object
-from hearth.plan.ownership import field_ownership
 from support.stories.world import Address
+from support.units import lost_fields
 
 RULES_NOT_RUN = ("FieldValueInvalid", "<nil>")
 """The cause that says that rules in CEL were not looked at, since the object has not even the right types."""
@@ -158,10 +158,10 @@ async def test_scaling_takes_the_replica_count(bench: Bench) -> None:
     """And shows that it came by the subresource, until a user sets it otherwise or we take it back."""
     manifest = bench.probe(value=1, replicas=2)
     child = await bench.apply(manifest)
-    assert (scaled(child), field_ownership.find_first_lost(manifest, child.ownership)) == (False, None)
+    assert (scaled(child), lost_fields.find_first_lost(manifest, child.ownership)) == (False, None)
     await bench.user.scale(Address.of(manifest), 5, manager=THEIRS)
     child = await bench.apply({**manifest, "spec": {"value": 1}})
-    assert (scaled(child), field_ownership.find_first_lost(manifest, child.ownership)) == (True, "spec.replicas")
+    assert (scaled(child), lost_fields.find_first_lost(manifest, child.ownership)) == (True, "spec.replicas")
     live = await bench.live(manifest)
     assert live["spec"] == {"value": 1, "replicas": 5}
     [entry] = [each for each in live["metadata"]["managedFields"] if each.get("subresource") == "scale"]
@@ -172,7 +172,7 @@ async def test_scaling_takes_the_replica_count(bench: Bench) -> None:
     )
     await bench.user.patch(Address.of(manifest), {"spec": {"replicas": 6}})
     child = await bench.apply({**manifest, "spec": {"value": 1}})
-    assert (scaled(child), field_ownership.find_first_lost(manifest, child.ownership)) == (False, "spec.replicas")
+    assert (scaled(child), lost_fields.find_first_lost(manifest, child.ownership)) == (False, "spec.replicas")
 
 
 async def test_scaling_to_none_hides_who_scales_from_then_on(bench: Bench) -> None:
@@ -182,16 +182,16 @@ async def test_scaling_to_none_hides_who_scales_from_then_on(bench: Bench) -> No
     for replicas in (5, 0, 3):
         await bench.user.scale(Address.of(manifest), replicas, manager=THEIRS)
         child = await bench.apply({**manifest, "spec": {"value": 1}})
-        assert (scaled(child), field_ownership.find_first_lost(manifest, child.ownership)) == (True, "spec.replicas")
+        assert (scaled(child), lost_fields.find_first_lost(manifest, child.ownership)) == (True, "spec.replicas")
         live = await bench.live(manifest)
         entries = [each for each in live["metadata"]["managedFields"] if each.get("subresource") == "scale"]
         assert (live["spec"]["replicas"], len(entries)) == (replicas, int(replicas == 5))
     child = await bench.apply(manifest)
-    assert (scaled(child), field_ownership.find_first_lost(manifest, child.ownership)) == (False, None)
+    assert (scaled(child), lost_fields.find_first_lost(manifest, child.ownership)) == (False, None)
     await bench.user.scale(Address.of(manifest), 0, manager=THEIRS)
     await bench.user.patch(Address.of(manifest), {"spec": {"replicas": 6}})
     child = await bench.apply({**manifest, "spec": {"value": 1}})
-    assert (scaled(child), field_ownership.find_first_lost(manifest, child.ownership)) == (False, "spec.replicas")
+    assert (scaled(child), lost_fields.find_first_lost(manifest, child.ownership)) == (False, "spec.replicas")
 
 
 async def test_taking_the_replica_count_back(bench: Bench) -> None:
@@ -200,7 +200,7 @@ async def test_taking_the_replica_count_back(bench: Bench) -> None:
     await bench.apply(manifest)
     await bench.user.scale(Address.of(manifest), 5, manager=THEIRS)
     child = await bench.apply(manifest)
-    assert (scaled(child), field_ownership.find_first_lost(manifest, child.ownership)) == (False, None)
+    assert (scaled(child), lost_fields.find_first_lost(manifest, child.ownership)) == (False, None)
 
 
 async def test_what_others_took_outlives_an_apply_without_it(bench: Bench) -> None:

@@ -18,10 +18,9 @@ import pytest
 from hearth.model import child
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
-from hearth.plan.ownership import field_ownership
 from support.real import raw_api
 from support.real.raw_api import Answer, RawApi
-from support.units import sample_manifests
+from support.units import lost_fields, sample_manifests
 
 Node: TypeAlias = tuple[str | int, ...]
 """A way into a manifest, with indexes into its lists."""
@@ -116,7 +115,7 @@ class Bench:
 
     def find_lost(self, manifest: Object, live: Object) -> str | None:
         """The verdict under test."""
-        return field_ownership.find_first_lost(manifest, child.find_ownership(live))
+        return lost_fields.find_first_lost(manifest, child.find_ownership(live))
 
     def judge(self, how: str, where: Node, *, manifest: Object, before: Object, answer: Answer) -> bool:
         """Compare the verdict with the object itself; whether the object is as good as new."""

@@ -171,10 +171,7 @@ def read_conditions(fields: Fields) -> dict[str, ObjectCondition]:
     """Return the conditions of an object by type. Of two with the same type, the last counts."""
     return {
         read_text(item, "type"): ObjectCondition(
-            read_text(item, "status"),
-            read_text(item, "reason"),
-            read_text(item, "message"),
-            is_outdated(item, fields),
+            read_text(item, "status"), read_text(item, "reason"), read_text(item, "message"), is_outdated(item, fields)
         )
         for item in read_items(fields, "status.conditions")
     }

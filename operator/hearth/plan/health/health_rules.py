@@ -81,36 +81,19 @@ VERDICTS_KEPT = 4096
 """Limit of cached results. The oldest is evicted, and computed again on request."""
 
 EXISTING_KINDS: Final = (
-    "ConfigMap",
-    "ControllerRevision.apps",
-    "ClusterRole.rbac.authorization.k8s.io",
-    "ClusterRoleBinding.rbac.authorization.k8s.io",
-    "CronJob.batch",
-    "CSIDriver.storage.k8s.io",
-    "CSINode.storage.k8s.io",
-    "EndpointSlice.discovery.k8s.io",
-    "Endpoints",
-    # Only some controllers write an address.
-    "Ingress.networking.k8s.io",
-    "IngressClass.networking.k8s.io",
-    "Lease.coordination.k8s.io",
-    "LimitRange",
+    "ConfigMap", "ControllerRevision.apps", "ClusterRole.rbac.authorization.k8s.io",
+    "ClusterRoleBinding.rbac.authorization.k8s.io", "CronJob.batch", "CSIDriver.storage.k8s.io",
+    "CSINode.storage.k8s.io", "EndpointSlice.discovery.k8s.io", "Endpoints", "Ingress.networking.k8s.io",
+    "IngressClass.networking.k8s.io", "Lease.coordination.k8s.io", "LimitRange",
     "MutatingAdmissionPolicyBinding.admissionregistration.k8s.io",
-    "MutatingWebhookConfiguration.admissionregistration.k8s.io",
-    "NetworkPolicy.networking.k8s.io",
-    "PodTemplate",
-    "PriorityClass.scheduling.k8s.io",
-    "Role.rbac.authorization.k8s.io",
-    "RoleBinding.rbac.authorization.k8s.io",
-    "RuntimeClass.node.k8s.io",
-    "Secret",
-    "ServiceAccount",
-    "StorageClass.storage.k8s.io",
+    "MutatingWebhookConfiguration.admissionregistration.k8s.io", "NetworkPolicy.networking.k8s.io", "PodTemplate",
+    "PriorityClass.scheduling.k8s.io", "Role.rbac.authorization.k8s.io", "RoleBinding.rbac.authorization.k8s.io",
+    "RuntimeClass.node.k8s.io", "Secret", "ServiceAccount", "StorageClass.storage.k8s.io",
     "ValidatingAdmissionPolicyBinding.admissionregistration.k8s.io",
-    "ValidatingWebhookConfiguration.admissionregistration.k8s.io",
-    "VolumeAttributesClass.storage.k8s.io",
-)
-"""Kinds that are ready because they exist: a watch of their metadata suffices."""
+    "ValidatingWebhookConfiguration.admissionregistration.k8s.io", "VolumeAttributesClass.storage.k8s.io",
+)  # fmt: skip
+"""Kinds that are ready because they exist: a watch of their metadata suffices. Only some controllers give an Ingress an
+address."""
 
 TABLE: Final[Mapping[str, HealthRuleEntry]] = {
     **dict.fromkeys(EXISTING_KINDS, condition_rules.EXISTING),

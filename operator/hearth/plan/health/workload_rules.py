@@ -30,15 +30,10 @@ UNCONFIGURED = "CreateContainerConfigError"
 """Waiting reason of a container whose ConfigMap or Secret is missing or wrong. Its message is the API server's."""
 STUCK = frozenset(
     {
-        "CrashLoopBackOff",
-        "ImagePullBackOff",
-        "ErrImageNeverPull",
-        "InvalidImageName",
-        UNCONFIGURED,
-        "CreateContainerError",
-        "RunContainerError",
+        "CrashLoopBackOff", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName", UNCONFIGURED,
+        "CreateContainerError", "RunContainerError",
     }
-)
+)  # fmt: skip
 """Waiting reasons of a container that hardly starts without intervention. `ErrImagePull` is only the first attempt."""
 
 

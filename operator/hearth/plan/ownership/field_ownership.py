@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 import orjson
 
-from hearth.model import field_paths, value_class
+from hearth.model import value_class
 from hearth.model.child import FieldOwnership, Path, parse_key
 from hearth.model.field_paths import ElementPath
 
@@ -22,23 +22,12 @@ Node: TypeAlias = Mapping[str, Any]
 UNOWNED = frozenset({"apiVersion", "kind", "status"})
 """Top-level fields that never appear in `managedFields` of the object itself."""
 UNOWNED_METADATA = frozenset(
-    {
-        "name",
-        "namespace",
-        "uid",
-        "resourceVersion",
-        "generation",
-        "creationTimestamp",
-        "managedFields",
-        "selfLink",
-    }
+    {"name", "namespace", "uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "selfLink"}
 )
 GRANULAR: frozenset[ElementPath] = frozenset({("metadata", "labels"), ("metadata", "annotations")})
 """Maps below the first level whose keys have separate owners in every kind."""
 NOTHING: tuple[object, ...] = (None, [])
 """Applied values that no manager can own, so that they cannot be lost. The same holds for maps of only such values."""
-WHOLE_ENTRY = "metadata.managedFields"
-"""The field to report if our entry is gone and the manifest applies no other nameable field."""
 PLAIN_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -61,19 +50,6 @@ class DriftFinding:
     """Fields that the next apply contains, and thereby repairs."""
     altered: tuple[LostField, ...] = ()
     """Owned fields whose value changed nevertheless. The operator only reports them until an apply for another reason."""
-
-
-def find_first_lost(manifest: Mapping[str, Any], ownership: FieldOwnership | None) -> str | None:
-    """Find the first field of `manifest` that the operator no longer owns, or None if it owns all.
-
-    As the API server writes paths: `spec.template.spec.containers[name="web"].image`. Without an entry of ours, all
-    fields are lost. A field already lost in the response to our own apply is not drift; the caller checks that.
-    """
-    lost = next(find_all_lost(manifest, ownership), None)
-    if lost is None:
-        return WHOLE_ENTRY if ownership is None else None
-    is_item = isinstance(lost.path[-1], int)
-    return lost.text if is_item else find_first_field(field_paths.read(manifest, lost.path), path=lost.text)
 
 
 def find_all_lost(manifest: Mapping[str, Any], ownership: FieldOwnership | None) -> Iterator[LostField]:

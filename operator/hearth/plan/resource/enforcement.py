@@ -97,19 +97,10 @@ def classify_apply(context: ResourceContext, step: Apply) -> ActionSpan:
 def stop_at(status: ResourceStatus, hook: str) -> ResourceStatus:
     """Return the status of a resource stopped at the hook. A failed resource stays failed."""
     where = f"is stopped {HOOK_TEXTS[hook]} ({hook})"
+    status = dataclasses.replace(status, step=None, requeue_at=None, stopped_at=hook)
     if status.state is ResourceState.FAILED:
-        message = f"{status.message}; it {where}"
-        return dataclasses.replace(status, message=message, step=None, requeue_at=None, stopped_at=hook)
-    return dataclasses.replace(
-        status,
-        state=ResourceState.STOPPED,
-        reason=STOPPED,
-        cause=Cause.OTHER,
-        message=where,
-        step=None,
-        requeue_at=None,
-        stopped_at=hook,
-    )
+        return dataclasses.replace(status, message=f"{status.message}; it {where}")
+    return dataclasses.replace(status, state=ResourceState.STOPPED, reason=STOPPED, cause=Cause.OTHER, message=where)
 
 
 def is_held(status: ResourceStatus) -> bool:
@@ -133,14 +124,9 @@ def _restrict(status: ResourceStatus, rule: EnvironmentRule, action: Action) -> 
     message = explain_restriction(rule, action)
     if status.is_terminal or status.state is ResourceState.FAILED:
         message = f"{status.message}; {message}"
+    status = dataclasses.replace(status, step=None, requeue_at=None)
     return dataclasses.replace(
-        status,
-        state=ResourceState.FAILED,
-        reason=RESTRICTED,
-        cause=Cause.OTHER,
-        message=message,
-        step=None,
-        requeue_at=None,
+        status, state=ResourceState.FAILED, reason=RESTRICTED, cause=Cause.OTHER, message=message
     )
 
 
@@ -165,10 +151,7 @@ def _mark(context: ResourceContext, step: Apply, span: ActionSpan) -> Apply:
     if not hook:
         return step
     metadata = step.manifest["metadata"]
-    annotations = {
-        **metadata["annotations"],
-        names.ANNOTATION_POST_BREAKPOINT: f"{hook}@{context.environment.key}",
-    }
+    annotations = {**metadata["annotations"], names.ANNOTATION_POST_BREAKPOINT: f"{hook}@{context.environment.key}"}
     return dataclasses.replace(step, manifest={**step.manifest, "metadata": {**metadata, "annotations": annotations}})
 
 

@@ -42,13 +42,7 @@ from hearth.plan.state.resource_status import Cause, ResourceState, ResourceStat
 from hearth.plan.state.rolling_updates import PendingChange, RollingUpdate, RollingUpdates
 from hearth.plan.state.watched_kinds import WatchedKinds
 from hearth.plan.target.target import DetachedSet
-from hearth.template.blueprint import (
-    Blueprint,
-    Pending,
-    ResourceBlueprint,
-    StackIdentity,
-    Values,
-)
+from hearth.template.blueprint import Blueprint, Pending, ResourceBlueprint, StackIdentity, Values
 
 
 class ResourcePlanner:

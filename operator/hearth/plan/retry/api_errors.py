@@ -380,12 +380,7 @@ def explain(code: int, status: Mapping[str, Any] | None, *, ref: ObjectRef, hidd
 
 
 def describe(
-    code: int,
-    status: Mapping[str, Any] | None,
-    *,
-    kind: str,
-    hidden: Collection[str] = (),
-    is_guarded: bool = False,
+    code: int, status: Mapping[str, Any] | None, *, kind: str, hidden: Collection[str] = (), is_guarded: bool = False
 ) -> str:
     """Describe an error without the name of the object. kind: of the object; the values of a Secret are never shown.
 

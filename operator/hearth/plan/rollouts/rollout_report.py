@@ -12,13 +12,7 @@ from typing import Any, Final
 from hearth.model import limits, names
 from hearth.model.child import Object
 from hearth.model.text import enumeration, times
-from hearth.plan.rollouts.rollout_decision import (
-    UNWELL,
-    RolloutDecision,
-    RolloutPhase,
-    RolloutRecord,
-    RolloutRequests,
-)
+from hearth.plan.rollouts.rollout_decision import UNWELL, RolloutDecision, RolloutPhase, RolloutRecord, RolloutRequests
 from hearth.plan.rollouts.rollout_policy import PROGRESSIVE, REST, RolloutPolicy
 
 LISTED: Final = 20

@@ -90,16 +90,11 @@ class ConditionTraits:
 
 TABLE: Final[Mapping[ConditionType, ConditionTraits]] = {
     ConditionType.PAUSED: ConditionTraits(
-        meaning="`spec.paused` is true; the message names what waits",
-        event=Severity.NORMAL,
+        meaning="`spec.paused` is true; the message names what waits", event=Severity.NORMAL
     ),
-    ConditionType.STOPPED: ConditionTraits(
-        meaning="a [breakpoint](breakpoints.md) holds an action",
-        word="stopped",
-    ),
+    ConditionType.STOPPED: ConditionTraits(meaning="a [breakpoint](breakpoints.md) holds an action", word="stopped"),
     ConditionType.ROLLING_BACK: ConditionTraits(
-        meaning="a [rollback](rollback.md) is not complete",
-        event=Severity.NORMAL,
+        meaning="a [rollback](rollback.md) is not complete", event=Severity.NORMAL
     ),
     ConditionType.DRIFTED: ConditionTraits(
         meaning="fields differ from the definition and stay so; see [drift](drift.md)",
@@ -128,13 +123,10 @@ TABLE: Final[Mapping[ConditionType, ConditionTraits]] = {
         is_cause=True,
     ),
     ConditionType.DELETION_BLOCKED: ConditionTraits(
-        meaning="a deletion waits for something outside the operator; the message names it",
-        word="deletion blocked",
+        meaning="a deletion waits for something outside the operator; the message names it", word="deletion blocked"
     ),
     ConditionType.CHECK_PENDING: ConditionTraits(
-        meaning="a requested [check](check.md) cannot run",
-        word="check pending",
-        is_cause=True,
+        meaning="a requested [check](check.md) cannot run", word="check pending", is_cause=True
     ),
     ConditionType.CLUSTER_UNREACHABLE: ConditionTraits(
         meaning="the [other cluster](clusters.md) of the Stack cannot be used",

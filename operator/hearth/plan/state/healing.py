@@ -55,8 +55,7 @@ class HealingPolicy:
 def parse(spec: Mapping[str, Any]) -> HealingPolicy:
     """Parse `spec.healing`, which the API server has validated."""
     return HealingPolicy(
-        mode=HealingMode(spec.get("policy", HealingMode.AUTOMATIC)),
-        max_unhealthy=spec.get("maxUnhealthy"),
+        mode=HealingMode(spec.get("policy", HealingMode.AUTOMATIC)), max_unhealthy=spec.get("maxUnhealthy")
     )
 
 

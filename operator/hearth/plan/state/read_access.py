@@ -99,11 +99,7 @@ ASKING = "waits until the API server answers whether the ServiceAccount of the S
 
 
 def find_unreadable(
-    resource: ResourceBlueprint,
-    objects: Mapping[str, Sequence[Child]],
-    reader: Reader,
-    *,
-    child: Child | None,
+    resource: ResourceBlueprint, objects: Mapping[str, Sequence[Child]], reader: Reader, *, child: Child | None
 ) -> ResourceStatus | None:
     """Return the status of a resource that reads an object of another which the account may not get; else None.
 

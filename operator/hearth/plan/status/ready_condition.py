@@ -321,19 +321,18 @@ def _find_blockage(
 ) -> Iterator[ExtraCondition]:
     """Find what blocks a deletion: `spec.paused`, an internal error, or a cause outside the operator."""
     if status_input.is_paused:
-        yield ExtraCondition(
-            type=ConditionType.DELETION_BLOCKED, reason="Paused", message="spec.paused is true; set it to false"
-        )
+        found = "Paused", "spec.paused is true; set it to false"
     elif status_input.fault is not None and status_input.fault.is_blocking:
-        yield ExtraCondition(
-            type=ConditionType.DELETION_BLOCKED, reason=internal_errors.REASON, message=status_input.fault.message
-        )
+        found = internal_errors.REASON, status_input.fault.message
     elif (problem := status_input.cluster_problem) is not None:
-        yield ExtraCondition(type=ConditionType.DELETION_BLOCKED, reason=problem.reason, message=problem.message)
-    elif plan is not None:
-        blockage = deletion_blockers.find_deletion_block(plan, memory, beyond=status_input.blocked_by)
-        if blockage is not None:
-            yield blockage
+        found = problem.reason, problem.message
+    else:
+        if plan is not None and (
+            block := deletion_blockers.find_deletion_block(plan, memory, beyond=status_input.blocked_by)
+        ):
+            yield block
+        return
+    yield ExtraCondition(type=ConditionType.DELETION_BLOCKED, reason=found[0], message=found[1])
 
 
 def _called(name: str, status: ResourceStatus) -> str:

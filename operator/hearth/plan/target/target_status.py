@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -72,19 +73,8 @@ def _encode_state(target: Target) -> Object:
             for each in target.batches[:BATCHES_KEPT]
         ]
     if target.detached:
-        state["detachedSets"] = [_encode_detached(each) for each in target.detached[:DETACHED_KEPT]]
+        state["detachedSets"] = [dataclasses.asdict(each) for each in target.detached[:DETACHED_KEPT]]
     return {**state, **active_environment.encode_cleared(target.cleared)}
-
-
-def _encode_detached(detached: DetachedSet) -> Object:
-    """Encode a StatefulSet that is deleted without its Pods and claims."""
-    return {
-        "resource": detached.resource,
-        "incarnation": detached.incarnation,
-        "namespace": detached.namespace,
-        "name": detached.name,
-        "uid": detached.uid,
-    }
 
 
 def _encode_rollback(rollback: RollbackRequest) -> Object:
@@ -249,16 +239,9 @@ def read_handled(memory: Mapping[str, Any]) -> dict[str, str]:
 
 SIGNATURE = "signature"
 MEMORY = (
-    "target",
-    "controllerState",
-    "lastCompletedRevision",
-    "previousCompletedRevision",
-    "lastFailedRevision",
-    "historyUnknown",
-    "handled",
-    "check",
-    "finished",
-)
+    "target", "controllerState", "lastCompletedRevision", "previousCompletedRevision", "lastFailedRevision",
+    "historyUnknown", "handled", "check", "finished",
+)  # fmt: skip
 """The status fields that the next process reads."""
 UNWRITTEN = frozenset({"observedGeneration"})
 """The fields that the API server sets in a status before the operator writes it."""

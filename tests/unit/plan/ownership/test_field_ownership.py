@@ -9,7 +9,7 @@ import pytest
 
 from hearth.model import child, names
 from hearth.model.child import FieldOwnership, Object
-from hearth.plan.ownership import field_ownership
+from support.units import lost_fields
 
 MANIFEST: Object = {
     "apiVersion": "apps/v1",
@@ -87,7 +87,7 @@ def without(fields: Object, *path: str) -> Object:
 
 def test_what_we_applied_is_ours() -> None:
     """Defaults that the manifest leaves out, names and versions play no part."""
-    assert field_ownership.find_first_lost(MANIFEST, owned(entry(FIELDS))) is None
+    assert lost_fields.find_first_lost(MANIFEST, owned(entry(FIELDS))) is None
 
 
 @pytest.mark.parametrize(
@@ -114,15 +114,14 @@ def test_what_we_applied_is_ours() -> None:
 )
 def test_a_lost_field_is_named(path: tuple[str, ...], expected: str) -> None:
     """Leaf, map, list item or list, as the server would write it."""
-    assert field_ownership.find_first_lost(MANIFEST, owned(entry(without(FIELDS, *path)))) == expected
+    assert lost_fields.find_first_lost(MANIFEST, owned(entry(without(FIELDS, *path)))) == expected
 
 
 def test_without_an_entry_all_is_lost() -> None:
     """Regardless of what the manifest states, even if it is nothing that could be named."""
-    assert field_ownership.find_first_lost(MANIFEST, owned()) == "metadata.labels[example.com/tier]"
+    assert lost_fields.find_first_lost(MANIFEST, owned()) == "metadata.labels[example.com/tier]"
     assert (
-        field_ownership.find_first_lost({"kind": "ConfigMap", "metadata": {"name": "a"}}, None)
-        == "metadata.managedFields"
+        lost_fields.find_first_lost({"kind": "ConfigMap", "metadata": {"name": "a"}}, None) == "metadata.managedFields"
     )
 
 
@@ -130,28 +129,26 @@ def test_without_an_entry_all_is_lost() -> None:
 def test_what_cannot_be_owned_is_not_lost(value: Any) -> None:
     """Empty lists with keys never show up; nothing is nothing."""
     manifest = {"metadata": {"name": "a"}, "spec": {"ports": value}}
-    assert field_ownership.find_first_lost(manifest, owned(entry({}), live=manifest)) is None
+    assert lost_fields.find_first_lost(manifest, owned(entry({}), live=manifest)) is None
 
 
 def test_a_stated_status_is_nobodys() -> None:
     """It belongs to another door."""
-    assert (
-        field_ownership.find_first_lost({"metadata": {}, "status": {"phase": "x"}}, owned(entry({}), live={})) is None
-    )
+    assert lost_fields.find_first_lost({"metadata": {}, "status": {"phase": "x"}}, owned(entry({}), live={})) is None
 
 
 def test_items_are_matched_one_to_one() -> None:
     """An item that leaves a key out must not take its sibling's entry for its own."""
     manifest = {"spec": {"ports": [{"port": 80}, {"port": 80, "protocol": "UDP"}]}}
     fields = {"f:spec": {"f:ports": {'k:{"port":80,"protocol":"UDP"}': {".": {}, "f:port": {}, "f:protocol": {}}}}}
-    assert field_ownership.find_first_lost(manifest, owned(entry(fields), live=manifest)) == "spec.ports[port=80]"
+    assert lost_fields.find_first_lost(manifest, owned(entry(fields), live=manifest)) == "spec.ports[port=80]"
 
 
 def test_a_lost_member_of_a_set_is_named() -> None:
     """By its value, since it has nothing else."""
     manifest = {"metadata": {"finalizers": ["example.com/a", "example.com/b"]}}
     fields = {"f:metadata": {"f:finalizers": {'v:"example.com/a"': {}}}}
-    assert field_ownership.find_first_lost(manifest, owned(entry(fields))) == 'metadata.finalizers[="example.com/b"]'
+    assert lost_fields.find_first_lost(manifest, owned(entry(fields))) == 'metadata.finalizers[="example.com/b"]'
 
 
 def test_keys_are_read_as_json() -> None:
@@ -161,14 +158,14 @@ def test_keys_are_read_as_json() -> None:
         "f:metadata": {"f:finalizers": {'v:"a\\u0026b"': {}}},
         "f:spec": {"f:rules": {'k:{"host":"\\u003cü\\u003e"}': {".": {}, "f:host": {}, "f:weight": {}}}},
     }
-    assert field_ownership.find_first_lost(manifest, owned(entry(fields), live=manifest)) is None
+    assert lost_fields.find_first_lost(manifest, owned(entry(fields), live=manifest)) is None
 
 
 def test_an_atomic_item_is_owned_whole() -> None:
     """Owner references, for one, are keyed but not divided."""
     manifest = {"metadata": {"ownerReferences": [{"uid": "u", "name": "n"}]}}
     fields = {"f:metadata": {"f:ownerReferences": {'k:{"uid":"u"}': {}}}}
-    assert field_ownership.find_first_lost(manifest, owned(entry(fields), live=manifest)) is None
+    assert lost_fields.find_first_lost(manifest, owned(entry(fields), live=manifest)) is None
 
 
 FREE: Object = {"metadata": {"name": "a"}, "spec": {"settings": {"a": 1, "b": {"c": 2}}}}
@@ -178,19 +175,19 @@ COLLAPSED: Object = {"f:spec": {"f:settings": {}}}
 def test_a_free_map_whose_keys_others_took_is_lost() -> None:
     """Our entry then looks as if we owned the map whole."""
     theirs = entry({"f:spec": {"f:settings": {"f:a": {}, "f:b": {".": {}, "f:c": {}}}}}, manager="kubectl-edit")
-    assert field_ownership.find_first_lost(FREE, owned(entry(COLLAPSED), theirs, live=FREE)) == "spec.settings.a"
+    assert lost_fields.find_first_lost(FREE, owned(entry(COLLAPSED), theirs, live=FREE)) == "spec.settings.a"
 
 
 def test_the_same_is_seen_in_a_watch_of_metadata() -> None:
     """The object's fields are not needed to see what others took."""
     theirs = entry({"f:spec": {"f:settings": {"f:a": {}}}}, manager="kubectl-edit", operation="Update")
-    assert field_ownership.find_first_lost(FREE, owned(entry(COLLAPSED), theirs, live={})) == "spec.settings.a"
+    assert lost_fields.find_first_lost(FREE, owned(entry(COLLAPSED), theirs, live={})) == "spec.settings.a"
 
 
 def test_a_free_map_that_was_emptied_is_lost() -> None:
     """No client  what was only removed."""
     live: Object = {"metadata": {"name": "a"}, "spec": {"settings": {}}}
-    assert field_ownership.find_first_lost(FREE, owned(entry(COLLAPSED), live=live)) == "spec.settings.a"
+    assert lost_fields.find_first_lost(FREE, owned(entry(COLLAPSED), live=live)) == "spec.settings.a"
 
 
 def test_a_free_map_in_a_list_item_is_looked_into() -> None:
@@ -206,7 +203,7 @@ def test_a_free_map_in_a_list_item_is_looked_into() -> None:
             }
         }
     }
-    assert field_ownership.find_first_lost(manifest, owned(entry(fields), live=live)) == 'spec.rules[name="y"].free.a'
+    assert lost_fields.find_first_lost(manifest, owned(entry(fields), live=live)) == 'spec.rules[name="y"].free.a'
 
 
 def test_a_map_that_is_whole_stays_whole() -> None:
@@ -214,7 +211,7 @@ def test_a_map_that_is_whole_stays_whole() -> None:
     fields: Object = {"f:spec": {"f:selector": {}}}
     manifest: Object = {"spec": {"selector": {"app": "web"}}}
     assert (
-        field_ownership.find_first_lost(manifest, owned(entry(fields), entry(fields, manager="kubectl"), live=manifest))
+        lost_fields.find_first_lost(manifest, owned(entry(fields), entry(fields, manager="kubectl"), live=manifest))
         is None
     )
 
@@ -224,9 +221,7 @@ def test_what_others_add_beside_us_is_not_drift() -> None:
     manifest: Object = {"spec": {"settings": {}}}
     theirs = entry({"f:spec": {"f:settings": {"f:z": {}}}}, manager="kubectl-edit")
     assert (
-        field_ownership.find_first_lost(
-            manifest, owned(entry(COLLAPSED), theirs, live={"spec": {"settings": {"z": 1}}})
-        )
+        lost_fields.find_first_lost(manifest, owned(entry(COLLAPSED), theirs, live={"spec": {"settings": {"z": 1}}}))
         is None
     )
 
@@ -267,5 +262,5 @@ def test_reading_an_object_leaves_it_alone() -> None:
     theirs = entry({"f:spec": {"f:settings": {"f:a": {}}}}, manager="kubectl-edit")
     mine = entry(COLLAPSED)
     before = copy.deepcopy([mine, theirs])
-    field_ownership.find_first_lost(FREE, owned(mine, theirs, live=FREE))
+    lost_fields.find_first_lost(FREE, owned(mine, theirs, live=FREE))
     assert [mine, theirs] == before
