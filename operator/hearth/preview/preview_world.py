@@ -106,7 +106,16 @@ def make_world(
     """Make a world without objects. now: seconds since the epoch; evaluate: makes the evaluator of slow expressions."""
     hashes, assumptions, queue = TrustedHashes(), Assumptions(), WorkQueue()
     evaluations, copies = evaluate(queue), ObjectCopies(hashes)
-    management, cluster = _make_clusters(live, request, copies, assumptions, on_kinds=queue.on_kinds)
+    management = CopiedManagementCluster(
+        live,
+        parse(request, {"resourceVersion": "0", "generation": 1}, request.wanted),
+        others=request.stacks,
+        beside=request.beside,
+        accounts=request.accounts,
+    )
+    cluster = CopiedWorkloadCluster(
+        live, copies, assumptions.unknown, accounts=request.accounts, on_kinds=queue.on_kinds
+    )
     services = Services(
         management_cluster=management,
         health_marks=copied_management_cluster.NoHealthMarks(),
@@ -129,41 +138,15 @@ def make_world(
         management=management,
         cluster=cluster,
         services=services,
-        builder=_make_builder(services, assumptions),
-    )
-
-
-def _make_clusters(
-    live: LiveCluster,
-    request: PreviewRequest,
-    copies: ObjectCopies,
-    assumptions: Assumptions,
-    *,
-    on_kinds: Callable[[], None],
-) -> tuple[CopiedManagementCluster, CopiedWorkloadCluster]:
-    """Make the ports whose writes stay in the copies."""
-    management = CopiedManagementCluster(
-        live,
-        parse(request, {"resourceVersion": "0", "generation": 1}, request.wanted),
-        others=request.stacks,
-        beside=request.beside,
-        accounts=request.accounts,
-    )
-    return management, CopiedWorkloadCluster(
-        live, copies, assumptions.unknown, accounts=request.accounts, on_kinds=on_kinds
-    )
-
-
-def _make_builder(services: Services, assumptions: Assumptions) -> PreviewRevisionBuilder:
-    """Make what compiles the definitions of the preview."""
-    return PreviewRevisionBuilder(
-        management_cluster=services.management_cluster,
-        cluster=services.workload_cluster,
-        hashes=services.hashes,
-        evaluations=services.evaluations,
-        tenancy=services.tenancy,
-        find_link=services.find_link,
-        assumptions=assumptions,
+        builder=PreviewRevisionBuilder(
+            management_cluster=management,
+            cluster=cluster,
+            hashes=hashes,
+            evaluations=evaluations,
+            tenancy=request.tenancy,
+            find_link=services.find_link,
+            assumptions=assumptions,
+        ),
     )
 
 

@@ -104,16 +104,20 @@ async def restate(world: PreviewWorld, present: StackObject, revision: Revision,
 
 async def find_candidates(world: PreviewWorld, present: StackObject, number: int, target: Target) -> list[Candidate]:
     """Return what each object would be by a stored revision; none if that cannot be compiled now."""
+    planner = await plan_stored(world, present, number, target)
+    return list(evaluate(world, present, planner)) if planner is not None else []
+
+
+async def plan_stored(world: PreviewWorld, present: StackObject, number: int, target: Target) -> ResourcePlanner | None:
+    """Return a planner of a stored revision; None if that cannot be compiled now."""
+
+    async def compile_() -> Blueprint:
+        return (await world.builder.compile_stored(present, number, surge=target.surge)).blueprint
+
     try:
-        planner = await make_planner(world, present, lambda: compile_stored(world, present, number, target))
+        return await make_planner(world, present, compile_)
     except (*UNREADABLE, Unreachable):
-        return []
-    return list(evaluate(world, present, planner))
-
-
-async def compile_stored(world: PreviewWorld, present: StackObject, number: int, target: Target) -> Blueprint:
-    """Return the blueprint of a stored revision."""
-    return (await world.builder.compile_stored(present, number, surge=target.surge)).blueprint
+        return None
 
 
 async def find_wanted(world: PreviewWorld) -> list[Candidate]:
@@ -135,11 +139,8 @@ async def recognize_finished(world: PreviewWorld, present: StackObject, numbers:
     """
     entries = {entry.resource: entry for entry in finished_work.decode(present.status.get(finished_work.FIELD))}
     for number, least in zip(numbers, (1, 2), strict=True) if entries else ():
-        try:
-            planner = await make_planner(
-                world, present, functools.partial(compile_stored, world, present, number, target)
-            )
-        except (*UNREADABLE, Unreachable):
+        planner = await plan_stored(world, present, number, target)
+        if planner is None:
             continue
         gone: dict[str, str] = {}
         list(evaluate(world, present, planner, gone=gone))

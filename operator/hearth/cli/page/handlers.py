@@ -89,7 +89,8 @@ class Handlers:
         found = rendering.find_static(request.match_info["name"])
         if found is None:
             raise web.HTTPNotFound(text="there is no such file")
-        return web.Response(body=found.content, content_type=found.content_type, charset="utf-8")
+        content, content_type = found
+        return web.Response(body=content, content_type=content_type, charset="utf-8")
 
     async def show_stack(self, request: web.Request) -> web.StreamResponse:
         """Show one Stack as a live graph."""
@@ -105,8 +106,9 @@ class Handlers:
         resource, object_ = request.query.get("resource", ""), request.query.get("object", "")
         snapshot = await self._read(location)
         collected = await evidence.collect_all(await self._source.find_session(snapshot), snapshot)
+        now = time.time()
         found = await asyncio.to_thread(
-            shown_resource.describe, snapshot, resource, collected, object_=object_, now=time.time()
+            shown_resource.describe, snapshot, resource, collected, object_=object_, now=now
         )
         if found is None:
             raise web.HTTPNotFound(text=f"{location.name} has no resource {resource!r}")
@@ -115,6 +117,7 @@ class Handlers:
             "actions": actions.list_for(snapshot.stack, with_resource=True),
             "is_comparable": not location.is_group and bool(found.live),
             "object": object_,
+            "now": now,
             "moment": time.strftime("%H:%M:%S"),
         }
         if found.nested is not None:
@@ -130,7 +133,8 @@ class Handlers:
         causes = stack_causes.find_causes(snapshot, (), await evidence.collect(there, snapshot)) or ()
         timeline = await evidence.collect_timeline(session, snapshot, object_session=there)
         values = {
-            "causes": [shown_resource.describe_cause(each, now=now) for each in causes],
+            "causes": causes,
+            "now": now,
             "events": shown_resource.describe_timeline(timeline, now=now),
         }
         return self._reply(request, "why.html", values | describe_target(snapshot.stack))

@@ -18,8 +18,10 @@ import jinja2
 from markupsafe import Markup
 
 from hearth.cli.page import actions, shown_stack
+from hearth.cli.page.shown_stack import ShownGraph
 from hearth.cli.page.stack_source import StackSource
 from hearth.cli.stack_access.stack_locations import StackLocation
+from hearth.cli.stack_views.causes import explanation
 from hearth.cli.stack_views.graph import svg_drawing
 from hearth.cli.stack_views.graph.stack_graph import Node
 from hearth.cli.stack_views.tree import tree_view
@@ -43,15 +45,11 @@ class Renderer:
             lstrip_blocks=True,
         )
         self._environment.globals |= {"root": root, "action_token": action_token, "signs": SIGNS}
+        self._environment.filters["times"] = explanation.describe_times
 
     def render(self, template: str, values: Mapping[str, Any]) -> str:
         """Return a template with these values."""
         return self._environment.get_template(template).render(values)
-
-
-def mark_safe(picture: str) -> Markup:
-    """Return a picture of `svg_drawing`, whose texts are escaped, as markup."""
-    return Markup(picture)  # noqa: S704 -- ElementTree wrote it
 
 
 def make_path(location: StackLocation) -> str:
@@ -110,27 +108,24 @@ class PartRenderer:
             "folds": layers,
             "path": path,
         }
-        picture = svg_drawing.draw(
-            shown.layout, title=f"Resources of {shown.view.title}", link=lambda node: self._link(path, node, layers)
-        )
         offered = {"actions": actions.list_for(objects.stack), "refusals": actions.find_refusals(objects.stack)}
         return {
             "head": self._render("part_head.html", values),
             "actions": self._render("part_actions.html", values | offered),
-            "graph": self._render("part_graph.html", values | {"picture": mark_safe(picture)}),
+            "graph": self._render("part_graph.html", values | {"picture": self._draw(shown, path, layers)}),
             "notes": self._render("part_notes.html", values),
         }
 
     def draw_nested(self, objects: StackObjects, path: str) -> dict[str, Any]:
         """Return the state and the picture of a nested Stack, as the details of its resource show them."""
         shown = shown_stack.describe_graph(objects, expanded=())
-        picture = svg_drawing.draw(
-            shown.layout,
-            title=f"Resources of {shown.view.title}",
-            link=lambda node: self._link(path, node, ()),
-            prefix=f"{shown.stack.title}-",
-        )
-        return {"nested": shown.stack, "nested_picture": mark_safe(picture)}
+        picture = self._draw(shown, path, (), prefix=f"{shown.stack.title}-")
+        return {"nested": shown.stack, "nested_picture": picture}
+
+    def _draw(self, shown: ShownGraph, path: str, layers: Collection[int], *, prefix: str = "") -> Markup:
+        """Return the picture, whose texts are escaped, as markup. prefix: of the ids of its nodes."""
+        title, link = f"Resources of {shown.view.title}", lambda node: self._link(path, node, layers)
+        return Markup(svg_drawing.draw(shown.layout, title=title, link=link, prefix=prefix))  # noqa: S704 -- ElementTree wrote it
 
     def _link(self, path: str, node: Node, layers: Collection[int]) -> str:
         """Return the address of a node: its details, or the page with its layer expanded."""
@@ -151,19 +146,11 @@ GRAPH_STYLE: Final = "graph.css"
 """The style of the picture, which `kubectl stack graph -o svg` has too."""
 
 
-@value_class.dataclass(frozen=True, slots=True)
-class StaticFile:
-    """One file."""
-
-    content: bytes
-    content_type: str
-
-
 @functools.lru_cache(maxsize=8)
-def find_static(name: str) -> StaticFile | None:
-    """Return the file of that name, or None."""
+def find_static(name: str) -> tuple[bytes, str] | None:
+    """Return content and content type of the file of that name, or None."""
     if name == GRAPH_STYLE:
-        return StaticFile(svg_drawing.read_style().encode(), "text/css")
+        return svg_drawing.read_style().encode(), "text/css"
     if name not in TYPES:
         return None
-    return StaticFile((resources.files("hearth.cli.page") / "static" / name).read_bytes(), TYPES[name])
+    return (resources.files("hearth.cli.page") / "static" / name).read_bytes(), TYPES[name]

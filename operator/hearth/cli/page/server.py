@@ -6,6 +6,7 @@ Must not know what the page shows.
 from __future__ import annotations
 
 import asyncio
+import functools
 import secrets
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -107,10 +108,7 @@ def make_application(source: StackSource, rules: AccessRules) -> web.Application
     app = web.Application(client_max_size=limits.PAGE_FORM_BYTES, middlewares=[answer])
     app.on_response_prepare.append(add_headers)
 
-    async def open_first(request: web.Request) -> web.StreamResponse:
-        return enter(request, rules)
-
-    app.add_routes([web.get("/", open_first), *handlers.list_routes()])
+    app.add_routes([web.get("/", functools.partial(enter, rules=rules)), *handlers.list_routes()])
     return app
 
 
@@ -125,13 +123,12 @@ def check(request: web.Request, rules: AccessRules) -> None:
         raise web.HTTPForbidden(text=refusal)
 
 
-def enter(request: web.Request, rules: AccessRules) -> web.StreamResponse:
+async def enter(request: web.Request, *, rules: AccessRules) -> web.StreamResponse:
     """Exchange the token for the cookie, and lead to an address without it."""
     if not rules.is_token(request.query.get(access_rules.TOKEN, "")):
         raise web.HTTPForbidden(text="open the address that `kubectl stack ui` printed: it ends with a token")
-    return web.Response(
-        status=HTTPStatus.SEE_OTHER, headers={"Location": rules.root, "Set-Cookie": rules.make_cookie()}
-    )
+    headers = {"Location": rules.root, "Set-Cookie": rules.make_cookie()}
+    return web.Response(status=HTTPStatus.SEE_OTHER, headers=headers)
 
 
 async def serve_forever(session: Session, *, namespace: str, port: int, show: Callable[[str], None]) -> None:

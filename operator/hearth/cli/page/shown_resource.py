@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias
 from hearth.cli import object_fields
 from hearth.cli.page import shown_stack
 from hearth.cli.stack_views import ages, safe_text, shown_objects
-from hearth.cli.stack_views.causes import explanation, stack_causes
+from hearth.cli.stack_views.causes import stack_causes
 from hearth.cli.stack_views.causes.explanation import Cause, Evidence
 from hearth.cli.stack_views.lists import event_timeline
 from hearth.cli.stack_views.lists.event_timeline import TimelineEntry
@@ -29,15 +29,6 @@ from hearth.template.text import kubectl_yaml
 
 AgedEntry: TypeAlias = tuple[str, TimelineEntry]
 """An Event with its age in words."""
-
-
-@value_class.dataclass(frozen=True, slots=True, kw_only=True)
-class ShownCause:
-    """A cause with the times in words."""
-
-    cause: Cause
-    times: str
-    causes: tuple[ShownCause, ...]
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +52,7 @@ class ShownResource:
     """One resource, or one obsolete object of it."""
 
     row: ResourceRow
-    causes: tuple[ShownCause, ...]
+    causes: tuple[Cause, ...]
     events: tuple[AgedEntry, ...]
     live: str
     """YAML; "" if there is no object."""
@@ -83,10 +74,9 @@ def describe(
     if row is None:
         return None
     child = find_child(objects, row)
-    causes = find_causes(objects, row, evidence)
     return ShownResource(
         row=row,
-        causes=tuple(describe_cause(each, now=now) for each in causes),
+        causes=find_causes(objects, row, evidence),
         events=describe_events(child, evidence, now=now) if child is not None else (),
         live=write(shown_objects.show_object(objects, child)) if child is not None else "",
         manifest=write(shown_objects.show_manifest(objects, name)),
@@ -147,15 +137,6 @@ def find_object(objects: StackObjects, name: str, *, object_: str) -> FoundChild
 def find_child(objects: StackObjects, row: ResourceRow) -> FoundChild | None:
     """Return the object of a row."""
     return next((each for each in objects.children if str(each) == row.object), None)
-
-
-def describe_cause(cause: Cause, *, now: float) -> ShownCause:
-    """Describe a cause and all below it."""
-    return ShownCause(
-        cause=cause,
-        times=explanation.describe_times(cause, now=now).strip(),
-        causes=tuple(describe_cause(each, now=now) for each in cause.causes),
-    )
 
 
 def describe_events(child: FoundChild, evidence: Evidence, *, now: float) -> tuple[AgedEntry, ...]:

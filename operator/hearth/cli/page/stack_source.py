@@ -13,7 +13,6 @@ from hearth.cli.stack_access.stack_locations import StackLocation
 from hearth.cli.stack_access.stack_reader import StackReader
 from hearth.cli.stack_views.stack_state import StackState
 from hearth.cli.stack_views.tree.snapshot import StackObjects
-from hearth.model import value_class
 from hearth.model.kinds import Kind
 from hearth.model.well_known_kinds import RESOURCE_GROUP, STACK
 
@@ -21,14 +20,6 @@ FRESH_SECONDS: Final = 0.4
 """Age up to which a snapshot is used again, e.g. by two tabs."""
 KEPT: Final = 4
 """Snapshots of this many Stacks are kept: each holds all objects of its Stack."""
-
-
-@value_class.dataclass(frozen=True, slots=True)
-class Taken:
-    """A snapshot, and when it was taken in seconds of the event loop."""
-
-    objects: StackObjects | None
-    at: float
 
 
 class StackSource:
@@ -40,7 +31,8 @@ class StackSource:
         self.namespace = namespace
         self._reader = StackReader(session, with_groups=True)
         self._lock = asyncio.Lock()
-        self._taken: OrderedDict[StackLocation, Taken] = OrderedDict()
+        self._taken: OrderedDict[StackLocation, tuple[StackObjects | None, float]] = OrderedDict()
+        """Snapshots, and when each was taken in seconds of the event loop."""
         self._kinds = {shown_stack.make_word(kind): kind for kind in (STACK, RESOURCE_GROUP)}
 
     async def find_kind(self, word: str) -> Kind | None:
@@ -58,12 +50,12 @@ class StackSource:
         loop = asyncio.get_running_loop()
         async with self._lock:
             known = self._taken.pop(location, None)
-            if known is None or is_new or loop.time() - known.at > FRESH_SECONDS:
-                known = Taken(await self._reader.read(location), loop.time())
+            if known is None or is_new or loop.time() - known[1] > FRESH_SECONDS:
+                known = await self._reader.read(location), loop.time()
             self._taken[location] = known
             if len(self._taken) > KEPT:
                 self._taken.popitem(last=False)
-            return known.objects
+            return known[0]
 
     async def find_session(self, objects: StackObjects) -> Session:
         """Return the session with the cluster in which the objects of a Stack are, as far as it can be read."""

@@ -113,10 +113,13 @@ def find_index(live: Any, written: Any, index: int) -> int | None:
 def find_value(value: Any, path: FieldPath) -> Any:
     """Return the value at a path, or NOT_FOUND."""
     for step in path:
-        if isinstance(step, int) or (isinstance(value, Mapping) and step in value):
-            value = value[step]
+        if isinstance(step, int):
+            is_there = isinstance(value, list) and step < len(value)
         else:
+            is_there = isinstance(value, Mapping) and step in value
+        if not is_there:
             return NOT_FOUND
+        value = value[step]
     return value
 
 

@@ -110,12 +110,10 @@ def explain_whole(objects: StackObjects) -> Iterator[Cause]:
         message = safe_text.one_line(blocked.message)
         yield Cause(subject=find_subject(stack), message=message, since=blocked.since)
     yield from explain_switches(stack)
-    if stack.ready.reason in UNUSABLE:
-        message = f"{stack.ready.reason}: {safe_text.one_line(stack.ready.message)}"
-        yield Cause(subject=find_subject(stack), message=message, since=stack.ready.since)
-    if stack.ready.reason == "Timeout":
+    if stack.ready.reason in (*UNUSABLE, "Timeout"):
         message = safe_text.one_line(stack.ready.message)
-        yield Cause(subject=find_subject(stack), message=message, since=stack.ready.since)
+        said = message if stack.ready.reason == "Timeout" else f"{stack.ready.reason}: {message}"
+        yield Cause(subject=find_subject(stack), message=said, since=stack.ready.since)
 
 
 def explain_account(objects: StackObjects, evidence: Evidence) -> Iterator[Cause]:

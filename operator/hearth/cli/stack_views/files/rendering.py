@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Final
 
 from hearth.cli import object_fields
 from hearth.cli.importer import cluster_scoped_kinds
@@ -82,20 +82,14 @@ def evaluate(resource: ResourceBlueprint, certain: Mapping[str, Object], read: V
 def is_certain(path: str, certain: Mapping[str, Object]) -> bool:
     """Return whether a value is what a manifest states. path: `web.spec.ports[0].port`."""
     root, *steps = [field or int(index) for field, index in STEP.findall(path)]
-    is_whole = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in (root, *steps))[1:] == path
-    if not is_whole or root not in certain or not steps:
+    is_path = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in (root, *steps))[1:] == path
+    if not is_path or root not in certain or not steps:
         return False
     if steps[0] == "metadata" and (len(steps) != 2 or steps[1] not in STATED_METADATA):
         return False
-    value: Any = certain[str(root)]
-    for step in steps:
-        if isinstance(step, int):
-            if not isinstance(value, list) or step >= len(value):
-                return False
-        elif not isinstance(value, Mapping) or step not in value:
-            return False
-        value = value[step]
-    return not isinstance(value, Mapping | list) or steps[-1] in OPEN_MAPS
+    value = shown_objects.find_value(certain[str(root)], tuple(steps))
+    is_whole = not isinstance(value, Mapping | list) or steps[-1] in OPEN_MAPS
+    return is_whole and value is not shown_objects.NOT_FOUND
 
 
 def complete(stack_file: StackFile, resource: ResourceBlueprint, manifest: Object) -> Object:

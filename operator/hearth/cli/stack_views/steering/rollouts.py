@@ -38,11 +38,6 @@ class DefinitionState(NamedObject):
         return object_fields.text(self.raw, "spec", "names", "kind").lower()
 
     @property
-    def strategy(self) -> str:
-        """Return how its revisions reach the instances."""
-        return object_fields.text(self.raw, "spec", "rollout", "strategy") or "Progressive"
-
-    @property
     def rollout(self) -> Mapping[str, Any]:
         """Return how far its newest revision is; empty before the operator has reported on it."""
         return object_fields.mapping(self.raw, "status", "rollout")
@@ -61,11 +56,6 @@ class DefinitionState(NamedObject):
     def completed(self) -> int:
         """Return the last revision that completed its rollout; 0 for none."""
         return object_fields.number(self.rollout, "completed") or 0
-
-    @property
-    def wave(self) -> str:
-        """Return the present wave, "" for none."""
-        return object_fields.text(self.rollout, "wave")
 
     @property
     def is_paused(self) -> bool:
@@ -129,7 +119,7 @@ def advise(definition: DefinitionState) -> Iterator[str]:
 def describe_revision(definition: DefinitionState, number: int) -> tuple[str, str]:
     """Return what became of a revision of a StackDefinition, and its color."""
     is_newest = number == object_fields.number(definition.raw, "status", "revision")
-    is_completed = number == object_fields.number(definition.rollout, "completed")
+    is_completed = number == definition.completed
     is_failed = number == definition.revision and definition.phase in (RolloutPhase.STOPPED, *REVERTED)
     words = {"newest": is_newest, "completed": is_completed, "failed": is_failed}
     text = ", ".join(word for word, holds in words.items() if holds)
@@ -146,12 +136,12 @@ def set_paused(definition: DefinitionState, *, paused: bool) -> VerbResult:
 
 def promote(definition: DefinitionState) -> VerbResult:
     """End the pause after the present wave."""
-    if definition.strategy == "Manual":
+    if object_fields.text(definition.raw, "spec", "rollout", "strategy") == "Manual":
         said = f"its strategy is Manual: name the instance to move: kubectl stack promote {definition.kind_name}/NAME"
         return Refusal(said=said)
     if not object_fields.text(definition.rollout, "readySince"):
         return Refusal(said=f"no wave is followed by a pause now: {definition.message}")
-    return annotate(names.ROLLOUT_PROMOTE, f"{definition.revision}/{definition.wave}")
+    return annotate(names.ROLLOUT_PROMOTE, f"{definition.revision}/{object_fields.text(definition.rollout, 'wave')}")
 
 
 def undo(definition: DefinitionState) -> VerbResult:
