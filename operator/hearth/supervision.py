@@ -87,13 +87,20 @@ class Supervisor:
         longest = growing_delay.find(failures, first=FIRST_BACKOFF, longest=MAX_BACKOFF)
         return longest * (0.5 + 0.5 * self._jitter())
 
-    async def run_forever(self, where: str, work: Work) -> None:
-        """Run `work` again with backoff whenever it fails or returns; ends only when canceled."""
-        await self._run(where, work, ends=False)
-
-    async def run_until_done(self, where: str, work: Work) -> None:
-        """Run `work` again with backoff whenever it fails; ends when it returns."""
-        await self._run(where, work, ends=True)
+    async def run(self, where: str, work: Work, *, ends: bool) -> None:
+        """Run `work` again with backoff whenever it fails, and, unless its return `ends` this, whenever it returns."""
+        failures = 0
+        while True:
+            started = self._now()
+            error = await self._attempt(work)
+            if error is None and (ends or is_being_canceled()):
+                return
+            failures = 1 if self._now() - started >= SETTLED_AFTER else failures + 1
+            self.report(where, error or Returned(), task=find_task_name())
+            if is_being_canceled():
+                # What failed was its end.
+                return
+            await asyncio.sleep(self.find_backoff(failures))
 
     async def run_once(self, where: str, work: Work, on_error: Callable[[BaseException], None] | None) -> None:
         """Run `work`; a failure ends here."""
@@ -152,20 +159,6 @@ class Supervisor:
             self._dead.add(name)
             if (error := task.exception()) is not None:
                 self.report("task", error, task=name)
-
-    async def _run(self, where: str, work: Work, *, ends: bool) -> None:
-        failures = 0
-        while True:
-            started = self._now()
-            error = await self._attempt(work)
-            if error is None and (ends or is_being_canceled()):
-                return
-            failures = 1 if self._now() - started >= SETTLED_AFTER else failures + 1
-            self.report(where, error or Returned(), task=find_task_name())
-            if is_being_canceled():
-                # What failed was its end.
-                return
-            await asyncio.sleep(self.find_backoff(failures))
 
     async def _attempt(self, work: Work) -> BaseException | None:
         """Run `work` once; return the unexpected exception that it raised, or None."""
@@ -250,14 +243,14 @@ def spawn_forever(where: str, work: Work, *, name: str = "") -> asyncio.Task[Non
     where: one of a few fixed words, the label of the metric; name: of the task.
     """
     supervisor = current()
-    task = start(supervisor.run_forever(where, work), name=name or where)
+    task = start(supervisor.run(where, work, ends=False), name=name or where)
     supervisor.watch_over(task, name or where)
     return task
 
 
 def spawn_until_done(where: str, work: Work, *, name: str = "") -> asyncio.Task[None]:
     """Start a task that runs `work`, again with backoff whenever that fails, until it returns."""
-    return start(current().run_until_done(where, work), name=name or where)
+    return start(current().run(where, work, ends=True), name=name or where)
 
 
 def spawn(

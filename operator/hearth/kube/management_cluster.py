@@ -9,7 +9,7 @@ import base64
 import binascii
 import os
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
 from hearth.kube.client import api_requests
@@ -57,6 +57,10 @@ class KubeManagementCluster:
         self._revisions = revisions
         self._sources = sources
         self._events = event_recorder.EventRecorder(self._sender, now=now)
+        # What the port asks of one cache alone.
+        self.revisions = revisions.revisions
+        self.get_source, self.get_binary_data = sources.get_source, sources.get_binary_data
+        self.follow_sources, self.find_polled_sources = sources.follow_sources, sources.find_polled
 
     def find_stack(self, uid: str) -> StackObject | None:
         """Return the Stack, or None if it does not exist."""
@@ -104,10 +108,6 @@ class KubeManagementCluster:
         """Return whether another process manages a Stack with this name."""
         cache = self._caches.get(kind)
         return cache is not None and cache.others.has_name(namespace, name)
-
-    def revisions(self, stack_uid: str) -> tuple[Revision, ...]:
-        """Return the revisions of this Stack in ascending order of their numbers."""
-        return self._revisions.revisions(stack_uid)
 
     async def create_revision(self, stack: StackObject, revision: Revision, definition: Object) -> Revision:
         """Store the revision; if the name exists already, leave that object unchanged and return it."""
@@ -222,22 +222,6 @@ class KubeManagementCluster:
         path = api_requests.object_path(cache.kind, stack.namespace, stack.name) + subresource
         patch = {**body, "metadata": metadata}
         return await self._sender.send("patch", cache.kind, path, body=patch, read=cache.read_answer)
-
-    async def get_source(self, ref: ObjectRef, *, user: str = "") -> Mapping[str, str]:
-        """Return the data of a ConfigMap or Secret, and watch it if a Stack follows it."""
-        return await self._sources.get_source(ref, user=user)
-
-    async def get_binary_data(self, ref: ObjectRef, *, user: str = "") -> Mapping[str, str]:
-        """Return the binary data of a ConfigMap, and watch it if a Stack follows it."""
-        return await self._sources.get_binary_data(ref, user=user)
-
-    def follow_sources(self, stack_uid: str, refs: Collection[ObjectRef]) -> None:
-        """Set the complete list of sources that a Stack reads."""
-        self._sources.follow_sources(stack_uid, refs)
-
-    def find_polled_sources(self, stack_uid: str) -> Sequence[ObjectRef]:
-        """Return the sources of this Stack that are polled, so their changes are noticed late."""
-        return self._sources.find_polled(stack_uid)
 
     async def emit_event(self, stack: StackObject, *, type_: str, reason: str, message: str) -> None:
         """Post an Event about the Stack; never raise."""

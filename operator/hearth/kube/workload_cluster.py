@@ -6,7 +6,7 @@ Knows the request for each engine operation. Must not interpret a response: API 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
 from hearth.kube.cache import child_cache, external_cache
@@ -24,12 +24,10 @@ if TYPE_CHECKING:
     from hearth.engine.ports import CacheListener
     from hearth.kube.client.connection import Connection
     from hearth.kube.watch.reflector import ClusterObserver, WatchOptions
-    from hearth.model.child import Child, Object, Path
-    from hearth.model.external_objects import ExternalQuery, ExternalView
+    from hearth.model.child import Child, Object
     from hearth.model.kinds import ObjectRef
     from hearth.model.signatures import Signatures
     from hearth.model.tenancy import Boundary
-    from hearth.plan.retry.retry_triggers import RetryTrigger
 
 
 PODS_READ = 50
@@ -59,11 +57,11 @@ class KubeWorkloadCluster:
         """
         self._sender = api_requests.ApiClient(connection, observer)
         self._listener = listener
-        self.kinds = Discovery(connection, on_change=self._on_kinds, observer=observer, hold=hold)
-        self._late_schemas = LateSchemas(self.kinds.refresh_schemas)
-        self.caches = child_cache.ChildCache(
+        self.kinds = kinds = Discovery(connection, on_change=self._on_kinds, observer=observer, hold=hold)
+        self._late_schemas = LateSchemas(kinds.refresh_schemas)
+        self.caches = caches = child_cache.ChildCache(
             connection,
-            self.kinds,
+            kinds,
             listener,
             namespace=namespace,
             namespaced=namespaced_watches,
@@ -71,9 +69,15 @@ class KubeWorkloadCluster:
             options=options,
             observer=observer,
         )
-        self.externals = external_cache.ExternalCache(self.caches.server, listener, hold=hold)
-        self._causes = retry_trigger_watches.TriggerWatches(self.caches.server, self.kinds, listener.on_retry_trigger)
+        self.externals = external_cache.ExternalCache(caches.server, listener, hold=hold)
+        self._causes = retry_trigger_watches.TriggerWatches(caches.server, kinds, listener.on_retry_trigger)
         self._signatures: Signatures | None = None
+        # What the port asks of one part alone. An attribute, since `children` is called for each resource of each plan.
+        self.load_schemas, self.refresh_kinds = kinds.schemas.load, kinds.refresh
+        self.follow, self.find_denial, self.is_failing = caches.follow, caches.find_denial, caches.is_failing
+        self.children, self.children_of = caches.children, caches.children_of
+        self.follow_externals, self.find_external = self.externals.follow, self.externals.find
+        self.watch_trigger, self.retain_triggers = self._causes.watch, self._causes.retain
 
     def acting_as(self, user: str) -> KubeWorkloadCluster:
         """Return the same cluster, whose requests about single objects are made as that user; "" for the operator."""
@@ -107,49 +111,10 @@ class KubeWorkloadCluster:
         self.externals.on_kinds()
         self._listener.on_kinds()
 
-    async def load_schemas(self, kinds: Collection[Kind]) -> None:
-        """Load these kinds' schemas into a cache for `kinds.find_schema`; skip a schema that is unavailable.
-
-        The schema of a kind that was just added is waited for, some seconds at most.
-        """
-        await self.kinds.schemas.load(kinds)
-
-    async def refresh_kinds(self) -> None:
-        """Discover the served kinds again; concurrent callers share one request."""
-        await self.kinds.refresh()
-
     async def refresh_changed_kinds(self) -> None:
         """Discover the served kinds again because a definition of kinds changed, and their schemas for two minutes."""
         await self.kinds.refresh()
         self._late_schemas.start()
-
-    def follow(self, kind: Kind, paths: Collection[Path], *, namespace: str = "") -> bool:
-        """Cache the labeled objects of this kind; return True once it is synced. namespace: of the Stack."""
-        return self.caches.follow(kind, paths, namespace=namespace)
-
-    def find_denial(self, kind: Kind, *, namespace: str = "") -> str:
-        """Return the API server's message if it denies the watch of a followed kind; "" if no denial is known."""
-        return self.caches.find_denial(kind, namespace=namespace)
-
-    def is_failing(self, kind: Kind, *, namespace: str = "") -> bool:
-        """Return whether the last attempt to list a followed kind failed, other than by a denial."""
-        return self.caches.is_failing(kind, namespace=namespace)
-
-    def children(self, stack_uid: str) -> Mapping[str, tuple[Child, ...]]:
-        """Return all cached objects with this Stack's label, by resource name."""
-        return self.caches.children(stack_uid)
-
-    def children_of(self, stack_uid: str, resource: str) -> tuple[Child, ...]:
-        """Return all cached objects of one resource."""
-        return self.caches.children_of(stack_uid, resource)
-
-    def follow_externals(self, stack_uid: str, queries: Mapping[str, ExternalQuery], *, namespace: str) -> None:
-        """Set everything that a Stack only reads, by name in its template. namespace: of the Stack."""
-        self.externals.follow(stack_uid, queries, namespace=namespace)
-
-    def find_external(self, stack_uid: str, name: str) -> ExternalView:
-        """Return what is known of the objects that a Stack reads under a name of its template."""
-        return self.externals.find(stack_uid, name)
 
     async def apply(self, manifest: Object, *, kind: Kind, manager: str, force: bool) -> Child:
         """Apply the manifest server-side and return the response, which is already in the cache."""
@@ -365,11 +330,3 @@ class KubeWorkloadCluster:
         query = {"container": container, "tailLines": "1", "limitBytes": str(limit)}
         answer = await self._sender.send("get", POD, path, query=query, read=api_requests.read_text)
         return str(answer[api_requests.TEXT])
-
-    def watch_trigger(self, trigger: RetryTrigger) -> None:
-        """Start reporting changes of this trigger to the listener."""
-        self._causes.watch(trigger)
-
-    def retain_triggers(self, causes: Collection[RetryTrigger]) -> None:
-        """Stop the watches that none of these triggers needs."""
-        self._causes.retain(causes)

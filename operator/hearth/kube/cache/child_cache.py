@@ -340,7 +340,9 @@ class ChildCache:
         self._namespace = namespace
         self._share = share
         self._index = ChildIndex()
+        self.children, self.children_of = self._index.children, self._index.children_of
         self._budget = cache_budget.CacheBudget(observer.on_limit if observer is not None else lambda _limit: None)
+        self.count_bytes = self._budget.count_bytes
         self._namespaced = frozenset(namespaced)
         self._followed: dict[tuple[str, str], KindCache] = {}
         """By kind and namespace, "" for all."""
@@ -373,14 +375,6 @@ class ChildCache:
         """Return whether the last attempt to list a followed kind failed, other than by a denial."""
         cache = self._followed.get(self._find_key(kind, namespace))
         return cache is not None and cache.watch.is_failing
-
-    def children(self, stack_uid: str) -> Mapping[str, tuple[Child, ...]]:
-        """Return all cached objects of this Stack by resource; a live view that is invalid after an await."""
-        return self._index.children(stack_uid)
-
-    def children_of(self, stack_uid: str, resource: str) -> tuple[Child, ...]:
-        """Return all cached objects of one resource."""
-        return self._index.children_of(stack_uid, resource)
 
     def put(self, raw: Object, kind: Kind) -> Child:
         """Store the response to a write of the operator; notify no listener, neither now nor on its watch event.
@@ -436,10 +430,6 @@ class ChildCache:
     def health(self) -> list[WatchStatus]:
         """Return the state of each watch."""
         return [cache.watch.measure(objects=cache.size) for cache in self._followed.values()]
-
-    def count_bytes(self) -> Mapping[str, float]:
-        """Return the approximate bytes of the stored fields by kind."""
-        return self._budget.count_bytes()
 
     async def close(self) -> None:
         """Stop all watches; the listener receives no more calls."""

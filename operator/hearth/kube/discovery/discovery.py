@@ -67,7 +67,8 @@ class Discovery:
         hold: Callable[[int], None] = lambda _change: None,
     ) -> None:
         """hold: see `Schemas`."""
-        self.schemas = Schemas(connection, observer=observer, hold=hold)
+        self.schemas = schemas = Schemas(connection, observer=observer, hold=hold)
+        self.find_schema, self.find_definition = schemas.find_schema, schemas.find_definition
         self._connection = connection
         self._skips = salvage.Skips("APIGroup", observer)
         self._on_change = on_change
@@ -90,14 +91,6 @@ class Discovery:
     def all(self) -> Collection[Kind]:
         """Return every kind whose objects can be listed, watched, written and deleted."""
         return self._kinds.values()
-
-    def find_schema(self, kind: Kind) -> Mapping[str, Any] | None:
-        """Return the kind's OpenAPI v3 schema, or None if none was loaded."""
-        return self.schemas.find_schema(kind)
-
-    def find_definition(self, reference: str) -> Mapping[str, Any] | None:
-        """Return the target of a `$ref` within a schema of `find_schema`."""
-        return self.schemas.find_definition(reference)
 
     async def refresh_schemas(self) -> None:
         """Load the schemas in use that changed."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -87,12 +87,8 @@ class KubeRemoteClusters:
             if key != besides and each.users.pop(stack_uid, None) is not None and not each.users:
                 each.cancel_close = supervision.call_later(CLOSE_AFTER, functools.partial(self._close, key))
 
-    def list_open(self) -> list[KubeRemoteCluster]:
-        """Return all open clusters."""
-        return [each.remote for each in self._open.values()]
-
-    def count_users(self) -> Iterable[tuple[KubeRemoteCluster, int]]:
-        """Yield each open cluster with the number of its Stacks."""
+    def count_users(self) -> list[tuple[KubeRemoteCluster, int]]:
+        """Return each open cluster with the number of its Stacks."""
         return [(each.remote, len(each.users)) for each in self._open.values()]
 
     async def close(self) -> None:
