@@ -28,3 +28,8 @@ def optional_list(most: int, *, least: int | None = None, kind: Literal["atomic"
     """Return the field of a list that may be missing. kind: `atomic` has one owner, each entry of a `set` its own."""
     schema: JsonDict = {"x-kubernetes-list-type": kind}
     return pydantic.Field(default=None, min_length=least, max_length=most, json_schema_extra=schema)
+
+
+def validated(*rules: JsonDict) -> pydantic.ConfigDict:
+    """Return the configuration of a model with validation rules in its schema."""
+    return pydantic.ConfigDict(json_schema_extra={"x-kubernetes-validations": list(rules)})

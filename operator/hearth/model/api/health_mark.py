@@ -66,7 +66,7 @@ class StackReference(ApiModel):
 class HealthMarkSpec(ApiModel):
     """The object, whether it is unhealthy, and why."""
 
-    model_config = pydantic.ConfigDict(json_schema_extra={"x-kubernetes-validations": [ONE_TARGET, SAME_TARGET]})
+    model_config = base.validated(ONE_TARGET, SAME_TARGET)
 
     stack_name: ObjectName | None = None
     """The Stack that contains the resource, in the namespace of the mark."""

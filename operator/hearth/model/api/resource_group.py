@@ -93,7 +93,7 @@ class MemberTemplate(ApiModel):
 class RollingUpdate(ApiModel):
     """How members change one after another. Default: all change at once."""
 
-    model_config = pydantic.ConfigDict(json_schema_extra={"x-kubernetes-validations": [PAUSE_RULE]})
+    model_config = base.validated(PAUSE_RULE)
 
     max_batch_size: Any = pydantic.Field(default=1, json_schema_extra=NUMBER_OR_SHARE)
     """How many members change at the same time: a number, or a percentage of all members, for example `25%`, rounded
@@ -119,7 +119,7 @@ class RemovalPolicy(ApiModel):
 class ResourceGroupSpec(ApiModel):
     """Desired state: the number of members, and their template."""
 
-    model_config = pydantic.ConfigDict(json_schema_extra={"x-kubernetes-validations": [SERVICE_RULE]})
+    model_config = base.validated(SERVICE_RULE)
 
     replicas: int = pydantic.Field(default=1, ge=0, le=limits.GROUP_MEMBERS, json_schema_extra={"format": "int32"})
     """Number of members. `kubectl scale`, a HorizontalPodAutoscaler, and others may set it through the scale
@@ -206,7 +206,7 @@ class ResourceGroup(ApiModel):
     named by index, can change in batches, and are scaled with `kubectl scale` or by an autoscaler.
     """
 
-    model_config = pydantic.ConfigDict(json_schema_extra={"x-kubernetes-validations": [GROUP_NAME_RULE]})
+    model_config = base.validated(GROUP_NAME_RULE)
 
     spec: ResourceGroupSpec
     status: ResourceGroupStatus | None = pydantic.Field(default=None, json_schema_extra=base.NOT_OBSERVED)

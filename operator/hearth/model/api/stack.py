@@ -190,7 +190,7 @@ class Resource(ApiModel):
     with `externalRef` it is an object that exists without the Stack.
     """
 
-    model_config = pydantic.ConfigDict(json_schema_extra={"x-kubernetes-validations": [ONE_SOURCE]})
+    model_config = base.validated(ONE_SOURCE)
 
     manifest: Manifest | None = None
     external_ref: ExternalRef | None = None
@@ -287,7 +287,7 @@ ONE_ROLLBACK: JsonDict = {
 class Rollback(ApiModel):
     """When to roll back, and to which revision."""
 
-    model_config = pydantic.ConfigDict(json_schema_extra={"x-kubernetes-validations": [ONE_ROLLBACK]})
+    model_config = base.validated(ONE_ROLLBACK)
 
     on_failure: bool | None = None
     """Whether to roll back a failed definition to the last completed revision; the first definition to an empty Stack.
@@ -328,14 +328,10 @@ class Healing(ApiModel):
 class StackSpec(ApiModel):
     """Desired state: a template and its parameters."""
 
-    model_config = pydantic.ConfigDict(
-        json_schema_extra={
-            "x-kubernetes-validations": [
-                {
-                    "rule": "[has(self.template), has(self.templateRef), has(self.templateRefs)].exists_one(each, each)",
-                    "message": "exactly one of template, templateRef and templateRefs must be given",
-                }
-            ]
+    model_config = base.validated(
+        {
+            "rule": "[has(self.template), has(self.templateRef), has(self.templateRefs)].exists_one(each, each)",
+            "message": "exactly one of template, templateRef and templateRefs must be given",
         }
     )
 
@@ -391,7 +387,7 @@ class Stack(ApiModel):
     fails, drifts, or is deleted.
     """
 
-    model_config = pydantic.ConfigDict(json_schema_extra={"x-kubernetes-validations": [STACK_NAME_RULE]})
+    model_config = base.validated(STACK_NAME_RULE)
 
     spec: StackSpec
     status: StackStatus | None = pydantic.Field(default=None, json_schema_extra=base.NOT_OBSERVED)

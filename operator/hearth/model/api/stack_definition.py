@@ -118,7 +118,7 @@ class ServedVersion(ApiModel):
 class Column(ApiModel):
     """A column of `kubectl get`."""
 
-    model_config = pydantic.ConfigDict(json_schema_extra={"x-kubernetes-validations": [ONE_FIELD]})
+    model_config = base.validated(ONE_FIELD)
 
     name: str = pydantic.Field(min_length=1, max_length=40)
     """The heading."""
@@ -235,13 +235,8 @@ class Rollout(ApiModel):
 class StackDefinitionSpec(ApiModel):
     """The kind, and what each of its objects becomes."""
 
-    model_config = pydantic.ConfigDict(
-        json_schema_extra={
-            "x-kubernetes-validations": [
-                *(SAME_KIND, ACCOUNT_ALONE, BOUNDARY_OF_ACCOUNT),
-                *(ONE_TEMPLATE, NAMESPACE_OF_TEMPLATES, NAMESPACE_OF_ACCOUNT),
-            ]
-        }
+    model_config = base.validated(
+        *(SAME_KIND, ACCOUNT_ALONE, BOUNDARY_OF_ACCOUNT), *(ONE_TEMPLATE, NAMESPACE_OF_TEMPLATES, NAMESPACE_OF_ACCOUNT)
     )
 
     group: str = pydantic.Field(pattern=GROUP, max_length=150)
@@ -350,7 +345,7 @@ class StackDefinitionStatus(ApiModel):
 class StackDefinition(ApiModel):
     """A kind of one's own: each of its objects, an instance, is converged as a Stack with this template."""
 
-    model_config = pydantic.ConfigDict(json_schema_extra={"x-kubernetes-validations": [NAME_OF_DEFINITION]})
+    model_config = base.validated(NAME_OF_DEFINITION)
 
     spec: StackDefinitionSpec
     status: StackDefinitionStatus | None = pydantic.Field(default=None, json_schema_extra=base.NOT_OBSERVED)

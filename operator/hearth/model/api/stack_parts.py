@@ -35,7 +35,7 @@ class TemplateReference(ApiModel):
     StackDefinition in its `templateNamespace`, or a StackTemplate.
     """
 
-    model_config = pydantic.ConfigDict(json_schema_extra={"x-kubernetes-validations": [KEY_OF_CONFIG_MAP]})
+    model_config = base.validated(KEY_OF_CONFIG_MAP)
 
     kind: Literal["ConfigMap", "StackTemplate"] = "ConfigMap"
     """Kind of the object. A StackTemplate has no namespace."""
@@ -61,14 +61,10 @@ class ParametersSource(ApiModel):
     other keys are ignored. A value for a parameter of another type than string is parsed as YAML.
     """
 
-    model_config = pydantic.ConfigDict(
-        json_schema_extra={
-            "x-kubernetes-validations": [
-                {
-                    "rule": "has(self.secretRef) != has(self.configMapRef)",
-                    "message": "exactly one of secretRef and configMapRef must be given",
-                }
-            ]
+    model_config = base.validated(
+        {
+            "rule": "has(self.secretRef) != has(self.configMapRef)",
+            "message": "exactly one of secretRef and configMapRef must be given",
         }
     )
 
@@ -120,7 +116,7 @@ class LabelSelector(ApiModel):
 class ExternalMetadata(ApiModel):
     """Where the object is: by its name, or all by their labels."""
 
-    model_config = pydantic.ConfigDict(json_schema_extra={"x-kubernetes-validations": [ONE_TARGET, NO_PLACE]})
+    model_config = base.validated(ONE_TARGET, NO_PLACE)
 
     name: Text | None = None
     """The name of the object. May use `${…}` on `params`, `conditions` and `stack`."""

@@ -41,7 +41,7 @@ class InstanceReference(ApiModel):
 class StackSnapshotSpec(ApiModel):
     """The Stack, and what happens to the VolumeSnapshots."""
 
-    model_config = pydantic.ConfigDict(json_schema_extra={"x-kubernetes-validations": [ONE_STACK, *SAME_STACK]})
+    model_config = base.validated(ONE_STACK, *SAME_STACK)
 
     stack_name: ObjectName | None = None
     """The Stack, in the namespace of the snapshot."""

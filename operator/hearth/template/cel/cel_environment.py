@@ -98,6 +98,11 @@ class CelCompileError(ValueError):
         super().__init__("; ".join(fault.message for fault in faults))
 
 
+def refuse(message: str, *, is_syntax: bool = False) -> CelCompileError:
+    """Return the error of an expression that is rejected as a whole."""
+    return CelCompileError((CelError(line=1, column=1, message=message, is_syntax=is_syntax),))
+
+
 class Library(enum.Enum):
     """The extensions of CEL that an expression may need. Each takes 2.6 MiB and some milliseconds to load."""
 
@@ -202,18 +207,8 @@ def data_functions(*, is_for_checks: bool) -> list[Any]:
     is_for_checks: for the type checker, which knows types that no value has when it runs.
     """
     kinds = cel.Type
-    every = (
-        kinds.STRING,
-        kinds.INT,
-        kinds.UINT,
-        kinds.DOUBLE,
-        kinds.BOOL,
-        kinds.NULL,
-        kinds.MAP,
-        kinds.LIST,
-        kinds.BYTES,
-    )
-    any_value = [[kinds.DYN]] if is_for_checks else [[each] for each in (*every, kinds.TIMESTAMP, kinds.DURATION)]
+    every = ("STRING", "INT", "UINT", "DOUBLE", "BOOL", "NULL", "MAP", "LIST", "BYTES", "TIMESTAMP", "DURATION")
+    any_value = [[kinds.DYN]] if is_for_checks else [[getattr(kinds, name)] for name in every]
 
     def function(name: str, parameters: Sequence[list[Any]], returns: Any, implementation: Callable[..., Any]) -> Any:
         overloads = [

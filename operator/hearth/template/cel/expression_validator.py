@@ -114,8 +114,7 @@ class ExpressionValidator:
             else:
                 hint = self.effort.hint(root, allowed.names)
                 message = f"the name '{root}' is not defined{hint or f'; declare it, or {interpolation.AS_LITERAL}'}"
-            line, column = find_place(parsed.text, expressions.find_offset(parsed, root))
-            self.note_faults((cel_environment.CelError(line=line, column=column, message=message),), parsed.text, path)
+            self.note_name(root, message, parsed, path)
         return not wrong
 
     def check_collections(self, parsed: Parsed, *, path: str) -> bool:
@@ -132,8 +131,7 @@ class ExpressionValidator:
             elif isinstance(read.steps[0], int) and self.scope.objects.get(read.root) and self.is_object(read.root):
                 wrong[read.root] = f"'{read.root}' is one object, not a list; name a field of it, or give it forEach"
         for root, message in wrong.items():
-            line, column = find_place(parsed.text, expressions.find_offset(parsed, root))
-            self.note_faults((cel_environment.CelError(line=line, column=column, message=message),), parsed.text, path)
+            self.note_name(root, message, parsed, path)
         return not wrong
 
     def check_secrets(self, parsed: Parsed, *, path: str) -> bool:
@@ -148,8 +146,7 @@ class ExpressionValidator:
                 f"'{root}' has no stringData once it exists: the API server stores that as data, in Base64; "
                 f"write string(base64.decode({root}.data.key))"
             )
-            line, column = find_place(parsed.text, expressions.find_offset(parsed, root))
-            self.note_faults((cel_environment.CelError(line=line, column=column, message=message),), parsed.text, path)
+            self.note_name(root, message, parsed, path)
         return not wrong
 
     def is_object(self, name: str) -> bool:
@@ -159,10 +156,8 @@ class ExpressionValidator:
     def check_fit(self, expression: ValidExpression, shape: Shape, *, path: str) -> None:
         """Return whether a location of that shape accepts the result of a whole expression."""
         if not type_checker.fits(expression.result, shape):
-            gives, text = (
-                type_checker.describe_result(expression.result),
-                error_hints.quote_expression(expression.parsed.text),
-            )
+            gives = type_checker.describe_result(expression.result)
+            text = error_hints.quote_expression(expression.parsed.text)
             self.note(path, f"must be {literal_validator.name_type(shape)}, {text} gives {gives}; {advise(shape)}")
 
     def check_text(self, shape: Shape, *, path: str) -> None:
@@ -170,6 +165,11 @@ class ExpressionValidator:
         if shape.type not in (Type.STRING, Type.OPEN):
             wanted = literal_validator.name_type(shape)
             self.note(path, f"must be {wanted}, a string with expressions in it is text; {advise(shape)}")
+
+    def note_name(self, name: str, message: str, parsed: Parsed, path: str) -> None:
+        """Record a mistake at the first place where an expression names something."""
+        line, column = find_place(parsed.text, expressions.find_offset(parsed, name))
+        self.note_faults((cel_environment.CelError(line=line, column=column, message=message),), parsed.text, path)
 
     def note_faults(
         self, faults: Collection[cel_environment.CelError], text: str, path: str, *, next_step: str = ""

@@ -38,20 +38,9 @@ from hearth.template.text import error_hints
 
 Reads: TypeAlias = Mapping[str, frozenset[Path]]
 
-USUAL_FIELDS = (
-    *("apiVersion", "kind", "metadata", "spec", "status", "data", "stringData", "binaryData", "type", "immutable"),
-    *(
-        "rules",
-        "roleRef",
-        "subjects",
-        "subsets",
-        "endpoints",
-        "ports",
-        "template",
-        "provisioner",
-        "parameters",
-        "value",
-    ),
+USUAL_FIELDS = tuple(
+    "apiVersion kind metadata spec status data stringData binaryData type immutable "
+    "rules roleRef subjects subsets endpoints ports template provisioner parameters value".split()
 )
 """The fields that stand for a whole object if its kind's schema is not known."""
 TEXTS_KEPT = 8_192
@@ -98,23 +87,17 @@ def parse_new(text: str) -> tuple[Parsed, int]:
     Raises cel_environment.CelCompileError.
     """
     if not text.strip():
-        raise cel_environment.CelCompileError(
-            (cel_environment.CelError(line=1, column=1, message="the expression is empty", is_syntax=True),)
-        )
+        raise cel_environment.refuse("the expression is empty", is_syntax=True)
     if len(text) > limits.EXPRESSION_LENGTH:
-        message = (
-            f"the expression has {len(text)} characters, but at most {limits.EXPRESSION_LENGTH} are allowed; split it"
-        )
-        raise cel_environment.CelCompileError((cel_environment.CelError(line=1, column=1, message=message),))
+        found, most = len(text), limits.EXPRESSION_LENGTH
+        raise cel_environment.refuse(f"the expression has {found} characters, but at most {most} are allowed; split it")
     program = compile_unchecked(text)
     try:
         serialized = program.serialize()
         tree = syntax_tree.parse_tree(serialized)
     except DecodeError:
         # The protobuf parser fails at a depth that CEL still accepts.
-        raise cel_environment.CelCompileError(
-            (cel_environment.CelError(line=1, column=1, message=_TOO_DEEP),)
-        ) from None
+        raise cel_environment.refuse(_TOO_DEEP) from None
     reading = field_references.find_reads(tree)
     estimator = None if cost.is_harmless(text, tree) else cost.make_estimator(tree)
     if syntax_tree.soften_has(tree):

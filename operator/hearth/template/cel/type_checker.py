@@ -262,15 +262,8 @@ def find_checker() -> TypeChecker:
 
 
 _PLAIN = {
-    "BOOL": cel.Type.BOOL,
-    "INT": cel.Type.INT,
-    "UINT": cel.Type.UINT,
-    "DOUBLE": cel.Type.DOUBLE,
-    "STRING": cel.Type.STRING,
-    "BYTES": cel.Type.BYTES,
-    "NULL": cel.Type.NULL,
-    "TIMESTAMP": cel.Type.TIMESTAMP,
-    "DURATION": cel.Type.DURATION,
+    name: getattr(cel.Type, name)
+    for name in ("BOOL", "INT", "UINT", "DOUBLE", "STRING", "BYTES", "NULL", "TIMESTAMP", "DURATION")
 }
 _LIST, _MAP = "LIST<", "MAP<"
 
@@ -344,16 +337,10 @@ class TypeScope:
 
 
 _FITTING = {
-    "BOOL": {Type.BOOLEAN},
-    "INT": {Type.INTEGER, Type.NUMBER},
-    "UINT": {Type.INTEGER, Type.NUMBER},
+    "BOOL": frozenset({Type.BOOLEAN}),
     # An integral double is written as an integer; only its value shows whether it is integral.
-    "DOUBLE": {Type.INTEGER, Type.NUMBER},
-    "STRING": {Type.STRING},
-    "BYTES": {Type.STRING},
-    "TIMESTAMP": {Type.STRING},
-    "DURATION": {Type.STRING},
-    "kubernetes.Quantity": {Type.STRING},
+    **dict.fromkeys(("INT", "UINT", "DOUBLE"), frozenset({Type.INTEGER, Type.NUMBER})),
+    **dict.fromkeys(("STRING", "BYTES", "TIMESTAMP", "DURATION", "kubernetes.Quantity"), frozenset({Type.STRING})),
 }
 _NAMES = {"BOOL": "a boolean", "INT": "an integer", "UINT": "an integer", "DOUBLE": "a number", "STRING": "text"}
 

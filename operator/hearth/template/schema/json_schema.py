@@ -454,11 +454,8 @@ def _pattern(value: Any, effort: Effort) -> Iterator[Found]:
 _RULE_CHECKS: Mapping[str, _RuleCheck] = {
     **dict.fromkeys(("const", "default", *_SCHEMAS), _anything),
     **dict.fromkeys(("description", "format", "title"), _of("string")),
-    **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), _of("number")),
-    **dict.fromkeys(
-        ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"),
-        _count,
-    ),
+    **dict.fromkeys(_BOUNDS, _of("number")),
+    **dict.fromkeys(_SIZES, _count),
     **dict.fromkeys(("enum", "examples"), _of("array")),
     **dict.fromkeys(_SCHEMA_LISTS, _schemas),
     "multipleOf": _factor,

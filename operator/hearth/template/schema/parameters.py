@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import functools
 from collections import OrderedDict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from types import MappingProxyType
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import orjson
 import yaml
@@ -25,8 +25,8 @@ from hearth.template.schema.shapes import Shape
 from hearth.template.text import bounds, error_hints, kubectl_yaml
 
 Rules: TypeAlias = Mapping[str, Any]
+Found = TypeVar("Found", Fault, tuple[str, str])
 
-SENSITIVE = json_schema.SENSITIVE
 RULES_KEPT = 2_048
 RULES_LENGTH_KEPT = 4_096
 """Characters of rules up to which their mistakes are cached. Larger rules are rare and take too much memory."""
@@ -74,17 +74,7 @@ def write(rules: Rules | Mapping[str, Rules]) -> str:
 
 def check_shape(rules: Rules, effort: Effort) -> ChunkedWork[tuple[tuple[str, str], ...]]:
     """Find the mistakes in rules, with their paths; stop above the number that one message lists."""
-    found: list[tuple[str, str]] = []
-    try:
-        for wrong in json_schema.find_wrong_rules(rules, effort):
-            if wrong is None:
-                yield
-            else:
-                found.append(wrong)
-            if len(found) > limits.MISTAKES:
-                break
-    except json_schema.Exhausted:
-        found.append(("", EXHAUSTED))
+    found = yield from collect(json_schema.find_wrong_rules(rules, effort), excess=("", EXHAUSTED))
     found += check_sensitive(rules)
     if not found:
         own = (("", rules),) if "default" in rules else ()
@@ -105,25 +95,33 @@ def find_default_faults(rules: Rules, budget: Budget) -> ChunkedWork[list[Fault]
 
 def find_faults(rules: Rules, value: Any, budget: Budget) -> ChunkedWork[list[Fault]]:
     """Find the rules that a value violates; stop above the number that one message lists."""
-    faults: list[Fault] = []
+    return (yield from collect(json_schema.find_faults(rules, value, budget), excess=Fault((), "", EXHAUSTED)))
+
+
+def collect(found: Iterable[Found | None], *, excess: Found) -> ChunkedWork[list[Found]]:
+    """Return all that is found, with its pauses; stop above the number that one message lists.
+
+    excess: what stands for the rest if the budget is used up.
+    """
+    kept: list[Found] = []
     try:
-        for fault in json_schema.find_faults(rules, value, budget):
-            if fault is None:
+        for each in found:
+            if each is None:
                 yield
             else:
-                faults.append(fault)
-            if len(faults) > limits.MISTAKES:
+                kept.append(each)
+            if len(kept) > limits.MISTAKES:
                 break
     except json_schema.Exhausted:
-        faults.append(Fault((), "", EXHAUSTED))
-    return faults
+        kept.append(excess)
+    return kept
 
 
 def check_sensitive(rules: Rules) -> list[tuple[str, str]]:
     """Find the mistakes in the use of `sensitive` in the rules."""
-    stated = rules.get(SENSITIVE, False)
+    stated = rules.get(json_schema.SENSITIVE, False)
     if not isinstance(stated, bool):
-        return [(f".{SENSITIVE}", f"must be true or false, found {error_hints.describe(stated)}")]
+        return [(f".{json_schema.SENSITIVE}", f"must be true or false, found {error_hints.describe(stated)}")]
     if stated and "default" in rules:
         message = "would be stored and shown with the template; remove it, and set the value with spec.parametersFrom"
         return [(".default", message)]
@@ -295,21 +293,15 @@ def check_value(rules: Rules, value: Any, place: Place, budget: Budget) -> Chunk
         return [Mistake(path=place.path, message=f"{redaction.MASKED}; set the value itself")]
     if bounds.has_large_integer(value):
         is_shown = isinstance(value, int) and not place.is_sensitive
-        found = f", found {error_hints.describe(value)}" if is_shown else ", and so must all integers within it"
-        return [Mistake(path=place.path, message=f"must be a 64-bit integer{found}; write it as text")]
+        shown = f", found {error_hints.describe(value)}" if is_shown else ", and so must all integers within it"
+        return [Mistake(path=place.path, message=f"must be a 64-bit integer{shown}; write it as text")]
     faults = yield from find_faults(rules, value, budget)
-    if not place.is_sensitive:
-        return [
-            Mistake(
-                path=place.path + write_keys(fault.keys),
-                message=f"{fault.message}; change it, or the rule in {place.rules_path}",
-            )
-            for fault in faults
-        ]
-    messages = dict.fromkeys(describe_hidden(fault, rules) for fault in faults)
-    return [
-        Mistake(path=place.path, message=f"{each}; change it, or the rule in {place.rules_path}") for each in messages
-    ]
+    if place.is_sensitive:
+        found = [(place.path, message) for message in dict.fromkeys(describe_hidden(fault, rules) for fault in faults)]
+    else:
+        found = [(place.path + write_keys(fault.keys), fault.message) for fault in faults]
+    next_step = f"change it, or the rule in {place.rules_path}"
+    return [Mistake(path=path, message=f"{message}; {next_step}") for path, message in found]
 
 
 def write_keys(keys: json_schema.Keys) -> str:
