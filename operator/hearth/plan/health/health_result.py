@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 from hearth.model import limits, value_class
@@ -104,11 +104,6 @@ def with_message(result: HealthResult) -> HealthResult:
     if result.state is HealthState.READY or result.message.strip():
         return result
     return dataclasses.replace(result, message="its controller has not reported why")
-
-
-def first(verdicts: Iterable[HealthResult | None]) -> HealthResult | None:
-    """Return the first result that is not None."""
-    return next((verdict for verdict in verdicts if verdict is not None), None)
 
 
 def read(fields: Any, path: str) -> Any:

@@ -14,7 +14,6 @@ from hearth.plan.health.health_result import (
     failed,
     find_missing,
     find_unobserved,
-    first,
     progressing,
     read,
     read_conditions,
@@ -145,15 +144,9 @@ def containers(fields: Fields) -> list[Fields]:
 
 JOB = entry(assess_job, "spec.suspend", "spec.completions", "status.conditions", "status.succeeded", "status.failed")
 POD = entry(
-    assess_pod,
-    "status.observedGeneration",
-    "status.phase",
-    "status.reason",
-    "status.message",
-    "status.conditions",
-    "status.initContainerStatuses",
-    "status.containerStatuses",
-)
+    assess_pod, "status.observedGeneration", "status.phase", "status.reason", "status.message", "status.conditions",
+    "status.initContainerStatuses", "status.containerStatuses",
+)  # fmt: skip
 
 
 def assess_deployment(fields: Fields) -> HealthResult:
@@ -211,14 +204,12 @@ def find_rollout(fields: Fields) -> HealthResult | None:
     """Return progressing until a Deployment's pods are all updated and available, and no others remain."""
     wanted = read_count(fields, "spec.replicas", default=1)
     existing = read_count(fields, "status.replicas")
-    return first(
-        (
-            find_missing("updated", read_count(fields, "status.updatedReplicas"), wanted),
-            find_surplus(existing, read_count(fields, "status.updatedReplicas")),
-            find_missing("ready", read_count(fields, "status.readyReplicas"), wanted),
-            find_missing("available", read_count(fields, "status.availableReplicas"), wanted),
-            find_surplus(existing, wanted),
-        )
+    return (
+        find_missing("updated", read_count(fields, "status.updatedReplicas"), wanted)
+        or find_surplus(existing, read_count(fields, "status.updatedReplicas"))
+        or find_missing("ready", read_count(fields, "status.readyReplicas"), wanted)
+        or find_missing("available", read_count(fields, "status.availableReplicas"), wanted)
+        or find_surplus(existing, wanted)
     )
 
 
@@ -232,14 +223,12 @@ def find_surplus(existing: int, wanted: int) -> HealthResult | None:
 def assess_replica_set(fields: Fields) -> HealthResult:
     """Return ready when every desired pod is available. Applies to a ReplicationController too."""
     wanted = read_count(fields, "spec.replicas", default=1)
-    waiting = first(
-        (
-            find_unobserved(fields),
-            find_missing("created", read_count(fields, "status.replicas"), wanted),
-            find_missing("ready", read_count(fields, "status.readyReplicas"), wanted),
-            find_missing("available", read_count(fields, "status.availableReplicas"), wanted),
-            find_surplus(read_count(fields, "status.replicas"), wanted),
-        )
+    waiting = (
+        find_unobserved(fields)
+        or find_missing("created", read_count(fields, "status.replicas"), wanted)
+        or find_missing("ready", read_count(fields, "status.readyReplicas"), wanted)
+        or find_missing("available", read_count(fields, "status.availableReplicas"), wanted)
+        or find_surplus(read_count(fields, "status.replicas"), wanted)
     )
     if waiting is not None:
         return explain(waiting, read_conditions(fields).get("ReplicaFailure"))
@@ -249,15 +238,13 @@ def assess_replica_set(fields: Fields) -> HealthResult:
 def assess_stateful_set(fields: Fields) -> HealthResult:
     """Return ready when every desired pod is ready and, if the strategy updates it, of the current revision."""
     wanted = read_count(fields, "spec.replicas", default=1)
-    waiting = first(
-        (
-            find_unobserved(fields),
-            find_missing("created", read_count(fields, "status.replicas"), wanted),
-            find_missing("ready", read_count(fields, "status.readyReplicas"), wanted),
-            find_unavailable(fields, wanted),
-            find_surplus(read_count(fields, "status.replicas"), wanted),
-            find_stateful_rollout(fields, wanted),
-        )
+    waiting = (
+        find_unobserved(fields)
+        or find_missing("created", read_count(fields, "status.replicas"), wanted)
+        or find_missing("ready", read_count(fields, "status.readyReplicas"), wanted)
+        or find_unavailable(fields, wanted)
+        or find_surplus(read_count(fields, "status.replicas"), wanted)
+        or find_stateful_rollout(fields, wanted)
     )
     return waiting or ready("Available", f"{wanted} pods are ready")
 
@@ -294,58 +281,30 @@ def assess_daemon_set(fields: Fields) -> HealthResult:
     wanted = read_count(fields, "status.desiredNumberScheduled")
     is_by_hand = read_text(fields, "spec.updateStrategy.type") == "OnDelete"
     updated = wanted if is_by_hand else read_count(fields, "status.updatedNumberScheduled")
-    waiting = first(
-        (
-            find_missing("scheduled", read_count(fields, "status.currentNumberScheduled"), wanted),
-            find_missing("updated", updated, wanted),
-            find_missing("available", read_count(fields, "status.numberAvailable"), wanted),
-            find_missing("ready", read_count(fields, "status.numberReady"), wanted),
-        )
+    waiting = (
+        find_missing("scheduled", read_count(fields, "status.currentNumberScheduled"), wanted)
+        or find_missing("updated", updated, wanted)
+        or find_missing("available", read_count(fields, "status.numberAvailable"), wanted)
+        or find_missing("ready", read_count(fields, "status.numberReady"), wanted)
     )
     return waiting or ready("Available", f"{wanted} pods are available")
 
 
 DEPLOYMENT = entry(
-    assess_deployment,
-    "spec.replicas",
-    "spec.paused",
-    "status.observedGeneration",
-    "status.conditions",
-    "status.replicas",
-    "status.updatedReplicas",
-    "status.readyReplicas",
-    "status.availableReplicas",
-)
+    assess_deployment, "spec.replicas", "spec.paused", "status.observedGeneration", "status.conditions",
+    "status.replicas", "status.updatedReplicas", "status.readyReplicas", "status.availableReplicas",
+)  # fmt: skip
 REPLICA_SET = entry(
-    assess_replica_set,
-    "spec.replicas",
-    "status.observedGeneration",
-    "status.conditions",
-    "status.replicas",
-    "status.readyReplicas",
-    "status.availableReplicas",
-)
+    assess_replica_set, "spec.replicas", "status.observedGeneration", "status.conditions", "status.replicas",
+    "status.readyReplicas", "status.availableReplicas",
+)  # fmt: skip
 STATEFUL_SET = entry(
-    assess_stateful_set,
-    "spec.replicas",
-    "spec.updateStrategy.type",
-    PARTITION,
-    "status.observedGeneration",
-    "status.replicas",
-    "status.readyReplicas",
-    "status.updatedReplicas",
-    "status.currentRevision",
-    "status.updateRevision",
-    "spec.minReadySeconds",
-    "status.availableReplicas",
-)
+    assess_stateful_set, "spec.replicas", "spec.updateStrategy.type", PARTITION, "status.observedGeneration",
+    "status.replicas", "status.readyReplicas", "status.updatedReplicas", "status.currentRevision",
+    "status.updateRevision", "spec.minReadySeconds", "status.availableReplicas",
+)  # fmt: skip
 DAEMON_SET = entry(
-    assess_daemon_set,
-    "spec.updateStrategy.type",
-    "status.observedGeneration",
-    "status.desiredNumberScheduled",
-    "status.currentNumberScheduled",
-    "status.updatedNumberScheduled",
-    "status.numberAvailable",
+    assess_daemon_set, "spec.updateStrategy.type", "status.observedGeneration", "status.desiredNumberScheduled",
+    "status.currentNumberScheduled", "status.updatedNumberScheduled", "status.numberAvailable",
     "status.numberReady",
-)
+)  # fmt: skip

@@ -204,15 +204,13 @@ def decide(  # noqa: PLR0913 -- each is a separate input of the decision
     """
     found = sorted(instances, key=lambda each: (each.namespace, each.name))
     held = [each for each in found if each.is_held or each.pin in known]
-    moves = {
-        each.uid: each.pin for each in held if each.pin in known and each.revision != each.pin and not each.is_held
-    }
+    pinned = ((each, each.pin) for each in held if each.pin is not None and each.pin in known and not each.is_held)
     free = [each for each in found if not (each.is_held or each.pin in known)]
     movable = divide(policy, free, newest)
     record = begin(before, newest, requests)
     decision = RolloutDecision(
         record=record,
-        moves={uid: number for uid, number in moves.items() if number is not None},
+        moves={each.uid: pin for each, pin in pinned if each.revision != pin},
         instances=len(found),
         updated=sum(each.revision == newest for each in found),
         ready=sum(each.revision == newest and each.health is Health.WELL for each in found),
@@ -226,11 +224,10 @@ def decide(  # noqa: PLR0913 -- each is a separate input of the decision
 
 def begin(before: RolloutRecord, newest: int, requests: RolloutRequests) -> RolloutRecord:
     """Return the record to go on with: a newer revision begins with the first wave, and so does what a user restarts."""
-    if before.revision != newest:
-        return RolloutRecord(revision=newest, completed=before.completed, restart=requests.restart)
-    if requests.restart and requests.restart != before.restart:
-        return RolloutRecord(revision=newest, completed=before.completed, restart=requests.restart)
-    return before
+    is_asked = requests.restart and requests.restart != before.restart
+    if before.revision == newest and not is_asked:
+        return before
+    return RolloutRecord(revision=newest, completed=before.completed, restart=requests.restart)
 
 
 def divide(policy: RolloutPolicy, free: Sequence[InstanceState], newest: int) -> Movable:
@@ -263,18 +260,13 @@ def advance(
     can_go_back = record.completed not in (0, record.revision)
     if record.phase is RolloutPhase.PAUSED:
         record = dataclasses.replace(record, phase=RolloutPhase.PROGRESSING)
-    if (
-        record.phase in (RolloutPhase.PROGRESSING, RolloutPhase.STOPPED)
-        and requests.undo == record.revision
-        and can_go_back
-    ):
-        record = dataclasses.replace(record, phase=RolloutPhase.ROLLING_BACK, wave=0, ready_since=None)
+    is_undone = requests.undo == record.revision and can_go_back
+    back = dataclasses.replace(record, phase=RolloutPhase.ROLLING_BACK, wave=0, ready_since=None)
+    if record.phase in (RolloutPhase.PROGRESSING, RolloutPhase.STOPPED) and is_undone:
+        record = back
     if record.phase is RolloutPhase.PROGRESSING and is_counted and len(movable.find_failed()) > policy.max_failed:
-        record = (
-            dataclasses.replace(record, phase=RolloutPhase.ROLLING_BACK, wave=0, ready_since=None)
-            if policy.goes_back and can_go_back
-            else dataclasses.replace(record, phase=RolloutPhase.STOPPED, ready_since=None)
-        )
+        stopped = dataclasses.replace(record, phase=RolloutPhase.STOPPED, ready_since=None)
+        record = back if policy.goes_back and can_go_back else stopped
     match record.phase:
         case RolloutPhase.ROLLING_BACK:
             return go_back(decision, record, policy, movable)
