@@ -45,12 +45,8 @@ def explain(unevaluated: Unevaluated, *, child: Child | None) -> ResourceStatus:
             message = f"waits for {missing}, which does not exist although its resource is ready"
             return waiting(message, child=child, reason=VALUE_MISSING, cause=Cause.VALUE_MISSING)
         case Mistake():
-            return ResourceStatus(
-                state=ResourceState.FAILED,
-                reason=object_metadata.find_reason(unevaluated),
-                message=str(unevaluated),
-                child=child,
-            )
+            reason, message = object_metadata.find_reason(unevaluated), str(unevaluated)
+            return ResourceStatus(state=ResourceState.FAILED, reason=reason, message=message, child=child)
         case EvaluationError():
             message = f"{unevaluated.path}: {unevaluated.message}"
             return ResourceStatus(state=ResourceState.FAILED, reason="ExpressionFailed", message=message, child=child)

@@ -155,14 +155,9 @@ class ResourcePlanner:
         """Return the status of a resource after an internal error."""
         self._note_unsettled(name)
         retry = self._errors[name] = internal_errors.after_failure(self._errors.get(name), now=now)
-        return ResourceStatus(
-            state=ResourceState.FAILED,
-            reason=internal_errors.REASON,
-            cause=Cause.INTERNAL_ERROR,
-            message=internal_errors.explain("decide what to do about it"),
-            child=requirements.find_current(children),
-            requeue_at=retry.due,
-        )
+        child, message = requirements.find_current(children), internal_errors.explain("decide what to do about it")
+        status = ResourceStatus(state=ResourceState.FAILED, reason=internal_errors.REASON, message=message, child=child)
+        return dataclasses.replace(status, cause=Cause.INTERNAL_ERROR, requeue_at=retry.due)
 
     def _is_read(self, resource: ResourceBlueprint) -> bool:
         """Return whether any expression reads the object of the resource."""
@@ -395,19 +390,15 @@ class ResourcePlanner:
         # An object that may not be written now is named all the same.
         other = self.wanted.claim(ref, name)
         if message := self.reader.boundary.find_denial(ref):
-            return ResourceStatus(
-                state=ResourceState.FAILED, reason=tenancy.REASON, message=message, planned_ref=ref, child=child
-            )
-        if message := self.kinds.find_unwatched_place(desired.kind, ref, namespace=self._stack.namespace):
-            return ResourceStatus(
-                state=ResourceState.FAILED, reason="NamespaceNotServed", message=message, planned_ref=ref
-            )
-        if other != name:
+            reason = tenancy.REASON
+        elif message := self.kinds.find_unwatched_place(desired.kind, ref, namespace=self._stack.namespace):
+            reason, child = "NamespaceNotServed", None
+        elif other != name:
+            reason, child = "DuplicateObject", None
             message = f"names the same object as resource {other!r}; give it another name or namespace"
-            return ResourceStatus(
-                state=ResourceState.FAILED, reason="DuplicateObject", message=message, planned_ref=ref
-            )
-        return None
+        else:
+            return None
+        return ResourceStatus(state=ResourceState.FAILED, reason=reason, message=message, planned_ref=ref, child=child)
 
 
 # Objects with a Stack's label but without its signature, of which a resource may reclaim some. Their signature was
@@ -539,12 +530,6 @@ def wait(status: ResourceStatus, health_status: ResourceStatus | None, child: Ch
     That its present object has failed is no failure of the update, which will change or replace it.
     """
     has_failed = health_status is not None and health_status.state is ResourceState.FAILED
-    return ResourceStatus(
-        state=ResourceState.WAITING,
-        reason=REASON,
-        cause=Cause.ORDER,
-        message=f"{health_status.message}; it {WAITS}" if health_status is not None and has_failed else WAITS,
-        child=child,
-        conditions=status.conditions,
-        memory_updates=status.memory_updates,
-    )
+    message = f"{health_status.message}; it {WAITS}" if health_status is not None and has_failed else WAITS
+    waiting = blocked_status.waiting(message, child=child, reason=REASON)
+    return dataclasses.replace(waiting, conditions=status.conditions, memory_updates=status.memory_updates)

@@ -147,6 +147,9 @@ class SuspendOrder:
 
 
 REASON = "Suspended"
+WORST_FIRST = (
+    ResourceState.FAILED, ResourceState.RETRYING, ResourceState.PROGRESSING, ResourceState.WAITING, ResourceState.READY,
+)  # fmt: skip
 ABSENT = ResourceStatus(
     state=ResourceState.READY, reason=REASON, message="has no object; it is created when the Stack is resumed"
 )
@@ -219,13 +222,8 @@ class SuspendPlanner:
         # It may still run.
         self.suspend_order.update(name, find_required(found), is_running=True)
         retry = self._errors[name] = internal_errors.after_failure(self._errors.get(name), now=now)
-        message = internal_errors.explain("suspend it")
-        status = ResourceStatus(
-            state=ResourceState.FAILED,
-            reason=internal_errors.REASON,
-            message=message,
-            child=requirements.find_current(found),
-        )
+        child, message = requirements.find_current(found), internal_errors.explain("suspend it")
+        status = ResourceStatus(state=ResourceState.FAILED, reason=internal_errors.REASON, message=message, child=child)
         return SuspendedResource(name=name, children=found, status=status, plans={name: (None, retry.due)})
 
     def is_running(self, child: Child) -> bool:
@@ -241,14 +239,7 @@ class SuspendPlanner:
         statuses = [
             add_conditions(self._assess(child, plans, observation), self.records.describe(child)) for child in children
         ]
-        order = (
-            ResourceState.FAILED,
-            ResourceState.RETRYING,
-            ResourceState.PROGRESSING,
-            ResourceState.WAITING,
-            ResourceState.READY,
-        )
-        worst = min(statuses, key=lambda each: order.index(each.state), default=ABSENT)
+        worst = min(statuses, key=lambda each: WORST_FIRST.index(each.state), default=ABSENT)
         status = dataclasses.replace(worst, child=current) if current is not None else worst
         if current is not None and current.unhealthy_reason is not None:
             status = add_conditions(status, (self._describe_mark(name, current),))

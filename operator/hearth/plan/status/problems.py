@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from hearth.model.child import Object
 from hearth.model.text import times
 from hearth.plan.environment.environment_rules import Action
-from hearth.plan.resource import enforcement
+from hearth.plan.resource import enforcement, readiness
 from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state.memory import InMemoryState
 from hearth.plan.state.resource_status import Cause, ResourceState, ResourceStatus
@@ -22,14 +22,11 @@ def find_problems(plan: StackPlanner, memory: InMemoryState) -> list[tuple[str, 
     problems = [*_find_externals(plan), *((name, plan.statuses[name]) for name in _find_names(plan))]
     for child, attempt in plan.find_failed_deletions(memory):
         state = ResourceState.FAILED if attempt.is_exhausted else ResourceState.RETRYING
-        status = ResourceStatus(state=state, reason=attempt.reason, message=attempt.message, child=child)
-        problems.append((child.resource, status))
+        problems.append((child.resource, readiness.make_status(child, state, attempt.reason, attempt.message)))
     for held in plan.deletion_guard.denied if plan.deletion_guard.held_deletions else ():
         if held.rule is not None:
             message = enforcement.explain_restriction(held.rule, Action.DELETE)
-            status = ResourceStatus(
-                state=ResourceState.FAILED, reason=enforcement.RESTRICTED, message=message, child=held.child
-            )
+            status = readiness.make_status(held.child, ResourceState.FAILED, enforcement.RESTRICTED, message)
             problems.append((held.child.resource, status))
     return problems[:AT_MOST]
 
