@@ -126,15 +126,10 @@ def parse_rules(spec: Mapping[str, Any], key: str, *, word: str, has_parents: bo
             resource=resource,
             words=frozenset(entry[word]),
             place=f"spec.environment.{key}[{index}]",
-            pattern=compile_glob(first) if has_wildcards(first) else None,
+            pattern=compile_glob(first) if "*" in first or "?" in first else None,
             is_inherited=has_parents,
             is_nested="/" in resource,
         )
-
-
-def has_wildcards(name: str) -> bool:
-    """Return whether a name contains a wildcard."""
-    return "*" in name or "?" in name
 
 
 def compile_glob(glob: str) -> Any:

@@ -129,13 +129,10 @@ def find_sources(trigger: RetryTrigger) -> tuple[TriggerSource, ...]:
         case TriggerType.LIMITS:
             security = TriggerSource(api_version="v1", kind="Namespace", name=trigger.namespace)
             return (*_collections("v1", ("ResourceQuota", "LimitRange"), namespace=trigger.namespace), security)
-        case TriggerType.RIGHTS:
-            within = ("Role", "RoleBinding") if trigger.namespace else ()
+        case TriggerType.RIGHTS | TriggerType.ALL_RIGHTS:
+            is_within = trigger.namespace or trigger.type is TriggerType.ALL_RIGHTS
+            within = ("Role", "RoleBinding") if is_within else ()
             everywhere = _collections(f"{RBAC}/v1", ("ClusterRole", "ClusterRoleBinding"))
-            return (*everywhere, *_collections(f"{RBAC}/v1", within, namespace=trigger.namespace))
-        case TriggerType.ALL_RIGHTS:
-            everywhere = _collections(f"{RBAC}/v1", ("ClusterRole", "ClusterRoleBinding"))
-            within = ("Role", "RoleBinding")
             return (*everywhere, *_collections(f"{RBAC}/v1", within, namespace=trigger.namespace))
         case TriggerType.ADMISSION:
             return _collections("admissionregistration.k8s.io/v1", ADMISSION_KINDS)

@@ -29,12 +29,10 @@ def resource_of(required: str) -> str:
 def find_keys(child: Child) -> tuple[str, ...]:
     """Return all keys that records of dependents may have for the child: its own, and that of its whole collection."""
     own = incarnation_key(child)
-    return (own, collection_key(child)) if members.is_member(child.resource) else (own,)
-
-
-def collection_key(child: Child) -> str:
-    """Return the key that the records of dependents have for all members of the child's collection."""
-    return f"{members.name_all(members.root_of(child.resource))}/1"
+    if not members.is_member(child.resource):
+        return (own,)
+    # A record of all members of a collection has no other incarnation.
+    return own, f"{members.name_all(members.root_of(child.resource))}/1"
 
 
 @dataclass(slots=True)

@@ -103,16 +103,16 @@ class StackPlanner:
         )
         self.externals: Mapping[str, ExternalStatus] = self._resolver.externals.statuses
         """By name the statuses of what the Stack only reads."""
-        self.wanted: WantedObjects = self._resolver.wanted
-        """What the resources name."""
         self.kinds = kinds
         """The kinds of the cluster that it plans for."""
         self._unhealthy = self._resolver.unhealthy
+        self.wanted: WantedObjects = self._resolver.wanted
+        """What the resources name."""
         self._cleanup = CleanupPlanner(
             blueprint=blueprint,
             index=index,
             records=self._resolver.records,
-            wanted=self._resolver.wanted,
+            wanted=self.wanted,
             on_error=on_error,
         )
         self._resolver.find_obsolete = self._cleanup.obsolete.find_at
@@ -167,11 +167,10 @@ class StackPlanner:
             is_known = self.blueprint.externals[name].is_kind_known
             if read.status.cause is Cause.KIND_NOT_AVAILABLE or not is_known:
                 return True
-        waiting = self.by_state[ResourceState.WAITING]
+        known = self.blueprint.resources
         return any(
-            self.statuses[name].cause is Cause.KIND_NOT_AVAILABLE
-            or (name in self.blueprint.resources and not self.blueprint.resources[name].is_kind_known)
-            for name in waiting
+            self.statuses[name].cause is Cause.KIND_NOT_AVAILABLE or (name in known and not known[name].is_kind_known)
+            for name in self.by_state[ResourceState.WAITING]
         )
 
     def find_evaluating(self) -> set[str]:
@@ -305,7 +304,7 @@ class StackPlanner:
         if token == self._resolver.retry_token:
             return set()
         self._resolver.retry_token = token
-        return {name for name, resource in self.blueprint.resources.items() if resource.is_stack}
+        return set(self.nested)
 
     @property
     def environment(self) -> ActiveEnvironment:
@@ -315,8 +314,7 @@ class StackPlanner:
     def set_environment(self, environment: ActiveEnvironment) -> None:
         """Change the environment. The cleanup follows by itself; resources follow at their next refresh."""
         if environment.rules != self.environment.rules:
-            nested = [name for name, resource in self.blueprint.resources.items() if resource.is_stack]
-            self._idle = tuple(environment.rules.find_unmatched(self.blueprint.resources, nested=nested))
+            self._idle = tuple(environment.rules.find_unmatched(self.blueprint.resources, nested=self.nested))
         self._resolver.environment = environment
         self._cleanup.set_environment(environment)
 
@@ -352,7 +350,7 @@ class StackPlanner:
             self._refresh_suspension(self.suspension, dirty, observation)
         else:
             self._refresh_resources(dirty, observation)
-            ready, may_miss, short = self.is_ready, self.kinds.may_miss_objects, self.rolling.find_short()
+            ready, may_miss, short = self.is_ready, self.kinds.find_unlisted() is not None, self.rolling.find_short()
             self._cleanup.refresh(dirty, observation, is_ready=ready, short=short, may_miss=may_miss)
         # A Stack at rest need not keep what its last refresh found.
         self._index.result = RefreshResult()

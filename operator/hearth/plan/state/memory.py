@@ -166,11 +166,6 @@ class InMemoryState:
     def _forget_expired(self, now: float) -> None:
         if self.governor.records:
             self.governor.prune(now)
-        if self.drift_conflicts:
-            self._forget_conflicts(now)
-
-    def _forget_conflicts(self, now: float) -> None:
-        """Forget expired drift conflicts. now: monotonic seconds."""
         for name in [name for name, conflict in self.drift_conflicts.items() if conflict.expires_at <= now]:
             del self.drift_conflicts[name]
 

@@ -39,13 +39,11 @@ class WatchedKinds:
     in_namespace_of_stack: Collection[str] = ()
     """The kinds (`Kind.group`) that are watched only in the namespaces of Stacks."""
 
-    @property
-    def may_miss_objects(self) -> bool:
-        """Whether objects may exist that a list in progress will show. Those of denied kinds are never shown."""
-        return self.find_unlisted() is not None
-
     def find_unlisted(self) -> Kind | None:
-        """Return a kind whose first list is in progress; None if there is none."""
+        """Return a kind whose first list is in progress, so that objects may be missing; None if there is none.
+
+        Objects of denied kinds are never shown.
+        """
         return next((kind for kind in self.unsynced if kind not in self.denied), None)
 
     def find(self, resource: ResourceBlueprint, *, namespace: str) -> Kind | Denial | KindUnavailable:

@@ -13,7 +13,6 @@ from hearth.model.text import enumeration
 from hearth.plan.environment import active_environment
 from hearth.plan.environment.environment_rules import Action, EnvironmentRule
 from hearth.plan.resource import enforcement
-from hearth.plan.stack.cleanup_planner import HeldDeletion
 from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state.condition_types import ConditionType, ExtraCondition
 from hearth.plan.state.memory import InMemoryState
@@ -83,7 +82,9 @@ def find_waits(plan: StackPlanner) -> Iterator[BreakpointWait]:
     for name, hook in sorted(plan.stopped.items()):
         yield BreakpointWait(resource=name, hook=hook, ref=plan.statuses[name].ref)
     seen = set()
-    for held in sorted(plan.deletion_guard.held_deletions.values(), key=_sort_key):
+    for held in sorted(
+        plan.deletion_guard.held_deletions.values(), key=lambda each: (each.child.resource, each.child.name)
+    ):
         if held.rule is None and held.child.resource not in seen:
             seen.add(held.child.resource)
             yield BreakpointWait(
@@ -93,10 +94,6 @@ def find_waits(plan: StackPlanner) -> Iterator[BreakpointWait]:
         yield BreakpointWait(resource=name, hook=enforcement.AFTER[Action.DELETE])
     for name in sorted(plan.by_state[ResourceState.STOPPED]):
         yield from _find_waits_within(name, plan.statuses[name])
-
-
-def _sort_key(held: HeldDeletion) -> tuple[str, str]:
-    return held.child.resource, held.child.name
 
 
 def _find_waits_within(name: str, status: ResourceStatus) -> Iterator[BreakpointWait]:
