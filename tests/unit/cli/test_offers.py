@@ -59,7 +59,6 @@ TRIED = {
     ("kube.objects.installed_crds", "kubectl apply"): "tests/ecosystem/test_crd_upgrade.py",
     ("cli.commands.crds", "hearth crds"): NO_ADVICE,
     ("cli.commands.import_", "hearth import"): NO_ADVICE,
-    ("cli.commands.import_kro", "hearth import"): NO_ADVICE,
     ("clusters_process", "hearth import"): "an import statement of Python",
     ("model.former_appliers", "kubectl apply"): NO_ADVICE,
     ("cli.commands.import_", "kubectl apply"): NO_ADVICE,

@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -16,9 +15,10 @@ import click
 
 from hearth.cli import text_files
 from hearth.cli.command_classes import ExampleCommand
-from hearth.cli.importer import stack_assembly
+from hearth.cli.importer import kro_definition, stack_assembly
+from hearth.cli.importer.kro_definition import KroImport
 from hearth.cli.importer.manifest_documents import SourceText
-from hearth.cli.stack_commands import cluster_options
+from hearth.cli.stack_commands import cluster_options, text_output
 from hearth.cli.stack_commands.cluster_options import ClusterOptions
 from hearth.cli.stack_views import safe_text
 from hearth.model import errors
@@ -97,15 +97,17 @@ def matching(pattern: re.Pattern[str] | str, mistake: str) -> Callable[..., str 
 )
 @click.option("--kubeconfig", type=click.Path(dir_okay=False), help="With --from-helm: path of the kubeconfig.")
 @click.option("--context", help="With --from-helm: the context in the kubeconfig.")
-def import_(
+def import_(  # noqa: PLR0913 -- each is an option
     files: tuple[str, ...],
     name: str | None,
     namespace: str | None,
     release: str | None,
+    group: str | None,
+    kubeconfig: str | None,
+    context: str | None,
     *,
     adopt: bool,
     from_kro: bool,
-    **stated: str | None,
 ) -> None:
     """Convert plain manifests to one Stack on standard output.
 
@@ -124,14 +126,10 @@ def import_(
     --from-kro makes a StackDefinition of each ResourceGraphDefinition, and an object of its kind of each instance. What has
     no counterpart is named.
     """
-    group = stated.pop("group")
     if from_kro:
         if not files or name or namespace or adopt or release is not None:
             raise click.UsageError("--from-kro takes files, and no other option than --group")
-        from hearth.cli.commands import import_kro
-
-        with reporting():
-            import_kro.write([read(file) for file in files], group=group)
+        write_kro([read(file) for file in files], group=group)
         return
     if group is not None:
         raise click.UsageError("--group is for --from-kro")
@@ -140,11 +138,8 @@ def import_(
     if release is None:
         write([read(file) for file in files], name=name or name_after(files[0]), namespace=namespace, adopts=adopt)
         return
-    context = click.get_current_context()
-    within = {**stated, "namespace": namespace}
-    cluster = replace(
-        context.meta.get(cluster_options.KEY, ClusterOptions()), **{key: each for key, each in within.items() if each}
-    )
+    known: ClusterOptions = click.get_current_context().meta.get(cluster_options.KEY, ClusterOptions())
+    cluster = known.override(kubeconfig=kubeconfig, context=context, namespace=namespace)
     import_release(cluster, release, name=name or make_name(release))
 
 
@@ -158,13 +153,18 @@ def import_release(cluster: ClusterOptions, release: str, *, name: str) -> NoRet
         with reporting():
             found = await helm_releases.get_release(session, namespace, release)
         for hook in found.hooks:
-            click.echo(f"warning: the hook {safe_text.one_line(hook)} is left out: a Stack runs none", err=True)
+            warn(f"the hook {hook} is left out: a Stack runs none")
         write([found.text], name=name, namespace=namespace, adopts=True)
         secrets = f"kubectl delete secrets -n {namespace} -l owner=helm,name={release}"
-        click.echo(f"note: `helm uninstall` would delete the objects; once the Stack is ready: {secrets}", err=True)
+        text_output.write_note(f"`helm uninstall` would delete the objects; once the Stack is ready: {secrets}")
         return 0
 
     cluster_options.run(cluster, work)
+
+
+def warn(text: str) -> None:
+    """Write a warning on standard error."""
+    click.echo(f"warning: {safe_text.one_line(text)}", err=True)
 
 
 @contextlib.contextmanager
@@ -183,20 +183,55 @@ def write(texts: Sequence[SourceText], *, name: str, namespace: str | None, adop
     with reporting():
         result = stack_assembly.assemble(texts, name=name, namespace=namespace, adopts=adopts)
         objects = stack_assembly.divide(result.stack)
-    for word, sentences in (("warning", result.warnings), ("note", result.notes)):
-        for sentence in sentences:
-            click.echo(f"{word}: {safe_text.one_line(sentence)}", err=True)
+    for sentence in result.warnings:
+        warn(sentence)
+    for sentence in result.notes:
+        text_output.write_note(sentence)
     click.echo(f"# Made by `hearth import` from {safe_text.one_line(', '.join(text.source for text in texts))}.")
     if len(objects) > 1:
         count = len(objects) - 1
         message = f"the template is too large for one object: it is in {count} compressed ConfigMap{'s'[: count > 1]}"
-        click.echo(f"note: {message}, which the Stack names in spec.templateRefs", err=True)
+        text_output.write_note(f"{message}, which the Stack names in spec.templateRefs")
     for called in stack_assembly.find_unapplicable(objects):
-        click.echo(
-            f"note: {safe_text.one_line(called)} is too large for plain `kubectl apply`: use `kubectl apply --server-side`",
-            err=True,
-        )
+        text_output.write_note(f"{called} is too large for plain `kubectl apply`: use `kubectl apply --server-side`")
     click.echo("---\n".join(map(kubectl_yaml.write, objects)), nl=False)
+
+
+def write_kro(texts: Sequence[SourceText], *, group: str | None) -> None:
+    """Write the StackDefinitions of all ResourceGraphDefinitions, and their instances. Ends the program if there are mistakes."""
+    with reporting():
+        result = kro_definition.convert_all(texts, group=group)
+    objects = [*result.definitions, *result.instances]
+    lost = [*result.lost, *find_unsound(result)]
+    for sentence in lost:
+        warn(f"has no counterpart: {sentence}")
+    for sentence in result.notes:
+        text_output.write_note(sentence)
+    counts = f"{count(result.definitions, 'StackDefinition')}, {count(result.instances, 'object')}"
+    text_output.write_note(f"{counts}; {len(lost) or 'nothing'} to mend")
+    sources = safe_text.one_line(", ".join(text.source for text in texts))
+    click.echo(f"# Made by `hearth import --from-kro` from {sources}.")
+    click.echo("---\n".join(map(kubectl_yaml.write, objects)), nl=False)
+
+
+def find_unsound(kro_import: KroImport) -> Iterator[str]:
+    """Yield the mistakes in the StackDefinitions, a sentence each."""
+    # The compiler, which other imports need not.
+    from hearth.cli.stack_access.schema_folder import FolderKinds
+    from hearth.cli.stack_commands.files import file_commands
+    from hearth.cli.stack_views.files.stack_files import StackFile
+
+    kinds = FolderKinds(None)
+    with file_commands.evaluating() as evaluator:
+        for each in kro_import.definitions:
+            stack_file = StackFile(source=each["metadata"]["name"], manifest=each, beside=kro_import.definitions)
+            for mistake in file_commands.find_mistakes(stack_file, kinds, evaluator):
+                yield f"{mistake['stack']}: {mistake['path']}: {mistake['message']}"
+
+
+def count(found: Sequence[object], word: str) -> str:
+    """Return how many there are: `2 objects`."""
+    return f"{len(found)} {word}{'s'[: len(found) != 1]}"
 
 
 def read(file: str) -> SourceText:

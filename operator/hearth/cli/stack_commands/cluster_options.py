@@ -45,6 +45,10 @@ class ClusterOptions:
     namespace: str | None = None
     user: str | None = None
 
+    def override(self, **stated: str | None) -> ClusterOptions:
+        """Return these options with those that are stated, which take precedence."""
+        return replace(self, **{key: each for key, each in stated.items() if each})
+
     def find_source(self) -> UserCredentialSource:
         """Return the source of the user's credentials."""
         from hearth.kube.auth import credentials
@@ -83,9 +87,8 @@ def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
         **options: Any,
     ) -> Any:
         meta = click.get_current_context().meta
-        stated = {"kubeconfig": kubeconfig, "context": context, "namespace": namespace, "user": user}
-        merged = replace(meta.get(KEY, ClusterOptions()), **{key: each for key, each in stated.items() if each})
-        meta[KEY] = merged
+        known: ClusterOptions = meta.get(KEY, ClusterOptions())
+        meta[KEY] = merged = known.override(kubeconfig=kubeconfig, context=context, namespace=namespace, user=user)
         set_color(click.get_current_context())
         return command(*args, cluster=merged, **options)
 

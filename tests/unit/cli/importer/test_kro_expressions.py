@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hearth.cli.importer.kro import kro_expressions
+from hearth.cli.importer import kro_expressions
 
 RENAMED = {"region": "item"}
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hearth.cli.importer.kro.simple_schema import SchemaReader
+from hearth.cli.importer.kro_schema import SchemaReader
 
 TYPES = {
     "Person": {"name": "string | required=true", "role": "Role"},

@@ -1,4 +1,4 @@
-"""A ResourceGraphDefinition of kro as a StackDefinition, and its instances. What has no counterpart is named.
+"""ResourceGraphDefinitions of kro and their instances as StackDefinitions and theirs. What has no counterpart is named.
 
 Facts: kro's documentation of ResourceGraphDefinitions, version 0.9. Must not know files, nor how the result is written.
 """
@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from hearth.cli import object_fields
-from hearth.cli.importer.kro import kro_expressions
-from hearth.cli.importer.kro.simple_schema import SchemaReader
-from hearth.cli.importer.manifest_documents import ManifestDocument
-from hearth.model import names
+from hearth.cli.importer import kro_expressions, manifest_documents
+from hearth.cli.importer.kro_schema import SchemaReader
+from hearth.cli.importer.manifest_documents import ManifestDocument, SourceText
+from hearth.model import names, value_class
 from hearth.model.child import Object
+from hearth.model.errors import InvalidDefinition, Mistake
+from hearth.model.text import enumeration
 from hearth.template.text import interpolation
 
 GROUP: Final = "kro.run"
@@ -272,3 +274,85 @@ def is_definition(document: ManifestDocument) -> bool:
 def find_group(document: ManifestDocument) -> str:
     """Return the group of the kind that a ResourceGraphDefinition makes."""
     return object_fields.text(document.manifest, "spec", "schema", "group") or GROUP
+
+
+# All definitions and instances in some files.
+
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class KroImport:
+    """Result of an import."""
+
+    definitions: tuple[Object, ...]
+    """The StackDefinitions."""
+    instances: tuple[Object, ...]
+    """The objects of their kinds."""
+    lost: tuple[str, ...]
+    """What has no counterpart, a sentence each."""
+    notes: tuple[str, ...]
+    """What the user should know, a sentence each."""
+
+
+def convert_all(texts: Sequence[SourceText], *, group: str | None) -> KroImport:
+    """Convert all definitions and instances in the texts. Raises InvalidDefinition with all that are neither.
+
+    group: of the kinds; None: as in kro.
+    """
+    documents = manifest_documents.read_all(texts, default_namespace="default")
+    conversions = [
+        Conversion(document=each, group=group or find_group(each)) for each in documents if is_definition(each)
+    ]
+    for conversion in conversions:
+        conversion.convert()
+    by_kind = {(find_group(each.document), each.kind): each for each in conversions}
+    others = [each for each in documents if not is_definition(each)]
+    if mistakes := [*find_strangers(others, by_kind), *find_missing(conversions, texts)]:
+        raise InvalidDefinition(mistakes)
+    notes = [note for each in conversions for note in find_notes(each)]
+    if others:
+        notes.append("apply the StackDefinitions first, and the objects once their kinds are served: apply twice")
+    return KroImport(
+        definitions=tuple(each.definition for each in conversions),
+        instances=tuple(by_kind[each.group, each.kind].convert_instance(each) for each in others),
+        lost=tuple(f"{call(each)}: {sentence}" for each in conversions for sentence in each.lost),
+        notes=tuple(notes),
+    )
+
+
+def find_strangers(documents: Sequence[ManifestDocument], known: Collection[tuple[str, str]]) -> Iterator[Mistake]:
+    """Yield a mistake for each document that is no instance of a definition in the same files. known: groups and kinds."""
+    for document in documents:
+        if (document.group, document.kind) not in known:
+            message = f"{document.kind} {document.name} is no object of a kind of these files; pass its {KIND} as well"
+            yield Mistake(path=document.place, message=message)
+
+
+def find_missing(conversions: Sequence[Conversion], texts: Sequence[SourceText]) -> Iterator[Mistake]:
+    """Yield a mistake if there is no definition, or one makes no kind."""
+    if not conversions:
+        yield Mistake(path=texts[0].source, message=f"contains no {KIND} of {GROUP}")
+    for conversion in conversions:
+        if not conversion.kind:
+            yield Mistake(path=conversion.document.place, message="spec.schema.kind is missing; state the kind")
+
+
+def find_notes(conversion: Conversion) -> Iterator[str]:
+    """Yield what is otherwise than in kro."""
+    name = f"{call(conversion)}:"
+    if conversion.optional:
+        listed = enumeration.enumerate_names(conversion.optional)
+        yield f"{name} what kro lets be left out must be set, unless you give it a default: {listed}"
+    if conversion.foreign:
+        listed = enumeration.enumerate_names(conversion.foreign)
+        own = "chooses a namespace of its own" if len(conversion.foreign) == 1 else "choose namespaces of their own"
+        yield f"{name} {listed} {own}: without spec.account and boundary: Cluster that must be the one of the instance"
+    if conversion.group == GROUP:
+        yield (
+            f"{name} the kind is one of {GROUP}; choose a group of your own with --group, or stop kro and delete its "
+            "CustomResourceDefinition before, which deletes all its objects"
+        )
+
+
+def call(conversion: Conversion) -> str:
+    """Return how messages name a definition."""
+    return f"{conversion.document.kind} {conversion.document.name}"

@@ -1,1 +1,0 @@
-"""ResourceGraphDefinitions of kro and their instances as StackDefinitions and theirs."""
