@@ -146,13 +146,15 @@ async def run_operator(settings: Settings, build: BuildRuntime, grace: float) ->
         await parts.enter_async_context(run_admission(admission, kopf))
         leader.start()
         parts.push_async_callback(leader.stop)
-        await wait_any(leader.acquired, leader.lost, stopping)
+        await supervision.wait_any(
+            leader.acquired.wait(), leader.lost.wait(), stopping.wait(), name="wait for an event"
+        )
 
         if leader.acquired.is_set():
             frames = find_frames(settings, kopf, source, engine, observer)
             await parts.enter_async_context(run_active(engine, frames, others, observer, lateness))
             log.info("started", version=hearth.__version__, http=str(address), namespace=settings.namespace or "all")
-            await wait_any(leader.lost, stopping)
+            await supervision.wait_any(leader.lost.wait(), stopping.wait(), name="wait for an event")
         log.info("stopping")
     if leader.lost.is_set():
         raise leader.explain_loss()
@@ -322,16 +324,6 @@ async def run_active(
         measuring.cancel()
         # Together: kopf takes its time, in which the engine must not work on.
         await asyncio.gather(runtime.stop(), others.stop(), *(each.stop() for each in frames))
-
-
-async def wait_any(*events: asyncio.Event) -> None:
-    """Wait until one of them is set."""
-    waiting = [supervision.start(event.wait(), name="wait for an event") for event in events]
-    try:
-        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for each in waiting:
-            each.cancel()
 
 
 def handle_signals(grace: float) -> asyncio.Event:

@@ -18,9 +18,9 @@ import struct
 import sys
 import threading
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import BinaryIO, Final
 
 import structlog
 
@@ -126,7 +126,8 @@ class ClustersProcess:
         )
         try:
             await send(inner, self._settings)
-            return await wait_any(self._listen(inner), self._watch(inner.pid))
+            works = self._listen(inner), self._watch(inner.pid)
+            return await supervision.wait_any(*works, name="process for other clusters")
         finally:
             self.metrics = b""
             await end(inner)
@@ -184,18 +185,6 @@ async def read_text(pipe: asyncio.StreamReader) -> bytes | None:
     """Return the next text of the process; None if it is too long. Raises IncompleteReadError once the process ended."""
     (length,) = LENGTH.unpack(await pipe.readexactly(LENGTH.size))
     return await pipe.readexactly(length) if length <= METRICS_BYTES else None
-
-
-async def wait_any(*works: Coroutine[Any, Any, str]) -> str:
-    """Return the result of the work that ends first, and cancel the others."""
-    tasks = [supervision.start(work, name="process for other clusters") for work in works]
-    try:
-        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        return next(iter(done)).result()
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def end(inner: asyncio.subprocess.Process) -> None:

@@ -268,6 +268,18 @@ def start(work: Coroutine[Any, Any, Result], *, name: str) -> asyncio.Task[Resul
     return asyncio.get_running_loop().create_task(work, name=name)
 
 
+async def wait_any(*works: Coroutine[Any, Any, Result], name: str) -> Result:
+    """Return the result of the work that ends first, and cancel the others. name: of their tasks."""
+    tasks = [start(work, name=name) for work in works]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        return next(iter(done)).result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
 def call_later(delay: float, action: Callable[[], object], *, where: str = "timer") -> Callable[[], None]:
     """Call `action` after `delay` seconds, again with backoff while it fails; the result cancels it."""
     return Timer(current(), where, action).arm(delay)

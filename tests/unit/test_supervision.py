@@ -29,7 +29,7 @@ ALLOWED = {
     # A timer that can only settle a future; it is made for every request, where each microsecond counts.
     "kube/client/connection_pool.py": {"call_at"},
     # Of a command, which waits for the result.
-    "sandbox/offline.py": {"run_coroutine_threadsafe"},
+    "sandbox/process.py": {"run_coroutine_threadsafe"},
 }
 
 

@@ -11,9 +11,9 @@ import hashlib
 import heapq
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any
 
 import orjson
 
@@ -21,7 +21,7 @@ from hearth import supervision
 from hearth.model import limits
 from hearth.model.turns import FairTurns, find_share
 from hearth.sandbox import frames, process
-from hearth.sandbox.process import Lost, Process
+from hearth.sandbox.process import Lost, Process, Start
 from hearth.template.cel import evaluation
 from hearth.template.cel.cost import Cost
 from hearth.template.cel.evaluation import Answer, Excess, Unwritable, Value
@@ -35,7 +35,6 @@ HELD = 1.0
 LONG = 0.1
 """Seconds; a shorter evaluation needs no pause."""
 KEY_BYTES = 16
-Start: TypeAlias = Callable[[], Awaitable[Process]]
 
 
 @dataclass(slots=True, kw_only=True)

@@ -1,6 +1,7 @@
-"""One evaluator process as the operator sees it: started, asked, and killed where it exceeds its time.
+"""One evaluator process as its callers see it: started, asked, and killed where it exceeds its time.
 
-Each of its failures (exit, hang, invalid output) becomes a result or `Lost`. Must not know the callers or their order.
+Each of its failures (exit, hang, invalid output) becomes a result or `Lost`. Commands without an operator use one with the
+operator's limits, and a limit for all expressions. Must not know files, Stacks, or the order of callers.
 """
 
 from __future__ import annotations
@@ -10,13 +11,19 @@ import contextlib
 import os
 import signal
 import sys
-from collections.abc import Sequence
+import threading
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, TypeAlias
+
+import orjson
 
 import hearth
 from hearth.model import limits
 from hearth.sandbox import frames
+from hearth.template.cel import evaluation
+from hearth.template.cel.cost import Cost
 from hearth.template.cel.evaluation import Answer, Excess, Failure, Unwritable, Value
 
 COMMAND: Final = (sys.executable, "-m", "hearth.sandbox.worker")
@@ -27,6 +34,9 @@ END_SECONDS = 2.0
 CPU = Excess(f"took more than {limits.EVALUATOR_CPU:g} s of CPU")
 MEMORY = Excess(f"took more than {limits.EVALUATOR_MEMORY // 2**20} MiB of memory")
 TOO_LARGE = Excess(f"gives more than {limits.OBJECT_BYTES // 2**20} MiB")
+ALL_SECONDS = 15.0
+"""Time of all expressions of one command that the operator would send to an evaluator process."""
+TOO_LONG = Excess(f"is not evaluated here, because those before it took {ALL_SECONDS:g} s in all")
 
 
 class Lost(Exception):
@@ -149,3 +159,66 @@ def find_import_path() -> str:
     """Return the folders where Python finds this package and its dependencies."""
     folder = Path(hearth.__file__).parent.parent
     return os.pathsep.join([str(folder), *(path for path in sys.path if path.endswith("site-packages"))])
+
+
+Start: TypeAlias = Callable[[], Awaitable[Process]]
+
+
+class OfflineEvaluator:
+    """Evaluates the expressions of one command without an operator, one after the other. Blocks its caller."""
+
+    def __init__(self, *, start: Start = start, now: Callable[[], float] = time.monotonic) -> None:
+        """Start no process before it is needed. now: monotonic seconds."""
+        self._start = start
+        self._now = now
+        self._left = ALL_SECONDS
+        self._process: Process | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def admits(self, cost: Cost) -> bool:
+        """Return whether an expression of that cost needs no process, as in the operator."""
+        return evaluation.is_small(cost)
+
+    def ask(self, text: str, data: Mapping[str, Any]) -> Answer:
+        """Return the answer of the process."""
+        if self._left <= 0:
+            return TOO_LONG
+        try:
+            packed = orjson.dumps(data)
+        except TypeError:
+            return Unwritable("reads a value that JSON cannot represent")
+        if len(packed) > limits.EVALUATOR_INPUT_BYTES:
+            return Excess(f"reads more than {limits.EVALUATOR_INPUT_BYTES // 2**20} MiB")
+        began = self._now()
+        try:
+            return asyncio.run_coroutine_threadsafe(self._evaluate(text, packed), self._find_loop()).result()
+        finally:
+            self._left -= self._now() - began
+
+    def _find_loop(self) -> asyncio.AbstractEventLoop:
+        """Return a loop in a thread of its own: the caller may be within one, and must not return to it meanwhile."""
+        if self._loop is None:
+            self._loop = asyncio.new_event_loop()
+            threading.Thread(target=self._loop.run_forever, name="evaluations", daemon=True).start()
+        return self._loop
+
+    async def _evaluate(self, text: str, packed: bytes) -> Answer:
+        try:
+            if self._process is None or not self._process.is_usable:
+                await self._end()
+                self._process = await self._start()
+            return await self._process.ask(text, packed)
+        except Lost as lost:
+            return Excess(str(lost))
+
+    async def _end(self) -> None:
+        worker, self._process = self._process, None
+        if worker is not None:
+            await worker.end()
+
+    def close(self) -> None:
+        """End the process."""
+        if self._loop is not None:
+            asyncio.run_coroutine_threadsafe(self._end(), self._loop).result()
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._loop = None

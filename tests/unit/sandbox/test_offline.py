@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from hearth.sandbox import offline
-from hearth.sandbox.offline import OfflineEvaluator
+from hearth.sandbox import process
+from hearth.sandbox.process import OfflineEvaluator
 from hearth.template.cel.evaluation import Excess, Failure, Unwritable, Value
 
 SLOW = "params.a.map(x, params.a.map(y, params.a.map(z, x + y + z))).size()"
@@ -37,7 +37,7 @@ async def test_it_answers_within_a_loop(evaluator: OfflineEvaluator) -> None:
 
 def test_all_expressions_together_have_a_time() -> None:
     """What comes after it is not evaluated."""
-    clock = iter([0.0, offline.ALL_SECONDS])
+    clock = iter([0.0, process.ALL_SECONDS])
     with contextlib.closing(OfflineEvaluator(now=lambda: next(clock))) as evaluator:
         assert evaluator.ask("1 + 1", {}) == Value(b"2")
-        assert evaluator.ask("1 + 1", {}) == offline.TOO_LONG
+        assert evaluator.ask("1 + 1", {}) == process.TOO_LONG

@@ -22,7 +22,7 @@ from hearth.cli.stack_views.stack_state import StackState
 from hearth.cli.stack_views.tree import stack_view
 from hearth.cli.stack_views.tree.snapshot import FoundChild, StackObjects
 from hearth.engine import cluster_objects
-from hearth.kube.auth import inline_kubeconfig, network_addresses
+from hearth.kube.auth import foreign_servers, inline_kubeconfig
 from hearth.model import errors, limits, members, names
 from hearth.model.kinds import Kind
 from hearth.model.well_known_kinds import RESOURCE_GROUP, SECRET, STACK
@@ -296,7 +296,7 @@ class OtherClusters:
     def _is_local(self) -> bool:
         """Return whether the home cluster is on the user's own machine, as for trials."""
         host = urllib.parse.urlsplit(self.home.connection.credentials.server).hostname or ""
-        return host == "localhost" or bool(network_addresses.deny(host))
+        return host == "localhost" or bool(foreign_servers.deny_address(host))
 
     async def _read_kubeconfig(self, stack: StackState) -> str:
         reference = cluster_objects.find_kubeconfig(stack.spec)

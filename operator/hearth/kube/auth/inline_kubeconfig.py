@@ -20,7 +20,7 @@ import orjson
 import yaml
 import yarl
 
-from hearth.kube.auth import network_addresses
+from hearth.kube.auth import foreign_servers
 from hearth.kube.auth.credentials import Credentials
 from hearth.model import errors, limits, value_class
 from hearth.template.text import kubectl_yaml
@@ -208,8 +208,8 @@ def deny_host(host: str) -> str:
         address = ipaddress.ip_address(host)
     except ValueError:
         is_local = host.rstrip(".").lower() == "localhost" or host.rstrip(".").lower().endswith(".localhost")
-        return network_addresses.explain(host) if is_local else ""
-    return network_addresses.deny(str(address))
+        return foreign_servers.explain_denial(host) if is_local else ""
+    return foreign_servers.deny_address(str(address))
 
 
 def find_wrong_login(user: Mapping[str, Any], at: str) -> Iterator[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import field
 
 import orjson
@@ -69,17 +69,6 @@ class CachedSource:
         """Return whether `data` is complete, so that no request is needed."""
         newest = self.newest
         return self.watch.is_synced and (newest is None or newest.data is not None)
-
-    @property
-    def is_there(self) -> bool:
-        """Return whether the object exists as far as is known."""
-        return bool(self._store.records)
-
-    @property
-    def data(self) -> Mapping[str, str] | None:
-        """Return the object's data, or None if it does not exist."""
-        newest = self.newest
-        return None if newest is None else newest.data
 
     @property
     def newest(self) -> SourceRecord | None:
@@ -161,10 +150,10 @@ class SourceCache:
         """
         source = self._find_or_open(ref)
         if source is not None and source.is_readable and not user:
-            data = source.data
-            if data is None:
+            newest = source.newest
+            if newest is None or newest.data is None:
                 raise not_found(ref)
-            return data
+            return newest.data
         return well_known_kinds.find_source_data(await self._read(ref, user), ref.kind)
 
     async def get_binary_data(self, ref: ObjectRef, *, user: str = "") -> Mapping[str, str]:
@@ -250,11 +239,8 @@ class SourceCache:
 
     def health(self) -> list[WatchStatus]:
         """Return the state of each watch."""
-        return [*self._measure(), *(each for shared in self._shared.values() for each in shared.health())]
-
-    def _measure(self) -> Iterator[WatchStatus]:
-        for source in self._sources.values():
-            yield source.watch.measure(objects=int(source.is_there))
+        single = [each.watch.measure(objects=int(each.newest is not None)) for each in self._sources.values()]
+        return [*single, *(each for shared in self._shared.values() for each in shared.health())]
 
     async def close(self) -> None:
         """Stop all watches and reports."""

@@ -14,7 +14,7 @@ from typing import cast
 import yarl
 
 from hearth import supervision
-from hearth.kube.client.foreign_servers import Traffic
+from hearth.kube.auth.foreign_servers import Traffic
 from hearth.kube.client.http_response import HttpResponse, HttpResponseParser, MalformedResponse
 from hearth.model import limits
 

@@ -20,10 +20,11 @@ import orjson
 import yarl
 
 import hearth
+from hearth.kube.auth import foreign_servers
 from hearth.kube.auth.credentials import Credentials, NoCredentials
-from hearth.kube.client import api_status, foreign_servers, http_response, salvage
+from hearth.kube.auth.foreign_servers import Traffic
+from hearth.kube.client import api_status, http_response, salvage
 from hearth.kube.client.connection_pool import CONNECT_TIMEOUT, KEEP_ALIVE, ConnectionPool
-from hearth.kube.client.foreign_servers import Traffic
 from hearth.model import errors, limits
 from hearth.model.child import Object
 

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
-from hearth.kube.client import foreign_servers
+from hearth.kube.auth import foreign_servers
 from hearth.model import limits, turns
 
 ANSWER_SECONDS = 0.0005
@@ -60,7 +60,7 @@ class TenantShares:
 
 
 class TenantShare:
-    """The share of one namespace; implements `hearth.kube.client.foreign_servers.Traffic`."""
+    """The share of one namespace; implements `hearth.kube.auth.foreign_servers.Traffic`."""
 
     def __init__(self, namespace: str, shares: TenantShares, *, now: Callable[[], float] = time.monotonic) -> None:
         """now: monotonic seconds."""

@@ -25,8 +25,8 @@ from hearth.model.child import Object
 from hearth.model.errors import Mistake
 from hearth.model.kinds import Kinds
 from hearth.plan.resource import definition_warnings
-from hearth.sandbox import offline
-from hearth.sandbox.offline import OfflineEvaluator
+from hearth.sandbox import process
+from hearth.sandbox.process import OfflineEvaluator
 from hearth.template.text import kubectl_yaml
 
 if TYPE_CHECKING:
@@ -303,7 +303,7 @@ def check_nested(stack_file: StackFile, kinds: Kinds, evaluator: Evaluator) -> I
 
 def evaluating() -> contextlib.closing[OfflineEvaluator]:
     """Return the evaluator of expressions that may take long, for the time of one command."""
-    return contextlib.closing(offline.OfflineEvaluator())
+    return contextlib.closing(process.OfflineEvaluator())
 
 
 def warn(stack_file: StackFile, blueprint: Blueprint) -> None:

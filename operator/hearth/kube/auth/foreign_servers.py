@@ -1,13 +1,19 @@
-"""Addresses that no server of a tenant may have: those of the operator's own machine and of metadata services.
+"""Servers that tenants name: the addresses that none may have, the resolution of names, the account that a client charges.
 
-Only compares addresses. Must not resolve names.
+Refused are addresses of the operator's own machine and of metadata services. Each is checked after the resolution, since a
+name may resolve to anything, and to something else each time. Must not know who pays. The home cluster has no account:
+nothing limits what it takes but the sizes in `hearth.model.limits`.
 """
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
+import socket
 from collections.abc import Iterator
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
+
+import aiohttp.abc
 
 Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 
@@ -35,16 +41,16 @@ ISATAP = (0x00005EFE, 0x02005EFE)
 """The third 32 bits of addresses of IPv6 within IPv4 (RFC 5214); the IPv4 address follows."""
 
 
-def deny(text: str) -> str:
+def deny_address(text: str) -> str:
     """Return why an address is denied, or "". text: as in a URL or an answer of the resolver."""
     try:
         address = ipaddress.ip_address(text.partition("%")[0])
     except ValueError:
         return f"{text!r} is not an address"
-    return explain(text) if any(map(is_local, embedded(address))) else ""
+    return explain_denial(text) if any(map(is_local, embedded(address))) else ""
 
 
-def explain(host: str) -> str:
+def explain_denial(host: str) -> str:
     """Return the message for a denied host."""
     return (
         f"{host} is an address of the operator's own machine or network link, which no Stack may use; use the address "
@@ -94,3 +100,61 @@ def is_local(address: Address) -> bool:
         or address in METADATA
         or (address.version == 6 and address in AMAZON)
     )
+
+
+class Traffic(Protocol):
+    """The account of one tenant with all its servers."""
+
+    slots: asyncio.Semaphore
+    """The turns of requests in flight."""
+    body_bytes: int
+    """The largest body, inflated."""
+
+    def on_connect(self) -> None:
+        """Charge a new connection."""
+
+    def on_answer(self, size: int) -> None:
+        """Charge an answer. size: bytes of the inflated body."""
+
+    async def resolve(self, host: str, port: int) -> list[str]:
+        """Return the addresses of a host, none of them denied. Raises OSError."""
+
+
+class AddressDenied(OSError):
+    """A name that resolves to an address that no Stack may use."""
+
+
+def check_addresses(host: str, addresses: list[str]) -> None:
+    """Raise AddressDenied if one of the addresses is denied: a server has no reason to be there as well."""
+    for address in addresses:
+        if denial := deny_address(address):
+            raise AddressDenied(f"{host}: {denial}" if address != host else denial)
+
+
+class GuardedResolver(aiohttp.abc.AbstractResolver):
+    """The resolver of aiohttp's sessions with such servers."""
+
+    def __init__(self, traffic: Traffic) -> None:
+        self._traffic = traffic
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[aiohttp.abc.ResolveResult]:
+        """Return the addresses of a host."""
+        self._traffic.on_connect()
+        addresses = await self._traffic.resolve(host, port)
+        return [
+            aiohttp.abc.ResolveResult(
+                hostname=host,
+                host=address,
+                port=port,
+                family=socket.AF_INET6 if ":" in address else socket.AF_INET,
+                proto=0,
+                flags=socket.AI_NUMERICHOST | socket.AI_NUMERICSERV,
+            )
+            for address in addresses
+            if family in (socket.AF_UNSPEC, socket.AF_INET6 if ":" in address else socket.AF_INET)
+        ]
+
+    async def close(self) -> None:
+        """Release nothing."""

@@ -7,9 +7,9 @@ import socket
 
 import pytest
 
-from hearth.kube.client import foreign_servers
+from hearth.kube.auth import foreign_servers
+from hearth.kube.auth.foreign_servers import AddressDenied, GuardedResolver
 from hearth.kube.client.connection_pool import ConnectionPool
-from hearth.kube.client.foreign_servers import AddressDenied, GuardedResolver
 from hearth.kube.remote.tenant_share import TenantShares
 
 
