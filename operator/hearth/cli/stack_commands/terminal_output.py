@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
-from types import TracebackType
-from typing import Final, Protocol, Self
+from typing import Final
 
 import rich.console
 import rich.live
@@ -18,50 +18,34 @@ AGES_LAST: Final = 10.0
 """Seconds for which a view that does not change stays as it is drawn."""
 
 
-class ViewOutput(Protocol):
+class ViewOutput(ABC):
     """Output of views as they change."""
 
     stays: bool
     """Whether the output is a terminal. The demo then continues after the Stack is ready."""
 
-    def __enter__(self) -> Self:
-        """Start the output."""
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Stop, and leave the last view visible."""
+    def __init__(self, console: rich.console.Console) -> None:
+        self._console = console
 
     def print_lines(self, lines: Iterable[str]) -> None:
-        """Print lines permanently."""
+        """Print lines permanently. Commands are not wrapped, so that they can be copied."""
+        for line in lines:
+            self._console.print(rich.text.Text(line), soft_wrap=True)
 
+    @abstractmethod
     def show(self, view: StackView, *, seconds: float, now: float | None = None) -> None:
         """Show the current view. now: seconds since the epoch, to show ages."""
 
 
-class TerminalOutput:
+class TerminalOutput(ViewOutput):
     """Draws the tree in place, below the printed lines."""
 
     stays = True
 
-    def __init__(self, console: rich.console.Console) -> None:
-        self._console = console
-        self._live = rich.live.Live(console=console, auto_refresh=False, vertical_overflow="crop")
+    def __init__(self, console: rich.console.Console, live: rich.live.Live) -> None:
+        super().__init__(console)
+        self._live = live
         self._shown: tuple[StackView, float, rich.console.ConsoleDimensions] | None = None
-
-    def __enter__(self) -> Self:
-        self._live.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._live.stop()
-
-    def print_lines(self, lines: Iterable[str]) -> None:
-        """Print lines above the tree. Commands are not wrapped, so that they can be copied."""
-        for line in lines:
-            self._console.print(rich.text.Text(line), soft_wrap=True)
 
     def show(self, view: StackView, *, seconds: float, now: float | None = None) -> None:
         """Replace the previous view, if it differs or its ages are old."""
@@ -75,27 +59,11 @@ class TerminalOutput:
         self._live.update(drawn, refresh=True)
 
 
-class LineOutput:
+class LineOutput(ViewOutput):
     """Prints a line for each change."""
 
     stays = False
-
-    def __init__(self, console: rich.console.Console) -> None:
-        self._console = console
-        self._before: StackView | None = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Stop nothing."""
-
-    def print_lines(self, lines: Iterable[str]) -> None:
-        """Print the lines."""
-        for line in lines:
-            self._console.print(rich.text.Text(line), soft_wrap=True)
+    _before: StackView | None = None
 
     def show(self, view: StackView, *, seconds: float, now: float | None = None) -> None:  # noqa: ARG002 -- lines show no age
         """Print the changes since the previous view, after the seconds."""
@@ -105,7 +73,9 @@ class LineOutput:
 
 @contextlib.contextmanager
 def opened(console: rich.console.Console) -> Iterator[ViewOutput]:
-    """Open the output that suits the console."""
-    screen: ViewOutput = TerminalOutput(console) if console.is_terminal else LineOutput(console)
-    with screen:
-        yield screen
+    """Open the output that suits the console; the last view stays visible."""
+    if not console.is_terminal:
+        yield LineOutput(console)
+        return
+    with rich.live.Live(console=console, auto_refresh=False, vertical_overflow="crop") as live:
+        yield TerminalOutput(console, live)

@@ -15,13 +15,13 @@ from hearth.cli.stack_commands import cluster_options, text_output
 from hearth.cli.stack_commands.cluster_options import DONE, Failure
 from hearth.cli.stack_commands.parameters import NAME, Duration, GroupName, ResourceName
 from hearth.cli.stack_commands.steering import verb_execution
-from hearth.cli.stack_commands.steering.verb_execution import Waiting, verb
+from hearth.cli.stack_commands.steering.verb_execution import Waiting, decision, verb
 from hearth.cli.stack_views import safe_text
 from hearth.cli.stack_views.stack_state import StackState
 from hearth.cli.stack_views.steering import goals, snapshot_requests, verbs
 from hearth.cli.stack_views.steering.goals import Goal, GoalType
 from hearth.cli.stack_views.steering.snapshot_requests import SnapshotState
-from hearth.cli.stack_views.steering.verbs import Refusal, Write
+from hearth.cli.stack_views.steering.verbs import Refusal, VerbResult, Write
 from hearth.model import limits
 from hearth.model.child import Object
 from hearth.model.well_known_kinds import RESOURCE_GROUP, STACK_SNAPSHOT
@@ -37,17 +37,14 @@ from hearth.model.well_known_kinds import RESOURCE_GROUP, STACK_SNAPSHOT
 )
 @NAME
 @click.argument("resource", required=False, default="")
-@verb
-async def retry(session: Session, namespace: str, name: str, resource: str, waiting: Waiting) -> int:
+@decision
+def retry(stack: StackState, resource: str) -> VerbResult:
     """Retry everything that failed now, from the point of failure.
 
     After an automatic rollback the definition in the spec, which failed, is tried again. With RESOURCE, work that has
     finished is run again.
     """
-    token = following.make_token()
-    return await verb_execution.act(
-        session, namespace, name, lambda stack: verbs.retry(stack, token=token, resource=resource), waiting
-    )
+    return verbs.retry(stack, token=following.make_token(), resource=resource)
 
 
 @click.command(
@@ -89,74 +86,61 @@ async def rollback(session: Session, namespace: str, name: str, to_revision: int
 )
 @NAME
 @click.argument("where", metavar="RESOURCE[/HOOK]", default="", type=ResourceName())
-@verb
-async def continue_(session: Session, namespace: str, name: str, where: str, waiting: Waiting) -> int:
+@decision
+def continue_(stack: StackState, where: str) -> VerbResult:
     """Continue past the breakpoint at which a resource waits; `cache/db` is a resource of the nested Stack `cache`.
 
     `workers[*]` stands for all members of a collection, `*` for those of a group.
     """
-    token = following.make_token()
-    return await verb_execution.act(
-        session, namespace, name, lambda stack: verbs.continue_(stack, where=where, token=token), waiting
-    )
+    return verbs.continue_(stack, where=where, token=following.make_token())
 
 
 @click.command(cls=ExampleCommand, examples=("kubectl stack check shop --wait",))
 @NAME
-@verb
-async def check(session: Session, namespace: str, name: str, waiting: Waiting) -> int:
+@decision
+def check(stack: StackState) -> VerbResult:
     """Compare all objects with the API server, and report differences. Changes nothing."""
-    token = following.make_token()
-    return await verb_execution.act(session, namespace, name, lambda stack: verbs.check(stack, token=token), waiting)
+    return verbs.check(stack, token=following.make_token())
 
 
 @click.command(cls=ExampleCommand, examples=("kubectl stack cleanup shop",))
 @NAME
-@verb
-async def cleanup(session: Session, namespace: str, name: str, waiting: Waiting) -> int:
+@decision
+def cleanup(stack: StackState) -> VerbResult:
     """Delete obsolete objects now, which otherwise stay until the new definition is complete."""
-    token = following.make_token()
-    return await verb_execution.act(session, namespace, name, lambda stack: verbs.cleanup(stack, token=token), waiting)
+    return verbs.cleanup(stack, token=following.make_token())
 
 
 @click.command(cls=ExampleCommand, examples=("kubectl stack pause shop",))
 @NAME
-@verb
-async def pause(session: Session, namespace: str, name: str, waiting: Waiting) -> int:
+@decision
+def pause(stack: StackState) -> VerbResult:
     """Stop all writes of the operator for a Stack; it then shows what it would do."""
-    return await verb_execution.act(
-        session, namespace, name, lambda stack: verbs.set_paused(stack, paused=True), waiting
-    )
+    return verbs.set_paused(stack, paused=True)
 
 
 @click.command(cls=ExampleCommand, examples=("kubectl stack unpause shop --wait",))
 @NAME
-@verb
-async def unpause(session: Session, namespace: str, name: str, waiting: Waiting) -> int:
+@decision
+def unpause(stack: StackState) -> VerbResult:
     """Permit the operator to write again: what it held back is done now."""
-    return await verb_execution.act(
-        session, namespace, name, lambda stack: verbs.set_paused(stack, paused=False), waiting
-    )
+    return verbs.set_paused(stack, paused=False)
 
 
 @click.command(cls=ExampleCommand, examples=("kubectl stack suspend shop --wait",))
 @NAME
-@verb
-async def suspend(session: Session, namespace: str, name: str, waiting: Waiting) -> int:
+@decision
+def suspend(stack: StackState) -> VerbResult:
     """Scale workloads to nothing, dependents first. Data stays."""
-    return await verb_execution.act(
-        session, namespace, name, lambda stack: verbs.set_suspended(stack, suspended=True), waiting
-    )
+    return verbs.set_suspended(stack, suspended=True)
 
 
 @click.command(cls=ExampleCommand, examples=("kubectl stack resume shop --wait",))
 @NAME
-@verb
-async def resume(session: Session, namespace: str, name: str, waiting: Waiting) -> int:
+@decision
+def resume(stack: StackState) -> VerbResult:
     """Bring suspended workloads back in order, with their previous replica counts."""
-    return await verb_execution.act(
-        session, namespace, name, lambda stack: verbs.set_suspended(stack, suspended=False), waiting
-    )
+    return verbs.set_suspended(stack, suspended=False)
 
 
 class GoalParameter(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click only

@@ -43,12 +43,16 @@ def verb(command: Callable[..., Awaitable[int]]) -> Callable[..., Any]:
     return cluster_options.on_cluster(with_waiting)
 
 
-async def act(
-    session: Session, namespace: str, name: str, decide: Callable[[StackState], VerbResult], waiting: Waiting
-) -> int:
-    """Read the Stack, decide, and do it; return the exit code."""
-    stack = await stack_locations.read(session, await stack_locations.locate(session, namespace, name))
-    return await carry_out(session, stack, decide(stack), waiting)
+def decision(decide: Callable[..., VerbResult]) -> Callable[..., Any]:
+    """Make a verb of what decides it, given the Stack and the options of its own: the Stack is read before, and written after."""
+
+    @verb
+    @functools.wraps(decide)
+    async def act(session: Session, namespace: str, name: str, waiting: Waiting, **options: Any) -> int:
+        stack = await stack_locations.read(session, await stack_locations.locate(session, namespace, name))
+        return await carry_out(session, stack, decide(stack, **options), waiting)
+
+    return act
 
 
 async def carry_out(session: Session, stack: StackState, result: VerbResult, waiting: Waiting) -> int:
