@@ -76,28 +76,6 @@ def drop_aggregated_rules(manifest: Object) -> Object:
     return made
 
 
-def drop_empty_volume(manifest: Object) -> Object:
-    """Return a PersistentVolumeClaim without an empty name of its volume, which a controller fills in."""
-    return without_empty(manifest, ("spec", "volumeName"))
-
-
-def drop_empty_node(manifest: Object) -> Object:
-    """Return a Pod without an empty name of its node, which the scheduler fills in."""
-    return without_empty(manifest, ("spec", "nodeName"))
-
-
-def drop_revision(manifest: Object) -> Object:
-    """Return a Deployment without the number that its controller counts."""
-    made: Object = without(manifest, ("metadata", "annotations", REVISION))
-    return made
-
-
-def drop_template_generation(manifest: Object) -> Object:
-    """Return a DaemonSet without the number that its controller counts."""
-    made: Object = without(manifest, ("metadata", "annotations", TEMPLATE_GENERATION))
-    return made
-
-
 def drop_injected_bundle(manifest: Object, *path: str) -> Object:
     """Return the object without the certificates at `path` that a controller writes, or that are a placeholder."""
     found = read(manifest, path)
@@ -147,7 +125,7 @@ def read(value: Any, path: tuple[str, ...]) -> Any:
 
 
 def without_empty(manifest: Object, path: tuple[str, ...]) -> Object:
-    """Return the map without an empty text at `path`."""
+    """Return the map without an empty text at `path`, which a controller or the scheduler fills in."""
     return without(manifest, path) if read(manifest, path) == "" else manifest
 
 
@@ -164,10 +142,11 @@ def without(value: Any, path: tuple[str, ...]) -> Any:
 SECRET: Final = ("", "Secret")
 CONVERSIONS: Final[Mapping[tuple[str, str], Callable[[Object], Object]]] = {
     SECRET: encode_texts,
-    ("", "PersistentVolumeClaim"): drop_empty_volume,
-    ("", "Pod"): drop_empty_node,
-    ("apps", "Deployment"): drop_revision,
-    ("apps", "DaemonSet"): drop_template_generation,
+    ("", "PersistentVolumeClaim"): lambda manifest: without_empty(manifest, ("spec", "volumeName")),
+    ("", "Pod"): lambda manifest: without_empty(manifest, ("spec", "nodeName")),
+    # Numbers that the controllers of these kinds count.
+    ("apps", "Deployment"): lambda manifest: without(manifest, ("metadata", "annotations", REVISION)),
+    ("apps", "DaemonSet"): lambda manifest: without(manifest, ("metadata", "annotations", TEMPLATE_GENERATION)),
     ("rbac.authorization.k8s.io", "ClusterRole"): drop_aggregated_rules,
     ("admissionregistration.k8s.io", "MutatingWebhookConfiguration"): drop_webhook_bundles,
     ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration"): drop_webhook_bundles,

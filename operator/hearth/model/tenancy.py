@@ -16,7 +16,6 @@ REASON = "NamespaceNotAllowed"
 """Reason in the status of a Stack or resource that its boundary denies."""
 ACCOUNT_REQUIRED = "ServiceAccountRequired"
 """Reason in the status of a Stack that must name an account."""
-CORE_GROUP = ""
 ACCOUNT_NAME = r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?"
 ACCOUNT = re.compile(ACCOUNT_NAME)
 BOUNDARIES_KEPT = 1_000
@@ -162,7 +161,8 @@ class Boundary:
 
     def is_closed(self, ref: ObjectRef) -> bool:
         """Return whether the object is one of the operator, which no list for a Stack contains."""
-        return bool(self.closed) and (ref.namespace == self.closed or is_namespace(ref, self.closed))
+        is_namespace = (ref.group, ref.kind, ref.name) == ("", "Namespace", self.closed)
+        return bool(self.closed) and (ref.namespace == self.closed or is_namespace)
 
     def explain_grant(self, kind: Kind, namespace: str) -> str:
         """Return the commands that give the account the rights to a kind of objects. namespace: "" for all."""
@@ -187,11 +187,6 @@ class Boundary:
             f"kubectl create {scope} {role} --verb={verbs} --resource={resource}{within} && "
             f"kubectl create {scope}binding {role} --{scope}={role} --serviceaccount={self.account_namespace}:{self.account}{within}"
         )
-
-
-def is_namespace(ref: ObjectRef, name: str) -> bool:
-    """Return whether the object is the namespace of that name."""
-    return (ref.group, ref.kind, ref.name) == (CORE_GROUP, "Namespace", name)
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,6 +17,13 @@ from hearth.model.field_paths import PathPattern
 from hearth.model.label_selectors import LabelSelector
 from hearth.model.members import GroupSize
 
+WATCHED = operator.attrgetter(
+    *("api_version", "kind", "index", "replace_on", "ready_when", "failed_when", "requires", "externals", "after")
+)
+"""What of a resource decides which fields of which objects are needed, besides its dependents."""
+USED = operator.attrgetter("externals", "unresolved", "reads", "retained", "adopts", "abandons", "surge")
+"""What of a blueprint decides how it is read and kept, besides the names of its collections."""
+
 Values: TypeAlias = Mapping[str, Mapping[str, Any] | tuple[Mapping[str, Any], ...] | None]
 """By name in the template, the fields of its child, or of all its members' children in the order of the source; None if
 there is no child (yet)."""
@@ -221,21 +228,8 @@ class ResourceBlueprint:
 
     def is_watched_like(self, other: ResourceBlueprint) -> bool:
         """Return whether the same fields of objects of the same kind are needed, and the same resources, in the same place."""
-        mine, theirs = (
-            (
-                each.api_version,
-                each.kind,
-                each.replace_on,
-                each.ready_when,
-                each.failed_when,
-                each.requires,
-                each.externals,
-                each.after,
-                each.index,
-            )
-            for each in (self, other)
-        )
-        return mine == theirs and self.dependents == other.dependents
+        is_alike: bool = WATCHED(self) == WATCHED(other)
+        return is_alike and self.dependents == other.dependents
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -384,20 +378,8 @@ class Blueprint:
 
     def is_used_like(self, other: Blueprint) -> bool:
         """Return whether both have the same collections and external objects, and are read and kept alike."""
-        mine, theirs = (
-            (
-                each.collections.keys(),
-                each.externals,
-                each.unresolved,
-                each.reads,
-                each.retained,
-                each.adopts,
-                each.abandons,
-                each.surge,
-            )
-            for each in (self, other)
-        )
-        return mine == theirs
+        is_alike: bool = USED(self) == USED(other)
+        return is_alike and self.collections.keys() == other.collections.keys()
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)

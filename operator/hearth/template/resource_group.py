@@ -15,8 +15,6 @@ from hearth.model.errors import InvalidDefinition, Mistake
 from hearth.model.members import GroupSize
 from hearth.model.text import times
 
-MEMBER = members.GROUP_MEMBER
-"""The resource of the template; `readyWhen` and `failedWhen` name the object of a member so."""
 FOR_EACH = "[0]"
 """Makes the resource a collection of numbers. The compiler takes the indices from the size of the group instead."""
 SIZE = "size"
@@ -49,7 +47,7 @@ def make_spec(spec: Any) -> Object:
     named = parameters if isinstance(parameters, dict) else {}
     return {
         **{key: value for key, value in spec.items() if key not in OWN_FIELDS},
-        "template": {"parameters": {name: {} for name in named}, "resources": {MEMBER: member}},
+        "template": {"parameters": {name: {} for name in named}, "resources": {members.GROUP_MEMBER: member}},
         "parameters": named,
         SIZE: {key: spec[key] for key in SIZE_FIELDS if key in spec},
     }
@@ -69,7 +67,7 @@ def find_mistakes(
     template: in the form of a Stack; timeout: of the group, None for none; is_scaled: whether the scale subresource wrote
     the size, as an autoscaler does, which must not break the group.
     """
-    member = template["resources"][MEMBER]
+    member = template["resources"][members.GROUP_MEMBER]
     found: Mapping[str, Any] = member if isinstance(member, dict) else {}
     name = read_within(found, "manifest", "metadata").get("name")
     if isinstance(name, str) and OWN_NAMES.search(LITERAL.sub("", name)) is None:

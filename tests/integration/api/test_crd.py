@@ -14,8 +14,8 @@ import kubernetes.client
 import pytest
 from kubernetes.client import ApiException
 
-from hearth.model import phases
-from hearth.model.api import crd, stack
+from hearth.model import limits, phases
+from hearth.model.api import crd
 
 PROGRAM = Path(__file__).resolve().parents[2] / "control_plane" / "controlplane.py"
 GROUP, VERSION, PLURAL = "hearth.dev", "v1alpha1", "stacks"
@@ -247,7 +247,7 @@ def test_the_record_of_field_managers_does_not_grow_with_the_template(api: Any, 
 def test_as_many_resources_as_are_allowed_are_accepted_and_no_more(api: Any, namespace: str) -> None:
     """The limit is one that the server can bear."""
     smallest = {"manifest": {"apiVersion": "v1", "kind": "ConfigMap"}}
-    resources = {f"r{number:039d}": smallest for number in range(stack.RESOURCES_LIMIT)}
+    resources = {f"r{number:039d}": smallest for number in range(limits.INLINE_RESOURCES)}
     create(api, namespace, make_spec(resources=resources))
 
     with pytest.raises(ApiException, match="must have at most 5000 items"):

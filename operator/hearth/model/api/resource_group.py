@@ -11,9 +11,7 @@ from hearth.model import limits
 from hearth.model.api import base
 from hearth.model.api.base import ApiModel, Counter
 from hearth.model.api.stack import (
-    ENTRIES_LIMIT,
     NUMBER_OR_SHARE,
-    RULES_LIMIT,
     Completion,
     Duration,
     Expression,
@@ -73,17 +71,17 @@ class MemberTemplate(ApiModel):
     """The object of a member, as for `kubectl apply`. `metadata.name` defaults to `<group>-<index>`; a name of your own
     must contain `${index}`, so that each member has an object of its own.
     """
-    ready_when: list[Expression] | None = base.optional_list(RULES_LIMIT, least=1)
+    ready_when: list[Expression] | None = base.optional_list(limits.RULES, least=1)
     """Expressions, without `${}`, that must all be true for a member to be ready. `member` denotes its object:
     `member.status.phase == 'Bound'`.
     """
-    failed_when: list[Expression] | None = base.optional_list(RULES_LIMIT, least=1)
+    failed_when: list[Expression] | None = base.optional_list(limits.RULES, least=1)
     """Expressions, without `${}`. A member has failed as soon as one of them is true: `member.status.failed > 3`."""
     update_policy: ReplacePolicy | None = None
     """How to update a member that cannot be changed in place."""
     drift_policy: Literal["Repair", "Report", "Ignore"] | None = None
     """What happens if another field manager changes a field of a member, as in a Stack."""
-    ignore_fields: list[FieldPath] | None = base.optional_list(RULES_LIMIT, least=1, kind="set")
+    ignore_fields: list[FieldPath] | None = base.optional_list(limits.RULES, least=1, kind="set")
     """Fields that are applied once and then left to other field managers, as in a Stack."""
     completion: Completion | None = None
     """What happens when a member that succeeded is gone, as in a Stack."""
@@ -127,7 +125,9 @@ class ResourceGroupSpec(ApiModel):
     first.
     """
     template: MemberTemplate
-    parameters: dict[str, Any] | None = pydantic.Field(default=None, json_schema_extra={"maxProperties": ENTRIES_LIMIT})
+    parameters: dict[str, Any] | None = pydantic.Field(
+        default=None, json_schema_extra={"maxProperties": limits.ENTRIES}
+    )
     """Values that the template reads as `params.<name>`."""
     rolling_update: RollingUpdate | None = None
     removal_policies: list[RemovalPolicy] | None = base.optional_list(limits.REMOVAL_POLICIES)

@@ -23,11 +23,6 @@ NAME_RULE = "^[a-z][a-zA-Z0-9]{0,39}$"
 """`names.RESOURCE_NAME` for CEL's `matches`, which searches for a substring unless the pattern is anchored."""
 REQUIRED_RULE = r"^[a-z][a-zA-Z0-9]{0,39}(\[([a-z0-9-]{1,40}|\*)\])?$"
 """A resource, a member of a collection (`workers[a]`), or all of its members (`workers[*]`)."""
-RESOURCES_LIMIT = limits.INLINE_RESOURCES
-ENTRIES_LIMIT = limits.ENTRIES
-DEPENDENCIES_LIMIT = limits.DEPENDENCIES
-RULES_LIMIT = limits.RULES
-EXPRESSION_LIMIT = limits.EXPRESSION_LENGTH
 RESERVED_NAMES = (
     *("conditions", "index", "item", "params", "stack"),
     *("as", "break", "const", "continue", "else", "false", "for", "function", "if", "import", "in", "let", "loop"),
@@ -35,7 +30,7 @@ RESERVED_NAMES = (
 )
 """Names with a meaning in expressions: those of Hearth, then those of CEL. No resource may have one of them."""
 
-Expression: TypeAlias = Annotated[str, pydantic.Field(min_length=1, max_length=EXPRESSION_LIMIT)]
+Expression: TypeAlias = Annotated[str, pydantic.Field(min_length=1, max_length=limits.EXPRESSION_LENGTH)]
 ResourceName: TypeAlias = Annotated[str, pydantic.Field(max_length=40, pattern=NAME_RULE)]
 RequiredName: TypeAlias = Annotated[str, pydantic.Field(max_length=82, pattern=REQUIRED_RULE)]
 DURATION_RULE: JsonDict = {
@@ -133,7 +128,7 @@ class ReplacePolicy(ApiModel):
     `KeepClaims`, for a StatefulSet: the operator enlarges its claims, deletes the StatefulSet without its Pods and
     claims, and creates it again under its name. `Never`: the change fails. Default: `CreateFirst` for kinds that store
     no data (Deployment, ConfigMap, Service and others), `Never` for all others."""
-    replace_on: list[FieldPath] | None = base.optional_list(RULES_LIMIT, least=1, kind="set")
+    replace_on: list[FieldPath] | None = base.optional_list(limits.RULES, least=1, kind="set")
     """Fields whose change requires a new object although the API server accepts it, e.g. `spec.storageClassName`. These
     fields use `CreateFirst` for every kind unless `replace` says otherwise. If the manifest sets `metadata.name`,
     `replace: DeleteFirst` is required."""
@@ -206,15 +201,15 @@ class Resource(ApiModel):
     key: Expression | None = None
     """An expression that gives the key of a member, without `${}`: `item.name`. A key is unique, and has at most 40 lower-case
     letters, digits and dashes. Without it: the key in the map, or the position in the list."""
-    depends_on: list[RequiredName] | None = base.optional_list(DEPENDENCIES_LIMIT, kind="set")
+    depends_on: list[RequiredName] | None = base.optional_list(limits.DEPENDENCIES, kind="set")
     """Resources that must be ready before this one is applied, in addition to those in its expressions; of a collection all
     members (`workers`) or one (`workers[a]`). A resource that is disabled by its `when` counts as ready."""
     when: Expression | None = None
     """An expression on `params` and `conditions`, without `${}`. If it is false, the resource is disabled."""
-    ready_when: list[Expression] | None = base.optional_list(RULES_LIMIT, least=1)
+    ready_when: list[Expression] | None = base.optional_list(limits.RULES, least=1)
     """Expressions, without `${}`, that must all be true for the child to be ready. They replace the built-in rule of
     its kind. The name of the resource denotes the child: `web.status.readyReplicas >= 1`."""
-    failed_when: list[Expression] | None = base.optional_list(RULES_LIMIT, least=1)
+    failed_when: list[Expression] | None = base.optional_list(limits.RULES, least=1)
     """Expressions, without `${}`. The child has failed as soon as one of them is true: `job.status.failed > 3`."""
     update_policy: UpdatePolicy | None = None
     """How to update a child that cannot be changed in place."""
@@ -222,7 +217,7 @@ class Resource(ApiModel):
     """Reaction to a change of a field of the manifest by another field manager. `Repair`: the operator restores the
     field. `Report`: the operator keeps the change and sets the condition `Drifted`. `Ignore`: the operator keeps the
     change. A kept change stays until the manifest has a new value. Default: `Repair`."""
-    ignore_fields: list[FieldPath] | None = base.optional_list(RULES_LIMIT, least=1, kind="set")
+    ignore_fields: list[FieldPath] | None = base.optional_list(limits.RULES, least=1, kind="set")
     """Fields that the operator applies once and then leaves to other field managers until the manifest has a new value:
     `spec.replicas`, `spec.template.spec.containers[name="web"].image`, `metadata.annotations[example.com/owner]`."""
     deletion_policy: Literal["Delete", "Retain"] | None = None
@@ -260,20 +255,20 @@ class Template(ApiModel):
     model_config = pydantic.ConfigDict(json_schema_extra={"x-kubernetes-map-type": "atomic"})
 
     parameters: dict[str, Parameter] | None = pydantic.Field(
-        default=None, json_schema_extra=named_map("a parameter", limit=ENTRIES_LIMIT)
+        default=None, json_schema_extra=named_map("a parameter", limit=limits.ENTRIES)
     )
     """Parameters that `spec.parameters` may set. Expressions read them as `params.<name>`."""
     conditions: dict[str, Expression] | None = pydantic.Field(
-        default=None, json_schema_extra=named_map("a condition", limit=ENTRIES_LIMIT)
+        default=None, json_schema_extra=named_map("a condition", limit=limits.ENTRIES)
     )
     """Expressions on `params`, without `${}`, whose result is true or false: `params.environment == 'production'`. In
     other expressions: `conditions.<name>`."""
     resources: dict[str, Resource] = pydantic.Field(
-        json_schema_extra=named_map("a resource", limit=RESOURCES_LIMIT, reserved=RESERVED_NAMES)
+        json_schema_extra=named_map("a resource", limit=limits.INLINE_RESOURCES, reserved=RESERVED_NAMES)
     )
     """The resources by name. Their order has no meaning: a resource is applied after those that its expressions use."""
     outputs: dict[str, Output] | None = pydantic.Field(
-        default=None, json_schema_extra=named_map("an output", limit=ENTRIES_LIMIT)
+        default=None, json_schema_extra=named_map("an output", limit=limits.ENTRIES)
     )
     """Values for `status.outputs`, for users and for Stacks that use this one."""
 
@@ -340,10 +335,12 @@ class StackSpec(ApiModel):
     template_refs: list[TemplateReference] | None = base.optional_list(limits.TEMPLATE_SOURCES, least=1)
     """Several objects that contain parts of one template, for a template that is too large for a single object.
     Parameters, conditions, resources and outputs are merged; a name in two of them is an error."""
-    parameters: dict[str, Any] | None = pydantic.Field(default=None, json_schema_extra={"maxProperties": ENTRIES_LIMIT})
+    parameters: dict[str, Any] | None = pydantic.Field(
+        default=None, json_schema_extra={"maxProperties": limits.ENTRIES}
+    )
     """Values of the template's parameters, by name. A parameter that is neither here nor in `parametersFrom` has its
     default."""
-    parameters_from: list[ParametersSource] | None = base.optional_list(RULES_LIMIT)
+    parameters_from: list[ParametersSource] | None = base.optional_list(limits.RULES)
     """Sources of further parameter values. The last source that sets a parameter wins, and `parameters` overrides all
     sources. The Stack follows their changes."""
     environment: Environment | None = None

@@ -11,7 +11,6 @@ from hearth.model import limits
 from hearth.model.api import base
 from hearth.model.api.base import ApiModel, Counter, Timestamp
 from hearth.model.api.stack import (
-    ENTRIES_LIMIT,
     NAME_RULE,
     NUMBER_OR_SHARE,
     Duration,
@@ -262,9 +261,9 @@ class StackDefinitionSpec(ApiModel):
     scale: Scale | None = None
     defaults: InstanceOptions | None = None
     """Options of each object, unless its `spec.stack` states others."""
-    final: list[AnyOption] | None = base.optional_list(ENTRIES_LIMIT, kind="set")
+    final: list[AnyOption] | None = base.optional_list(limits.ENTRIES, kind="set")
     """Options that `spec.stack` of an object may not state."""
-    options: list[FurtherOption] | None = base.optional_list(ENTRIES_LIMIT, kind="set")
+    options: list[FurtherOption] | None = base.optional_list(limits.ENTRIES, kind="set")
     """Options that `spec.stack` of an object may state besides the usual ones."""
     account: DefinerAccount | None = None
     """The ServiceAccount that the objects of all instances are written as, so that developers need no rights on these. The

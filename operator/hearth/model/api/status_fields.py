@@ -13,19 +13,9 @@ from hearth.model import packing
 from hearth.model.child import Object
 
 TYPES: Mapping[str, type] = {
-    "phase": str,
-    "state": str,
-    "conditions": list,
-    "warnings": list,
-    "problems": list,
-    "breakpoints": list,
-    "handled": dict,
-    "target": dict,
-    "controllerState": dict,
-    "check": dict,
-    "resources": dict,
-    "members": dict,
-    "outputs": dict,
+    **dict.fromkeys(("phase", "state"), str),
+    **dict.fromkeys(("conditions", "warnings", "problems", "breakpoints"), list),
+    **dict.fromkeys(("handled", "target", "controllerState", "check", "resources", "members", "outputs"), dict),
 }
 """The fields that the operator reads."""
 

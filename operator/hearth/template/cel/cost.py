@@ -240,12 +240,9 @@ _SCALARS = (
 )
 ENCODE = "base64.encode"
 QUANTITIES = frozenset(
-    {
-        *("quantity", "isQuantity", "add", "sub", "isGreaterThan", "isLessThan", "compareTo"),
-        *("asInteger", "isInteger", "asApproximateFloat", "sign"),
-    }
+    "quantity isQuantity add sub isGreaterThan isLessThan compareTo asInteger isInteger asApproximateFloat sign".split()
 )
-_LINEAR = (*("string", "bytes", "lowerAscii", "upperAscii", "trim", "reverse", "substring", "base64.decode"),)
+_LINEAR = ("string", "bytes", "lowerAscii", "upperAscii", "trim", "reverse", "substring", "base64.decode")
 FUNCTIONS: Mapping[str, Function] = {
     **dict.fromkeys(_NUMBERS, number),
     **dict.fromkeys(_SCALARS, scalar),
@@ -254,7 +251,7 @@ FUNCTIONS: Mapping[str, Function] = {
     "strings.quote": quote,
     **dict.fromkeys(QUANTITIES, calculate),
     **dict.fromkeys(_SAME, same),
-    **dict.fromkeys((syntax_tree.INDEX, syntax_tree.INDEX_OPTIONALLY, syntax_tree.SELECT_OPTIONALLY), inner),
+    **dict.fromkeys(syntax_tree.STEPS, inner),
     "_+_": concatenate,
     **dict.fromkeys(("contains", "indexOf", "lastIndexOf"), search),
     "matches": match,
@@ -269,11 +266,7 @@ FUNCTIONS: Mapping[str, Function] = {
     "sort": sort,
     "sum": add_up,
 }
-HARMLESS = frozenset({*_NUMBERS, *_SCALARS, *_LINEAR, *_SAME, *QUANTITIES, ENCODE, "_?_:_", "_+_"}) | {
-    syntax_tree.INDEX,
-    syntax_tree.INDEX_OPTIONALLY,
-    syntax_tree.SELECT_OPTIONALLY,
-}
+HARMLESS = syntax_tree.STEPS.union(_NUMBERS, _SCALARS, _LINEAR, _SAME, QUANTITIES, (ENCODE, "_?_:_", "_+_"))
 """Functions whose cost is bounded by small inputs, for any use in an expression without loops."""
 
 

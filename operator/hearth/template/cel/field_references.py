@@ -209,10 +209,7 @@ class _Reader:
         return _extend(operand, select.field)
 
     def visit_call(self, call: Any, scope: _Scope) -> FieldRead | None:
-        if (
-            call.function in (syntax_tree.INDEX, syntax_tree.INDEX_OPTIONALLY, syntax_tree.SELECT_OPTIONALLY)
-            and len(call.args) == 2
-        ):
+        if call.function in syntax_tree.STEPS and len(call.args) == 2:
             return self.visit_step(call, scope)
         nodes = [*([call.target] if call.HasField("target") else []), *call.args]
         if call.function == "size" and len(nodes) == 1:

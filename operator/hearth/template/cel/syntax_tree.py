@@ -12,13 +12,8 @@ from google.protobuf import any_pb2, descriptor_pb2, descriptor_pool, message_fa
 _PACKAGE = "hearth.syntax"
 _FIELD = descriptor_pb2.FieldDescriptorProto
 _SCALARS = {
-    "bool": _FIELD.TYPE_BOOL,
-    "bytes": _FIELD.TYPE_BYTES,
-    "double": _FIELD.TYPE_DOUBLE,
-    "int32": _FIELD.TYPE_INT32,
-    "int64": _FIELD.TYPE_INT64,
-    "string": _FIELD.TYPE_STRING,
-    "uint64": _FIELD.TYPE_UINT64,
+    name: getattr(_FIELD, f"TYPE_{name.upper()}")
+    for name in ("bool", "bytes", "double", "int32", "int64", "string", "uint64")
 }
 # Message → field → (number, type, whether it is one of the message's alternatives). A trailing * is a list.
 # Other fields stay in the message as unknown fields and are written back unchanged.
@@ -89,6 +84,8 @@ _ParsedExpr = _build()
 SELECT_OPTIONALLY = "_?._"
 INDEX = "_[_]"
 INDEX_OPTIONALLY = "_[?_]"
+STEPS = frozenset({INDEX, INDEX_OPTIONALLY, SELECT_OPTIONALLY})
+"""The calls that step into a value: to a field or an index."""
 
 
 def parse_tree(serialized: bytes) -> Any:
@@ -175,7 +172,7 @@ def is_step(node: Any) -> bool:
     kind = alternative(node)
     if kind == "select_expr":
         return not node.select_expr.test_only
-    return kind == "call_expr" and node.call_expr.function in (INDEX, INDEX_OPTIONALLY, SELECT_OPTIONALLY)
+    return kind == "call_expr" and node.call_expr.function in STEPS
 
 
 def step_optionally(operand: Any, function: str, key: Any) -> Any:

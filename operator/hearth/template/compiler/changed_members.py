@@ -202,9 +202,10 @@ def combine(
         return None
     if not all(is_free(previous.collections[root], previous, removed[root]) for root in resized):
         return None
-    made = replace_members(previous, changed)
     if resized:
         made = yield from replace_all(previous, changed, names)
+    else:
+        made = dataclasses.replace(previous, resources={**previous.resources, **changed})
     if made.externals:
         made = dataclasses.replace(made, externals=external_binding.note_dependents(made.externals, made.resources))
     if exceeds_limits(changes, made) or not (yield from has_own_objects(changes, made, inputs, previous=previous)):
@@ -235,11 +236,6 @@ def find_samples(changes: Changes, previous: Blueprint) -> Iterator[ResourceBlue
         name = next((name for name in some if name not in changes.changed), None)
         if name is not None:
             yield previous.resources[name]
-
-
-def replace_members(previous: Blueprint, changed: Mapping[str, ResourceBlueprint]) -> Blueprint:
-    """Return the previous blueprint with other members of the same names."""
-    return dataclasses.replace(previous, resources={**previous.resources, **changed})
 
 
 def exceeds_limits(changes: Changes, made: Blueprint) -> bool:

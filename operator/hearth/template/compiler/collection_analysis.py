@@ -79,8 +79,9 @@ def examine(source: ResourceSource, validator: ExpressionValidator) -> AnalyzedC
     allowed = AllowedNames(names={*SOURCE.names, *validator.externals}, rule=SOURCE.rule)
     found.for_each = None if text is None else validator.examine(text, path=path, allowed=allowed)
     result = found.for_each.result if found.for_each is not None else "DYN"
-    if not is_iterable(result):
-        gives, quoted = type_checker.describe_result(result), error_hints.quote_expression(text or "")
+    gives = type_checker.describe_result(result)
+    if result != "DYN" and not type_checker.is_list(result) and gives != "a map":
+        quoted = error_hints.quote_expression(text or "")
         validator.note(path, f"must give a list or a map, {quoted} gives {gives}; name a parameter that is one")
         found.for_each = None
     found.item = type_checker.find_element(result)
@@ -93,11 +94,6 @@ def examine(source: ResourceSource, validator: ExpressionValidator) -> AnalyzedC
     if source.key is not None:
         found.key = examine_key(found, validator, is_map=not type_checker.is_list(result))
     return found
-
-
-def is_iterable(result: str) -> bool:
-    """Return whether a value of that type may be a list or a map."""
-    return result == "DYN" or type_checker.is_list(result) or type_checker.describe_result(result) == "a map"
 
 
 def examine_key(

@@ -183,15 +183,15 @@ def bind(
     return blueprint, binder
 
 
-def refuse_many(mistakes: list[Mistake], sensitivity: SensitivityTracker | None = None) -> None:
+def refuse_many(mistakes: list[Mistake]) -> None:
     """Raise InvalidDefinition if there are more mistakes than one message lists; finding all would take long."""
     if len(mistakes) > limits.MISTAKES:
-        raise errors.InvalidDefinition(hide_values(mistakes, sensitivity))
+        raise errors.InvalidDefinition(mistakes)
 
 
-def hide_values(mistakes: list[Mistake], sensitivity: SensitivityTracker | None) -> list[Mistake]:
+def hide_values(mistakes: list[Mistake], sensitivity: SensitivityTracker) -> list[Mistake]:
     """Redact sensitive values in the mistakes; only those that are shown are searched."""
-    if sensitivity is None or not sensitivity.texts:
+    if not sensitivity.texts:
         return mistakes
     texts = frozenset(sensitivity.texts)
     shown = [
@@ -291,9 +291,6 @@ def find_edges(resources: list[AnalyzedResource], validator: ExpressionValidator
     return edges
 
 
-ROOT = "params"
-
-
 def find_member_lists(analysis: Analysis) -> frozenset[str]:
     """Return the parameters that nothing but `forEach` reads, and that as a whole.
 
@@ -310,7 +307,7 @@ def find_member_lists(analysis: Analysis) -> frozenset[str]:
             others.update(map(outlines.name_read, externals.intersection(each.collection.for_each.parsed.roots)))
     for expression in find_expressions(analysis):
         for read in expression.parsed.reads.reads:
-            if read.root == ROOT:
+            if read.root == "params":
                 others.update(read.path[:1] or analysis.source.parameters)
     return frozenset(name for name in named if name is not None and name not in others)
 

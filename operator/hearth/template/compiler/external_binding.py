@@ -63,12 +63,7 @@ def bind(analyzed: AnalyzedResource, evaluator: PartialEvaluator) -> ExternalBlu
 
 def find_mistakes(metadata: Mapping[str, Any], *, path: str) -> Iterator[Mistake]:
     """Find the mistakes in an evaluated reference. path: of its metadata."""
-    for word, find_objection in (
-        ("name", object_metadata.object_to_name),
-        ("namespace", object_metadata.object_to_namespace),
-    ):
-        if word in metadata and (objection := find_objection(metadata[word])):
-            yield Mistake(path=f"{path}.{word}", message=objection)
+    yield from object_metadata.find_mistakes_in_names(metadata, path=path)
     if "selector" in metadata:
         yield from label_selectors.find_mistakes(metadata["selector"], path=f"{path}.selector")
 

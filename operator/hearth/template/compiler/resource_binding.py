@@ -93,11 +93,8 @@ def bind_members(analyzed: AnalyzedResource, evaluator: PartialEvaluator) -> Chu
 def find_sensitive_names(analyzed: AnalyzedResource, evaluator: PartialEvaluator) -> set[str]:
     """Return the names that are sensitive within the members: that of the element, if the list is."""
     found = analyzed.collection
-    return (
-        {collection_analysis.ITEM}
-        if found is not None and collection_analysis.is_sensitive(found, evaluator)
-        else set()
-    )
+    is_hidden = found is not None and collection_analysis.is_sensitive(found, evaluator)
+    return {collection_analysis.ITEM} if is_hidden else set()
 
 
 def expand(resources: Iterable[AnalyzedResource], evaluator: PartialEvaluator) -> ChunkedWork[bool]:

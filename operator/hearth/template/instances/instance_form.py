@@ -148,12 +148,8 @@ def merge(defaults: Mapping[str, Any], stated: Mapping[str, Any]) -> Object:
 
 def translate(error: InvalidDefinition, definition: str) -> InvalidDefinition:
     """Return the same mistakes with their paths in the spec of the instance, or in that of its StackDefinition."""
-    return InvalidDefinition(
-        [
-            Mistake(path=find_path(each.path, definition), message=find_place(each.message, definition))
-            for each in error.mistakes
-        ]
-    )
+    places = [(find_path(each.path, definition), find_place(each.message, definition)) for each in error.mistakes]
+    return InvalidDefinition([Mistake(path=path, message=message) for path, message in places])
 
 
 def find_path(path: str, definition: str) -> str:

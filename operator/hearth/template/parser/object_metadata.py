@@ -33,12 +33,17 @@ def find_mistakes(metadata: Any, *, path: str) -> Iterator[Mistake]:
     if not isinstance(metadata, Mapping):
         yield Mistake(path=path, message=f"must be a map, found {error_hints.describe(metadata)}")
         return
+    yield from find_mistakes_in_names(metadata, path=path)
+    for key in TEXT_MAPS:
+        yield from find_mistakes_in_texts(metadata.get(key), path=f"{path}.{key}")
+
+
+def find_mistakes_in_names(metadata: Mapping[str, Any], *, path: str) -> Iterator[Mistake]:
+    """Find the mistakes in the name and the namespace."""
     for key, object_to in (("name", object_to_name), ("namespace", object_to_namespace)):
         value = metadata.get(key)
         if value is not None and (objection := object_to(value)):
             yield Mistake(path=f"{path}.{key}", message=objection)
-    for key in TEXT_MAPS:
-        yield from find_mistakes_in_texts(metadata.get(key), path=f"{path}.{key}")
 
 
 def find_mistakes_in_texts(texts: Any, *, path: str) -> Iterator[Mistake]:

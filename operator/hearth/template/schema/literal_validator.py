@@ -77,12 +77,8 @@ def find_wrong_entries(value: dict[str, Any], shape: Shape, effort: Effort) -> l
             found += [(error_hints.write_key(str(key)) + below, message) for below, message in wrong]
         elif inner is not None:
             hint = effort.hint(str(key), shape.fields) or "; remove it, or see kubectl explain for its fields"
-            found.append(
-                (
-                    error_hints.write_key(str(key)),
-                    f"there is no field '{error_hints.shorten(str(key))}' in {shape.name}{hint}",
-                )
-            )
+            message = f"there is no field '{error_hints.shorten(str(key))}' in {shape.name}{hint}"
+            found.append((error_hints.write_key(str(key)), message))
         if len(found) > limits.MISTAKES:
             break
     return found

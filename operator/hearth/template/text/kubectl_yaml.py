@@ -26,6 +26,8 @@ EVENTS_IN_A_PIECE = 500
 DIRECTIVES = 100
 """Lines that begin with `%`: libyaml compares each `%TAG` with all others."""
 _ABSENT: Final = object()
+_MERGE_KEY: Final = object()
+"""The key `<<`."""
 
 ReadScalar: TypeAlias = Callable[[str, str, yaml.Mark], Any]
 """Makes a value of a tag without its prefix, a text and its position. Raises ValueError if the text does not fit the
@@ -89,13 +91,6 @@ class Frame:
     """By key of a map, its line."""
     merged: list[dict[str, Any]] = field(default_factory=list)
     """The additions of `<<`, the least important first."""
-
-
-class _Merge:
-    """The key `<<`."""
-
-
-_MERGE_KEY: Final = _Merge()
 
 
 class Builder:
