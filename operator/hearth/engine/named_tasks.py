@@ -102,7 +102,7 @@ class Faults:
         self._services = services
         self._failing: dict[str, Failing] = {}
 
-    def note(self, work: str, *, what: DirtyItem) -> float:
+    def note(self, work: str, *, what: DirtyItem = DirtyScope.ALL_RESOURCES) -> float:
         """Record a failure; enqueue `what` after the returned delay in seconds."""
         before = self._failing.get(work)
         failures = before.failures + 1 if before is not None else 1

@@ -176,7 +176,7 @@ class StackController:
     def _note_lost_broadcast(self, uid: str, each: StackReconciler) -> None:
         # The lost event may concern the definition.
         each.definition.schedule.request()
-        each.note_fault("broadcast")
+        each.faults.note("broadcast")
         self._services.queue.enqueue(uid, DirtyScope.STACK)
 
     def _reconcile(self, uid: str, dirty: set[DirtyItem], since: float) -> float:
@@ -287,7 +287,7 @@ class StackController:
             self._services.enqueue_after(RETRY_UNKNOWN, uid, DirtyScope.ALL_RESOURCES)
         else:
             self._unsettled.add(uid, each)
-            each.note_fault(named_tasks.PASS)
+            each.faults.note(named_tasks.PASS)
             self._status_writer.request(uid)
         return SECONDS_PER_YIELD
 
@@ -296,7 +296,7 @@ class StackController:
         each = self._reconcilers.get(uid)
         if each is not None:
             each.memory.finish(key)
-            each.note_fault("step")
+            each.faults.note("step")
             self._services.queue.enqueue(uid, DirtyScope.STACK)
 
     def _forget(self, uid: str) -> None:
@@ -347,7 +347,8 @@ class StackController:
             reverted = await undone_changes.describe_repair(step, cluster=cluster, boundary=boundary)
         if isinstance(step, Apply) and each.is_repeating(step):
             cluster = link.cluster.acting_as(boundary.user)
-            each.note_evidence(step, await undone_changes.describe_repetition(step, cluster=cluster, boundary=boundary))
+            evidence = await undone_changes.describe_repetition(step, cluster=cluster, boundary=boundary)
+            each.memory.governor.note_evidence(step.resource, evidence)
         result = self._nesting.refuse(stack, step) or await step_execution.execute_step(
             step,
             cluster=link.cluster.acting_as(boundary.user),

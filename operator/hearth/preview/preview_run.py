@@ -113,7 +113,7 @@ class PreviewRun:
         now = self.world.services.clock.now()
         status = status_builder.build_status(
             self.reconciler.make_status_input(),
-            self.reconciler.plan,
+            self.reconciler.planner,
             memory=self.reconciler.memory,
             before=self.world.stack.status,
             now=now,

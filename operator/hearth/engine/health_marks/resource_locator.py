@@ -112,7 +112,9 @@ class ResourceLocator:
         if not self.services.management_cluster.has_listed(names.STACK):
             return True
         return any(
-            view is None or (view.plan is None and not view.is_refused) or bool(view.plan and view.plan.kinds.unsynced)
+            view is None
+            or (view.planner is None and not view.is_refused)
+            or bool(view.planner and view.planner.kinds.unsynced)
             for view in views
         )
 
@@ -125,22 +127,22 @@ class ResourceLocator:
         reconciler = self.find_reconciler(stack.uid)
         if reconciler is None:
             return None
-        if reconciler.plan is None or reconciler.plan.blueprint.is_unknown:
+        if reconciler.planner is None or reconciler.planner.blueprint.is_unknown:
             return describe_rejection(reconciler, key)
-        wanted = reconciler.plan.blueprint.resources
+        wanted = reconciler.planner.blueprint.resources
         children = self.services.find_children_cluster(stack.uid).children_of(stack.uid, key.resource)
         if is_unsynced(
-            reconciler.plan, key, is_seen=any(child.uid == mark.status.get("observedUID") for child in children)
+            reconciler.planner, key, is_seen=any(child.uid == mark.status.get("observedUID") for child in children)
         ):
             return None
-        if key.resource in reconciler.plan.blueprint.collections:
-            found = reconciler.plan.blueprint.collections[key.resource].members
+        if key.resource in reconciler.planner.blueprint.collections:
+            found = reconciler.planner.blueprint.collections[key.resource].members
             there = f"name one of its members: {enumerate_names(found)}" if found else "it has no members"
             return _without(gone, "ResourceNotFound", f"{key.resource} of {key.owner} is a collection; {there}")
         if key.resource not in wanted and not children:
             there = f"it has: {enumerate_names(sorted(wanted))}" if wanted else "it has none"
             return _without(gone, "ResourceNotFound", f"{key.owner} has no resource {key.resource}; {there}")
-        status = reconciler.plan.statuses.get(key.resource)
+        status = reconciler.planner.statuses.get(key.resource)
         current = (status.child if status is not None else None) or requirements.find_current(children)
         uid, named = mark.status.get("observedUID"), find_named(mark, children)
         return MarkedResource(
@@ -276,9 +278,9 @@ def is_unsynced(plan: StackPlanner, key: ResourceKey, *, is_seen: bool) -> bool:
 
 def find_write_block(stack_view: StackReconciler, key: ResourceKey) -> MarkProblem | None:
     """Explain why no object of the Stack may be written now."""
-    if stack_view.is_deleting:
+    if stack_view.definition.is_deleting:
         return MarkProblem(reason="StackDeleting", message=f"{key.owner} is being deleted")
-    if stack_view.is_paused:
+    if stack_view.definition.options.is_paused:
         return MarkProblem(
             reason="Paused", message=f"spec.paused of {key.owner} is true; the mark waits until it is false"
         )

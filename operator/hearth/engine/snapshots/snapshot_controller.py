@@ -16,7 +16,8 @@ import structlog
 from hearth.engine import stack_snapshots
 from hearth.engine.cluster_objects import StackObject, StackSnapshotObject
 from hearth.engine.services import Services
-from hearth.engine.snapshots.stack_observation import SnapshotStack, StackObserver
+from hearth.engine.snapshots.stack_observation import StackObserver
+from hearth.engine.stack.stack_reconciler import StackReconciler
 from hearth.engine.stack_snapshots import VolumeSnapshots
 from hearth.engine.writes.object_loop import ObjectLoop
 from hearth.model import growing_delay, limits, names
@@ -49,7 +50,7 @@ class SnapshotController:
         self,
         services: Services,
         *,
-        find_reconciler: Callable[[str], SnapshotStack | None],
+        find_reconciler: Callable[[str], StackReconciler | None],
         on_limit: Callable[[str], None],
     ) -> None:
         """Prepare the controller. It processes nothing before `start`."""

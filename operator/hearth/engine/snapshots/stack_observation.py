@@ -4,32 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from hearth.engine import stack_snapshots, stateful_set_claims, verified_revisions
 from hearth.engine.cluster_objects import StackObject, StackSnapshotObject
-from hearth.engine.definition.definition_sync import DefinitionSync
 from hearth.engine.services import Services
+from hearth.engine.stack.stack_reconciler import StackReconciler
 from hearth.engine.stateful_set_claims import Misses, TooManyMissing
 from hearth.model import limits, names, value_class
 from hearth.model.child import Child
 from hearth.model.errors import ApiStatusError, Unreachable
 from hearth.model.text.enumeration import enumerate_names
 from hearth.plan.snapshot_decision import ObservedStack, SnapshotMemory, SnapshotProblem, SnapshotVolume
-from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.target.target import EMPTY_REVISION
-
-
-class SnapshotStack(Protocol):
-    """The reconciler of a Stack, as far as a snapshot reads it."""
-
-    @property
-    def definition(self) -> DefinitionSync:
-        """The definition with its target."""
-
-    @property
-    def plan(self) -> StackPlanner | None:
-        """The result of planning; None without an accepted definition."""
 
 
 @dataclass(slots=True)
@@ -37,7 +23,7 @@ class StackObserver:
     """The observer of the Stacks of snapshots."""
 
     services: Services
-    find_reconciler: Callable[[str], SnapshotStack | None]
+    find_reconciler: Callable[[str], StackReconciler | None]
 
     def find_stack(self, snapshot: StackSnapshotObject) -> StackObject | None:
         """Return the Stack of a snapshot; None if there is none in this process."""
@@ -160,13 +146,13 @@ def deny(reason: str, message: str) -> ObservedStack:
     return ObservedStack(problem=SnapshotProblem(reason=reason, message=message))
 
 
-def find_settled_revision(stack: StackObject, snapshot_stack: SnapshotStack | None) -> int | None:
+def find_settled_revision(stack: StackObject, reconciler: StackReconciler | None) -> int | None:
     """Return the revision that is complete while no action is in progress; None if there is none."""
-    plan = snapshot_stack.plan if snapshot_stack is not None else None
-    if snapshot_stack is None or plan is None or plan.blueprint.is_unknown or plan.kinds.unsynced:
+    plan = reconciler.planner if reconciler is not None else None
+    if reconciler is None or plan is None or plan.blueprint.is_unknown or plan.kinds.unsynced:
         return None
-    target = snapshot_stack.definition.targets.current
-    if target is None or target.revision == EMPTY_REVISION or snapshot_stack.definition.has_unprocessed_spec(stack):
+    target = reconciler.definition.targets.current
+    if target is None or target.revision == EMPTY_REVISION or reconciler.definition.has_unprocessed_spec(stack):
         return None
     is_settled = target.is_completed and target.started_at is None
     return target.revision if is_settled else None

@@ -72,7 +72,7 @@ class StackReconciler:
         self.memory = InMemoryState()
         """The in-memory state of the Stack's steps."""
         self._services = services
-        self._faults = Faults(uid, services=services)
+        self.faults = Faults(uid, services=services)
         self._tasks = NamedTasks(self._on_error, on_success=self._on_success)
         context = StackContext(
             uid=uid, services=services, definition_sync=self.definition, tasks=self._tasks, memory=self.memory
@@ -84,8 +84,8 @@ class StackReconciler:
         self._detached = DetachedSets(context)
         self._reports = EventReports(context)
         self._reads = StackReads(context)
-        self._cache_sync = CacheSync(context, is_provisional=self._is_provisional)
-        self._deletion = StackDeletion(context, cache_sync=self._cache_sync)
+        self.cache_sync = CacheSync(context, is_provisional=self._is_provisional)
+        self._deletion = StackDeletion(context, cache_sync=self.cache_sync)
         self._requests = StackRequests(context, deletion=self._deletion)
         self._supersession = Supersession(uid, services=services, definition_sync=self.definition)
         self._removals = MemberRemovals()
@@ -101,10 +101,10 @@ class StackReconciler:
         it ends. Executing the steps and writing the status are the controller's part.
         """
         planned = self._reconcile(stack, dirty)
-        if self._cache_sync.has_questions:
-            self._tasks.run("look for what may not be watched", self._cache_sync.ask)
-        self._faults.clear(named_tasks.PASS)
-        self._faults.settle(self._tasks)
+        if self.cache_sync.has_questions:
+            self._tasks.run("look for what may not be watched", self.cache_sync.ask)
+        self.faults.clear(named_tasks.PASS)
+        self.faults.settle(self._tasks)
         return planned
 
     def _reconcile(self, stack: StackObject, dirty: set[DirtyItem]) -> list[str]:
@@ -125,11 +125,11 @@ class StackReconciler:
         # 4. Questions that the plan has: who took a field, what a broken watch does not show.
         lookup_left = self._reads.look_up_managers(planner, backoff=self.results.backoff)
         # Not before the lookups have begun: without one the plan would count as known from then on.
-        if self.memory.asks_all and self._cache_sync.grace_left() <= 0 and not self.definition.needs_sync(stack):
+        if self.memory.asks_all and self.cache_sync.grace_left() <= 0 and not self.definition.needs_sync(stack):
             self.memory.asks_all = False
 
         # 5. Progress: breakpoints, batches, replaced sets, the end of the target, checks.
-        grace_left = self._cache_sync.grace_left()
+        grace_left = self.cache_sync.grace_left()
         self._requests.after_reconcile(stack, planner, grace_left=grace_left)
         self._progress.update_rolling(planner, is_group=stack.is_group)
         self._detached.update(planner, refreshed.planned)
@@ -143,8 +143,8 @@ class StackReconciler:
             stack,
             planner,
             describe=self.make_status_input,
-            kinds=lambda: self._cache_sync.find_required_watches(planner.blueprint),
-            grace_left=self._cache_sync.grace_left(),
+            kinds=lambda: self.cache_sync.find_required_watches(planner.blueprint),
+            grace_left=self.cache_sync.grace_left(),
         )
         self._deletion.update(
             planner, is_releasing=self._released.is_releasing, left_pods=self._detached.find_problem(planner)
@@ -189,7 +189,7 @@ class StackReconciler:
         """Pass the options on to the planner; return the names and keys to plan again."""
         keys = {mark for mark in dirty if isinstance(mark, str)}
         is_all = update_options(planner, self.definition, self.memory, is_paused=self._requests.is_paused)
-        if self._cache_sync.take_full_refresh() or is_all or DirtyScope.ALL_RESOURCES in dirty:
+        if self.cache_sync.take_full_refresh() or is_all or DirtyScope.ALL_RESOURCES in dirty:
             keys |= planner.all_names(children)
         keys |= planner.set_target(self.definition.targets.current)
         keys |= planner.set_healing(self.definition.options.healing, is_completed=self.definition.targets.is_completed)
@@ -212,39 +212,15 @@ class StackReconciler:
         is_deciding = is_read and self._removals.is_undecided
         return self._reads.is_looking_up or is_deciding or bool(self.planner and self.planner.find_evaluating())
 
-    def cache_sync_grace(self) -> float:
-        """Return the seconds left in which the status is withheld because the first list of children is in progress."""
-        return self._cache_sync.grace_left()
-
-    @property
-    def plan(self) -> StackPlanner | None:
-        """The result of planning; None without an accepted definition."""
-        return self.planner
-
     @property
     def is_refused(self) -> bool:
         """Whether the definition in the spec is refused."""
         return self.definition.rejection is not None
 
     @property
-    def is_deleting(self) -> bool:
-        """Whether the Stack is being deleted, as of the last sync."""
-        return self.definition.is_deleting
-
-    @property
-    def is_paused(self) -> bool:
-        """Whether writes to children are forbidden."""
-        return self.definition.options.is_paused
-
-    @property
     def is_known(self) -> bool:
         """Whether a definition was accepted or refused, so that there is a status to write."""
         return self.definition.generation >= 0
-
-    @property
-    def hidden_texts(self) -> frozenset[str]:
-        """Texts that no user-visible output may contain."""
-        return self.definition.hidden_texts
 
     @property
     def is_superseded(self) -> bool:
@@ -254,7 +230,7 @@ class StackReconciler:
     @property
     def is_faulty(self) -> bool:
         """Whether an internal error must be reported, even if nothing else is known of the Stack."""
-        return self._faults.describe() is not None
+        return self.faults.describe() is not None
 
     @property
     def is_status_urgent(self) -> bool:
@@ -299,7 +275,7 @@ class StackReconciler:
             is_paused=definition.options.is_paused,
             is_suspended=definition.is_suspended,
             timed_out_after=definition.options.timeout if self._progress.seconds_left() <= 0 else None,
-            fault=self._faults.describe(besides=named_tasks.STATUS if is_writable else ""),
+            fault=self.faults.describe(besides=named_tasks.STATUS if is_writable else ""),
             undecided=0 if is_deleting else services.relatives.count_undecided(self.uid, services),
             blocked_by=self._deletion.blocked_by,
             halted_by=self._progress.halted_by,
@@ -324,7 +300,7 @@ class StackReconciler:
                     self._on_cluster_event(event)
             case RuleChange():
                 if self.planner is not None:
-                    self._cache_sync.on_rules_changed(self.planner.blueprint, event)
+                    self.cache_sync.on_rules_changed(self.planner.blueprint, event)
             case SourceChanged(ref):
                 self.definition.schedule.on_source_changed(ref)
             case CacheSynced() | KindsChanged():
@@ -339,8 +315,8 @@ class StackReconciler:
         """Handle an event in the cluster of the objects."""
         match event:
             case CacheSynced(kind):
-                if self._cache_sync.waits_for(kind):
-                    self._cache_sync.check_synced()
+                if self.cache_sync.waits_for(kind):
+                    self.cache_sync.check_synced()
             case retry_triggers.RetryTrigger():
                 self.results.expedite(event)
             case ClusterStateChanged():
@@ -355,7 +331,7 @@ class StackReconciler:
         planner = self.planner
         self.results.expedite(retry_triggers.KINDS)
         if planner is not None:
-            self._cache_sync.on_kinds_changed(planner.blueprint)
+            self.cache_sync.on_kinds_changed(planner.blueprint)
         if self.is_waiting_for_kinds or (planner is not None and planner.has_lost_kinds()):
             self.definition.schedule.request()
             self._services.queue.enqueue(self.uid, DirtyScope.STACK)
@@ -395,8 +371,8 @@ class StackReconciler:
         )
         if planner is None or is_busy or not (is_idle(planner) and self.definition.is_idle):
             return None
-        is_replaceable = self.memory.is_replaceable(now) and self._cache_sync.is_synced
-        return self._cache_sync.find_required_watches(planner.blueprint) if is_replaceable else None
+        is_replaceable = self.memory.is_replaceable(now) and self.cache_sync.is_synced
+        return self.cache_sync.find_required_watches(planner.blueprint) if is_replaceable else None
 
     def take_step(self, key: str) -> Step | None:
         """Return the current step for that key and count it as in flight."""
@@ -435,10 +411,6 @@ class StackReconciler:
         What undoes a repair is a condition by itself.
         """
         return not step.lost and self.memory.governor.is_repeating(step.resource)
-
-    def note_evidence(self, step: Apply, evidence: str) -> None:
-        """Record what undoes the applies of a resource."""
-        self.memory.governor.note_evidence(step.resource, evidence)
 
     def finish_step(self, key: str, step: Step, result: step_execution.StepResult) -> None:
         """Record the result of a step and enqueue what it affects."""
@@ -487,10 +459,10 @@ class StackReconciler:
         self.memory.reset_for_target(blueprint.resources)
         link = self._services.find_link(self.uid)
         is_same_cluster = self.planner is not None and self.planner.kinds.served is link.cluster.kinds
-        if is_same_cluster and self._cache_sync.is_synced and self._update_planner(stack, blueprint):
+        if is_same_cluster and self.cache_sync.is_synced and self._update_planner(stack, blueprint):
             return
-        self._cache_sync.start(blueprint)
-        planner = create_planner(stack, blueprint, services=self._services, cache_sync=self._cache_sync)
+        self.cache_sync.start(blueprint)
+        planner = create_planner(stack, blueprint, services=self._services, cache_sync=self.cache_sync)
         before, self.planner = self.planner, planner
         self.planner.set_rolling(self._progress.make_rolling_updates(blueprint, before=before))
         self.planner.set_cleanup_policy(self.definition.find_cleanup_policy())
@@ -501,7 +473,7 @@ class StackReconciler:
             functools.partial(tree.has_foreign, self.uid, self._services),
         )
         self._requests.update_breakpoints(self.planner)
-        self._cache_sync.refresh()
+        self.cache_sync.refresh()
 
     def _update_planner(self, stack: StackObject, blueprint: Blueprint) -> bool:
         """Continue with the present planner if only manifests of some resources changed; return whether that was so."""
@@ -513,28 +485,20 @@ class StackReconciler:
             self._services.queue.enqueue(self.uid, what)
         return True
 
-    def note_fault(self, work: str, *, what: DirtyItem = DirtyScope.ALL_RESOURCES) -> float:
-        """Record an internal error for the status; enqueue `what` after the returned delay in seconds."""
-        return self._faults.note(work, what=what)
-
-    def find_retry(self, work: str) -> float:
-        """Return the monotonic time in seconds before which failed work is not retried; 0 if it did not fail."""
-        return self._faults.find_due(work)
-
     def clear_fault(self, work: str) -> None:
         """Record the success of work that may have failed."""
-        if self._faults.clear(work):
+        if self.faults.clear(work):
             self._services.queue.enqueue(self.uid, DirtyScope.STACK)
 
     def _on_error(self, name: str, _error: BaseException) -> None:
-        self.note_fault(name)
+        self.faults.note(name)
         self._services.queue.enqueue(self.uid, DirtyScope.STACK)
 
     async def _accept(self) -> None:
         """Sync the definition. After an internal error, keep the active revision and report the error."""
         if await supervision.contain("accept", self.definition.sync, lambda: False, stack=self.uid):
             return
-        delay = self.note_fault(named_tasks.ACCEPT)
+        delay = self.faults.note(named_tasks.ACCEPT)
         self._services.queue.enqueue(self.uid, DirtyScope.STACK)
         await self.definition.give_up(internal_errors.explain("accept the definition"), delay=delay)
         self._services.queue.enqueue(self.uid, DirtyScope.STACK)

@@ -210,12 +210,12 @@ class StatusWriter:
         stack, reconciler = self._management_cluster.find_stack(stack_uid), self._find_reconciler(stack_uid)
         if stack is None or reconciler is None or self._failed_at[stack_uid] != stack.generation:
             return 0.0
-        return reconciler.find_retry(named_tasks.STATUS)
+        return reconciler.faults.find_due(named_tasks.STATUS)
 
     async def _write_without_details(self, stack: StackObject, reconciler: StackReconciler) -> None:
         """Report at least that the status cannot be built; the complete one is retried later."""
         self._failed_at[stack.uid] = stack.generation
-        reconciler.note_fault(named_tasks.STATUS, what=DirtyScope.STACK)
+        reconciler.faults.note(named_tasks.STATUS, what=DirtyScope.STACK)
         before = stack.status
         status = status_builder.build_without_details(
             reconciler.make_status_input(is_writable=False), before=before, now=self._clock.now()
@@ -237,7 +237,7 @@ class StatusWriter:
         self._evaluations.begin(stack.uid)
         status = status_builder.build_status(
             reconciler.make_status_input(),
-            reconciler.plan,
+            reconciler.planner,
             memory=reconciler.memory,
             before=before,
             now=self._clock.now(),
@@ -247,7 +247,7 @@ class StatusWriter:
 
     def _finish(self, stack: StackObject, reconciler: StackReconciler, status: Object) -> Object:
         """Redact, shorten and sign a status that was built."""
-        status = status_builder.shorten_status(status_builder.redact_status(status, reconciler.hidden_texts))
+        status = status_builder.shorten_status(status_builder.redact_status(status, reconciler.definition.hidden_texts))
         # The signature covers the final content.
         return target_status.sign(status, uid=stack.uid, hashes=self._hashes)
 
@@ -261,7 +261,7 @@ class StatusWriter:
             self.request(stack_uid, delay=self._interval)
             return Outcome.PUT_OFF
         before = stack.status
-        status, unfinished = self._build(stack, reconciler, before), find_unfinished(reconciler.plan)
+        status, unfinished = self._build(stack, reconciler, before), find_unfinished(reconciler.planner)
         # Outputs may have asked what the account may read, so that they lack what it may.
         if self._is_withheld(stack_uid, reconciler):
             return Outcome.PUT_OFF
@@ -296,7 +296,7 @@ class StatusWriter:
 
     def _is_withheld(self, stack_uid: str, reconciler: StackReconciler) -> bool:
         """Return whether the status would describe what is not known yet; then look at it again later."""
-        if (grace := reconciler.cache_sync_grace()) > 0:
+        if (grace := reconciler.cache_sync.grace_left()) > 0:
             self.request(stack_uid, delay=grace)
         return grace > 0
 

@@ -73,11 +73,11 @@ def test_nothing_is_said_of_a_stack_before_the_first_look_at_its_children() -> N
         another = StackReconciler(uid, services=engine._services, builder=engine._builder)
         await another.definition.sync()
 
-        assert another.cache_sync_grace() > 0
+        assert another.cache_sync.grace_left() > 0
         while engine._services.queue.get() is not None:
             pass
         another.reconcile(stack, set())
-        assert another.cache_sync_grace() == 0
+        assert another.cache_sync.grace_left() == 0
         assert another.planner is not None
         assert another.planner.is_complete
 

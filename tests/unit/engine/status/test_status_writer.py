@@ -62,13 +62,11 @@ class Reported:
         self.reason = "InvalidTemplate"
         self.looks = 0
         self.is_known = True
-        self.hidden_texts: frozenset[str] = frozenset()
-        self.plan = None
+        self.definition = SimpleNamespace(hidden_texts=frozenset())
+        self.planner = None
         self.memory = InMemoryState()
-
-    def cache_sync_grace(self) -> float:
-        """It sees everything."""
-        return 0.0
+        # It sees everything.
+        self.cache_sync = SimpleNamespace(grace_left=lambda: 0.0)
 
     def note_written(self, _status: Object) -> None:
         """Nothing waits for it."""
