@@ -9,7 +9,7 @@ import re
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any, Final, Generic, TypeVar
 from urllib import parse
 
 import orjson
@@ -313,7 +313,7 @@ class Updates:
     def __init__(self) -> None:
         self._count = 0
 
-    async def follow(self, request: web.Request, changes: Changes) -> web.StreamResponse:
+    async def follow(self, request: web.Request, changes: Changes[Any]) -> web.StreamResponse:
         """Send what changes, until the browser closes the stream."""
         if self._count >= limits.PAGE_STREAMS:
             raise web.HTTPTooManyRequests(text="too many tabs follow this page; close some")
@@ -329,14 +329,27 @@ class Updates:
         return response
 
 
-class Changes:
+Content = TypeVar("Content")
+
+
+class Changes(Generic[Content]):
     """What has changed since the browser was last sent something."""
 
-    def __init__(self) -> None:
+    def __init__(self, get: Callable[[], Awaitable[Content]]) -> None:
+        """get: what is there now. Raises ApiStatusError and Unreachable."""
+        self._get = get
         self._problem = ""
 
     async def read(self) -> bytes:
         """Return the events of what changed; nothing if nothing did. Raises ApiStatusError and Unreachable."""
+        return self.on_read(await self._get())
+
+    def on_read(self, content: Content) -> bytes:
+        """Return the events after a successful read."""
+        return self.on_problem("") + self.compare(content)
+
+    def compare(self, content: Content) -> bytes:
+        """Return the events of what differs from what was sent last."""
         raise NotImplementedError
 
     def on_problem(self, message: str) -> bytes:
@@ -347,56 +360,40 @@ class Changes:
         return write_event("problem", {"message": message})
 
 
-class PartChanges(Changes):
+class PartChanges(Changes[Parts]):
     """Changes of the parts of a page: each is sent again as a whole."""
 
-    def __init__(self, make: Callable[[], Awaitable[Parts]]) -> None:
-        super().__init__()
-        self._make = make
-        self._sent: dict[str, str] = {}
+    _sent: Mapping[str, str] = {}
+    """By part, the version that was sent last."""
 
-    async def read(self) -> bytes:
-        """Return the events of the parts that changed."""
-        return self.on_parts(await self._make())
-
-    def on_parts(self, found: Parts) -> bytes:
-        """Return the events after a successful read; nothing if nothing changed."""
-        events = self.on_problem("")
-        changed = {key: part for key, part in found.items() if self._sent.get(key) != part.version}
-        self._sent = {key: part.version for key, part in found.items()}
-        if changed:
-            contents = {key: {"version": part.version, "html": part.html} for key, part in changed.items()}
-            events += write_event("parts", {"parts": contents, "all": list(found)})
-        return events
+    def compare(self, content: Parts) -> bytes:
+        """Return the event with the parts that changed."""
+        changed = {key: part for key, part in content.items() if self._sent.get(key) != part.version}
+        self._sent = {key: part.version for key, part in content.items()}
+        if not changed:
+            return b""
+        contents = {key: {"version": part.version, "html": part.html} for key, part in changed.items()}
+        return write_event("parts", {"parts": contents, "all": list(content)})
 
 
-class LogChanges(Changes):
+class LogChanges(Changes[str]):
     """The lines that a log gets. The end of it is read again and again, so that each read is bounded."""
 
-    def __init__(self, read: Callable[[], Awaitable[str]]) -> None:
-        super().__init__()
-        self._read = read
-        self._last: str | None = None
-        """The last line that was sent; None before anything was."""
+    _last: str | None = None
+    """The last line that was sent; None before anything was."""
 
-    async def read(self) -> bytes:
-        """Return the event with the new lines."""
-        return self.on_log(await self._read())
-
-    def on_log(self, text: str) -> bytes:
-        """Return the events after a successful read: the lines behind the last one, or all where that is gone."""
-        lines = text.splitlines()
+    def compare(self, content: str) -> bytes:
+        """Return the event with the lines behind the last one, or all where that is gone."""
+        lines = content.splitlines()
         known = max((at for at, line in enumerate(lines) if line == self._last), default=None)
         new = lines if known is None else lines[known + 1 :]
-        is_first, is_reset = self._last is None, known is None
-        events = self.on_problem("")
-        if new or is_first:
-            self._last = new[-1] if new else ""
-            events += write_event("log", {"lines": new, "reset": is_reset})
-        return events
+        if not new and self._last is not None:
+            return b""
+        self._last = new[-1] if new else ""
+        return write_event("log", {"lines": new, "reset": known is None})
 
 
-async def send(request: web.Request, response: web.StreamResponse, changes: Changes) -> None:
+async def send(request: web.Request, response: web.StreamResponse, changes: Changes[Any]) -> None:
     """Send events until the browser closes the connection."""
     loop = asyncio.get_running_loop()
     written_at = loop.time()

@@ -125,7 +125,8 @@ class PartRenderer:
     def _draw(self, shown: ShownGraph, path: str, layers: Collection[int], *, prefix: str = "") -> Markup:
         """Return the picture, whose texts are escaped, as markup. prefix: of the ids of its nodes."""
         title, link = f"Resources of {shown.view.title}", lambda node: self._link(path, node, layers)
-        return Markup(svg_drawing.draw(shown.layout, title=title, link=link, prefix=prefix))  # noqa: S704 -- ElementTree wrote it
+        picture = svg_drawing.draw(shown.layout, title=title, link=link, prefix=prefix)
+        return Markup(picture)  # noqa: S704 -- ElementTree wrote it
 
     def _link(self, path: str, node: Node, layers: Collection[int]) -> str:
         """Return the address of a node: its details, or the page with its layer expanded."""

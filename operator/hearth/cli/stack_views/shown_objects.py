@@ -1,4 +1,4 @@
-"""Objects as a person may see them, live, as the template states them, or as plain manifests: without sensitive values. Pure."""
+"""Objects without sensitive values: live, as the template states them, and as plain manifests. Pure."""
 
 from __future__ import annotations
 

@@ -268,27 +268,27 @@ async def test_a_log_is_sent_from_where_it_was_read_last() -> None:
     def read(events: bytes) -> dict[str, Any]:
         return dict(json.loads(events.split(b"data: ")[1])) if events else {}
 
-    assert read(changes.on_log("1 a\n2 b")) == {"lines": ["1 a", "2 b"], "reset": True}
-    assert read(changes.on_log("1 a\n2 b")) == {}
-    assert read(changes.on_log("2 b\n3 c\n4 <b>")) == {"lines": ["3 c", "4 <b>"], "reset": False}
-    assert read(changes.on_log("8 x\n9 y")) == {"lines": ["8 x", "9 y"], "reset": True}
-    assert read(LogChanges(nothing).on_log("")) == {"lines": [], "reset": True}
+    assert read(changes.on_read("1 a\n2 b")) == {"lines": ["1 a", "2 b"], "reset": True}
+    assert read(changes.on_read("1 a\n2 b")) == {}
+    assert read(changes.on_read("2 b\n3 c\n4 <b>")) == {"lines": ["3 c", "4 <b>"], "reset": False}
+    assert read(changes.on_read("8 x\n9 y")) == {"lines": ["8 x", "9 y"], "reset": True}
+    assert read(LogChanges(nothing).on_read("")) == {"lines": [], "reset": True}
 
 
 async def test_only_what_changed_is_sent() -> None:
     """Each part with its digest; a problem once, and that it is over."""
     changes = PartChanges(nothing)
     both = {"head": rendering.make_part("a"), "graph": rendering.make_part("b")}
-    first = changes.on_parts(both)
+    first = changes.on_read(both)
     assert first.startswith(b"event: parts\ndata: ")
     assert json.loads(first.split(b"data: ")[1])["all"] == ["head", "graph"]
 
-    assert changes.on_parts(both) == b""
-    changed = json.loads(changes.on_parts(both | {"head": rendering.make_part("c\n\nevent: x")}).split(b"data: ")[1])
+    assert changes.on_read(both) == b""
+    changed = json.loads(changes.on_read(both | {"head": rendering.make_part("c\n\nevent: x")}).split(b"data: ")[1])
     assert list(changed["parts"]) == ["head"]
     assert b'"message":"away"' in changes.on_problem("away")
     assert changes.on_problem("away") == b""
-    assert b'"message":""' in changes.on_parts({"head": rendering.make_part("c\n\nevent: x")})
+    assert b'"message":""' in changes.on_read({"head": rendering.make_part("c\n\nevent: x")})
 
 
 async def test_a_stream_ends_with_its_tab(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Why one object is not ready, or not gone: its pods down to their containers, its conditions and Events, what holds it. Pure.
+"""Why one object is not ready: its conditions, Events and pods, down to containers; and why one is not gone. Pure.
 
 Table-driven by what the scheduler, the kubelet and controllers report.
 """

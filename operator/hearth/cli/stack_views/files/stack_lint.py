@@ -1,4 +1,4 @@
-"""What `lint` says of a Stack in a file: its mistakes outside the template, their lines, and the report for code hosts. Pure.
+"""What `lint` says of a Stack in a file: mistakes outside the template, their lines, the report for code hosts. Pure.
 
 The template is the compiler's part.
 """
@@ -39,7 +39,7 @@ MODELS: Final[Mapping[str, type[ApiModel]]] = {
 
 
 def find_mistakes(manifest: Object) -> Iterator[Mistake]:
-    """Yield what is wrong outside the template: unknown fields, wrong types, name, version. The API server finds the same."""
+    """Yield unknown fields, wrong types, and a wrong name or version, which the API server would find as well."""
     version = object_fields.text(manifest, "apiVersion")
     if version != API_VERSION:
         yield Mistake(path="apiVersion", message=f"must be {API_VERSION}, found {error_hints.quote(version)}")

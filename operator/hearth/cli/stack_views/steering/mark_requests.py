@@ -19,11 +19,9 @@ REJECTED: Final = frozenset(
     "Denied".split()
 )
 """Reasons of `Ready` under which the mark has no effect until a person acts."""
-PATH: Final = re.compile(
-    r"[a-z][a-zA-Z0-9]{0,39}(\[[a-z0-9-]{1,40}\])?(/[a-z][a-zA-Z0-9]{0,39}(\[[a-z0-9-]{1,40}\])?){0,7}"
-)
-
-MEMBER: Final = re.compile(r"(0|[1-9][0-9]{0,4})(/[a-z][a-zA-Z0-9]{0,39}(\[[a-z0-9-]{1,40}\])?){0,7}")
+RESOURCE: Final = r"[a-z][a-zA-Z0-9]{0,39}(\[[a-z0-9-]{1,40}\])?"
+PATH: Final = re.compile(rf"{RESOURCE}(/{RESOURCE}){{0,7}}")
+MEMBER: Final = re.compile(rf"(0|[1-9][0-9]{{0,4}})(/{RESOURCE}){{0,7}}")
 """The index of a member of a group, and a path within it."""
 
 
