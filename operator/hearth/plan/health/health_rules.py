@@ -317,10 +317,7 @@ class BuiltinRules:
     """Index of rule texts without errors. Gives the same rules as `hearth.plan.health.rule_parser.read`."""
 
     def __init__(self, documents: Mapping[str, str]) -> None:
-        """Split and index the documents.
-
-        documents: texts by name.
-        """
+        """documents: texts by name."""
         rules = [rule for name, content in documents.items() for rule in split(name, content)]
         self._health = index(rules, "cases")
         self._suspension = index(rules, "suspend")

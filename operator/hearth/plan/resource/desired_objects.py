@@ -38,7 +38,6 @@ class DesiredObjects:
     """The desired objects of one Stack."""
 
     def __init__(self, blueprint: Blueprint, *, stack: StackIdentity, hashes: HashFunction) -> None:
-        """Evaluate nothing before it is requested."""
         self._blueprint = blueprint
         self._stack = stack
         self._hashes = hashes
@@ -333,7 +332,6 @@ class ObjectClaims:
     """The objects that the resources of one Stack name."""
 
     def __init__(self) -> None:
-        """Begin without any."""
         self._owners: dict[ObjectRef, str] = {}
         self._first: dict[str, ObjectRef] = {}
         """By resource the first object that it names; nearly all name only one."""

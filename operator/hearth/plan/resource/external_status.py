@@ -37,7 +37,7 @@ class ExternalObjects:
     """Everything that one Stack only reads."""
 
     def __init__(self, blueprint: Blueprint, *, namespace: str) -> None:
-        """Know nothing before `refresh`. namespace: of the Stack."""
+        """namespace: of the Stack."""
         self.statuses: dict[str, ExternalStatus] = {}
         """By name in the template, as last refreshed."""
         self.find_view: Callable[[str], ExternalView] = lambda _name: UNKNOWN_VIEW

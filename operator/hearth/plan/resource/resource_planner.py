@@ -59,9 +59,7 @@ class ResourcePlanner:
         rules: HealthRules,
         on_error: OnError = internal_errors.ignore_nothing,
     ) -> None:
-        """Evaluate nothing before it is requested.
-
-        reader: where the objects may be, and as which account the Stack reads them; on_error: receives an unexpected
+        """reader: where the objects may be, and as which account the Stack reads them; on_error: receives an unexpected
         exception, after which that one resource has failed.
         """
         self.on_error = on_error

@@ -54,7 +54,6 @@ class MemberRemovals:
     """The collections of one Stack. Kept beside its planners."""
 
     def __init__(self) -> None:
-        """Hold nothing before `update`."""
         self._found: dict[str, Removals] = {}
         """By collection."""
         self.wake_at: float | None = None

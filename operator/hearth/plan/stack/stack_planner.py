@@ -528,7 +528,6 @@ class RefreshQueue:
     """Names of one blueprint, each after everything that it requires."""
 
     def __init__(self, blueprint: Blueprint, names: Iterable[str] = ()) -> None:
-        """Start with these names."""
         self._blueprint = blueprint
         self._heap: list[int] = []
         self._added: set[int] = set()

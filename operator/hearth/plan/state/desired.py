@@ -121,14 +121,12 @@ class DesiredResource:
         """Return the desired object of that incarnation. child: the existing object; name: of one that existed."""
         present = child.name if child is not None else name
         ref = next((ref for ref in self.refs_at(incarnation) if ref.name == present), None) if present else None
+        ref = ref or self.ref_at(incarnation)
         if child is None:
-            return DesiredObject(resource=self, ref=ref or self.ref_at(incarnation), incarnation=incarnation)
+            return DesiredObject(resource=self, ref=ref, incarnation=incarnation)
+        source = volume_restore.find_data_source(child)
         return DesiredObject(
-            resource=self,
-            ref=ref or self.ref_at(incarnation),
-            incarnation=incarnation,
-            is_adopted=child.is_adopted,
-            data_source=volume_restore.find_data_source(child),
+            resource=self, ref=ref, incarnation=incarnation, is_adopted=child.is_adopted, data_source=source
         )
 
     def ref_at(self, incarnation: int) -> ObjectRef:
