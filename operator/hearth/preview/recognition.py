@@ -26,7 +26,7 @@ from hearth.plan.stack import options
 from hearth.plan.state import finished_work, requirements
 from hearth.plan.state.desired import DesiredObject
 from hearth.plan.state.memory import InMemoryState
-from hearth.plan.state.read_access import UNLIMITED, Reader
+from hearth.plan.state.read_access import Reader
 from hearth.plan.state.resource_status import ResourceState, ResourceStatus
 from hearth.plan.state.watched_kinds import WatchedKinds
 from hearth.plan.status import conditions
@@ -178,7 +178,7 @@ async def read_externals(world: PreviewWorld, present: StackObject, blueprint: B
         stack=revision_builder.identify(present),
         kinds=WatchedKinds(served=world.cluster.kinds),
         hashes=world.hashes.of_stack(present.uid),
-        reader=Reader(boundary=boundary, access=UNLIMITED),
+        reader=Reader(boundary=boundary),
         rules=world.services.health_rules,
     )
     if blueprint.externals:

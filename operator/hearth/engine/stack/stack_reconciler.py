@@ -52,7 +52,7 @@ from hearth.plan.stack.blind_planner import BlindPlanner
 from hearth.plan.stack.member_removals import MemberRemovals
 from hearth.plan.stack.plan_index import RefreshResult
 from hearth.plan.stack.stack_planner import StackPlanner
-from hearth.plan.state import internal_errors, read_access, steps
+from hearth.plan.state import internal_errors, steps
 from hearth.plan.state.memory import InMemoryState
 from hearth.plan.state.resource_status import ResourceState
 from hearth.plan.state.steps import Apply, Delete, Release, Step
@@ -592,7 +592,7 @@ def create_planner(
         on_error=lambda resource, error: supervision.report("resource", error, stack=uid, resource=resource),
         boundary=services.find_boundary(stack),
         # What a kubeconfig opens, every account that may read the kubeconfig may read.
-        access=read_access.UNLIMITED if link.is_remote else services.read_rights.of(uid),
+        access=None if link.is_remote else services.read_rights.of(uid),
     )
 
 

@@ -44,20 +44,11 @@ class DefinitionReason(enum.StrEnum):
 
 NORMAL: Final = "Normal"
 WARNING: Final = "Warning"
+PROGRESS: Final = (DefinitionReason.COMPLETE, DefinitionReason.ROLLING_OUT, DefinitionReason.ROLLOUT_PAUSED)
 EVENT_TYPES: Final[Mapping[DefinitionReason, str]] = {
-    DefinitionReason.COMPLETE: NORMAL,
-    DefinitionReason.ROLLING_OUT: NORMAL,
-    DefinitionReason.ROLLOUT_PAUSED: NORMAL,
-    DefinitionReason.ROLLOUT_STOPPED: WARNING,
-    DefinitionReason.ROLLING_BACK: WARNING,
-    DefinitionReason.ROLLED_BACK: WARNING,
-    DefinitionReason.INVALID_DEFINITION: WARNING,
-    DefinitionReason.SOURCE_NOT_FOUND: WARNING,
-    DefinitionReason.INSTANCES_DO_NOT_FIT: WARNING,
-    DefinitionReason.REVISION_TAMPERED: WARNING,
-    DefinitionReason.KIND_TAKEN: WARNING,
-    DefinitionReason.ROLES_REFUSED: WARNING,
-    DefinitionReason.DELETION_BLOCKED: WARNING,
+    reason: NORMAL if reason in PROGRESS else WARNING
+    for reason in DefinitionReason
+    if reason is not DefinitionReason.KIND_NOT_SERVED
 }
 """The type of the Event that is posted once a reason comes; those without one pass by themselves within a second."""
 

@@ -142,7 +142,8 @@ class ObsoleteChildren:
     def _settle(self, resource: str) -> None:
         """Add the children of a resource to `deletable`, or remove them."""
         for uid in self._resources.get(resource, ()):
-            is_free = self._is_free(self.children[uid])
+            # Free is what no other obsolete child requires.
+            is_free = next(self._find_dependents(self.children[uid]), None) is None
             if is_free == (uid in self.deletable):
                 continue
             self.changed[uid] = None
@@ -156,10 +157,6 @@ class ObsoleteChildren:
         if self._heads is not None:
             self.changed.update(self._heads)
             self._heads = None
-
-    def _is_free(self, child: Child) -> bool:
-        """Return whether no other obsolete child requires it."""
-        return next(self._find_dependents(child), None) is None
 
     def _find_dependents(self, child: Child) -> Iterator[str]:
         """Find the UIDs of the other obsolete children that require it. One may be found twice.

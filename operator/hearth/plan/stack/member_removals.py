@@ -58,18 +58,13 @@ class MemberRemovals:
         """By collection."""
         self.wake_at: float | None = None
         """Monotonic time of the next decision that only time brings."""
-        self._is_released = False
-        """Whether the user lets all go that are found to wait."""
+        self.is_releasing = False
+        """Whether the user lets all go that are found to wait, and one that it lets go has an object yet."""
 
     @property
     def is_open(self) -> bool:
         """Whether any decision is left, so that time or an answer may change which objects stay."""
-        return self._is_released or any(each.since for each in self._found.values())
-
-    @property
-    def is_releasing(self) -> bool:
-        """Whether the user's request is not carried out yet: a member that it lets go has an object."""
-        return self._is_released
+        return self.is_releasing or any(each.since for each in self._found.values())
 
     @property
     def is_undecided(self) -> bool:
@@ -88,12 +83,12 @@ class MemberRemovals:
 
     def release(self) -> None:
         """Let all go that wait, at the request of the user; also those that are found to wait after a restart."""
-        self._is_released = True
+        self.is_releasing = True
 
     def forget(self) -> None:
         """Forget everything: no collection has a limit."""
         self._found.clear()
-        self._is_released, self.wake_at = False, None
+        self.is_releasing, self.wake_at = False, None
 
     def holds(self, name: str, blueprint: Blueprint) -> bool:
         """Return whether the objects of a resource that the blueprint does not have stay nevertheless."""
@@ -124,8 +119,8 @@ class MemberRemovals:
             removals = self._found.setdefault(name, Removals())
             self._decide(removals, present, frozenset(collection.members), collection.max_removed, now=now)
             changed |= before.get(name, set()) ^ set(removals.waiting)
-        if self._is_released and not blueprint.unresolved:
-            self._is_released = any(each.since for each in self._found.values())
+        if self.is_releasing and not blueprint.unresolved:
+            self.is_releasing = any(each.since for each in self._found.values())
         return changed
 
     def _decide(
@@ -139,7 +134,7 @@ class MemberRemovals:
     ) -> None:
         unwanted = {name for name in present if name not in wanted}
         removals.since = {name: removals.since.get(name, now) for name in sorted(unwanted)}
-        removals.allowed = unwanted if self._is_released else removals.allowed & unwanted
+        removals.allowed = unwanted if self.is_releasing else removals.allowed & unwanted
         removals.is_excess = False
         removals.history = [entry for entry in removals.history if entry[0] > now - WINDOW]
         waiting = removals.waiting

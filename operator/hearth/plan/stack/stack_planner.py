@@ -29,7 +29,7 @@ from hearth.plan.stack.cleanup_planner import CleanupPlanner, WithheldObject
 from hearth.plan.stack.member_removals import MemberRemovals
 from hearth.plan.stack.plan_index import ConditionAggregator, PlanIndex, RefreshResult
 from hearth.plan.stack.suspend_planner import SuspendPlanner
-from hearth.plan.state import internal_errors, read_access
+from hearth.plan.state import internal_errors
 from hearth.plan.state.desired import DesiredObject
 from hearth.plan.state.healing import HealingPolicy
 from hearth.plan.state.internal_errors import OnError
@@ -75,7 +75,7 @@ class StackPlanner:
         hashes: HashFunction,
         rules: HealthRules,
         boundary: Boundary,
-        access: ReadAccess = read_access.UNLIMITED,
+        access: ReadAccess | None = None,
         on_error: OnError = internal_errors.ignore_nothing,
     ) -> None:
         """Create an empty planner; `refresh` with every name fills it.

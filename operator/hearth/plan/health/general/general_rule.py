@@ -34,6 +34,7 @@ from hearth.plan.health.health_result import (
     Fields,
     HealthResult,
     HealthRuleEntry,
+    HealthState,
     assess_observed,
     is_outdated,
     progressing,
@@ -311,11 +312,10 @@ class GeneralRule:
         if (not said and (declared or empty)) or status.get(CONDITIONS) == []:
             names = " or ".join(f"status.{name}" for name in sorted(declared or empty or {CONDITIONS}))
             message = f"the controller of {self._kind} has not set {names}"
-            return HealthResult(state=WAITING_STATE, reason=NOT_OBSERVED, message=message, is_silent=True)
+            return HealthResult(state=HealthState.PROGRESSING, reason=NOT_OBSERVED, message=message, is_silent=True)
         return ready(EXISTS)
 
 
-WAITING_STATE: Final = progressing("", "").state
 OF_ANY_KIND: Final = GeneralRule("", UNKNOWN)
 """The general rule without a schema."""
 
