@@ -276,11 +276,8 @@ class KubeRuntime:
     def _watches(self) -> Iterable[WatchStatus]:
         # Without the marks: where their kind is not installed, or may not be read, Stacks converge all the same.
         # Without the sources: the Stacks that name an unreadable one report it, and no other Stack is affected.
-        yield from self._stacks.health()
-        yield from self._groups.health()
         for cache in self._management_cluster.caches:
-            if cache not in (self._stacks, self._groups):
-                yield from cache.health()
+            yield from cache.health()
         yield from self._revisions.health()
         yield from self._cluster.caches.health()
 

@@ -10,7 +10,8 @@ import pytest
 
 from hearth.kube.client.connection import Connection
 from hearth.kube.discovery.discovery import REFRESH_INTERVAL
-from hearth.kube.workload_cluster import DELAYS, KubeWorkloadCluster
+from hearth.kube.discovery.refresh_timing import DELAYS
+from hearth.kube.workload_cluster import KubeWorkloadCluster
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
 from support.real import real_user

@@ -214,7 +214,9 @@ async def test_an_event_is_one_object_however_often_it_is_said(
     stack = await create_stack(connection, home, namespace)
     for _ in range(2):
         await home.emit_event(stack, type_="Normal", reason="Ready", message="all resources are ready " + "x" * 2000)
-    successor = KubeManagementCluster(connection, stacks=home._stacks, revisions=home._revisions, sources=home._sources)
+    successor = KubeManagementCluster(
+        connection, stacks=home._caches["Stack"], revisions=home._revisions, sources=home._sources
+    )
     await successor.emit_event(stack, type_="Normal", reason="Ready", message="all resources are ready " + "x" * 2000)
     query = {"fieldSelector": f"involvedObject.uid={stack.uid}"}
     found = await connection.request("GET", f"/api/v1/namespaces/{namespace}/events", query=query)

@@ -17,7 +17,7 @@ import orjson
 from hearth.kube.client import salvage
 from hearth.kube.client.connection import Connection
 from hearth.kube.discovery import refresh_timing
-from hearth.model import errors, limits, packing, value_class
+from hearth.model import errors, limits, packing
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
 
@@ -302,9 +302,9 @@ class Schemas:
         except (errors.ApiStatusError, errors.Unreachable):
             self._retry_at[pair] = asyncio.get_running_loop().time() + SCHEMA_RETRY
             return
-        found = await asyncio.to_thread(extract_definitions, document)
+        raw, by_kind, unreadable = await asyncio.to_thread(extract_definitions, document)
         self._loaded[pair] = wanted
-        size = sum(map(len, found.raw.values()))
+        size = sum(map(len, raw.values()))
         try:
             self._hold(size - self._held.get(pair, 0))
         except OSError:
@@ -312,11 +312,11 @@ class Schemas:
             self._note_unreadable(pair, "components.schemas")
             return
         self._held[pair] = size
-        self._raw.update(found.raw)
-        self._by_kind.update({key: name for key, name in found.by_kind.items() if key[:2] == pair})
-        for name in found.raw:
+        self._raw.update(raw)
+        self._by_kind.update({key: name for key, name in by_kind.items() if key[:2] == pair})
+        for name in raw:
             self._parsed.pop(name, None)
-        for name in found.unreadable:
+        for name in unreadable:
             # The previous definition describes a different content.
             self._raw.pop(name, None)
             self._parsed.pop(name, None)
@@ -328,25 +328,16 @@ class Schemas:
         self._skips.note({"uid": (pair, name), "name": name}, reason="schema", detail="/".join(filter(None, pair)))
 
 
-@value_class.dataclass(frozen=True, slots=True)
-class ExtractedDefinitions:
-    """The stored part of an OpenAPI document."""
-
-    raw: Mapping[str, bytes]
-    """The definitions by name, as JSON."""
-    by_kind: Mapping[KindKey, str]
-    """The name of the definition, by kind."""
-    unreadable: Sequence[str]
-    """The names of omitted definitions."""
-
-
 def find_key(kind: Kind) -> KindKey:
     """Return the part of a kind that its definition names."""
     return kind.group, kind.version, kind.name
 
 
-def extract_definitions(document: Object) -> ExtractedDefinitions:
-    """Return the readable definitions of an OpenAPI document; an unreadable one does not affect the others."""
+def extract_definitions(document: Object) -> tuple[dict[str, bytes], dict[KindKey, str], list[str]]:
+    """Return what is stored of an OpenAPI document; an unreadable definition does not affect the others.
+
+    That is the definitions by name, as JSON; the name of the definition by kind; and the names of omitted definitions.
+    """
     components = document.get("components")
     found = components.get("schemas") if isinstance(components, dict) else None
     raw: dict[str, bytes] = {}
@@ -361,7 +352,7 @@ def extract_definitions(document: Object) -> ExtractedDefinitions:
         # RecursionError: too deep to traverse; TypeError: not encodable, or not a schema.
         except (RecursionError, TypeError):
             unreadable.append(name)
-    return ExtractedDefinitions(raw, by_kind, unreadable)
+    return raw, by_kind, unreadable
 
 
 def find_described_kinds(schema: Any) -> Iterator[KindKey]:
