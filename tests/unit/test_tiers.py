@@ -8,7 +8,7 @@ from typing import get_args
 import pytest
 import yaml
 
-from hearth.engine.writes import step_execution
+from hearth.engine.writes.step_execution import StepExecutor
 from hearth.plan.state import steps
 from support import tiers
 from support.fake_world import fake_world
@@ -20,13 +20,13 @@ ROOT = Path(__file__).resolve().parents[2]
 def test_the_smoke_stories_take_every_type_of_step(monkeypatch: pytest.MonkeyPatch) -> None:
     """As they go on the fake server; a new type of step needs a story that takes it."""
     taken: set[type] = set()
-    execute = step_execution.execute_step
+    execute = StepExecutor.execute_step
 
-    async def note(step: steps.Step, **context: object) -> object:
+    async def note(executor: StepExecutor, step: steps.Step) -> object:
         taken.add(type(step))
-        return await execute(step, **context)  # type: ignore[arg-type]
+        return await execute(executor, step)
 
-    monkeypatch.setattr(step_execution, "execute_step", note)
+    monkeypatch.setattr(StepExecutor, "execute_step", note)
     for played in story.load_all():
         if played.slug in tiers.SMOKE_STORIES:
             fake_world.run(lambda world, played=played: story_runner.Play(played, world).perform())

@@ -60,7 +60,7 @@ class ReadRights:
     """The answers for all Stacks of one cluster. Use in one event loop."""
 
     def __init__(self, cluster: WorkloadCluster, *, queue: WorkQueue, clock: Clock, namespace: str = "") -> None:
-        """Ask nothing before the first `find`. namespace: the only one that the operator serves, "" for all."""
+        """Ask nothing before the first `find_answer`. namespace: the only one that the operator serves, "" for all."""
         self.trigger = RetryTrigger(type=TriggerType.ALL_RIGHTS, namespace=namespace)
         """What changes the answers."""
         self._cluster = cluster
@@ -88,31 +88,6 @@ class ReadRights:
     def watched(self) -> set[RetryTrigger]:
         """Return the triggers whose watch must be retained."""
         return {self.trigger} if self._questions else set()
-
-    def find(self, stack_uid: str, child: Child, boundary: Boundary) -> Access:
-        """Return whether the account may get the object: all of its kind and namespace, else the one of that name."""
-        for name in ("", child.name):
-            answer = self.find_answer(stack_uid, boundary, kind=child.kind, namespace=child.namespace, name=name)
-            if answer is None:
-                return Access.UNKNOWN
-            if answer:
-                return Access.GRANTED
-        return Access.DENIED
-
-    def find_at(self, stack_uid: str, kind: Kind, namespace: str, name: str, boundary: Boundary) -> Access:
-        """Return whether the account may get an object that need not exist, or list and watch all (name: "")."""
-        # An account that may get all objects is not asked about each; a list needs both verbs.
-        is_single = bool(name)
-        questions = (
-            [(tenancy.READING, ""), (tenancy.READING, name)] if name else [(verb, "") for verb in tenancy.LISTING]
-        )
-        for verb, place in questions:
-            answer = self.find_answer(stack_uid, boundary, kind=kind, namespace=namespace, name=place, verb=verb)
-            if answer is None:
-                return Access.UNKNOWN
-            if answer is is_single:
-                return Access.GRANTED if is_single else Access.DENIED
-        return Access.DENIED if is_single else Access.GRANTED
 
     def is_asking(self, stack_uid: str) -> bool:
         """Return whether an answer that concerns the Stack is not there yet. Nearly always there is no question at all."""
@@ -281,9 +256,33 @@ class StackReadRights:
         self.rights.find_answer(self.stack_uid, boundary, kind=kind, namespace=namespace)
 
     def find(self, child: Child, boundary: Boundary) -> Access:
-        """Return whether the account of that boundary may get the object. Asks if that is unknown; cheap."""
-        return self.rights.find(self.stack_uid, child, boundary)
+        """Return whether the account may get the object: all of its kind and namespace, else the one of that name.
+
+        Asks if that is unknown; cheap.
+        """
+        for name in ("", child.name):
+            answer = self.rights.find_answer(
+                self.stack_uid, boundary, kind=child.kind, namespace=child.namespace, name=name
+            )
+            if answer is None:
+                return Access.UNKNOWN
+            if answer:
+                return Access.GRANTED
+        return Access.DENIED
 
     def find_at(self, kind: Kind, namespace: str, name: str, boundary: Boundary) -> Access:
-        """Return the same for an object that need not exist, or for a list (name: "") in a namespace, "" for all."""
-        return self.rights.find_at(self.stack_uid, kind, namespace, name, boundary)
+        """Return the same for an object that need not exist, or for all (name: ""), to list and watch, in a namespace ("": any)."""
+        # An account that may get all objects is not asked about each; a list needs both verbs.
+        is_single = bool(name)
+        questions = (
+            [(tenancy.READING, ""), (tenancy.READING, name)] if name else [(verb, "") for verb in tenancy.LISTING]
+        )
+        for verb, place in questions:
+            answer = self.rights.find_answer(
+                self.stack_uid, boundary, kind=kind, namespace=namespace, name=place, verb=verb
+            )
+            if answer is None:
+                return Access.UNKNOWN
+            if answer is is_single:
+                return Access.GRANTED if is_single else Access.DENIED
+        return Access.DENIED if is_single else Access.GRANTED

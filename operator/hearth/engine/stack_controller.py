@@ -15,7 +15,6 @@ from hearth.engine.definition.revision_builder import RevisionBuilder
 from hearth.engine.health_marks.health_mark_controller import HealthMarkController
 from hearth.engine.health_rule_loader import HealthRuleLoader
 from hearth.engine.ports import Observer
-from hearth.engine.relatives import Kin
 from hearth.engine.services import Services
 from hearth.engine.snapshots.snapshot_controller import SnapshotController
 from hearth.engine.stack.loaded_stacks import START_LASTS, StartLimiter, UnloadedStack, UnloadedStacks, UnsettledStacks
@@ -339,28 +338,19 @@ class StackController:
 
     async def _execute(self, each: StackReconciler, stack: StackObject, step: Step) -> StepResult:
         """Execute a step and return its result; of a repair that is reported, also what it reverts."""
-        manager = names.field_manager(stack.namespace, stack.name, kind=stack.kind)
-        link, boundary = self._services.find_link(stack.uid), self._services.find_boundary(stack)
-        reverted = ""
+        executor, remote = (
+            step_execution.make_executor(stack, self._services),
+            self._services.find_link(stack.uid).remote,
+        )
+        cluster, boundary, reverted = executor.cluster, executor.boundary, ""
         if isinstance(step, Apply) and each.take_repair_report(step):
-            cluster = link.cluster.acting_as(boundary.user)
             reverted = await undone_changes.describe_repair(step, cluster=cluster, boundary=boundary)
         if isinstance(step, Apply) and each.is_repeating(step):
-            cluster = link.cluster.acting_as(boundary.user)
             evidence = await undone_changes.describe_repetition(step, cluster=cluster, boundary=boundary)
             each.memory.governor.note_evidence(step.resource, evidence)
-        result = self._nesting.refuse(stack, step) or await step_execution.execute_step(
-            step,
-            cluster=link.cluster.acting_as(boundary.user),
-            manager=manager,
-            may_exist=self._services.may_exist_for(stack.uid),
-            kin=Kin(stack.uid, self._services),
-            ours=self._services.hashes,
-            boundary=boundary,
-        )
+        result = self._nesting.refuse(stack, step) or await executor.execute_step(step)
         if isinstance(result, StepDone) and reverted:
             return dataclasses.replace(result, reverted=reverted)
-        remote = link.remote
         if remote is not None and isinstance(result, StepFailure) and result.server is ServerResponse.SILENT:
             remote.note_silence()
             return dataclasses.replace(

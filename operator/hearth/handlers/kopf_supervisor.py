@@ -10,9 +10,10 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import dataclasses
+import functools
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 import structlog
 
@@ -76,6 +77,7 @@ class SupervisorTimeouts:
     """kopf may wait five seconds for handlers that hang; the whole process must have ended by then."""
 
 
+Result = TypeVar("Result")
 RunKopf: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
 """Runs kopf until it is cancelled."""
 
@@ -198,72 +200,60 @@ class KopfSupervisor:
         self._is_up = False
 
     def _cross(self, admission: AdmissionCallbacks) -> AdmissionCallbacks:
-        """Have the other loop do the reviews."""
-        return AdmissionCallbacks(
-            server=admission.server,
-            review=self._in_other_loop(admission.review),
-        )
+        """Have the engine's loop do the reviews."""
 
-    def _in_other_loop(self, work: ReviewWrite) -> ReviewWrite:
         async def review(review: Review) -> ReviewResult:
-            done: concurrent.futures.Future[ReviewResult] = concurrent.futures.Future()
-            self._call(lambda: begin(work, review, done))
-            if self._loop is None or self._loop.is_closed():
-                return reviewer.allow_unreviewed("the operator is stopping")
-            return await asyncio.wrap_future(done)
+            stopping = reviewer.allow_unreviewed("the operator is stopping")
+            work = functools.partial(admission.review, review)
+            return await self._run_in_engine("admission", work, name="review", otherwise=stopping)
 
-        return review
+        return dataclasses.replace(admission, review=review)
 
     def _in_engine(self, definitions: DefinitionCallbacks) -> DefinitionCallbacks:
-        """Have the other loop do it, and wait for that."""
+        """Have the engine's loop do it, and wait for that."""
 
         async def reconcile(name: str) -> None:
-            done: concurrent.futures.Future[None] = concurrent.futures.Future()
-            self._call(lambda: begin_reconcile(definitions.reconcile, name, done))
-            if self._loop is None or self._loop.is_closed():
-                raise Unreachable("the operator is stopping")
-            await asyncio.wrap_future(done)
+            stopping = cast("Exception | None", Unreachable("the operator is stopping"))
+            work = functools.partial(find_error, definitions.reconcile, name)
+            error = await self._run_in_engine("definitions", work, name=f"handler of {name}", otherwise=stopping)
+            if error is not None:
+                raise error
 
         return dataclasses.replace(definitions, reconcile=reconcile)
 
-    def _call(self, action: Callable[[], None]) -> None:
+    async def _run_in_engine(
+        self, where: str, work: Callable[[], Awaitable[Result]], *, name: str, otherwise: Result
+    ) -> Result:
+        """Return the result of work in the engine's loop. otherwise: the result if that loop ends, or if the work raises."""
+        done: concurrent.futures.Future[Result] = concurrent.futures.Future()
+
+        async def run() -> None:
+            # `done` always gets a result.
+            result = otherwise
+            try:
+                result = await work()
+            finally:
+                if done.set_running_or_notify_cancel():
+                    done.set_result(result)
+
+        self._call(lambda: supervision.spawn(where, run, name=name))
+        if self._loop is None or self._loop.is_closed():
+            return otherwise
+        return await asyncio.wrap_future(done)
+
+    def _call(self, action: Callable[[], object]) -> None:
         """Call the action in the engine's loop, unless that loop is closed."""
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(action)
 
 
-def begin_reconcile(work: ReconcileDefinition, name: str, done: concurrent.futures.Future[None]) -> None:
-    """Begin to reconcile a definition in this loop; `done` always gets a result."""
-
-    async def run() -> None:
-        error: Exception | None = Unreachable("the operator is stopping")
-        try:
-            await work(name)
-            error = None
-        except (ApiStatusError, Unreachable) as raised:
-            error = raised
-        finally:
-            if done.set_running_or_notify_cancel():
-                if error is None:
-                    done.set_result(None)
-                else:
-                    done.set_exception(error)
-
-    supervision.spawn("definitions", run, name=f"handler of {name}")
-
-
-def begin(work: ReviewWrite, review: Review, done: concurrent.futures.Future[ReviewResult]) -> None:
-    """Begin a review in this loop; `done` always gets a result."""
-
-    async def run() -> None:
-        result = reviewer.allow_unreviewed("the operator is stopping")
-        try:
-            result = await work(review)
-        finally:
-            if done.set_running_or_notify_cancel():
-                done.set_result(result)
-
-    supervision.spawn("admission", run, name="review")
+async def find_error(reconcile: ReconcileDefinition, name: str) -> Exception | None:
+    """Return why a definition could not be reconciled; None if it was."""
+    try:
+        await reconcile(name)
+    except (ApiStatusError, Unreachable) as error:
+        return error
+    return None
 
 
 def describe_end(error: BaseException | None) -> dict[str, object]:

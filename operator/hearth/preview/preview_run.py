@@ -17,7 +17,7 @@ from hearth.engine.stack.nesting import Nesting
 from hearth.engine.stack.stack_reconciler import StackReconciler
 from hearth.engine.work_queue import DirtyScope
 from hearth.engine.writes import step_execution
-from hearth.engine.writes.step_execution import StepDone, StepResult
+from hearth.engine.writes.step_execution import StepDone, StepExecutor, StepResult
 from hearth.model import members, names, value_class
 from hearth.model.child import Child, Object
 from hearth.model.kinds import ObjectRef
@@ -154,18 +154,18 @@ class PreviewRun:
     async def _execute(self, step: Step) -> StepResult:
         stack, services = self.world.stack, self.world.services
         boundary = services.find_boundary(stack)
+        executor = StepExecutor(
+            cluster=self.world.cluster.acting_as(boundary.user),
+            manager=names.field_manager(stack.namespace, stack.name, kind=stack.kind),
+            may_exist=services.may_exist_for(stack.uid),
+            ours=services.hashes,
+            boundary=boundary,
+        )
         if (refused := self._nesting.refuse(stack, step)) is not None:
             return refused
         return await supervision.contain(
             "step",
-            lambda: step_execution.execute_step(
-                step,
-                cluster=self.world.cluster.acting_as(boundary.user),
-                manager=names.field_manager(stack.namespace, stack.name, kind=stack.kind),
-                may_exist=services.may_exist_for(stack.uid),
-                ours=services.hashes,
-                boundary=boundary,
-            ),
+            lambda: executor.execute_step(step),
             lambda: step_execution.explain_internal_error(step),
         )
 

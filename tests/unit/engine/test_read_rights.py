@@ -86,12 +86,12 @@ def test_one_question_answers_for_all_stacks_of_an_account() -> None:
     async def run() -> None:
         cluster = Cluster()
         rights, queue = make(cluster)
-        assert [rights.find(uid, CHILD, ACCOUNT) for uid in ("s1", "s2")] == [Access.UNKNOWN] * 2
+        assert [rights.of(uid).find(CHILD, ACCOUNT) for uid in ("s1", "s2")] == [Access.UNKNOWN] * 2
         assert rights.is_asking("s1")
         await asyncio.sleep(0.1)
 
         assert drain(queue) == {"s1": {DirtyScope.ALL_RESOURCES}, "s2": {DirtyScope.ALL_RESOURCES}}
-        assert [rights.find(uid, CHILD, ACCOUNT) for uid in ("s1", "s2", "s3")] == [Access.GRANTED] * 3
+        assert [rights.of(uid).find(CHILD, ACCOUNT) for uid in ("s1", "s2", "s3")] == [Access.GRANTED] * 3
         assert cluster.asked == [""]
         assert cluster.watched == [rights.trigger]
         assert rights.watched == {rights.trigger}
@@ -107,11 +107,11 @@ def test_a_name_is_asked_about_where_not_all_are_granted() -> None:
     async def run() -> None:
         cluster = Cluster(granted=set())
         rights, queue = make(cluster)
-        rights.find("s1", CHILD, ACCOUNT)
+        rights.of("s1").find(CHILD, ACCOUNT)
         await asyncio.sleep(0.1)
-        rights.find("s1", CHILD, ACCOUNT)
+        rights.of("s1").find(CHILD, ACCOUNT)
         await asyncio.sleep(0.1)
-        assert rights.find("s1", CHILD, ACCOUNT) is Access.DENIED
+        assert rights.of("s1").find(CHILD, ACCOUNT) is Access.DENIED
         assert cluster.asked == ["", "a"]
 
         drain(queue)
@@ -119,7 +119,7 @@ def test_a_name_is_asked_about_where_not_all_are_granted() -> None:
         rights.on_change()
         await asyncio.sleep(0.1)
         assert drain(queue) == {"s1": {DirtyScope.ALL_RESOURCES}}
-        assert rights.find("s1", CHILD, ACCOUNT) is Access.GRANTED
+        assert rights.of("s1").find(CHILD, ACCOUNT) is Access.GRANTED
         await rights.stop()
 
     virtual_time.run(run)
@@ -131,16 +131,16 @@ def test_an_authorizer_that_learns_later_is_asked_once_more() -> None:
     async def run() -> None:
         cluster = Cluster()
         rights, _ = make(cluster)
-        rights.find("s1", CHILD, ACCOUNT)
+        rights.of("s1").find(CHILD, ACCOUNT)
         await asyncio.sleep(0.1)
         rights.on_change()
         await asyncio.sleep(0.5)
         cluster.granted = set()
-        assert rights.find("s1", CHILD, ACCOUNT) is Access.GRANTED
+        assert rights.of("s1").find(CHILD, ACCOUNT) is Access.GRANTED
         await asyncio.sleep(read_rights.SETTLED_AFTER)
-        assert rights.find("s1", CHILD, ACCOUNT) is Access.UNKNOWN
+        assert rights.of("s1").find(CHILD, ACCOUNT) is Access.UNKNOWN
         await asyncio.sleep(0.1)
-        assert rights.find("s1", CHILD, ACCOUNT) is Access.DENIED
+        assert rights.of("s1").find(CHILD, ACCOUNT) is Access.DENIED
         await rights.stop()
 
     virtual_time.run(run)
@@ -152,13 +152,13 @@ def test_a_question_without_an_answer_is_asked_again() -> None:
     async def run() -> None:
         cluster = Cluster(is_away=True)
         rights, queue = make(cluster)
-        rights.find("s1", CHILD, ACCOUNT)
+        rights.of("s1").find(CHILD, ACCOUNT)
         await asyncio.sleep(0.1)
-        assert rights.find("s1", CHILD, ACCOUNT) is Access.UNKNOWN
+        assert rights.of("s1").find(CHILD, ACCOUNT) is Access.UNKNOWN
         cluster.is_away = False
         await asyncio.sleep(read_rights.RETRY)
         assert drain(queue) == {"s1": {DirtyScope.ALL_RESOURCES}}
-        assert rights.find("s1", CHILD, ACCOUNT) is Access.GRANTED
+        assert rights.of("s1").find(CHILD, ACCOUNT) is Access.GRANTED
         await rights.stop()
 
     virtual_time.run(run)
@@ -171,13 +171,13 @@ def test_answers_go_with_the_last_stack_that_needs_them() -> None:
         cluster = Cluster()
         rights, _ = make(cluster)
         for uid in ("s1", "s2"):
-            rights.find(uid, CHILD, ACCOUNT)
+            rights.of(uid).find(CHILD, ACCOUNT)
         await asyncio.sleep(0.1)
         rights.forget("s1")
         assert rights.watched
         rights.forget("s2")
         assert rights.watched == set()
-        assert rights.find("s3", CHILD, ACCOUNT) is Access.UNKNOWN
+        assert rights.of("s3").find(CHILD, ACCOUNT) is Access.UNKNOWN
         await rights.stop()
 
     virtual_time.run(run)

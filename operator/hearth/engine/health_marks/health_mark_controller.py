@@ -25,7 +25,7 @@ from hearth.engine.stack.stack_reconciler import StackReconciler
 from hearth.engine.work_queue import DirtyItem, DirtyScope
 from hearth.engine.writes import step_execution
 from hearth.engine.writes.object_loop import ObjectLoop
-from hearth.model import growing_delay, limits, names, turns
+from hearth.model import growing_delay, limits, turns
 from hearth.model.errors import ApiStatusError, Unreachable
 from hearth.model.turns import NamespaceLine
 from hearth.plan import health_mark_decision
@@ -220,8 +220,7 @@ class HealthMarkController:
         stack = self._services.management_cluster.find_stack(step.child.stack_uid)
         if stack is None:
             return False
-        kind, name = names.split_owner(marked.stack)
-        result = await self._execute(step, stack, names.field_manager(mark.namespace, name, kind=kind))
+        result = await self._execute(step, stack)
         if result is None:
             self._loop.enqueue_later(mark.uid, RETRY)
             return False
@@ -245,9 +244,7 @@ class HealthMarkController:
         )
         return False
 
-    async def _execute(
-        self, step: steps.WriteHealthMark, stack: StackObject, manager: str
-    ) -> step_execution.StepResult | None:
+    async def _execute(self, step: steps.WriteHealthMark, stack: StackObject) -> step_execution.StepResult | None:
         """Execute the step and return its result; None while its cluster is away or others are busy enough."""
         link = self._services.find_link(stack.uid)
         is_away = link.is_remote and (link.remote is None or link.remote.trouble is not None)
@@ -255,14 +252,7 @@ class HealthMarkController:
             return None
         self._remote_writes += link.is_remote
         try:
-            return await step_execution.execute_step(
-                step,
-                cluster=self._services.find_cluster(stack),
-                manager=manager,
-                may_exist=self._services.may_exist_for(stack.uid),
-                ours=self._services.hashes,
-                boundary=self._services.find_boundary(stack),
-            )
+            return await step_execution.make_executor(stack, self._services).execute_step(step)
         finally:
             self._remote_writes -= link.is_remote
 

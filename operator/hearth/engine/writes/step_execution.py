@@ -1,4 +1,4 @@
-"""Execution of one step on the cluster; classifies the response as done or failed. Must not know Stacks or queues."""
+"""Execution of one step on the cluster; classifies the response as done or failed. Must not know plans or queues."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ import orjson
 import structlog
 
 from hearth.engine import relatives
+from hearth.engine.cluster_objects import StackObject
 from hearth.engine.ports import WorkloadCluster
 from hearth.engine.relatives import Kin, Objection
+from hearth.engine.services import Services
 from hearth.engine.writes import apply_preparation, set_detachment, undone_changes
 from hearth.model import child, names, tenancy, value_class
 from hearth.model.child import Child, Object
@@ -81,126 +83,313 @@ class StepDone:
 StepResult: TypeAlias = StepDone | StepFailure
 
 
-async def execute_step(  # noqa: PLR0913 -- the step, and what it depends on
-    step: Step,
-    *,
-    cluster: WorkloadCluster,
-    manager: str,
-    may_exist: StackMayExist,
-    ours: Signatures,
-    boundary: Boundary,
-    kin: Kin | None = None,
-) -> StepResult:
-    """Execute the step and return its result. Never raises for an API error.
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class StepExecutor:
+    """The executor of one Stack's steps."""
 
-    boundary: of the Stack. A step beyond it sends no request, even if it was planned; kin: its tree, of which it may take
-    over objects.
-    """
-    _, ref, verb = _subject(step)
-    if message := boundary.find_denial(ref):
-        return StepFailure(reason=tenancy.REASON, message=f"cannot {verb} {ref}: it {message}", is_final=True)
-    try:
-        match step:
-            case Apply():
-                refused = await refuse_account(step, cluster=cluster, boundary=boundary)
-                return refused or await _apply(
-                    step, cluster=cluster, manager=manager, may_exist=may_exist, ours=ours, boundary=boundary, kin=kin
-                )
-            case Delete():
-                await cluster.delete(step.child)
-            case Detach():
-                done = await set_detachment.detach(step, cluster=cluster, boundary=boundary)
-                return done if isinstance(done, StepFailure) else StepDone(None, note=done)
-            case Release():
-                await cluster.release(step.child)
-            case WriteHealthMark():
-                return StepDone(await cluster.mark(step.child, step.reason))
-            case Suspend():
-                kind, manager = step.child.kind, names.SUSPEND_FIELD_MANAGER
-                return StepDone(await cluster.apply(step.manifest, kind=kind, manager=manager, force=True))
-            case _:
-                assert_never(step)
-        return StepDone(None)
-    except Unreachable as error:
-        message = f"cannot reach the API server: {error}; the operator retries"
+    cluster: WorkloadCluster
+    """The cluster as the account of the Stack accesses it."""
+    manager: str
+    """The field manager of the Stack."""
+    may_exist: StackMayExist
+    ours: Signatures
+    boundary: Boundary
+    """Of the Stack. A step beyond it sends no request, even if it was planned."""
+    kin: Kin | None = None
+    """Its tree, of which it may take over objects."""
+
+    async def execute_step(self, step: Step) -> StepResult:
+        """Execute the step and return its result. Never raises for an API error."""
+        _, ref, verb = _subject(step)
+        if message := self.boundary.find_denial(ref):
+            return StepFailure(reason=tenancy.REASON, message=f"cannot {verb} {ref}: it {message}", is_final=True)
+        try:
+            match step:
+                case Apply():
+                    refused = await self._refuse_account(step)
+                    return refused or await self._apply(step)
+                case Delete():
+                    await self.cluster.delete(step.child)
+                case Detach():
+                    done = await set_detachment.detach(step, cluster=self.cluster, boundary=self.boundary)
+                    return done if isinstance(done, StepFailure) else StepDone(None, note=done)
+                case Release():
+                    await self.cluster.release(step.child)
+                case WriteHealthMark():
+                    return StepDone(await self.cluster.mark(step.child, step.reason))
+                case Suspend():
+                    kind, manager = step.child.kind, names.SUSPEND_FIELD_MANAGER
+                    return StepDone(await self.cluster.apply(step.manifest, kind=kind, manager=manager, force=True))
+                case _:
+                    assert_never(step)
+            return StepDone(None)
+        except Unreachable as error:
+            message = f"cannot reach the API server: {error}; the operator retries"
+            return StepFailure(
+                reason="Unreachable", message=message, causes=(retry_triggers.SERVER,), server=ServerResponse.SILENT
+            )
+        except ApiStatusError as error:
+            result = await self._resolve(error, step)
+            result = await undone_changes.explain_unrepairable(
+                step, result, cluster=self.cluster, boundary=self.boundary
+            )
+            return self._add_grant(result, step)
+
+    async def _apply(self, step: Apply) -> StepResult:
+        if step.uid is not None:
+            return await self._change(step, uid=step.uid)
+        try:
+            manifest = apply_preparation.with_preconditions(step.manifest, resourceVersion=CREATE_ONLY)
+            return StepDone(
+                await self.cluster.apply(manifest, kind=step.kind, manager=self.manager, force=False), is_created=True
+            )
+        except ApiStatusError as error:
+            if not isinstance(_classify(error, step), api_errors.StaleRead | api_errors.ApplyConflict):
+                raise
+        try:
+            live = await self.cluster.get(step.ref, kind=step.kind)
+        except ApiStatusError as error:
+            if not error.is_forbidden or not self.boundary.account:
+                raise
+            return self._leave_unseen(step)
+        owner = adoption.find_proven_stack(live, step.ref, self.ours)
+        if self.kin is not None and owner and self.kin.is_related(owner):
+            return await self._receive(step, live, owner=owner, kin=self.kin)
+        return await self._take_over(step, live)
+
+    async def _receive(self, step: Apply, live: Object, *, owner: str, kin: Kin) -> StepResult:
+        """Take over an object that another Stack of the same tree does not want any more; else leave it alone."""
+        metadata = live["metadata"]
+        objection = kin.find_objection(owner, live, step.ref)
+        if objection is None and "deletionTimestamp" in metadata:
+            objection = Objection(
+                message="is being deleted; it is created again when that object is gone", is_final=False
+            )
+        if objection is not None:
+            return StepFailure(
+                reason=relatives.HANDOVER if not objection.is_final else "NotOwned",
+                message=f"{step.ref} exists already and {objection.message}",
+                is_final=objection.is_final,
+                is_wait=not objection.is_final,
+                causes=(retry_triggers.object_trigger(step.kind, step.ref),),
+            )
+        if (metadata.get("annotations") or {}).get(names.ANNOTATION_ADOPTED) == names.ADOPTED:
+            step = dataclasses.replace(step, manifest=desired.with_adopted(step.manifest))
+        return StepDone(await apply_preparation.receive(step, live, cluster=self.cluster, manager=self.manager))
+
+    async def _change(self, step: Apply, *, uid: str) -> StepResult:
+        """Change an object of the Stack, or one that it adopts."""
+        if step.reclaims:
+            await apply_preparation.give_up_claims(step, cluster=self.cluster, manager=self.manager)
+        prepared = await apply_preparation.remove_leaving_fields(step, cluster=self.cluster, manager=self.manager)
+        if isinstance(prepared, api_errors.MaybeImmutable):
+            return _explain_kept(prepared, step)
+        written = await self._empty_maps(prepared) if step.leaves_null else None
+        if written is None:
+            manifest = apply_preparation.with_preconditions(prepared.sent_manifest, uid=uid)
+            written = await self.cluster.apply(manifest, kind=step.kind, manager=self.manager, force=True)
+        return StepDone(written, step.tolerated)
+
+    async def _empty_maps(self, step: Apply) -> Child | None:
+        """Remove what the apply would make null of, and apply; return None if the apply does no harm or cannot be tried."""
+        try:
+            live = await self.cluster.get(step.ref, kind=step.kind)
+        except ApiStatusError as error:
+            if not error.is_forbidden:
+                raise
+            return None
+        return await apply_preparation.apply_without_obstacle(step, live, cluster=self.cluster, manager=self.manager)
+
+    def _leave_unseen(self, step: Apply) -> StepFailure:
+        """Leave an existing object alone that the account may not get. The message tells nothing but that it exists."""
+        rights = RetryTrigger(type=TriggerType.RIGHTS, namespace=step.ref.namespace)
         return StepFailure(
-            reason="Unreachable", message=message, causes=(retry_triggers.SERVER,), server=ServerResponse.SILENT
+            reason=FORBIDDEN,
+            message=f"{step.ref} exists already, but {self.boundary.explain_read_denial(step.kind, step.ref)}",
+            causes=(rights, retry_triggers.object_trigger(step.kind, step.ref)),
         )
-    except ApiStatusError as error:
-        result = await _resolve(error, step, cluster=cluster, manager=manager)
-        result = await undone_changes.explain_unrepairable(step, result, cluster=cluster, boundary=boundary)
-        return _add_grant(result, step, boundary)
+
+    async def _take_over(self, step: Apply, live: Object) -> StepResult:
+        """Handle an existing object of the same name: update one that is or may become a child, else leave it alone."""
+        metadata, manifest = live["metadata"], step.manifest
+        annotations = metadata.get("annotations") or {}
+        stack_uid = manifest["metadata"]["labels"][names.LABEL_STACK_UID]
+        is_ours = adoption.is_child_of(live, step.ref, stack_uid=stack_uid, ours=self.ours) or is_taken_up(
+            metadata, step
+        )
+        if not is_ours:
+            objection = adoption.find_adoption_denial(
+                live, ref=step.ref, adopts=step.may_adopt, may_exist=self.may_exist, ours=self.ours
+            )
+            if objection is not None:
+                message = f"{step.ref} exists already and {objection.message}"
+                taken = retry_triggers.object_trigger(step.kind, step.ref)
+                return StepFailure(
+                    reason=objection.reason,
+                    message=message,
+                    is_final=objection.is_final,
+                    # Who wants to take over an object means this one.
+                    is_name_taken=objection.is_of_stack and step.has_generated_name and not step.may_adopt,
+                    causes=(taken,),
+                )
+        if not is_ours or annotations.get(names.ANNOTATION_ADOPTED) == names.ADOPTED:
+            step = dataclasses.replace(step, manifest=desired.with_adopted(manifest))
+        step = dataclasses.replace(step, uid=metadata["uid"])
+        if is_ours:
+            # The cache did not contain the object, so the owners of its fields are known only now.
+            present = child.parse_child(live, kind=step.kind, paths=())
+            step = dataclasses.replace(
+                step,
+                tolerated=drift.check_before_change(present, step).tolerated,
+                leaves_null=apply_obstacles.leaves_null(step.manifest, present),
+                owned_before=present.ownership if present.hash != step.hash else None,
+                reclaims=step_planning.has_claims(present),
+            )
+            return await self._change(step, uid=metadata["uid"])
+        return StepDone(
+            await apply_preparation.adopt(step, live, cluster=self.cluster, manager=self.manager), step.tolerated
+        )
+
+    async def _resolve(self, error: ApiStatusError, step: Step) -> StepResult:
+        """Resolve an API error: send further requests if the answer is unclear, and remove what is in the way of an apply."""
+        kind, ref, verb = _subject(step)
+        right = "delete" if isinstance(step, Delete | Detach) else "patch"
+        first = reaction = _classify(error, step)
+        try:
+            if isinstance(reaction, api_errors.NeedsAccessReview):
+                is_allowed = await self.cluster.is_allowed(right, kind=kind, namespace=ref.namespace)
+                reaction = api_errors.after_access_review(reaction, is_allowed=is_allowed)
+            elif isinstance(reaction, api_errors.NeedsDryRun | api_errors.MaybeImmutable) and isinstance(step, Apply):
+                outcome = await self._try_change(reaction, step)
+                if isinstance(outcome, StepDone | StepFailure):
+                    return outcome
+                reaction = outcome
+            elif isinstance(reaction, api_errors.NeedsDryRun | api_errors.MaybeImmutable) and isinstance(step, Suspend):
+                live = await self.cluster.get(ref, kind=kind)
+                written = await apply_preparation.suspend_without_obstacle(step, live, cluster=self.cluster)
+                if written is not None:
+                    return StepDone(written)
+            elif isinstance(reaction, api_errors.KindNotServed):
+                await self.cluster.refresh_kinds()
+        except (ApiStatusError, Unreachable) as unanswered:
+            message = (
+                f"cannot {verb} {ref}: {reaction.message}; the query for the cause also failed; the operator retries"
+            )
+            after, server = unanswered.retry_after or 0.0, _judge_server(unanswered)
+            return StepFailure(
+                reason="Unreachable", message=message, retry_after=after, causes=(retry_triggers.SERVER,), server=server
+            )
+        return _fail(reaction, error, step, first=first)
+
+    def _add_grant(self, result: StepResult, step: Step) -> StepResult:
+        """Add the commands that grant a missing right to the account, if the API server denies it that right."""
+        is_denied = isinstance(result, StepFailure) and any(
+            cause.type is TriggerType.RIGHTS for cause in result.causes if result.reason == REASONS[api_errors.Denied]
+        )
+        if not self.boundary.account or not isinstance(result, StepFailure) or not is_denied:
+            return result
+        kind, ref, _ = _subject(step)
+        message = f"{result.message}; to allow it, run: {self.boundary.explain_grant(kind, ref.namespace)}"
+        return dataclasses.replace(result, reason=FORBIDDEN, message=message)
+
+    async def _try_change(
+        self, refused: api_errors.NeedsDryRun | api_errors.MaybeImmutable, step: Apply
+    ) -> api_errors.ErrorClass | StepResult:
+        """Find out by dry runs why the API server rejects the apply, and remove an obstacle if there is one."""
+        verdict = await self._judge_definition(refused, step)
+        is_change = isinstance(refused, api_errors.MaybeImmutable) or step.uid is not None
+        if verdict is Verdict.VALID and not is_change:
+            verdict = await self._judge_repetition(step)
+        reaction = api_errors.after_dry_run(refused, verdict)
+        if verdict in (Verdict.INVALID, Verdict.UNANSWERED) or not is_change:
+            return reaction
+        live = await self.cluster.get(step.ref, kind=step.kind)
+        if isinstance(reaction, api_errors.MaybeImmutable) and await self._is_immutable(step, live):
+            is_guarded = step.sensitive_texts is not None
+            fields = immutable_fields.describe(reaction.fields, step.sent_manifest, live, is_guarded=is_guarded)
+            return dataclasses.replace(reaction, fields=fields)
+        if isinstance(refused, api_errors.NeedsDryRun) and await apply_preparation.convert_ownership(
+            step, live, cluster=self.cluster
+        ):
+            return await self._change(step, uid=live["metadata"]["uid"])
+        # Items of others or an emptied map cause the error, so a replacement would not help.
+        written = await apply_preparation.apply_without_obstacle(step, live, cluster=self.cluster, manager=self.manager)
+        if written is not None:
+            return StepDone(written, step.tolerated)
+        return api_errors.Denied(message=reaction.message) if verdict is Verdict.VALID else reaction
+
+    async def _judge_definition(
+        self, refused: api_errors.NeedsDryRun | api_errors.MaybeImmutable, step: Apply
+    ) -> Verdict:
+        """Judge by a dry run whether the API server would accept the definition as a new object of the same name."""
+        try:
+            await self.cluster.check_definition(step.manifest, kind=step.kind)
+        except ApiStatusError as error:
+            return api_errors.judge_definition(refused, _classify(error, step))
+        return Verdict.VALID
+
+    async def _judge_repetition(self, step: Apply) -> Verdict:
+        """Judge by a dry run whether the API server refuses to apply a new object, or could only not store it just now."""
+        try:
+            await self.cluster.apply_dry_run(step.manifest, kind=step.kind, manager=self.manager)
+        except ApiStatusError as error:
+            return api_errors.judge_repetition(_classify(error, step))
+        return Verdict.UNANSWERED
+
+    async def _is_immutable(self, step: Apply, live: Object) -> bool:
+        """Return whether the API server rejects a mere change of the applied fields, regardless of other owners' fields."""
+        change = make_merge_patch(step.sent_manifest, live)
+        try:
+            await self.cluster.change_dry_run(step.ref, change, kind=step.kind)
+        except ApiStatusError as error:
+            return error.code in (400, 422)
+        return False
+
+    async def _refuse_account(self, step: Apply) -> StepFailure | None:
+        """Explain why the account of the parent may not apply this nested Stack; None for any other or an allowed object.
+
+        Otherwise a Stack could do as a nested one what its own account may not do. A user of an account may impersonate it,
+        or create Pods that run as it.
+        """
+        named, namespace = find_account(step), step.ref.namespace
+        if (
+            not self.boundary.account
+            or not named
+            or (namespace, named) == (self.boundary.account_namespace, self.boundary.account)
+        ):
+            return None
+        if await self.cluster.is_allowed("impersonate", kind=SERVICE_ACCOUNT, namespace=namespace, name=named):
+            return None
+        if await self.cluster.is_allowed("create", kind=POD, namespace=namespace):
+            return None
+        role = f"{self.boundary.account}-as-{named}"
+        message = (
+            f"cannot apply {step.ref}: it names ServiceAccount {named}, which ServiceAccount {self.boundary.account} may not use; to "
+            f"allow it, run: kubectl create role {role} --verb=impersonate --resource=serviceaccounts --resource-name={named} "
+            f"--namespace={namespace} && kubectl create rolebinding {role} --role={role} "
+            f"--serviceaccount={self.boundary.account_namespace}:{self.boundary.account} --namespace={namespace}"
+        )
+        return StepFailure(
+            reason=FORBIDDEN, message=message, causes=(RetryTrigger(type=TriggerType.RIGHTS, namespace=namespace),)
+        )
+
+
+def make_executor(stack: StackObject, services: Services) -> StepExecutor:
+    """Make the executor of the steps of a Stack."""
+    return StepExecutor(
+        cluster=services.find_cluster(stack),
+        manager=names.field_manager(stack.namespace, stack.name, kind=stack.kind),
+        may_exist=services.may_exist_for(stack.uid),
+        ours=services.hashes,
+        boundary=services.find_boundary(stack),
+        kin=Kin(stack.uid, services),
+    )
 
 
 def explain_internal_error(step: Step) -> StepResult:
     """Return the result of a step that raised an unexpected exception."""
     _, ref, verb = _subject(step)
     return internal_errors.make_trouble(f"{verb} {ref}")
-
-
-async def _apply(  # noqa: PLR0913 -- the step, and what it depends on
-    step: Apply,
-    *,
-    cluster: WorkloadCluster,
-    manager: str,
-    may_exist: StackMayExist,
-    ours: Signatures,
-    boundary: Boundary,
-    kin: Kin | None,
-) -> StepResult:
-    if step.uid is not None:
-        return await _change(step, uid=step.uid, cluster=cluster, manager=manager)
-    try:
-        manifest = apply_preparation.with_preconditions(step.manifest, resourceVersion=CREATE_ONLY)
-        return StepDone(await cluster.apply(manifest, kind=step.kind, manager=manager, force=False), is_created=True)
-    except ApiStatusError as error:
-        if not isinstance(_classify(error, step), api_errors.StaleRead | api_errors.ApplyConflict):
-            raise
-    try:
-        live = await cluster.get(step.ref, kind=step.kind)
-    except ApiStatusError as error:
-        if not error.is_forbidden or not boundary.account:
-            raise
-        return _leave_unseen(step, boundary)
-    owner = adoption.find_proven_stack(live, step.ref, ours)
-    if kin is not None and owner and kin.is_related(owner):
-        return await _receive(step, live, owner=owner, cluster=cluster, manager=manager, kin=kin)
-    return await _take_over(step, live, cluster=cluster, manager=manager, may_exist=may_exist, ours=ours)
-
-
-async def _receive(
-    step: Apply, live: Object, *, owner: str, cluster: WorkloadCluster, manager: str, kin: Kin
-) -> StepResult:
-    """Take over an object that another Stack of the same tree does not want any more; else leave it alone."""
-    metadata = live["metadata"]
-    objection = kin.find_objection(owner, live, step.ref)
-    if objection is None and "deletionTimestamp" in metadata:
-        objection = Objection(message="is being deleted; it is created again when that object is gone", is_final=False)
-    if objection is not None:
-        return StepFailure(
-            reason=relatives.HANDOVER if not objection.is_final else "NotOwned",
-            message=f"{step.ref} exists already and {objection.message}",
-            is_final=objection.is_final,
-            is_wait=not objection.is_final,
-            causes=(retry_triggers.object_trigger(step.kind, step.ref),),
-        )
-    if (metadata.get("annotations") or {}).get(names.ANNOTATION_ADOPTED) == names.ADOPTED:
-        step = dataclasses.replace(step, manifest=desired.with_adopted(step.manifest))
-    return StepDone(await apply_preparation.receive(step, live, cluster=cluster, manager=manager))
-
-
-async def _change(step: Apply, *, uid: str, cluster: WorkloadCluster, manager: str) -> StepResult:
-    """Change an object of the Stack, or one that it adopts."""
-    if step.reclaims:
-        await apply_preparation.give_up_claims(step, cluster=cluster, manager=manager)
-    prepared = await apply_preparation.remove_leaving_fields(step, cluster=cluster, manager=manager)
-    if isinstance(prepared, api_errors.MaybeImmutable):
-        return _explain_kept(prepared, step)
-    written = await _empty_maps(prepared, cluster=cluster, manager=manager) if step.leaves_null else None
-    if written is None:
-        manifest = apply_preparation.with_preconditions(prepared.sent_manifest, uid=uid)
-        written = await cluster.apply(manifest, kind=step.kind, manager=manager, force=True)
-    return StepDone(written, step.tolerated)
 
 
 def _explain_kept(maybe_immutable: api_errors.MaybeImmutable, step: Apply) -> StepFailure:
@@ -217,100 +406,9 @@ def _explain_kept(maybe_immutable: api_errors.MaybeImmutable, step: Apply) -> St
     )
 
 
-async def _empty_maps(step: Apply, *, cluster: WorkloadCluster, manager: str) -> Child | None:
-    """Remove what the apply would make null of, and apply; return None if the apply does no harm or cannot be tried."""
-    try:
-        live = await cluster.get(step.ref, kind=step.kind)
-    except ApiStatusError as error:
-        if not error.is_forbidden:
-            raise
-        return None
-    return await apply_preparation.apply_without_obstacle(step, live, cluster=cluster, manager=manager)
-
-
-def _leave_unseen(step: Apply, boundary: Boundary) -> StepFailure:
-    """Leave an existing object alone that the account may not get. The message tells nothing but that it exists."""
-    rights = RetryTrigger(type=TriggerType.RIGHTS, namespace=step.ref.namespace)
-    return StepFailure(
-        reason=FORBIDDEN,
-        message=f"{step.ref} exists already, but {boundary.explain_read_denial(step.kind, step.ref)}",
-        causes=(rights, retry_triggers.object_trigger(step.kind, step.ref)),
-    )
-
-
-async def _take_over(
-    step: Apply, live: Object, *, cluster: WorkloadCluster, manager: str, may_exist: StackMayExist, ours: Signatures
-) -> StepResult:
-    """Handle an existing object of the same name: update one that is or may become a child, else leave it alone."""
-    metadata, manifest = live["metadata"], step.manifest
-    annotations = metadata.get("annotations") or {}
-    stack_uid = manifest["metadata"]["labels"][names.LABEL_STACK_UID]
-    is_ours = adoption.is_child_of(live, step.ref, stack_uid=stack_uid, ours=ours) or is_taken_up(metadata, step)
-    if not is_ours:
-        objection = adoption.find_adoption_denial(
-            live, ref=step.ref, adopts=step.may_adopt, may_exist=may_exist, ours=ours
-        )
-        if objection is not None:
-            message = f"{step.ref} exists already and {objection.message}"
-            taken = retry_triggers.object_trigger(step.kind, step.ref)
-            return StepFailure(
-                reason=objection.reason,
-                message=message,
-                is_final=objection.is_final,
-                # Who wants to take over an object means this one.
-                is_name_taken=objection.is_of_stack and step.has_generated_name and not step.may_adopt,
-                causes=(taken,),
-            )
-    if not is_ours or annotations.get(names.ANNOTATION_ADOPTED) == names.ADOPTED:
-        step = dataclasses.replace(step, manifest=desired.with_adopted(manifest))
-    step = dataclasses.replace(step, uid=metadata["uid"])
-    if is_ours:
-        # The cache did not contain the object, so the owners of its fields are known only now.
-        present = child.parse_child(live, kind=step.kind, paths=())
-        step = dataclasses.replace(
-            step,
-            tolerated=drift.check_before_change(present, step).tolerated,
-            leaves_null=apply_obstacles.leaves_null(step.manifest, present),
-            owned_before=present.ownership if present.hash != step.hash else None,
-            reclaims=step_planning.has_claims(present),
-        )
-        return await _change(step, uid=metadata["uid"], cluster=cluster, manager=manager)
-    return StepDone(await apply_preparation.adopt(step, live, cluster=cluster, manager=manager), step.tolerated)
-
-
 def is_taken_up(metadata: Mapping[str, Any], step: Apply) -> bool:
     """Return whether the object is the unsigned one that the step takes over, still labeled by the operator."""
     return metadata["uid"] == step.takes_up and child.is_labelled(metadata)
-
-
-async def _resolve(error: ApiStatusError, step: Step, *, cluster: WorkloadCluster, manager: str) -> StepResult:
-    """Resolve an API error: send further requests if the answer is unclear, and remove what is in the way of an apply."""
-    kind, ref, verb = _subject(step)
-    right = "delete" if isinstance(step, Delete | Detach) else "patch"
-    first = reaction = _classify(error, step)
-    try:
-        if isinstance(reaction, api_errors.NeedsAccessReview):
-            is_allowed = await cluster.is_allowed(right, kind=kind, namespace=ref.namespace)
-            reaction = api_errors.after_access_review(reaction, is_allowed=is_allowed)
-        elif isinstance(reaction, api_errors.NeedsDryRun | api_errors.MaybeImmutable) and isinstance(step, Apply):
-            outcome = await _try_change(reaction, step, cluster=cluster, manager=manager)
-            if isinstance(outcome, StepDone | StepFailure):
-                return outcome
-            reaction = outcome
-        elif isinstance(reaction, api_errors.NeedsDryRun | api_errors.MaybeImmutable) and isinstance(step, Suspend):
-            live = await cluster.get(ref, kind=kind)
-            written = await apply_preparation.suspend_without_obstacle(step, live, cluster=cluster)
-            if written is not None:
-                return StepDone(written)
-        elif isinstance(reaction, api_errors.KindNotServed):
-            await cluster.refresh_kinds()
-    except (ApiStatusError, Unreachable) as unanswered:
-        message = f"cannot {verb} {ref}: {reaction.message}; the query for the cause also failed; the operator retries"
-        after, server = unanswered.retry_after or 0.0, _judge_server(unanswered)
-        return StepFailure(
-            reason="Unreachable", message=message, retry_after=after, causes=(retry_triggers.SERVER,), server=server
-        )
-    return _fail(reaction, error, step, first=first)
 
 
 def _fail(
@@ -336,18 +434,6 @@ def _fail(
 def _find_delay(reaction: api_errors.ErrorClass) -> float:
     """Return the seconds that the API server asks to wait in its `Status`; 0 for none."""
     return reaction.after or 0.0 if isinstance(reaction, api_errors.Unavailable) else 0.0
-
-
-def _add_grant(result: StepResult, step: Step, boundary: Boundary) -> StepResult:
-    """Add the commands that grant a missing right to the account, if the API server denies it that right."""
-    is_denied = isinstance(result, StepFailure) and any(
-        cause.type is TriggerType.RIGHTS for cause in result.causes if result.reason == REASONS[api_errors.Denied]
-    )
-    if not boundary.account or not isinstance(result, StepFailure) or not is_denied:
-        return result
-    kind, ref, _ = _subject(step)
-    message = f"{result.message}; to allow it, run: {boundary.explain_grant(kind, ref.namespace)}"
-    return dataclasses.replace(result, reason=FORBIDDEN, message=message)
 
 
 def _judge_server(error: ApiStatusError | Unreachable) -> ServerResponse:
@@ -383,67 +469,6 @@ def _classify(error: ApiStatusError, step: Step) -> api_errors.ErrorClass:
     return api_errors.classify(error.code, error.status, kind=_subject(step)[0], body_size=size, hidden=hidden)
 
 
-async def _try_change(
-    refused: api_errors.NeedsDryRun | api_errors.MaybeImmutable,
-    step: Apply,
-    *,
-    cluster: WorkloadCluster,
-    manager: str,
-) -> api_errors.ErrorClass | StepResult:
-    """Find out by dry runs why the API server rejects the apply, and remove an obstacle if there is one."""
-    verdict = await _judge_definition(refused, step, cluster=cluster)
-    is_change = isinstance(refused, api_errors.MaybeImmutable) or step.uid is not None
-    if verdict is Verdict.VALID and not is_change:
-        verdict = await _judge_repetition(step, cluster=cluster, manager=manager)
-    reaction = api_errors.after_dry_run(refused, verdict)
-    if verdict in (Verdict.INVALID, Verdict.UNANSWERED) or not is_change:
-        return reaction
-    live = await cluster.get(step.ref, kind=step.kind)
-    if isinstance(reaction, api_errors.MaybeImmutable) and await _is_immutable(step, live, cluster=cluster):
-        is_guarded = step.sensitive_texts is not None
-        fields = immutable_fields.describe(reaction.fields, step.sent_manifest, live, is_guarded=is_guarded)
-        return dataclasses.replace(reaction, fields=fields)
-    if isinstance(refused, api_errors.NeedsDryRun) and await apply_preparation.convert_ownership(
-        step, live, cluster=cluster
-    ):
-        return await _change(step, uid=live["metadata"]["uid"], cluster=cluster, manager=manager)
-    # Items of others or an emptied map cause the error, so a replacement would not help.
-    written = await apply_preparation.apply_without_obstacle(step, live, cluster=cluster, manager=manager)
-    if written is not None:
-        return StepDone(written, step.tolerated)
-    return api_errors.Denied(message=reaction.message) if verdict is Verdict.VALID else reaction
-
-
-async def _judge_definition(
-    refused: api_errors.NeedsDryRun | api_errors.MaybeImmutable, step: Apply, *, cluster: WorkloadCluster
-) -> Verdict:
-    """Judge by a dry run whether the API server would accept the definition as a new object of the same name."""
-    try:
-        await cluster.check_definition(step.manifest, kind=step.kind)
-    except ApiStatusError as error:
-        return api_errors.judge_definition(refused, _classify(error, step))
-    return Verdict.VALID
-
-
-async def _judge_repetition(step: Apply, *, cluster: WorkloadCluster, manager: str) -> Verdict:
-    """Judge by a dry run whether the API server refuses to apply a new object, or could only not store it just now."""
-    try:
-        await cluster.apply_dry_run(step.manifest, kind=step.kind, manager=manager)
-    except ApiStatusError as error:
-        return api_errors.judge_repetition(_classify(error, step))
-    return Verdict.UNANSWERED
-
-
-async def _is_immutable(step: Apply, live: Object, *, cluster: WorkloadCluster) -> bool:
-    """Return whether the API server rejects a mere change of the applied fields, regardless of other owners' fields."""
-    change = make_merge_patch(step.sent_manifest, live)
-    try:
-        await cluster.change_dry_run(step.ref, change, kind=step.kind)
-    except ApiStatusError as error:
-        return error.code in (400, 422)
-    return False
-
-
 def make_merge_patch(stated: Mapping[str, Any], live: Mapping[str, Any]) -> Object:
     """Make the JSON merge patch from `live` to `stated`. Fields not in `stated` stay. Lists are replaced as a whole."""
     change: Object = {}
@@ -455,35 +480,6 @@ def make_merge_patch(stated: Mapping[str, Any], live: Mapping[str, Any]) -> Obje
         elif value != found:
             change[key] = value
     return change
-
-
-# The account that a nested Stack names: the account of the parent must be allowed to use it. Otherwise a Stack could do as a
-# nested one what its own account may not do.
-
-
-async def refuse_account(step: Apply, *, cluster: WorkloadCluster, boundary: Boundary) -> StepFailure | None:
-    """Explain why the account of the parent may not apply this nested Stack; None for any other or an allowed object.
-
-    cluster: as the account of the parent accesses it; boundary: of the parent. A user of an account may impersonate it, or
-    create Pods that run as it.
-    """
-    named, namespace = find_account(step), step.ref.namespace
-    if not boundary.account or not named or (namespace, named) == (boundary.account_namespace, boundary.account):
-        return None
-    if await cluster.is_allowed("impersonate", kind=SERVICE_ACCOUNT, namespace=namespace, name=named):
-        return None
-    if await cluster.is_allowed("create", kind=POD, namespace=namespace):
-        return None
-    role = f"{boundary.account}-as-{named}"
-    message = (
-        f"cannot apply {step.ref}: it names ServiceAccount {named}, which ServiceAccount {boundary.account} may not use; to "
-        f"allow it, run: kubectl create role {role} --verb=impersonate --resource=serviceaccounts --resource-name={named} "
-        f"--namespace={namespace} && kubectl create rolebinding {role} --role={role} "
-        f"--serviceaccount={boundary.account_namespace}:{boundary.account} --namespace={namespace}"
-    )
-    return StepFailure(
-        reason=FORBIDDEN, message=message, causes=(RetryTrigger(type=TriggerType.RIGHTS, namespace=namespace),)
-    )
 
 
 def find_account(step: Apply) -> str:

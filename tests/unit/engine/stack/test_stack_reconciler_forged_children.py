@@ -189,14 +189,14 @@ def test_an_unsigned_object_is_taken_up_as_it_is_on_the_server(manager: str, *, 
         metadata = {**step.manifest["metadata"], "annotations": {}}
         live = world.server.apply({**step.manifest, "metadata": metadata}, kind=CONFIG_MAP, manager=manager, force=True)
         step = dataclasses.replace(step, takes_up=live["metadata"]["uid"] if is_meant else "another")
-        result = await step_execution.execute_step(
-            step,
+        executor = step_execution.StepExecutor(
             cluster=FakeWorkloadCluster(FakeWire(world.server, world.traffic), WorkQueue(), signatures=HASHER),
             manager=blueprints.MANAGER,
             may_exist=lambda uid, namespace: uid == blueprints.STACK.uid,
             ours=HASHER,
             boundary=blueprints.TRUSTED,
         )
+        result = await executor.execute_step(step)
         if is_taken:
             assert isinstance(result, step_execution.StepDone)
             assert result.child is not None
