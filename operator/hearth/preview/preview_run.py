@@ -24,7 +24,6 @@ from hearth.model.kinds import ObjectRef
 from hearth.plan.resource import data_kinds, replaced_fields
 from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state import steps
-from hearth.plan.state.memory import InMemoryState
 from hearth.plan.state.resource_status import ResourceState, ResourceStatus
 from hearth.plan.state.steps import Apply, Delete, Detach, Release, Step, Suspend, WriteHealthMark
 from hearth.plan.status import status_builder
@@ -144,12 +143,72 @@ class PreviewRun:
 
     def _take(self, planner: StackPlanner, key: str) -> PlannedStep | None:
         """Take a step with its reason; None if no step may start."""
-        step = planner.ready_steps[key]
-        resource = steps.affected_keys(step)[-1]
-        children = self.world.cluster.children_of(self.world.stack.uid, resource)
-        unknown = self.world.assumptions.unknown
-        planned = describe_plan(step, planner, self.reconciler.memory, children, unknown)
+        planned = self._describe(planner.ready_steps[key], planner)
         return planned if self.reconciler.take_step(key) is not None else None
+
+    def _describe(self, step: Step, planner: StackPlanner) -> PlannedStep:
+        """Return a step with its reason."""
+        match step:
+            case Delete() | Detach():
+                return self._describe_removal(step, planner)
+            case Apply():
+                return self._describe_apply(step, planner)
+            case Release() | WriteHealthMark() | Suspend():
+                return PlannedStep(step)
+            case _:
+                assert_never(step)
+
+    def _describe_removal(self, step: Delete | Detach, planner: StackPlanner) -> PlannedStep:
+        status = planner.statuses.get(step.child.resource)
+        if status is None or status.step is not step:
+            return PlannedStep(step)
+        reason = status.message.removeprefix("is replaced because ").partition(":")[0]
+        desired = planner.find_desired(step.child.resource, step.child)
+        manifest = desired.manifest if desired is not None else {}
+        is_uncertain = self._depends_on_unknown(manifest, step.child, planner)
+        if isinstance(step, Delete):
+            reason = with_loss(reason, step.child, manifest, Replacement.DELETE_FIRST)
+        return PlannedStep(step, reason, step.child, is_uncertain)
+
+    def _describe_apply(self, step: Apply, planner: StackPlanner) -> PlannedStep:
+        if step.uid is not None:
+            return PlannedStep(step, f"drift of {step.repaired_fields} is repaired" if step.repaired_fields else "")
+        children = self.world.cluster.children_of(self.world.stack.uid, step.resource)
+        former = [child for child in children if child.is_identified]
+        if not former:
+            return PlannedStep(step)
+        old = max(former, key=lambda child: child.incarnation)
+        is_uncertain = self._depends_on_unknown(step.manifest, old, planner)
+        reason = with_loss(self._explain_replacement(step, old, planner), old, step.manifest, Replacement.CREATE_FIRST)
+        return PlannedStep(step, reason, old, is_uncertain)
+
+    def _depends_on_unknown(self, manifest: Object, old: Child, planner: StackPlanner) -> bool:
+        """Return whether `replaceOn` requires the replacement only if unknown values differ from the present ones."""
+        resource, unknown = planner.blueprint.resources.get(old.resource), self.world.assumptions.unknown
+        is_immutable = old.uid in self.reconciler.memory.immutable
+        if resource is None or is_immutable or not unknown.is_within(manifest):
+            return False
+        filled = unknown.fill(manifest, old.fields)
+        is_named = replaced_fields.find_replaced_field(resource, old, manifest) is not None
+        return is_named and replaced_fields.find_replaced_field(resource, old, filled) is None
+
+    def _explain_replacement(self, step: Apply, old: Child, planner: StackPlanner) -> str:
+        """Return why a resource gets another object."""
+        resource = planner.blueprint.resources[step.resource]
+        refused = self.reconciler.memory.immutable.get(old.uid)
+        if (old.kind.key, old.namespace) != (step.kind.key, step.ref.namespace):
+            return "its kind or namespace changed"
+        if refused is not None:
+            return f"{refused.field} cannot be changed in place"
+        if resource.replace_on and (
+            named := replaced_fields.find_replaced_field(resource, old, step.manifest, step.applied_fields)
+        ):
+            return f"updatePolicy.replaceOn names {named}"
+        if old.unhealthy_reason is not None:
+            return f"it is marked unhealthy: {old.unhealthy_reason}"
+        if members.is_member(step.resource) or old.hash == step.hash:
+            return "its object failed"
+        return "its name changed" if resource.is_name_pinned else "its object failed"
 
     async def _execute(self, step: Step) -> StepResult:
         stack, services = self.world.stack, self.world.services
@@ -192,7 +251,7 @@ class PreviewRun:
         return is_news
 
 
-# From steps to changes: why a step is planned, and what it means for its resource once it is executed.
+# From executed steps to changes: what a step means for its resource.
 
 
 @value_class.dataclass(frozen=True, slots=True)
@@ -207,87 +266,10 @@ class PlannedStep:
     """Whether the replacement depends on values that only the run can know."""
 
 
-def describe_plan(
-    step: Step, plan: StackPlanner, memory: InMemoryState, children: tuple[Child, ...], unknown: UnknownValues
-) -> PlannedStep:
-    """Return the step with its reason. children: the objects of its resource."""
-    match step:
-        case Delete() | Detach():
-            return describe_removal(step, plan, memory, unknown)
-        case Apply():
-            return describe_apply(step, plan, memory, children, unknown)
-        case Release() | WriteHealthMark() | Suspend():
-            return PlannedStep(step)
-        case _:
-            assert_never(step)
-
-
-def describe_removal(
-    step: Delete | Detach, plan: StackPlanner, memory: InMemoryState, unknown: UnknownValues
-) -> PlannedStep:
-    """Return the deletion of an object with its reason."""
-    status = plan.statuses.get(step.child.resource)
-    if status is None or status.step is not step:
-        return PlannedStep(step)
-    reason = status.message.removeprefix("is replaced because ").partition(":")[0]
-    desired = plan.find_desired(step.child.resource, step.child)
-    manifest = desired.manifest if desired is not None else {}
-    is_uncertain = depends_on_unknown(manifest, step.child, plan, memory, unknown)
-    if isinstance(step, Delete):
-        reason = with_loss(reason, step.child, manifest, Replacement.DELETE_FIRST)
-    return PlannedStep(step, reason, step.child, is_uncertain)
-
-
-def describe_apply(
-    step: Apply, plan: StackPlanner, memory: InMemoryState, children: tuple[Child, ...], unknown: UnknownValues
-) -> PlannedStep:
-    """Return an apply with its reason."""
-    if step.uid is not None:
-        return PlannedStep(step, f"drift of {step.repaired_fields} is repaired" if step.repaired_fields else "")
-    former = [child for child in children if child.is_identified]
-    if not former:
-        return PlannedStep(step)
-    old = max(former, key=lambda child: child.incarnation)
-    is_uncertain = depends_on_unknown(step.manifest, old, plan, memory, unknown)
-    reason = with_loss(explain_replacement(step, old, plan, memory), old, step.manifest, Replacement.CREATE_FIRST)
-    return PlannedStep(step, reason, old, is_uncertain)
-
-
 def with_loss(reason: str, old: Child, manifest: Object, replacement: Replacement) -> str:
     """Return the reason of a replacement, with what the replacement does to data."""
     loss = data_kinds.describe_loss(old.kind.key, replacement, has_claims=data_kinds.has_claims(manifest))
     return f"{reason}; {loss}" if loss else reason
-
-
-def depends_on_unknown(
-    manifest: Object, old: Child, plan: StackPlanner, memory: InMemoryState, unknown: UnknownValues
-) -> bool:
-    """Return whether `replaceOn` requires the replacement only if unknown values differ from the present ones."""
-    resource = plan.blueprint.resources.get(old.resource)
-    if resource is None or old.uid in memory.immutable or not unknown.is_within(manifest):
-        return False
-    filled = unknown.fill(manifest, old.fields)
-    is_named = replaced_fields.find_replaced_field(resource, old, manifest) is not None
-    return is_named and replaced_fields.find_replaced_field(resource, old, filled) is None
-
-
-def explain_replacement(step: Apply, old: Child, plan: StackPlanner, memory: InMemoryState) -> str:
-    """Return why a resource gets another object."""
-    resource = plan.blueprint.resources[step.resource]
-    refused = memory.immutable.get(old.uid)
-    if (old.kind.key, old.namespace) != (step.kind.key, step.ref.namespace):
-        return "its kind or namespace changed"
-    if refused is not None:
-        return f"{refused.field} cannot be changed in place"
-    if resource.replace_on and (
-        named := replaced_fields.find_replaced_field(resource, old, step.manifest, step.applied_fields)
-    ):
-        return f"updatePolicy.replaceOn names {named}"
-    if old.unhealthy_reason is not None:
-        return f"it is marked unhealthy: {old.unhealthy_reason}"
-    if members.is_member(step.resource) or old.hash == step.hash:
-        return "its object failed"
-    return "its name changed" if resource.is_name_pinned else "its object failed"
 
 
 @dataclass(slots=True)

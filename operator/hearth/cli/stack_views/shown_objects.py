@@ -32,12 +32,8 @@ def show_manifest(objects: StackObjects, name: str) -> Object:
 
 def show_object(objects: StackObjects, child: FoundChild) -> Object:
     """Return a live object without sensitive values, managed fields and the copy that kubectl keeps of it."""
-    metadata = dict(object_fields.mapping(child.raw, "metadata"))
-    metadata.pop("managedFields", None)
-    annotations = {key: value for key, value in child.annotations.items() if key != stack_list.LAST_APPLIED}
-    metadata |= {"annotations": annotations} if annotations else {}
     raw = stack_list.hide_unknown(StackState(child.raw)) if child.is_stack else child.raw
-    shown: Object = {**raw, "metadata": metadata}
+    shown: Object = {**raw, "metadata": stack_list.clean_metadata(child)}
     hidden = find_stated_values(objects)
     if child.is_stack:
         hidden += stack_list.find_hidden(StackState(child.raw))

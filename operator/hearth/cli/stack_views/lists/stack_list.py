@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from hearth.cli import object_fields
 from hearth.cli.stack_views import ages, safe_text
-from hearth.cli.stack_views.stack_state import StackState
+from hearth.cli.stack_views.stack_state import NamedObject, StackState
 from hearth.cli.stack_views.text_table import Cell
 from hearth.model.child import Object
 from hearth.model.text import redaction
@@ -95,12 +95,17 @@ def redact(stack: StackState, text: str) -> str:
     return redaction.redact(text, find_hidden(stack)) if text else text
 
 
+def clean_metadata(found: NamedObject) -> Object:
+    """Return the metadata of an object without managed fields, and the copy that kubectl keeps of the whole object."""
+    metadata = dict(object_fields.mapping(found.raw, "metadata"))
+    metadata.pop("managedFields", None)
+    annotations = {key: value for key, value in found.annotations.items() if key != LAST_APPLIED}
+    return metadata | ({"annotations": annotations} if "annotations" in metadata else {})
+
+
 def to_output(stack: StackState) -> Object:
     """Return the Stack for programs: as the API server stores it, without managed fields and sensitive values."""
-    metadata = {key: value for key, value in stack.raw.get("metadata", {}).items() if key != "managedFields"}
-    annotations = {key: value for key, value in stack.annotations.items() if key != LAST_APPLIED}
-    metadata |= {"annotations": annotations} if "annotations" in metadata else {}
-    output = {**hide_unknown(stack), "metadata": metadata}
+    output = {**hide_unknown(stack), "metadata": clean_metadata(stack)}
     hidden = find_hidden(stack)
     return redaction.redact_within(output, hidden) if hidden else output
 
