@@ -10,7 +10,6 @@ from pathlib import Path
 SOURCES = Path(__file__).resolve().parents[2] / "operator"
 LINES = 100
 OUTER = "is in a layer below its reader: access, views and commands of the command line stay apart"
-LARGE = "its reader would pass the size that is read at one sitting"
 EXCEPTIONS = {
     "hearth.cli.stack_access.helm_releases": OUTER,
     "hearth.handlers.admission_handlers": "is imported only where the webhook is served, with a large library",

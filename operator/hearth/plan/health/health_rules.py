@@ -6,10 +6,8 @@ Knows what kinds mean. Must not know Stacks or time: a result depends on the obj
 from __future__ import annotations
 
 import dataclasses
-import fnmatch
 import functools
 import importlib.resources
-import re
 import weakref
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
@@ -37,7 +35,7 @@ from hearth.plan.health.health_result import (
 )
 from hearth.plan.health.health_scripts import HealthScript, ScriptRule
 from hearth.plan.health.rule_cases import RuleCases
-from hearth.plan.health.rule_parser import ByKind, RuleTable
+from hearth.plan.health.rule_parser import ByKind, RuleIndexBuilder, RuleTable
 from hearth.plan.health.suspend_rules import SuspendRule
 from hearth.template.blueprint import Blueprint
 from hearth.template.cel import evaluation
@@ -73,7 +71,7 @@ def read_stops(fields: Fields) -> Iterator[NestedStop]:
 STACK = entry(assess_stack, "status.observedGeneration", "status.conditions", "status.breakpoints")
 
 
-__all__ = ["HealthResult", "HealthRules", "HealthState", "RuleChange", "RuleTable", "assess", "paths"]
+__all__ = ["HealthResult", "HealthRules", "HealthState", "RuleChange", "RuleTable", "assess"]
 
 BUILT_IN = ("health_rules.yaml", "suspend_rules.yaml")
 """File names beside this module."""
@@ -295,12 +293,6 @@ def is_general(kind: Kind) -> bool:
     return isinstance(DEFAULT_RULES.find_entry(kind).rule, GeneralRule)
 
 
-def paths(kind: Kind, *, schema: Mapping[str, Any] | None = None) -> frozenset[Path]:
-    """Return the fields that `assess` reads of objects of this kind, besides the metadata. Empty: metadata suffice."""
-    rules = DEFAULT_RULES if schema is None else HealthRules(schemas=SingleSchema(schema))
-    return rules.paths(kind)
-
-
 # Rules that Hearth ships. Each is parsed when its kind is first requested. There are rules for a hundred kinds, of
 # which a cluster uses a few. Parsing all of them takes a tenth of a second, which would delay the first Stack.
 
@@ -345,16 +337,12 @@ def split(name: str, content: str) -> list[tuple[yaml.MappingNode, UnparsedRule]
 
 def index(rules: list[tuple[yaml.MappingNode, UnparsedRule]], word: str) -> ByKind[UnparsedRule]:
     """Index the rules that contain this key by kind."""
-    entries: dict[str, UnparsedRule] = {}
-    patterns: list[tuple[re.Pattern[str], UnparsedRule]] = []
+    builder = RuleIndexBuilder[UnparsedRule]()
     for node, rule in rules:
         words = {key.value: value for key, value in node.value}
-        for kind in (each.value for each in words["kinds"].value if word in words):
-            if "*" in kind:
-                patterns.append((re.compile(fnmatch.translate(kind)), rule))
-            else:
-                entries[kind] = rule
-    return ByKind(entries=entries, patterns=tuple(patterns))
+        for kind in words["kinds"].value if word in words else ():
+            builder.put(kind.value, rule, place=rule.document)
+    return builder.close()
 
 
 @functools.cache

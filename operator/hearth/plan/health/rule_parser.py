@@ -98,7 +98,7 @@ def read_in_pieces(documents: Mapping[str, str]) -> ChunkedWork[tuple[RuleTable,
     return table, tuple(parser.validator.mistakes)
 
 
-class _RuleIndexBuilder(Generic[Rule]):
+class RuleIndexBuilder(Generic[Rule]):
     """Builder for the index of rules of one type."""
 
     def __init__(self) -> None:
@@ -125,8 +125,8 @@ class _RuleParser:
 
     def __init__(self) -> None:
         self.validator = ExpressionValidator(scope=type_checker.TypeScope({SELF: shapes.OPEN, CONDITION: shapes.OPEN}))
-        self.health = _RuleIndexBuilder[HealthRuleEntry]()
-        self.suspension = _RuleIndexBuilder[SuspendRule]()
+        self.health = RuleIndexBuilder[HealthRuleEntry]()
+        self.suspension = RuleIndexBuilder[SuspendRule]()
         self._document = ""
 
     def note(self, node: yaml.Node, message: str) -> None:

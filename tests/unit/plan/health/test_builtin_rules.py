@@ -54,7 +54,10 @@ def test_an_object_is_judged_as_its_community_judges_it(kind: Kind, row: dict[st
     said["terminal"] = verdict.terminal
     assert {key: said[key] for key in ({"terminal": False} | expected)} == {"terminal": False} | expected
     assert verdict.reason
-    assert health_rules.assess(project_fields(whole, kind=kind, paths=health_rules.paths(kind)), kind=kind) == verdict
+    assert (
+        health_rules.assess(project_fields(whole, kind=kind, paths=health_rules.DEFAULT_RULES.paths(kind)), kind=kind)
+        == verdict
+    )
 
 
 def test_there_are_forty_kinds_and_each_in_several_states() -> None:

@@ -76,7 +76,9 @@ def test_an_object_is_judged_by_what_it_says(row: dict[str, Any]) -> None:
     said = {"state": verdict.state.value, "reason": verdict.reason, "message": verdict.message}
     assert {key: said[key] for key in row["expect"]} == row["expect"]
     assert not verdict.terminal
-    kept = project_fields(whole, kind=kind, paths=health_rules.paths(kind, schema=schema))
+    kept = project_fields(
+        whole, kind=kind, paths=health_rules.HealthRules(schemas=health_rules.SingleSchema(schema)).paths(kind)
+    )
     assert health_rules.assess(kept, kind=kind, schema=schema) == verdict
 
 
@@ -128,7 +130,7 @@ def test_only_what_reports_is_kept() -> None:
     }
     schema = make_schema(status)
     schema["properties"]["spec"] = {"type": "object", "properties": {"paused": {"type": "boolean"}, "size": {}}}
-    assert health_rules.paths(make_kind("Widget"), schema=schema) == {
+    assert health_rules.HealthRules(schemas=health_rules.SingleSchema(schema)).paths(make_kind("Widget")) == {
         ("spec", "paused"),
         ("status", "phase"),
         ("status", "conditions"),

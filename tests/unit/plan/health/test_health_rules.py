@@ -293,7 +293,7 @@ def paths_read(of: Kind) -> set[tuple[str, ...]]:
 @pytest.mark.parametrize("of", sorted({row[1] for row in ROWS}, key=lambda of: of.key), ids=lambda of: of.key)
 def test_exactly_what_is_read_is_kept(of: Kind) -> None:
     """The cache keeps no field for nothing, and misses none."""
-    kept = health_rules.paths(of)
+    kept = health_rules.DEFAULT_RULES.paths(of)
     if of == CUSTOM:
         # Without a schema the whole status is kept, and a field of the spec is read where its count is there.
         assert {path for path in paths_read(of) if path[:1] not in kept and path not in kept} == set()
@@ -308,7 +308,7 @@ def test_exactly_what_is_read_is_kept(of: Kind) -> None:
 )
 def test_some_kinds_need_nothing_but_metadata(key: str) -> None:
     """So that no data of Secrets is ever loaded."""
-    assert health_rules.paths(kind(key)) == frozenset()
+    assert health_rules.DEFAULT_RULES.paths(kind(key)) == frozenset()
 
 
 scalars = (
