@@ -149,12 +149,12 @@ PLACES: dict[str, tuple[Any, str, Callable[..., bool]]] = {
         "_assess",
         lambda self, resource, *_, **__: resource.name == "bad" and self._stack.name == STACK.name,
     ),
-    "a pass": (StackPlanner, "refresh", lambda self, *_, **__: self._resolver._stack.name == STACK.name),
+    "a pass": (StackPlanner, "refresh", lambda self, *_, **__: self._planner._stack.name == STACK.name),
     "accepting": (RevisionBuilder, "compile", lambda _self, _definition, stack, **_: is_shop(stack)),
     "building a status": (
         status_builder,
         "build_status",
-        lambda subject, board, **_: board is not None and board._resolver._stack.name == STACK.name,
+        lambda subject, board, **_: board is not None and board._planner._stack.name == STACK.name,
     ),
     "writing a status": (
         FakeManagementCluster,

@@ -85,14 +85,14 @@ class StackPlanner:
         """
         self.blueprint = blueprint
         self._index = index = PlanIndex()
-        # Others read the index by the same names. Only this planner changes it.
+        # Others read the index by the same names. Only this class changes it.
         self.statuses: Mapping[str, ResourceStatus] = index.statuses
         self.by_state: Mapping[ResourceState, Collection[str]] = index.by_state
         self.ready_steps: Mapping[str, Step] = index.ready_steps
         self.requeues: Mapping[str, float] = index.requeues
         self.conditions: ConditionAggregator = index.conditions
         self.stopped: Mapping[str, str] = index.stopped
-        self._resolver = resource_planner.ResourcePlanner(
+        self._planner = resource_planner.ResourcePlanner(
             blueprint=blueprint,
             stack=stack,
             kinds=kinds,
@@ -101,21 +101,21 @@ class StackPlanner:
             rules=rules,
             on_error=on_error,
         )
-        self.externals: Mapping[str, ExternalStatus] = self._resolver.externals.statuses
+        self.externals: Mapping[str, ExternalStatus] = self._planner.externals.statuses
         """By name the statuses of what the Stack only reads."""
         self.kinds = kinds
         """The kinds of the cluster that it plans for."""
-        self._unhealthy = self._resolver.unhealthy
-        self.wanted: WantedObjects = self._resolver.wanted
+        self._unhealthy = self._planner.unhealthy
+        self.wanted: WantedObjects = self._planner.wanted
         """What the resources name."""
         self._cleanup = CleanupPlanner(
             blueprint=blueprint,
             index=index,
-            records=self._resolver.records,
+            records=self._planner.records,
             wanted=self.wanted,
             on_error=on_error,
         )
-        self._resolver.find_obsolete = self._cleanup.obsolete.find_at
+        self._planner.find_obsolete = self._cleanup.obsolete.find_at
         self.cleanup = self._cleanup.obsolete
         self.preserved: Mapping[str, Child] = self._cleanup.preserved
         self.withheld: Mapping[str, WithheldObject] = self._cleanup.withheld
@@ -134,7 +134,7 @@ class StackPlanner:
     @property
     def is_ready(self) -> bool:
         """Return whether every resource of the blueprint is ready."""
-        is_read = not self.blueprint.externals or (self._resolver.externals.is_ready and not self.blueprint.unresolved)
+        is_read = not self.blueprint.externals or (self._planner.externals.is_ready and not self.blueprint.unresolved)
         return (
             is_read and not self._changed and len(self.by_state[ResourceState.READY]) == len(self.blueprint.resources)
         )
@@ -158,7 +158,7 @@ class StackPlanner:
 
     def find_desired(self, name: str, child: Child | None = None) -> DesiredObject | None:
         """Return the desired object of a resource, if it is known. child: the current object of the resource."""
-        return self._resolver.desired.find(name, child)
+        return self._planner.desired.find(name, child)
 
     @property
     def is_waiting_for_kinds(self) -> bool:
@@ -190,11 +190,11 @@ class StackPlanner:
 
     def find_queries(self) -> dict[str, ExternalQuery]:
         """Return by name the external objects that the cache must know, without those that may not be read."""
-        return self._resolver.find_queries()
+        return self._planner.find_queries()
 
     def set_external_views(self, find_view: Callable[[str], ExternalView]) -> None:
         """Set what the cache knows of an external object, by its name in the template."""
-        self._resolver.externals.find_view = find_view
+        self._planner.externals.find_view = find_view
 
     def update_blueprint(self, blueprint: Blueprint) -> bool:
         """Continue with a blueprint in which only manifests and members of collections differ; return whether that was so.
@@ -213,7 +213,7 @@ class StackPlanner:
             self._order = find_order(blueprint)
         self.blueprint = blueprint
         self.__dict__.pop("nested", None)
-        self._resolver.update_blueprint(blueprint, changed=update.outdated)
+        self._planner.update_blueprint(blueprint, changed=update.outdated)
         self._cleanup.update_blueprint(blueprint)
         for name in update.outdated:
             index.forget(name)
@@ -232,16 +232,16 @@ class StackPlanner:
     def set_cleanup_policy(self, cleanup_policy: CleanupPolicy) -> None:
         """Change the cleanup policy. The next refresh plans the deletions that it allows."""
         self._cleanup.set_policy(cleanup_policy)
-        self._resolver.is_protected = cleanup_policy.covers
+        self._planner.is_protected = cleanup_policy.covers
 
     @property
     def rolling(self) -> RollingUpdates:
         """The rolling updates of collections."""
-        return self._resolver.rolling
+        return self._planner.rolling
 
     def set_rolling(self, rolling: RollingUpdates) -> None:
         """Set the rolling updates as an earlier planner or process left them, before the first refresh."""
-        self._resolver.rolling = rolling
+        self._planner.rolling = rolling
 
     def set_healing(self, healing: HealingPolicy, *, is_completed: bool) -> set[str]:
         """Change the healing policy; return the names to refresh because of that."""
@@ -252,26 +252,26 @@ class StackPlanner:
 
     def set_boundary(self, boundary: Boundary) -> bool:
         """Set where the children may be, and as which account; return whether that changed, so all names need a refresh."""
-        before = self._resolver.reader
+        before = self._planner.reader
         if before.boundary == boundary:
             return False
-        self._resolver.reader = Reader(boundary=boundary, access=before.access)
+        self._planner.reader = Reader(boundary=boundary, access=before.access)
         return True
 
     @property
     def reader(self) -> Reader:
         """Return as which account the Stack reads its objects."""
-        return self._resolver.reader
+        return self._planner.reader
 
     def set_target(self, target: Target | None) -> set[str]:
         """Set what the target says of single resources; return the resources that must be planned again."""
-        resolver, is_rollback = self._resolver, target is not None and target.is_rollback
-        changed = set(self.by_state[ResourceState.FAILED]) if is_rollback is not resolver.is_rollback else set()
-        resolver.is_rollback = is_rollback
-        if resolver.detached or (target is not None and target.detached):
-            before = resolver.detached
-            resolver.detached = {each.resource: each for each in target.detached} if target is not None else {}
-            found = {*before.items(), *resolver.detached.items()} - (before.items() & resolver.detached.items())
+        planner, is_rollback = self._planner, target is not None and target.is_rollback
+        changed = set(self.by_state[ResourceState.FAILED]) if is_rollback is not planner.is_rollback else set()
+        planner.is_rollback = is_rollback
+        if planner.detached or (target is not None and target.detached):
+            before = planner.detached
+            planner.detached = {each.resource: each for each in target.detached} if target is not None else {}
+            found = {*before.items(), *planner.detached.items()} - (before.items() & planner.detached.items())
             changed |= {name for name, _ in found}
         return changed
 
@@ -280,20 +280,20 @@ class StackPlanner:
 
         is_completed: whether the target was completed before.
         """
-        resolver = self._resolver
-        before = (resolver.is_paused, resolver.is_at_rest)
-        resolver.is_paused, resolver.is_at_rest = is_paused, is_paused and is_completed
-        return before != (resolver.is_paused, resolver.is_at_rest)
+        planner = self._planner
+        before = (planner.is_paused, planner.is_at_rest)
+        planner.is_paused, planner.is_at_rest = is_paused, is_paused and is_completed
+        return before != (planner.is_paused, planner.is_at_rest)
 
     def set_suspended(self, *, is_suspended: bool) -> bool:
         """Set whether the Stack is suspended; return whether that changed, so that all names need a refresh."""
         if is_suspended == (self.suspension is not None):
             return False
-        resolver = self._resolver
+        planner = self._planner
         self.suspension = None
         if is_suspended:
             self.suspension = SuspendPlanner(
-                rules=resolver.rules, records=resolver.records, reader=resolver.reader, on_error=resolver.on_error
+                rules=planner.rules, records=planner.records, reader=planner.reader, on_error=planner.on_error
             )
         self._index.forget_steps()
         self._cleanup.refresh_all()
@@ -301,9 +301,9 @@ class StackPlanner:
 
     def set_retry(self, token: str) -> set[str]:
         """Set the token of the retry that nested Stacks inherit; return the names to refresh because of that."""
-        if token == self._resolver.retry_token:
+        if token == self._planner.retry_token:
             return set()
-        self._resolver.retry_token = token
+        self._planner.retry_token = token
         return set(self.nested)
 
     @property
@@ -315,7 +315,7 @@ class StackPlanner:
         """Change the environment. The cleanup follows by itself; resources follow at their next refresh."""
         if environment.rules != self.environment.rules:
             self._idle = tuple(environment.rules.find_unmatched(self.blueprint.resources, nested=self.nested))
-        self._resolver.environment = environment
+        self._planner.environment = environment
         self._cleanup.set_environment(environment)
 
     def find_idle_rules(self) -> Iterator[EnvironmentRule]:
@@ -369,7 +369,7 @@ class StackPlanner:
 
     def _refresh_resources(self, dirty: Collection[str], observation: Observation) -> None:
         children, now = observation.children, observation.now
-        self._resolver.unproven.update(children.of(UNPROVEN))
+        self._planner.unproven.update(children.of(UNPROVEN))
         resources = self.blueprint.resources
         if self.blueprint.externals:
             dirty = {*dirty, *self._refresh_externals(dirty)}
@@ -417,15 +417,15 @@ class StackPlanner:
         """Assess the external objects in `dirty` again, and those never assessed; return the dependents of changed ones."""
         for name, external in self.blueprint.externals.items():
             is_new = name not in self.externals
-            if (is_new or name in dirty) and self._resolver.refresh_external(name):
+            if (is_new or name in dirty) and self._planner.refresh_external(name):
                 yield from external.dependents
 
     def _refresh_queue(self, queue: RefreshQueue, observation: Observation) -> None:
         """Plan the resources of the queue again, and all that depend on them."""
         while (index := queue.take()) is not None:
             name = self._order[index]
-            if name in self._resolver.collections:
-                if self._resolver.collections[name].take_changed():
+            if name in self._planner.collections:
+                if self._planner.collections[name].take_changed():
                     queue.add(self.blueprint.collections[members.root_of(name)].dependents)
                 continue
             before = self.statuses.get(name)
@@ -440,7 +440,7 @@ class StackPlanner:
 
     def _repeat_others(self, name: str, queue: RefreshQueue) -> None:
         """Plan the resources again that name an object which this one left."""
-        queue.repeat([each for each in self._resolver.wanted.take_refused(name) if each in self.blueprint.resources])
+        queue.repeat([each for each in self._planner.wanted.take_refused(name) if each in self.blueprint.resources])
         queue.repeat(self._cleanup.take_moving())
 
     def _refresh_resource(self, name: str, before: ResourceStatus | None, observation: Observation) -> ResourceStatus:
@@ -457,7 +457,7 @@ class StackPlanner:
     def _update_collection(self, name: str, status: ResourceStatus) -> None:
         """Update the status of the collection that the resource is a member of, if any."""
         if members.is_member(name):
-            self._resolver.collections[members.name_all(members.root_of(name))].update(name, status)
+            self._planner.collections[members.name_all(members.root_of(name))].update(name, status)
 
     def _refresh_suspension(self, suspension: SuspendPlanner, dirty: Collection[str], observation: Observation) -> None:
         """Plan only suspend steps. No resource then counts as ready for its dependents."""
@@ -473,7 +473,7 @@ class StackPlanner:
 
     def _assess(self, name: str, found: tuple[Child, ...], memory: InMemoryState, *, now: float) -> ResourceStatus:
         """Plan one resource. Its updates of the in-memory state become part of the result."""
-        status = self._resolver.plan(name, self.statuses, found, memory=memory, now=now)
+        status = self._planner.plan(name, self.statuses, found, memory=memory, now=now)
         if memory.governor.records:
             status = enforcement.delay_repeated(name, status, memory=memory, now=now)
         if not status.memory_updates:

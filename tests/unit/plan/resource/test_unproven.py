@@ -112,7 +112,7 @@ def test_a_later_incarnation_is_found_by_what_it_claims() -> None:
     manifest = make_manifest()
     board = make_board()
     World().refresh(board)
-    third = board._resolver.desired.get("a").at(3).manifest
+    third = board._planner.desired.get("a").at(3).manifest
     _, step = refresh(make_object(third, signature=None))
     assert step is not None
     assert (step.uid, step.ref.name) == ("u", third["metadata"]["name"])
@@ -146,7 +146,7 @@ def test_an_unproven_object_never_displaces_a_proven_one() -> None:
     """A forged next incarnation is not even looked at."""
     world, board = World(), make_board()
     world.settle(board)
-    third = board._resolver.desired.get("a").at(3).manifest
+    third = board._planner.desired.get("a").at(3).manifest
     world.children[UNPROVEN] = [make_object(third, signature=None)]
     assert world.refresh(board) == []
     assert board.is_complete
