@@ -11,7 +11,7 @@ import pytest
 from hearth.kube.auth import credentials
 from hearth.kube.client.connection import Connection
 from hearth.model import errors
-from hearth.template.schema import repeated_elements
+from hearth.template.schema import literal_validator
 from support.real import keyed_lists
 
 APPLY = "application/apply-patch+yaml"
@@ -24,7 +24,7 @@ async def test_the_stored_lists_are_those_of_the_api_server(kubeconfig: Path) ->
     async with Connection(source) as connection:
         published = await keyed_lists.get_built_in(connection)
 
-    stored = orjson.loads(repeated_elements.BUILT_IN.read_bytes())
+    stored = orjson.loads(literal_validator.BUILT_IN.read_bytes())
     # Other tests may add definitions to groups that end like those of Kubernetes.
     kinds = {kind: name for kind, name in published["kinds"].items() if kind in stored["kinds"]}
     definitions = {name: each for name, each in published["definitions"].items() if name in stored["definitions"]}
@@ -55,7 +55,7 @@ async def test_a_mistake_is_what_the_api_server_cannot_apply(
 ) -> None:
     """And nothing else."""
     manifest = {"apiVersion": "v1", "kind": kind, "metadata": {"name": "twice"}, "spec": spec}
-    found = repeated_elements.find_repeated(manifest, repeated_elements.find_built_in(f"v1/{kind}"))
+    found = literal_validator.find_repeated(manifest, literal_validator.find_built_in(f"v1/{kind}"))
     source = credentials.find_source(kubeconfig=str(kubeconfig), context=None, environ={})
     query = {"fieldManager": "test", "dryRun": "All"}
     refused = ""

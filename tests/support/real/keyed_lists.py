@@ -15,7 +15,7 @@ import orjson
 from hearth.kube.auth import credentials
 from hearth.kube.client.connection import Connection
 from hearth.kube.discovery.discovery import SCHEMAS_PATH
-from hearth.template.schema import repeated_elements, shapes
+from hearth.template.schema import literal_validator, shapes
 
 Schema = Mapping[str, Any]
 PREFIX = "#/components/schemas/"
@@ -132,7 +132,7 @@ async def write(kubeconfig: str) -> None:
     source = credentials.find_source(kubeconfig=kubeconfig, context=None, environ={})
     async with Connection(source) as connection:
         found = await get_built_in(connection)
-    repeated_elements.BUILT_IN.write_bytes(orjson.dumps(found, option=orjson.OPT_INDENT_2) + b"\n")
+    literal_validator.BUILT_IN.write_bytes(orjson.dumps(found, option=orjson.OPT_INDENT_2) + b"\n")
 
 
 if __name__ == "__main__":

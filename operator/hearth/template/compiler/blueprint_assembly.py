@@ -27,14 +27,7 @@ from hearth.template.blueprint import (
     StackIdentity,
 )
 from hearth.template.cel.expressions import merge_reads
-from hearth.template.compiler import (
-    external_binding,
-    member_positions,
-    object_names,
-    resource_binding,
-    sensitivity,
-    template_conditions,
-)
+from hearth.template.compiler import member_positions, object_names, resource_binding, sensitivity, template_conditions
 from hearth.template.compiler.manifest_template import ManifestTemplate
 from hearth.template.compiler.partial_evaluation import PartialEvaluator
 from hearth.template.compiler.resource_analysis import AnalyzedOutput, AnalyzedResource
@@ -42,7 +35,7 @@ from hearth.template.compiler.resource_binding import BoundResource
 from hearth.template.compiler.template_conditions import ConditionValue
 from hearth.template.parser.policies import RollingSource
 from hearth.template.parser.template_parser import ResourceSource
-from hearth.template.schema import literal_validator, repeated_elements
+from hearth.template.schema import literal_validator
 from hearth.template.schema.shapes import Type
 from hearth.template.text import bounds
 
@@ -82,7 +75,7 @@ def assemble(
     names_in_order = yield from order.sort_in_pieces(edges)
     yield from trace(resources, evaluator, names_in_order)
     chosen = [analyzed for analyzed in resources if analyzed.source.name not in absent]
-    read = external_binding.bind_all(chosen, evaluator)
+    read = resource_binding.bind_externals(chosen, evaluator)
     evaluator.take_read({name: each.identity for name, each in read.items()})
     if not (yield from resource_binding.expand(chosen, evaluator)):
         return None
@@ -95,7 +88,7 @@ def assemble(
     rolling = make_rolling_policies(present, evaluator, surge=surge)
     retained = frozenset(analyzed.source.name for analyzed in resources if analyzed.source.is_retained)
     made = yield from make_blueprint(names_in_order, present, documents, evaluator, retained=retained, externals=read)
-    made = external_binding.note_members(made, collections, evaluator)
+    made = resource_binding.note_members(made, collections, evaluator)
     return dataclasses.replace(made, rolling=rolling, surge=surge)
 
 
@@ -206,7 +199,7 @@ def make_blueprint(
         outputs=documents,
         reads=merge_reads(evaluable.reads for evaluable in (*evaluables, *documents.values())),
         collections=collections,
-        externals=external_binding.note_dependents(externals, made),
+        externals=resource_binding.note_dependents(externals, made),
         retained=retained,
         sensitive_texts=hidden,
         scope=max(evaluator.scope, object_names.find_scope(map(object_names.find_naming, all_bound))),
@@ -270,7 +263,7 @@ def trace(
             yield
         analyzed = by_name[name]
         if analyzed.source.external is not None:
-            external_binding.refuse_sensitive(analyzed, evaluator)
+            resource_binding.refuse_sensitive_reference(analyzed, evaluator)
             if analyzed.kind == "Secret" and not analyzed.group:
                 evaluator.sensitivity.note_secret(name)
             continue
@@ -335,7 +328,7 @@ def find_check(bound: BoundResource) -> FindRepeated | None:
     """Return what finds repeated elements in the manifest once its values are known; None if there can be none."""
     if bound.template.is_constant or not bound.analyzed.may_repeat:
         return None
-    return functools.partial(repeated_elements.find_repeated, shape=bound.analyzed.lists, shows_values=False)
+    return functools.partial(literal_validator.find_repeated, shape=bound.analyzed.lists, shows_values=False)
 
 
 def make_resource(

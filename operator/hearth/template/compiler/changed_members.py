@@ -28,7 +28,7 @@ from hearth.template.blueprint import (
 from hearth.template.cel import evaluation, expressions
 from hearth.template.cel.evaluation import Evaluator
 from hearth.template.cel.expressions import Reads
-from hearth.template.compiler import blueprint_assembly, compiler, external_binding, object_names, outlines, sensitivity
+from hearth.template.compiler import blueprint_assembly, compiler, object_names, outlines, resource_binding, sensitivity
 from hearth.template.compiler.compiler import Analysis
 from hearth.template.compiler.outlines import DefinitionPart
 from hearth.template.compiler.resource_analysis import AnalyzedResource
@@ -207,7 +207,7 @@ def combine(
     else:
         made = dataclasses.replace(previous, resources={**previous.resources, **changed})
     if made.externals:
-        made = dataclasses.replace(made, externals=external_binding.note_dependents(made.externals, made.resources))
+        made = dataclasses.replace(made, externals=resource_binding.note_dependents(made.externals, made.resources))
     if exceeds_limits(changes, made) or not (yield from has_own_objects(changes, made, inputs, previous=previous)):
         return None
     rolling = {

@@ -21,7 +21,7 @@ from hearth.template.compiler.manifest_template import InterpolatedString, Keys,
 from hearth.template.compiler.template_conditions import ConditionValue
 from hearth.template.parser import template_kinds
 from hearth.template.parser.template_parser import OutputSource, ResourceSource
-from hearth.template.schema import literal_validator, repeated_elements, shapes
+from hearth.template.schema import literal_validator, shapes
 from hearth.template.schema.shapes import Shape, Type
 from hearth.template.text import error_hints, interpolation
 
@@ -111,7 +111,7 @@ class AnalyzedResource(AnalyzedDocument):
     def may_repeat(self) -> bool:
         """Return whether an expression can make an element of a list repeat another one."""
         return any(
-            repeated_elements.may_repeat(self.lists, mark.keys, is_whole=mark.is_whole) for mark in self.parsed.strings
+            literal_validator.may_repeat(self.lists, mark.keys, is_whole=mark.is_whole) for mark in self.parsed.strings
         )
 
     def count_expressions(self) -> int:
@@ -149,7 +149,7 @@ def identify(source: ResourceSource, *, kinds: Kinds, params: Mapping[str, Any])
         kind=kind,
         served=served,
         shape=shape,
-        lists=repeated_elements.find_shape(shape, api_version, kind),
+        lists=literal_validator.find_list_shape(shape, api_version, kind),
         parsed=ParsedManifest(stated, path=find_manifest_path(source), opaque=opaque),
     )
 
@@ -241,7 +241,7 @@ def examine_name(analyzed: AnalyzedResource, validator: ExpressionValidator, pat
 
 def find_repeated(stated: Mapping[str, Any], analyzed: AnalyzedResource, *, path: str) -> Iterator[Mistake]:
     """Find the elements of lists that repeat others; also in the manifests of a nested template."""
-    for below, message in repeated_elements.find_repeated(stated, analyzed.lists):
+    for below, message in literal_validator.find_repeated(stated, analyzed.lists):
         yield Mistake(path=path + below, message=message)
     if analyzed.is_stack:
         yield from find_repeated_within(stated, path=path)
@@ -264,8 +264,8 @@ def find_repeated_within(manifest: Mapping[str, Any], *, path: str) -> Iterator[
         if not isinstance(nested, dict):
             continue
         place = f"{path}.spec.template{where}.manifest"
-        built_in = repeated_elements.find_built_in(f"{nested.get('apiVersion')}/{nested.get('kind')}")
-        for below, message in repeated_elements.find_repeated(nested, built_in):
+        built_in = literal_validator.find_built_in(f"{nested.get('apiVersion')}/{nested.get('kind')}")
+        for below, message in literal_validator.find_repeated(nested, built_in):
             yield Mistake(path=place + below, message=message)
         if str(nested.get("apiVersion")).rpartition("/")[0] == names.GROUP:
             yield from find_repeated_within(nested, path=place)

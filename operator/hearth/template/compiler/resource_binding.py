@@ -1,23 +1,27 @@
 """Binding of the resources that are present: all expressions of one, or of each member of a collection.
 
-Collects mistakes in its PartialEvaluator.
+Of what a Stack only reads, it finds which object or list of objects is meant. Collects mistakes in its PartialEvaluator.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
-from hearth.model import limits, members, value_class
-from hearth.model.chunked_work import ChunkedWork
+from hearth.model import label_selectors, limits, members, value_class
+from hearth.model.child import Path
+from hearth.model.chunked_work import ChunkedWork, finish
 from hearth.model.errors import Mistake
-from hearth.template.blueprint import Evaluable
+from hearth.template.blueprint import Blueprint, Evaluable, ExternalBlueprint, Known, ResourceBlueprint
+from hearth.template.cel import expressions
 from hearth.template.cel.expression_validator import ValidExpression
-from hearth.template.compiler import collection_analysis
+from hearth.template.compiler import collection_analysis, resource_analysis
 from hearth.template.compiler.manifest_template import ManifestTemplate, ParsedManifest
 from hearth.template.compiler.partial_evaluation import BooleanExpression, PartialEvaluator
 from hearth.template.compiler.resource_analysis import AnalyzedResource
 from hearth.template.parser import object_metadata
-from hearth.template.schema import repeated_elements
+from hearth.template.schema import literal_validator
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +103,7 @@ def find_sensitive_names(analyzed: AnalyzedResource, evaluator: PartialEvaluator
 
 def expand(resources: Iterable[AnalyzedResource], evaluator: PartialEvaluator) -> ChunkedWork[bool]:
     """Find the elements of all collections; return whether they are few enough. Those with a mistake have none."""
-    counted = expressions = 0
+    counted = expression_count = 0
     for analyzed in resources:
         if analyzed.collection is None:
             counted += 1
@@ -111,13 +115,13 @@ def expand(resources: Iterable[AnalyzedResource], evaluator: PartialEvaluator) -
             evaluator.constants[analyzed.source.name] = []
         counted += len(elements)
         in_one = analyzed.count_expressions()
-        expressions += in_one * len(elements)
+        expression_count += in_one * len(elements)
         path, gives = f"{analyzed.source.path}.forEach", f"gives {len(elements)} elements"
         if counted > limits.RESOURCES:
             most = f"with the resources before it, the template has more than {limits.RESOURCES}"
             evaluator.note(path, f"{gives}; {most}; use several Stacks")
             return False
-        if expressions > limits.MEMBER_EXPRESSIONS:
+        if expression_count > limits.MEMBER_EXPRESSIONS:
             most = f"the members of a template may have at most {limits.MEMBER_EXPRESSIONS} expressions in all"
             evaluator.note(path, f"{gives} of {in_one} expressions each, but {most}; use several Stacks")
             return False
@@ -186,7 +190,7 @@ def refuse_repeated(analyzed: AnalyzedResource, parsed: ParsedManifest, evaluato
     if not analyzed.may_repeat:
         return False
     # A value may be sensitive, so none is shown. A literal that repeats another one is already recorded.
-    found = repeated_elements.find_repeated(parsed.skeleton, analyzed.lists, shows_values=False)
+    found = literal_validator.find_repeated(parsed.skeleton, analyzed.lists, shows_values=False)
     if found:
         evaluator.note_others(Mistake(path=parsed.path + below, message=message) for below, message in found)
     return bool(found)
@@ -198,3 +202,120 @@ def bind_tests(
     """Bind the tests that contain no mistake."""
     bound = (evaluator.bind_test(expression, path=path) for expression, path in tests)
     return tuple(test for test in bound if test is not None)
+
+
+def bind_externals(resources: Iterable[AnalyzedResource], evaluator: PartialEvaluator) -> dict[str, ExternalBlueprint]:
+    """Return by name what is only read and has no mistakes."""
+    found: dict[str, ExternalBlueprint] = {}
+    for analyzed in resources:
+        if analyzed.source.external is not None and (bound := bind_external(analyzed, evaluator)) is not None:
+            found[analyzed.source.name] = bound
+    return found
+
+
+def bind_external(analyzed: AnalyzedResource, evaluator: PartialEvaluator) -> ExternalBlueprint | None:
+    """Return what the resource reads; None in case of a mistake."""
+    source, external = analyzed.source, analyzed.source.external
+    metadata = source.manifest.get("metadata")
+    if external is None or not analyzed.is_sound or not isinstance(metadata, dict):
+        return None
+    document = finish(evaluator.bind_document(analyzed.parsed, analyzed.expressions))
+    ready_when = bind_tests(analyzed.ready_when, evaluator)
+    outcome = document.evaluate({}) if document is not None else None
+    if not isinstance(outcome, Known):
+        return None
+    stated: Mapping[str, Any] = outcome.value["metadata"]
+    mistakes = list(find_reference_mistakes(stated, path=f"{resource_analysis.find_manifest_path(source)}.metadata"))
+    evaluator.note_others(mistakes)
+    if mistakes or (stated.get("name") is None) == (stated.get("selector") is None):
+        return None
+    return ExternalBlueprint(
+        name=source.name,
+        path=source.path,
+        api_version=analyzed.api_version,
+        kind=analyzed.kind,
+        is_kind_known=analyzed.served is not None,
+        object_name=stated.get("name") or "",
+        namespace=stated.get("namespace"),
+        selector=label_selectors.parse(stated["selector"]) if external.is_list else None,
+        is_in_all_namespaces=external.is_in_all_namespaces,
+        is_optional=external.is_optional,
+        ready_when=ready_when,
+    )
+
+
+def find_reference_mistakes(metadata: Mapping[str, Any], *, path: str) -> Iterator[Mistake]:
+    """Find the mistakes in an evaluated reference. path: of its metadata."""
+    yield from object_metadata.find_mistakes_in_names(metadata, path=path)
+    if "selector" in metadata:
+        yield from label_selectors.find_mistakes(metadata["selector"], path=f"{path}.selector")
+
+
+def refuse_sensitive_reference(analyzed: AnalyzedResource, evaluator: PartialEvaluator) -> None:
+    """Record each part of a reference that contains a sensitive value: the status and requests show it."""
+    for mark in analyzed.parsed.strings:
+        if found := list(filter(evaluator.is_sensitive, analyzed.find_within(mark))):
+            evaluator.refuse_sensitive(mark.path, found, why="what is read is not secret; use another parameter")
+
+
+def note_dependents(
+    externals: Mapping[str, ExternalBlueprint], resources: Mapping[str, ResourceBlueprint]
+) -> dict[str, ExternalBlueprint]:
+    """Return the external objects with the resources that depend on each."""
+    if not externals:
+        return {}
+    dependents: dict[str, list[str]] = {name: [] for name in externals}
+    for name, resource in resources.items():
+        for read in resource.externals:
+            dependents[read].append(name)
+    return {name: dataclasses.replace(each, dependents=tuple(dependents[name])) for name, each in externals.items()}
+
+
+def note_members(made: Blueprint, collections: Iterable[AnalyzedResource], evaluator: PartialEvaluator) -> Blueprint:
+    """Return the blueprint with what `forEach` reads of external objects, and which collections are not known."""
+    reads: dict[str, set[Path]] = {}
+    kinds: set[str] = set()
+    for analyzed in collections:
+        found = find_member_reads(analyzed, evaluator)
+        kinds.update(f"{analyzed.api_version}/{analyzed.kind}" for _ in found)
+        for name, paths in found.items():
+            reads.setdefault(name, set()).update(paths)
+    if not reads:
+        return made
+    externals = {
+        name: dataclasses.replace(each, makes_members=True, is_awaited=name not in evaluator.read)
+        if name in reads
+        else each
+        for name, each in made.externals.items()
+    }
+    merged = expressions.merge_reads([made.reads, {name: frozenset(paths) for name, paths in reads.items()}])
+    return dataclasses.replace(
+        made,
+        externals=externals,
+        reads=merged,
+        unresolved=frozenset(evaluator.unresolved),
+        member_kinds=frozenset(kinds),
+    )
+
+
+def find_member_reads(analyzed: AnalyzedResource, evaluator: PartialEvaluator) -> dict[str, frozenset[Path]]:
+    """Return by name what a collection reads of external objects, by its `forEach` and by the elements."""
+    collection = analyzed.collection
+    for_each = collection.for_each if collection is not None else None
+    if collection is None or for_each is None:
+        return {}
+    found: dict[str, frozenset[Path]] = {}
+    for name in evaluator.externals:
+        if name not in for_each.parsed.roots:
+            continue
+        fields = evaluator.fields.get(name, expressions.USUAL_FIELDS)
+        paths: frozenset[Path] = frozenset()
+        if for_each.parsed.text != name:
+            is_list = name in evaluator.collections
+            paths = expressions.find_paths(for_each.parsed, name, fields, is_list=is_list)
+        if collection.is_of_objects:
+            for expression in analyzed.find_expressions():
+                if collection_analysis.ITEM in expression.parsed.roots:
+                    paths |= expressions.find_paths(expression.parsed, collection_analysis.ITEM, fields)
+        found[name] = paths
+    return found

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from hearth.template.blueprint import Definition, Known
 from hearth.template.compiler import compiler
-from hearth.template.schema import repeated_elements, shapes
+from hearth.template.schema import literal_validator, shapes
 from support.units.templates.invalid_templates import KINDS, STACK, find_mistakes
 
 SAME = "as the element [0]; change or remove one of them"
-POD = repeated_elements.find_built_in("v1/Pod")
+POD = literal_validator.find_built_in("v1/Pod")
 
 
 def in_kind(kind: str, spec: str, rest: str = "", *, api_version: str = "v1") -> str:
@@ -113,7 +113,7 @@ def test_a_schema_with_keys_of_its_own_counts() -> None:
     schema = {"type": "object", "properties": {"spec": {"type": "object", "properties": {"parts": parts}}}}
     shape = shapes.make_shape(schema, find=lambda _: None, memory={}, name="Widget")
 
-    found = repeated_elements.find_repeated({"spec": {"parts": [{"id": True}, {"id": 1}, {}]}}, shape)
+    found = literal_validator.find_repeated({"spec": {"parts": [{"id": True}, {"id": 1}, {}]}}, shape)
 
     assert found == [(".spec.parts[2]", f"has the same id True {SAME}")]
 
@@ -169,6 +169,6 @@ def test_ports_are_the_same_by_number_and_protocol(ports: list[dict[str, Any]]) 
     """Each that has the number and the protocol of an earlier one, and no other."""
     keys = [(each["containerPort"], each.get("protocol", "TCP")) for each in ports if "containerPort" in each]
 
-    found = repeated_elements.find_repeated({"spec": {"containers": [{"name": "a", "ports": ports}]}}, POD)
+    found = literal_validator.find_repeated({"spec": {"containers": [{"name": "a", "ports": ports}]}}, POD)
 
     assert len(found) == len(keys) - len(set(keys))
