@@ -9,7 +9,7 @@ import base64
 import binascii
 import os
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Awaitable, Callable, Collection
 from typing import TYPE_CHECKING
 
 from hearth.kube.client import api_requests
@@ -160,26 +160,18 @@ class KubeManagementCluster:
 
     async def remove_finalizer(self, stack: StackObject) -> None:
         """Remove Hearth's finalizer; ignore a deleted Stack."""
-        seen: StackObject | None = stack
-        for is_last in (False, False, True):
-            if seen is None or names.FINALIZER not in seen.finalizers:
-                return
-            try:
+
+        async def write(seen: StackObject) -> None:
+            if names.FINALIZER in seen.finalizers:
                 await self._write_finalizers(seen, [name for name in seen.finalizers if name != names.FINALIZER])
-            except errors.ApiStatusError as refused:
-                if refused.is_not_found:
-                    return
-                if not refused.is_conflict or is_last:
-                    raise
-            else:
-                return
-            # Another client changed the Stack or its status. The finalizer still belongs to Hearth.
-            seen = await self._get_stack(stack)
+
+        # Another client may change the Stack or its status. The finalizer still belongs to Hearth.
+        await self._write_to_live(stack, write)
 
     async def _write_finalizers(self, stack: StackObject, finalizers: list[str]) -> None:
         # A merge patch replaces the whole list. Patching any other list than the one read would drop finalizers of
         # others.
-        answer = await self._patch(stack, {"metadata": {"finalizers": finalizers}}, version=stack.resource_version)
+        answer = await self._patch(stack, {"metadata": {"finalizers": finalizers}})
         if "deletionTimestamp" in answer["metadata"] and not finalizers:
             # Removing the last finalizer deletes the Stack.
             self._find_cache(stack).forget(stack.uid)
@@ -188,25 +180,31 @@ class KubeManagementCluster:
 
     async def write_status(self, stack: StackObject, status: Object) -> None:
         """Merge-patch the status; ignore a deleted Stack."""
-        version = stack.resource_version
+
+        async def write(seen: StackObject) -> None:
+            answer = await self._patch(seen, {"status": status}, "/status")
+            self._find_cache(stack).put(answer)
+
+        # Only resourceVersion protects a status write from reaching the next Stack of the same name. If this Stack still
+        # exists, another client changed another part of it. Hearth can then still write the fields that it owns.
+        await self._write_to_live(stack, write)
+
+    async def _write_to_live(self, stack: StackObject, write: Callable[[StackObject], Awaitable[None]]) -> None:
+        """Write to the known state, or to the live one if that is another; ignore a deleted Stack."""
+        seen: StackObject | None = stack
         for is_last in (False, False, True):
+            if seen is None:
+                return
             try:
-                answer = await self._patch(stack, {"status": status}, "/status", version=version)
+                await write(seen)
             except errors.ApiStatusError as refused:
                 if refused.is_not_found:
                     return
                 if not refused.is_conflict or is_last:
                     raise
             else:
-                self._find_cache(stack).put(answer)
                 return
-            # Only resourceVersion protects a status write from reaching the next Stack of the same name. If this Stack
-            # still exists, another client changed another part of it. Hearth can then still write the fields that it
-            # owns.
-            live = await self._get_stack(stack)
-            if live is None:
-                return
-            version = live.resource_version
+            seen = await self._get_stack(stack)
 
     async def _get_stack(self, stack: StackObject) -> StackObject | None:
         """Return the live Stack with the same UID, or None if it does not exist."""
@@ -215,9 +213,9 @@ class KubeManagementCluster:
         live = await self._sender.send_existing("get", cache.kind, path)
         return cache.put(live) if live is not None and live["metadata"]["uid"] == stack.uid else None
 
-    async def _patch(self, stack: StackObject, body: Object, subresource: str = "", *, version: int) -> Object:
+    async def _patch(self, stack: StackObject, body: Object, subresource: str = "") -> Object:
         """Send a merge patch and return the Stack; the API server rejects it unless the version matches."""
-        metadata = {**body.get("metadata", {}), "resourceVersion": str(version)}
+        metadata = {**body.get("metadata", {}), "resourceVersion": str(stack.resource_version)}
         cache = self._find_cache(stack)
         path = api_requests.object_path(cache.kind, stack.namespace, stack.name) + subresource
         patch = {**body, "metadata": metadata}

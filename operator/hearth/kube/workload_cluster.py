@@ -134,19 +134,23 @@ class KubeWorkloadCluster:
 
         It looks for an object of that name last, so that such a conflict means that all else is in order.
         """
-        path = api_requests.collection_path(kind, manifest["metadata"].get("namespace", ""))
-        body = api_requests.without_state(manifest)
         try:
-            await self._sender.send("create", kind, path, query=api_requests.DRY_RUN_QUERY, body=body)
+            await self._create(api_requests.without_state(manifest), kind, query=api_requests.DRY_RUN_QUERY)
         except errors.ApiStatusError as refused:
             if not refused.is_already_exists:
                 raise
 
     async def create_dry_run(self, manifest: Object, *, kind: Kind) -> Object:
         """Return the answer to a strict dry-run create with a generated name."""
+        return await self._create(api_requests.generated(manifest), kind, query=api_requests.DRY_RUN_QUERY)
+
+    async def create_object(self, manifest: Object, *, kind: Kind) -> Object:
+        """Create an object that is no child, and return the response."""
+        return await self._create(manifest, kind)
+
+    async def _create(self, manifest: Object, kind: Kind, *, query: dict[str, str] | None = None) -> Object:
         path = api_requests.collection_path(kind, manifest["metadata"].get("namespace", ""))
-        body = api_requests.generated(manifest)
-        return await self._sender.send("create", kind, path, query=api_requests.DRY_RUN_QUERY, body=body)
+        return await self._sender.send("create", kind, path, query=query, body=manifest)
 
     async def change_dry_run(self, ref: ObjectRef, patch: Object, *, kind: Kind) -> Object:
         """Return the result of a merge patch of the live object; write nothing."""
@@ -161,11 +165,6 @@ class KubeWorkloadCluster:
     async def get(self, ref: ObjectRef, *, kind: Kind) -> Object:
         """Return the complete live object."""
         return await self._sender.send("get", kind, api_requests.object_path(kind, ref.namespace, ref.name))
-
-    async def create_object(self, manifest: Object, *, kind: Kind) -> Object:
-        """Create an object that is no child, and return the response."""
-        path = api_requests.collection_path(kind, manifest["metadata"].get("namespace", ""))
-        return await self._sender.send("create", kind, path, body=manifest)
 
     async def change_object(self, ref: ObjectRef, patch: Object, *, kind: Kind) -> Object:
         """Write a merge patch of an object that is no child, and return the response."""
@@ -206,37 +205,29 @@ class KubeWorkloadCluster:
 
     async def release(self, child: Child) -> None:
         """Remove all labels and annotations of Hearth from exactly this object."""
-        try:
-            await self._release(child)
-        except errors.ApiStatusError as refused:
-            if not (refused.is_not_found or refused.is_conflict):
-                raise
-            # A recent change may have added another annotation of Hearth or given the object another owner.
-            live = await self._find_child(child)
-            if live is not None:
-                await self._release(live)
-
-    async def _release(self, child: Child) -> None:
-        path = api_requests.object_path(child.kind, child.namespace, child.name)
-        body = api_requests.release_patch(
-            child.fields["metadata"], uid=child.uid, version=child.resource_version, finalizers=child.finalizers
+        # A recent change may have added another annotation of Hearth or given the object another owner.
+        await self._change_child(
+            child,
+            lambda each: api_requests.release_patch(
+                each.fields["metadata"], uid=each.uid, version=each.resource_version, finalizers=each.finalizers
+            ),
         )
-        self.caches.put(await self._sender.send("patch", child.kind, path, body=body), child.kind)
 
     async def mark(self, child: Child, reason: str | None) -> Child | None:
         """Write to exactly this object why it is unhealthy, or remove the reason."""
+        return await self._change_child(
+            child, lambda each: api_requests.mark_patch(reason, uid=each.uid, version=each.resource_version)
+        )
+
+    async def _change_child(self, child: Child, make_patch: Callable[[Child], Object]) -> Child | None:
+        """Write a merge patch of the known state, or of the live one if that is another; None if it is gone."""
         try:
-            return await self._mark(child, reason)
+            return await self.change(child.ref, make_patch(child), kind=child.kind)
         except errors.ApiStatusError as refused:
             if not (refused.is_not_found or refused.is_conflict):
                 raise
             live = await self._find_child(child)
-        return await self._mark(live, reason) if live is not None else None
-
-    async def _mark(self, child: Child, reason: str | None) -> Child:
-        path = api_requests.object_path(child.kind, child.namespace, child.name)
-        body = api_requests.mark_patch(reason, uid=child.uid, version=child.resource_version)
-        return self.caches.put(await self._sender.send("patch", child.kind, path, body=body), child.kind)
+        return await self.change(live.ref, make_patch(live), kind=live.kind) if live is not None else None
 
     async def _find_child(self, child: Child) -> Child | None:
         """Return the live object with the same UID, or None if it is gone or no longer belongs to the Stack."""
