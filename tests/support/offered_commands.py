@@ -35,3 +35,5 @@ def find_documentation(tree: ast.AST) -> Iterator[ast.AST]:
             yield node.value
         if isinstance(node, ast.keyword) and node.arg in ("examples", "help", "summary", "epilog"):
             yield from ast.walk(node.value)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "example_command":
+            yield from ast.walk(node)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pkgutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import click
@@ -25,6 +25,11 @@ class ExampleCommand(click.Command):
             with formatter.section("Examples"):
                 for example in self.examples:
                     formatter.write(f"{'':>{formatter.current_indent}}{example}\n")
+
+
+def example_command(*examples: str, name: str | None = None) -> Callable[[Callable[..., Any]], click.Command]:
+    """Return the decorator that makes a command of a function. name: that of the function if it is not stated."""
+    return click.command(name, cls=ExampleCommand, examples=examples)
 
 
 @value_class.dataclass(frozen=True, slots=True)

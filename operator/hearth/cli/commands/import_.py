@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 
 from hearth.cli import text_files
-from hearth.cli.command_classes import ExampleCommand
+from hearth.cli.command_classes import example_command
 from hearth.cli.importer import kro_definition, stack_assembly
 from hearth.cli.importer.kro_definition import KroImport
 from hearth.cli.importer.manifest_documents import SourceText
@@ -50,15 +50,12 @@ def matching(pattern: re.Pattern[str] | str, mistake: str) -> Callable[..., str 
     return check
 
 
-@click.command(
-    "import",
-    cls=ExampleCommand,
-    examples=(
-        "kubectl stack import shop.yaml database.yaml > stack.yaml",
-        "kubectl stack import --from-helm shop -n prod > stack.yaml",
-        "kubectl get deployments,services -o yaml | kubectl stack import --adopt --name shop -",
-        "kubectl stack import --from-kro webapp.yaml instances/*.yaml --group platform.example > webapps.yaml",
-    ),
+@example_command(
+    "kubectl stack import shop.yaml database.yaml > stack.yaml",
+    "kubectl stack import --from-helm shop -n prod > stack.yaml",
+    "kubectl get deployments,services -o yaml | kubectl stack import --adopt --name shop -",
+    "kubectl stack import --from-kro webapp.yaml instances/*.yaml --group platform.example > webapps.yaml",
+    name="import",
 )
 @click.argument("files", nargs=-1, metavar="[FILE]...")
 @click.option(

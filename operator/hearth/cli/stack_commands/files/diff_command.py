@@ -8,7 +8,7 @@ from typing import Any, Final
 import click
 
 from hearth.cli import object_fields
-from hearth.cli.command_classes import ExampleCommand
+from hearth.cli.command_classes import example_command
 from hearth.cli.stack_access import dry_runs, stack_locations, stack_previews
 from hearth.cli.stack_access.dry_runs import DryRunCluster
 from hearth.cli.stack_access.session import Session
@@ -34,15 +34,12 @@ DEFINITION: Final = frozenset({400, 422, 500})
 """Codes with which the API server refuses the content of a Stack; 500 for a server-side apply of fields without schema."""
 
 
-@click.command(
-    cls=ExampleCommand,
-    examples=(
-        "kubectl stack diff -f stack.yaml",
-        "kubectl stack diff shop --to 3",
-        "kubectl stack diff webapp/shop --to 3",
-        "kubectl stack diff -f stack.yaml -o markdown",
-        "kubectl stack diff -f webapps.yaml",
-    ),
+@example_command(
+    "kubectl stack diff -f stack.yaml",
+    "kubectl stack diff shop --to 3",
+    "kubectl stack diff webapp/shop --to 3",
+    "kubectl stack diff -f stack.yaml -o markdown",
+    "kubectl stack diff -f webapps.yaml",
 )
 @click.argument("name", type=StackName(), metavar="[NAME]", required=False)
 @click.option(

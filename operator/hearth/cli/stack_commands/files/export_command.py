@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from hearth.cli.command_classes import ExampleCommand
+from hearth.cli.command_classes import example_command
 from hearth.cli.stack_access import stack_locations
 from hearth.cli.stack_access.session import Session
 from hearth.cli.stack_access.stack_reader import StackReader
@@ -16,10 +16,7 @@ from hearth.cli.stack_views.tree.snapshot import StackObjects
 from hearth.template.text import kubectl_yaml
 
 
-@click.command(
-    cls=ExampleCommand,
-    examples=("kubectl stack export shop > shop.yaml", "kubectl stack export shop --include-secrets > shop.yaml"),
-)
+@example_command("kubectl stack export shop > shop.yaml", "kubectl stack export shop --include-secrets > shop.yaml")
 @NAME
 @click.option("--include-secrets", is_flag=True, help="Write Secrets and sensitive values too, readable by anyone.")
 @cluster_options.on_cluster

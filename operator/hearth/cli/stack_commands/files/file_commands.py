@@ -12,7 +12,7 @@ import click
 import yaml
 
 from hearth.cli import object_fields, text_files
-from hearth.cli.command_classes import ExampleCommand
+from hearth.cli.command_classes import example_command
 from hearth.cli.stack_access.schema_folder import FolderKinds
 from hearth.cli.stack_commands import cluster_options, text_output
 from hearth.cli.stack_commands.cluster_options import DONE, FAILED, ClusterOptions
@@ -62,14 +62,11 @@ def file_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return add_files(add_schemas(add_cluster(cluster_options.cluster_options(command))))
 
 
-@click.command(
-    cls=ExampleCommand,
-    examples=(
-        "kubectl stack lint -f stack.yaml",
-        "kubectl stack lint -f stack.yaml --schemas ./schemas -o json",
-        "kubectl stack lint -f stack.yaml --cluster",
-        "kubectl stack lint stacks/*.yaml --output sarif > lint.sarif",
-    ),
+@example_command(
+    "kubectl stack lint -f stack.yaml",
+    "kubectl stack lint -f stack.yaml --schemas ./schemas -o json",
+    "kubectl stack lint -f stack.yaml --cluster",
+    "kubectl stack lint stacks/*.yaml --output sarif > lint.sarif",
 )
 @click.argument("more", nargs=-1, metavar="[FILE]...")
 @file_options
@@ -109,10 +106,7 @@ def lint(  # noqa: PLR0913 -- each is an option
     with_kinds(cluster, stacks, schemas=schemas, uses_cluster=uses_cluster, act=act)
 
 
-@click.command(
-    cls=ExampleCommand,
-    examples=("kubectl stack render -f stack.yaml", "kubectl stack render -f stack.yaml --external cluster.yaml"),
-)
+@example_command("kubectl stack render -f stack.yaml", "kubectl stack render -f stack.yaml --external cluster.yaml")
 @file_options
 @click.option(
     "--external",

@@ -10,7 +10,7 @@ from typing import Final
 
 import click
 
-from hearth.cli.command_classes import ExampleCommand
+from hearth.cli.command_classes import example_command
 from hearth.cli.stack_access import stack_locations
 from hearth.cli.stack_access.session import Session
 from hearth.cli.stack_access.stack_locations import StackLocation
@@ -30,14 +30,11 @@ PAUSE_FACTOR: Final = 3
 """A snapshot of a large Stack costs the API server more: the pause is so many times as long as it took."""
 
 
-@click.command(
-    cls=ExampleCommand,
-    examples=(
-        "kubectl stack tree shop",
-        "kubectl stack tree shop -w",
-        "kubectl stack tree rg/queue",
-        "kubectl stack tree shop -o json",
-    ),
+@example_command(
+    "kubectl stack tree shop",
+    "kubectl stack tree shop -w",
+    "kubectl stack tree rg/queue",
+    "kubectl stack tree shop -o json",
 )
 @NAME
 @click.option("-w", "--watch", is_flag=True, help="Draw it again as it changes, until Ctrl-C.")
@@ -93,10 +90,7 @@ async def follow(reader: StackReader, location: StackLocation, view: StackView) 
             await asyncio.sleep(max(PAUSE, PAUSE_FACTOR * (time.monotonic() - started)))
 
 
-@click.command(
-    cls=ExampleCommand,
-    examples=("kubectl stack graph shop -o svg > shop.svg", "kubectl stack graph shop -o mermaid"),
-)
+@example_command("kubectl stack graph shop -o svg > shop.svg", "kubectl stack graph shop -o mermaid")
 @NAME
 @output_option("dot", "mermaid", "svg", default="dot", text="The language.")
 @cluster_options.on_cluster
@@ -171,7 +165,7 @@ def to_mermaid(objects: StackObjects) -> Iterator[str]:
         yield f"  classDef {state} stroke:{COLORS[state]},stroke-width:2px"
 
 
-@click.command(cls=ExampleCommand, examples=("kubectl stack ui -n prod", "kubectl stack ui -A --port 8001"))
+@example_command("kubectl stack ui -n prod", "kubectl stack ui -A --port 8001")
 @click.option("-A", "--all-namespaces", is_flag=True, help="List the Stacks of all namespaces.")
 @click.option(
     "--port",

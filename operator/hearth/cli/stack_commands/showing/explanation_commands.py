@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import click
 
-from hearth.cli.command_classes import ExampleCommand
+from hearth.cli.command_classes import example_command
 from hearth.cli.stack_access import evidence, stack_locations
 from hearth.cli.stack_access.session import Session
 from hearth.cli.stack_access.stack_reader import StackReader
@@ -23,15 +23,12 @@ from hearth.cli.stack_views.tree.snapshot import StackObjects
 from hearth.model.text import enumeration
 
 
-@click.command(
-    cls=ExampleCommand,
-    examples=(
-        "kubectl stack why shop",
-        "kubectl stack why shop/web",
-        "kubectl stack why shop/cache/db",
-        "kubectl stack why rg/queue/3",
-        "kubectl stack why webapp/shop",
-    ),
+@example_command(
+    "kubectl stack why shop",
+    "kubectl stack why shop/web",
+    "kubectl stack why shop/cache/db",
+    "kubectl stack why rg/queue/3",
+    "kubectl stack why webapp/shop",
 )
 @click.argument("where", type=StackName(), metavar="NAME[/RESOURCE]")
 @output_option("json", "yaml")
@@ -77,10 +74,7 @@ def show(objects: StackObjects, path: Sequence[str], causes: Sequence[Cause]) ->
         text_output.write_note(omission)
 
 
-@click.command(
-    cls=ExampleCommand,
-    examples=("kubectl stack events shop", "kubectl stack events shop --since 1h --types Warning"),
-)
+@example_command("kubectl stack events shop", "kubectl stack events shop --since 1h --types Warning")
 @NAME
 @click.option("--since", type=Duration(), help="Only what happened since then, e.g. 30m or 2h.")
 @click.option(

@@ -9,7 +9,7 @@ from typing import Final
 
 import click
 
-from hearth.cli.command_classes import ExampleCommand
+from hearth.cli.command_classes import example_command
 from hearth.cli.stack_access import revisions, stack_locations
 from hearth.cli.stack_access.revisions import StoredRevisions
 from hearth.cli.stack_access.session import Session
@@ -32,9 +32,10 @@ NUMBERS: Final = click.argument(
 OUTPUT: Final = output_option("json", "yaml", text="The format of the list.")
 
 
-@click.command(
-    cls=ExampleCommand,
-    examples=("kubectl stack history shop", "kubectl stack history shop 3", "kubectl stack history shop 3 4"),
+@example_command(
+    "kubectl stack history shop",
+    "kubectl stack history shop 3",
+    "kubectl stack history shop 3 4",
 )
 @NAME
 @NUMBERS

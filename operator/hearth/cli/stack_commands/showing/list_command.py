@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from hearth.cli.command_classes import ExampleCommand
+from hearth.cli.command_classes import example_command
 from hearth.cli.stack_access import stack_locations
 from hearth.cli.stack_access.session import RECONNECT, Session
 from hearth.cli.stack_commands import cluster_options, text_output
@@ -21,10 +21,11 @@ from hearth.cli.stack_views.stack_state import StackState
 from hearth.model.kinds import Kind
 
 
-@click.command(
-    "list",
-    cls=ExampleCommand,
-    examples=("kubectl stack list", "kubectl stack list -A -o wide", "kubectl stack list -l team=shop -w"),
+@example_command(
+    "kubectl stack list",
+    "kubectl stack list -A -o wide",
+    "kubectl stack list -l team=shop -w",
+    name="list",
 )
 @click.argument("names", nargs=-1, metavar="[NAME]...", type=StackName())
 @click.option("-A", "--all-namespaces", is_flag=True, help="The Stacks of all namespaces.")

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from hearth.cli.command_classes import ExampleCommand
+from hearth.cli.command_classes import example_command
 from hearth.cli.stack_access import following, stack_locations
 from hearth.cli.stack_access.following import Followed
 from hearth.cli.stack_access.session import Session
@@ -52,9 +52,7 @@ def check_reason(_ctx: click.Context, _param: click.Parameter, value: str) -> st
     return value
 
 
-@click.command(
-    cls=ExampleCommand, examples=('kubectl stack mark shop web --reason "answers 500 to everything" --wait',)
-)
+@example_command('kubectl stack mark shop web --reason "answers 500 to everything" --wait')
 @mark_options
 @click.option(
     "--reason",
@@ -68,7 +66,7 @@ async def mark(session: Session, namespace: str, name: str, resource: str, reaso
     return await put(session, stack, resource, reason=reason, waiting=waiting)
 
 
-@click.command(cls=ExampleCommand, examples=("kubectl stack unmark shop web",))
+@example_command("kubectl stack unmark shop web")
 @mark_options
 async def unmark(session: Session, namespace: str, name: str, resource: str, waiting: Waiting) -> int:
     """Take back the mark on the present object of a resource."""

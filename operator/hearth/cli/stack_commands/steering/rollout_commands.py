@@ -9,7 +9,7 @@ from typing import Final, assert_never
 import click
 
 from hearth.cli import command_classes, object_fields
-from hearth.cli.command_classes import Entry, ExampleCommand
+from hearth.cli.command_classes import Entry, ExampleCommand, example_command
 from hearth.cli.stack_access import following, revisions, stack_locations
 from hearth.cli.stack_access.session import Session
 from hearth.cli.stack_commands import cluster_options, text_output
@@ -60,10 +60,7 @@ def rollout() -> None:
     """
 
 
-@click.command(
-    cls=ExampleCommand,
-    examples=("kubectl stack rollout status webapps", "kubectl stack rollout status webapps --watch=false"),
-)
+@example_command("kubectl stack rollout status webapps", "kubectl stack rollout status webapps --watch=false")
 @DEFINITION
 @click.option("--watch", type=bool, default=True, show_default=True, help="Follow it until it ends.")
 @click.option("--timeout", type=Duration(), help="The time limit, e.g. 90s or 10m. Default: none.")
@@ -81,10 +78,7 @@ def status(cluster: ClusterOptions, definition: str, timeout: float | None, *, w
     cluster_options.run(cluster, work)
 
 
-@click.command(
-    cls=ExampleCommand,
-    examples=("kubectl stack rollout history webapps", "kubectl stack rollout history webapps 3 4"),
-)
+@example_command("kubectl stack rollout history webapps", "kubectl stack rollout history webapps 3 4")
 @DEFINITION
 @NUMBERS
 @OUTPUT
@@ -106,7 +100,7 @@ def history(cluster: ClusterOptions, definition: str, numbers: tuple[int, ...], 
     cluster_options.run(cluster, work)
 
 
-@click.command(cls=ExampleCommand, examples=("kubectl stack rollout pause webapps",))
+@example_command("kubectl stack rollout pause webapps")
 @DEFINITION
 @cluster_options.cluster_options
 def pause(cluster: ClusterOptions, definition: str) -> None:
@@ -114,7 +108,7 @@ def pause(cluster: ClusterOptions, definition: str) -> None:
     act(cluster, definition, lambda found: rollouts.set_paused(found, paused=True))
 
 
-@click.command(cls=ExampleCommand, examples=("kubectl stack rollout resume webapps",))
+@example_command("kubectl stack rollout resume webapps")
 @DEFINITION
 @cluster_options.cluster_options
 def resume(cluster: ClusterOptions, definition: str) -> None:
@@ -122,7 +116,7 @@ def resume(cluster: ClusterOptions, definition: str) -> None:
     act(cluster, definition, lambda found: rollouts.set_paused(found, paused=False))
 
 
-@click.command("promote", cls=ExampleCommand, examples=("kubectl stack rollout promote webapps",))
+@example_command("kubectl stack rollout promote webapps", name="promote")
 @DEFINITION
 @cluster_options.cluster_options
 def promote_wave(cluster: ClusterOptions, definition: str) -> None:
@@ -130,7 +124,7 @@ def promote_wave(cluster: ClusterOptions, definition: str) -> None:
     act(cluster, definition, rollouts.promote)
 
 
-@click.command(cls=ExampleCommand, examples=("kubectl stack rollout undo webapps",))
+@example_command("kubectl stack rollout undo webapps")
 @DEFINITION
 @cluster_options.cluster_options
 def undo(cluster: ClusterOptions, definition: str) -> None:
@@ -138,7 +132,7 @@ def undo(cluster: ClusterOptions, definition: str) -> None:
     act(cluster, definition, rollouts.undo)
 
 
-@click.command(cls=ExampleCommand, examples=("kubectl stack rollout restart webapps",))
+@example_command("kubectl stack rollout restart webapps")
 @DEFINITION
 @cluster_options.cluster_options
 def restart(cluster: ClusterOptions, definition: str) -> None:
@@ -147,7 +141,7 @@ def restart(cluster: ClusterOptions, definition: str) -> None:
     act(cluster, definition, lambda found: rollouts.restart(found, token=token))
 
 
-@click.command(cls=ExampleCommand, examples=("kubectl stack promote webapp/shop --wait",))
+@example_command("kubectl stack promote webapp/shop --wait")
 @NAME
 @click.option(
     "--to", "revision", type=click.IntRange(min=1), help="The revision of the definition. Default: the newest."

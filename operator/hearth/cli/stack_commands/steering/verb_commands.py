@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from hearth.cli import object_fields
-from hearth.cli.command_classes import ExampleCommand
+from hearth.cli.command_classes import example_command
 from hearth.cli.stack_access import following, revisions, stack_locations
 from hearth.cli.stack_access.following import Followed
 from hearth.cli.stack_access.session import Session
@@ -27,13 +27,10 @@ from hearth.model.child import Object
 from hearth.model.well_known_kinds import RESOURCE_GROUP, STACK_SNAPSHOT
 
 
-@click.command(
-    cls=ExampleCommand,
-    examples=(
-        "kubectl stack retry shop",
-        "kubectl stack retry shop --wait --timeout 5m",
-        "kubectl stack retry shop migrate",
-    ),
+@example_command(
+    "kubectl stack retry shop",
+    "kubectl stack retry shop --wait --timeout 5m",
+    "kubectl stack retry shop migrate",
 )
 @NAME
 @click.argument("resource", required=False, default="")
@@ -47,13 +44,7 @@ def retry(stack: StackState, resource: str) -> VerbResult:
     return verbs.retry(stack, token=following.make_token(), resource=resource)
 
 
-@click.command(
-    cls=ExampleCommand,
-    examples=(
-        "kubectl stack rollback shop",
-        "kubectl stack rollback shop --to 3 --wait",
-    ),
-)
+@example_command("kubectl stack rollback shop", "kubectl stack rollback shop --to 3 --wait")
 @NAME
 @click.option(
     "--to",
@@ -75,14 +66,11 @@ async def rollback(session: Session, namespace: str, name: str, to_revision: int
     return await verb_execution.carry_out(session, stack, result, waiting)
 
 
-@click.command(
-    "continue",
-    cls=ExampleCommand,
-    examples=(
-        "kubectl stack continue shop web",
-        "kubectl stack continue shop web/PreUpdate --wait",
-        "kubectl stack continue shop 'workers[*]'",
-    ),
+@example_command(
+    "kubectl stack continue shop web",
+    "kubectl stack continue shop web/PreUpdate --wait",
+    "kubectl stack continue shop 'workers[*]'",
+    name="continue",
 )
 @NAME
 @click.argument("where", metavar="RESOURCE[/HOOK]", default="", type=ResourceName())
@@ -95,7 +83,7 @@ def continue_(stack: StackState, where: str) -> VerbResult:
     return verbs.continue_(stack, where=where, token=following.make_token())
 
 
-@click.command(cls=ExampleCommand, examples=("kubectl stack check shop --wait",))
+@example_command("kubectl stack check shop --wait")
 @NAME
 @decision
 def check(stack: StackState) -> VerbResult:
@@ -103,7 +91,7 @@ def check(stack: StackState) -> VerbResult:
     return verbs.check(stack, token=following.make_token())
 
 
-@click.command(cls=ExampleCommand, examples=("kubectl stack cleanup shop",))
+@example_command("kubectl stack cleanup shop")
 @NAME
 @decision
 def cleanup(stack: StackState) -> VerbResult:
@@ -111,7 +99,7 @@ def cleanup(stack: StackState) -> VerbResult:
     return verbs.cleanup(stack, token=following.make_token())
 
 
-@click.command(cls=ExampleCommand, examples=("kubectl stack pause shop",))
+@example_command("kubectl stack pause shop")
 @NAME
 @decision
 def pause(stack: StackState) -> VerbResult:
@@ -119,7 +107,7 @@ def pause(stack: StackState) -> VerbResult:
     return verbs.set_paused(stack, paused=True)
 
 
-@click.command(cls=ExampleCommand, examples=("kubectl stack unpause shop --wait",))
+@example_command("kubectl stack unpause shop --wait")
 @NAME
 @decision
 def unpause(stack: StackState) -> VerbResult:
@@ -127,7 +115,7 @@ def unpause(stack: StackState) -> VerbResult:
     return verbs.set_paused(stack, paused=False)
 
 
-@click.command(cls=ExampleCommand, examples=("kubectl stack suspend shop --wait",))
+@example_command("kubectl stack suspend shop --wait")
 @NAME
 @decision
 def suspend(stack: StackState) -> VerbResult:
@@ -135,7 +123,7 @@ def suspend(stack: StackState) -> VerbResult:
     return verbs.set_suspended(stack, suspended=True)
 
 
-@click.command(cls=ExampleCommand, examples=("kubectl stack resume shop --wait",))
+@example_command("kubectl stack resume shop --wait")
 @NAME
 @decision
 def resume(stack: StackState) -> VerbResult:
@@ -158,13 +146,10 @@ class GoalParameter(click.ParamType):  # type: ignore[type-arg]  # generic in ne
             self.fail(str(error), param, ctx)
 
 
-@click.command(
-    cls=ExampleCommand,
-    examples=(
-        "kubectl stack wait shop",
-        "kubectl stack wait shop --for=deleted --timeout 5m",
-        "kubectl stack wait shop --for=phase=UpdateComplete",
-    ),
+@example_command(
+    "kubectl stack wait shop",
+    "kubectl stack wait shop --for=deleted --timeout 5m",
+    "kubectl stack wait shop --for=phase=UpdateComplete",
 )
 @NAME
 @click.option(
@@ -197,7 +182,7 @@ async def wait(
     return await verb_execution.follow(session, followed, seconds=timeout)
 
 
-@click.command(cls=ExampleCommand, examples=("kubectl stack scale workers --replicas 5 --wait",))
+@example_command("kubectl stack scale workers --replicas 5 --wait")
 @click.argument("name", type=GroupName(), metavar="GROUP")
 @click.option("--replicas", required=True, type=click.IntRange(0, limits.GROUP_MEMBERS), help="The number of members.")
 @verb
@@ -226,10 +211,7 @@ async def scale(session: Session, namespace: str, name: str, replicas: int, wait
     return await verb_execution.follow(session, followed, seconds=waiting.seconds)
 
 
-@click.command(
-    cls=ExampleCommand,
-    examples=("kubectl stack snapshot shop", "kubectl stack snapshot shop --name before-migration --wait"),
-)
+@example_command("kubectl stack snapshot shop", "kubectl stack snapshot shop --name before-migration --wait")
 @NAME
 @click.option("--name", "snapshot_name", default="", help="The name of the StackSnapshot. Default: NAME and a suffix.")
 @click.option("--retain", is_flag=True, help="Keep the VolumeSnapshots when the StackSnapshot is deleted.")
@@ -270,7 +252,7 @@ async def follow_snapshot(session: Session, namespace: str, name: str, *, second
     return DONE
 
 
-@click.command(cls=ExampleCommand, examples=("kubectl stack restore shop before-migration --wait",))
+@example_command("kubectl stack restore shop before-migration --wait")
 @NAME
 @click.argument("snapshot_name", metavar="SNAPSHOT")
 @verb
