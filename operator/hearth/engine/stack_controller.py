@@ -343,7 +343,7 @@ class StackController:
             self._services.find_link(stack.uid).remote,
         )
         cluster, boundary, reverted = executor.cluster, executor.boundary, ""
-        if isinstance(step, Apply) and each.take_repair_report(step):
+        if isinstance(step, Apply) and each.reports.take_repair(step, each.planner):
             reverted = await undone_changes.describe_repair(step, cluster=cluster, boundary=boundary)
         if isinstance(step, Apply) and each.is_repeating(step):
             evidence = await undone_changes.describe_repetition(step, cluster=cluster, boundary=boundary)

@@ -6,14 +6,11 @@ Must not know what children mean. Requests watches and enqueues the Stack when t
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Set
+from collections.abc import Callable
 
-from hearth.engine import verified_revisions
 from hearth.engine.cluster_links import ClusterLink
 from hearth.engine.cluster_objects import StackObject
 from hearth.engine.definition import revision_builder
-from hearth.engine.definition.definition_sync import DefinitionSync
-from hearth.engine.services import Services
 from hearth.engine.stack.stack_part import StackContext, StackPart
 from hearth.engine.work_queue import DirtyScope
 from hearth.model import packing, phases
@@ -50,8 +47,8 @@ class CacheSync(StackPart):
         """Kinds whose caches are not synced yet, with the required fields of their objects."""
         self.denied: dict[Kind, str] = {}
         """Kinds that the account may not watch, with the API server's reason."""
-        self._absent: frozenset[Kind] = packing.NOTHING
-        """The denied kinds of which no object of the Stack can exist."""
+        self.absent: frozenset[Kind] = packing.NOTHING
+        """The denied kinds of which no object of the Stack can exist: the account may neither read nor write them."""
         self._requested: frozenset[Kind] = packing.NOTHING
         """The denied kinds for which the question is answered or in progress."""
         self._wanted: dict[Kind, frozenset[Path]] = {}
@@ -75,7 +72,7 @@ class CacheSync(StackPart):
         self.unsynced = self.find_required_watches(blueprint)
         self._wanted = dict(self.unsynced)
         self.denied.clear()
-        self._absent = self._requested = packing.NOTHING
+        self.absent = self._requested = packing.NOTHING
 
     def refresh(self) -> None:
         """Request a full refresh and restart the grace period."""
@@ -97,12 +94,12 @@ class CacheSync(StackPart):
         cluster, stack = self._link.cluster, self._services.management_cluster.find_stack(self._uid)
         if stack is None:
             return
-        absent = {kind: self._wanted[kind] for kind in self._absent}
+        absent = {kind: self._wanted[kind] for kind in self.absent}
         for kind, paths in {**self.unsynced, **absent}.items():
             if cluster.follow(kind, paths, namespace=stack.namespace):
                 self.unsynced.pop(kind, None)
-                if kind in self._absent:
-                    self._absent -= {kind}
+                if kind in self.absent:
+                    self.absent -= {kind}
                 self.denied.pop(kind, None)
                 self._needs_full_refresh = True
             elif denial := cluster.find_denial(kind, namespace=stack.namespace):
@@ -122,11 +119,6 @@ class CacheSync(StackPart):
         return kind in self.unsynced or kind in self.denied
 
     @property
-    def absent(self) -> Set[Kind]:
-        """Kinds without objects of the Stack: the account may neither read nor write them."""
-        return self._absent
-
-    @property
     def has_questions(self) -> bool:
         """Whether a denied kind still needs the question whether objects of it may exist."""
         return self._find_question() is not None
@@ -143,7 +135,7 @@ class CacheSync(StackPart):
             self._requested |= {kind}
             self._is_asking = True
             try:
-                may_be = await may_be_there(kind, stack, services=self._services, definition_sync=self._definition_sync)
+                may_be = await self._may_be_there(kind, stack)
             except (ApiStatusError, Unreachable):
                 self._services.clock.call_later(ASK_AGAIN, functools.partial(self._forget_question, kind))
                 continue
@@ -151,7 +143,7 @@ class CacheSync(StackPart):
                 self._is_asking = False
             if not may_be and kind in self.denied:
                 self.unsynced.pop(kind, None)
-                self._absent |= {kind}
+                self.absent |= {kind}
         self._services.queue.enqueue(self._uid, DirtyScope.ALL_RESOURCES)
 
     def _forget_question(self, kind: Kind) -> None:
@@ -233,44 +225,42 @@ class CacheSync(StackPart):
             wanted[kind] = wanted.get(kind, frozenset()) | paths
         return {kind: share_paths(paths) for kind, paths in wanted.items()}
 
+    async def _may_be_there(self, kind: Kind, stack: StackObject) -> bool:
+        """Return whether objects of that Stack and kind may exist although the operator cannot list them.
+
+        The operator writes objects of a kind only after it watches the kind. A kind that was never listed has no objects,
+        with one exception: an earlier revision was completed with the kind, and the right to it was withdrawn later.
+        Raises ApiStatusError or Unreachable if the API server does not answer.
+        """
+        link = self._link
+        children = link.cluster.children(stack.uid).values()
+        if any(child.kind.key == kind.key for found in children for child in found):
+            return True
+        # An account that may write now may have written before. One that may do neither usually never had the right.
+        for namespace in dict.fromkeys((link.namespace, stack.namespace)):
+            if await link.cluster.is_allowed("patch", kind=kind, namespace=namespace):
+                return True
+        return await self._was_completed_with(kind, stack)
+
+    async def _was_completed_with(self, kind: Kind, stack: StackObject) -> bool:
+        """Return whether the last completed revision contains that kind. It left no objects of other kinds."""
+        last = self._definition_sync.targets.completed.last
+        if not last:
+            return False
+        revision = self._definition_sync.builder.load_revisions(stack).find(last)
+        if revision is None:
+            return True
+        try:
+            definition = await self._definition_sync.builder.read_revision(stack, revision)
+        except (InvalidDefinition, SourceNotFound):
+            return True
+        found = (
+            api_version.rpartition("/")[0] + "/" + name for api_version, name in template_kinds.find_kinds(definition)
+        )
+        return f"{kind.group}/{kind.name}" in set(found)
+
 
 @functools.lru_cache(maxsize=PATHS_SHARED)
 def share_paths(paths: frozenset[Path]) -> frozenset[Path]:
     """Return the first set that is equal: all Stacks of one template need the same fields."""
     return paths
-
-
-async def may_be_there(kind: Kind, stack: StackObject, *, services: Services, definition_sync: DefinitionSync) -> bool:
-    """Return whether objects of that Stack and kind may exist although the operator cannot list them.
-
-    The operator writes objects of a kind only after it watches the kind. A kind that was never listed has no objects,
-    with one exception: an earlier revision was completed with the kind, and the right to it was withdrawn later.
-    Raises ApiStatusError or Unreachable if the API server does not answer.
-    """
-    link = services.find_link(stack.uid)
-    children = link.cluster.children(stack.uid).values()
-    if any(child.kind.key == kind.key for found in children for child in found):
-        return True
-    # An account that may write now may have written before. One that may do neither usually never had the right.
-    for namespace in dict.fromkeys((link.namespace, stack.namespace)):
-        if await link.cluster.is_allowed("patch", kind=kind, namespace=namespace):
-            return True
-    return await _was_completed_with(kind, stack, services=services, definition_sync=definition_sync)
-
-
-async def _was_completed_with(
-    kind: Kind, stack: StackObject, *, services: Services, definition_sync: DefinitionSync
-) -> bool:
-    """Return whether the last completed revision contains that kind. It left no objects of other kinds."""
-    last = definition_sync.targets.completed.last
-    if not last:
-        return False
-    revision = verified_revisions.load(services.management_cluster, services.hashes, stack).find(last)
-    if revision is None:
-        return True
-    try:
-        definition = await definition_sync.builder.read_revision(stack, revision)
-    except (InvalidDefinition, SourceNotFound):
-        return True
-    found = (api_version.rpartition("/")[0] + "/" + name for api_version, name in template_kinds.find_kinds(definition))
-    return f"{kind.group}/{kind.name}" in set(found)

@@ -6,21 +6,18 @@ Must not know how children are deleted: a planner with an empty blueprint plans 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
 
 import structlog
 
 from hearth.engine import verified_revisions
 from hearth.engine.cluster_objects import StackObject
 from hearth.engine.definition import revision_builder, stack_cluster
-from hearth.engine.services import Services
 from hearth.engine.stack.cache_sync import CacheSync
 from hearth.engine.stack.stack_part import StackContext, StackPart
 from hearth.engine.work_queue import DirtyScope
 from hearth.model import names
 from hearth.model.child import Child
 from hearth.model.errors import ApiStatusError, Unreachable
-from hearth.model.kinds import Kind
 from hearth.model.text import enumeration
 from hearth.plan.retry import api_errors
 from hearth.plan.stack.stack_planner import StackPlanner
@@ -131,12 +128,56 @@ class StackDeletion(StackPart):
             await self._services.management_cluster.emit_event(
                 stack, type_="Warning", reason=ClusterReason.ABANDONED, message=message
             )
-        self.blocked_by = await finalize(self._uid, self._services, is_abandoned=True)
+        self.blocked_by = await self._finalize(is_abandoned=True)
 
     async def _part(self) -> None:
-        self.blocked_by = await finalize(
-            self._uid, self._services, needed=self._definition_sync.targets.needed, absent=self._cache_sync.absent
-        )
+        self.blocked_by = await self._finalize()
+
+    async def _finalize(self, *, is_abandoned: bool = False) -> str:
+        """Remove the operator's finalizer; otherwise describe what remains and enqueue the Stack later.
+
+        is_abandoned: whether objects may remain.
+        """
+        management_cluster = self._services.management_cluster
+        stack = management_cluster.find_stack(self._uid)
+        if stack is None or names.FINALIZER not in stack.finalizers:
+            return ""
+        try:
+            left = [] if is_abandoned else await self._list_remaining(stack)
+            if not left:
+                # Use the current version: the API server rejects the removal from an older one.
+                await management_cluster.remove_finalizer(management_cluster.find_stack(self._uid) or stack)
+                return ""
+            blocked = f"waits for {deletion_blockers.describe_all(left)}"
+        except (ApiStatusError, Unreachable) as error:
+            if isinstance(error, ApiStatusError) and is_conflict(error):
+                # The Stack changed, perhaps by a status of the operator. Reporting this would change it again.
+                self._services.enqueue_after(SOON, self._uid, DirtyScope.STACK)
+                return ""
+            blocked = f"cannot verify that no child is left: {error}; the operator retries"
+            logger.warning("finalization failed; retrying", stack=f"{stack.namespace}/{stack.name}", error=str(error))
+        self._services.enqueue_after(RETRY, self._uid, DirtyScope.ALL_RESOURCES)
+        return blocked
+
+    async def _list_remaining(self, stack: StackObject) -> list[Child]:
+        """List live objects of every kind that the Stack ever applied; if unknown, of all listable kinds."""
+        revisions = verified_revisions.load(self._services.management_cluster, self._services.hashes, stack)
+        cluster, absent = self._services.find_children_cluster(stack.uid), self._cache_sync.absent
+        is_known = revisions.knows_all_kinds(self._definition_sync.targets.needed)
+        kinds = revision_builder.find_served_kinds(cluster, revisions.kinds) if is_known else cluster.kinds.all()
+        for kind in kinds:
+            try:
+                found = await cluster.list_children(kind, stack.uid, namespace=stack.namespace)
+            except ApiStatusError as error:
+                if not error.is_forbidden or (is_known and kind not in absent):
+                    raise
+                # The kind was never required, so no child is of that kind.
+                continue
+            left = [child for child in found if child.is_identified]
+            if left:
+                cluster.follow(kind, (), namespace=stack.namespace)
+                return left
+        return []
 
 
 def describe_withheld(plan: StackPlanner) -> str:
@@ -145,63 +186,6 @@ def describe_withheld(plan: StackPlanner) -> str:
     return enumeration.enumerate_names(found)
 
 
-async def finalize(
-    uid: str,
-    services: Services,
-    *,
-    needed: Collection[int] = (),
-    absent: Collection[Kind] = (),
-    is_abandoned: bool = False,
-) -> str:
-    """Remove the operator's finalizer; otherwise describe what remains and enqueue the Stack later.
-
-    needed: numbers of revisions that are known to have been stored; absent: unlistable kinds without objects of the
-    Stack; is_abandoned: whether objects may remain.
-    """
-    stack = services.management_cluster.find_stack(uid)
-    if stack is None or names.FINALIZER not in stack.finalizers:
-        return ""
-    try:
-        left = [] if is_abandoned else await list_remaining(stack, services, needed=needed, absent=absent)
-        if not left:
-            # Use the current version: the API server rejects the removal from an older one.
-            await services.management_cluster.remove_finalizer(services.management_cluster.find_stack(uid) or stack)
-            return ""
-        blocked = f"waits for {deletion_blockers.describe_all(left)}"
-    except (ApiStatusError, Unreachable) as error:
-        if isinstance(error, ApiStatusError) and is_conflict(error):
-            # The Stack changed, perhaps by a status of the operator. Reporting this would change it again.
-            services.enqueue_after(SOON, uid, DirtyScope.STACK)
-            return ""
-        blocked = f"cannot verify that no child is left: {error}; the operator retries"
-        logger.warning("finalization failed; retrying", stack=f"{stack.namespace}/{stack.name}", error=str(error))
-    services.enqueue_after(RETRY, uid, DirtyScope.ALL_RESOURCES)
-    return blocked
-
-
 def is_conflict(error: ApiStatusError) -> bool:
     """Return whether the object had another version. A webhook with this code names no object."""
     return error.is_conflict and bool(api_errors.read_details(error.status or {}).get("name"))
-
-
-async def list_remaining(
-    stack: StackObject, services: Services, *, needed: Collection[int] = (), absent: Collection[Kind] = ()
-) -> list[Child]:
-    """List live objects of every kind that the Stack ever applied; if unknown, of all listable kinds."""
-    revisions = verified_revisions.load(services.management_cluster, services.hashes, stack)
-    cluster = services.find_children_cluster(stack.uid)
-    is_known = revisions.knows_all_kinds(needed)
-    kinds = revision_builder.find_served_kinds(cluster, revisions.kinds) if is_known else cluster.kinds.all()
-    for kind in kinds:
-        try:
-            found = await cluster.list_children(kind, stack.uid, namespace=stack.namespace)
-        except ApiStatusError as error:
-            if not error.is_forbidden or (is_known and kind not in absent):
-                raise
-            # The kind was never required, so no child is of that kind.
-            continue
-        left = [child for child in found if child.is_identified]
-        if left:
-            cluster.follow(kind, (), namespace=stack.namespace)
-            return left
-    return []

@@ -13,7 +13,6 @@ from typing import assert_never
 
 from hearth import supervision
 from hearth.engine import cluster_links, named_tasks
-from hearth.engine.cluster_links import ClusterLink
 from hearth.engine.cluster_objects import StackObject
 from hearth.engine.definition import revision_builder
 from hearth.engine.definition.definition_sync import DefinitionSync
@@ -82,7 +81,7 @@ class StackReconciler:
         self._released = ReleasedObjects(context)
         self._progress = TargetProgress(context)
         self._detached = DetachedSets(context)
-        self._reports = EventReports(context)
+        self.reports = EventReports(context)
         self._reads = StackReads(context)
         self.cache_sync = CacheSync(context, is_provisional=self._is_provisional)
         self._deletion = StackDeletion(context, cache_sync=self.cache_sync)
@@ -138,7 +137,7 @@ class StackReconciler:
             self._progress.update(planner, describe=self.make_status_input, grace_left=grace_left)
         if self.definition.targets.is_completed:
             self.memory.governor.settle()
-        self._reports.report_unproven(stack, planner)
+        self.reports.report_unproven(stack, planner)
         self._checks.update(
             stack,
             planner,
@@ -179,7 +178,7 @@ class StackReconciler:
             self._tasks.run("ask whether kinds go", functools.partial(self._reads.ask, planner))
         self._services.relatives.tell(self.uid, self._services)
         self._released.offer(planner)
-        self._reports.report_runs(refreshed.newly_failed, planner)
+        self.reports.report_runs(refreshed.newly_failed, planner)
         if not self._requests.is_paused and self.definition.cluster.problem is None:
             self._released.update(keys, planner, children)
         self.memory.prune(children)
@@ -188,7 +187,7 @@ class StackReconciler:
     def _find_dirty(self, planner: StackPlanner, dirty: set[DirtyItem], children: StackChildren) -> set[str]:
         """Pass the options on to the planner; return the names and keys to plan again."""
         keys = {mark for mark in dirty if isinstance(mark, str)}
-        is_all = update_options(planner, self.definition, self.memory, is_paused=self._requests.is_paused)
+        is_all = self._update_options(planner)
         if self.cache_sync.take_full_refresh() or is_all or DirtyScope.ALL_RESOURCES in dirty:
             keys |= planner.all_names(children)
         keys |= planner.set_target(self.definition.targets.current)
@@ -196,6 +195,20 @@ class StackReconciler:
         if DirtyScope.EVALUATED in dirty:
             keys |= planner.find_evaluating()
         return keys
+
+    def _update_options(self, planner: StackPlanner) -> bool:
+        """Pass the options of the Stack on to its planner; return whether to plan every resource again."""
+        definition = self.definition
+        is_suspended = definition.is_suspended or definition.is_halting
+        is_turned = planner.set_suspended(is_suspended=is_suspended)
+        if is_turned:
+            # Attempts of one direction say nothing about the other.
+            self.memory.reset_for_target(())
+        is_limited = self.memory.set_limit(definition.options.retry_limit)
+        is_paused_anew = planner.set_paused(
+            is_paused=self._requests.is_paused, is_completed=definition.targets.is_completed
+        )
+        return is_paused_anew or is_turned or is_limited
 
     @property
     def _is_held(self) -> bool:
@@ -365,7 +378,7 @@ class StackReconciler:
             self._tasks.has_any
             or self.is_faulty
             or self._released.is_busy
-            or self._reports.has_unproven
+            or self.reports.has_unproven
             or self._detached.has_any
             or not self._checks.is_idle
         )
@@ -401,10 +414,6 @@ class StackReconciler:
         stack = self._services.management_cluster.find_stack(self.uid)
         return stack is not None and not stack.deleting and not self.definition.is_current(stack)
 
-    def take_repair_report(self, step: Apply) -> bool:
-        """Return whether the step is a repair that an Event will report."""
-        return self._reports.take_repair(step, self.planner)
-
     def is_repeating(self, step: Apply) -> bool:
         """Return whether the apply repeats one that was undone, so that its cause is read before it.
 
@@ -415,7 +424,7 @@ class StackReconciler:
     def finish_step(self, key: str, step: Step, result: step_execution.StepResult) -> None:
         """Record the result of a step and enqueue what it affects."""
         self.results.record(key, step, result)
-        self._reports.note_result(step, result, self.planner)
+        self.reports.note_result(step, result, self.planner)
         obsolete = self.planner.cleanup if self.planner is not None else None
         held = (uid for each in steps.find_inputs(step) for uid in obsolete.at(each)) if obsolete is not None else ()
         for what in (key, *steps.affected_keys(step), *held):
@@ -447,7 +456,9 @@ class StackReconciler:
     def _find_planner(self, stack: StackObject) -> StackPlanner | None:
         """Return the planner. While the definition is unavailable, there is one just as long as the Stack is suspended."""
         if self.planner is None or self.planner.blueprint.is_unknown:
-            if not may_suspend_blindly(self.definition):
+            definition = self.definition
+            # Without a definition, the objects of a suspended Stack are suspended nevertheless.
+            if definition.blueprint is not None or not (definition.is_suspendable and definition.is_suspended):
                 self.planner = None
             elif self.planner is None:
                 self._install(stack)
@@ -586,7 +597,13 @@ def create_planner(
     return planner_type(
         blueprint=blueprint,
         stack=revision_builder.identify(stack),
-        kinds=watch_kinds(link, services=services, cache_sync=cache_sync),
+        kinds=WatchedKinds(
+            served=link.cluster.kinds,
+            unsynced=cache_sync.unsynced.keys(),
+            denied=cache_sync.denied,
+            only_namespace=link.namespace,
+            in_namespace_of_stack=() if link.is_remote else services.namespaced_watches,
+        ),
         hashes=services.hashes.of_stack(uid),
         rules=link.rules,
         on_error=lambda resource, error: supervision.report("resource", error, stack=uid, resource=resource),
@@ -612,35 +629,4 @@ def is_idle(planner: StackPlanner) -> bool:
         and not planner.blueprint.externals
         and not any(planner.conditions.by_type.values())
         and len(planner.blueprint.resources) <= MAX_UNLOADED_RESOURCES
-    )
-
-
-def may_suspend_blindly(definition_sync: DefinitionSync) -> bool:
-    """Return whether the objects must be suspended although no definition is available."""
-    is_blind = definition_sync.blueprint is None and definition_sync.is_suspendable
-    return is_blind and definition_sync.is_suspended
-
-
-def update_options(
-    planner: StackPlanner, definition_sync: DefinitionSync, memory: InMemoryState, *, is_paused: bool
-) -> bool:
-    """Pass the options of the Stack on to its planner; return whether to plan every resource again."""
-    is_suspended = definition_sync.is_suspended or definition_sync.is_halting
-    is_turned = planner.set_suspended(is_suspended=is_suspended)
-    if is_turned:
-        # Attempts of one direction say nothing about the other.
-        memory.reset_for_target(())
-    is_limited = memory.set_limit(definition_sync.options.retry_limit)
-    is_paused_anew = planner.set_paused(is_paused=is_paused, is_completed=definition_sync.targets.is_completed)
-    return is_paused_anew or is_turned or is_limited
-
-
-def watch_kinds(link: ClusterLink, *, services: Services, cache_sync: CacheSync) -> WatchedKinds:
-    """Return the kinds of the cluster, with the watches of `cache_sync`."""
-    return WatchedKinds(
-        served=link.cluster.kinds,
-        unsynced=cache_sync.unsynced.keys(),
-        denied=cache_sync.denied,
-        only_namespace=link.namespace,
-        in_namespace_of_stack=() if link.is_remote else services.namespaced_watches,
     )

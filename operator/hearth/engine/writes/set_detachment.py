@@ -53,167 +53,150 @@ class Enlargement:
         return set_replacement.make_resize(self.claim, self.size.wanted)
 
 
-async def detach(step: Detach, *, cluster: WorkloadCluster, boundary: Boundary) -> StepFailure | str:
-    """Enlarge the claims and delete the StatefulSet; return what was done, or why nothing was deleted.
+@value_class.dataclass(frozen=True, slots=True)
+class Detachment:
+    """One such deletion."""
 
-    Raises ApiStatusError and Unreachable.
-    """
-    async with apply_preparation.time_limit():
-        done = await _prepare_within_rights(step, cluster=cluster, boundary=boundary)
-        if isinstance(done, str):
-            await cluster.delete(step.child, keeps_dependents=True)
-        return done
+    step: Detach
+    cluster: WorkloadCluster
+    """As the account of the Stack accesses it."""
+    boundary: Boundary
 
+    async def detach(self) -> StepFailure | str:
+        """Enlarge the claims and delete the StatefulSet; return what was done, or why nothing was deleted.
 
-async def _prepare_within_rights(step: Detach, *, cluster: WorkloadCluster, boundary: Boundary) -> StepFailure | str:
-    """Do as `_prepare`, and explain a right that is missing to read what must be tried."""
-    try:
-        return await _prepare(step, cluster=cluster, boundary=boundary)
-    except ApiStatusError as error:
-        if not error.is_forbidden:
-            raise
-        is_claim = api_errors.read_details(error.status or {}).get("kind") == VOLUME_CLAIM.plural
-        kind = VOLUME_CLAIM if is_claim else step.child.kind
-        return _forbid(step, _describe(error, step), kind=kind, boundary=boundary)
+        Raises ApiStatusError and Unreachable.
+        """
+        async with apply_preparation.time_limit():
+            done = await self._prepare_within_rights()
+            if isinstance(done, str):
+                await self.cluster.delete(self.step.child, keeps_dependents=True)
+            return done
 
+    async def _prepare_within_rights(self) -> StepFailure | str:
+        """Do as `_prepare`, and explain a right that is missing to read what must be tried."""
+        try:
+            return await self._prepare()
+        except ApiStatusError as error:
+            if not error.is_forbidden:
+                raise
+            is_claim = api_errors.read_details(error.status or {}).get("kind") == VOLUME_CLAIM.plural
+            kind = VOLUME_CLAIM if is_claim else self.step.child.kind
+            return self._forbid(self._describe(error), kind=kind)
 
-def _forbid(step: Detach, said: str, *, kind: Kind, boundary: Boundary) -> StepFailure:
-    """Return the failure of a step that lacks a right, with the commands that grant it to the account of the Stack."""
-    namespace = step.child.namespace
-    grant = f"; to allow it, run: {boundary.explain_grant(kind, namespace)}" if boundary.account else ""
-    rights = RetryTrigger(type=TriggerType.RIGHTS, namespace=namespace)
-    return _fail(step, f"{said}{grant}", reason=FORBIDDEN, causes=(rights,), is_final=False)
+    def _forbid(self, said: str, *, kind: Kind) -> StepFailure:
+        """Return the failure of a step that lacks a right, with the commands that grant it to the account of the Stack."""
+        namespace = self.step.child.namespace
+        grant = f"; to allow it, run: {self.boundary.explain_grant(kind, namespace)}" if self.boundary.account else ""
+        rights = RetryTrigger(type=TriggerType.RIGHTS, namespace=namespace)
+        return self._fail(f"{said}{grant}", reason=FORBIDDEN, causes=(rights,), is_final=False)
 
+    async def _prepare(self) -> StepFailure | str:
+        """Enlarge the claims, after all of it was tried."""
+        live = await stateful_set_claims.find_live(self.cluster, self.step.child.ref, kind=self.step.child.kind)
+        if live is None or live["metadata"]["uid"] != self.step.child.uid:
+            # Another client deleted it meanwhile. The deletion finds out what that means.
+            return ""
+        if objection := self._find_objection(live):
+            return self._fail(objection)
+        try:
+            await self.cluster.create_dry_run(self.step.manifest, kind=self.step.child.kind)
+        except ApiStatusError as error:
+            if error.code not in REFUSED:
+                raise
+            return self._fail(f"the new definition is not accepted: {self._describe(error)}")
+        try:
+            found = await self._find_smaller(live)
+        except TooManyMissing as error:
+            return self._fail(str(error))
+        return await self._enlarge(live, found)
 
-async def _prepare(step: Detach, *, cluster: WorkloadCluster, boundary: Boundary) -> StepFailure | str:
-    """Enlarge the claims, after all of it was tried."""
-    live = await stateful_set_claims.find_live(cluster, step.child.ref, kind=step.child.kind)
-    if live is None or live["metadata"]["uid"] != step.child.uid:
-        # Another client deleted it meanwhile. The deletion finds out what that means.
-        return ""
-    if objection := find_objection(step, live):
-        return _fail(step, objection)
-    try:
-        await cluster.create_dry_run(step.manifest, kind=step.child.kind)
-    except ApiStatusError as error:
-        if error.code not in REFUSED:
-            raise
-        return _fail(step, f"the new definition is not accepted: {_describe(error, step)}")
-    try:
-        found = await _find_smaller(step, live, cluster=cluster)
-    except TooManyMissing as error:
-        return _fail(step, str(error))
-    return await _enlarge(step, live, found, cluster=cluster, boundary=boundary)
-
-
-async def _find_smaller(step: Detach, live: Mapping[str, Any], *, cluster: WorkloadCluster) -> list[Enlargement]:
-    """Return the claims that are smaller than the new templates want. Raises TooManyMissing."""
-    misses = Misses()
-    return [
-        Enlargement(claim=claim, size=size)
-        for size in set_replacement.find_sizes(live, step.manifest)
-        async for claim in stateful_set_claims.list_live(cluster, live, size.template, kind=VOLUME_CLAIM, misses=misses)
-        if set_replacement.is_below(claim, size.wanted)
-    ]
-
-
-def find_objection(step: Detach, live: Mapping[str, Any]) -> str:
-    """Return why the StatefulSet cannot be replaced under its name, even if all its claims can be enlarged; "" if it can."""
-    if set_replacement.is_selector_changed(live, step.manifest):
-        return (
-            "spec.selector changes, so its Pods would be left without a controller, and they have the names of the new "
-            "ones; revert the selector, or set updatePolicy.replace: DeleteFirst, which stops the Pods first"
-        )
-    smaller = [each for each in set_replacement.find_sizes(live, step.manifest) if each.is_smaller]
-    if smaller and not step.keeps_larger:
-        size = smaller[0]
-        return (
-            f"spec.volumeClaimTemplates[{size.template}] would get smaller ({size.present} → {size.wanted}), and no claim "
-            f"can; request at least {size.present}"
-        )
-    replicas = (live.get("spec") or {}).get("replicas") or 0
-    if replicas > limits.CLAIMS_BEYOND_REPLICAS:
-        return f"it has {replicas} replicas, and at most {limits.CLAIMS_BEYOND_REPLICAS} are supported"
-    return ""
-
-
-async def _enlarge(
-    step: Detach,
-    live: Mapping[str, Any],
-    found: Sequence[Enlargement],
-    *,
-    cluster: WorkloadCluster,
-    boundary: Boundary,
-) -> StepFailure | str:
-    """Try all enlargements, then write them; return what was done, or why not."""
-    for each in found:
-        # Neither a name nor a template of the tenant's makes it the tenant's claim.
-        foreign = volume_restore.explain_foreign_claim(each.claim, live) or boundary.find_denial(each.ref)
-        if foreign:
-            return _fail(
-                step, f"{each.ref} {foreign}, so it is not enlarged to {each.size.wanted}; enlarge it yourself"
+    async def _find_smaller(self, live: Mapping[str, Any]) -> list[Enlargement]:
+        """Return the claims that are smaller than the new templates want. Raises TooManyMissing."""
+        misses = Misses()
+        return [
+            Enlargement(claim=claim, size=size)
+            for size in set_replacement.find_sizes(live, self.step.manifest)
+            async for claim in stateful_set_claims.list_live(
+                self.cluster, live, size.template, kind=VOLUME_CLAIM, misses=misses
             )
-    for is_written in (False, True):
-        for number, each in enumerate(found):
-            try:
-                await (cluster.change_object if is_written else cluster.change_dry_run)(
-                    each.ref, each.patch, kind=VOLUME_CLAIM
+            if set_replacement.is_below(claim, size.wanted)
+        ]
+
+    def _find_objection(self, live: Mapping[str, Any]) -> str:
+        """Return why the StatefulSet cannot be replaced under its name, even if all its claims can be enlarged; "" if it can."""
+        if set_replacement.is_selector_changed(live, self.step.manifest):
+            return (
+                "spec.selector changes, so its Pods would be left without a controller, and they have the names of the new "
+                "ones; revert the selector, or set updatePolicy.replace: DeleteFirst, which stops the Pods first"
+            )
+        smaller = [each for each in set_replacement.find_sizes(live, self.step.manifest) if each.is_smaller]
+        if smaller and not self.step.keeps_larger:
+            size = smaller[0]
+            return (
+                f"spec.volumeClaimTemplates[{size.template}] would get smaller ({size.present} → {size.wanted}), and no claim "
+                f"can; request at least {size.present}"
+            )
+        replicas = (live.get("spec") or {}).get("replicas") or 0
+        if replicas > limits.CLAIMS_BEYOND_REPLICAS:
+            return f"it has {replicas} replicas, and at most {limits.CLAIMS_BEYOND_REPLICAS} are supported"
+        return ""
+
+    async def _enlarge(self, live: Mapping[str, Any], found: Sequence[Enlargement]) -> StepFailure | str:
+        """Try all enlargements, then write them; return what was done, or why not."""
+        for each in found:
+            # Neither a name nor a template of the tenant's makes it the tenant's claim.
+            foreign = volume_restore.explain_foreign_claim(each.claim, live) or self.boundary.find_denial(each.ref)
+            if foreign:
+                return self._fail(
+                    f"{each.ref} {foreign}, so it is not enlarged to {each.size.wanted}; enlarge it yourself"
                 )
-            except ApiStatusError as error:
-                if error.code not in REFUSED:
-                    raise
-                done = f"{number} of {len(found)} claims are enlarged; " if is_written and number else ""
-                return await _explain(step, each, error, done=done, cluster=cluster, boundary=boundary)
-    kept = "its Pods and claims stay"
-    if any(each.is_smaller for each in set_replacement.find_sizes(live, step.manifest)):
-        kept += "; claims that are larger than the definition says stay as large"
-    if not found:
-        return kept
-    named = enumeration.enumerate_names([f"{each.ref} to {each.size.wanted}" for each in found])
-    return f"{kept}; larger claims: {named}"
+        for is_written in (False, True):
+            for number, each in enumerate(found):
+                try:
+                    await (self.cluster.change_object if is_written else self.cluster.change_dry_run)(
+                        each.ref, each.patch, kind=VOLUME_CLAIM
+                    )
+                except ApiStatusError as error:
+                    if error.code not in REFUSED:
+                        raise
+                    done = f"{number} of {len(found)} claims are enlarged; " if is_written and number else ""
+                    return await self._explain(each, error, done=done)
+        kept = "its Pods and claims stay"
+        if any(each.is_smaller for each in set_replacement.find_sizes(live, self.step.manifest)):
+            kept += "; claims that are larger than the definition says stay as large"
+        if not found:
+            return kept
+        named = enumeration.enumerate_names([f"{each.ref} to {each.size.wanted}" for each in found])
+        return f"{kept}; larger claims: {named}"
 
+    async def _explain(self, enlargement: Enlargement, error: ApiStatusError, *, done: str) -> StepFailure:
+        """Explain why a claim cannot be enlarged: a missing right, or what the API server says."""
+        ref = enlargement.ref
+        said = f"{done}{ref} cannot be enlarged to {enlargement.size.wanted}: {self._describe(error)}"
+        is_right = error.is_forbidden and not api_errors.read_causes(error.status or {})
+        if is_right and not await self.cluster.is_allowed(
+            "patch", kind=VOLUME_CLAIM, namespace=ref.namespace, name=ref.name
+        ):
+            return self._forbid(said, kind=VOLUME_CLAIM)
+        return self._fail(
+            f"{said}; the StorageClass of a claim must have allowVolumeExpansion: true, and the claim must be bound; else "
+            f"revert the size"
+        )
 
-async def _explain(
-    step: Detach,
-    enlargement: Enlargement,
-    error: ApiStatusError,
-    *,
-    done: str,
-    cluster: WorkloadCluster,
-    boundary: Boundary,
-) -> StepFailure:
-    """Explain why a claim cannot be enlarged: a missing right, or what the API server says."""
-    ref = enlargement.ref
-    said = f"{done}{ref} cannot be enlarged to {enlargement.size.wanted}: {_describe(error, step)}"
-    is_right = error.is_forbidden and not api_errors.read_causes(error.status or {})
-    if is_right and not await cluster.is_allowed("patch", kind=VOLUME_CLAIM, namespace=ref.namespace, name=ref.name):
-        return _forbid(step, said, kind=VOLUME_CLAIM, boundary=boundary)
-    return _fail(
-        step,
-        f"{said}; the StorageClass of a claim must have allowVolumeExpansion: true, and the claim must be bound; else "
-        f"revert the size",
-    )
+    def _describe(self, error: ApiStatusError) -> str:
+        hidden = self.step.sensitive_texts
+        return api_errors.describe(
+            error.code, error.status, kind=self.step.child.kind.name, hidden=hidden or (), is_guarded=hidden is not None
+        )
 
-
-def _describe(error: ApiStatusError, step: Detach) -> str:
-    hidden = step.sensitive_texts
-    return api_errors.describe(
-        error.code, error.status, kind=step.child.kind.name, hidden=hidden or (), is_guarded=hidden is not None
-    )
-
-
-def _fail(
-    step: Detach,
-    message: str,
-    *,
-    reason: str = REASON,
-    causes: tuple[RetryTrigger, ...] = (),
-    is_final: bool = True,
-) -> StepFailure:
-    text = f"cannot replace {step.child.ref} with its claims kept: {message}; it was not deleted"
-    return StepFailure(
-        reason=reason,
-        message=redaction.redact(text, step.sensitive_texts or frozenset()),
-        causes=causes,
-        is_final=is_final,
-    )
+    def _fail(
+        self, message: str, *, reason: str = REASON, causes: tuple[RetryTrigger, ...] = (), is_final: bool = True
+    ) -> StepFailure:
+        text = f"cannot replace {self.step.child.ref} with its claims kept: {message}; it was not deleted"
+        return StepFailure(
+            reason=reason,
+            message=redaction.redact(text, self.step.sensitive_texts or frozenset()),
+            causes=causes,
+            is_final=is_final,
+        )

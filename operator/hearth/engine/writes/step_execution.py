@@ -14,7 +14,8 @@ from hearth.engine.cluster_objects import StackObject
 from hearth.engine.ports import WorkloadCluster
 from hearth.engine.relatives import Kin, Objection
 from hearth.engine.services import Services
-from hearth.engine.writes import apply_preparation, set_detachment, undone_changes
+from hearth.engine.writes import apply_preparation, undone_changes
+from hearth.engine.writes.set_detachment import Detachment
 from hearth.model import child, names, tenancy, value_class
 from hearth.model.child import Child, Object
 from hearth.model.errors import ApiStatusError, Unreachable
@@ -111,7 +112,7 @@ class StepExecutor:
                 case Delete():
                     await self.cluster.delete(step.child)
                 case Detach():
-                    done = await set_detachment.detach(step, cluster=self.cluster, boundary=self.boundary)
+                    done = await Detachment(step, self.cluster, self.boundary).detach()
                     return done if isinstance(done, StepFailure) else StepDone(None, note=done)
                 case Release():
                     await self.cluster.release(step.child)
