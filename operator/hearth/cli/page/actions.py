@@ -173,10 +173,15 @@ async def continue_(context: Context) -> Decision:
     return from_result(context, verbs.continue_(context.stack, where=where, token=context.token))
 
 
+def is_number(text: str) -> bool:
+    """Return whether a text is a whole number of at most nine digits."""
+    return text.isascii() and text.isdigit() and len(text) < 10
+
+
 async def roll_back(context: Context) -> Decision:
     """Make an earlier revision the target."""
     text = context.form.get("to", "0")
-    if not (text.isascii() and text.isdigit() and len(text) < 10):
+    if not is_number(text):
         return Decision(refusal=f"{text!r} is not the number of a revision")
     stored = await revisions.list_revisions(context.session, context.stack)
     numbers = set(stored.by_number) if stored.is_readable else {int(text)}
@@ -226,7 +231,7 @@ async def restore(context: Context) -> Decision:
 async def scale(context: Context) -> Decision:
     """Set the number of members of a ResourceGroup."""
     text, group = context.form.get("replicas", ""), context.stack
-    if not (text.isascii() and text.isdigit() and len(text) < 10):
+    if not is_number(text):
         return Decision(refusal=f"{text!r} is not a number of members")
     result = verbs.scale(group, replicas=int(text))
     if not isinstance(result, Write):

@@ -32,7 +32,6 @@ from hearth.model.tenancy import Tenancy
 FRAGMENT: Final = "X-Hearth-Fragment"
 """The header by which the script asks for a dialog's content instead of a whole page."""
 NAME: Final = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
-REVISION_DIGITS: Final = 10
 STACK_ROUTE: Final = r"{kind:[a-z0-9.-]+}/{namespace}/{name}"
 
 
@@ -157,7 +156,7 @@ class Handlers:
 
         location = await self._find_target(request)
         text = request.query.get("to", "0")
-        if location.is_group or not (text.isascii() and text.isdigit() and len(text) < REVISION_DIGITS):
+        if location.is_group or not actions.is_number(text):
             raise web.HTTPBadRequest(text="there is no such revision")
         stack_previews.silence_engine()
         async with self._previews:

@@ -6,12 +6,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from hearth.cli import object_fields
-from hearth.model import instance_fields, names, value_class
+from hearth.model import instance_fields, names, value_class, well_known_kinds
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
-
-TRUE: Final = "True"
-PLURALS: Final = {names.STACK: "stacks", names.GROUP_KIND: "resourcegroups"}
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +24,7 @@ class Condition:
     @property
     def is_true(self) -> bool:
         """Return whether its status is True."""
-        return self.status == TRUE
+        return self.status == "True"
 
 
 ABSENT: Final = Condition()
@@ -115,8 +112,7 @@ class StackState(NamedObject):
         """Return its kind."""
         if self.instance_kind is not None:
             return self.instance_kind
-        name = names.GROUP_KIND if self.is_group else names.STACK
-        return Kind(group=names.GROUP, version=names.VERSION, name=name, plural=PLURALS[name], namespaced=True)
+        return well_known_kinds.RESOURCE_GROUP if self.is_group else well_known_kinds.STACK
 
     @property
     def is_group(self) -> bool:
