@@ -14,6 +14,7 @@ from hearth.plan.retry.api_errors import ErrorClass, Verdict
 from support.real import raw_api, refused_requests
 from support.real.raw_api import Answer, RawApi
 from support.real.refused_requests import Row, Site
+from support.units import error_texts
 from support.units.sample_manifests import kind
 
 POLICY = Kind(
@@ -81,7 +82,7 @@ def test_a_real_refusal_has_its_reaction(site: Site, provoke: Row, expected: typ
     assert not answer.is_accepted
     assert type(classify(of, answer)) is expected, answer.body
     ref = ObjectRef(group=of.group, kind=of.name, namespace=site.namespace, name="a")
-    reported = api_errors.explain(answer.code, answer.status, ref=ref)
+    reported = error_texts.explain(answer.code, answer.status, ref=ref)
     assert len(reported) <= api_errors.LONGEST_MESSAGE
     assert "hunter2" not in reported
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from hearth.model import value_class
-from hearth.model.kinds import Kind, ObjectRef
+from hearth.model.kinds import Kind
 from hearth.model.text import redaction
 
 Status: TypeAlias = Mapping[str, Any]
@@ -368,15 +368,6 @@ BARE_VALUE = re.compile(
     r"(\b(?:Invalid|Unsupported|Duplicate) value: )(?:\{.*\}|\[.*\]|map\[.*\]|[^\s\":]+)", re.DOTALL
 )
 """Format of a value that is not a string: `Invalid value: -1: must be …`."""
-
-
-def explain(code: int, status: Mapping[str, Any] | None, *, ref: ObjectRef, hidden: Collection[str] = ()) -> str:
-    """Describe every cause of an error, cut to 1,024 characters.
-
-    Example: `deployment/web: spec.replicas: Invalid value: -1: must be …`. hidden: texts that must not be shown, for
-    example the values of sensitive parameters.
-    """
-    return shorten(f"{ref}: {describe(code, status, kind=ref.kind, hidden=hidden)}", length=LONGEST_MESSAGE)
 
 
 def describe(

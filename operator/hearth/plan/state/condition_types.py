@@ -155,15 +155,6 @@ TABLE: Final[Mapping[ConditionType, ConditionTraits]] = {
 """Each type, with its traits."""
 
 
-def document() -> str:
-    """Write the table of `docs/status.md`."""
-    rows = [
-        f"| `{type_}` | {traits.meaning} | {traits.event or '–'} | {traits.word or '–'} |\n"
-        for type_, traits in TABLE.items()
-    ]
-    return "".join(["| condition | True while | Event | in column STATE |\n", "|---|---|---|---|\n", *rows])
-
-
 # What a person should see of a Stack in a list besides its phase, in words: `paused, drifted`. `kubectl get` shows them in
 # one column, because a column of a CRD can show one field only.
 

@@ -25,6 +25,7 @@ from hearth.plan.retry.api_errors import (
     Unavailable,
     Verdict,
 )
+from support.units import error_texts
 
 DEPLOYMENT = Kind(group="apps", version="v1", name="Deployment", plural="deployments", namespaced=True)
 NAMESPACE = Kind(group="", version="v1", name="Namespace", plural="namespaces", namespaced=False)
@@ -227,14 +228,15 @@ def test_every_cause_is_reported_with_its_field() -> None:
         "Invalid", "long story", causes=[cause("spec.a"), cause("spec.b", message="Required value")], **OF_KIND
     )
     assert (
-        api_errors.explain(422, body, ref=WEB) == "deployment/web: spec.a: Invalid value: 1: no; spec.b: Required value"
+        error_texts.explain(422, body, ref=WEB)
+        == "deployment/web: spec.a: Invalid value: 1: no; spec.b: Required value"
     )
 
 
 def test_the_message_stands_where_a_cause_names_no_field() -> None:
     """It says more than a cause that only says no."""
     body = status("Invalid", "denied by policy 'p': no", causes=[{"message": "no"}], **OF_RESOURCE)
-    assert api_errors.explain(422, body, ref=WEB) == "deployment/web: denied by policy 'p': no"
+    assert error_texts.explain(422, body, ref=WEB) == "deployment/web: denied by policy 'p': no"
 
 
 def test_a_cause_about_nothing_in_particular_stands_alone() -> None:
@@ -247,14 +249,14 @@ def test_a_cause_about_nothing_in_particular_stands_alone() -> None:
 
 def test_an_unserved_kind_is_reported_with_the_next_step() -> None:
     """A plain 404 page says nothing by itself."""
-    assert "is its CustomResourceDefinition installed?" in api_errors.explain(404, None, ref=WEB)
-    assert api_errors.explain(502, None, ref=WEB) == "deployment/web: the server answered 502 without a message"
+    assert "is its CustomResourceDefinition installed?" in error_texts.explain(404, None, ref=WEB)
+    assert error_texts.explain(502, None, ref=WEB) == "deployment/web: the server answered 502 without a message"
 
 
 def test_a_long_echo_loses_its_middle_and_keeps_the_reason() -> None:
     """A refused value may come back twice in 200 KB; why it was refused stands at the end."""
     echo = "Invalid value: " + "x" * 100_000 + ": field is immutable"
-    reported = api_errors.explain(
+    reported = error_texts.explain(
         422, status("Invalid", causes=[cause("spec.template", message=echo)], **OF_KIND), ref=WEB
     )
     assert reported.startswith("deployment/web: spec.template: Invalid value: xxx")
@@ -265,7 +267,7 @@ def test_a_long_echo_loses_its_middle_and_keeps_the_reason() -> None:
 def test_many_causes_are_counted() -> None:
     """A condition's message has its bounds."""
     causes = [cause(f"spec.containers[{index}].image", message="Required value " + "y" * 60) for index in range(100)]
-    reported = api_errors.explain(422, status("Invalid", causes=causes, **OF_KIND), ref=WEB)
+    reported = error_texts.explain(422, status("Invalid", causes=causes, **OF_KIND), ref=WEB)
     shown = reported.count("Required value")
     assert reported.endswith(f"; and {100 - shown} more")
     assert 5 < shown < 20
@@ -277,7 +279,8 @@ def test_a_long_name_does_not_break_the_bound() -> None:
     ref = ObjectRef(group="apps", kind="Deployment", namespace="shop", name="n" * 253)
     causes = [cause(f"spec.{'f' * 200}{index}", message="z" * 200) for index in range(9)]
     assert (
-        len(api_errors.explain(422, status("Invalid", causes=causes, **OF_KIND), ref=ref)) <= api_errors.LONGEST_MESSAGE
+        len(error_texts.explain(422, status("Invalid", causes=causes, **OF_KIND), ref=ref))
+        <= api_errors.LONGEST_MESSAGE
     )
 
 
@@ -293,15 +296,15 @@ def test_a_long_name_does_not_break_the_bound() -> None:
 )  # fmt: skip
 def test_values_of_a_secret_are_never_reported(message: str) -> None:
     """Neither by the causes nor by the message."""
-    assert "hunter2" not in api_errors.explain(500, status("", message), ref=PASSWORD)
+    assert "hunter2" not in error_texts.explain(500, status("", message), ref=PASSWORD)
     body = status("Invalid", causes=[cause("data.a", message=message)], name="password", kind="Secret")
-    assert "hunter2" not in api_errors.explain(422, body, ref=PASSWORD)
+    assert "hunter2" not in error_texts.explain(422, body, ref=PASSWORD)
 
 
 def test_values_that_are_to_be_hidden_are_hidden_anywhere() -> None:
     """Sensitive parameters may stand in any kind; escaped as JSON too."""
     body = status("Invalid", causes=[cause("spec.a", message='Invalid value: "line\\nhunter2 x": no')], **OF_KIND)
-    reported = api_errors.explain(422, body, ref=WEB, hidden=["line\nhunter2", "no"])
+    reported = error_texts.explain(422, body, ref=WEB, hidden=["line\nhunter2", "no"])
     assert reported == 'deployment/web: spec.a: Invalid value: "… x": no'
 
 
@@ -329,7 +332,7 @@ def test_of_what_holds_a_sensitive_value_none_is_shown(message: str, expected: s
 def test_a_value_within_another_uncovers_nothing() -> None:
     """Hiding the shorter one first would leave the rest of the longer one."""
     body = status("", "hunter23 and hunter")
-    assert api_errors.explain(500, body, ref=WEB, hidden=["hunter", "hunter23"]) == "deployment/web: … and …"
+    assert error_texts.explain(500, body, ref=WEB, hidden=["hunter", "hunter23"]) == "deployment/web: … and …"
 
 
 @pytest.mark.parametrize(

@@ -176,11 +176,6 @@ class StatusShape:
     omitted_zeros: tuple[str, ...] = ()
     """The declared counts that are left out where they are zero."""
 
-    @property
-    def reports(self) -> bool:
-        """Return whether an object of this kind that says nothing was not observed yet."""
-        return bool(self.declared)
-
 
 SUSPEND_PATHS: Final[frozenset[Path]] = frozenset(("spec", name) for name in SUSPEND)
 WANTED_PATHS: Final[frozenset[Path]] = frozenset(

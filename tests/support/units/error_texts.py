@@ -1,0 +1,15 @@
+"""The message about an error response, with the name of the object as the engine writes it before the causes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from hearth.model.kinds import ObjectRef
+from hearth.plan.retry import api_errors
+
+
+def explain(code: int, status: Mapping[str, Any] | None, *, ref: ObjectRef, hidden: Collection[str] = ()) -> str:
+    """The causes after the name, cut as an Event is."""
+    text = f"{ref}: {api_errors.describe(code, status, kind=ref.kind, hidden=hidden)}"
+    return api_errors.shorten(text, length=api_errors.LONGEST_MESSAGE)
