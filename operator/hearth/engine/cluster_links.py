@@ -13,13 +13,11 @@ from typing import Any, Final, Self
 
 from hearth.engine.ports import RemoteCluster, WorkloadCluster
 from hearth.model import value_class
-from hearth.model.child import Child, Object, Path
+from hearth.model.child import Child, Path
 from hearth.model.errors import Unreachable
-from hearth.model.external_objects import UNKNOWN_VIEW, ExternalQuery, ExternalView
-from hearth.model.kinds import Kind, Kinds, ObjectRef
-from hearth.model.tenancy import Boundary
+from hearth.model.external_objects import UNKNOWN_VIEW, ExternalView
+from hearth.model.kinds import Kind, Kinds
 from hearth.plan.health.health_rules import HealthRules
-from hearth.plan.retry.retry_triggers import RetryTrigger
 
 HOME = ""
 """The key of the cluster that the Stacks themselves are in."""
@@ -148,12 +146,6 @@ class NoCluster:
         """Return itself."""
         return self
 
-    async def load_schemas(self, kinds: Collection[Kind]) -> None:
-        """Do nothing: there are no kinds."""
-
-    async def refresh_kinds(self) -> None:
-        """Do nothing, likewise."""
-
     def follow(self, kind: Kind, paths: Collection[Path], *, namespace: str = "") -> bool:
         """Return False."""
         return False
@@ -174,100 +166,27 @@ class NoCluster:
         """Return none."""
         return ()
 
-    def follow_externals(self, stack_uid: str, queries: Mapping[str, ExternalQuery], *, namespace: str) -> None:
-        """Do nothing: there is nothing to read."""
-
     def find_external(self, stack_uid: str, name: str) -> ExternalView:
         """Return that nothing is known."""
         return UNKNOWN_VIEW
 
-    async def apply(self, manifest: Object, *, kind: Kind, manager: str, force: bool) -> Child:
+    async def _fail(self, *args: object, **keywords: object) -> Any:
         """Raise `Unreachable`."""
-        raise _away()
+        raise Unreachable("the cluster of the Stack is not known yet")
 
-    async def apply_dry_run(self, manifest: Object, *, kind: Kind, manager: str) -> Object:
-        """Raise `Unreachable`."""
-        raise _away()
+    apply = apply_dry_run = check_definition = create_dry_run = change_dry_run = change = get = _fail
+    create_object = change_object = delete_object = delete = release = mark = list_children = _fail
+    is_allowed = may = is_kind_going = list_pods = get_log_end = _fail
 
-    async def check_definition(self, manifest: Object, *, kind: Kind) -> None:
-        """Raise `Unreachable`."""
-        raise _away()
+    async def _wait_for_nothing(self, *args: object) -> None:
+        """Do nothing: there are no kinds."""
 
-    async def create_dry_run(self, manifest: Object, *, kind: Kind) -> Object:
-        """Raise `Unreachable`."""
-        raise _away()
+    load_schemas = refresh_kinds = _wait_for_nothing
 
-    async def change_dry_run(self, ref: ObjectRef, patch: Object, *, kind: Kind) -> Object:
-        """Raise `Unreachable`."""
-        raise _away()
+    def _ignore(self, *args: object, **keywords: object) -> None:
+        """Do nothing: there is nothing to read, and the return of the cluster reports itself."""
 
-    async def change(self, ref: ObjectRef, patch: Object, *, kind: Kind) -> Child:
-        """Raise `Unreachable`."""
-        raise _away()
-
-    async def get(self, ref: ObjectRef, *, kind: Kind) -> Object:
-        """Raise `Unreachable`."""
-        raise _away()
-
-    async def create_object(self, manifest: Object, *, kind: Kind) -> Object:
-        """Raise `Unreachable`."""
-        raise _away()
-
-    async def change_object(self, ref: ObjectRef, patch: Object, *, kind: Kind) -> Object:
-        """Raise `Unreachable`."""
-        raise _away()
-
-    async def delete_object(self, raw: Object, *, kind: Kind) -> None:
-        """Raise `Unreachable`."""
-        raise _away()
-
-    async def delete(self, child: Child, *, keeps_dependents: bool = False) -> bool:
-        """Raise `Unreachable`."""
-        raise _away()
-
-    async def release(self, child: Child) -> None:
-        """Raise `Unreachable`."""
-        raise _away()
-
-    async def mark(self, child: Child, reason: str | None) -> Child | None:
-        """Raise `Unreachable`."""
-        raise _away()
-
-    async def list_children(
-        self, kind: Kind, stack_uid: str, *, namespace: str = "", whole: bool = False
-    ) -> list[Child]:
-        """Raise `Unreachable`."""
-        raise _away()
-
-    async def is_allowed(self, verb: str, *, kind: Kind, namespace: str, name: str = "") -> bool:
-        """Raise `Unreachable`."""
-        raise _away()
-
-    async def may(self, verb: str, boundary: Boundary, *, kind: Kind, namespace: str, name: str = "") -> bool:
-        """Raise `Unreachable`."""
-        raise _away()
-
-    async def is_kind_going(self, kind: Kind) -> bool:
-        """Raise `Unreachable`."""
-        raise _away()
-
-    async def list_pods(self, namespace: str, *, labels: str) -> list[Object]:
-        """Raise `Unreachable`."""
-        raise _away()
-
-    async def get_log_end(self, ref: ObjectRef, *, container: str, limit: int) -> str:
-        """Raise `Unreachable`."""
-        raise _away()
-
-    def watch_trigger(self, trigger: RetryTrigger) -> None:
-        """Do nothing: the return of the cluster reports itself."""
-
-    def retain_triggers(self, causes: Collection[RetryTrigger]) -> None:
-        """Do nothing, likewise."""
-
-
-def _away() -> Unreachable:
-    return Unreachable("the cluster of the Stack is not known yet")
+    follow_externals = watch_trigger = retain_triggers = _ignore
 
 
 NO_CLUSTER: Final[WorkloadCluster] = NoCluster()

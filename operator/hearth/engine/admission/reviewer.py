@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import functools
 import shlex
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
@@ -34,6 +34,14 @@ UNCHECKED = "{field}: cannot check in time whether the author may use it; try ag
 Work: TypeAlias = Callable[[RevisionBuilder, Review], Awaitable[ReviewResult]]
 
 
+REVIEWS: Mapping[str, Work] = {
+    "HealthMark": object_reviews.review_mark,
+    "StackSnapshot": object_reviews.review_snapshot,
+    well_known_kinds.STACK_TEMPLATE.name: object_reviews.review_template,
+}
+"""What reviews the objects of a kind whose authors need no right to anything else."""
+
+
 class TooBusy(Exception):
     """Too many reviews wait already."""
 
@@ -55,17 +63,10 @@ class Reviewer:
 
     async def review(self, review: Review) -> ReviewResult:
         """Review an object of any reviewed kind."""
-        match str(review.new.get("kind")):
-            case "HealthMark":
-                return await self.review_mark(review)
-            case "StackSnapshot":
-                return await self.review_snapshot(review)
-            case names.DEFINITION_KIND:
-                return await self.review_definition(review)
-            case well_known_kinds.STACK_TEMPLATE.name:
-                return await self.review_template(review)
-            case _:
-                return await self.review_stack(review)
+        kind = str(review.new.get("kind"))
+        if (work := REVIEWS.get(kind)) is not None:
+            return await self._review(review, work)
+        return await (self.review_definition(review) if kind == names.DEFINITION_KIND else self.review_stack(review))
 
     async def review_stack(self, review: Review) -> ReviewResult:
         """Review a Stack: the author first, since the review reads sources as the ServiceAccount."""
@@ -74,18 +75,6 @@ class Reviewer:
             return ReviewResult(denial=denial)
         work = functools.partial(object_reviews.review_stack, check_kubeconfig=self.check_kubeconfig)
         return await self._review(review, work)
-
-    async def review_mark(self, review: Review) -> ReviewResult:
-        """Review a HealthMark."""
-        return await self._review(review, object_reviews.review_mark)
-
-    async def review_snapshot(self, review: Review) -> ReviewResult:
-        """Review a StackSnapshot."""
-        return await self._review(review, object_reviews.review_snapshot)
-
-    async def review_template(self, review: Review) -> ReviewResult:
-        """Review a StackTemplate."""
-        return await self._review(review, object_reviews.review_template)
 
     async def review_definition(self, review: Review) -> ReviewResult:
         """Review a StackDefinition: the author first."""

@@ -93,11 +93,9 @@ class StatusWriter:
 
         on_settled: called when a status is as it must be, with the UID of the Stack.
         """
+        self._services = services
         self._management_cluster = services.management_cluster
-        self._find_namespace = services.find_namespace
         self._clock = services.clock
-        self._hashes = services.hashes
-        self._evaluations = services.evaluations
         self._find_reconciler = find_reconciler
         self._interval = interval
         self._on_write = on_write
@@ -180,7 +178,7 @@ class StatusWriter:
 
     def _offer(self, stack_uid: str) -> None:
         self._planned.pop(stack_uid, None)
-        self._executor.enqueue(stack_uid, [STATUS], namespace=self._find_namespace(stack_uid))
+        self._executor.enqueue(stack_uid, [STATUS], namespace=self._services.find_namespace(stack_uid))
 
     async def _write(self, stack_uid: str, _key: str) -> None:
         """Write one status per Stack at a time. Otherwise an older one could arrive last and remain."""
@@ -234,7 +232,7 @@ class StatusWriter:
 
     def _build(self, stack: StackObject, reconciler: StackReconciler, before: Object) -> Object:
         """Build and sign the status."""
-        self._evaluations.begin(stack.uid)
+        self._services.evaluations.begin(stack.uid)
         status = status_builder.build_status(
             reconciler.make_status_input(),
             reconciler.planner,
@@ -249,7 +247,7 @@ class StatusWriter:
         """Redact, shorten and sign a status that was built."""
         status = status_builder.shorten_status(status_builder.redact_status(status, reconciler.definition.hidden_texts))
         # The signature covers the final content.
-        return target_status.sign(status, uid=stack.uid, hashes=self._hashes)
+        return target_status.sign(status, uid=stack.uid, hashes=self._services.hashes)
 
     async def _write_changes(self, stack: StackObject, reconciler: StackReconciler) -> Outcome:
         """Write the changed fields of the status."""

@@ -18,7 +18,9 @@ SETTLED = {
 
 def mark(**spec: Any) -> Review:
     """A new HealthMark."""
-    return Review(new={"metadata": {"name": "m", "namespace": "a"}, "spec": {"markUnhealthy": True, **spec}})
+    return Review(
+        new={"kind": "HealthMark", "metadata": {"name": "m", "namespace": "a"}, "spec": {"markUnhealthy": True, **spec}}
+    )
 
 
 @pytest.mark.parametrize(
@@ -39,14 +41,14 @@ def mark(**spec: Any) -> Review:
 async def test_a_mark_on_nothing_is_denied(spec: dict[str, Any], denial: str) -> None:
     """If it is certain that it is nothing: a mark never applies to a later object."""
     moving = {**SETTLED, "status": {"observedGeneration": 1, "phase": "UpdateInProgress"}}
-    result = await make_reviewer(Cluster(shop=SETTLED, moving=moving)).review_mark(mark(reason="slow", **spec))
+    result = await make_reviewer(Cluster(shop=SETTLED, moving=moving)).review(mark(reason="slow", **spec))
 
     assert (result.denial, result.warnings) == (denial, ())
 
 
 async def test_a_mark_should_say_why() -> None:
     """It may be left out, as the API says, so that is a warning."""
-    result = await make_reviewer(Cluster(shop=SETTLED)).review_mark(mark(stackName="shop", resource="a"))
+    result = await make_reviewer(Cluster(shop=SETTLED)).review(mark(stackName="shop", resource="a"))
 
     assert (result.denial, len(result.warnings)) == ("", 1)
 
@@ -69,9 +71,9 @@ def snapshot(stack: str, *, phase: str = "Complete", **metadata: Any) -> dict[st
 async def test_a_snapshot_that_is_not_taken_now_is_a_warning(stacks: dict[str, Any], said: str) -> None:
     """It waits, and may be created beside its Stack. Another deletion policy needs no review."""
     reviewer = make_reviewer(Cluster(**stacks))
-    raw = {"metadata": {"name": "one", "namespace": "a"}, "spec": {"stackName": "shop"}}
-    result = await reviewer.review_snapshot(Review(new=raw))
-    changed = await reviewer.review_snapshot(Review(new=raw, old=raw))
+    raw = {"kind": "StackSnapshot", "metadata": {"name": "one", "namespace": "a"}, "spec": {"stackName": "shop"}}
+    result = await reviewer.review(Review(new=raw))
+    changed = await reviewer.review(Review(new=raw, old=raw))
 
     assert (result.denial, len(result.warnings)) == ("", 1 if said else 0)
     assert said in "".join(result.warnings)
