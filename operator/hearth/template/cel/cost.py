@@ -7,6 +7,7 @@ syntax tree, and what each function of CEL costs. Must not know limits, nor what
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -75,22 +76,8 @@ def number(meter: Meter, _given: Sequence[Bound]) -> Bound:
     return SCALAR
 
 
-def linear(meter: Meter, given: Sequence[Bound]) -> Bound:
-    """Bound a function that returns a text as long as its operands, or as a number."""
-    return _rewrite(meter, given, growth=1)
-
-
-def encode(meter: Meter, given: Sequence[Bound]) -> Bound:
-    """Bound a text in base 64, which has four characters for three bytes."""
-    return _rewrite(meter, given, growth=1.4)
-
-
-def quote(meter: Meter, given: Sequence[Bound]) -> Bound:
-    """Bound a quoted text, of which each character may be escaped."""
-    return _rewrite(meter, given, growth=2)
-
-
-def _rewrite(meter: Meter, given: Sequence[Bound], *, growth: float) -> Bound:
+def rewrite(meter: Meter, given: Sequence[Bound], *, growth: float) -> Bound:
+    """Bound a function that returns a text so many times as long as its operands, or a number as text."""
     whole = value_bounds.join(*given)
     size = growth * whole.text + LONGEST_NUMBER
     return meter.make(Bound(1, size, size), time=whole.copy_time * 10)
@@ -179,17 +166,11 @@ def write_format(meter: Meter, given: Sequence[Bound]) -> Bound:
     return meter.make(Bound(1, size, 0), time=whole.copy_time * 4)
 
 
-def write_json(meter: Meter, given: Sequence[Bound]) -> Bound:
-    """Bound a value written as JSON: a character may take six, each value its punctuation."""
-    return _write(meter, given, time=0.4, punctuation=LONGEST_INTEGER)
+def write(meter: Meter, given: Sequence[Bound], *, time: float, punctuation: float) -> Bound:
+    """Bound a value written as JSON or YAML: a character may take six.
 
-
-def write_yaml(meter: Meter, given: Sequence[Bound]) -> Bound:
-    """Bound a value written as YAML, by a library in Python: each value has a line with its indent, and may be folded."""
-    return _write(meter, given, time=YAML, punctuation=LONGEST_INTEGER + 2 * DEEPEST)
-
-
-def _write(meter: Meter, given: Sequence[Bound], *, time: float, punctuation: float) -> Bound:
+    time: microseconds for a value or character; punctuation: characters around each value.
+    """
     whole = value_bounds.join(*given)
     size = 6 * whole.text + whole.nodes * punctuation
     spent = PYTHON + whole.copy_time * 10 + (whole.nodes + whole.text) * time
@@ -246,9 +227,11 @@ _LINEAR = ("string", "bytes", "lowerAscii", "upperAscii", "trim", "reverse", "su
 FUNCTIONS: Mapping[str, Function] = {
     **dict.fromkeys(_NUMBERS, number),
     **dict.fromkeys(_SCALARS, scalar),
-    **dict.fromkeys(_LINEAR, linear),
-    ENCODE: encode,
-    "strings.quote": quote,
+    **dict.fromkeys(_LINEAR, functools.partial(rewrite, growth=1)),
+    # Base 64 has four characters for three bytes.
+    ENCODE: functools.partial(rewrite, growth=1.4),
+    # Each character may be escaped.
+    "strings.quote": functools.partial(rewrite, growth=2),
     **dict.fromkeys(QUANTITIES, calculate),
     **dict.fromkeys(_SAME, same),
     **dict.fromkeys(syntax_tree.STEPS, inner),
@@ -259,8 +242,9 @@ FUNCTIONS: Mapping[str, Function] = {
     "split": split,
     "join": join_list,
     "format": write_format,
-    "toJson": write_json,
-    "toYaml": write_yaml,
+    "toJson": functools.partial(write, time=0.4, punctuation=LONGEST_INTEGER),
+    # A library in Python writes it: each value has a line with its indent, and may be folded.
+    "toYaml": functools.partial(write, time=YAML, punctuation=LONGEST_INTEGER + 2 * DEEPEST),
     "sha256": hash_text,
     "merge": merge,
     "sort": sort,

@@ -215,13 +215,11 @@ class TypeChecker:
         return self._judgements.keep(key, judgement, weight=size)
 
     def _check(self, parsed: Parsed, scope: TypeScope) -> TypeCheckResult:
-        is_known = all(root in scope.types for root in parsed.roots)
         library = cel_environment.find_library(parsed.text)
-        checking = (
-            scope.find_environment(parsed, library=library)
-            if is_known
-            else self.make_environment(dict.fromkeys(parsed.roots, "") | scope.types, library=library)
-        )
+        if all(root in scope.types for root in parsed.roots):
+            checking = scope.find_environment(parsed, library=library)
+        else:
+            checking = self.make_environment(dict.fromkeys(parsed.roots, "") | scope.types, library=library)
         try:
             compiled = cel_environment.compile_text(checking, parsed.text, is_checked=True, look=self.store.describe)
         except cel_environment.CelCompileError as refusal:

@@ -70,11 +70,8 @@ def make(
     known = origin.outline.lists if origin is not None else {}
     # User input: it may differ from its declared type.
     given: Any = definition.parameters
-    values = (
-        {**given, **{name_read(name): each.value for name, each in definition.read.items()}}
-        if isinstance(given, dict)
-        else {}
-    )
+    read = {name_read(name): each.value for name, each in definition.read.items()}
+    values = {**given, **read} if isinstance(given, dict) else {}
     try:
         lists = {name: found for name, value in values.items() if (found := outline_list(value, known.get(name)))}
         if not lists and (definition.size is None or definition.size.replicas < LONG):

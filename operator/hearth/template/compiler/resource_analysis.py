@@ -254,11 +254,9 @@ def find_repeated_within(manifest: Mapping[str, Any], *, path: str) -> Iterator[
     if not isinstance(template, dict):
         return
     resources = template.get("resources")
-    inner = (
-        {f".resources{error_hints.write_key(str(name))}": each for name, each in resources.items()}
-        if isinstance(resources, dict)
-        else {"": template}
-    )
+    inner: Mapping[str, Any] = {"": template}
+    if isinstance(resources, dict):
+        inner = {f".resources{error_hints.write_key(str(name))}": each for name, each in resources.items()}
     for where, resource in inner.items():
         nested = resource.get("manifest") if isinstance(resource, dict) else None
         if not isinstance(nested, dict):

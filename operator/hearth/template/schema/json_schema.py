@@ -6,6 +6,7 @@ Follows draft 2020-12. The keywords are an allow-list: none refers to another sc
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections import OrderedDict
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
@@ -164,12 +165,12 @@ class _Check:
         if written != write_canonically(rule):
             yield Fault(keys, "const", f"must be {error_hints.describe(rule)}, found {error_hints.describe(value)}")
 
-    def find_bound(self, word: str, rule: Any, value: Any, keys: Keys) -> Result:
+    def find_bound(self, rule: Any, value: Any, keys: Keys, _: Any, *, word: str) -> Result:
         bound, is_broken = _BOUNDS[word]
         if is_of(value, "number") and is_broken(value, rule):
             yield Fault(keys, word, f"must be {bound} {rule}, found {error_hints.describe(value)}")
 
-    def find_size(self, word: str, rule: Any, value: Any, keys: Keys) -> Result:
+    def find_size(self, rule: Any, value: Any, keys: Keys, _: Any, *, word: str) -> Result:
         sort, bound, unit = _SIZES[word]
         if isinstance(value, sort) and (len(value) < rule if bound == "at least" else len(value) > rule):
             yield Fault(keys, word, f"must have {bound} {rule} {unit}, found {len(value)}")
@@ -272,14 +273,6 @@ class _Check:
 _Find: TypeAlias = Callable[[_Check, Any, Any, Keys, Any], Result]
 
 
-def _bound(word: str) -> _Find:
-    return lambda check, rule, value, keys, _: check.find_bound(word, rule, value, keys)
-
-
-def _size(word: str) -> _Find:
-    return lambda check, rule, value, keys, _: check.find_size(word, rule, value, keys)
-
-
 _CHECKS: Mapping[str, _Find] = {
     "type": _Check.find_type,
     "enum": _Check.find_enum,
@@ -295,8 +288,8 @@ _CHECKS: Mapping[str, _Find] = {
     "anyOf": _Check.find_any_of,
     "oneOf": _Check.find_one_of,
     "not": _Check.find_not,
-    **{word: _bound(word) for word in _BOUNDS},
-    **{word: _size(word) for word in _SIZES},
+    **{word: functools.partial(_Check.find_bound, word=word) for word in _BOUNDS},
+    **{word: functools.partial(_Check.find_size, word=word) for word in _SIZES},
 }
 
 

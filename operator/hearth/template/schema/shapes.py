@@ -89,11 +89,9 @@ class Shape:
         """Return the shape of every element of a list, or value of a MAP."""
         if self._element is None:
             inner = self._schema.get("items" if self._schema.get("type") == "array" else "additionalProperties")
-            self._element = (
-                make_shape(inner, find=self._find, memory=self._memory, name=f"{self.name}[]")
-                if isinstance(inner, Mapping)
-                else OPEN
-            )
+            self._element = OPEN
+            if isinstance(inner, Mapping):
+                self._element = make_shape(inner, find=self._find, memory=self._memory, name=f"{self.name}[]")
         return self._element
 
     @property

@@ -164,7 +164,8 @@ class Builder:
             self._frames[-1].key = _MERGE_KEY
             return
         value = self._make_scalar(tag, event, is_implicit=is_implicit)
-        self._register(event, Anchored(value, 1, len(text), 0))
+        if event.anchor is not None:
+            self._anchors[event.anchor] = Anchored(value, 1, len(text), 0)
         self._put(value, event.start_mark, 0)
 
     def _make_scalar(self, tag: str, event: Any, *, is_implicit: bool) -> Any:
@@ -214,10 +215,6 @@ class Builder:
             weight = Anchored(value, self._nodes - frame.nodes, self._size - frame.size, frame.height)
             self._anchors[frame.anchor] = weight
         self._put(value, frame.mark, frame.height)
-
-    def _register(self, event: Any, found: Anchored) -> None:
-        if event.anchor is not None:
-            self._anchors[event.anchor] = found
 
     def _is_key_due(self) -> bool:
         return bool(self._frames) and isinstance(self._frames[-1].value, dict) and self._frames[-1].key is _ABSENT
