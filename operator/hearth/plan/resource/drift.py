@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 from hearth.model import field_paths, names
 from hearth.model.child import Child, Object
 from hearth.model.field_paths import ElementPath, PathPattern
 from hearth.model.text.enumeration import enumerate_names
 from hearth.plan.environment import inherited_rules
-from hearth.plan.environment.inherited_rules import InheritedRules
 from hearth.plan.ownership import applied_fields, field_ownership
 from hearth.plan.ownership.applied_fields import AppliedFields
 from hearth.plan.ownership.field_ownership import DriftFinding, LostField
@@ -24,8 +23,10 @@ from hearth.plan.resource.resource_context import ResourceContext
 from hearth.plan.retry.backoff import DriftConflict
 from hearth.plan.state.altered_values import Altered
 from hearth.plan.state.condition_types import ConditionType
+from hearth.plan.state.desired import DesiredObject
 from hearth.plan.state.memory import InMemoryState
 from hearth.plan.state.resource_status import ManagerQuery, OwnershipSeen, ResourceCondition
+from hearth.plan.state.steps import Apply
 from hearth.template.blueprint import DriftPolicy, ResourceBlueprint
 
 TRACKING_METADATA = frozenset({("metadata", "labels"), ("metadata", "annotations")})
@@ -34,26 +35,8 @@ SIGNATURE = LostField(
     path=("metadata", "annotations", names.ANNOTATION_SIGNATURE),
     text=f"metadata.annotations[{names.ANNOTATION_SIGNATURE}]",
 )
-
-
-class AppliedObject(Protocol):
-    """Complete desired object, and the fields of it that other field managers may take."""
-
-    @property
-    def manifest(self) -> Object:
-        """Return the complete manifest."""
-
-    @property
-    def hash(self) -> str:
-        """Return the keyed hash of the definition."""
-
-    @property
-    def applied_fields(self) -> AppliedFields | None:
-        """Return the fields that other field managers may take, or None."""
-
-    @property
-    def inherited_rules(self) -> InheritedRules | None:
-        """Return the part of the manifest that comes from the parent's environment, or None."""
+AppliedObject: TypeAlias = DesiredObject | Apply
+"""A complete manifest, its hash, and the fields of it that other field managers may take: before an apply, or in its step."""
 
 
 def find(child: Child, applied: AppliedObject, memory: InMemoryState) -> tuple[DriftFinding, OwnershipSeen | None]:
