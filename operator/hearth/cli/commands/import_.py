@@ -18,6 +18,7 @@ from hearth.cli.command_classes import example_command
 from hearth.cli.importer import kro_definition, stack_assembly
 from hearth.cli.importer.kro_definition import KroImport
 from hearth.cli.importer.manifest_documents import SourceText
+from hearth.cli.stack_access import helm_releases
 from hearth.cli.stack_commands import cluster_options, text_output
 from hearth.cli.stack_commands.cluster_options import ClusterOptions
 from hearth.cli.stack_views import safe_text
@@ -144,24 +145,17 @@ def import_release(cluster: ClusterOptions, release: str, *, name: str) -> NoRet
     """Write the Stack of a release of Helm, and end the program."""
 
     async def work(session: Session) -> int:
-        from hearth.cli.stack_access import helm_releases
-
         namespace = cluster.find_namespace()
         with reporting():
             found = await helm_releases.get_release(session, namespace, release)
         for hook in found.hooks:
-            warn(f"the hook {hook} is left out: a Stack runs none")
+            text_output.write_warning(f"the hook {hook} is left out: a Stack runs none")
         write([found.text], name=name, namespace=namespace, adopts=True)
         secrets = f"kubectl delete secrets -n {namespace} -l owner=helm,name={release}"
         text_output.write_note(f"`helm uninstall` would delete the objects; once the Stack is ready: {secrets}")
         return 0
 
     cluster_options.run(cluster, work)
-
-
-def warn(text: str) -> None:
-    """Write a warning on standard error."""
-    click.echo(f"warning: {safe_text.one_line(text)}", err=True)
 
 
 @contextlib.contextmanager
@@ -181,7 +175,7 @@ def write(texts: Sequence[SourceText], *, name: str, namespace: str | None, adop
         result = stack_assembly.assemble(texts, name=name, namespace=namespace, adopts=adopts)
         objects = stack_assembly.divide(result.stack)
     for sentence in result.warnings:
-        warn(sentence)
+        text_output.write_warning(sentence)
     for sentence in result.notes:
         text_output.write_note(sentence)
     click.echo(f"# Made by `hearth import` from {safe_text.one_line(', '.join(text.source for text in texts))}.")
@@ -201,7 +195,7 @@ def write_kro(texts: Sequence[SourceText], *, group: str | None) -> None:
     objects = [*result.definitions, *result.instances]
     lost = [*result.lost, *find_unsound(result)]
     for sentence in lost:
-        warn(f"has no counterpart: {sentence}")
+        text_output.write_warning(f"has no counterpart: {sentence}")
     for sentence in result.notes:
         text_output.write_note(sentence)
     counts = f"{count(result.definitions, 'StackDefinition')}, {count(result.instances, 'object')}"

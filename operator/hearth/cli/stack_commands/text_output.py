@@ -30,6 +30,11 @@ def write_note(text: str) -> None:
     click.echo(f"note: {safe_text.one_line(text)}", err=True)
 
 
+def write_warning(text: str) -> None:
+    """Write a warning on standard error."""
+    click.echo(f"warning: {safe_text.one_line(text)}", err=True)
+
+
 def write_segments(segments: Sequence[tuple[str, str]]) -> None:
     """Write one line of safe segments; a style is a color, `bold` or `dim`."""
     click.echo("".join(style(text, name) for text, name in segments).rstrip(" "))

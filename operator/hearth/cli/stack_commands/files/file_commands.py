@@ -89,7 +89,7 @@ def lint(  # noqa: PLR0913 -- each is an option
     if not files and not more:
         raise click.UsageError("name a file: kubectl stack lint -f FILE")
     texts = read_texts((*files, *more))
-    stacks = find_stacks(texts, kinds=LINTED)
+    stacks = stack_files.find_stacks(parse_texts(texts), kinds=LINTED)
     if not stacks and not allows_none:
         raise click.ClickException(safe_text.clean(f"there is no Stack in {', '.join((*files, *more))}"))
 
@@ -152,11 +152,6 @@ def read_texts(files: Sequence[str]) -> dict[str, str]:
     return {file: text_files.read(file) for named in files for file in text_files.find(named)}
 
 
-def find_stacks(texts: Mapping[str, str], *, kinds: Collection[str]) -> list[StackFile]:
-    """Return the Stacks in the texts. kinds: Stack, ResourceGroup, or both. Ends the program if one is no YAML."""
-    return stack_files.find_stacks(parse_texts(texts), kinds=kinds)
-
-
 def parse_texts(texts: Mapping[str, str]) -> dict[str, Sequence[Any]]:
     """Return the documents by file. Ends the program if one is no YAML."""
     documents: dict[str, Sequence[Any]] = {}
@@ -169,19 +164,21 @@ def parse_texts(texts: Mapping[str, str]) -> dict[str, Sequence[Any]]:
     return documents
 
 
-def read_stacks(files: Sequence[str], *, kinds: Collection[str] = (names.STACK,)) -> list[StackFile]:
-    """Return the Stacks in the files. Ends the program if a file cannot be read, or there is no Stack.
-
-    kinds: as for `find_stacks`.
-    """
-    stacks = find_stacks(read_texts(files), kinds=kinds)
+def read_stacks(files: Sequence[str], *, kinds: Collection[str]) -> list[StackFile]:
+    """Return the objects of these kinds in the files. Ends the program if a file cannot be read, or there is none."""
+    stacks = stack_files.find_stacks(parse_texts(read_texts(files)), kinds=kinds)
     if not stacks:
         raise click.ClickException(safe_text.clean(f"there is no Stack in {', '.join(files)}"))
     return stacks
 
 
 def with_kinds(
-    cluster: ClusterOptions, stacks: Sequence[StackFile], *, schemas: str | None, uses_cluster: bool, act: Any
+    cluster: ClusterOptions,
+    stacks: Sequence[StackFile],
+    *,
+    schemas: str | None,
+    uses_cluster: bool,
+    act: Callable[[Kinds], int],
 ) -> NoReturn:
     """Call `act` with the kinds, from the cluster or the folder, and end the program with its exit code."""
     if not uses_cluster:
@@ -191,8 +188,7 @@ def with_kinds(
         await session.kinds.refresh()
         pairs = {pair for found in stacks for pair in list_kinds(found)}
         await session.schemas.load([kind for pair in pairs if (kind := session.kinds.find(*pair)) is not None])
-        code: int = act(session.kinds)
-        return code
+        return act(session.kinds)
 
     cluster_options.run(cluster, work)
 
@@ -260,7 +256,7 @@ def check_template(stack_file: StackFile, kinds: Kinds, evaluator: Evaluator) ->
         except errors.InvalidDefinition as error:
             return error.mistakes
         for doubt in stack_files.find_definition_doubts(stack_file):
-            click.echo(safe_text.one_line(f"warning: {stack_file.source}: {stack_file.title}: {doubt}"), err=True)
+            warn(stack_file, doubt)
         return stack_files.find_definition_mistakes(stack_file, kinds, evaluator)
     try:
         blueprint = stack_files.compile_stack(stack_file, kinds, evaluator=evaluator)
@@ -275,8 +271,9 @@ def check_template(stack_file: StackFile, kinds: Kinds, evaluator: Evaluator) ->
         and not blueprint.collections
         and not object_fields.mapping(stack_files.find_template(stack_file), "resources")
     ):
-        click.echo(safe_text.one_line(f"warning: {stack_file.source}: {stack_file.title}: has no resources"), err=True)
-    warn(stack_file, blueprint)
+        warn(stack_file, "has no resources")
+    for warning in definition_warnings.find_warnings(blueprint):
+        warn(stack_file, warning)
     return ()
 
 
@@ -300,10 +297,9 @@ def evaluating() -> contextlib.closing[OfflineEvaluator]:
     return contextlib.closing(process.OfflineEvaluator())
 
 
-def warn(stack_file: StackFile, blueprint: Blueprint) -> None:
+def warn(stack_file: StackFile, text: str) -> None:
     """Write what is allowed and probably not meant."""
-    for warning in definition_warnings.find_warnings(blueprint):
-        click.echo(safe_text.one_line(f"warning: {stack_file.source}: {stack_file.title}: {warning}"), err=True)
+    text_output.write_warning(f"{stack_file.source}: {stack_file.title}: {text}")
 
 
 def write_manifests(stack_file: StackFile, blueprint: Blueprint) -> None:
