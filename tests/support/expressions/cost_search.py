@@ -14,9 +14,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hearth.model import limits
-from hearth.template.cel import cel_environment, expressions, weight
+from hearth.template.cel import cel_environment, expressions, value_sizes
 from hearth.template.cel.cost import Estimator
-from hearth.template.cel.value_bounds import Bound, Meter, TooMuch
+from hearth.template.cel.value_sizes import Bound, Meter, TooMuch
 
 REFERENCE_STEPS = 100_000
 REFERENCE_MICROSECONDS = 6_000.0
@@ -218,7 +218,7 @@ def examine(trial: Trial, *, slowness: float, repeats: int = 3) -> Finding | Non
     data = trial.data
     estimator = find_estimator(trial.text)
     bound = estimator.bound({name: Bound.of((value,)) for name, value in data.items()}, most=math.inf)
-    is_small = estimator.is_surely_small(weight.weigh(data, most_nodes=limits.SMALL_INPUT_NODES))
+    is_small = estimator.is_surely_small(value_sizes.weigh(data, most_nodes=limits.SMALL_INPUT_NODES))
     if bound.time > limits.EVALUATION_MICROSECONDS and not is_small:
         return None
     times = []
@@ -246,7 +246,7 @@ def measure_excess(trial: Trial) -> float:
     found = expressions.run(parsed, data)
     if isinstance(found, expressions.Failed | bytes):
         return 0.0
-    size = weight.weigh(found, most_nodes=10**7)
+    size = value_sizes.weigh(found, most_nodes=10**7)
     return max(
         size.nodes / bound.nodes, max(size.text, len(found) if isinstance(found, str) else 0) / max(bound.text, 32.0)
     )

@@ -15,9 +15,18 @@ from dataclasses import field
 from typing import Any, TypeAlias
 
 from hearth.model import limits, value_class
-from hearth.template.cel import cel_environment, syntax_tree, value_bounds
-from hearth.template.cel.value_bounds import NODE_COPY, SCALAR, STEP, TEXT_COPY, Bound, Meter, TooMuch
-from hearth.template.cel.weight import NODE_BYTES, Weight
+from hearth.template.cel import cel_environment, syntax_tree, value_sizes
+from hearth.template.cel.value_sizes import (
+    NODE_BYTES,
+    NODE_COPY,
+    SCALAR,
+    STEP,
+    TEXT_COPY,
+    Bound,
+    Meter,
+    TooMuch,
+    Weight,
+)
 
 ITERATIONS = 10_000
 """The number of iterations after which CEL stops an evaluation."""
@@ -78,7 +87,7 @@ def number(meter: Meter, _given: Sequence[Bound]) -> Bound:
 
 def rewrite(meter: Meter, given: Sequence[Bound], *, growth: float) -> Bound:
     """Bound a function that returns a text so many times as long as its operands, or a number as text."""
-    whole = value_bounds.join(*given)
+    whole = value_sizes.join(*given)
     size = growth * whole.text + LONGEST_NUMBER
     return meter.make(Bound(1, size, size), time=whole.copy_time * 10)
 
@@ -91,7 +100,7 @@ def calculate(meter: Meter, given: Sequence[Bound]) -> Bound:
 def same(meter: Meter, given: Sequence[Bound]) -> Bound:
     """Bound a function that returns one of its operands."""
     meter.add(STEP)
-    return given[0] if len(given) == 1 else value_bounds.widest(given)
+    return given[0] if len(given) == 1 else value_sizes.widest(given)
 
 
 def inner(meter: Meter, given: Sequence[Bound]) -> Bound:
@@ -101,7 +110,7 @@ def inner(meter: Meter, given: Sequence[Bound]) -> Bound:
 
 def concatenate(meter: Meter, given: Sequence[Bound]) -> Bound:
     """Bound sums, and concatenations of texts and lists."""
-    return meter.make(value_bounds.join(*given), time=STEP)
+    return meter.make(value_sizes.join(*given), time=STEP)
 
 
 def search(meter: Meter, given: Sequence[Bound]) -> Bound:
@@ -161,7 +170,7 @@ def join_list(meter: Meter, given: Sequence[Bound]) -> Bound:
 
 def write_format(meter: Meter, given: Sequence[Bound]) -> Bound:
     """Bound the format of each value as text, including its fixed parts."""
-    whole = value_bounds.join(*given)
+    whole = value_sizes.join(*given)
     size = 8 * whole.text + whole.nodes * MOST_PRECISION
     return meter.make(Bound(1, size, 0), time=whole.copy_time * 4)
 
@@ -171,7 +180,7 @@ def write(meter: Meter, given: Sequence[Bound], *, time: float, punctuation: flo
 
     time: microseconds for a value or character; punctuation: characters around each value.
     """
-    whole = value_bounds.join(*given)
+    whole = value_sizes.join(*given)
     size = 6 * whole.text + whole.nodes * punctuation
     spent = PYTHON + whole.copy_time * 10 + (whole.nodes + whole.text) * time
     return meter.make(Bound(1, size, size), time=spent)
@@ -184,7 +193,7 @@ def hash_text(meter: Meter, given: Sequence[Bound]) -> Bound:
 
 def merge(meter: Meter, given: Sequence[Bound]) -> Bound:
     """Bound the entries of two maps, which cross into Python and back."""
-    whole = value_bounds.join(*given)
+    whole = value_sizes.join(*given)
     return meter.make(whole, time=PYTHON + whole.copy_time * 20 + whole.nodes)
 
 
@@ -443,7 +452,7 @@ def _compile_call(call: Any) -> Rule:
 def _compile_choice(test: Rule, left: Rule, right: Rule) -> Rule:
     def rule(scope: Scope, meter: Meter) -> Bound:
         test(scope, meter)
-        return value_bounds.widest((left(scope, meter), right(scope, meter)))
+        return value_sizes.widest((left(scope, meter), right(scope, meter)))
 
     return rule
 
@@ -453,9 +462,9 @@ def _compile_collection(nodes: Sequence[Any]) -> Rule:
 
     def rule(scope: Scope, meter: Meter) -> Bound:
         parts = [each(scope, meter) for each in rules]
-        whole = value_bounds.join(*parts)
+        whole = value_sizes.join(*parts)
         meter.add(STEP + NODE_COPY * len(parts), NODE_BYTES * len(parts))
-        return Bound(whole.nodes + 1, whole.text, len(parts), value_bounds.widest(parts))
+        return Bound(whole.nodes + 1, whole.text, len(parts), value_sizes.widest(parts))
 
     return rule
 

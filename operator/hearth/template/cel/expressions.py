@@ -26,14 +26,13 @@ from hearth.template.cel import (
     evaluation,
     field_references,
     syntax_tree,
-    value_bounds,
-    weight,
+    value_sizes,
 )
 from hearth.template.cel.cel_environment import Library
 from hearth.template.cel.cost import Estimator
 from hearth.template.cel.evaluation import Answer, Evaluator
 from hearth.template.cel.field_references import FieldRead
-from hearth.template.cel.weight import Large, WeightedCache
+from hearth.template.cel.value_sizes import Large, WeightedCache
 from hearth.template.text import error_hints
 
 Reads: TypeAlias = Mapping[str, frozenset[Path]]
@@ -200,10 +199,10 @@ class Expression:
                 return self.wait_for_children(values_)
             if fields.__class__ is tuple:
                 # A list of thousands of objects costs only what is read of each.
-                fields = [weight.narrow(each, self.reads[name]) for each in fields]
+                fields = [value_sizes.narrow(each, self.reads[name]) for each in fields]
                 needs_bound = True
             elif fields.__class__ is Large:
-                fields = weight.narrow(fields, self.reads[name])
+                fields = value_sizes.narrow(fields, self.reads[name])
                 needs_bound = needs_bound or not is_small(fields)
             data[name] = fields
         if needs_bound and not self.is_admitted(data):
@@ -219,7 +218,7 @@ class Expression:
     def is_admitted(self, data: Mapping[str, Any]) -> bool:
         """Return whether it may be evaluated on these inputs in this process."""
         estimator = self.parsed.estimator or find_estimator(self.parsed.text)
-        if estimator.is_surely_small(weight.weigh(data, most_nodes=limits.SMALL_INPUT_NODES)):
+        if estimator.is_surely_small(value_sizes.weigh(data, most_nodes=limits.SMALL_INPUT_NODES)):
             return True
         return self.evaluator.admits(estimator.estimate(data))
 
@@ -313,7 +312,7 @@ def bind(  # noqa: PLR0913 -- each is a separate part of an expression
     needs_bound = needs_bound or parsed.estimator is not None
     for name, value in bound.items():
         if value.__class__ is Large:
-            bound[name] = weight.narrow(value, find_paths(parsed, name, value.keys()))
+            bound[name] = value_sizes.narrow(value, find_paths(parsed, name, value.keys()))
             needs_bound = needs_bound or not is_small(bound[name])
     names = tuple(name for name in parsed.roots if name not in bound)
     found = {
@@ -335,7 +334,7 @@ def is_bounded(parsed: Parsed) -> bool:
     """Return whether an expression stays cheap on inputs of ordinary size."""
     if parsed.estimator is None:
         return True
-    usual = value_bounds.make_usual(limits.USUAL_INPUT_NODES, limits.USUAL_INPUT_TEXT, limits.USUAL_INPUT_ELEMENTS)
+    usual = value_sizes.make_usual(limits.USUAL_INPUT_NODES, limits.USUAL_INPUT_TEXT, limits.USUAL_INPUT_ELEMENTS)
     found = parsed.estimator.bound(dict.fromkeys(parsed.roots, usual), most=limits.USUAL_MICROSECONDS)
     return found.memory <= limits.EVALUATOR_MEMORY
 
@@ -353,7 +352,7 @@ def is_small(fields: Any) -> bool:
     except TypeError:
         # It is not JSON, so its values are counted.
         pass
-    found = weight.weigh(fields, most_nodes=limits.SMALL_INPUT_NODES)
+    found = value_sizes.weigh(fields, most_nodes=limits.SMALL_INPUT_NODES)
     return found.text <= limits.SMALL_INPUT_TEXT
 
 

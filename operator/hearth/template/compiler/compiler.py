@@ -21,7 +21,7 @@ from hearth.template.blueprint import Blueprint, CompiledFrom, Definition, Outli
 from hearth.template.cel import evaluation, expressions, type_checker
 from hearth.template.cel.evaluation import Evaluator, Unevaluated
 from hearth.template.cel.expression_validator import AllowedNames, ExpressionValidator, ValidExpression
-from hearth.template.cel.weight import Large
+from hearth.template.cel.value_sizes import Large
 from hearth.template.compiler import blueprint_assembly, outlines, resource_analysis, sensitivity, template_conditions
 from hearth.template.compiler.outlines import DefinitionPart
 from hearth.template.compiler.partial_evaluation import PartialEvaluator

@@ -10,7 +10,7 @@ import pytest
 
 from hearth.model import limits
 from hearth.template.blueprint import EvaluationError, Known, Pending
-from hearth.template.cel import cost, evaluation, expressions, weight
+from hearth.template.cel import cost, evaluation, expressions, value_sizes
 from hearth.template.cel.cost import Cost
 from hearth.template.cel.evaluation import Answer, Excess, Failure, Unwritable, Value
 
@@ -230,7 +230,7 @@ NARROWED = [
 @pytest.mark.parametrize(("value", "paths", "narrowed"), NARROWED)
 def test_only_what_is_read_is_taken(value: Any, paths: Any, narrowed: Any) -> None:
     """With the way to it."""
-    assert weight.narrow(value, paths) == narrowed
+    assert value_sizes.narrow(value, paths) == narrowed
 
 
 @pytest.mark.parametrize(

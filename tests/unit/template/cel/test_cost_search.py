@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hearth.model import limits
-from hearth.template.cel import expressions, weight
+from hearth.template.cel import expressions, value_sizes
 from support import soak
 from support.expressions import cost_search
 from support.expressions.cost_search import FORMS, Finding, Search, Shape, Trial
@@ -72,7 +72,7 @@ def test_no_small_input_excuses_what_the_expression_makes_itself(text: str) -> N
     estimator = expressions.parse(text).estimator
 
     assert estimator is not None
-    assert not estimator.is_surely_small(weight.weigh({"s0": "a"}, most_nodes=limits.SMALL_INPUT_NODES))
+    assert not estimator.is_surely_small(value_sizes.weigh({"s0": "a"}, most_nodes=limits.SMALL_INPUT_NODES))
 
 
 def test_each_function_is_searched() -> None:

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hearth.model import limits
-from hearth.template.cel import expressions, weight
-from hearth.template.cel.weight import Weight, WeightedCache
+from hearth.template.cel import expressions, value_sizes
+from hearth.template.cel.value_sizes import Weight, WeightedCache
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=9),
@@ -21,14 +21,14 @@ VALUES = st.recursive(
 @given(st.lists(VALUES, max_size=8))
 def test_the_largest_is_as_large_as_each(values: list[Any]) -> None:
     """Shortcuts for what is surely smaller change nothing."""
-    found = [weight.weigh(each, most_nodes=12) for each in values]
+    found = [value_sizes.weigh(each, most_nodes=12) for each in values]
     expected = Weight(max((each.nodes for each in found), default=1), max((each.text for each in found), default=0))
-    assert weight.weigh_largest(values, most_nodes=12) == expected
+    assert value_sizes.weigh_largest(values, most_nodes=12) == expected
 
 
 def test_scalars_are_one_node_without_text() -> None:
     """Of any class."""
-    assert weight.weigh([1, 2.0, True, None, "é"], most_nodes=100) == Weight(6, 2)
+    assert value_sizes.weigh([1, 2.0, True, None, "é"], most_nodes=100) == Weight(6, 2)
 
 
 def make_full() -> WeightedCache[str, int]:

@@ -1,19 +1,22 @@
-"""Upper bounds of values: of inputs that are measured only when their size matters, and of what is made of them.
+"""The sizes of JSON values in CEL: measured, bounded beforehand, and of large ones only what is read.
 
-A `Meter` adds up what the making costs. Knows the sizes of JSON values in CEL. Must not know the syntax tree, nor what
-single functions do.
+A `Bound` measures inputs only when their size matters, and is that of what is made of them; a `Meter` adds up what the
+making costs. Must not know the syntax tree, nor what single functions do.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import math
+from collections import OrderedDict
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar
 
-from hearth.model import limits
-from hearth.template.cel import weight
-from hearth.template.cel.weight import Weight
+from hearth.model import limits, value_class
+from hearth.model.child import Path
 
+NODE_BYTES = 64
+"""The memory of a value besides its text, in CEL as in Python."""
 STEP = 0.2
 """Microseconds for one node of the tree."""
 TEXT_COPY = 0.0008
@@ -22,6 +25,94 @@ LOOK = 0.05
 """Microseconds for each candidate value when this module resolves a step."""
 NODE_COPY = 0.1
 """Microseconds for a value that is converted or compared."""
+
+Key = TypeVar("Key", bound=Hashable)
+Entry = TypeVar("Entry")
+
+
+@value_class.dataclass(frozen=True, slots=True)
+class Weight:
+    """An upper bound of the content of one value."""
+
+    nodes: float
+    """Values in it, including itself."""
+    text: float
+    """Bytes of its strings and keys."""
+
+    @property
+    def total(self) -> float:
+        """Return the bytes of memory."""
+        return self.nodes * NODE_BYTES + self.text
+
+
+UNKNOWN = Weight(math.inf, math.inf)
+SCALARS = frozenset((int, float, bool, type(None)))
+"""Classes whose values count as one node. To ask for a class costs a tenth of `isinstance`, and lists have thousands."""
+
+
+def weigh(value: Any, *, most_nodes: int) -> Weight:
+    """Return the weight of a JSON value; UNKNOWN if it has more than `most_nodes`, to keep the measurement cheap."""
+    nodes, text = 1, 0
+    waiting = [value]
+    while waiting:
+        found = waiting.pop()
+        if found.__class__ in SCALARS:
+            continue
+        if isinstance(found, str):
+            text += len(found) if found.isascii() else len(found.encode(errors="replace"))
+            continue
+        if isinstance(found, Mapping):
+            nodes += 2 * len(found)
+            text += sum(map(len, found))
+            waiting += found.values()
+        elif isinstance(found, list | tuple):
+            nodes += len(found)
+            waiting += found
+        if nodes > most_nodes:
+            return UNKNOWN
+    return Weight(nodes, text)
+
+
+def weigh_largest(values: Iterable[Any], *, most_nodes: int) -> Weight:
+    """Return a weight that is at least that of each of these values, which may be thousands."""
+    nodes, text = 1.0, 0.0
+    for each in values:
+        if each.__class__ in SCALARS or (each.__class__ is str and 4 * len(each) <= text):
+            continue
+        found = weigh(each, most_nodes=most_nodes)
+        nodes, text = max(nodes, found.nodes), max(text, found.text)
+    return Weight(nodes, text)
+
+
+class Large(dict[str, Any]):
+    """The fields of an object that is too large to be passed to CEL as a whole for every expression."""
+
+    __slots__ = ()
+
+
+def narrow(value: Mapping[str, Any], paths: Collection[Path]) -> Mapping[str, Any]:
+    """Return only what lies under `paths`; of a missing path, the existing fields on the way. `()` is all of it."""
+    if () in paths:
+        return value
+    result: dict[str, Any] = {}
+    for path in paths:
+        take(value, path, into=result)
+    return result
+
+
+def take(value: Mapping[str, Any], path: Path, *, into: dict[str, Any]) -> None:
+    """Copy the value at the path, or as many of its parents as exist."""
+    source: Any = value
+    for key in path[:-1]:
+        if key not in source:
+            return
+        inner = source[key]
+        if not isinstance(inner, Mapping):
+            into[key] = inner
+            return
+        source, into = inner, into.setdefault(key, {})
+    if path[-1] in source:
+        into[path[-1]] = source[path[-1]]
 
 
 class Bound:
@@ -57,7 +148,7 @@ class Bound:
     def weight(self) -> Weight:
         """Return its size."""
         if self._weight is None:
-            self._weight = weight.weigh_largest(self.values or (), most_nodes=limits.WEIGHED_NODES)
+            self._weight = weigh_largest(self.values or (), most_nodes=limits.WEIGHED_NODES)
         return self._weight
 
     @property
@@ -97,7 +188,7 @@ class Bound:
         if self.values is None:
             found = self._element
             return found if found is not None else Bound(self.nodes, self.text, self.nodes)
-        return Bound.of(list(take(self.values, key)))
+        return Bound.of(list(pick_from(self.values, key)))
 
     def iterate(self) -> Bound:
         """Return what a loop iterates over: elements of lists, keys of maps."""
@@ -110,7 +201,7 @@ class Bound:
         return Bound.of(found)
 
 
-def take(values: Iterable[Any], key: Any) -> Iterator[Any]:
+def pick_from(values: Iterable[Any], key: Any) -> Iterator[Any]:
     """Yield what the values have under that key; everything if `key` is None."""
     for value in values:
         if isinstance(value, dict):
@@ -181,3 +272,41 @@ def join(*bounds: Bound) -> Bound:
     return Bound(
         sum(each.nodes for each in bounds), sum(each.text for each in bounds), sum(each.count for each in bounds)
     )
+
+
+class WeightedCache(Generic[Key, Entry]):
+    """Entries by key."""
+
+    def __init__(self, *, most: int, most_weight: int) -> None:
+        """Create the cache; most: entries; most_weight: of all entries, in the unit of their weights."""
+        self._most = most
+        self._most_weight = most_weight
+        self._entries: OrderedDict[Key, tuple[Entry, int]] = OrderedDict()
+        self.weight = 0
+        """The weight of all entries."""
+
+    def __len__(self) -> int:
+        """Return the number of entries."""
+        return len(self._entries)
+
+    def find(self, key: Key) -> Entry | None:
+        """Find the entry, and count it as used now."""
+        try:
+            self._entries.move_to_end(key)
+        except KeyError:
+            return None
+        return self._entries[key][0]
+
+    def keep(self, key: Key, entry: Entry, *, weight: int) -> Entry:
+        """Store an entry, evict others if needed, and return the entry. One that is too heavy alone is not stored."""
+        self._entries[key] = entry, weight
+        self.weight += weight
+        while self._entries and (len(self._entries) > self._most or self.weight > self._most_weight):
+            _, (_, dropped) = self._entries.popitem(last=False)
+            self.weight -= dropped
+        return entry
+
+    def clear(self) -> None:
+        """Drop all entries."""
+        self._entries.clear()
+        self.weight = 0
