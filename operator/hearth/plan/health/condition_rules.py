@@ -1,13 +1,17 @@
-"""Health of single objects of core kinds by their own status."""
+"""Health of single objects of core kinds, and of nested Stacks, by their own status."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import dataclasses
+from collections.abc import Iterator, Mapping
 
+from hearth.plan.environment.environment_rules import Action
 from hearth.plan.health.general import condition_types
 from hearth.plan.health.health_result import (
     Fields,
     HealthResult,
+    HealthState,
+    NestedStop,
     ObjectCondition,
     entry,
     failed,
@@ -15,6 +19,7 @@ from hearth.plan.health.health_result import (
     progressing,
     read,
     read_conditions,
+    read_items,
     read_text,
     ready,
     unknown,
@@ -173,6 +178,33 @@ def assess_namespace(fields: Fields) -> HealthResult:
     return ready("Active")
 
 
+# Health of nested Stacks: by their conditions, with the resources within them that wait at a breakpoint for a user.
+
+HOOKS = frozenset(f"{when}{action}" for when in ("Pre", "Post") for action in Action)
+
+
+def assess_stack(fields: Fields) -> HealthResult:
+    """Assess like any reporting kind. A stopped Stack's result includes the resources that wait for a user."""
+    verdict = assess_reporting(fields)
+    if verdict.state is HealthState.PROGRESSING and verdict.reason == "Stopped":
+        return dataclasses.replace(verdict, stops=tuple(read_stops(fields)))
+    return verdict
+
+
+def read_stops(fields: Fields) -> Iterator[NestedStop]:
+    """Yield the waiting resources from the Stack's own list, which includes those of deeper Stacks."""
+    for item in read_items(fields, "status.breakpoints"):
+        resource, hook = read_text(item, "resource"), read_text(item, "hook")
+        if resource and hook in HOOKS:
+            yield NestedStop(
+                resource=resource,
+                hook=hook,
+                kind=read_text(item, "kind"),
+                name=read_text(item, "name"),
+                stack=read_text(item, "stack") or read_text(fields, "metadata.name"),
+            )
+
+
 QUOTA = entry(assess_quota, "spec.hard", "status.hard")
 REPORTING = entry(assess_reporting, "status.observedGeneration", "status.conditions")
 EXISTING = entry(assess_existing)
@@ -183,3 +215,4 @@ NAMESPACE = entry(assess_namespace, "status.phase", "status.conditions")
 VOLUME = entry(assess_volume, "status.phase", "status.reason", "status.message")
 BUDGET = entry(assess_budget, "status.observedGeneration", "status.conditions")
 AUTOSCALER = entry(assess_autoscaler, "status.conditions")
+STACK = entry(assess_stack, "status.observedGeneration", "status.conditions", "status.breakpoints")

@@ -5,12 +5,11 @@ Knows what kinds mean. Must not know Stacks or time: a result depends on the obj
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import importlib.resources
 import weakref
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
 import yaml
@@ -18,20 +17,14 @@ import yaml
 from hearth.model import names, value_class
 from hearth.model.child import Path
 from hearth.model.kinds import Kind, Kinds
-from hearth.plan.environment.environment_rules import Action
 from hearth.plan.health import condition_rules, health_result, rule_cases, rule_parser, workload_rules
 from hearth.plan.health.general import general_rule, status_fields
 from hearth.plan.health.general.general_rule import GeneralRule
 from hearth.plan.health.health_result import (
-    Fields,
     HealthResult,
     HealthRule,
     HealthRuleEntry,
     HealthState,
-    NestedStop,
-    entry,
-    read_items,
-    read_text,
 )
 from hearth.plan.health.health_scripts import HealthScript, ScriptRule
 from hearth.plan.health.rule_cases import RuleCases
@@ -40,36 +33,6 @@ from hearth.plan.health.suspend_rules import SuspendRule
 from hearth.template.blueprint import Blueprint
 from hearth.template.cel import evaluation
 from hearth.template.cel.evaluation import ScriptEvaluator
-
-# Health of nested Stacks: by their conditions, with the resources within them that wait at a breakpoint for a user.
-
-HOOKS = frozenset(f"{when}{action}" for when in ("Pre", "Post") for action in Action)
-
-
-def assess_stack(fields: Fields) -> HealthResult:
-    """Assess like any reporting kind. A stopped Stack's result includes the resources that wait for a user."""
-    verdict = condition_rules.assess_reporting(fields)
-    if verdict.state is HealthState.PROGRESSING and verdict.reason == "Stopped":
-        return dataclasses.replace(verdict, stops=tuple(read_stops(fields)))
-    return verdict
-
-
-def read_stops(fields: Fields) -> Iterator[NestedStop]:
-    """Yield the waiting resources from the Stack's own list, which includes those of deeper Stacks."""
-    for item in read_items(fields, "status.breakpoints"):
-        resource, hook = read_text(item, "resource"), read_text(item, "hook")
-        if resource and hook in HOOKS:
-            yield NestedStop(
-                resource=resource,
-                hook=hook,
-                kind=read_text(item, "kind"),
-                name=read_text(item, "name"),
-                stack=read_text(item, "stack") or read_text(fields, "metadata.name"),
-            )
-
-
-STACK = entry(assess_stack, "status.observedGeneration", "status.conditions", "status.breakpoints")
-
 
 __all__ = ["HealthResult", "HealthRules", "HealthState", "RuleChange", "RuleTable", "assess"]
 
@@ -110,8 +73,8 @@ TABLE: Final[Mapping[str, HealthRuleEntry]] = {
     "ReplicationController": workload_rules.REPLICA_SET,
     "ResourceQuota": condition_rules.QUOTA,
     "Service": condition_rules.SERVICE,
-    f"{names.STACK}.{names.GROUP}": STACK,
-    f"{names.GROUP_KIND}.{names.GROUP}": STACK,
+    f"{names.STACK}.{names.GROUP}": condition_rules.STACK,
+    f"{names.GROUP_KIND}.{names.GROUP}": condition_rules.STACK,
     "StatefulSet.apps": workload_rules.STATEFUL_SET,
 }
 """Rows by `Kind.key`."""

@@ -22,8 +22,6 @@ VALUE_MISSING = "FieldNotFound"
 
 NESTED_IN_ITSELF = "NestedInItself"
 """The reason of a resource whose object is a Stack that this one is, or is nested in."""
-
-
 Unevaluated: TypeAlias = Pending | EvaluationError | Mistake | Denial | KindUnavailable
 """Why a resource has no manifest."""
 

@@ -35,8 +35,6 @@ from hearth.template.blueprint import Replacement
 
 RUN_ON_REQUEST = f"it is not run again by itself; annotate the Stack with {names.REQUEST_RETRY} to run it again"
 REQUIRES_PATH: ElementPath = ("metadata", "annotations", names.ANNOTATION_REQUIRES)
-
-
 KEPT_WHEN_FAILED = (Replacement.NEVER, Replacement.KEEP_CLAIMS)
 """The policies under which a failed object stays. A StatefulSet that takes over the Pods of a failed one fails as well."""
 

@@ -45,8 +45,6 @@ from hearth.template.blueprint import Blueprint, ResourceBlueprint, StackIdentit
 
 NEXT_BATCH = "/next-batch"
 """The key of the time at which a rolling update continues. No resource can have this name."""
-
-
 NEXT_REMOVAL = "/next-removal"
 """The key of the time at which members that are no longer wanted may go."""
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hearth.plan.health import health_rules
+from hearth.plan.health import condition_rules
 from hearth.plan.health.health_result import HealthState, NestedStop
 
 
@@ -43,5 +43,5 @@ DEEP = {"resource": "deep/db", "hook": "PostUpdate", "stack": "inner-deep"}
 )
 def test_who_waits(fields: dict[str, Any], stops: tuple[NestedStop, ...]) -> None:
     """Only where nothing within it can move before a person says so."""
-    verdict = health_rules.assess_stack(fields)
+    verdict = condition_rules.assess_stack(fields)
     assert (verdict.state, verdict.stops) == (HealthState.PROGRESSING, stops)

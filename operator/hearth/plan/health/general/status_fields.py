@@ -42,13 +42,9 @@ FLAG_SUFFIX: Final = "flag"
 STATUS, CONDITIONS, OBSERVED = "status", "conditions", "observedGeneration"
 ITEM_KEYS: Final = frozenset({CONDITIONS, "ready", *MAIN, *WORDS, *ITEM_ERRORS})
 """Fields of an item, one of which makes the item report."""
-
-
 PAIRED_COUNTS: Final[Mapping[str, tuple[str, ...]]] = {
     present: tuple(wanted) for present, wanted in vocabulary.load()["paired_counts"].items()
 }
-
-
 PAIRED_SUFFIXES: Final = tuple(vocabulary.load()["paired_suffixes"])
 SIZES: Final = tuple(vocabulary.load()["sizes"])
 COUNTED: Final = "ready"
