@@ -106,10 +106,7 @@ class AdmissionService:
     @property
     def callbacks(self) -> AdmissionCallbacks:
         """The server, and the reviews that it asks for."""
-        return AdmissionCallbacks(
-            server=self._server,
-            review=self._review,
-        )
+        return AdmissionCallbacks(server=self._server, review=self._review)
 
     def start(self) -> None:
         """Begin; what is not there yet is waited for."""

@@ -116,7 +116,7 @@ class KubeManagementCluster:
             stored = await self._create_or_get(part)
             if stored.get("data") != part["data"]:
                 raise controller_revision.make_tampered(part["metadata"]["name"], "its content is another one")
-        return self._revisions.put_revision(await self._create_or_get(body))
+        return self._revisions.put(await self._create_or_get(body)).revision
 
     async def _create_or_get(self, body: Object) -> Object:
         """Create a ControllerRevision; return it, or the object that has its name already."""
@@ -286,11 +286,7 @@ async def create_hash_key(client: ApiClient, namespace: str, key: bytes) -> bool
     body: Object = {
         "apiVersion": "v1",
         "kind": "Secret",
-        "metadata": {
-            "name": HASH_KEY_NAME,
-            "namespace": namespace,
-            "labels": {"app.kubernetes.io/part-of": "hearth"},
-        },
+        "metadata": {"name": HASH_KEY_NAME, "namespace": namespace, "labels": {"app.kubernetes.io/part-of": "hearth"}},
         # A different key under the same name would invalidate every hash.
         "immutable": True,
         "data": {HASH_KEY_FIELD: base64.b64encode(key).decode()},

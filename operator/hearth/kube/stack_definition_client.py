@@ -109,11 +109,7 @@ class KubeStackDefinitionClient:
 
     async def delete_object(self, kind: Kind, raw: Object) -> None:
         """Delete exactly this object; ignore one that is gone."""
-        body: Object = {
-            "apiVersion": "v1",
-            "kind": "DeleteOptions",
-            "preconditions": {"uid": raw["metadata"]["uid"]},
-        }
+        body: Object = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": raw["metadata"]["uid"]}}
         path = api_requests.object_path(kind, "", raw["metadata"]["name"])
         await self._sender.send_existing("delete", kind, path, body=body)
 

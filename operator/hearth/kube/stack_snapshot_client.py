@@ -40,6 +40,7 @@ class KubeSnapshotClient(WatchedCache[StackSnapshotObject]):
         self._sender = api_requests.ApiClient(connection, observer)
         self._store = object_store.ObjectStore(self)
         self._index = SnapshotIndex()
+        self.find_snapshot_by_name, self.snapshots_of = self._index.find_by_name, self._index.list_of_stack
         self._context = WatchContext(connection=connection, observer=observer)
         path = api_requests.collection_path(STACK_SNAPSHOT, namespace)
         self._reflector = Reflector(self._context, path, self._store, name=STACK_SNAPSHOT.key)
@@ -55,17 +56,9 @@ class KubeSnapshotClient(WatchedCache[StackSnapshotObject]):
         """Return the StackSnapshot, or None if it does not exist."""
         return self._store.records.get(uid)
 
-    def find_snapshot_by_name(self, namespace: str, name: str) -> StackSnapshotObject | None:
-        """Return the StackSnapshot of that name, or None if there is none."""
-        return self._index.find_by_name(namespace, name)
-
     def snapshots(self) -> Collection[str]:
         """Return the UIDs of all StackSnapshots."""
         return self._store.records.keys()
-
-    def snapshots_of(self, namespace: str, owner_key: str) -> Sequence[StackSnapshotObject]:
-        """Return the StackSnapshots that name that Stack."""
-        return self._index.list_of_stack(namespace, owner_key)
 
     def watch_volumes(self, kind: Kind) -> None:
         """Report changes of VolumeSnapshots with the label of a StackSnapshot from now on."""
@@ -138,9 +131,9 @@ class SnapshotIndex:
         """Return the StackSnapshot of that name; None if there is none."""
         return self._by_name.get((namespace, name))
 
-    def list_of_stack(self, namespace: str, stack: str) -> Sequence[StackSnapshotObject]:
+    def list_of_stack(self, namespace: str, owner_key: str) -> Sequence[StackSnapshotObject]:
         """Return the StackSnapshots that name that Stack."""
-        return tuple(self._by_stack.get((namespace, stack), {}).values())
+        return tuple(self._by_stack.get((namespace, owner_key), {}).values())
 
 
 class VolumeSnapshotHandler:

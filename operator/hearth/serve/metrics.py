@@ -123,9 +123,7 @@ class Metrics:
     def _make_of_process(self) -> None:
         """Make the metrics of the process."""
         self._lag = self._measure(
-            "hearth_event_loop_lag_seconds",
-            "Delay of the event loop behind its timer.",
-            LAG_BUCKETS,
+            "hearth_event_loop_lag_seconds", "Delay of the event loop behind its timer.", LAG_BUCKETS
         )
         self._leader = prometheus_client.Gauge(
             "hearth_leader",

@@ -133,11 +133,7 @@ class Done:
 
 
 def run_program(
-    command: Sequence[str],
-    *,
-    environ: Mapping[str, str],
-    is_interactive: bool,
-    seconds: float = limits.PLUGIN_SECONDS,
+    command: Sequence[str], *, environ: Mapping[str, str], is_interactive: bool, seconds: float = limits.PLUGIN_SECONDS
 ) -> Done:
     """Run the program and return its output. Raises Stopped, or OSError if it cannot start.
 

@@ -234,9 +234,7 @@ def is_same(old: Child, new: Child) -> bool:
     )
 
 
-ALWAYS_KEPT = frozenset(
-    {("apiVersion",), ("kind",), *(("metadata", key) for key in child_fields.METADATA_KEPT)},
-)
+ALWAYS_KEPT = frozenset({("apiVersion",), ("kind",), *(("metadata", key) for key in child_fields.METADATA_KEPT)})
 
 
 def is_covered(path: Path, *, by: frozenset[Path]) -> bool:

@@ -60,10 +60,6 @@ class RevisionCache(WatchedCache[RevisionRecord]):
         """Return the revisions of this Stack in ascending order of their numbers."""
         return tuple(sorted(self._stacks.get(stack_uid, {}).values(), key=lambda revision: revision.number))
 
-    def put_revision(self, raw: Object) -> Revision:
-        """Store the response to a write of the operator."""
-        return self.put(raw).revision
-
     def forget_revision(self, stack_uid: str, name: str) -> None:
         """Complete the operator's own deletion of a Stack's revision."""
         for uid, revision in self._stacks.get(stack_uid, {}).items():

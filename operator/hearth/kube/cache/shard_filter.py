@@ -160,7 +160,5 @@ def read_state(raw: Object, *, wants_any: bool = True) -> NodeState:
     found = status if isinstance(status, dict) else {}
     observed, undecided = found.get("observedGeneration"), found.get("undecided", 0)
     return NodeState(
-        generation,
-        observed if isinstance(observed, int) else -1,
-        undecided if isinstance(undecided, int) else 1,
+        generation, observed if isinstance(observed, int) else -1, undecided if isinstance(undecided, int) else 1
     )

@@ -267,7 +267,7 @@ class Version:
 
 
 class SharedSources:
-    """Sources of one kind without an individual watch; also the handler and observer of the shared watch."""
+    """Sources of one kind without an individual watch; also the handler of the shared watch."""
 
     def __init__(
         self, kind: Kind, *, context: WatchContext, namespace: str, on_change: Callable[[ObjectRef], None]
@@ -277,16 +277,16 @@ class SharedSources:
         """Whether only polling detects changes."""
         self._kind = kind
         self._on_change = on_change
-        self._observer = context.observer
         self._connection = context.connection
         self._known: dict[ObjectRef, Version | None] = {}
         """Every followed source; None if no such object is known."""
         self._shown: set[ObjectRef] = set()
         self._cancel_timer: Callable[[], None] = lambda: None
         self._running: set[asyncio.Task[None]] = set()
-        own = WatchContext(connection=context.connection, options=context.options, observer=self)
+        own = WatchContext(connection=context.connection, options=context.options, observer=context.observer)
         path = api_requests.collection_path(kind, namespace)
         self._reflector = Reflector(own, path, self, name=kind.key, metadata_only=True)
+        self._reflector.on_end = self._on_end
 
     def follow(self, ref: ObjectRef) -> None:
         """Report changes of a source; if the watch already runs, start with the next state that is read."""
@@ -353,27 +353,15 @@ class SharedSources:
             if version is None or ref not in self._shown:
                 self._note(ref, None)
 
-    def on_watch_restart(self, *, kind: str, reason: str) -> None:
-        """Implement the observer of the watch."""
-        if self._observer is not None:
-            self._observer.on_watch_restart(kind=kind, reason=reason)
-        if reason == WatchEndReason.FORBIDDEN and not self.is_polling:
-            log.warning("sources are polled: the operator is not allowed to watch their kind", kind=kind)
+    def _on_end(self, reason: WatchEndReason) -> None:
+        """Poll from now on if the watch is denied."""
+        if reason is WatchEndReason.FORBIDDEN and not self.is_polling:
+            log.warning("sources are polled: the operator is not allowed to watch their kind", kind=self._kind.key)
             self.is_polling = True
             self._poll_later()
             # The Stacks that read these sources report the polling.
             for ref in list(self._known):
                 self._on_change(ref)
-
-    def on_skipped_object(self, *, kind: str, reason: str) -> None:
-        """Implement the observer of the watch."""
-        if self._observer is not None:
-            self._observer.on_skipped_object(kind=kind, reason=reason)
-
-    def on_limit(self, limit: str) -> None:
-        """Implement the observer of the watch."""
-        if self._observer is not None:
-            self._observer.on_limit(limit)
 
     def _ref(self, raw: Object) -> ObjectRef:
         metadata = raw["metadata"]

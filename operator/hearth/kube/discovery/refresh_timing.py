@@ -6,6 +6,7 @@ Must not know how they are read.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
 
 import structlog
@@ -93,15 +94,11 @@ class KindRefresh:
             elif is_last:
                 return
             else:
-                is_last = not await self._hears_more()
-
-    async def _hears_more(self) -> bool:
-        try:
-            async with asyncio.timeout(LATE):
-                await self._changed.wait()
-        except TimeoutError:
-            return False
-        return True
+                is_last = True
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(LATE):
+                        await self._changed.wait()
+                        is_last = False
 
 
 DELAYS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)

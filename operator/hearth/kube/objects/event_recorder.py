@@ -70,10 +70,7 @@ class EventRecorder:
                 await self._count(about_namespace(stack.namespace), name, event)
         except (errors.ApiStatusError, errors.Unreachable) as error:
             log.warning(
-                "failed to post Event",
-                stack=f"{stack.namespace}/{stack.name}",
-                reason=event.reason,
-                error=str(error),
+                "failed to post Event", stack=f"{stack.namespace}/{stack.name}", reason=event.reason, error=str(error)
             )
 
     async def emit_about_source(self, ref: ObjectRef, *, uid: str, event: EventContent) -> None:

@@ -147,6 +147,8 @@ class Reflector:
     """Whether the server does not serve the kind, so that an empty set says nothing about its objects."""
     on_denied: Callable[[], None] | None = None
     """Called when the server starts to deny the watch."""
+    on_end: Callable[[WatchEndReason], None] | None = None
+    """Called at the end of each attempt."""
     is_known: Callable[[watch_events.Echo], bool] | None = None
     """Returns whether the handler has that state already, so that the event is not even parsed."""
 
@@ -468,6 +470,8 @@ class Reflector:
         self.restarts[reason.value] += 1
         if self._server.observer is not None:
             self._server.observer.on_watch_restart(kind=self.name, reason=reason.value)
+        if self.on_end is not None:
+            self.on_end(reason)
         if self._opened is not None and asyncio.get_running_loop().time() - self._opened >= watch_errors.SETTLED_AFTER:
             self._failures = 0
         self._failures += 1
