@@ -14,6 +14,8 @@ import binascii
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
+from hearth.model import object_fields
+
 Object: TypeAlias = dict[str, Any]
 Path: TypeAlias = tuple[Any, ...]
 """A path in a manifest; the first key of one is a name."""
@@ -78,7 +80,7 @@ def drop_aggregated_rules(manifest: Object) -> Object:
 
 def drop_injected_bundle(manifest: Object, *path: str) -> Object:
     """Return the object without the certificates at `path` that a controller writes, or that are a placeholder."""
-    found = read(manifest, path)
+    found = object_fields.find(manifest, *path)
     is_injected = found is not None and (has_injector(manifest) or is_blank(found))
     return without(manifest, path) if is_injected else manifest
 
@@ -91,7 +93,7 @@ def drop_webhook_bundles(manifest: Object) -> Object:
     is_injected = has_injector(manifest)
     made = [
         without(each, ("clientConfig", "caBundle"))
-        if is_injected or is_blank(read(each, ("clientConfig", "caBundle")))
+        if is_injected or is_blank(object_fields.find(each, "clientConfig", "caBundle"))
         else each
         for each in webhooks
     ]
@@ -101,7 +103,7 @@ def drop_webhook_bundles(manifest: Object) -> Object:
 
 def has_injector(manifest: Object) -> bool:
     """Return whether an annotation asks a controller for the certificates of the object."""
-    annotations = read(manifest, ("metadata", "annotations"))
+    annotations = object_fields.find(manifest, "metadata", "annotations")
     return isinstance(annotations, dict) and not CA_INJECTORS.isdisjoint(annotations)
 
 
@@ -115,18 +117,9 @@ def is_blank(bundle: Any) -> bool:
         return False
 
 
-def read(value: Any, path: tuple[str, ...]) -> Any:
-    """Return the value at `path`, or None."""
-    for key in path:
-        if not isinstance(value, Mapping):
-            return None
-        value = value.get(key)
-    return value
-
-
 def without_empty(manifest: Object, path: tuple[str, ...]) -> Object:
     """Return the map without an empty text at `path`, which a controller or the scheduler fills in."""
-    return without(manifest, path) if read(manifest, path) == "" else manifest
+    return without(manifest, path) if object_fields.find(manifest, *path) == "" else manifest
 
 
 def without(value: Any, path: tuple[str, ...]) -> Any:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from hearth.model import members, rolling_batches
+from hearth.model import members, object_fields, rolling_batches
 from hearth.model.child import Object
 from hearth.model.errors import InvalidDefinition, Mistake
 from hearth.model.members import GroupSize
@@ -69,11 +69,11 @@ def find_mistakes(
     """
     member = template["resources"][members.GROUP_MEMBER]
     found: Mapping[str, Any] = member if isinstance(member, dict) else {}
-    name = read_within(found, "manifest", "metadata").get("name")
+    name = object_fields.mapping(found, "manifest", "metadata").get("name")
     if isinstance(name, str) and OWN_NAMES.search(LITERAL.sub("", name)) is None:
         message = f"is {name!r} for every member, so that all would be one object; add ${{index}}, or omit the name"
         yield Mistake(path=NAME_PATH, message=message)
-    rolling = read_within(found, "updatePolicy", "rolling")
+    rolling = object_fields.mapping(found, "updatePolicy", "rolling")
     if not is_scaled and is_above(least := rolling.get("minReady"), size.replicas):
         message = f"is {least}, but spec.replicas is {size.replicas}; lower it, or raise spec.replicas"
         yield Mistake(path="spec.rollingUpdate.minInService", message=message)
@@ -95,7 +95,7 @@ def find_mistakes(
 
 def find_warnings(spec: Object) -> Iterator[str]:
     """Find what is allowed and probably not meant. spec: of a group without mistakes, as the API server validated it."""
-    size, in_service = spec.get("replicas", 1), read_within(spec, "rollingUpdate").get("minInService")
+    size, in_service = spec.get("replicas", 1), object_fields.mapping(spec, "rollingUpdate").get("minInService")
     if isinstance(size, int) and isinstance(in_service, int) and is_above(in_service, size):
         yield rolling_batches.describe_low_size(in_service, size=size)
 
@@ -103,13 +103,6 @@ def find_warnings(spec: Object) -> Iterator[str]:
 def is_above(in_service: Any, size: int) -> bool:
     """Return whether a minimum is above the size. A group without members is switched off, so it has no minimum."""
     return isinstance(in_service, int) and not isinstance(in_service, bool) and 0 < size < in_service
-
-
-def read_within(value: Any, *keys: str) -> Mapping[str, Any]:
-    """Return the map under these keys; an empty one if there is none."""
-    for key in keys:
-        value = value.get(key) if isinstance(value, dict) else None
-    return value if isinstance(value, dict) else {}
 
 
 def translate(error: InvalidDefinition, others: Sequence[Mistake] = ()) -> InvalidDefinition:

@@ -25,10 +25,9 @@ import import_world
 from import_world import World
 from played_operators import Finalizer
 
-from hearth.cli import object_fields
 from hearth.kube.client.connection import Connection
 from hearth.kube.webhook import certificates
-from hearth.model import errors
+from hearth.model import errors, object_fields
 from hearth.model.kinds import Kind
 from hearth.template.text import kubectl_yaml
 from support import free_port

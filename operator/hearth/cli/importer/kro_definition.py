@@ -11,11 +11,10 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from hearth.cli import object_fields
 from hearth.cli.importer import kro_expressions, manifest_documents
 from hearth.cli.importer.kro_schema import SchemaReader
 from hearth.cli.importer.manifest_documents import ManifestDocument, SourceText
-from hearth.model import names, value_class
+from hearth.model import names, object_fields, value_class
 from hearth.model.child import Object
 from hearth.model.errors import InvalidDefinition, Mistake
 from hearth.model.text import enumeration

@@ -11,9 +11,8 @@ import copy
 from collections.abc import Iterator, Mapping, MutableMapping
 from typing import Any, Final, TypeAlias
 
-from hearth.cli import object_fields
 from hearth.cli.importer import cluster_scoped_kinds, manifest_references, withheld_values
-from hearth.model import kinds, names
+from hearth.model import kinds, names, object_fields
 from hearth.model.child import Object
 from hearth.template.parser import template_parser
 from hearth.template.text import error_hints, interpolation

@@ -10,10 +10,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import Any, Final, TypeAlias
 
-from hearth.cli import object_fields
 from hearth.cli.importer import cluster_scoped_kinds
 from hearth.cli.importer.manifest_documents import ManifestDocument
-from hearth.model import kinds, value_class
+from hearth.model import kinds, object_fields, value_class
 from hearth.model.kinds import ObjectRef
 
 ADMISSION: Final = "admissionregistration.k8s.io"

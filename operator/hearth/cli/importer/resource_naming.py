@@ -10,8 +10,8 @@ import re
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 
-from hearth.cli import object_fields
 from hearth.cli.importer.manifest_documents import ManifestDocument
+from hearth.model import object_fields
 from hearth.template.parser import template_parser
 
 LENGTH = 40

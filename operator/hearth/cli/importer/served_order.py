@@ -13,10 +13,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from hearth.cli import object_fields
 from hearth.cli.importer import manifest_references
 from hearth.cli.importer.manifest_documents import ManifestDocument
 from hearth.cli.importer.manifest_references import ManifestIndex
+from hearth.model import object_fields
 from hearth.model.kinds import ObjectRef
 from hearth.model.text import redaction
 

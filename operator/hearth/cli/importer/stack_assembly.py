@@ -14,7 +14,6 @@ from typing import Any, Final
 
 import orjson
 
-from hearth.cli import object_fields
 from hearth.cli.importer import (
     manifest_cleanup,
     manifest_references,
@@ -27,7 +26,7 @@ from hearth.cli.importer import manifest_documents as documents_module
 from hearth.cli.importer.manifest_documents import ManifestDocument, SourceText
 from hearth.cli.importer.manifest_references import ManifestIndex
 from hearth.graph import order
-from hearth.model import limits, names, value_class
+from hearth.model import limits, names, object_fields, value_class
 from hearth.model.child import Object
 from hearth.model.errors import InvalidDefinition, Mistake
 from hearth.model.kinds import ObjectRef

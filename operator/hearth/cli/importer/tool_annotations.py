@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
-from hearth.cli import object_fields
 from hearth.cli.importer.manifest_documents import ManifestDocument
+from hearth.model import object_fields
 
 IsMeant: TypeAlias = Callable[[str], bool]
 """Whether a value of an annotation has a certain meaning."""

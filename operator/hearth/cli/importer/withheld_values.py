@@ -12,9 +12,8 @@ from typing import Any, Final, TypeAlias
 
 import orjson
 
-from hearth.cli import object_fields
 from hearth.cli.importer import resource_naming
-from hearth.model import names, value_class
+from hearth.model import names, object_fields, value_class
 from hearth.model.child import Object
 from hearth.model.errors import Mistake
 from hearth.model.text import redaction

@@ -9,7 +9,6 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, TypeAlias
 
-from hearth.cli import object_fields
 from hearth.cli.stack_access import following, revisions
 from hearth.cli.stack_access.session import Session
 from hearth.cli.stack_views import ages, safe_text
@@ -17,7 +16,7 @@ from hearth.cli.stack_views.lists import revision_history
 from hearth.cli.stack_views.stack_state import StackState
 from hearth.cli.stack_views.steering import mark_requests, snapshot_requests, verbs
 from hearth.cli.stack_views.steering.verbs import AlreadySo, Refusal, VerbResult, Write
-from hearth.model import limits, value_class
+from hearth.model import limits, object_fields, value_class
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
 from hearth.model.well_known_kinds import HEALTH_MARK, RESOURCE_GROUP, STACK_SNAPSHOT

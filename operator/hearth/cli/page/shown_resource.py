@@ -9,7 +9,6 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
-from hearth.cli import object_fields
 from hearth.cli.page import shown_stack
 from hearth.cli.stack_views import ages, safe_text, shown_objects
 from hearth.cli.stack_views.causes import stack_causes
@@ -20,7 +19,7 @@ from hearth.cli.stack_views.tree import stack_view
 from hearth.cli.stack_views.tree.snapshot import FoundChild, StackObjects
 from hearth.cli.stack_views.tree.stack_view import ResourceRow, RowState
 from hearth.model import child as child_module
-from hearth.model import limits, names, value_class
+from hearth.model import limits, names, object_fields, value_class
 from hearth.model.well_known_kinds import POD
 from hearth.preview import field_changes
 from hearth.preview.changes import Preview

@@ -9,7 +9,6 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
-from hearth.cli import object_fields
 from hearth.cli.stack_views import ages, safe_text
 from hearth.cli.stack_views.graph import layout, stack_graph
 from hearth.cli.stack_views.graph.layout import Layout
@@ -18,7 +17,7 @@ from hearth.cli.stack_views.stack_state import StackState
 from hearth.cli.stack_views.tree import stack_view
 from hearth.cli.stack_views.tree.snapshot import StackObjects
 from hearth.cli.stack_views.tree.stack_view import RowState, StackView
-from hearth.model import limits, names, value_class
+from hearth.model import limits, names, object_fields, value_class
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
 

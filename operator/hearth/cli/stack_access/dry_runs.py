@@ -10,12 +10,11 @@ from typing import Any, Final
 
 import orjson
 
-from hearth.cli import object_fields
 from hearth.cli.stack_access.session import MANAGER, Session
 from hearth.cli.stack_views.stack_state import StackState
 from hearth.kube.client import api_requests
 from hearth.kube.client.api_requests import JSON
-from hearth.model import errors, names
+from hearth.model import errors, names, object_fields
 from hearth.model.child import Object
 from hearth.model.kinds import Kind, Kinds, ObjectRef
 from hearth.model.well_known_kinds import OWN_ACCESS_REVIEW, STACK

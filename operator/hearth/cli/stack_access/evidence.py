@@ -11,7 +11,6 @@ import dataclasses
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final
 
-from hearth.cli import object_fields
 from hearth.cli.stack_access import revisions
 from hearth.cli.stack_access.session import Session
 from hearth.cli.stack_views.causes import advice, explanation, object_causes
@@ -19,7 +18,7 @@ from hearth.cli.stack_views.causes.explanation import Evidence
 from hearth.cli.stack_views.lists import event_timeline
 from hearth.cli.stack_views.lists.event_timeline import TimelineEntry
 from hearth.cli.stack_views.tree.snapshot import FoundChild, StackObjects
-from hearth.model import errors
+from hearth.model import errors, object_fields
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
 from hearth.model.well_known_kinds import EVENT, POD, SERVICE_ACCOUNT, VOLUME_CLAIM

@@ -8,14 +8,13 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import TypeVar
 
-from hearth.cli import object_fields
 from hearth.cli.stack_access import stack_locations
 from hearth.cli.stack_access.session import Session
 from hearth.cli.stack_views.stack_state import StackState
 from hearth.cli.stack_views.steering import goals
 from hearth.cli.stack_views.steering.goals import Goal, GoalState, Verdict
 from hearth.cli.stack_views.steering.verbs import Write
-from hearth.model import value_class
+from hearth.model import object_fields, value_class
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
 from hearth.model.well_known_kinds import STACK

@@ -10,10 +10,9 @@ from typing import Any, Final
 
 import orjson
 
-from hearth.cli import object_fields
 from hearth.cli.importer.manifest_documents import SourceText
 from hearth.cli.stack_access.session import Session
-from hearth.model import limits, packing, value_class
+from hearth.model import limits, object_fields, packing, value_class
 from hearth.model.child import Object
 from hearth.model.errors import InvalidDefinition, Mistake
 from hearth.model.well_known_kinds import SECRET

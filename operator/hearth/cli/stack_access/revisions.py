@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from hearth.cli import object_fields
 from hearth.cli.stack_access.session import Session
 from hearth.cli.stack_views.stack_state import StackState
 from hearth.kube.objects import controller_revision
-from hearth.model import errors, names, value_class
+from hearth.model import errors, names, object_fields, value_class
 from hearth.model.child import Object
 from hearth.model.well_known_kinds import CONTROLLER_REVISION
 

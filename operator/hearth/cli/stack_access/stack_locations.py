@@ -6,12 +6,11 @@ import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
-from hearth.cli import object_fields
 from hearth.cli.stack_access.session import Session
 from hearth.cli.stack_views import type_words
 from hearth.cli.stack_views.lists import stack_list
 from hearth.cli.stack_views.stack_state import StackState
-from hearth.model import errors, names, value_class
+from hearth.model import errors, names, object_fields, value_class
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
 from hearth.model.text import enumeration

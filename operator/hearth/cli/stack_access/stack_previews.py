@@ -13,7 +13,6 @@ from typing import Any, Final
 import orjson
 import structlog
 
-from hearth.cli import object_fields
 from hearth.cli.stack_access import dry_runs, revisions
 from hearth.cli.stack_access.dry_runs import DryRunCluster
 from hearth.cli.stack_access.session import Session
@@ -26,7 +25,7 @@ from hearth.engine.stack_definitions import definition_objects
 from hearth.engine.work_queue import DirtyScope, WorkQueue
 from hearth.kube.cache import stack_cache
 from hearth.kube.objects import controller_revision
-from hearth.model import chunked_work, errors, instance_fields, value_class, well_known_kinds
+from hearth.model import chunked_work, errors, instance_fields, object_fields, value_class, well_known_kinds
 from hearth.model.child import Object
 from hearth.model.kinds import Kind, ObjectRef
 from hearth.model.tenancy import DefinerAccount, Tenancy

@@ -12,7 +12,6 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from hearth.cli import object_fields
 from hearth.cli.stack_access import revisions, stack_locations
 from hearth.cli.stack_access.revisions import StoredRevisions
 from hearth.cli.stack_access.session import Session
@@ -23,7 +22,7 @@ from hearth.cli.stack_views.tree import stack_view
 from hearth.cli.stack_views.tree.snapshot import FoundChild, StackObjects
 from hearth.engine import cluster_objects
 from hearth.kube.auth import foreign_servers, inline_kubeconfig
-from hearth.model import errors, limits, members, names
+from hearth.model import errors, limits, members, names, object_fields
 from hearth.model.kinds import Kind
 from hearth.model.well_known_kinds import RESOURCE_GROUP, SECRET, STACK
 

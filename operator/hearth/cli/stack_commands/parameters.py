@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from hearth.cli import object_fields
 from hearth.cli.stack_commands.cluster_options import ClusterOptions
 from hearth.cli.stack_views import type_words
+from hearth.model import object_fields
 from hearth.model.text import times
 from hearth.model.well_known_kinds import STACK
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
-from hearth.cli import object_fields
 from hearth.cli.importer import manifest_cleanup, withheld_values
 from hearth.cli.importer.withheld_values import WithheldValue
 from hearth.cli.stack_views.lists import revision_history, stack_list
 from hearth.cli.stack_views.stack_state import StackState
 from hearth.cli.stack_views.tree.snapshot import FoundChild, StackObjects
-from hearth.model import members
+from hearth.model import members, object_fields
 from hearth.model.child import Object
 from hearth.model.text import redaction
 from hearth.template.text import interpolation

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from hearth.cli import object_fields
-from hearth.model import instance_fields, names, value_class, well_known_kinds
+from hearth.model import instance_fields, names, object_fields, value_class, well_known_kinds
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
 

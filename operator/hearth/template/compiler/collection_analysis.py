@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from hearth.model import limits, members, names, value_class
+from hearth.model import limits, members, names, object_fields, value_class
 from hearth.model.chunked_work import MARKS_IN_A_PIECE, ChunkedWork
 from hearth.model.text import enumeration
 from hearth.template.cel import type_checker
@@ -199,11 +199,10 @@ def make_key(item: Any, *, is_unique: bool) -> str:
 
     is_unique: whether no other object has its name.
     """
-    metadata = item.get("metadata") if isinstance(item, dict) else None
-    name = metadata.get("name") if isinstance(metadata, dict) else None
-    if not isinstance(metadata, dict) or not isinstance(name, str):
+    metadata = object_fields.mapping(item, "metadata")
+    name, namespace = metadata.get("name"), str(metadata.get("namespace", ""))
+    if not isinstance(name, str):
         return ""
-    namespace = str(metadata.get("namespace", ""))
     if is_unique and members.KEY.fullmatch(name):
         return name
     whole = name if is_unique else f"{namespace}-{name}"

@@ -9,6 +9,7 @@ import contextlib
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Final
 
+from hearth.model import object_fields
 from hearth.template.cel import cel_environment, expressions
 from hearth.template.text import error_hints, interpolation
 
@@ -40,14 +41,11 @@ def find_doubts(spec: Mapping[str, Any]) -> Iterator[str]:
     template = spec.get("template")
     if not spec.get("account") or not isinstance(template, dict):
         return
-    stated = template.get("parameters")
-    rules: Mapping[str, Any] = stated if isinstance(stated, dict) else {}
-    resources = template.get("resources")
-    for name, resource in resources.items() if isinstance(resources, dict) else ():
-        manifest = resource.get("manifest") if isinstance(resource, dict) else None
+    rules = object_fields.mapping(template, "parameters")
+    for name, resource in object_fields.mapping(template, "resources").items():
+        manifest, loop = object_fields.find(resource, "manifest"), object_fields.text(resource, "forEach")
         where = f"{TEMPLATE}.resources{error_hints.write_key(str(name))}.manifest"
-        loop = resource.get("forEach") if isinstance(resource, dict) else None
-        of_elements = find_parameters([loop]) if isinstance(loop, str) else set()
+        of_elements = find_parameters([loop]) if loop else set()
         for path, risk, text in find_risks(manifest, where, is_privileged=has_privileges(manifest)):
             for parameter in sorted(find_parameters(interpolation.find_expressions(text), of_elements)):
                 if not is_narrow(rules.get(parameter)):

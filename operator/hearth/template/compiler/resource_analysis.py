@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from hearth.model import chunked_work, limits, names
+from hearth.model import chunked_work, limits, names, object_fields
 from hearth.model.chunked_work import ChunkedWork
 from hearth.model.errors import Mistake
 from hearth.model.kinds import Kind, Kinds, make_key
@@ -231,10 +231,9 @@ def examine_replacement(analyzed: AnalyzedResource, validator: ExpressionValidat
 
 def examine_name(analyzed: AnalyzedResource, validator: ExpressionValidator, path: str) -> None:
     """Check that a stated name is not longer than the API server accepts for the kind."""
-    metadata = analyzed.source.manifest.get("metadata")
-    name = metadata.get("name") if isinstance(metadata, dict) else None
+    name = object_fields.text(analyzed.source.manifest, "metadata", "name")
     longest = names.STRICT_LENGTHS.get(make_key(analyzed.group, analyzed.kind))
-    if longest is not None and isinstance(name, str) and "${" not in name and len(name) > longest:
+    if longest is not None and "${" not in name and len(name) > longest:
         message = f"has {len(name)} characters, and a {analyzed.kind} may have {longest}; shorten it"
         validator.note(f"{path}.metadata.name", message)
 
@@ -249,8 +248,7 @@ def find_repeated(stated: Mapping[str, Any], analyzed: AnalyzedResource, *, path
 
 def find_repeated_within(manifest: Mapping[str, Any], *, path: str) -> Iterator[Mistake]:
     """Find the repeated elements in the manifests within a Stack or ResourceGroup, of Kubernetes' own kinds."""
-    spec = manifest.get("spec")
-    template = spec.get("template") if isinstance(spec, dict) else None
+    template = object_fields.find(manifest, "spec", "template")
     if not isinstance(template, dict):
         return
     resources = template.get("resources")
@@ -258,7 +256,7 @@ def find_repeated_within(manifest: Mapping[str, Any], *, path: str) -> Iterator[
     if isinstance(resources, dict):
         inner = {f".resources{error_hints.write_key(str(name))}": each for name, each in resources.items()}
     for where, resource in inner.items():
-        nested = resource.get("manifest") if isinstance(resource, dict) else None
+        nested = object_fields.find(resource, "manifest")
         if not isinstance(nested, dict):
             continue
         place = f"{path}.spec.template{where}.manifest"
@@ -271,8 +269,7 @@ def find_repeated_within(manifest: Mapping[str, Any], *, path: str) -> Iterator[
 
 def examine_scope(analyzed: AnalyzedResource, validator: ExpressionValidator, path: str) -> None:
     """Check that a cluster-scoped kind has no namespace."""
-    metadata = analyzed.source.manifest.get("metadata")
-    if isinstance(metadata, dict) and metadata.get("namespace") is not None:
+    if object_fields.find(analyzed.source.manifest, "metadata", "namespace") is not None:
         message = f"{analyzed.kind} is cluster-scoped and has no namespace; remove it"
         validator.note(f"{path}.metadata.namespace", message)
     if analyzed.source.external is not None and analyzed.source.external.is_in_all_namespaces:

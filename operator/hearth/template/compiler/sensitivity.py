@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from hearth.model import field_paths, value_class
+from hearth.model import field_paths, object_fields, value_class
 from hearth.model.child import Path
 from hearth.model.text import redaction
 from hearth.template.blueprint import Definition, Evaluable, EvaluationError, Known, Outcome, Values
@@ -98,7 +98,7 @@ def find_sensitive(definition: Definition) -> frozenset[str]:
     """Find the parameters that are declared sensitive, and those from a Secret without a declaration."""
     found: set[str] = set()
     for name, rules in find_stated(definition.template).items():
-        sensitive = rules.get("sensitive") if isinstance(rules, dict) else None
+        sensitive = object_fields.find(rules, "sensitive")
         origin = definition.origins.get(name)
         if sensitive is True or (sensitive is None and origin is not None and origin.kind == "Secret"):
             found.add(name)
@@ -107,8 +107,7 @@ def find_sensitive(definition: Definition) -> frozenset[str]:
 
 def find_stated(template: Any) -> Mapping[str, Any]:
     """Return the rules of the parameters by name, for a template of any form."""
-    stated = template.get("parameters") if isinstance(template, dict) else None
-    return stated if isinstance(stated, dict) else {}
+    return object_fields.mapping(template, "parameters")
 
 
 def is_name(keys: Keys) -> bool:
@@ -198,10 +197,8 @@ def find_sensitive_output(found: Any, reads: Collection[Path], *, or_any: bool) 
 
 def list_sensitive_outputs(stack: Any) -> Iterator[str]:
     """List the names of the outputs whose values a Stack hides."""
-    status = stack.get("status") if isinstance(stack, Mapping) else None
-    outputs = status.get("outputs") if isinstance(status, Mapping) else None
-    if isinstance(outputs, Mapping):
-        yield from (name for name, value in outputs.items() if value == redaction.SENSITIVE)
+    outputs = object_fields.mapping(stack, "status", "outputs")
+    return (name for name, value in outputs.items() if value == redaction.SENSITIVE)
 
 
 def reads_outputs(template: ManifestTemplate) -> bool:

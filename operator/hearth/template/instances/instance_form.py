@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import orjson
 
-from hearth.model import packing, value_class
+from hearth.model import object_fields, packing, value_class
 from hearth.model.child import Object
 from hearth.model.chunked_work import ChunkedWork
 from hearth.model.errors import InvalidDefinition, Mistake
@@ -62,7 +62,7 @@ class InstanceForm:
 
     def find_options(self, spec: Any) -> Object:
         """Return the options that count of those that the spec of an instance states, as anyone may have written it."""
-        return {key: value for key, value in read_options(spec).items() if key in self.allowed}
+        return {key: value for key, value in object_fields.mapping(spec, OPTIONS).items() if key in self.allowed}
 
     def make_settings(self, options: Mapping[str, Any], named: Mapping[str, Any]) -> Object:
         """Return the spec of a Stack without template and parameters.
@@ -79,7 +79,7 @@ class InstanceForm:
 
     def find_replicas(self, parameters: Mapping[str, Any]) -> int | None:
         """Return what the scale subresource reports; None if there is none. parameters: as `find_parameters` says."""
-        return read_number(parameters.get(self.scale, self.usual_scale)) if self.scale else None
+        return object_fields.number(parameters.get(self.scale, self.usual_scale)) if self.scale else None
 
     def find_parameters(self, spec: Any) -> tuple[Object, Object]:
         """Return the stated parameters of an instance, and by name the keys of Secrets that it names instead of a value."""
@@ -178,30 +178,19 @@ class InstanceForms:
 
     def choose(self, *numbers: Any) -> InstanceForm:
         """Return the first of these revisions that exists, else the current one."""
-        stated = (number for each in numbers if (number := read_number(each)) is not None)
+        stated = (number for each in numbers if (number := object_fields.number(each)) is not None)
         found = (self.by_number.get(number) for number in stated)
         return next((each for each in found if each is not None), self.by_number[self.current])
 
 
 def find_pin(spec: Any) -> int | None:
     """Return the revision that an instance keeps to; None if it is moved to new ones."""
-    return read_number(read_options(spec).get(PIN))
+    return object_fields.number(spec, OPTIONS, PIN)
 
 
 def find_last(status: Any) -> int | None:
     """Return the revision that the status of an instance names; None if it names none."""
-    return read_number(status.get(PIN)) if isinstance(status, dict) else None
-
-
-def read_options(spec: Any) -> Object:
-    """Return the options of an instance, as anyone may have written them; empty if they are no map."""
-    stated = spec.get(OPTIONS) if isinstance(spec, dict) else None
-    return stated if isinstance(stated, dict) else {}
-
-
-def read_number(value: Any) -> int | None:
-    """Return the value if it is a whole number."""
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+    return object_fields.number(status, PIN)
 
 
 # Whether what an instance states fits a revision.
@@ -240,7 +229,7 @@ def find_mistakes(form: InstanceForm, rules: Mapping[str, Any], spec: Any) -> Ch
     for name in sorted(form.sensitive - named.keys()):
         message = f"is sensitive; name the key of a Secret: {{{SECRET}: {{name: …, key: …}}}}"
         found.append(Mistake(path=f"spec.{name}", message=message))
-    if KUBE_CONFIG in read_options(spec) and KUBE_CONFIG not in form.allowed:
+    if KUBE_CONFIG in object_fields.mapping(spec, OPTIONS) and KUBE_CONFIG not in form.allowed:
         message = f"is no option of StackDefinition {form.definition}, and objects cannot move to another cluster"
         found.append(Mistake(path=f"spec.{OPTIONS}.{KUBE_CONFIG}", message=message))
     return found

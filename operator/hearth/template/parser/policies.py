@@ -6,10 +6,10 @@ Must not know how many members a collection has.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from hearth.model import limits, value_class
+from hearth.model import limits, object_fields, value_class
 from hearth.model.child import Object
 from hearth.model.text import times
 from hearth.template.text import error_hints
@@ -32,13 +32,11 @@ def adopts(stated: str | None) -> bool | None:
 
 def find_retained(template: Any) -> frozenset[str]:
     """Find the resources that a template retains, if readable; mistakes elsewhere in it do not matter."""
-    resources = template.get("resources") if isinstance(template, dict) else None
-    if not isinstance(resources, dict):
-        return frozenset()
+    resources: Mapping[Any, Any] = object_fields.mapping(template, "resources")
     return frozenset(
         name
         for name, resource in resources.items()
-        if isinstance(name, str) and isinstance(resource, dict) and resource.get("deletionPolicy") == RETAIN
+        if isinstance(name, str) and object_fields.find(resource, "deletionPolicy") == RETAIN
     )
 
 

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from hearth.model import field_paths, limits, names, value_class
+from hearth.model import field_paths, limits, names, object_fields, value_class
 from hearth.model.child import Object, Path
 from hearth.model.chunked_work import ChunkedWork
 from hearth.model.errors import Mistake
@@ -429,8 +429,7 @@ class TemplateParser:
     def read_replacement(self, policy: Object, manifest: Any, path: str) -> Replacement | None:
         """Parse how to replace the resource; None if it is not set."""
         stated = self.read_choice(policy, "replace", path, of=Replacement)
-        metadata = manifest.get("metadata") if isinstance(manifest, dict) else None
-        is_named = isinstance(metadata, dict) and metadata.get("name") is not None
+        is_named = object_fields.find(manifest, "metadata", "name") is not None
         if stated is Replacement.CREATE_FIRST and is_named:
             message = "cannot be CreateFirst if metadata.name is set; write DeleteFirst, or omit the name"
             self.note(f"{path}.replace", message)

@@ -7,7 +7,6 @@ from typing import Any, Final
 
 import click
 
-from hearth.cli import object_fields
 from hearth.cli.command_classes import example_command
 from hearth.cli.stack_access import dry_runs, stack_locations, stack_previews
 from hearth.cli.stack_access.dry_runs import DryRunCluster
@@ -19,7 +18,7 @@ from hearth.cli.stack_commands.parameters import StackName, output_option
 from hearth.cli.stack_views import preview_output
 from hearth.cli.stack_views.files import stack_files
 from hearth.cli.stack_views.files.stack_files import StackFile
-from hearth.model import errors, names, well_known_kinds
+from hearth.model import errors, names, object_fields, well_known_kinds
 from hearth.model.child import Object
 from hearth.model.kinds import ObjectRef
 from hearth.model.tenancy import Mode, Tenancy

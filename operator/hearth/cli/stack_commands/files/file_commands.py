@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 import click
 import yaml
 
-from hearth.cli import object_fields, text_files
+from hearth.cli import text_files
 from hearth.cli.command_classes import example_command
 from hearth.cli.stack_access.schema_folder import FolderKinds
 from hearth.cli.stack_commands import cluster_options, text_output
@@ -20,7 +20,7 @@ from hearth.cli.stack_commands.parameters import output_option
 from hearth.cli.stack_views import safe_text
 from hearth.cli.stack_views.files import rendering, stack_files, stack_lint
 from hearth.cli.stack_views.files.stack_files import StackFile
-from hearth.model import errors, names, well_known_kinds
+from hearth.model import errors, names, object_fields, well_known_kinds
 from hearth.model.child import Object
 from hearth.model.errors import Mistake
 from hearth.model.kinds import Kinds

@@ -8,7 +8,7 @@ from typing import Final, assert_never
 
 import click
 
-from hearth.cli import command_classes, object_fields
+from hearth.cli import command_classes
 from hearth.cli.command_classes import Entry, ExampleCommand, example_command
 from hearth.cli.stack_access import following, revisions, stack_locations
 from hearth.cli.stack_access.session import Session
@@ -24,7 +24,7 @@ from hearth.cli.stack_views.steering import rollouts, verbs
 from hearth.cli.stack_views.steering.goals import GoalState, Verdict
 from hearth.cli.stack_views.steering.rollouts import DefinitionState
 from hearth.cli.stack_views.steering.verbs import AlreadySo, Refusal, VerbResult, Write
-from hearth.model import errors
+from hearth.model import errors, object_fields
 from hearth.model.child import Object
 from hearth.model.text import enumeration
 from hearth.model.well_known_kinds import STACK_DEFINITION

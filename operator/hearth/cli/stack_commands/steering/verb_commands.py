@@ -6,7 +6,6 @@ from typing import Any
 
 import click
 
-from hearth.cli import object_fields
 from hearth.cli.command_classes import example_command
 from hearth.cli.stack_access import following, revisions, stack_locations
 from hearth.cli.stack_access.following import Followed
@@ -22,7 +21,7 @@ from hearth.cli.stack_views.steering import goals, snapshot_requests, verbs
 from hearth.cli.stack_views.steering.goals import Goal, GoalType
 from hearth.cli.stack_views.steering.snapshot_requests import SnapshotState
 from hearth.cli.stack_views.steering.verbs import Refusal, VerbResult, Write
-from hearth.model import limits
+from hearth.model import limits, object_fields
 from hearth.model.child import Object
 from hearth.model.well_known_kinds import RESOURCE_GROUP, STACK_SNAPSHOT
 

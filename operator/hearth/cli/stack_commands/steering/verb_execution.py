@@ -8,7 +8,6 @@ from typing import Any, assert_never
 
 import click
 
-from hearth.cli import object_fields
 from hearth.cli.stack_access import following, stack_locations
 from hearth.cli.stack_access.following import Followed
 from hearth.cli.stack_access.session import Session
@@ -19,7 +18,7 @@ from hearth.cli.stack_views import safe_text
 from hearth.cli.stack_views.stack_state import StackState
 from hearth.cli.stack_views.steering.goals import Verdict
 from hearth.cli.stack_views.steering.verbs import AlreadySo, Refusal, VerbResult, Write
-from hearth.model import value_class
+from hearth.model import object_fields, value_class
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)

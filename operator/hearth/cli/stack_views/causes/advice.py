@@ -11,10 +11,9 @@ import shlex
 from collections.abc import Mapping
 from typing import Any, Final
 
-from hearth.cli import object_fields
 from hearth.cli.stack_views.stack_state import StackState
 from hearth.cli.stack_views.steering import verbs
-from hearth.model import members, names
+from hearth.model import members, names, object_fields
 
 QUOTA: Final = re.compile(r"exceeded quota: ([a-z0-9.-]{1,253})")
 WEBHOOK: Final = re.compile(r'(?:failed calling|admission) webhook "([a-zA-Z0-9.-]{1,253})"')

@@ -6,11 +6,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 
-from hearth.cli import object_fields
 from hearth.cli.stack_views import ages, safe_text
 from hearth.cli.stack_views.lists import event_timeline
 from hearth.cli.stack_views.tree.snapshot import FoundChild
-from hearth.model import value_class
+from hearth.model import object_fields, value_class
 from hearth.model.child import Object
 
 Segments = list[tuple[str, str]]

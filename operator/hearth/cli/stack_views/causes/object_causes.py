@@ -10,12 +10,11 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from hearth.cli import object_fields
 from hearth.cli.stack_views import safe_text
 from hearth.cli.stack_views.causes import advice
 from hearth.cli.stack_views.causes.explanation import Cause, Evidence, line_of
 from hearth.cli.stack_views.tree.snapshot import FoundChild
-from hearth.model import names
+from hearth.model import names, object_fields
 from hearth.model.child import Object
 from hearth.plan.health import deletion_reports, run_end
 

@@ -6,7 +6,6 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from hearth.cli import object_fields
 from hearth.cli.stack_views import safe_text
 from hearth.cli.stack_views.causes import advice, object_causes
 from hearth.cli.stack_views.causes.explanation import Cause, Evidence
@@ -15,7 +14,7 @@ from hearth.cli.stack_views.steering import verbs
 from hearth.cli.stack_views.tree import stack_view
 from hearth.cli.stack_views.tree.snapshot import StackObjects
 from hearth.cli.stack_views.tree.stack_view import ResourceRow, RowState
-from hearth.model import members
+from hearth.model import members, object_fields
 from hearth.model.text import enumeration
 from hearth.plan.state import condition_types
 from hearth.plan.state.condition_types import ClusterReason

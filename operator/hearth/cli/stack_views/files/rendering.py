@@ -9,14 +9,13 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from hearth.cli import object_fields
 from hearth.cli.importer import cluster_scoped_kinds
 from hearth.cli.stack_views import shown_objects
 from hearth.cli.stack_views.files import stack_files
 from hearth.cli.stack_views.files.stack_files import StackFile
 from hearth.cli.stack_views.stack_state import StackState
 from hearth.cli.stack_views.tree.snapshot import StackObjects
-from hearth.model import members, names, value_class
+from hearth.model import members, names, object_fields, value_class
 from hearth.model.child import Object
 from hearth.model.kinds import make_key
 from hearth.model.text import redaction

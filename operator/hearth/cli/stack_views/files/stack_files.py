@@ -7,11 +7,10 @@ import dataclasses
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from hearth.cli import object_fields
 from hearth.cli.importer import cluster_scoped_kinds
 from hearth.engine.definition import definition_sources
 from hearth.engine.definition.definition_sources import ParameterSource, SourceValue, TemplateSource
-from hearth.model import chunked_work, errors, limits, members, names, value_class, well_known_kinds
+from hearth.model import chunked_work, errors, limits, members, names, object_fields, value_class, well_known_kinds
 from hearth.model.child import Object
 from hearth.model.errors import Mistake
 from hearth.model.kinds import Kinds, ObjectRef

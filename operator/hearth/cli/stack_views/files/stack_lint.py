@@ -14,9 +14,8 @@ import pydantic
 import yaml
 
 import hearth
-from hearth.cli import object_fields
 from hearth.cli.stack_views.files import stack_files
-from hearth.model import names
+from hearth.model import names, object_fields
 from hearth.model.api.base import ApiModel
 from hearth.model.api.resource_group import ResourceGroup
 from hearth.model.api.stack import Stack, StackTemplate

@@ -10,12 +10,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, TypeAlias
 
-from hearth.cli import object_fields
 from hearth.cli.stack_views import safe_text
 from hearth.cli.stack_views.tree import stack_view
 from hearth.cli.stack_views.tree.snapshot import StackObjects
 from hearth.cli.stack_views.tree.stack_view import ResourceRow, RowState
-from hearth.model import limits, members, value_class
+from hearth.model import limits, members, object_fields, value_class
 from hearth.model.text import enumeration
 from hearth.plan.environment import environment_rules
 from hearth.plan.environment.environment_rules import EnvironmentRule

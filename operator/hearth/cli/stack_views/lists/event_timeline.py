@@ -6,11 +6,10 @@ import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from hearth.cli import object_fields
 from hearth.cli.stack_views import ages, safe_text
 from hearth.cli.stack_views.text_table import Cell
 from hearth.cli.stack_views.tree.snapshot import StackObjects
-from hearth.model import names, value_class
+from hearth.model import names, object_fields, value_class
 from hearth.model.child import Object
 from hearth.model.kinds import ObjectRef
 

@@ -9,11 +9,10 @@ import difflib
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from hearth.cli import object_fields
 from hearth.cli.stack_views import ages, safe_text
 from hearth.cli.stack_views.stack_state import StackState
 from hearth.cli.stack_views.text_table import Cell
-from hearth.model import names
+from hearth.model import names, object_fields
 from hearth.model.child import Object
 from hearth.model.text import redaction
 from hearth.template.text import kubectl_yaml

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
-from hearth.cli import object_fields
 from hearth.cli.stack_views import ages, safe_text
 from hearth.cli.stack_views.stack_state import NamedObject, StackState
 from hearth.cli.stack_views.text_table import Cell
+from hearth.model import object_fields
 from hearth.model.child import Object
 from hearth.model.text import redaction
 from hearth.plan.state import condition_types

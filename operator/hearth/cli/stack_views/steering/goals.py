@@ -5,9 +5,8 @@ from __future__ import annotations
 import enum
 from typing import Final
 
-from hearth.cli import object_fields
 from hearth.cli.stack_views.stack_state import StackState
-from hearth.model import value_class
+from hearth.model import object_fields, value_class
 from hearth.model.phases import Phase
 from hearth.plan.state import condition_types
 from hearth.template.text import error_hints

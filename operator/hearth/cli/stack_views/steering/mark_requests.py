@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from hearth.cli import object_fields
 from hearth.cli.stack_views.stack_state import StackState
 from hearth.cli.stack_views.tree import stack_view
-from hearth.model import names, value_class
+from hearth.model import names, object_fields, value_class
 from hearth.model.child import Object
 from hearth.model.text.enumeration import enumerate_names
 

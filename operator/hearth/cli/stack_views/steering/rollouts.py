@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from hearth.cli import object_fields
 from hearth.cli.stack_views.stack_state import Condition, NamedObject
 from hearth.cli.stack_views.steering import goals
 from hearth.cli.stack_views.steering.goals import GoalState, Verdict
 from hearth.cli.stack_views.steering.verbs import AlreadySo, Refusal, VerbResult, Write
-from hearth.model import names, value_class
+from hearth.model import names, object_fields, value_class
 from hearth.model.child import Object
 from hearth.plan.rollouts.rollout_decision import RolloutPhase
 from hearth.plan.rollouts.rollout_report import DefinitionReason

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from hearth.cli import object_fields
 from hearth.cli.stack_views.stack_state import StackState
 from hearth.cli.stack_views.steering import verbs
 from hearth.cli.stack_views.steering.verbs import AlreadySo, Refusal, VerbResult, Write
-from hearth.model import names, value_class
+from hearth.model import names, object_fields, value_class
 from hearth.model.child import Object
 
 PREFIX_LENGTH: Final = 50

@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Final, TypeAlias
 
-from hearth.cli import object_fields
 from hearth.cli.stack_views import safe_text
 from hearth.cli.stack_views.stack_state import BreakpointEntry, StackState
 from hearth.cli.stack_views.steering.goals import Goal, GoalType
-from hearth.model import members, names, value_class
+from hearth.model import members, names, object_fields, value_class
 from hearth.model.child import Object
 from hearth.model.text import enumeration
 

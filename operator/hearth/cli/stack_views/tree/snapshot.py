@@ -6,11 +6,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import field
 from typing import Any
 
-from hearth.cli import object_fields
 from hearth.cli.stack_views import safe_text
 from hearth.cli.stack_views.stack_state import NamedObject, StackState
 from hearth.graph import order
-from hearth.model import members, names, value_class
+from hearth.model import members, names, object_fields, value_class
 from hearth.model.child import Object
 from hearth.model.kinds import Kind, ObjectRef
 from hearth.template.text import interpolation

@@ -11,12 +11,11 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from hearth.cli import object_fields
 from hearth.cli.stack_views import safe_text
 from hearth.cli.stack_views.stack_state import StackState
 from hearth.cli.stack_views.tree import snapshot
 from hearth.cli.stack_views.tree.snapshot import FoundChild, StackObjects
-from hearth.model import limits, members, names, value_class
+from hearth.model import limits, members, names, object_fields, value_class
 from hearth.model.text import enumeration
 from hearth.plan.health import deletion_reports, health_rules
 from hearth.plan.health.general import general_rule
