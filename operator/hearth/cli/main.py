@@ -5,8 +5,6 @@ Must not know what a subcommand does; a new one is a line in `COMMANDS`.
 
 from __future__ import annotations
 
-import json
-import platform
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -15,7 +13,7 @@ import click
 import hearth
 from hearth.cli import command_classes
 from hearth.cli.command_classes import Entry
-from hearth.model import names, value_class
+from hearth.model import value_class
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,6 +61,11 @@ def main() -> None:
 @click.option("--json", "is_json", is_flag=True, help="Print an object with the versions of program, API and Python.")
 def version(*, is_json: bool) -> None:
     """Print the version."""
+    import json
+    import platform
+
+    from hearth.model import names
+
     if is_json:
         described = {
             "version": hearth.__version__,
