@@ -22,7 +22,7 @@ from hearth.model import errors, object_fields
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
 from hearth.model.well_known_kinds import EVENT, POD, SERVICE_ACCOUNT, VOLUME_CLAIM
-from hearth.plan.health import deletion_reports, run_end
+from hearth.plan.health import object_reports
 
 EXTERNAL_AT_MOST: Final = 5
 """Objects that Stacks only read of which an explanation looks for the cause: one request each."""
@@ -101,12 +101,14 @@ async def read_external(session: Session, objects: StackObjects) -> dict[tuple[s
 async def read_logs(session: Session, pods: Sequence[FoundChild]) -> dict[tuple[str, str], str]:
     """Return the end of the log of each container that failed, in the newest pods that failed; what may be read."""
     newest = sorted(pods, key=lambda pod: (pod.created, pod.name), reverse=True)
-    failed = [(pod, end) for pod in newest if (end := run_end.find([dict(pod.raw)])) is not None][:LOGS_AT_MOST]
+    failed = [(pod, end) for pod in newest if (end := object_reports.find_run_end([dict(pod.raw)])) is not None][
+        :LOGS_AT_MOST
+    ]
     found = {}
     for pod, end in failed:
         with contextlib.suppress(errors.ApiStatusError, errors.Unreachable):
             found[(pod.uid, end.container)] = await session.get_log(
-                end.namespace, end.pod, end.container, limit=run_end.LOG_BYTES
+                end.namespace, end.pod, end.container, limit=object_reports.LOG_BYTES
             )
     return found
 
@@ -188,7 +190,7 @@ async def list_remaining(session: Session, stack_objects: StackObjects) -> list[
     wanted = [
         (plural, group, child.name)
         for child in stack_objects.children
-        if child.is_deleting and child.kind.key == deletion_reports.NAMESPACE
+        if child.is_deleting and child.kind.key == object_reports.NAMESPACE
         for plural, group in object_causes.find_remaining(child)
     ]
     kinds = {(kind.plural, kind.group): kind for kind in session.kinds.all()} if wanted else {}

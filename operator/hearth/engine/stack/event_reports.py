@@ -20,7 +20,7 @@ from hearth.model.errors import ApiStatusError, Unreachable
 from hearth.model.kinds import ObjectRef
 from hearth.model.text import redaction
 from hearth.model.text.enumeration import enumerate_names
-from hearth.plan.health import run_end
+from hearth.plan.health import object_reports
 from hearth.plan.resource import drift
 from hearth.plan.retry import api_errors
 from hearth.plan.stack import cleanup
@@ -182,18 +182,18 @@ class EventReports(StackPart):
     async def _find_words(self, stack: StackObject, child: Child) -> str:
         """Return how the work ended in the words of its container; "" if that cannot be read."""
         try:
-            end = run_end.find(await self._get_pods(stack, child))
+            end = object_reports.find_run_end(await self._get_pods(stack, child))
         except (ApiStatusError, Unreachable):
             return ""
         if end is None or self._services.find_boundary(stack).find_denial(pod_ref(end)):
             return ""
         try:
             log = await self._services.find_cluster(stack).get_log_end(
-                pod_ref(end), container=end.container, limit=run_end.LOG_BYTES
+                pod_ref(end), container=end.container, limit=object_reports.LOG_BYTES
             )
         except (ApiStatusError, Unreachable):
             log = ""
-        return run_end.describe(end, log, hidden=self._definition_sync.hidden_texts)
+        return object_reports.describe_run_end(end, log, hidden=self._definition_sync.hidden_texts)
 
     async def _get_pods(self, stack: StackObject, child: Child) -> list[Object]:
         cluster = self._services.find_cluster(stack)
@@ -226,7 +226,7 @@ class EventReports(StackPart):
             self._tasks.run("unproven", lambda: emit(stack, type_="Warning", reason=UNPROVEN_OBJECTS, message=message))
 
 
-def pod_ref(end: run_end.RunEnd) -> ObjectRef:
+def pod_ref(end: object_reports.RunEnd) -> ObjectRef:
     """Return the pod of the container that failed."""
     return ObjectRef(group="", kind="Pod", namespace=end.namespace, name=end.pod)
 

@@ -13,7 +13,7 @@ from hearth.model import names
 from hearth.model.child import Child
 from hearth.model.text import enumeration
 from hearth.plan.environment.environment_rules import Action
-from hearth.plan.health import deletion_reports, health_result
+from hearth.plan.health import health_result, object_reports
 from hearth.plan.resource import enforcement
 from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state.condition_types import ConditionType, ExtraCondition
@@ -74,7 +74,7 @@ def describe(child: Child, *, cause: str = "") -> str:
 
 def find_report(child: Child, reader: Reader) -> str:
     """Return what the object reports to hold up its deletion, for those who may get it; "" for nothing."""
-    report = deletion_reports.explain(child.kind.key, child.fields)
+    report = object_reports.explain_deletion(child.kind.key, child.fields)
     return shorten(report) if report and reader.find(child) is Access.GRANTED else ""
 
 

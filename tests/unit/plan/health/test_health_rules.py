@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hearth.model.kinds import Kind
-from hearth.plan.health import deletion_reports, health_rules
+from hearth.plan.health import health_rules, object_reports
 from hearth.plan.health.health_rules import HealthState
 
 READY, PROGRESSING, FAILED, UNKNOWN = (
@@ -299,7 +299,7 @@ def test_exactly_what_is_read_is_kept(of: Kind) -> None:
         assert {path for path in paths_read(of) if path[:1] not in kept and path not in kept} == set()
     else:
         # What holds up a deletion is read besides.
-        reported = {("status", "conditions")} if of.key in deletion_reports.HOLDING else set()
+        reported = {("status", "conditions")} if of.key in object_reports.HOLDING else set()
         assert paths_read(of) | reported == kept
 
 

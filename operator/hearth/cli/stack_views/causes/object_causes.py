@@ -16,7 +16,7 @@ from hearth.cli.stack_views.causes.explanation import Cause, Evidence, line_of
 from hearth.cli.stack_views.tree.snapshot import FoundChild
 from hearth.model import names, object_fields
 from hearth.model.child import Object
-from hearth.plan.health import deletion_reports, run_end
+from hearth.plan.health import object_reports
 
 CLAIM: Final = "PersistentVolumeClaim"
 WORKLOADS: Final = frozenset("Deployment ReplicaSet StatefulSet DaemonSet Job CronJob ReplicationController".split())
@@ -228,7 +228,7 @@ def explain_terminated(
         return None
     kind = "init container" if is_init else "container"
     since = object_fields.text(ended, "finishedAt")
-    words, line = describe_end(ended), run_end.find_last_line(log)
+    words, line = describe_end(ended), object_reports.find_last_line(log)
     said = f"{words}; its log ends with: {line}" if line and line not in words else words
     return make(pod, f"{kind} {name} ended {said}", command=logs(pod, name), since=since)
 
@@ -333,7 +333,7 @@ def advise_deletion(child: FoundChild, foreign: list[str]) -> str:
 
 def find_holders(child: FoundChild, evidence: Evidence) -> Iterator[Cause]:
     """Yield the other objects that hold it."""
-    if child.kind.key == deletion_reports.NAMESPACE:
+    if child.kind.key == object_reports.NAMESPACE:
         held = [each for each in evidence.remaining if each.namespace == child.name and each.finalizers]
         yield from (explain_deletion(each, evidence) for each in held[:SHOWN_AT_MOST])
         yield from explain_groups(child)
@@ -356,7 +356,7 @@ def ask_why(child: FoundChild) -> str:
 
 def explain_groups(namespace: FoundChild) -> Iterator[Cause]:
     """Yield the APIs that do not answer, so that it is not known whether the Namespace still has objects of them."""
-    messages = deletion_reports.find_messages(namespace.kind.key, namespace.raw)
+    messages = object_reports.find_deletion_messages(namespace.kind.key, namespace.raw)
     failure = messages.get("NamespaceDeletionDiscoveryFailure", "")
     for group, version in dict.fromkeys(GROUPS_AWAY.findall(failure)):
         name = f"{version}.{group}"
@@ -392,5 +392,5 @@ def claims_of(pod: FoundChild) -> list[str]:
 
 def find_remaining(namespace: FoundChild) -> list[tuple[str, str]]:
     """Return plural and group of the kinds of which a Namespace still has objects."""
-    messages = deletion_reports.find_messages(namespace.kind.key, namespace.raw)
-    return list(dict.fromkeys(RESOURCES_LEFT.findall(messages.get(deletion_reports.REMAINING, ""))))
+    messages = object_reports.find_deletion_messages(namespace.kind.key, namespace.raw)
+    return list(dict.fromkeys(RESOURCES_LEFT.findall(messages.get(object_reports.REMAINING, ""))))

@@ -17,7 +17,7 @@ from hearth.cli.stack_views.tree import snapshot
 from hearth.cli.stack_views.tree.snapshot import FoundChild, StackObjects
 from hearth.model import limits, members, names, object_fields, value_class
 from hearth.model.text import enumeration
-from hearth.plan.health import deletion_reports, health_rules
+from hearth.plan.health import health_rules, object_reports
 from hearth.plan.health.general import general_rule
 
 
@@ -354,7 +354,7 @@ def describe_deletion(child: FoundChild) -> str:
     if not child.is_deleting:
         return "to be deleted"
     finalizers = ", ".join(child.finalizers)
-    report = deletion_reports.explain(child.kind.key, child.raw)
+    report = object_reports.explain_deletion(child.kind.key, child.raw)
     held = f", held by {finalizers}" if finalizers else f", held up: {report}" if report else ""
     return safe_text.one_line(f"is being deleted{held}")
 

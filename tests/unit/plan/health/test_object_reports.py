@@ -7,7 +7,7 @@ import base64
 import pytest
 
 from hearth.model.child import Object
-from hearth.plan.health import run_end
+from hearth.plan.health import object_reports
 
 SECRET = "unspeakable-word"
 
@@ -28,13 +28,13 @@ def test_the_container_that_failed_last_is_named() -> None:
         make_pod("b", ("side", 0, "2026-01-03T00:00:00Z"), ("main", 3, "2026-01-02T00:00:00Z")),
         {"metadata": {"name": "c"}},
     ]
-    end = run_end.find(pods)
+    end = object_reports.find_run_end(pods)
     assert end is not None
     assert (end.pod, end.container, end.exit_code) == ("b", "main", 3)
-    assert run_end.describe(end, "first\nno such table: orders\n") == (
+    assert object_reports.describe_run_end(end, "first\nno such table: orders\n") == (
         "container main of pod/b ended with exit code 3: no such table: orders"
     )
-    assert run_end.find([make_pod("a", ("main", 0, ""))]) is None
+    assert object_reports.find_run_end([make_pod("a", ("main", 0, ""))]) is None
 
 
 @pytest.mark.parametrize(
@@ -43,12 +43,12 @@ def test_the_container_that_failed_last_is_named() -> None:
         pytest.param("", "", id="nothing was said"),
         pytest.param("a\nb\n\n  \n", "b", id="empty lines are no words"),
         pytest.param("\x1b[31mred\x07\u202eback", "[31mred back", id="no character that a terminal obeys"),
-        pytest.param("x" * 1000, "x" * run_end.LINE_LENGTH + "…", id="a long line is cut"),
-        pytest.param("x" * run_end.LOG_BYTES, "", id="a line that was cut by the read may end within a secret"),
+        pytest.param("x" * 1000, "x" * object_reports.LINE_LENGTH + "…", id="a long line is cut"),
+        pytest.param("x" * object_reports.LOG_BYTES, "", id="a line that was cut by the read may end within a secret"),
         pytest.param(f"cannot log in with {SECRET}", "cannot log in with …", id="a sensitive value is redacted"),
         pytest.param(f"sent {base64.b64encode(SECRET.encode()).decode()}", "", id="in base 64 the line is left out"),
     ],
 )
 def test_the_last_line_of_a_log_is_safe_to_show(log: str, shown: str) -> None:
     """Its writer is a stranger to its reader."""
-    assert run_end.find_last_line(log, hidden={SECRET}) == shown
+    assert object_reports.find_last_line(log, hidden={SECRET}) == shown

@@ -1,6 +1,6 @@
-"""How work ended that ran and failed: the container, its exit code, and the last line of its log.
+"""What objects report for people besides their health: what holds up a deletion, and how work ended that ran and failed. Pure.
 
-The line is text of a stranger: it is bounded, of one line, without control characters and without sensitive values.
+A Namespace and a CustomResourceDefinition have conditions that say what holds them up, besides finalizers.
 """
 
 from __future__ import annotations
@@ -8,11 +8,48 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from hearth.model import value_class
 from hearth.model.child import Object
 from hearth.model.text import redaction
+from hearth.plan.health import health_result
+from hearth.plan.health.health_result import Fields
+
+NAMESPACE: Final = "Namespace"
+HOLDING: Final[Mapping[str, tuple[str, ...]]] = {
+    NAMESPACE: (
+        "NamespaceDeletionDiscoveryFailure",
+        "NamespaceDeletionGroupVersionParsingFailure",
+        "NamespaceDeletionContentFailure",
+        "NamespaceFinalizersRemaining",
+    ),
+    "CustomResourceDefinition.apiextensions.k8s.io": ("Terminating",),
+}
+"""By `Kind.key`, the types of conditions that are True only if more than time is needed."""
+REMAINING: Final = "NamespaceContentRemaining"
+"""Says which objects are left; true also while these only need time."""
+
+
+def find_deletion_messages(kind: str, fields: Fields) -> dict[str, str]:
+    """Return by type the messages of the conditions that hold up the deletion. kind: `Kind.key`."""
+    found = {
+        type_: " ".join(health_result.read_text(each, "message").split())
+        for each in health_result.read_items(fields, "status.conditions")
+        for type_ in [health_result.read_text(each, "type")]
+        if type_ in (*HOLDING.get(kind, ()), REMAINING) and each.get("status") == "True"
+    }
+    # What is left explains what holds, and nothing by itself.
+    return found if found.keys() - {REMAINING} else {}
+
+
+def explain_deletion(kind: str, fields: Fields) -> str:
+    """Return what holds up the deletion in one sentence; "" if the object does not report it. kind: `Kind.key`."""
+    return "; ".join(message.rstrip(".") for message in find_deletion_messages(kind, fields).values() if message)
+
+
+# How work ended that ran and failed: the container, its exit code, and the last line of its log. The line is text of a
+# stranger: it is bounded, of one line, without control characters and without sensitive values.
 
 LOG_BYTES = 2_048
 """Bytes of a log to read. A line that does not fit is not shown: a sensitive value may be cut in two."""
@@ -35,7 +72,7 @@ class RunEnd:
     """RFC 3339; "" if unknown."""
 
 
-def find(pods: Iterable[Object]) -> RunEnd | None:
+def find_run_end(pods: Iterable[Object]) -> RunEnd | None:
     """Return the end of the container that failed last, in any of the pods; None if none did."""
     ends = [end for pod in pods for end in _find_ends(pod)]
     return max(ends, key=lambda end: end.finished_at, default=None)
@@ -59,7 +96,7 @@ def _find_ends(pod: Mapping[str, Any]) -> Iterable[RunEnd]:
                 )
 
 
-def describe(end: RunEnd, log: str, *, hidden: Collection[str] = ()) -> str:
+def describe_run_end(end: RunEnd, log: str, *, hidden: Collection[str] = ()) -> str:
     """Return `container m of pod/x ended with exit code 1: last line`. hidden: texts that must not be shown."""
     text = f"container {end.container} of pod/{end.pod} ended with exit code {end.exit_code}"
     line = find_last_line(log, hidden=hidden)
