@@ -87,8 +87,8 @@ class PageBrowser:
         self.wait(lambda: not self.count("#dialog[open]"), "the dialog stays")
 
     def press(self, *keys: str) -> None:
-        """Press keys, wherever the focus is."""
-        self.driver.switch_to.active_element.send_keys(*keys)
+        """Press keys, wherever the focus is. The element that has it may be replaced at that moment."""
+        webdriver.ActionChains(self.driver).send_keys(*keys).perform()
 
     def tab_to(self, selector: str, *, key: str = Keys.TAB) -> None:
         """Press Tab until the focus is on that element."""

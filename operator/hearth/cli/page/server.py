@@ -44,8 +44,9 @@ async def serve(session: Session, *, namespace: str, port: int) -> AsyncIterator
     """
     listening = listen(port)
     rules = AccessRules(secrets=make_secrets(), port=listening.getsockname()[1])
+    source = StackSource(session, namespace=namespace)
     runner = web.AppRunner(
-        make_application(StackSource(session, namespace=namespace), rules),
+        make_application(source, rules),
         handle_signals=False,
         access_log=None,
         shutdown_timeout=SHUTDOWN_TIMEOUT,
@@ -56,6 +57,7 @@ async def serve(session: Session, *, namespace: str, port: int) -> AsyncIterator
         yield rules.address
     finally:
         await runner.cleanup()
+        await source.close()
         listening.close()
 
 

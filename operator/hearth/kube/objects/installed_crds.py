@@ -7,9 +7,9 @@ in a status. Compares schemas, so nothing depends on a version that an installer
 from __future__ import annotations
 
 import asyncio
-import importlib.resources
 import json
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import structlog
@@ -38,7 +38,7 @@ OUTLINES = "crd_outlines.json"
 
 def load_own() -> list[Object]:
     """Return the definitions of this program: names, subresources, and the fields of their schemas."""
-    own: list[Object] = json.loads(importlib.resources.files(__package__).joinpath(OUTLINES).read_text())
+    own: list[Object] = json.loads(Path(__file__).with_name(OUTLINES).read_text())
     return own
 
 

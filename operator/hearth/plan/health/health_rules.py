@@ -6,7 +6,7 @@ Knows what kinds mean. Must not know Stacks or time: a result depends on the obj
 from __future__ import annotations
 
 import functools
-import importlib.resources
+import pathlib
 import weakref
 from collections import OrderedDict
 from collections.abc import Mapping
@@ -222,8 +222,7 @@ def built_in() -> BuiltinRules:
 
 def read_built_in() -> dict[str, str]:
     """Return the texts of the shipped rules by file name."""
-    folder = importlib.resources.files("hearth.plan.health")
-    return {name: folder.joinpath(name).read_text() for name in BUILT_IN}
+    return {name: pathlib.Path(__file__).with_name(name).read_text() for name in BUILT_IN}
 
 
 DEFAULT_RULES: Final = HealthRules()

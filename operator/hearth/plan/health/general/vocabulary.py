@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import enum
 import functools
-import importlib.resources
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Final
 
 import yaml
@@ -43,7 +43,7 @@ class Meaning(enum.Enum):
 @functools.cache
 def load() -> Mapping[str, Any]:
     """Return the content of the data file."""
-    text = importlib.resources.files(__package__).joinpath(FILE).read_text()
+    text = Path(__file__).with_name(FILE).read_text()
     loaded: Mapping[str, Any] = yaml.load(text, Loader=yaml.CSafeLoader)
     return loaded
 
