@@ -35,7 +35,7 @@ from hearth.kube.management_cluster import KubeManagementCluster
 from hearth.kube.objects import installed_crds
 from hearth.kube.remote import remote_clusters
 from hearth.kube.remote.remote_clusters import KubeRemoteClusters
-from hearth.kube.stack_definition_client import KubeStackDefinitionClient, MakeCache
+from hearth.kube.stack_definition_client import KubeStackDefinitionClient
 from hearth.kube.stack_snapshot_client import KubeSnapshotClient
 from hearth.kube.watch.reflector import WatchStatus
 from hearth.kube.workload_cluster import KubeWorkloadCluster
@@ -143,7 +143,9 @@ class KubeRuntime:
         self._started = asyncio.Event()
         self._kind_refresh = KindRefresh(self._cluster.refresh_changed_kinds, where="discovery")
 
-    def _make_definitions(self, namespace: str, make_cache: MakeCache) -> KubeStackDefinitionClient | None:
+    def _make_definitions(
+        self, namespace: str, make_cache: Callable[..., StackCache]
+    ) -> KubeStackDefinitionClient | None:
         """Make the client of StackDefinitions; None if this process serves none."""
         if not self._settings.serves_definitions:
             return None

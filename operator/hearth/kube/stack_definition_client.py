@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from hearth.kube.client import api_requests
 from hearth.kube.objects import controller_revision
@@ -18,18 +18,10 @@ if TYPE_CHECKING:
     from hearth.kube.cache.stack_cache import StackCache
     from hearth.kube.client.connection import Connection
     from hearth.kube.management_cluster import KubeManagementCluster
-    from hearth.model.stack_tree import StackTree
     from hearth.template.instances.instance_form import InstanceForms
 
 MANAGER = "hearth-definitions"
 """The field manager of what StackDefinitions make."""
-
-
-class MakeCache(Protocol):
-    """The constructor of a cache, with all that is the same for every kind."""
-
-    def __call__(self, *, kind: Kind, tree: StackTree, forms: InstanceForms) -> StackCache:
-        """Return the cache of the instances of one kind, which watches nothing yet."""
 
 
 class KubeStackDefinitionClient:
@@ -41,14 +33,14 @@ class KubeStackDefinitionClient:
         on_stack: Callable[[str], None],
         *,
         management_cluster: KubeManagementCluster,
-        make_cache: MakeCache,
+        make_cache: Callable[..., StackCache],
         namespace: str = "",
         observer: ClusterObserver | None = None,
     ) -> None:
         """Watch nothing before a kind is served.
 
-        on_stack: gets the UID of an instance that is served no longer; make_cache: of the instances of one kind;
-        namespace: the only one whose instances are served, "" for all.
+        on_stack: gets the UID of an instance that is served no longer; make_cache: of the instances of one kind, from
+        `kind`, `tree` and `forms`; namespace: the only one whose instances are served, "" for all.
         """
         self._make_cache = make_cache
         self._namespace = namespace

@@ -126,7 +126,7 @@ class KubeWorkloadCluster:
     async def apply_dry_run(self, manifest: Object, *, kind: Kind, manager: str) -> Object:
         """Return the result of a forced server-side apply; write nothing."""
         path = api_requests.path_of(kind, manifest["metadata"])
-        query = api_requests.apply_dry_run_query(manager)
+        query = {**api_requests.apply_query(manager=manager, force=True), "dryRun": "All"}
         return await self._sender.send("apply", kind, path, query=query, body=manifest)
 
     async def check_definition(self, manifest: Object, *, kind: Kind) -> None:

@@ -97,11 +97,10 @@ class Process:
 
     async def wait_ready(self) -> None:
         """Wait until it takes requests. Raises Lost."""
-        try:
+        letter = b""
+        with contextlib.suppress(TimeoutError, asyncio.IncompleteReadError, ConnectionError):
             async with asyncio.timeout(START_SECONDS):
                 letter, _ = await self._read()
-        except (TimeoutError, asyncio.IncompleteReadError, ConnectionError):
-            raise Lost("cannot be evaluated because its sandbox process does not start") from None
         if letter != frames.READY:
             raise Lost("cannot be evaluated because its sandbox process does not start")
 

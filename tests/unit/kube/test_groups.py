@@ -53,7 +53,7 @@ def test_what_a_group_owns_and_reports_names_its_kind() -> None:
     (body,) = controller_revision.make_objects(group, revision, {"template": {}, "parameters": {}})
     assert body["metadata"]["ownerReferences"][0]["kind"] == "ResourceGroup"
     assert controller_revision.parse_revision(body["metadata"]).owner == "u"
-    assert event_recorder.about_stack(group).involved["kind"] == "ResourceGroup"
+    assert event_recorder.about_stack(group)["kind"] == "ResourceGroup"
 
 
 def test_a_group_and_a_stack_of_one_name_are_two_owners() -> None:

@@ -96,6 +96,7 @@ class ExternalWatch:
         """Those whose objects are complete."""
         self._paths: frozenset[Path] = frozenset()
         self._store: ObjectStore[Child] = object_store.ObjectStore(self)
+        self.on_list_started, self.on_deleted = self._store.on_list_started, self._store.on_deleted
         self._views: dict[ExternalQuery, tuple[Child, ...]] = {}
         self._starting: Callable[[], None] | None = None
         self.watch = Reflector(context, api_requests.collection_path(kind, namespace), self, name=kind.key)
@@ -158,10 +159,6 @@ class ExternalWatch:
 
     # ------------------------------------------------------------ the handler of the watch
 
-    def on_list_started(self) -> None:
-        """Start a new full set."""
-        self._store.on_list_started()
-
     def on_object(self, raw: Object) -> None:
         """Store a state of an object that is meant; one that is not meant any more is gone."""
         metadata = raw["metadata"]
@@ -169,10 +166,6 @@ class ExternalWatch:
             self._store.on_object(raw)
         elif metadata["uid"] in self._store.records:
             self._store.on_deleted(raw)
-
-    def on_deleted(self, raw: Object) -> None:
-        """Drop an object."""
-        self._store.on_deleted(raw)
 
     def on_synced(self, version: int | None) -> None:
         """Complete the full set. A kind that is absent has no full set: what was known stays, and is not shown."""

@@ -163,11 +163,6 @@ def apply_query(*, manager: str, force: bool) -> dict[str, str]:
     return {"fieldManager": manager, "force": "true" if force else "false", "fieldValidation": "Strict"}
 
 
-def apply_dry_run_query(manager: str) -> dict[str, str]:
-    """Return the query of a forced server-side apply that writes nothing."""
-    return {**apply_query(manager=manager, force=True), "dryRun": "All"}
-
-
 DRY_RUN_QUERY = {"dryRun": "All", "fieldValidation": "Strict"}
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import ssl
 import tempfile
 from collections.abc import AsyncIterator, Callable
@@ -59,7 +60,6 @@ class HttpTransport:
             )
         self._users = 0
         self._is_retired = False
-        self._limits: dict[float, aiohttp.ClientTimeout] = {}
 
     def update_token(self, credentials: Credentials) -> bool:
         """Use these credentials if the connections can stay, that is, if only the token differs."""
@@ -121,7 +121,7 @@ class HttpTransport:
         self, method: str, target: str, headers: dict[str, str], data: bytes | None, seconds: float
     ) -> tuple[int, str, bytes]:
         """Return the code, `Retry-After` and body of the response."""
-        response = await self._begin(method, target, headers, data, self._get_limits(seconds))
+        response = await self._begin(method, target, headers, data, make_limits(seconds))
         async with response:
             encoding = response.headers.get("Content-Encoding", "")
             body = http_response.decode(await read_body(response), encoding, most=limits.BODY_BYTES)
@@ -181,13 +181,11 @@ class HttpTransport:
             allow_redirects=False,
         )
 
-    def _get_limits(self, seconds: float) -> aiohttp.ClientTimeout:
-        """Return the shared value for each duration, because creating one is expensive."""
-        limits = self._limits.get(seconds)
-        if limits is None:
-            limits = aiohttp.ClientTimeout(total=seconds, sock_connect=CONNECT_TIMEOUT)
-            self._limits[seconds] = limits
-        return limits
+
+@functools.lru_cache(maxsize=16)
+def make_limits(seconds: float) -> aiohttp.ClientTimeout:
+    """Return the shared value for each duration, because creating one is expensive."""
+    return aiohttp.ClientTimeout(total=seconds, sock_connect=CONNECT_TIMEOUT)
 
 
 def without_token(credentials: Credentials) -> Credentials:

@@ -40,14 +40,6 @@ class EventContent:
     message: str
 
 
-@value_class.dataclass(frozen=True, slots=True, kw_only=True)
-class InvolvedObject:
-    """The object of an Event, and the namespace that contains the Event."""
-
-    namespace: str
-    involved: Object
-
-
 class EventRecorder:
     """Client that posts Events."""
 
@@ -75,22 +67,16 @@ class EventRecorder:
 
     async def emit_about_source(self, ref: ObjectRef, *, uid: str, event: EventContent) -> None:
         """Post or count an Event about a ConfigMap or Secret."""
-        involved: Object = {
-            "apiVersion": "v1",
-            "kind": ref.kind,
-            "name": ref.name,
-            "namespace": ref.namespace,
-            "uid": uid,
-        }
         name = name_event(ref.name, uid, event)
+        place = {"name": ref.name, "namespace": ref.namespace, "uid": uid}
         try:
-            await self._count(InvolvedObject(namespace=ref.namespace, involved=involved), name, event)
+            await self._count({"apiVersion": "v1", "kind": ref.kind, **place}, name, event)
         except (errors.ApiStatusError, errors.Unreachable) as error:
             log.warning("failed to post Event", object=str(ref), reason=event.reason, error=str(error))
 
-    async def _count(self, involved: InvolvedObject, name: str, event: EventContent) -> None:
-        key = (involved.namespace, name)
-        path = api_requests.object_path(EVENT, involved.namespace, name)
+    async def _count(self, involved: Object, name: str, event: EventContent) -> None:
+        key = (find_namespace(involved), name)
+        path = api_requests.object_path(EVENT, *key)
         count = self._counts.get(key)
         if count is None:
             if await self._create(involved, name, event):
@@ -107,7 +93,7 @@ class EventRecorder:
             count = 0
         return self._remember(key, count + 1)
 
-    async def _create(self, involved: InvolvedObject, name: str, event: EventContent) -> bool:
+    async def _create(self, involved: Object, name: str, event: EventContent) -> bool:
         """Post a new Event; return False if one of this name exists."""
         body = make_event(involved, name, event, self._timestamp())
         return await self._sender.create_new(EVENT, body) is not None
@@ -133,23 +119,26 @@ def name_event(name: str, uid: str, event: EventContent) -> str:
     return f"{names.shorten(name, length=NAME_LENGTH)}.{said}"
 
 
-def about_stack(stack: StackObject) -> InvolvedObject:
-    """Place the Event where `kubectl describe` finds it: in the Stack's namespace, or in one for what has none."""
-    is_scoped = stack.kind != names.DEFINITION_KIND
-    involved: Object = {
+def about_stack(stack: StackObject) -> Object:
+    """Return a reference to the Stack; a StackDefinition has no namespace."""
+    return {
         "apiVersion": stack.api_version,
         "kind": stack.kind_name,
         "name": stack.name,
-        **({"namespace": stack.namespace} if is_scoped else {}),
+        **({"namespace": stack.namespace} if stack.kind != names.DEFINITION_KIND else {}),
         "uid": stack.uid,
         "resourceVersion": str(stack.resource_version),
     }
-    return InvolvedObject(namespace=stack.namespace if is_scoped else UNSCOPED, involved=involved)
 
 
-def about_namespace(name: str) -> InvolvedObject:
+def about_namespace(name: str) -> Object:
     """Return a reference to the namespace itself, because nothing can be created in it while it terminates."""
-    return InvolvedObject(namespace=UNSCOPED, involved={"apiVersion": "v1", "kind": "Namespace", "name": name})
+    return {"apiVersion": "v1", "kind": "Namespace", "name": name}
+
+
+def find_namespace(involved: Object) -> str:
+    """Return the namespace of an Event where `kubectl describe` finds it: that of the object, or one for what has none."""
+    return str(involved.get("namespace", UNSCOPED))
 
 
 def is_terminating(error: errors.ApiStatusError) -> bool:
@@ -158,13 +147,13 @@ def is_terminating(error: errors.ApiStatusError) -> bool:
     return isinstance(reaction, api_errors.NamespaceTerminating)
 
 
-def make_event(involved: InvolvedObject, name: str, event: EventContent, timestamp: str) -> Object:
+def make_event(involved: Object, name: str, event: EventContent, timestamp: str) -> Object:
     """Create the Event to post."""
     return {
         "apiVersion": "v1",
         "kind": "Event",
-        "metadata": {"name": name, "namespace": involved.namespace},
-        "involvedObject": involved.involved,
+        "metadata": {"name": name, "namespace": find_namespace(involved)},
+        "involvedObject": involved,
         "type": event.type_,
         "reason": event.reason,
         "message": cut(event.message),
