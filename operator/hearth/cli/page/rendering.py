@@ -22,7 +22,7 @@ from hearth.cli.page.shown_stack import ShownGraph
 from hearth.cli.page.stack_source import StackSource
 from hearth.cli.stack_access.stack_locations import StackLocation
 from hearth.cli.stack_views.causes import explanation
-from hearth.cli.stack_views.graph import svg_drawing
+from hearth.cli.stack_views.graph import graph_drawing
 from hearth.cli.stack_views.graph.stack_graph import Node
 from hearth.cli.stack_views.tree import tree_view
 from hearth.cli.stack_views.tree.snapshot import StackObjects
@@ -125,7 +125,7 @@ class PartRenderer:
     def _draw(self, shown: ShownGraph, path: str, layers: Collection[int], *, prefix: str = "") -> Markup:
         """Return the picture, whose texts are escaped, as markup. prefix: of the ids of its nodes."""
         title, link = f"Resources of {shown.view.title}", lambda node: self._link(path, node, layers)
-        picture = svg_drawing.draw(shown.layout, title=title, link=link, prefix=prefix)
+        picture = graph_drawing.to_svg(shown.layout, title=title, link=link, prefix=prefix)
         return Markup(picture)  # noqa: S704 -- ElementTree wrote it
 
     def _link(self, path: str, node: Node, layers: Collection[int]) -> str:
@@ -151,7 +151,7 @@ GRAPH_STYLE: Final = "graph.css"
 def find_static(name: str) -> tuple[bytes, str] | None:
     """Return content and content type of the file of that name, or None."""
     if name == GRAPH_STYLE:
-        return svg_drawing.read_style().encode(), "text/css"
+        return graph_drawing.read_style().encode(), "text/css"
     if name not in TYPES:
         return None
     return (resources.files("hearth.cli.page") / "static" / name).read_bytes(), TYPES[name]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import time
-from collections.abc import Iterator
 from typing import Final
 
 import click
@@ -18,11 +17,9 @@ from hearth.cli.stack_access.stack_reader import StackReader
 from hearth.cli.stack_commands import cluster_options, text_output
 from hearth.cli.stack_commands.cluster_options import DONE, ClusterOptions
 from hearth.cli.stack_commands.parameters import NAME, output_option
-from hearth.cli.stack_views.graph import layout, stack_graph, svg_drawing
+from hearth.cli.stack_views.graph import graph_drawing, layout, stack_graph
 from hearth.cli.stack_views.tree import stack_view, tree_view
-from hearth.cli.stack_views.tree.snapshot import StackObjects
-from hearth.cli.stack_views.tree.stack_view import ResourceRow, RowState, StackView
-from hearth.model import members
+from hearth.cli.stack_views.tree.stack_view import StackView
 
 PAUSE: Final = 0.5
 """Seconds between two snapshots, at least."""
@@ -101,68 +98,11 @@ async def graph(session: Session, namespace: str, name: str, output: str) -> int
         snapshot = await reader.get(location)
     if output == "svg":
         picture = layout.arrange(stack_graph.describe(snapshot))
-        click.echo(svg_drawing.draw(picture, title=f"Resources of {snapshot.stack.title}"))
+        click.echo(graph_drawing.to_svg(picture, title=f"Resources of {snapshot.stack.title}"))
     else:
-        draw = to_dot if output == "dot" else to_mermaid
+        draw = graph_drawing.to_dot if output == "dot" else graph_drawing.to_mermaid
         click.echo("\n".join(draw(snapshot)))
     return DONE
-
-
-# A Stack as a graph in the languages of Graphviz and Mermaid. Pure; every text of an object is quoted.
-
-COLORS: Final = {
-    RowState.READY: "#2e7d32",
-    RowState.PROGRESSING: "#f9a825",
-    RowState.WAITING: "#9e9e9e",
-    RowState.STOPPED: "#ef6c00",
-    RowState.FAILED: "#c62828",
-    RowState.EXCLUDED: "#bdbdbd",
-    RowState.OBSOLETE: "#8e24aa",
-    RowState.GONE: "#bdbdbd",
-    RowState.FINISHED: "#558b2f",
-    RowState.EXTERNAL: "#00838f",
-}
-ESCAPES: Final = str.maketrans({'"': "#quot;", "<": "#lt;", ">": "#gt;", "`": "#96;", "#": "#35;", "\\": "#92;"})
-"""Mermaid reads HTML and its own codes in labels."""
-
-
-def list_edges(objects: StackObjects, rows: tuple[ResourceRow, ...]) -> Iterator[tuple[int, int]]:
-    """Yield for each requirement the positions of the required and of the requiring row."""
-    positions = {row.resource: index for index, row in enumerate(rows) if row.state is not RowState.OBSOLETE}
-    required = objects.find_requirements()
-    for name, index in positions.items():
-        for each in required.get(members.root_of(name), ()):
-            if each in positions:
-                yield positions[each], index
-
-
-def to_dot(objects: StackObjects) -> Iterator[str]:
-    """Yield the lines of a graph for Graphviz."""
-    rows = stack_view.describe_rows(objects)
-    yield f"digraph {quote_dot(objects.stack.name)} {{"
-    yield "  rankdir=LR; node [shape=box, style=rounded];"
-    for index, row in enumerate(rows):
-        label = quote_dot(f"{row.resource}\n{row.object}\n{row.state}")
-        yield f'  n{index} [label={label}, color="{COLORS[row.state]}"];'
-    yield from (f"  n{before} -> n{after};" for before, after in list_edges(objects, rows))
-    yield "}"
-
-
-def quote_dot(text: str) -> str:
-    """Return a quoted string of Graphviz."""
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
-
-
-def to_mermaid(objects: StackObjects) -> Iterator[str]:
-    """Yield the lines of a flowchart for Mermaid."""
-    rows = stack_view.describe_rows(objects)
-    yield "flowchart LR"
-    for index, row in enumerate(rows):
-        label = "<br/>".join(str(part).translate(ESCAPES) for part in (row.resource, row.object, row.state) if part)
-        yield f'  n{index}["{label}"]:::{row.state}'
-    yield from (f"  n{before} --> n{after}" for before, after in list_edges(objects, rows))
-    for state in dict.fromkeys(row.state for row in rows):
-        yield f"  classDef {state} stroke:{COLORS[state]},stroke-width:2px"
 
 
 @example_command("kubectl stack ui -n prod", "kubectl stack ui -A --port 8001")

@@ -9,7 +9,7 @@ from xml.etree.ElementTree import Element
 
 import pytest
 
-from hearth.cli.stack_views.graph import layout, stack_graph, svg_drawing
+from hearth.cli.stack_views.graph import graph_drawing, layout, stack_graph
 from hearth.cli.stack_views.graph.stack_graph import Node, StackGraph
 from hearth.cli.stack_views.stack_state import StackState
 from hearth.cli.stack_views.tree.snapshot import FoundChild, StackObjects
@@ -138,7 +138,7 @@ def test_states_differ_by_shape() -> None:
     """Color alone would not do."""
     states = [state for state in RowState if state not in (RowState.GONE, RowState.WAITING)]
     columns = (tuple(Node(id=state.value, title="web", state=state) for state in states),)
-    root = parse(svg_drawing.draw(layout.arrange(StackGraph(columns=columns, edges=())), title="x"))
+    root = parse(graph_drawing.to_svg(layout.arrange(StackGraph(columns=columns, edges=())), title="x"))
 
     outlines = [path.get("d", "") for path in root.iter() if path.get("class") == "outline"]
     commands = {"".join(each for each in outline if each.isalpha()) for outline in outlines}
@@ -155,7 +155,7 @@ HOSTILE = '"/><script>alert(1)</script><!-- &amp; ]]> \x1b \ufffe'
 def test_no_text_is_markup(link: Any) -> None:
     """A parser finds the elements of the picture and no others, in a file as on the page."""
     snapshot = take({HOSTILE: {"manifest": {"kind": HOSTILE}}}, phase=HOSTILE)
-    drawn = svg_drawing.draw(layout.arrange(stack_graph.describe(snapshot)), title=HOSTILE, link=link)
+    drawn = graph_drawing.to_svg(layout.arrange(stack_graph.describe(snapshot)), title=HOSTILE, link=link)
 
     found = {each.tag.rpartition("}")[2] for each in parse(drawn).iter()}
     assert found <= {"svg", "title", "style", "defs", "marker", "path", "rect", "g", "a", "text"}

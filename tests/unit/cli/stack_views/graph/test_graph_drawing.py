@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hearth.cli.stack_commands.showing import drawing_commands
+from hearth.cli.stack_views.graph import graph_drawing
 from hearth.cli.stack_views.stack_state import StackState
 from hearth.cli.stack_views.tree.snapshot import StackObjects
 
@@ -19,7 +19,7 @@ PAIR = {"web": {"dependsOn": ["db"], "manifest": {"kind": "Deployment"}}, "db": 
 
 def test_an_arrow_leads_to_what_requires_a_resource() -> None:
     """From left to right, as things come about."""
-    lines = list(drawing_commands.to_dot(make(PAIR)))
+    lines = list(graph_drawing.to_dot(make(PAIR)))
 
     assert lines[0] == 'digraph "shop" {'
     assert '  n0 [label="db\\nconfigmap\\nprogressing", color="#f9a825"];' in lines
@@ -28,7 +28,7 @@ def test_an_arrow_leads_to_what_requires_a_resource() -> None:
 
 def test_mermaid_gets_the_same_graph() -> None:
     """With a class for each state."""
-    lines = list(drawing_commands.to_mermaid(make(PAIR)))
+    lines = list(graph_drawing.to_mermaid(make(PAIR)))
 
     assert lines[:2] == ["flowchart LR", '  n0["db<br/>configmap<br/>progressing"]:::progressing']
     assert "  n0 --> n1" in lines
@@ -40,8 +40,8 @@ def test_hostile_names_stay_in_their_label() -> None:
     hostile = '"]; <script>alert(1)</script> \\ \x1b'
     snapshot = make({hostile: {"manifest": {"kind": hostile}}})
 
-    (dot,) = [line for line in drawing_commands.to_dot(snapshot) if "n0" in line]
-    (mermaid,) = [line for line in drawing_commands.to_mermaid(snapshot) if "n0" in line]
+    (dot,) = [line for line in graph_drawing.to_dot(snapshot) if "n0" in line]
+    (mermaid,) = [line for line in graph_drawing.to_mermaid(snapshot) if "n0" in line]
 
     assert dot.replace('\\"', "").count('"') == 4
     assert mermaid.count('"') == 2

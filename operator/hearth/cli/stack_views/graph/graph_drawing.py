@@ -1,12 +1,12 @@
-"""A layout as SVG: for a file with its own style, or for a page that links the style and each node. Pure.
+"""A graph as SVG (for a file with its own style, or for a page that links the style and each node), Graphviz or Mermaid. Pure.
 
-Texts of objects are set through ElementTree, which escapes them; they are never part of markup.
+Texts of objects are set through ElementTree, which escapes them, or quoted; they are never part of markup.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib import resources
 from typing import Final
 from xml.etree import ElementTree
@@ -16,8 +16,10 @@ from hearth.cli.stack_views import safe_text
 from hearth.cli.stack_views.graph import layout
 from hearth.cli.stack_views.graph.layout import Box, Curve, Layout
 from hearth.cli.stack_views.graph.stack_graph import Node
-from hearth.cli.stack_views.tree import tree_view
-from hearth.cli.stack_views.tree.stack_view import RowState
+from hearth.cli.stack_views.tree import stack_view, tree_view
+from hearth.cli.stack_views.tree.snapshot import StackObjects
+from hearth.cli.stack_views.tree.stack_view import ResourceRow, RowState
+from hearth.model import members
 
 NAMESPACE: Final = "http://www.w3.org/2000/svg"
 TITLE_LENGTH, LINE_LENGTH = 30, 34
@@ -30,6 +32,20 @@ SHORT_KIND: Final = 8
 NO_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """Characters that XML cannot contain, in any form; ElementTree writes them."""
 REPLACEMENT: Final = "\ufffd"
+COLORS: Final = {
+    RowState.READY: "#2e7d32",
+    RowState.PROGRESSING: "#f9a825",
+    RowState.WAITING: "#9e9e9e",
+    RowState.STOPPED: "#ef6c00",
+    RowState.FAILED: "#c62828",
+    RowState.EXCLUDED: "#bdbdbd",
+    RowState.OBSOLETE: "#8e24aa",
+    RowState.GONE: "#bdbdbd",
+    RowState.FINISHED: "#558b2f",
+    RowState.EXTERNAL: "#00838f",
+}
+ESCAPES: Final = str.maketrans({'"': "#quot;", "<": "#lt;", ">": "#gt;", "`": "#96;", "#": "#35;", "\\": "#92;"})
+"""Mermaid reads HTML and its own codes in labels."""
 Link = Callable[[Node], str]
 
 
@@ -38,7 +54,7 @@ def read_style() -> str:
     return (resources.files("hearth.cli.stack_views.graph") / "graph.css").read_text()
 
 
-def draw(layout: Layout, *, title: str, link: Link | None = None, prefix: str = "") -> str:
+def to_svg(layout: Layout, *, title: str, link: Link | None = None, prefix: str = "") -> str:
     """Return the picture.
 
     link: returns the address of a node; without it the picture is a file with its own style; prefix: of the ids of nodes,
@@ -197,3 +213,42 @@ def draw_rounded(x: float, y: float, width: float, height: float, radius: float)
         f"{corner} {-radius:.1f} {radius:.1f} h{-across:.1f} {corner} {-radius:.1f} {-radius:.1f} v{-down:.1f} "
         f"{corner} {radius:.1f} {-radius:.1f} Z"
     )
+
+
+def list_edges(objects: StackObjects, rows: tuple[ResourceRow, ...]) -> Iterator[tuple[int, int]]:
+    """Yield for each requirement the positions of the required and of the requiring row."""
+    positions = {row.resource: index for index, row in enumerate(rows) if row.state is not RowState.OBSOLETE}
+    required = objects.find_requirements()
+    for name, index in positions.items():
+        for each in required.get(members.root_of(name), ()):
+            if each in positions:
+                yield positions[each], index
+
+
+def to_dot(objects: StackObjects) -> Iterator[str]:
+    """Yield the lines of a graph for Graphviz."""
+    rows = stack_view.describe_rows(objects)
+    yield f"digraph {quote_dot(objects.stack.name)} {{"
+    yield "  rankdir=LR; node [shape=box, style=rounded];"
+    for index, row in enumerate(rows):
+        label = quote_dot(f"{row.resource}\n{row.object}\n{row.state}")
+        yield f'  n{index} [label={label}, color="{COLORS[row.state]}"];'
+    yield from (f"  n{before} -> n{after};" for before, after in list_edges(objects, rows))
+    yield "}"
+
+
+def quote_dot(text: str) -> str:
+    """Return a quoted string of Graphviz."""
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
+
+
+def to_mermaid(objects: StackObjects) -> Iterator[str]:
+    """Yield the lines of a flowchart for Mermaid."""
+    rows = stack_view.describe_rows(objects)
+    yield "flowchart LR"
+    for index, row in enumerate(rows):
+        label = "<br/>".join(str(part).translate(ESCAPES) for part in (row.resource, row.object, row.state) if part)
+        yield f'  n{index}["{label}"]:::{row.state}'
+    yield from (f"  n{before} --> n{after}" for before, after in list_edges(objects, rows))
+    for state in dict.fromkeys(row.state for row in rows):
+        yield f"  classDef {state} stroke:{COLORS[state]},stroke-width:2px"
