@@ -12,7 +12,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
-from hearth.model import limits, value_class
+from hearth.model import limits, object_fields, value_class
 from hearth.model.errors import Mistake
 
 KEY = re.compile(r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?")
@@ -97,12 +97,8 @@ def make_size(stated: Mapping[str, Any], *, known: Collection[int]) -> GroupSize
 
 def parse_removed(policies: Any) -> list[int]:
     """Return the indices that removal policies name; entries of another form name none."""
-    found: list[int] = []
-    for policy in policies if isinstance(policies, list) else ():
-        stated = policy.get("resources") if isinstance(policy, dict) else None
-        names = stated if isinstance(stated, list) else ()
-        found += [int(name) for name in names if isinstance(name, str) and is_index(name)]
-    return found
+    stated = (name for policy in object_fields.entries(policies) for name in object_fields.texts(policy, "resources"))
+    return [int(name) for name in stated if is_index(name)]
 
 
 def is_index(name: str) -> bool:
