@@ -36,7 +36,7 @@ SOURCE = AllowedNames(
 KEY_RULE = "key can use only item, index, params, conditions and stack, because it names the member before any apply"
 KEY_NAMES = frozenset({ITEM, INDEX, *SOURCE.names})
 WHEN = AllowedNames(
-    names=template_conditions.AUDIENCE.names,
+    names=template_conditions.ALLOWED.names,
     rule="when is decided for all members at once and can use only params and conditions; to leave out some, filter the "
     "list in forEach: params.zones.filter(each, each.enabled)",
 )

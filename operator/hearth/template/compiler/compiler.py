@@ -74,7 +74,7 @@ def compile_in_pieces(
     """
     try:
         analysis = yield from analyze(definition, kinds=kinds)
-        blueprint, binder = yield from bind(definition, analysis, stack=stack, evaluator=evaluator)
+        blueprint, partial_evaluator = yield from bind(definition, analysis, stack=stack, evaluator=evaluator)
     except RecursionError:
         message = "is nested too deeply; Kubernetes rejects such an object"
         raise errors.InvalidDefinition([Mistake(path=definition.template_path, message=message)]) from None
@@ -84,7 +84,7 @@ def compile_in_pieces(
         outline=outline,
         resources=blueprint.resources,
         member_lists=find_member_lists(analysis),
-        size=binder.size,
+        size=partial_evaluator.size,
         steps_left=analysis.validator.effort.budget.left,
         kinds=blueprint.find_kinds(),
     )
@@ -92,7 +92,7 @@ def compile_in_pieces(
 
 
 def analyze(definition: Definition, *, kinds: Kinds, part: DefinitionPart | None = None) -> ChunkedWork[Analysis]:
-    """Validate the template and the parameters; the examiner has the mistakes. Raises InvalidDefinition with too many.
+    """Validate the template and the parameters; the validator has the mistakes. Raises InvalidDefinition with too many.
 
     part: the members to compile, if not all.
     """
@@ -108,7 +108,7 @@ def analyze(definition: Definition, *, kinds: Kinds, part: DefinitionPart | None
         resources.append(resource_analysis.identify(resource, kinds=kinds, params=params))
         yield
     yield
-    examiner = ExpressionValidator(
+    validator = ExpressionValidator(
         scope=type_checker.TypeScope(
             find_shapes(source, resources),
             collections=[resource.name for resource in source.resources.values() if resource.is_list],
@@ -123,9 +123,9 @@ def analyze(definition: Definition, *, kinds: Kinds, part: DefinitionPart | None
         secrets=frozenset(each.source.name for each in resources if (each.group, each.kind) == ("", "Secret")),
     )
     conditions = Conditions(f"{source.path}.conditions")
-    yield from conditions.examine(source.conditions, examiner)
-    outputs = yield from examine_all(source, resources, examiner)
-    edges = yield from find_edges(resources, examiner)
+    yield from conditions.examine(source.conditions, validator)
+    outputs = yield from examine_all(source, resources, validator)
+    edges = yield from find_edges(resources, validator)
     return Analysis(
         source=source,
         params=params,
@@ -135,7 +135,7 @@ def analyze(definition: Definition, *, kinds: Kinds, part: DefinitionPart | None
         outputs=outputs,
         conditions=conditions,
         edges=edges,
-        validator=examiner,
+        validator=validator,
     )
 
 
@@ -157,7 +157,7 @@ def bind(
     params = expressions.enlarge(analysis.params) if part is None or not part.positions else Large(analysis.params)
     hidden, mistakes = analysis.sensitivity, analysis.validator.mistakes
     constants: dict[str, Any] = {"params": params, "conditions": truths, "stack": identity}
-    binder = PartialEvaluator(
+    partial_evaluator = PartialEvaluator(
         constants=constants,
         given=definition.read,
         sensitivity=hidden,
@@ -166,21 +166,21 @@ def bind(
         part=part,
     )
     blueprint = None
-    is_decided = analysis.is_known and (yield from analysis.conditions.decide(binder, truths))
+    is_decided = analysis.is_known and (yield from analysis.conditions.decide(partial_evaluator, truths))
     if is_decided and len(truths) == len(analysis.source.conditions):
         blueprint = yield from blueprint_assembly.assemble(
             analysis.resources,
             analysis.outputs,
-            evaluator=binder,
+            evaluator=partial_evaluator,
             edges=analysis.edges,
             stack=stack,
             surge=definition.surge,
         )
-    if binder.is_waiting:
+    if partial_evaluator.is_waiting:
         raise Unevaluated
-    if blueprint is None or binder.mistakes:
-        raise errors.InvalidDefinition(hide_values(list(dict.fromkeys(binder.mistakes)), hidden))
-    return blueprint, binder
+    if blueprint is None or partial_evaluator.mistakes:
+        raise errors.InvalidDefinition(hide_values(list(dict.fromkeys(partial_evaluator.mistakes)), hidden))
+    return blueprint, partial_evaluator
 
 
 def refuse_many(mistakes: list[Mistake]) -> None:
@@ -254,14 +254,14 @@ def examine_all(
     source: TemplateSource, resources: list[AnalyzedResource], validator: ExpressionValidator
 ) -> ChunkedWork[list[AnalyzedOutput]]:
     """Validate every resource and output; return the outputs without mistakes."""
-    audience = AllowedNames(names=validator.scope.types, rule="cannot be used here")
+    allowed = AllowedNames(names=validator.scope.types, rule="cannot be used here")
     for analyzed in resources:
-        yield from resource_analysis.examine(analyzed, validator, audience)
+        yield from resource_analysis.examine(analyzed, validator, allowed)
         refuse_many(validator.mistakes)
         yield
     outputs: list[AnalyzedOutput] = []
     for output in source.outputs.values():
-        outputs.append((yield from analyze_output(output, validator, audience)))
+        outputs.append((yield from analyze_output(output, validator, allowed)))
         yield
     refuse_many(validator.mistakes)
     return outputs

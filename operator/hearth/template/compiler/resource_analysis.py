@@ -26,12 +26,12 @@ from hearth.template.schema.shapes import Shape, Type
 from hearth.template.text import error_hints, interpolation
 
 IDENTITY = (("apiVersion",), ("kind",))
-IDENTITY_AUDIENCE = AllowedNames(
+IDENTITY_NAMES = AllowedNames(
     names=frozenset({"params"}),
     rule="apiVersion and kind may use only params, because the kind must be known before the apply",
 )
 
-REFERENCE_AUDIENCE = AllowedNames(
+REFERENCE_NAMES = AllowedNames(
     names=frozenset({"params", "conditions", "stack"}),
     rule="externalRef may use only params, conditions and stack, because what is read must be known beforehand",
 )
@@ -187,9 +187,9 @@ def examine(analyzed: AnalyzedResource, validator: ExpressionValidator, allowed:
     analyzed.ready_when = examine_tests(source.ready_when, validator, allowed)
     analyzed.failed_when = examine_tests(source.failed_when, validator, allowed)
     if source.when is not None:
-        when_audience = collection_analysis.WHEN if source.is_collection else template_conditions.AUDIENCE
+        when_allowed = collection_analysis.WHEN if source.is_collection else template_conditions.ALLOWED
         path = f"{source.path}.when"
-        analyzed.when = template_conditions.examine(source.when, validator, path=path, allowed=when_audience)
+        analyzed.when = template_conditions.examine(source.when, validator, path=path, allowed=when_allowed)
     validator.scope = outer
 
 
@@ -198,12 +198,12 @@ def examine_external(analyzed: AnalyzedResource, validator: ExpressionValidator,
     source = analyzed.source
     if analyzed.served is not None and not analyzed.served.namespaced:
         examine_scope(analyzed, validator, path)
-    analyzed.expressions = yield from validate_strings(analyzed.parsed, shapes.OPEN, validator, REFERENCE_AUDIENCE)
-    own = AllowedNames(names={*REFERENCE_AUDIENCE.names, source.name}, rule=OWN_RULE)
+    analyzed.expressions = yield from validate_strings(analyzed.parsed, shapes.OPEN, validator, REFERENCE_NAMES)
+    own = AllowedNames(names={*REFERENCE_NAMES.names, source.name}, rule=OWN_RULE)
     analyzed.ready_when = examine_tests(source.ready_when, validator, own)
     if source.when is not None:
         analyzed.when = template_conditions.examine(
-            source.when, validator, path=f"{source.path}.when", allowed=template_conditions.AUDIENCE
+            source.when, validator, path=f"{source.path}.when", allowed=template_conditions.ALLOWED
         )
 
 
@@ -287,7 +287,7 @@ def validate_strings(
             yield
         if len(validator.mistakes) > limits.MISTAKES:
             break
-        allowed = IDENTITY_AUDIENCE if mark.keys in IDENTITY else allowed_names
+        allowed = IDENTITY_NAMES if mark.keys in IDENTITY else allowed_names
         pieces = examine_mark(mark, shape, validator, allowed)
         if pieces is not None:
             found[mark.keys] = pieces
@@ -340,10 +340,10 @@ def analyze_output(
     source: OutputSource, validator: ExpressionValidator, allowed: AllowedNames
 ) -> ChunkedWork[AnalyzedOutput]:
     """Validate one output."""
-    dissection = ParsedManifest(source.value, path=f"{source.path}.value")
-    validator.mistakes += dissection.mistakes
-    expressions = yield from validate_strings(dissection, shapes.OPEN, validator, allowed)
-    analyzed = AnalyzedOutput(name=source.name, path=source.path, parsed=dissection, expressions=expressions)
+    parsed = ParsedManifest(source.value, path=f"{source.path}.value")
+    validator.mistakes += parsed.mistakes
+    expressions = yield from validate_strings(parsed, shapes.OPEN, validator, allowed)
+    analyzed = AnalyzedOutput(name=source.name, path=source.path, parsed=parsed, expressions=expressions)
     if source.when is not None:
         analyzed.when = template_conditions.examine(source.when, validator, path=f"{source.path}.when")
     return analyzed

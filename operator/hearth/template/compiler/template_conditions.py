@@ -19,7 +19,7 @@ from hearth.template.schema import shapes
 from hearth.template.schema.shapes import Shape
 from hearth.template.text import error_hints, interpolation
 
-AUDIENCE = AllowedNames(
+ALLOWED = AllowedNames(
     names=frozenset({"params", "conditions"}),
     rule="only params and conditions can be used here, because it is evaluated before any apply",
 )
@@ -64,7 +64,7 @@ def read_test(
 
 
 def examine(
-    raw: Any, validator: ExpressionValidator, *, path: str, allowed: AllowedNames = AUDIENCE
+    raw: Any, validator: ExpressionValidator, *, path: str, allowed: AllowedNames = ALLOWED
 ) -> ConditionValue | None:
     """Validate a condition or `when`; None if it contains a mistake."""
     if isinstance(raw, bool):
