@@ -13,7 +13,7 @@ from hearth.engine.definition.revision_builder import RevisionBuilder
 from hearth.engine.definition.stack_revisions import StackRevisions
 from hearth.engine.health_marks import mark_index
 from hearth.engine.stack.stack_reconciler import StackReconciler
-from hearth.engine.writes import step_execution
+from hearth.engine.writes.step_execution import StepExecutor
 from hearth.model.child import Object
 from hearth.plan.health.health_rules import RuleChange
 from hearth.plan.resource import step_planning
@@ -142,7 +142,7 @@ def is_shop(stack: Any) -> bool:
 
 
 PLACES: dict[str, tuple[Any, str, Callable[..., bool]]] = {
-    "a step": (step_execution, "execute_step", is_bad),
+    "a step": (StepExecutor, "execute_step", lambda _self, step: is_bad(step)),
     "what comes of a step": (StackReconciler, "finish_step", lambda _self, _key, step, _result: is_bad(step)),
     "the judgement of a resource": (
         ResourcePlanner,
