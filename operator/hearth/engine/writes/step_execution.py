@@ -377,12 +377,13 @@ class StepExecutor:
 
 def make_executor(stack: StackObject, services: Services) -> StepExecutor:
     """Make the executor of the steps of a Stack."""
+    boundary = services.find_boundary(stack)
     return StepExecutor(
-        cluster=services.find_cluster(stack),
+        cluster=services.find_link(stack.uid).cluster.acting_as(boundary.user),
         manager=names.field_manager(stack.namespace, stack.name, kind=stack.kind),
         may_exist=services.may_exist_for(stack.uid),
         ours=services.hashes,
-        boundary=services.find_boundary(stack),
+        boundary=boundary,
         kin=Kin(stack.uid, services),
     )
 
