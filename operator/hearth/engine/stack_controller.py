@@ -71,8 +71,7 @@ class StackController:
             find_link=services.find_link,
         )
         self._observer = observer
-        self._write_latency = WriteLatency(now=services.clock.monotonic, observe=observer.on_event_to_write)
-        self._traces = ReconcileTraces(observer)
+        self._planned_writes = PlannedWrites(observer, now=services.clock.monotonic)
         self._reconcilers: dict[str, StackReconciler] = {}
         self._unloaded = UnloadedStacks(services, unload=self._unload)
         self._starts = StartLimiter(
@@ -209,9 +208,7 @@ class StackController:
         trace = self._observer.begin_reconcile()
         started = self._services.clock.monotonic()
         planned = each.reconcile(stack, dirty)
-        self._write_latency.on_planned(uid, planned, since=since)
-        if trace is not None:
-            self._traces.on_planned(uid, planned, trace)
+        self._planned_writes.on_planned(uid, planned, since=since, trace=trace)
         self._lanes.enqueue(self._services.find_link(uid).key, uid, planned, namespace=stack.namespace)
         self._starts.weigh(uid, len(planned))
         if each.is_known and not self._lanes.home.executor.is_queued(uid):
@@ -223,7 +220,7 @@ class StackController:
         return seconds
 
     def _on_status_write(self, uid: str) -> None:
-        self._traces.on_status_write(uid)
+        self._planned_writes.on_status_write(uid)
         if self.definitions is not None:
             self.definitions.on_status(uid)
 
@@ -306,7 +303,7 @@ class StackController:
         if each is not None:
             each.close()
         self._status_writer.forget(uid)
-        self._traces.forget(uid)
+        self._planned_writes.forget(uid)
         self._services.evaluations.forget(uid)
         self._health_marks.forget(uid)
         self._snapshots.forget(uid)
@@ -320,8 +317,7 @@ class StackController:
             self._starts.finish(stack_uid)
         each, stack = self._reconcilers.get(stack_uid), self._services.management_cluster.find_stack(stack_uid)
         step = each.take_step(key) if each is not None and stack is not None else None
-        self._write_latency.on_started(stack_uid, key, is_wanted=step is not None)
-        self._traces.on_started(stack_uid, key)
+        self._planned_writes.on_started(stack_uid, key, is_wanted=step is not None)
         if each is None or stack is None or step is None:
             return
         begun = self._services.clock.monotonic()
@@ -385,54 +381,45 @@ def make_definitions(services: Services, builder: RevisionBuilder) -> StackDefin
     return StackDefinitionController(services, services.definitions, builder=builder, groups=services.definition_groups)
 
 
-# Latency from an event to the write that it causes, for metrics. Knows only the keys of steps.
-
-
-class WriteLatency:
-    """The start times of steps that wait for execution."""
-
-    def __init__(self, *, now: Callable[[], float], observe: Callable[[float], None]) -> None:
-        """now: seconds that never jump; observe: called with the latency of a write in seconds."""
-        self._now = now
-        self._observe = observe
-        self._since: dict[tuple[str, str], float] = {}
-
-    def on_planned(self, stack_uid: str, keys: Iterable[str], *, since: float) -> None:
-        """Record planned steps for an event at that monotonic time in seconds; a waiting step keeps its earlier time."""
-        for key in keys:
-            self._since.setdefault((stack_uid, key), since)
-
-    def on_started(self, stack_uid: str, key: str, *, is_wanted: bool) -> None:
-        """Record the start of a step. is_wanted: whether the step still exists and is written now."""
-        since = self._since.pop((stack_uid, key), None)
-        if is_wanted and since is not None:
-            self._observe(self._now() - since)
-
-
-# Which reconcile each request of a Stack belongs to, for traces. Empty while traces are off.
+# Which event and which reconcile each write is due to, for metrics and traces. Knows only the keys of steps.
 
 LATEST = ""
 """In the place of a key: the latest reconcile of the Stack, which its status reports."""
 
 
-class ReconcileTraces:
-    """The reconciles that planned the steps in the queues."""
+class PlannedWrites:
+    """The steps that wait for execution, and the reconciles that planned them, if there are traces."""
 
-    def __init__(self, observer: Observer) -> None:
-        """observer: what makes traces, if any."""
+    def __init__(self, observer: Observer, *, now: Callable[[], float]) -> None:
+        """now: seconds that never jump."""
         self._observer = observer
+        self._now = now
+        self._since: dict[tuple[str, str], float] = {}
+        """By Stack and key, the time of the event."""
         self._traces: dict[str, dict[str, object]] = {}
-        """By UID of the Stack, then by key."""
+        """By UID of the Stack, then by key. Empty while traces are off."""
 
-    def on_planned(self, stack_uid: str, keys: Iterable[str], trace: object) -> None:
-        """Record the steps that a reconcile planned. A waiting step keeps the reconcile that planned it first."""
-        traces = self._traces.setdefault(stack_uid, {})
-        traces[LATEST] = trace
+    def on_planned(self, stack_uid: str, keys: Iterable[str], *, since: float, trace: object = None) -> None:
+        """Record the steps that a reconcile planned for an event at that monotonic time in seconds.
+
+        A waiting step keeps its earlier time, and the reconcile that planned it first.
+        """
         for key in keys:
-            traces.setdefault(key, trace)
+            self._since.setdefault((stack_uid, key), since)
+        if trace is not None:
+            traces = self._traces.setdefault(stack_uid, {})
+            traces[LATEST] = trace
+            for key in keys:
+                traces.setdefault(key, trace)
 
-    def on_started(self, stack_uid: str, key: str) -> None:
-        """Assign the requests of this task to the reconcile that planned the step."""
+    def on_started(self, stack_uid: str, key: str, *, is_wanted: bool) -> None:
+        """Record the start of a step, and assign the requests of this task to the reconcile that planned it.
+
+        is_wanted: whether the step still exists and is written now.
+        """
+        since = self._since.pop((stack_uid, key), None)
+        if is_wanted and since is not None:
+            self._observer.on_event_to_write(self._now() - since)
         traces = self._traces.get(stack_uid)
         self._observer.resume_reconcile(traces.pop(key, None) if traces is not None else None)
 

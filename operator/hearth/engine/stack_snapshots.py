@@ -9,7 +9,7 @@ with the data of another revision. Must not decide when a snapshot is taken.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -171,32 +171,18 @@ class VolumeSnapshots:
         return ObservedVolume(volume=volume, state=state, message=message)
 
     def _make_manifest(self, volume: SnapshotVolume, *, stack: str) -> Object:
-        return {
-            "apiVersion": VOLUME_SNAPSHOT_VERSION,
-            "kind": VOLUME_SNAPSHOT,
-            "metadata": {
-                "name": volume.snapshot,
-                "namespace": volume.namespace,
-                "labels": {
-                    names.LABEL_SNAPSHOT_UID: self.snapshot.uid,
-                    names.LABEL_STACK: names.stack_label(stack),
-                },
-                "annotations": {names.ANNOTATION_SIGNATURE: self.hashes.sign(VOLUME_PURPOSE, self._describe(volume))},
-            },
-            "spec": {"source": {"persistentVolumeClaimName": volume.claim}},
-        }
+        labels = {names.LABEL_SNAPSHOT_UID: self.snapshot.uid, names.LABEL_STACK: names.stack_label(stack)}
+        signature = self.hashes.sign(VOLUME_PURPOSE, self._describe(volume))
+        ref = make_volume_ref(volume.namespace, volume.snapshot)
+        return make_volume_snapshot(ref, volume.claim, labels=labels, signature=signature)
 
     def _is_ours(self, volume: SnapshotVolume, live: Mapping[str, Any]) -> bool:
         """Return whether this operator created that object for this StackSnapshot and its revision."""
         metadata = live["metadata"]
         if volume.uid:
             return bool(metadata.get("uid") == volume.uid)
-        signature = (metadata.get("annotations") or {}).get(names.ANNOTATION_SIGNATURE)
-        source = ((live.get("spec") or {}).get("source") or {}).get("persistentVolumeClaimName")
-        is_signed = isinstance(signature, str) and self.hashes.is_signed(
-            VOLUME_PURPOSE, self._describe(volume), signature
-        )
-        return is_signed and source == volume.claim
+        signature = find_signature(live, volume.claim)
+        return bool(signature) and self.hashes.is_signed(VOLUME_PURPOSE, self._describe(volume), signature)
 
     def _describe(self, volume: SnapshotVolume) -> list[str | int | None]:
         """Return the signed value."""
@@ -207,6 +193,33 @@ class VolumeSnapshots:
 def make_volume_ref(namespace: str, name: str) -> ObjectRef:
     """Return the reference to a VolumeSnapshot."""
     return ObjectRef(group=GROUP, kind=VOLUME_SNAPSHOT, namespace=namespace, name=name)
+
+
+def make_volume_snapshot(
+    ref: ObjectRef, claim: str, *, labels: Mapping[str, str], signature: str, owners: Sequence[Object] = ()
+) -> Object:
+    """Make the manifest of a signed VolumeSnapshot of a claim."""
+    metadata = {
+        "name": ref.name,
+        "namespace": ref.namespace,
+        "labels": labels,
+        "annotations": {names.ANNOTATION_SIGNATURE: signature},
+        **({"ownerReferences": owners} if owners else {}),
+    }
+    source = {"persistentVolumeClaimName": claim}
+    return {
+        "apiVersion": VOLUME_SNAPSHOT_VERSION,
+        "kind": VOLUME_SNAPSHOT,
+        "metadata": metadata,
+        "spec": {"source": source},
+    }
+
+
+def find_signature(live: Mapping[str, Any], claim: str) -> str:
+    """Return the signature of a live VolumeSnapshot of that claim, which anyone may have written; "" for none."""
+    signature = (live["metadata"].get("annotations") or {}).get(names.ANNOTATION_SIGNATURE)
+    source = ((live.get("spec") or {}).get("source") or {}).get("persistentVolumeClaimName")
+    return signature if isinstance(signature, str) and source == claim else ""
 
 
 def find_volume_kind(cluster: WorkloadCluster) -> Kind | None:

@@ -221,26 +221,18 @@ class KeptData:
             "name": self.stack.name,
             "uid": self.stack.uid,
         }
-        # An owner in another namespace would have it deleted at once.
-        owners = {"ownerReferences": [owner]} if ref.namespace == self.stack.namespace else {}
-        return {
-            "apiVersion": stack_snapshots.VOLUME_SNAPSHOT_VERSION,
-            "kind": stack_snapshots.VOLUME_SNAPSHOT,
-            "metadata": {
-                "name": ref.name,
-                "namespace": ref.namespace,
-                "labels": {names.LABEL_STACK: names.stack_label(self.stack.name)},
-                "annotations": {names.ANNOTATION_SIGNATURE: self.hashes.sign(PURPOSE, self._describe(ref, claim))},
-                **owners,
-            },
-            "spec": {"source": {"persistentVolumeClaimName": claim}},
-        }
+        return stack_snapshots.make_volume_snapshot(
+            ref,
+            claim,
+            labels={names.LABEL_STACK: names.stack_label(self.stack.name)},
+            signature=self.hashes.sign(PURPOSE, self._describe(ref, claim)),
+            # An owner in another namespace would have it deleted at once.
+            owners=[owner] if ref.namespace == self.stack.namespace else (),
+        )
 
     def _is_ours(self, live: Mapping[str, Any], ref: ObjectRef, claim: str) -> bool:
-        signature = (live["metadata"].get("annotations") or {}).get(names.ANNOTATION_SIGNATURE)
-        source = ((live.get("spec") or {}).get("source") or {}).get("persistentVolumeClaimName")
-        is_signed = isinstance(signature, str) and self.hashes.is_signed(PURPOSE, self._describe(ref, claim), signature)
-        return is_signed and source == claim
+        signature = stack_snapshots.find_signature(live, claim)
+        return bool(signature) and self.hashes.is_signed(PURPOSE, self._describe(ref, claim), signature)
 
     def _describe(self, ref: ObjectRef, claim: str) -> list[str]:
         """Return the signed value."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hearth.engine.stack_controller import ReconcileTraces
+from hearth.engine.stack_controller import PlannedWrites
 from support.fake_world.fake_world import SilentObserver
 
 
@@ -21,11 +21,11 @@ class ResumedTraces(SilentObserver):
 def test_a_step_belongs_to_the_reconcile_that_planned_it_first() -> None:
     """Once: its next execution belongs to the next plan. A status belongs to the latest reconcile."""
     observer = ResumedTraces()
-    traces = ReconcileTraces(observer)
-    traces.on_planned("s", ["a"], "first")
-    traces.on_planned("s", ["a"], "second")
-    traces.on_started("s", "a")
-    traces.on_started("s", "a")
+    traces = PlannedWrites(observer, now=lambda: 0.0)
+    traces.on_planned("s", ["a"], since=0.0, trace="first")
+    traces.on_planned("s", ["a"], since=0.0, trace="second")
+    traces.on_started("s", "a", is_wanted=True)
+    traces.on_started("s", "a", is_wanted=True)
     traces.on_status_write("s")
     assert observer.resumed == ["first", None, "second"]
 
@@ -33,11 +33,11 @@ def test_a_step_belongs_to_the_reconcile_that_planned_it_first() -> None:
 def test_nothing_is_kept_of_a_deleted_stack() -> None:
     """Neither its latest reconcile nor that of a step that never started; other Stacks keep theirs."""
     observer = ResumedTraces()
-    traces = ReconcileTraces(observer)
+    traces = PlannedWrites(observer, now=lambda: 0.0)
     for stack in ("s", "t"):
-        traces.on_planned(stack, ["a"], f"of {stack}")
+        traces.on_planned(stack, ["a"], since=0.0, trace=f"of {stack}")
     traces.forget("s")
     for stack in ("s", "t"):
-        traces.on_started(stack, "a")
+        traces.on_started(stack, "a", is_wanted=True)
         traces.on_status_write(stack)
     assert observer.resumed == [None, None, "of t", "of t"]

@@ -4,33 +4,45 @@ from __future__ import annotations
 
 import pytest
 
-from hearth.engine.stack_controller import WriteLatency
+from hearth.engine.stack_controller import PlannedWrites
 from support.fake_world import fake_world
 from support.fake_world.fake_world import SilentObserver
 from support.stories import story, story_runner
 
 
+class TimedWrites(SilentObserver):
+    """The times that were reported."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reported: list[float] = []
+
+    def on_event_to_write(self, seconds: float) -> None:
+        """Record it."""
+        self.reported.append(seconds)
+
+
 def test_a_write_counts_from_the_first_news_that_called_for_it() -> None:
     """However often it was planned since, and once."""
-    reported: list[float] = []
-    reactions = WriteLatency(now=lambda: 12.0, observe=reported.append)
+    observer = TimedWrites()
+    reactions = PlannedWrites(observer, now=lambda: 12.0)
     reactions.on_planned("s", ["a", "b"], since=10.0)
     reactions.on_planned("s", ["a"], since=11.0)
     reactions.on_planned("t", ["a"], since=11.5)
     for stack in ("s", "t", "s"):
         reactions.on_started(stack, "a", is_wanted=True)
-    assert reported == [2.0, 0.5]
+    assert observer.reported == [2.0, 0.5]
 
 
 def test_what_is_no_longer_wanted_was_no_reaction() -> None:
     """Nor does it count for the next write of the same resource."""
-    reported: list[float] = []
-    reactions = WriteLatency(now=lambda: 12.0, observe=reported.append)
+    observer = TimedWrites()
+    reactions = PlannedWrites(observer, now=lambda: 12.0)
     reactions.on_planned("s", ["a"], since=10.0)
     reactions.on_started("s", "a", is_wanted=False)
     reactions.on_planned("s", ["a"], since=11.0)
     reactions.on_started("s", "a", is_wanted=True)
-    assert reported == [1.0]
+    assert observer.reported == [1.0]
 
 
 def test_every_write_of_a_story_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
