@@ -2,7 +2,7 @@
 
 Pure. A snapshot is bound once: its status names the revision and every VolumeSnapshot before the first one is created,
 so an operator that stops at any point continues with the same ones. A revision that a bound snapshot names is never
-deleted (`hearth.engine.verified_snapshots`). Must not know how objects are read or written.
+deleted (`hearth.engine.stack_snapshots`). Must not know how objects are read or written.
 """
 
 from __future__ import annotations
