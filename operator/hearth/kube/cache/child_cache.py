@@ -1,6 +1,7 @@
-"""Cache of all children of one cluster: a shared watch per followed kind, and one index over all kinds.
+"""Cache of all children of one cluster: a watch per followed kind, reduced to the fields in use, and one index over all.
 
-Knows which kinds are followed. Must not know what children mean or which component needs them.
+Knows which kinds are followed, when a wider watch is needed and which changes to report. Must not know what children mean
+or which component needs them.
 """
 
 from __future__ import annotations
@@ -79,6 +80,7 @@ class KindCache:
         self._widening: Callable[[], None] | None = None
         """Function that cancels the widening."""
         self._store: ObjectStore[Child] = object_store.ObjectStore(self)
+        self.forget = self._store.forget
         selector = api_requests.children_selector(share)
         self.watch = Reflector(context, self._path(), self._store, name=kind.key, selector=selector)
         self.watch.is_known = self._store.is_known
@@ -124,10 +126,6 @@ class KindCache:
         if known is None or known.resource_version < int(raw["metadata"]["resourceVersion"]):
             # While the watch is not past the list, only the list knows whether the object exists.
             self._store.record_write(raw, passed=self.watch.version if self.watch.version > as_of else 0)
-
-    def forget(self, uid: str) -> None:
-        """Complete the operator's own deletion of this object."""
-        self._store.forget(uid)
 
     async def close(self) -> None:
         """Stop the watch."""
@@ -354,8 +352,9 @@ class ChildCache:
     def follow(self, kind: Kind, paths: Collection[Path], *, namespace: str = "") -> bool:
         """Cache all labeled objects of this kind with these fields; return whether they are complete.
 
-        namespace: the only one in which a kind with namespaced watches is followed. If they are not complete, the listener receives `on_synced` later. A kind that is served in several versions is followed in the
-        first requested one, as long as that is served.
+        namespace: the only one in which a kind with namespaced watches is followed. If they are not complete, the listener
+        receives `on_synced` later. A kind that is served in several versions is followed in the first requested one, as
+        long as that is served.
         """
         if self._kinds.generation != self._generation:
             self.on_kinds()

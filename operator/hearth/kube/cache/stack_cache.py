@@ -1,6 +1,6 @@
-"""Cache of all Stacks of the management cluster, or of all ResourceGroups in the form of Stacks, reduced to what reconciles need and parsed on demand.
+"""Cache of all Stacks of the management cluster, or of all objects of another kind in the form of Stacks.
 
-Must not know what a Stack means.
+Reduced to what reconciles need, and parsed on demand. Must not know what a Stack means.
 """
 
 from __future__ import annotations

@@ -69,16 +69,14 @@ class TenantShare:
         """Bytes of unfinished lines and schemas."""
         self.streams = 0
         self._shares = shares
+        self.on_limit = shares.on_limit
+        """Counts a limit that was reached."""
         self._now = now
         self.slots = asyncio.Semaphore(limits.TENANT_REQUESTS)
         self.body_bytes = limits.CLUSTER_BODY_BYTES
         self._budget = CpuBudget(share=limits.TENANT_CPU_SHARE, burst=limits.TENANT_CPU_BURST)
         self._free_at = 0.0
         """Monotonic seconds before which nothing more is taken."""
-
-    def on_limit(self, limit: str) -> None:
-        """Count a limit that was reached."""
-        self._shares.on_limit(limit)
 
     @property
     def is_overdrawn(self) -> bool:
@@ -102,7 +100,7 @@ class TenantShare:
     async def wait_turn(self) -> None:
         """Wait until the share is not overdrawn."""
         while (pause := self._free_at - self._now()) > 0:
-            self._shares.on_limit("clusters-cpu")
+            self.on_limit("clusters-cpu")
             await asyncio.sleep(min(pause, limits.TENANT_PAUSE))
 
     async def resolve(self, host: str, port: int) -> list[str]:
@@ -117,7 +115,7 @@ class TenantShare:
         free = limits.TENANTS_HELD_BYTES - self._shares.held
         most = turns.find_share(self.held, free=free, most=limits.TENANT_HELD_BYTES)
         if change > 0 and self.held + change > most:
-            self._shares.on_limit("clusters-held-bytes")
+            self.on_limit("clusters-held-bytes")
             raise TooMuchHeld(f"the servers of namespace {self.namespace} keep more than {most} bytes here")
         self.held += change
         self._shares.held += change
