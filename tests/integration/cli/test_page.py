@@ -476,9 +476,29 @@ async def test_a_nested_stack_opens_in_place(site: Site, workers: Crew, user: Re
     await asyncio.to_thread(site.browser.click, ".graph a[data-resource='inner']")
     await asyncio.to_thread(site.browser.find, "#dialog .graph a.ready[data-resource='leaf']")
     await asyncio.to_thread(site.browser.click, "#dialog .graph a[data-resource='leaf']")
-    await asyncio.to_thread(site.browser.wait, lambda: "configmap/outer-inner-leaf" in site.browser.text, "the leaf")
+    # The picture of the nested Stack names that object as well.
+    await asyncio.to_thread(
+        site.browser.wait, lambda: "ready configmap/outer-inner-leaf" in site.browser.text, "the leaf"
+    )
     assert site.browser.driver.current_url.endswith("/outer")
     await asyncio.to_thread(site.browser.close_dialog)
+
+
+def test_what_was_asked_for_before_the_dialog_was_closed_opens_it_no_more(site: Site) -> None:
+    """A slow answer comes late."""
+    site.open_stack()
+    script = (
+        "const link = document.querySelector('.graph a'); const dialog = document.getElementById('dialog');"
+        "link.dispatchEvent(new MouseEvent('click', {bubbles: true, cancelable: true}));"
+        "dialog.dispatchEvent(new Event('close')); return link.href.baseVal"
+    )
+    path = site.browser.driver.execute_script(script)
+    read = "return performance.getEntriesByType('resource').some(each => each.name.endsWith(arguments[0]))"
+    site.browser.wait(lambda: site.browser.driver.execute_script(read, path), "the details are not read")
+
+    assert not site.browser.count("#dialog[open]")
+    site.browser.click(".graph a")
+    assert site.browser.wait_dialog()
 
 
 def test_the_file_has_the_picture_of_the_page(site: Site, kubeconfig: Path, tmp_path: Path) -> None:

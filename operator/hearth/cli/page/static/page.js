@@ -174,14 +174,22 @@ function followLog(place) {
   source.addEventListener("open", () => (state.textContent = "new lines appear by themselves"));
 }
 
+// What is asked for last is shown, and nothing that was asked for before the dialog was closed. The result of an action
+// is shown in any case.
+let asked = 0;
+
 async function show(address, options) {
+  const own = ++asked;
   content.setAttribute("aria-busy", "true");
+  let html;
   try {
-    const answer = await fetch(address, { ...options, headers: { "X-Hearth-Fragment": "1" }, redirect: "error" });
-    content.innerHTML = await answer.text();
+    html = await (await fetch(address, { ...options, headers: { "X-Hearth-Fragment": "1" }, redirect: "error" })).text();
   } catch {
-    content.textContent = "The server does not answer: is `kubectl stack ui` still running?";
+    html = null;
   }
+  if (own !== asked && !options) return;
+  if (html === null) content.textContent = "The server does not answer: is `kubectl stack ui` still running?";
+  else content.innerHTML = html;
   content.removeAttribute("aria-busy");
   const heading = content.querySelector("h1");
   dialog.setAttribute("aria-label", heading ? heading.textContent : "Details");
@@ -253,6 +261,8 @@ document.addEventListener("submit", (event) => {
 });
 
 dialog.addEventListener("close", () => {
+  asked++;
+  content.removeAttribute("aria-busy");
   content.replaceChildren();
   followLog(content);
   document.getElementById(opener)?.focus({ preventScroll: true });
