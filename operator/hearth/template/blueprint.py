@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from typing import Any, Protocol, TypeAlias
 
-from hearth.model import members, value_class
+from hearth.model import members, names, value_class
 from hearth.model.child import Object, Path
 from hearth.model.field_paths import PathPattern
 from hearth.model.label_selectors import LabelSelector
@@ -439,3 +439,17 @@ class StackIdentity:
     name: str
     namespace: str
     uid: str
+
+    def name_child(
+        self, resource: str, *, incarnation: int = 1, namespace: str, length: int = names.NAME_LENGTH
+    ) -> str:
+        """Return the name of an object of a resource whose manifest states none, see `names.child_name`."""
+        return names.child_name(
+            stack=self.name,
+            stack_namespace=self.namespace,
+            stack_uid=self.uid,
+            resource=resource,
+            incarnation=incarnation,
+            namespace=namespace,
+            length=length,
+        )

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass, field
 
 from hearth.graph import order
-from hearth.model import chunked_work, members, names, value_class
+from hearth.model import chunked_work, members, value_class
 from hearth.model.child import Child
 from hearth.model.kinds import ObjectRef
 from hearth.plan.resource import replacement
@@ -268,12 +268,5 @@ class TreeClaim:
 
 def is_replaceable(child: Child, stack: StackIdentity) -> bool:
     """Return whether another object is as good: it holds nothing, and has a name that only its own resource gives."""
-    name = names.child_name(
-        stack=stack.name,
-        stack_namespace=stack.namespace,
-        stack_uid=stack.uid,
-        resource=child.resource,
-        incarnation=child.incarnation,
-        namespace=child.namespace,
-    )
+    name = stack.name_child(child.resource, incarnation=child.incarnation, namespace=child.namespace)
     return child.name == name and child.kind.key in replacement.CREATE_FIRST_KINDS

@@ -211,16 +211,8 @@ def make_name(desired: DesiredResource, *, incarnation: int, length: int | None 
     """Return the name of a child: the explicit one, otherwise a generated one. length: other than that of the kind."""
     if desired.name is not None:
         return desired.name
-    whose = desired.owner
-    return names.child_name(
-        stack=whose.stack.name,
-        stack_namespace=whose.stack.namespace,
-        stack_uid=whose.stack.uid,
-        resource=whose.resource,
-        incarnation=incarnation,
-        namespace=desired.namespace,
-        length=names.find_length(desired.kind.key) if length is None else length,
-    )
+    whose, length = desired.owner, names.find_length(desired.kind.key) if length is None else length
+    return whose.stack.name_child(whose.resource, incarnation=incarnation, namespace=desired.namespace, length=length)
 
 
 def add_tracking_metadata(metadata: Object, desired: DesiredResource, *, ref: ObjectRef, incarnation: int) -> None:

@@ -100,15 +100,7 @@ def find_name(resource: str, stack: StackIdentity, *, namespace: object, kind: s
     """
     if not isinstance(namespace, str):
         return None
-    return names.child_name(
-        stack=stack.name,
-        stack_namespace=stack.namespace,
-        stack_uid=stack.uid,
-        resource=resource,
-        incarnation=1,
-        namespace=namespace,
-        length=names.find_length(kind),
-    )
+    return stack.name_child(resource, namespace=namespace, length=names.find_length(kind))
 
 
 def find_scope(namings: Iterable[ObjectNaming]) -> SharingScope:

@@ -98,14 +98,8 @@ def complete(stack_file: StackFile, resource: ResourceBlueprint, manifest: Objec
     metadata = dict(object_fields.mapping(manifest, "metadata"))
     is_wide = cluster_scoped_kinds.is_cluster_wide(group, resource.kind)
     namespace = "" if is_wide else object_fields.text(metadata, "namespace") or identity.namespace
-    name = metadata.get("name") or names.child_name(
-        stack=identity.name,
-        stack_namespace=identity.namespace,
-        stack_uid=identity.uid,
-        resource=resource.name,
-        incarnation=1,
-        namespace=namespace,
-        length=names.find_length(make_key(group, resource.kind)),
+    name = metadata.get("name") or identity.name_child(
+        resource.name, namespace=namespace, length=names.find_length(make_key(group, resource.kind))
     )
     stated = {"name": name, **({"namespace": namespace} if namespace else {})}
     return {**manifest, "metadata": {**metadata, **stated}}
