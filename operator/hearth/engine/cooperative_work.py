@@ -16,7 +16,7 @@ SECONDS_IN_A_ROW = 0.02
 """The work yields after this time even if fewer chunks are done."""
 
 
-async def share(
+async def finish(
     pieces: ChunkedWork[Result],
     *,
     begin: Callable[[], None] = lambda: None,

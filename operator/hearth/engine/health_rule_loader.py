@@ -102,7 +102,7 @@ class HealthRuleLoader:
     async def _take_up(self, documents: Mapping[str, str]) -> None:
         """Apply the new rules and report their errors."""
         pieces = rule_parser.read_in_pieces({key: documents[key] for key in sorted(documents)})
-        table, mistakes = await cooperative_work.share(pieces)
+        table, mistakes = await cooperative_work.finish(pieces)
         self._services.queue.on_rules(self._services.health_rules.replace(table))
         logger.info("health rules reloaded", configmap=self._name, mistakes=len(mistakes))
         if mistakes:

@@ -86,7 +86,7 @@ async def test_long_work_of_one_namespace_takes_one_turn_among_the_others(monkey
             yield
 
     async def share(namespace: str) -> None:
-        await cooperative_work.share(work(namespace), take_turn=lambda: turns.take(namespace))
+        await cooperative_work.finish(work(namespace), take_turn=lambda: turns.take(namespace))
 
     await asyncio.gather(*(share("many") for _ in range(10)), share("other"))
     last = max(at for at, name in enumerate(done) if name == "other")

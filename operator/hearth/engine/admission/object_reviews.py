@@ -85,7 +85,7 @@ async def _review_stack(
         found = await _check_kubeconfig(builder, stack, stack.kubeconfig, check=check_kubeconfig)
         return ReviewResult(warnings=review_module.to_warnings(found))
     boundary = _find_boundary(builder, stack)
-    beyond = await cooperative_work.share(find_beyond(blueprint, boundary, kinds=builder.cluster.kinds))
+    beyond = await cooperative_work.finish(find_beyond(blueprint, boundary, kinds=builder.cluster.kinds))
     if beyond:
         return judge(review, errors.InvalidDefinition(beyond), definition=definition)
     warnings = [*find_warnings(review.spec, blueprint, kinds=builder.cluster.kinds)]

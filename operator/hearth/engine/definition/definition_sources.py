@@ -141,7 +141,7 @@ async def read_template(reader: SourceReader, namespace: str, spec: Mapping[str,
     texts = await _read_template_texts(reader, sources)
     size = limits.REVISION_BYTES if any(source.is_compressed for source in sources) else limits.SOURCE_BYTES
     templates = [
-        await cooperative_work.share(template_source.parse_in_pieces(text, place=source.path, size=size))
+        await cooperative_work.finish(template_source.parse_in_pieces(text, place=source.path, size=size))
         for source, text in zip(sources, texts, strict=True)
     ]
     if len(templates) == 1:

@@ -402,7 +402,7 @@ class DefinitionSync:
         rejection: None if only the cluster of the objects is away.
         """
         target = self.targets.current
-        if self.blueprint is None and target is not None and self.cluster.is_linked:
+        if self.blueprint is None and target is not None and self.services.links.is_linked(self.uid):
             if (stored := await self._load_fallback(stack, target)) is not None:
                 await self.resources.update(stack, target, names=stored.blueprint.resources.keys())
                 self._activate(stack, stored.blueprint, revision=stored.revision)

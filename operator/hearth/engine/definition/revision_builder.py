@@ -166,7 +166,7 @@ class RevisionBuilder:
         sources = definition_sources.find_parameter_sources(namespace, spec)
         found = await definition_sources.read_parameters(reader, sources)
         made = definition_sources.apply_sources(template, spec.get("parameters") or {}, found, template_path=path)
-        definition = await cooperative_work.share(made)
+        definition = await cooperative_work.finish(made)
         definition_sources.require_parameters(definition, sources)
         if (stated := spec.get(resource_group.SIZE)) is None:
             return definition
@@ -267,7 +267,7 @@ class RevisionBuilder:
             definition = dataclasses.replace(definition, read=self.read[stack.uid])
         cluster, key = self.find_cluster(stack)
         kinds, identity = cluster.kinds, identify(stack)
-        pairs = await cooperative_work.share(template_kinds.find_kinds_in_pieces(definition))
+        pairs = await cooperative_work.finish(template_kinds.find_kinds_in_pieces(definition))
         await cluster.load_schemas([kind for pair in pairs if (kind := kinds.find(*pair)) is not None])
         # The live spec always decides on adoption, for any revision.
         adopts = bool(policies.adopts(stack.spec.get("adoptionPolicy")))
@@ -279,7 +279,7 @@ class RevisionBuilder:
             return known
         inputs = Inputs(stack=identity, kinds=kinds, outline=outline, evaluator=self.evaluations)
         pieces = changed_members.compile_in_pieces(definition, inputs, previous=previous)
-        made = await cooperative_work.share(
+        made = await cooperative_work.finish(
             pieces,
             begin=lambda: self.evaluations.begin(stack.uid),
             take_turn=lambda: self.compile_slots.take(stack.namespace),

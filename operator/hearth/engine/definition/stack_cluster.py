@@ -75,11 +75,6 @@ class StackCluster:
         return problem if problem is not None and problem.reason != ClusterReason.UNREACHABLE else None
 
     @property
-    def is_linked(self) -> bool:
-        """Whether the cluster is known."""
-        return self._services.links.is_linked(self._uid)
-
-    @property
     def server(self) -> str:
         """The URL of the API server of another cluster; "" for the home cluster."""
         link = self._services.links.find(self._uid)

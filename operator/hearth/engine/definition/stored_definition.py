@@ -87,14 +87,14 @@ async def from_stored(
     """
     kept: Mapping[str, Any] = recorded.get("sensitive") or {}
     if not kept:
-        found_definition = await cooperative_work.share(
+        found_definition = await cooperative_work.finish(
             definition_sources.apply_sources(recorded["template"], recorded["parameters"], {})
         )
         return with_size(found_definition, recorded)
     place = f"revision {number}"
     given = {**recorded["parameters"], **read_spec(kept, stack, place=place)}
     found = await read_sources(kept, reader=reader, namespace=stack.namespace, place=place)
-    definition = await cooperative_work.share(definition_sources.apply_sources(recorded["template"], given, found))
+    definition = await cooperative_work.finish(definition_sources.apply_sources(recorded["template"], given, found))
     missing = {name: entry["from"] for name, entry in kept.items() if name not in definition.parameters}
     if missing:
         lines = [

@@ -80,7 +80,7 @@ class HealthMarkController:
     def start(self) -> None:
         """Start the controller and enqueue every mark."""
         self._loop.start()
-        self.enqueue(self._marks.list_uids())
+        self.enqueue(self._services.health_marks.marks())
 
     async def stop(self) -> None:
         """Stop at once."""

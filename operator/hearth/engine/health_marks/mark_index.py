@@ -7,7 +7,7 @@ another writer counts as empty. Must not know how a mark is written.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -50,10 +50,6 @@ class SignedMarks:
         if known is None or known[0] is not mark:
             known = self._verified[uid] = (mark, self._verify(mark))
         return known[1]
-
-    def list_uids(self) -> Collection[str]:
-        """Return the UIDs of all HealthMarks."""
-        return self.marks.marks()
 
     def find_written(self, uid: str) -> Object:
         """Return the unverified status, from any writer."""

@@ -182,14 +182,6 @@ class ResourceLocator:
             del self._uids[where]
         return where
 
-    def has_stack(self, uid: str) -> bool:
-        """Return whether this operator knows a Stack of that UID."""
-        return self.services.management_cluster.find_stack(uid) is not None
-
-    def is_other_shard(self, uid: str) -> bool:
-        """Return whether another process is responsible for the Stack of that UID."""
-        return self.services.management_cluster.is_other_shard_uid(uid)
-
     def is_other_shard_owner(self, key: ResourceKey) -> bool:
         """Return whether another process is responsible for the Stack of that place."""
         kind, name = names.split_owner(key.stack)
@@ -370,7 +362,7 @@ def _walk(mark: HealthMarkObject, locator: ResourceLocator, start_key: ResourceK
                 problem=problem,
             )
             return MarkPath(resources=tuple(passed), marked=whole)
-        if not locator.has_stack(view.current.uid):
+        if locator.services.management_cluster.find_stack(view.current.uid) is None:
             # Its cache lags behind that of the parent's children. Its first reconcile enqueues the mark.
             inner = names.owner_key(view.current.kind.name, view.current.name)
             return MarkPath(resources=(*passed, ResourceKey(namespace=mark.namespace, stack=inner, resource=last)))
@@ -382,7 +374,9 @@ def _walk(mark: HealthMarkObject, locator: ResourceLocator, start_key: ResourceK
 def _find_other(marked: MarkedResource, mark: HealthMarkObject, locator: ResourceLocator) -> Child | None:
     """Return the nested Stack on the path if another process serves it, and the mark may reach it."""
     child = marked.current
-    is_other = child is not None and not _is_other(child) and locator.is_other_shard(child.uid)
+    is_other = (
+        child is not None and not _is_other(child) and locator.services.management_cluster.is_other_shard_uid(child.uid)
+    )
     return child if is_other and child is not None and child.namespace == mark.namespace else None
 
 

@@ -7,7 +7,7 @@ whenever a StatefulSet is deleted.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 
 import structlog
 
@@ -135,7 +135,8 @@ class DetachedSets(StackPart):
     async def _delete_pods_of(self, stack: StackObject, detached: DetachedSet) -> None:
         cluster, boundary = self._services.find_cluster(stack), self._services.find_boundary(stack)
         misses = 0
-        for name in list_pod_names(detached):
+        for ordinal in range(limits.CLAIMS_BEYOND_REPLICAS):
+            name = f"{detached.name}-{ordinal}"
             ref = ObjectRef(group="", kind=POD.name, namespace=detached.namespace, name=name)
             if boundary.find_denial(ref):
                 return
@@ -157,8 +158,3 @@ def make_record(step: Detach) -> DetachedSet:
         name=child.name,
         uid=child.uid,
     )
-
-
-def list_pod_names(detached: DetachedSet) -> Iterator[str]:
-    """Yield the names of the Pods that a StatefulSet may have left."""
-    return (f"{detached.name}-{ordinal}" for ordinal in range(limits.CLAIMS_BEYOND_REPLICAS))

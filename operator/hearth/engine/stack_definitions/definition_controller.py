@@ -372,7 +372,7 @@ class StackDefinitionController:
         for stack in list(self._client.find_instances(served.kind)):
             own = served.forms.by_number.get(stack.definition_revision)
             stated = orjson.loads(stack.packed_stated)
-            wrong = await cooperative_work.share(instance_form.find_unfit(form, rules, stated, own_form=own))
+            wrong = await cooperative_work.finish(instance_form.find_unfit(form, rules, stated, own_form=own))
             found += [(stack, each) for each in wrong[:1]]
         return found
 

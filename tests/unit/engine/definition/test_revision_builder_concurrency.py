@@ -39,7 +39,7 @@ async def test_work_in_pieces_leaves_room_for_others() -> None:
             await asyncio.sleep(0)
 
     looking = asyncio.create_task(look())
-    assert await turns_module.share(work()) == "made"
+    assert await turns_module.finish(work()) == "made"
     await looking
     assert len(turns) >= 9
     assert max(later - sooner for sooner, later in itertools.pairwise(turns)) <= CHUNKS_PER_YIELD
