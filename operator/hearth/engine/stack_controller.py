@@ -334,10 +334,8 @@ class StackController:
 
     async def _execute(self, each: StackReconciler, stack: StackObject, step: Step) -> StepResult:
         """Execute a step and return its result; of a repair that is reported, also what it reverts."""
-        executor, remote = (
-            step_execution.make_executor(stack, self._services),
-            self._services.find_link(stack.uid).remote,
-        )
+        executor = step_execution.make_executor(stack, self._services)
+        remote = self._services.find_link(stack.uid).remote
         cluster, boundary, reverted = executor.cluster, executor.boundary, ""
         if isinstance(step, Apply) and each.reports.take_repair(step, each.planner):
             reverted = await undone_changes.describe_repair(step, cluster=cluster, boundary=boundary)
