@@ -181,12 +181,26 @@ class Boundary:
         return f"ServiceAccount {self.account} may not list and watch {what}; to allow it, run: {grant}"
 
     def _write_grant(self, role: str, verbs: str, kind: Kind, namespace: str) -> str:
-        scope, within = ("role", f" --namespace={namespace}") if namespace else ("clusterrole", "")
         resource = f"{kind.plural}.{kind.group}" if kind.group else kind.plural
-        return (
-            f"kubectl create {scope} {role} --verb={verbs} --resource={resource}{within} && "
-            f"kubectl create {scope}binding {role} --{scope}={role} --serviceaccount={self.account_namespace}:{self.account}{within}"
-        )
+        return write_grant(self.subject, verbs, resource, role=role, namespace=namespace)
+
+    @property
+    def subject(self) -> str:
+        """The account as a flag of kubectl."""
+        return f"--serviceaccount={self.account_namespace}:{self.account}"
+
+
+def write_grant(subject: str, verbs: str, resource: str, *, role: str, namespace: str, name: str = "") -> str:
+    """Return the commands that give rights by a role of that name.
+
+    subject: a flag of kubectl, `--user=…` or `--serviceaccount=…`; namespace: "" for all; name: the only object, "" for all.
+    """
+    scope, within = ("role", f" --namespace={namespace}") if namespace else ("clusterrole", "")
+    only = f" --resource-name={name}" if name else ""
+    return (
+        f"kubectl create {scope} {role} --verb={verbs} --resource={resource}{only}{within} && "
+        f"kubectl create {scope}binding {role} --{scope}={role} {subject}{within}"
+    )
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,7 +21,7 @@ from hearth.engine.admission import review as review_module
 from hearth.engine.admission.review import Author, Review, ReviewResult
 from hearth.engine.definition import definition_sources
 from hearth.engine.definition.revision_builder import RevisionBuilder
-from hearth.model import errors, limits, names, value_class, well_known_kinds
+from hearth.model import errors, limits, names, tenancy, value_class, well_known_kinds
 from hearth.model.kinds import ObjectRef
 from hearth.model.turns import find_share
 
@@ -210,7 +210,14 @@ class AuthorCheck:
             return f"{field}: cannot check whether {author.name} may read {ref}; try again"
         return (
             f"{field}: user {author.name} may not read {ref} in namespace {ref.namespace}; to allow it, run: "
-            + grant(author, "get", "configmaps", namespace=ref.namespace, name=ref.name, role=f"{ref.name}-reader")
+            + tenancy.write_grant(
+                find_subject(author),
+                "get",
+                "configmaps",
+                role=f"{ref.name}-reader",
+                namespace=ref.namespace,
+                name=ref.name,
+            )
         )
 
     async def find_definer_denial(self, author: Author, *, namespace: str, account: str) -> str:
@@ -223,15 +230,17 @@ class AuthorCheck:
         return (
             f"spec.account: user {author.name} may not act as ServiceAccount {account} in namespace {namespace}; to allow it, "
             "run: "
-            + grant(
-                author, "impersonate", "serviceaccounts", namespace=namespace, name=account, role=f"{account}-definer"
+            + tenancy.write_grant(
+                find_subject(author),
+                "impersonate",
+                "serviceaccounts",
+                role=f"{account}-definer",
+                namespace=namespace,
+                name=account,
             )
         )
 
 
-def grant(author: Author, verb: str, resource: str, *, namespace: str, name: str, role: str) -> str:
-    """Return the command that gives a user one right on one object, by a role of that name."""
-    return (
-        f"kubectl create role {role} --verb={verb} --resource={resource} --resource-name={name} --namespace={namespace} && "
-        f"kubectl create rolebinding {role} --role={role} --user={shlex.quote(author.name)} --namespace={namespace}"
-    )
+def find_subject(author: Author) -> str:
+    """Return the author as a flag of kubectl."""
+    return f"--user={shlex.quote(author.name)}"

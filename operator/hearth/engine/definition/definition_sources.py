@@ -18,7 +18,7 @@ import yaml
 
 from hearth.engine import cooperative_work
 from hearth.engine.ports import ManagementCluster
-from hearth.model import limits, packing, value_class, well_known_kinds
+from hearth.model import limits, packing, tenancy, value_class, well_known_kinds
 from hearth.model.child import Object
 from hearth.model.chunked_work import ChunkedWork
 from hearth.model.errors import ApiStatusError, InvalidDefinition, Mistake, SourceForbidden, SourceNotFound
@@ -77,13 +77,16 @@ class SourceReader:
         )
         if well_known_kinds.is_shared_source(ref) or self.boundary is None or not self.boundary.account:
             return f"{found}; allow the operator to get, list and watch it"
-        account, resource = self.boundary.account, f"{ref.kind.lower()}s"
-        role, within = f"{account}-{ref.name}", f"--namespace={ref.namespace}"
-        return (
-            f"{found} by ServiceAccount {account}; grant it: kubectl create role {role} --verb=get --resource={resource} "
-            f"--resource-name={ref.name} {within} && kubectl create rolebinding {role} --role={role} "
-            f"--serviceaccount={self.boundary.account_namespace}:{account} {within}"
+        account, kind = self.boundary.account, ref.kind.lower()
+        grant = tenancy.write_grant(
+            self.boundary.subject,
+            "get",
+            f"{kind}s",
+            role=f"{account}-{ref.name}",
+            namespace=ref.namespace,
+            name=ref.name,
         )
+        return f"{found} by ServiceAccount {account}; grant it: {grant}"
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)

@@ -363,12 +363,18 @@ class StepExecutor:
             return None
         if await self.cluster.is_allowed("create", kind=POD, namespace=namespace):
             return None
-        role = f"{self.boundary.account}-as-{named}"
+        account = self.boundary.account
+        grant = tenancy.write_grant(
+            self.boundary.subject,
+            "impersonate",
+            SERVICE_ACCOUNT.plural,
+            role=f"{account}-as-{named}",
+            namespace=namespace,
+            name=named,
+        )
         message = (
-            f"cannot apply {step.ref}: it names ServiceAccount {named}, which ServiceAccount {self.boundary.account} may not use; to "
-            f"allow it, run: kubectl create role {role} --verb=impersonate --resource=serviceaccounts --resource-name={named} "
-            f"--namespace={namespace} && kubectl create rolebinding {role} --role={role} "
-            f"--serviceaccount={self.boundary.account_namespace}:{self.boundary.account} --namespace={namespace}"
+            f"cannot apply {step.ref}: it names ServiceAccount {named}, which ServiceAccount {account} may not use; to "
+            f"allow it, run: {grant}"
         )
         return StepFailure(
             reason=FORBIDDEN, message=message, causes=(RetryTrigger(type=TriggerType.RIGHTS, namespace=namespace),)
