@@ -1,8 +1,8 @@
-"""Ports of the engine, one protocol per role.
+"""Ports of the engine, one protocol per role. Who needs one role takes that, not the cluster with all of them.
 
 `hearth.kube` implements them on a real API server, `hearth.preview` on a copy of one, and the tests on a fake cluster.
-Contract tests run the same cases against the first and the last. A request raises `ApiStatusError` for any answer other than 2xx and `Unreachable` for no
-answer. It raises nothing else.
+Contract tests run the same cases against the first and the last. A request raises `ApiStatusError` for any answer other
+than 2xx and `Unreachable` for no answer. It raises nothing else.
 """
 
 from __future__ import annotations
@@ -55,18 +55,12 @@ class CacheListener(Protocol):
         """Handle a trigger of `watch_trigger` that changed, or may have changed before its watch started."""
 
 
-class WorkloadCluster(Protocol):
-    """The cluster of the children: one instance per credentials, never module state."""
+class ClusterKinds(Protocol):
+    """The kinds that a cluster serves, and their schemas."""
 
     @property
     def kinds(self) -> Kinds:
         """The kinds that the cluster serves."""
-
-    def acting_as(self, user: str) -> WorkloadCluster:
-        """Return the same cluster, whose requests about single objects are made as that user; "" for the operator.
-
-        Watches, lists, discovery, caches and connections are shared. Cheap.
-        """
 
     async def load_schemas(self, kinds: Collection[Kind]) -> None:
         """Make the schemas of these kinds available in `kinds.find_schema`.
@@ -76,6 +70,13 @@ class WorkloadCluster(Protocol):
 
     async def refresh_kinds(self) -> None:
         """Query the served kinds again (rate-limited; called on a miss)."""
+
+    async def is_kind_going(self, kind: Kind) -> bool:
+        """Return whether the kind is being removed, or is not served any more, so that its objects go one by one."""
+
+
+class ClusterChildren(Protocol):
+    """The caches of children, and of what Stacks only read."""
 
     def follow(self, kind: Kind, paths: Collection[Path], *, namespace: str = "") -> bool:
         """Cache all labeled objects of this kind, with at least these fields of each.
@@ -97,6 +98,15 @@ class WorkloadCluster(Protocol):
     def children_of(self, stack_uid: str, resource: str) -> tuple[Child, ...]:
         """Return the same for one resource; cheap."""
 
+    async def list_children(
+        self, kind: Kind, stack_uid: str, *, namespace: str = "", whole: bool = False
+    ) -> list[Child]:
+        """List live objects from the server; the cache is updated without a call to the listener.
+
+        A kind that is no longer served has no objects. namespace: of the Stack, see `follow`; whole: return all fields except the status, which the cache does
+        not store.
+        """
+
     def follow_externals(self, stack_uid: str, queries: Mapping[str, ExternalQuery], *, namespace: str) -> None:
         """Set everything that a Stack only reads, by name in its template; cheap if unchanged. namespace: of the Stack.
 
@@ -107,43 +117,20 @@ class WorkloadCluster(Protocol):
     def find_external(self, stack_uid: str, name: str) -> ExternalView:
         """Return what is known of the objects that a Stack reads under a name of its template; cheap."""
 
+
+class ClusterWrites(Protocol):
+    """Writes of children. The answer is in the cache when a write returns."""
+
     async def apply(self, manifest: Object, *, kind: Kind, manager: str, force: bool) -> Child:
         """Apply a complete manifest (name, namespace and labels included) by server-side apply.
 
         Returns the object in the answer, which is already in the cache. force: take fields of other field managers.
         """
 
-    async def apply_dry_run(self, manifest: Object, *, kind: Kind, manager: str) -> Object:
-        """Return the result of a forced server-side apply without writing it."""
-
-    async def check_definition(self, manifest: Object, *, kind: Kind) -> None:
-        """Create the object in a strict dry run; return if nothing but an existing object of that name prevents it."""
-
-    async def create_dry_run(self, manifest: Object, *, kind: Kind) -> Object:
-        """Return what the object would be if it was created under a generated name. Strict; writes nothing."""
-
-    async def change_dry_run(self, ref: ObjectRef, patch: Object, *, kind: Kind) -> Object:
-        """Return the result of a merge patch of the live object without writing it."""
-
     async def change(self, ref: ObjectRef, patch: Object, *, kind: Kind) -> Child:
         """Write a merge patch of the live object; preconditions stand in its metadata, as does `managedFields`.
 
         Returns the object in the answer, which is already in the cache.
-        """
-
-    async def get(self, ref: ObjectRef, *, kind: Kind) -> Object:
-        """Return the complete live object. Raises `ApiStatusError` with code 404 if there is none."""
-
-    async def create_object(self, manifest: Object, *, kind: Kind) -> Object:
-        """Create an object that is no child; return it as stored. Raises `ApiStatusError` with 409 if the name is taken."""
-
-    async def change_object(self, ref: ObjectRef, patch: Object, *, kind: Kind) -> Object:
-        """Write a merge patch of an object that is no child; preconditions stand in its metadata. Return it as stored."""
-
-    async def delete_object(self, raw: Object, *, kind: Kind) -> None:
-        """Delete exactly this object, which is no child (precondition: UID); ignore one that is gone.
-
-        Raises `ApiStatusError` with 409 if another object has the name.
         """
 
     async def delete(self, child: Child, *, keeps_dependents: bool = False) -> bool:
@@ -168,14 +155,50 @@ class WorkloadCluster(Protocol):
         `ApiStatusError` with 409 if the object keeps changing.
         """
 
-    async def list_children(
-        self, kind: Kind, stack_uid: str, *, namespace: str = "", whole: bool = False
-    ) -> list[Child]:
-        """List live objects from the server; the cache is updated without a call to the listener.
 
-        A kind that is no longer served has no objects. namespace: of the Stack, see `follow`; whole: return all fields except the status, which the cache does
-        not store.
+class ClusterTrials(Protocol):
+    """What a write would do: dry runs."""
+
+    async def apply_dry_run(self, manifest: Object, *, kind: Kind, manager: str) -> Object:
+        """Return the result of a forced server-side apply without writing it."""
+
+    async def check_definition(self, manifest: Object, *, kind: Kind) -> None:
+        """Create the object in a strict dry run; return if nothing but an existing object of that name prevents it."""
+
+    async def create_dry_run(self, manifest: Object, *, kind: Kind) -> Object:
+        """Return what the object would be if it was created under a generated name. Strict; writes nothing."""
+
+    async def change_dry_run(self, ref: ObjectRef, patch: Object, *, kind: Kind) -> Object:
+        """Return the result of a merge patch of the live object without writing it."""
+
+
+class ClusterRequests(Protocol):
+    """Requests about single objects, past all caches."""
+
+    async def get(self, ref: ObjectRef, *, kind: Kind) -> Object:
+        """Return the complete live object. Raises `ApiStatusError` with code 404 if there is none."""
+
+    async def create_object(self, manifest: Object, *, kind: Kind) -> Object:
+        """Create an object that is no child; return it as stored. Raises `ApiStatusError` with 409 if the name is taken."""
+
+    async def change_object(self, ref: ObjectRef, patch: Object, *, kind: Kind) -> Object:
+        """Write a merge patch of an object that is no child; preconditions stand in its metadata. Return it as stored."""
+
+    async def delete_object(self, raw: Object, *, kind: Kind) -> None:
+        """Delete exactly this object, which is no child (precondition: UID); ignore one that is gone.
+
+        Raises `ApiStatusError` with 409 if another object has the name.
         """
+
+    async def list_pods(self, namespace: str, *, labels: str) -> list[Object]:
+        """Return the first pods with these labels, a selector; the account needs the right to list them."""
+
+    async def get_log_end(self, ref: ObjectRef, *, container: str, limit: int) -> str:
+        """Return the last lines of the log of a container, `limit` bytes at most. ref: the pod."""
+
+
+class ClusterRights(Protocol):
+    """What an account may do."""
 
     async def is_allowed(self, verb: str, *, kind: Kind, namespace: str, name: str = "") -> bool:
         """Return whether the account may do that (SelfSubjectAccessReview). name: of the object, "" for all."""
@@ -183,14 +206,9 @@ class WorkloadCluster(Protocol):
     async def may(self, verb: str, boundary: Boundary, *, kind: Kind, namespace: str, name: str = "") -> bool:
         """Return whether the account of that boundary may do that (SubjectAccessReview). name: "" for all objects."""
 
-    async def is_kind_going(self, kind: Kind) -> bool:
-        """Return whether the kind is being removed, or is not served any more, so that its objects go one by one."""
 
-    async def list_pods(self, namespace: str, *, labels: str) -> list[Object]:
-        """Return the first pods with these labels, a selector; the account needs the right to list them."""
-
-    async def get_log_end(self, ref: ObjectRef, *, container: str, limit: int) -> str:
-        """Return the last lines of the log of a container, `limit` bytes at most. ref: the pod."""
+class ClusterTriggers(Protocol):
+    """Watches of what a failed step waits for."""
 
     def watch_trigger(self, trigger: RetryTrigger) -> None:
         """Report later changes to `on_retry_trigger`, as far as the account may see them; cheap if already watched."""
@@ -199,8 +217,27 @@ class WorkloadCluster(Protocol):
         """Retain the watches of these triggers and end all other trigger watches."""
 
 
-class ManagementCluster(Protocol):
-    """The cluster of the Stacks."""
+class WorkloadCluster(
+    ClusterKinds,
+    ClusterChildren,
+    ClusterWrites,
+    ClusterTrials,
+    ClusterRequests,
+    ClusterRights,
+    ClusterTriggers,
+    Protocol,
+):
+    """The cluster of the children, with all its roles: one instance per credentials, never module state."""
+
+    def acting_as(self, user: str) -> WorkloadCluster:
+        """Return the same cluster, whose requests about single objects are made as that user; "" for the operator.
+
+        Watches, lists, discovery, caches and connections are shared. Cheap.
+        """
+
+
+class ManagementStacks(Protocol):
+    """The cache of Stacks."""
 
     def find_stack(self, uid: str) -> StackObject | None:
         """Return the Stack; None if it is gone."""
@@ -224,6 +261,10 @@ class ManagementCluster(Protocol):
     def is_other_shard_name(self, namespace: str, name: str, *, kind: str = names.STACK) -> bool:
         """Return whether another process is responsible for a Stack of this name."""
 
+
+class ManagementRevisions(Protocol):
+    """The stored revisions of Stacks."""
+
     def revisions(self, stack_uid: str) -> tuple[Revision, ...]:
         """Return all revisions with that Stack's label by rising number, from any writer.
 
@@ -243,6 +284,10 @@ class ManagementCluster(Protocol):
     async def delete_revision(self, stack: StackObject, revision: Revision) -> None:
         """Delete the revision; ignore one that is gone."""
 
+
+class ManagementWrites(Protocol):
+    """Writes of Stacks, and Events."""
+
     async def add_finalizer(self, stack: StackObject) -> None:
         """Add the operator's finalizer. Raises `ApiStatusError` with 409 if the Stack changed; read it again."""
 
@@ -251,6 +296,16 @@ class ManagementCluster(Protocol):
 
     async def write_status(self, stack: StackObject, status: Object) -> None:
         """Merge-patch the status; None removes a key. Ignores a Stack that is gone."""
+
+    async def emit_event(self, stack: StackObject, *, type_: str, reason: str, message: str) -> None:
+        """Post a core/v1 Event about the Stack; never raises."""
+
+    async def emit_source_event(self, ref: ObjectRef, *, type_: str, reason: str, message: str) -> None:
+        """Post a core/v1 Event about a followed source; never raises."""
+
+
+class ManagementSources(Protocol):
+    """What definitions are read from: ConfigMaps, Secrets, StackTemplates."""
 
     async def get_source(self, ref: ObjectRef, *, user: str = "") -> Mapping[str, str]:
         """Return the `data` of a definition's ConfigMap or Secret (a Secret's still in base64).
@@ -267,11 +322,9 @@ class ManagementCluster(Protocol):
     def find_polled_sources(self, stack_uid: str) -> Sequence[ObjectRef]:
         """Return the Stack's sources without a watch; their changes are noticed late."""
 
-    async def emit_event(self, stack: StackObject, *, type_: str, reason: str, message: str) -> None:
-        """Post a core/v1 Event about the Stack; never raises."""
 
-    async def emit_source_event(self, ref: ObjectRef, *, type_: str, reason: str, message: str) -> None:
-        """Post a core/v1 Event about a followed source; never raises."""
+class ManagementCluster(ManagementStacks, ManagementRevisions, ManagementWrites, ManagementSources, Protocol):
+    """The cluster of the Stacks, with all its roles."""
 
 
 class HealthMarkClient(Protocol):

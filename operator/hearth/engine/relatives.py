@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 from hearth.engine.cluster_objects import StackObject
-from hearth.engine.ports import ManagementCluster
+from hearth.engine.ports import ManagementStacks
 from hearth.engine.work_queue import DirtyScope, WorkQueue
 from hearth.model import limits, names, signatures, value_class
 from hearth.model.child import Child
@@ -49,7 +49,7 @@ class TreeServices(Protocol):
     """The part of the engine's services that the Stacks of a tree need to know of each other."""
 
     @property
-    def management_cluster(self) -> ManagementCluster:
+    def management_cluster(self) -> ManagementStacks:
         """Return the cluster of the Stacks."""
 
     @property

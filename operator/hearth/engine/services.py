@@ -10,6 +10,7 @@ from hearth.engine.cluster_links import ClusterLink, ClusterLinks
 from hearth.engine.cluster_objects import StackObject
 from hearth.engine.ports import (
     Clock,
+    ClusterChildren,
     Evaluations,
     HealthMarkClient,
     ManagementCluster,
@@ -172,7 +173,7 @@ class Services:
 class StackChildren:
     """The observed children of one Stack, as input of the planner."""
 
-    cluster: WorkloadCluster
+    cluster: ClusterChildren
     stack_uid: str
 
     def of(self, resource: str) -> tuple[Child, ...]:

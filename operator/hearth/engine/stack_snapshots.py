@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from hearth.engine.cluster_objects import StackObject, StackSnapshotObject
-from hearth.engine.ports import WorkloadCluster
+from hearth.engine.ports import ClusterKinds, WorkloadCluster
 from hearth.engine.services import Services
 from hearth.model import names, value_class
 from hearth.model.child import Object
@@ -222,7 +222,7 @@ def find_signature(live: Mapping[str, Any], claim: str) -> str:
     return signature if isinstance(signature, str) and source == claim else ""
 
 
-def find_volume_kind(cluster: WorkloadCluster) -> Kind | None:
+def find_volume_kind(cluster: ClusterKinds) -> Kind | None:
     """Return the kind VolumeSnapshot; None while the cluster does not serve it."""
     return cluster.kinds.find(VOLUME_SNAPSHOT_VERSION, VOLUME_SNAPSHOT)
 

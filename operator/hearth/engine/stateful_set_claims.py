@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from hearth.engine.ports import WorkloadCluster
+from hearth.engine.ports import ClusterRequests
 from hearth.model import limits
 from hearth.model.errors import ApiStatusError
 from hearth.model.kinds import Kind, ObjectRef
@@ -49,7 +49,7 @@ def list_templates(stateful_set: Mapping[str, Any]) -> list[str]:
 
 
 async def find_claims(
-    cluster: WorkloadCluster, stateful_set: Mapping[str, Any], template: str, *, kind: Kind, misses: Misses
+    cluster: ClusterRequests, stateful_set: Mapping[str, Any], template: str, *, kind: Kind, misses: Misses
 ) -> tuple[list[str], list[str]]:
     """Find the claims of one template by their names, and those with such a name that the StatefulSet did not make.
 
@@ -66,7 +66,7 @@ async def find_claims(
 
 
 async def list_live(
-    cluster: WorkloadCluster, stateful_set: Mapping[str, Any], template: str, *, kind: Kind, misses: Misses
+    cluster: ClusterRequests, stateful_set: Mapping[str, Any], template: str, *, kind: Kind, misses: Misses
 ) -> AsyncIterator[Mapping[str, Any]]:
     """Yield the live claims with the names of one template, also those of other clients, without those that are being deleted.
 
@@ -92,7 +92,7 @@ async def list_live(
                 break
 
 
-async def find_live(cluster: WorkloadCluster, ref: ObjectRef, *, kind: Kind) -> Mapping[str, Any] | None:
+async def find_live(cluster: ClusterRequests, ref: ObjectRef, *, kind: Kind) -> Mapping[str, Any] | None:
     """Return the live object; None if there is none."""
     try:
         return await cluster.get(ref, kind=kind)

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable
 from typing import Any
 
 from hearth.engine.cluster_objects import Revision, StackObject
-from hearth.engine.ports import ManagementCluster
+from hearth.engine.ports import ManagementRevisions
 from hearth.model import limits, value_class
 from hearth.model.text import enumeration
 from hearth.plan.ownership.keyed_hash import HashFunction
@@ -63,7 +63,7 @@ class RevisionSet:
         return bool(numbers) and not self.tampered and numbers.issuperset(needed)
 
 
-def load(management_cluster: ManagementCluster, hashes: HashFunction, stack: StackObject) -> RevisionSet:
+def load(management_cluster: ManagementRevisions, hashes: HashFunction, stack: StackObject) -> RevisionSet:
     """Load all revisions of a Stack."""
     return sort(management_cluster.revisions(stack.uid), hashes, stack)
 

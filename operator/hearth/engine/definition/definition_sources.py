@@ -17,7 +17,7 @@ from typing import Any, Final
 import yaml
 
 from hearth.engine import cooperative_work
-from hearth.engine.ports import ManagementCluster
+from hearth.engine.ports import ManagementSources
 from hearth.model import limits, packing, tenancy, value_class, well_known_kinds
 from hearth.model.child import Object
 from hearth.model.chunked_work import ChunkedWork
@@ -48,7 +48,7 @@ write ConfigMaps there decides what is written with its rights."""
 class SourceReader:
     """The reader of one Stack's sources."""
 
-    management_cluster: ManagementCluster
+    management_cluster: ManagementSources
     boundary: Boundary | None = None
     """Of the Stack; None for the operator's own account."""
 

@@ -23,7 +23,7 @@ from hearth.engine.cluster_links import NO_CLUSTER, ClusterLink
 from hearth.engine.cluster_objects import Revision, StackObject
 from hearth.engine.definition import definition_sources, stored_definition
 from hearth.engine.definition.definition_sources import SourceReader
-from hearth.engine.ports import Evaluations, ManagementCluster, WorkloadCluster
+from hearth.engine.ports import ClusterKinds, Evaluations, ManagementCluster, WorkloadCluster
 from hearth.engine.services import Unassisted
 from hearth.engine.verified_revisions import RevisionSet
 from hearth.model import members, names, value_class
@@ -412,7 +412,7 @@ EVENTS = frozenset({("", "Event"), ("events.k8s.io", "Event")})
 """Groups and kind of Events."""
 
 
-def find_served_kinds(cluster: WorkloadCluster, kinds: Collection[str]) -> list[Kind]:
+def find_served_kinds(cluster: ClusterKinds, kinds: Collection[str]) -> list[Kind]:
     """Return the served kinds among kinds written as `apiVersion/Kind`; the others have no objects.
 
     Events are no objects of a Stack, although revisions of earlier versions may name them: the operator may not list them,
@@ -422,7 +422,7 @@ def find_served_kinds(cluster: WorkloadCluster, kinds: Collection[str]) -> list[
     return [kind for kind in dict.fromkeys(found) if kind is not None and (kind.group, kind.name) not in EVENTS]
 
 
-def find_served(cluster: WorkloadCluster, api_version: str, name: str) -> Kind | None:
+def find_served(cluster: ClusterKinds, api_version: str, name: str) -> Kind | None:
     """Return the kind in its served version: objects outlive the version in which they were applied."""
     found = cluster.kinds.find(api_version, name)
     if found is not None:

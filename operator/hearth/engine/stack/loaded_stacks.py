@@ -19,7 +19,7 @@ from typing import Any, Final
 from hearth import supervision
 from hearth.engine.cluster_links import HOME
 from hearth.engine.cluster_objects import StackObject
-from hearth.engine.ports import Clock, WorkloadCluster
+from hearth.engine.ports import Clock, ClusterKinds
 from hearth.engine.services import Services
 from hearth.engine.stack.stack_reconciler import StackReconciler
 from hearth.engine.work_queue import Broadcast, DirtyScope, KindsChanged, WorkQueue
@@ -350,7 +350,7 @@ class UnsettledStacks:
                 self._refreshing[link.key] = supervision.spawn("discovery", refresh, name="look for kinds")
         self._refreshing = {key: task for key, task in self._refreshing.items() if not task.done()}
 
-    async def _refresh_kinds(self, cluster: WorkloadCluster) -> None:
+    async def _refresh_kinds(self, cluster: ClusterKinds) -> None:
         # If the server does not answer, the next poll asks again.
         with contextlib.suppress(ApiStatusError, Unreachable):
             await cluster.refresh_kinds()

@@ -15,7 +15,7 @@ import structlog
 
 from hearth.engine import stack_snapshots, stateful_set_claims
 from hearth.engine.cluster_objects import StackObject
-from hearth.engine.ports import WorkloadCluster
+from hearth.engine.ports import ClusterRequests, WorkloadCluster
 from hearth.engine.stack.stack_part import StackContext, StackPart
 from hearth.engine.work_queue import DirtyScope
 from hearth.model import limits, names, value_class
@@ -147,7 +147,7 @@ class SetClaims(StackPart):
         return False
 
     async def _find_set(
-        self, stack: StackObject, claim: RestoredClaim, cluster: WorkloadCluster
+        self, stack: StackObject, claim: RestoredClaim, cluster: ClusterRequests
     ) -> Mapping[str, Any] | None:
         """Return the live StatefulSet that uses the claim."""
         children = self._services.find_children_cluster(stack.uid).children_of(stack.uid, claim.resource)

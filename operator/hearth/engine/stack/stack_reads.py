@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 
 from hearth.engine.cluster_objects import StackObject
-from hearth.engine.ports import WorkloadCluster
+from hearth.engine.ports import ClusterKinds, WorkloadCluster
 from hearth.engine.services import Services
 from hearth.engine.stack.stack_part import StackContext, StackPart
 from hearth.engine.work_queue import DirtyScope
@@ -99,7 +99,7 @@ class StackReads(StackPart):
         self._services.queue.enqueue(self._uid, DirtyScope.STACK)
         self._services.clock.call_later(ASK_AGAIN, lambda: self._services.queue.enqueue(self._uid, DirtyScope.STACK))
 
-    async def _is_going(self, cluster: WorkloadCluster, planner: StackPlanner) -> bool:
+    async def _is_going(self, cluster: ClusterKinds, planner: StackPlanner) -> bool:
         """Return whether any kind that makes members is not served any more, or may not be in a moment."""
         for name, external in planner.blueprint.externals.items():
             status = planner.externals.get(name)

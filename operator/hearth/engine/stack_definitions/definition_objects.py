@@ -12,7 +12,7 @@ from typing import Any, Final
 from hearth.engine import cluster_objects, verified_revisions
 from hearth.engine.cluster_objects import Revision, StackObject
 from hearth.engine.definition import revision_builder, stack_revisions, stored_definition
-from hearth.engine.ports import ManagementCluster, StackDefinitionClient
+from hearth.engine.ports import ManagementRevisions, StackDefinitionClient
 from hearth.engine.verified_revisions import RevisionSet
 from hearth.model import errors, names, value_class
 from hearth.model.child import Object
@@ -260,7 +260,7 @@ def make_owner(raw: Object, *, namespace: str) -> StackObject:
 class DefinitionRevisions:
     """The revisions of all StackDefinitions."""
 
-    management_cluster: ManagementCluster
+    management_cluster: ManagementRevisions
     hashes: HashFunction
 
     def load(self, owner_stack: StackObject) -> RevisionSet:

@@ -16,7 +16,7 @@ from typing import Any
 
 import structlog
 
-from hearth.engine.ports import WorkloadCluster
+from hearth.engine.ports import ClusterTrials, ClusterWrites, WorkloadCluster
 from hearth.model import former_appliers, limits, names
 from hearth.model.child import Child, Object
 from hearth.model.errors import ApiStatusError, Unreachable
@@ -110,7 +110,7 @@ async def _keep_rest(step: Apply, *, cluster: WorkloadCluster, manager: str) -> 
     return written
 
 
-async def _write_owners(step: Apply, live: Object, owners: list[Object], *, cluster: WorkloadCluster) -> Child:
+async def _write_owners(step: Apply, live: Object, owners: list[Object], *, cluster: ClusterWrites) -> Child:
     """Write the owners of fields, if the object is still as it was read. An offer to take it over is accepted with that."""
     metadata = pin(live)
     if names.ANNOTATION_OFFERED in (live["metadata"].get("annotations") or {}):
@@ -180,14 +180,14 @@ def _stays(paths: Sequence[FieldsPath]) -> MaybeImmutable:
     return MaybeImmutable(message=STAYS.format(", ".join(fields)), fields=fields)
 
 
-async def _predict(step: Apply, *, cluster: WorkloadCluster, manager: str) -> Object:
+async def _predict(step: Apply, *, cluster: ClusterTrials, manager: str) -> Object:
     """Return the object after the apply."""
     sent = with_preconditions(step.sent_manifest, uid=step.uid)
     return await cluster.apply_dry_run(sent, kind=step.kind, manager=manager)
 
 
 async def _claim(
-    step: Apply, live: Object, paths: Sequence[FieldsPath], *, cluster: WorkloadCluster, manager: str
+    step: Apply, live: Object, paths: Sequence[FieldsPath], *, cluster: ClusterWrites, manager: str
 ) -> Object:
     """Record that the operator owns these fields, so that the next apply removes them; return the object as it is then."""
     entries = leaving_fields.claim(live, paths, manager=manager, version=step.kind.api_version)
@@ -196,7 +196,7 @@ async def _claim(
     return {**live, "metadata": {**live["metadata"], "managedFields": entries}}
 
 
-async def _create(step: Apply, *, cluster: WorkloadCluster) -> Object | None:
+async def _create(step: Apply, *, cluster: ClusterTrials) -> Object | None:
     """Return what a new object of the definition would be, or None if the API server does not accept one.
 
     Raises Unreachable if it does not answer that.
@@ -209,9 +209,7 @@ async def _create(step: Apply, *, cluster: WorkloadCluster) -> Object | None:
         return None
 
 
-async def _is_accepted(
-    step: Apply, values: Mapping[FieldsPath, Any], *, cluster: WorkloadCluster, manager: str
-) -> bool:
+async def _is_accepted(step: Apply, values: Mapping[FieldsPath, Any], *, cluster: ClusterTrials, manager: str) -> bool:
     """Return whether the API server takes these values, which the step states."""
     try:
         predicted = await _predict(step, cluster=cluster, manager=manager)
@@ -222,7 +220,7 @@ async def _is_accepted(
     return all(leaving_fields.read(predicted, path) == value for path, value in values.items())
 
 
-async def _is_removable(step: Apply, live: Object, paths: Sequence[FieldsPath], *, cluster: WorkloadCluster) -> bool:
+async def _is_removable(step: Apply, live: Object, paths: Sequence[FieldsPath], *, cluster: ClusterTrials) -> bool:
     """Return whether the API server removes these fields on request."""
     wanted, metadata = leaving_fields.without(live, paths), live["metadata"]
     patch = apply_obstacles.make_patch(wanted, apply_obstacles.strip(live))
@@ -260,7 +258,7 @@ async def apply_without_obstacle(step: Apply, live: Object, *, cluster: Workload
     return await cluster.apply(sent, kind=step.kind, manager=manager, force=True)
 
 
-async def convert_ownership(step: Apply, live: Object, *, cluster: WorkloadCluster) -> bool:
+async def convert_ownership(step: Apply, live: Object, *, cluster: ClusterWrites) -> bool:
     """Give the record of the last apply the apiVersion of this one; return False if it has that already.
 
     The API server converts the result of an apply to the version of the last one, and fails if that does not have all
@@ -275,7 +273,7 @@ async def convert_ownership(step: Apply, live: Object, *, cluster: WorkloadClust
     return True
 
 
-async def suspend_without_obstacle(step: Suspend, live: Object, *, cluster: WorkloadCluster) -> Child | None:
+async def suspend_without_obstacle(step: Suspend, live: Object, *, cluster: ClusterWrites) -> Child | None:
     """Remove the suspending fields that alone fill a map, and apply; return None if there are none.
 
     The map stays, because the definition sets it, and an apply without the fields would make null of it. They belong to
@@ -290,7 +288,7 @@ async def suspend_without_obstacle(step: Suspend, live: Object, *, cluster: Work
 
 
 async def find_items(
-    step: Apply, live: Object, foreign: Sequence[FieldsPath], *, cluster: WorkloadCluster
+    step: Apply, live: Object, foreign: Sequence[FieldsPath], *, cluster: ClusterTrials
 ) -> list[FieldsPath] | None:
     """Return the fewest `foreign` items without which the API server accepts the change; None if it never does."""
     if await is_accepted(step, live, dropped=(), cluster=cluster):
@@ -307,7 +305,7 @@ async def find_items(
     return needed
 
 
-async def is_accepted(step: Apply, live: Object, *, dropped: Collection[FieldsPath], cluster: WorkloadCluster) -> bool:
+async def is_accepted(step: Apply, live: Object, *, dropped: Collection[FieldsPath], cluster: ClusterTrials) -> bool:
     """Return whether a dry run makes exactly the change of the apply, and leaves out these list items."""
     wanted, _ = apply_obstacles.predict(step.sent_manifest, live, dropped=dropped)
     patch = apply_obstacles.make_patch(wanted, apply_obstacles.strip(live))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
-from hearth.engine.ports import WorkloadCluster
+from hearth.engine.ports import ClusterRequests, WorkloadCluster
 from hearth.model import child, names
 from hearth.model.child import Child, Object
 from hearth.model.errors import ApiStatusError, Unreachable
@@ -29,7 +29,7 @@ OWNERS = 3
 """Owners of an object that are read at most."""
 
 
-async def describe_repair(step: Apply, *, cluster: WorkloadCluster, boundary: Boundary) -> str:
+async def describe_repair(step: Apply, *, cluster: ClusterRequests, boundary: Boundary) -> str:
     """Return what the repair reverts; only the fields if the account may not read the object. Never raises for an API error.
 
     cluster: as the account of the Stack accesses it; boundary: of the Stack.
@@ -52,7 +52,7 @@ def _describe_values(step: Apply, live: Object, seen: Child, lost: Sequence[Lost
 
 
 async def explain_unrepairable(
-    step: Step, result: Result, *, cluster: WorkloadCluster, boundary: Boundary
+    step: Step, result: Result, *, cluster: ClusterRequests, boundary: Boundary
 ) -> Result | StepFailure:
     """Return the failure of a repair that the API server does not allow; any other result as it is.
 
