@@ -348,10 +348,14 @@ class KubeRuntime:
             health_rules=HealthRules(schemas=self._cluster.kinds, scripts=self._evaluations),
             evaluations=self._evaluations,
             own_namespace=self._settings.operator_namespace,
-            backoff=BackoffPolicy(max_backoff=self._settings.max_backoff.total_seconds(), jitter=random.random),
+            backoff=self._make_backoff(),
             remote_clusters=self._remote_clusters,
             on_limit=self._observer.on_limit,
         )
         return StackController(
             services=services, observer=self._observer, concurrency=self._settings.max_concurrent_writes
         )
+
+    def _make_backoff(self) -> BackoffPolicy:
+        """Make the delays between retries."""
+        return BackoffPolicy(max_backoff=self._settings.max_backoff.total_seconds(), jitter=random.random)
