@@ -20,7 +20,7 @@ from hearth.engine.admission import reviewer
 from hearth.engine.admission.reviewer import AuthorCheck, Reviewer
 from hearth.engine.definition.revision_builder import RevisionBuilder
 from hearth.engine.work_queue import WorkQueue
-from hearth.handlers.kopf_supervisor import AdmissionCallbacks
+from hearth.handlers.callbacks import AdmissionCallbacks
 from hearth.kube.auth import inline_kubeconfig
 from hearth.kube.cache.revision_cache import RevisionCache
 from hearth.kube.cache.source_cache import SourceCache

@@ -22,7 +22,8 @@ from hearth import clusters_process, leadership, supervision
 from hearth.cli import profiling
 from hearth.clusters_process import ClustersProcess
 from hearth.handlers import kopf_supervisor
-from hearth.handlers.kopf_supervisor import DefinitionCallbacks, KopfSupervisor
+from hearth.handlers.callbacks import DefinitionCallbacks
+from hearth.handlers.kopf_supervisor import KopfSupervisor
 from hearth.kube.auth import credentials
 from hearth.kube.auth.credentials import CredentialSource
 from hearth.kube.leader_election import leader_elector

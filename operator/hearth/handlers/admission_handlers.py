@@ -16,7 +16,7 @@ from hearth.model import names, value_class
 
 if TYPE_CHECKING:
     from hearth.engine.admission.review import ReviewResult
-    from hearth.handlers.kopf_supervisor import AdmissionCallbacks
+    from hearth.handlers.callbacks import AdmissionCallbacks
 
 REVIEWED = ("stacks", "resourcegroups", "healthmarks", "stacksnapshots", "stacktemplates", "stackdefinitions")
 INVALID = 422

@@ -15,7 +15,7 @@ import kopf
 from hearth.model import errors, names, value_class
 
 if TYPE_CHECKING:
-    from hearth.handlers.kopf_supervisor import DefinitionCallbacks, HandlerCallbacks
+    from hearth.handlers.callbacks import DefinitionCallbacks, HandlerCallbacks
     from hearth.kube.auth.credentials import Credentials, CredentialSource
     from hearth.kube.webhook.webhook_server import WebhookServer
 

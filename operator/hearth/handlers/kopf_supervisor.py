@@ -19,50 +19,16 @@ import structlog
 
 from hearth import imports, supervision
 from hearth.engine.admission import reviewer
+from hearth.handlers.callbacks import AdmissionCallbacks, DefinitionCallbacks, HandlerCallbacks, ReconcileDefinition
 from hearth.model import value_class
 from hearth.model.errors import ApiStatusError, Unreachable
 
 if TYPE_CHECKING:
     from hearth.engine.admission.review import Review, ReviewResult
     from hearth.kube.auth.credentials import CredentialSource
-    from hearth.kube.webhook.webhook_server import WebhookServer
 
 
 log = structlog.get_logger(__name__)
-ReconcileDefinition: TypeAlias = Callable[[str], Awaitable[None]]
-"""Reconciles the StackDefinition of that name. Raises ApiStatusError and Unreachable."""
-ReviewWrite: TypeAlias = "Callable[[Review], Awaitable[ReviewResult]]"
-
-
-@value_class.dataclass(frozen=True, slots=True, kw_only=True)
-class AdmissionCallbacks:
-    """The server of reviews, and who reviews what it receives."""
-
-    server: WebhookServer
-    review: ReviewWrite
-
-
-@value_class.dataclass(frozen=True, slots=True, kw_only=True)
-class DefinitionCallbacks:
-    """What becomes of StackDefinitions."""
-
-    reconcile: ReconcileDefinition
-    leads: Callable[[str], bool] = lambda _uid: True
-    """Returns whether this process leads the StackDefinition with that UID. What kopf remembers on one, one kopf writes."""
-
-
-@value_class.dataclass(frozen=True, slots=True, kw_only=True)
-class HandlerCallbacks:
-    """Safe to be called from kopf's thread."""
-
-    on_kinds: Callable[[], None]
-    """Kinds may have come, gone or changed."""
-    on_started: Callable[[], None]
-    on_ended: Callable[[], None]
-    admission: AdmissionCallbacks | None = None
-    """None: no webhook is served."""
-    definitions: DefinitionCallbacks | None = None
-    """Handles StackDefinitions, and nothing else; None: this kopf handles none."""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,8 @@ import structlog
 
 from hearth import supervision
 from hearth.handlers import kopf_supervisor
-from hearth.handlers.kopf_supervisor import HandlerCallbacks, KopfCallbacks, KopfSupervisor, RunKopf, SupervisorTimeouts
+from hearth.handlers.callbacks import HandlerCallbacks
+from hearth.handlers.kopf_supervisor import KopfCallbacks, KopfSupervisor, RunKopf, SupervisorTimeouts
 
 QUICK = SupervisorTimeouts(first_pause=0.0, longest_pause=0.0, stop=2.0)
 

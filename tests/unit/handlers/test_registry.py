@@ -10,7 +10,7 @@ import kopf
 import pytest
 
 from hearth.handlers import kopf_run
-from hearth.handlers.kopf_supervisor import HandlerCallbacks
+from hearth.handlers.callbacks import HandlerCallbacks
 from hearth.kube.auth.credentials import Credentials, NoCredentials
 
 LINES_AT_MOST = 15
