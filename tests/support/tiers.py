@@ -24,7 +24,7 @@ SETTINGS = (
 DISTURBED = ("test_story_disturbed_at_some_writes", "test_restart_at_the_end_writes_nothing")
 DISTURBED_FRACTION = 8
 """One story in eight is disturbed, and restarted."""
-NOTICING = frozenset({"test_story_with_events_out_of_time[finished-before-its-end-late]"})
+NOTICING = frozenset({"test_story_with_events_out_of_time[finished-deleted-late]"})
 """Settings of stories that notice a broken rule which nothing else notices: see tests/mutants/rules.yaml."""
 SLOW = frozenset(
     {
