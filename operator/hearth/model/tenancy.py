@@ -161,8 +161,9 @@ class Boundary:
 
     def is_closed(self, ref: ObjectRef) -> bool:
         """Return whether the object is one of the operator, which no list for a Stack contains."""
-        is_namespace = (ref.group, ref.kind, ref.name) == ("", "Namespace", self.closed)
-        return bool(self.closed) and (ref.namespace == self.closed or is_namespace)
+        if not self.closed:
+            return False
+        return ref.namespace == self.closed or (ref.group, ref.kind, ref.name) == ("", "Namespace", self.closed)
 
     def explain_grant(self, kind: Kind, namespace: str) -> str:
         """Return the commands that give the account the rights to a kind of objects. namespace: "" for all."""

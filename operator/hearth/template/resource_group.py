@@ -67,8 +67,7 @@ def find_mistakes(
     template: in the form of a Stack; timeout: of the group, None for none; is_scaled: whether the scale subresource wrote
     the size, as an autoscaler does, which must not break the group.
     """
-    member = template["resources"][members.GROUP_MEMBER]
-    found: Mapping[str, Any] = member if isinstance(member, dict) else {}
+    found = object_fields.mapping(template, "resources", members.GROUP_MEMBER)
     name = object_fields.mapping(found, "manifest", "metadata").get("name")
     if isinstance(name, str) and OWN_NAMES.search(LITERAL.sub("", name)) is None:
         message = f"is {name!r} for every member, so that all would be one object; add ${{index}}, or omit the name"

@@ -109,14 +109,13 @@ def make_stack_crd() -> dict[str, Any]:
 
 def make_crds() -> tuple[dict[str, Any], ...]:
     """Make all CustomResourceDefinitions of Hearth."""
-    definition = stack_definition.StackDefinition
     return (
         make_stack_crd(),
         make_crd(resource_group.ResourceGroup, short_name="rg", columns=GROUP_COLUMNS, scale=SCALE),
         make_crd(health_mark.HealthMark, short_name="mark", columns=MARK_COLUMNS),
         make_crd(stack_snapshot.StackSnapshot, short_name="ssnap", columns=SNAPSHOT_COLUMNS),
         make_crd(stack.StackTemplate, short_name="stt", columns=(AGE_COLUMN,), is_namespaced=False),
-        make_crd(definition, short_name="sd", columns=DEFINITION_COLUMNS, is_namespaced=False),
+        make_crd(stack_definition.StackDefinition, short_name="sd", columns=DEFINITION_COLUMNS, is_namespaced=False),
     )
 
 

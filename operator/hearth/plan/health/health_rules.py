@@ -1,6 +1,6 @@
-"""Health of an object by a table of rules per kind, and the fields that caches must keep for it.
+"""Health of an object by a table of rules per kind; and the fields of objects that caches keep to plan a blueprint.
 
-Knows what kinds mean. Must not know Stacks or time: a result depends on the object and its kind's schema alone.
+Knows what kinds mean. Rules must not know Stacks or time: a result depends on the object and its kind's schema alone.
 """
 
 from __future__ import annotations

@@ -97,10 +97,19 @@ def classify_apply(context: ResourceContext, step: Apply) -> ActionSpan:
 def stop_at(status: ResourceStatus, hook: str) -> ResourceStatus:
     """Return the status of a resource stopped at the hook. A failed resource stays failed."""
     where = f"is stopped {HOOK_TEXTS[hook]} ({hook})"
-    status = dataclasses.replace(status, step=None, requeue_at=None, stopped_at=hook)
     if status.state is ResourceState.FAILED:
-        return dataclasses.replace(status, message=f"{status.message}; it {where}")
-    return dataclasses.replace(status, state=ResourceState.STOPPED, reason=STOPPED, cause=Cause.OTHER, message=where)
+        message = f"{status.message}; it {where}"
+        return dataclasses.replace(status, message=message, step=None, requeue_at=None, stopped_at=hook)
+    return dataclasses.replace(
+        status,
+        state=ResourceState.STOPPED,
+        reason=STOPPED,
+        cause=Cause.OTHER,
+        message=where,
+        step=None,
+        requeue_at=None,
+        stopped_at=hook,
+    )
 
 
 def is_held(status: ResourceStatus) -> bool:
@@ -124,9 +133,14 @@ def _restrict(status: ResourceStatus, rule: EnvironmentRule, action: Action) -> 
     message = explain_restriction(rule, action)
     if status.is_terminal or status.state is ResourceState.FAILED:
         message = f"{status.message}; {message}"
-    status = dataclasses.replace(status, step=None, requeue_at=None)
     return dataclasses.replace(
-        status, state=ResourceState.FAILED, reason=RESTRICTED, cause=Cause.OTHER, message=message
+        status,
+        state=ResourceState.FAILED,
+        reason=RESTRICTED,
+        cause=Cause.OTHER,
+        message=message,
+        step=None,
+        requeue_at=None,
     )
 
 

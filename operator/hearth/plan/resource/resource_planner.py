@@ -529,5 +529,12 @@ def wait(status: ResourceStatus, health_status: ResourceStatus | None, child: Ch
     """
     has_failed = health_status is not None and health_status.state is ResourceState.FAILED
     message = f"{health_status.message}; it {WAITS}" if health_status is not None and has_failed else WAITS
-    waiting = blocked_status.waiting(message, child=child, reason=REASON)
-    return dataclasses.replace(waiting, conditions=status.conditions, memory_updates=status.memory_updates)
+    return ResourceStatus(
+        state=ResourceState.WAITING,
+        reason=REASON,
+        cause=Cause.ORDER,
+        message=message,
+        child=child,
+        conditions=status.conditions,
+        memory_updates=status.memory_updates,
+    )

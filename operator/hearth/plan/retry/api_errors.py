@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from hearth.model import value_class
+from hearth.model import object_fields, value_class
 from hearth.model.kinds import Kind
 from hearth.model.text import redaction
 
@@ -434,8 +434,7 @@ def hide(text: str, *, hidden: Collection[str], is_guarded: bool) -> str:
 
 def read_details(status: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the details of a `Status`; empty if there are none."""
-    details = status.get("details")
-    return details if isinstance(details, dict) else {}
+    return object_fields.mapping(status, "details")
 
 
 def read_causes(status: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:

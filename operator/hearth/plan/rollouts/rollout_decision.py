@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from hearth.model import rolling_batches, value_class
+from hearth.model import object_fields, rolling_batches, value_class
 from hearth.model.phases import Phase
 from hearth.plan.rollouts import rollout_policy
 from hearth.plan.rollouts.rollout_policy import REST, RolloutPolicy
@@ -89,8 +89,7 @@ def find_message(status: Mapping[str, Any]) -> str:
 
 def is_held(settings: Mapping[str, Any], status: Mapping[str, Any]) -> bool:
     """Return whether an instance stays as it is. settings: its options, in the form of a Stack's spec."""
-    rollback = settings.get("rollback")
-    asked = rollback if isinstance(rollback, dict) else {}
+    asked = object_fields.mapping(settings, "rollback")
     requested = asked.get("toRevision", asked.get("toSnapshot"))
     target = status.get("target")
     cause = target.get("cause") if isinstance(target, dict) else ""

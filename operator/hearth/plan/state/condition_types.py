@@ -1,7 +1,8 @@
 """A Stack's conditions besides those of kstatus: their types, and everything that differs by type in one table.
 
 A new type is one row: its place in the status, its Event, its word in lists, what `kubectl stack why` makes of it, and its
-sentence in the documentation.
+sentence in the documentation. Besides: the reasons why another cluster cannot be used, and what lists say of a Stack's state
+in words.
 """
 
 from __future__ import annotations

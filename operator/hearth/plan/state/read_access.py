@@ -52,26 +52,29 @@ class Reader:
     """None: what the boundary allows may be read."""
 
     @property
+    def _limit(self) -> ReadAccess | None:
+        """The access of the Stack's account; None if all that the boundary allows may be read."""
+        return self.access if self.boundary.account else None
+
+    @property
     def is_limited(self) -> bool:
-        """Return whether the Stack has an account, so that not everything may be readable."""
-        return self.access is not None and bool(self.boundary.account)
+        """Return whether the Stack has an account that is asked about, so that not everything may be readable."""
+        return self._limit is not None
 
     def expect(self, kind: Kind, namespace: str) -> None:
         """Ask early about the objects of a kind that the Stack is about to have there; cheap if known."""
-        if self.access is not None and self.boundary.account:
-            self.access.expect(kind, namespace, self.boundary)
+        if (limit := self._limit) is not None:
+            limit.expect(kind, namespace, self.boundary)
 
     def find(self, child: Child) -> Access:
         """Return whether the fields of the object may be shown and used. Asks if that is unknown; cheap."""
-        if self.access is None or not self.boundary.account:
-            return Access.GRANTED
-        return self.access.find(child, self.boundary)
+        limit = self._limit
+        return limit.find(child, self.boundary) if limit is not None else Access.GRANTED
 
     def find_at(self, kind: Kind, namespace: str, name: str) -> Access:
         """Return whether an object, or a list (name: ""), may be read, whether it exists or not. Asks as `find` does."""
-        if self.access is None or not self.boundary.account:
-            return Access.GRANTED
-        return self.access.find_at(kind, namespace, name, self.boundary)
+        limit = self._limit
+        return limit.find_at(kind, namespace, name, self.boundary) if limit is not None else Access.GRANTED
 
     def explain(self, child: Child) -> str:
         """Return why no field of the object is shown or used, with the commands that change it."""

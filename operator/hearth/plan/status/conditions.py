@@ -10,6 +10,7 @@ import functools
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
+from hearth.model import object_fields
 from hearth.model.child import Object
 from hearth.model.phases import PhaseConditions
 from hearth.plan.state.condition_types import ConditionType, ExtraCondition
@@ -83,9 +84,7 @@ def _judge_extras(
 
 def find(status: Mapping[str, Any], type_: str) -> Mapping[str, Any]:
     """Return the condition of that type in a status of any shape, or an empty one."""
-    listed = status.get("conditions")
-    found = (each for each in listed if isinstance(each, dict)) if isinstance(listed, list) else iter(())
-    return next((each for each in found if each.get("type") == type_), {})
+    return next((each for each in object_fields.entries(status, "conditions") if each.get("type") == type_), {})
 
 
 def find_since(before: Mapping[str, Any] | None, status: str, now: str) -> str:

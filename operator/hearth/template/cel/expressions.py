@@ -32,7 +32,8 @@ from hearth.template.cel.cel_environment import Library
 from hearth.template.cel.cost import Estimator
 from hearth.template.cel.evaluation import Answer, Evaluator
 from hearth.template.cel.field_references import FieldRead
-from hearth.template.cel.value_sizes import Large, WeightedCache
+from hearth.template.cel.value_sizes import Large
+from hearth.template.cel.weighted_cache import WeightedCache
 from hearth.template.text import error_hints
 
 Reads: TypeAlias = Mapping[str, frozenset[Path]]

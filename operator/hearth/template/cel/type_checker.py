@@ -18,7 +18,7 @@ from hearth.model import limits, value_class
 from hearth.template.cel import cel_environment
 from hearth.template.cel.cel_environment import Library
 from hearth.template.cel.expressions import Parsed
-from hearth.template.cel.value_sizes import WeightedCache
+from hearth.template.cel.weighted_cache import WeightedCache
 from hearth.template.schema.shapes import Shape, Type
 
 ENVIRONMENTS_KEPT = 64

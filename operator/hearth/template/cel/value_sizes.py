@@ -7,10 +7,9 @@ making costs. Must not know the syntax tree, nor what single functions do.
 from __future__ import annotations
 
 import math
-from collections import OrderedDict
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from hearth.model import limits, value_class
 from hearth.model.child import Path
@@ -25,9 +24,6 @@ LOOK = 0.05
 """Microseconds for each candidate value when this module resolves a step."""
 NODE_COPY = 0.1
 """Microseconds for a value that is converted or compared."""
-
-Key = TypeVar("Key", bound=Hashable)
-Entry = TypeVar("Entry")
 
 
 @value_class.dataclass(frozen=True, slots=True)
@@ -272,41 +268,3 @@ def join(*bounds: Bound) -> Bound:
     return Bound(
         sum(each.nodes for each in bounds), sum(each.text for each in bounds), sum(each.count for each in bounds)
     )
-
-
-class WeightedCache(Generic[Key, Entry]):
-    """Entries by key."""
-
-    def __init__(self, *, most: int, most_weight: int) -> None:
-        """Create the cache; most: entries; most_weight: of all entries, in the unit of their weights."""
-        self._most = most
-        self._most_weight = most_weight
-        self._entries: OrderedDict[Key, tuple[Entry, int]] = OrderedDict()
-        self.weight = 0
-        """The weight of all entries."""
-
-    def __len__(self) -> int:
-        """Return the number of entries."""
-        return len(self._entries)
-
-    def find(self, key: Key) -> Entry | None:
-        """Find the entry, and count it as used now."""
-        try:
-            self._entries.move_to_end(key)
-        except KeyError:
-            return None
-        return self._entries[key][0]
-
-    def keep(self, key: Key, entry: Entry, *, weight: int) -> Entry:
-        """Store an entry, evict others if needed, and return the entry. One that is too heavy alone is not stored."""
-        self._entries[key] = entry, weight
-        self.weight += weight
-        while self._entries and (len(self._entries) > self._most or self.weight > self._most_weight):
-            _, (_, dropped) = self._entries.popitem(last=False)
-            self.weight -= dropped
-        return entry
-
-    def clear(self) -> None:
-        """Drop all entries."""
-        self._entries.clear()
-        self.weight = 0

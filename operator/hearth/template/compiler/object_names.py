@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from hearth.model import limits, members, names
+from hearth.model import limits, members, names, object_fields
 from hearth.model.chunked_work import MARKS_IN_A_PIECE, ChunkedWork
 from hearth.model.kinds import Kinds, ObjectRef, make_key
 from hearth.template.blueprint import ResourceBlueprint, SharingScope, StackIdentity
@@ -125,8 +125,7 @@ def find_raw(resource: ResourceBlueprint) -> bytes:
 
 def find_metadata(resource: ResourceBlueprint) -> Mapping[str, Any]:
     """Return the metadata of a manifest, as far as it is known."""
-    metadata = orjson.loads(find_raw(resource))[0].get("metadata")
-    return metadata if isinstance(metadata, dict) else {}
+    return object_fields.mapping(orjson.loads(find_raw(resource))[0], "metadata")
 
 
 def find_place(resource: ResourceBlueprint) -> tuple[Any, ...]:

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from hearth.model import limits
 from hearth.template.cel import expressions, value_sizes
-from hearth.template.cel.value_sizes import Weight, WeightedCache
+from hearth.template.cel.value_sizes import Weight
+from hearth.template.cel.weighted_cache import WeightedCache
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=9),
