@@ -1,19 +1,18 @@
-"""Servers that tenants name: the addresses that none may have, the resolution of names, the account that a client charges.
+"""Servers that tenants name: the addresses that none may have, and the account that a client charges.
 
-Refused are addresses of the operator's own machine and of metadata services. Each is checked after the resolution, since a
-name may resolve to anything, and to something else each time. Must not know who pays. The home cluster has no account:
+Denied are addresses of the operator's own machine and of metadata services. Each is checked after the resolution, since a
+name may resolve to anything, and to something else each time. Must not know who pays, nor any HTTP client. The home cluster has no account:
 nothing limits what it takes but the sizes in `hearth.model.limits`.
 """
 
 from __future__ import annotations
 
-import asyncio
 import ipaddress
-import socket
 from collections.abc import Iterator
-from typing import Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-import aiohttp.abc
+if TYPE_CHECKING:
+    import asyncio
 
 Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 
@@ -129,32 +128,3 @@ def check_addresses(host: str, addresses: list[str]) -> None:
     for address in addresses:
         if denial := deny_address(address):
             raise AddressDenied(f"{host}: {denial}" if address != host else denial)
-
-
-class GuardedResolver(aiohttp.abc.AbstractResolver):
-    """The resolver of aiohttp's sessions with such servers."""
-
-    def __init__(self, traffic: Traffic) -> None:
-        self._traffic = traffic
-
-    async def resolve(
-        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
-    ) -> list[aiohttp.abc.ResolveResult]:
-        """Return the addresses of a host."""
-        self._traffic.on_connect()
-        addresses = await self._traffic.resolve(host, port)
-        return [
-            aiohttp.abc.ResolveResult(
-                hostname=host,
-                host=address,
-                port=port,
-                family=socket.AF_INET6 if ":" in address else socket.AF_INET,
-                proto=0,
-                flags=socket.AI_NUMERICHOST | socket.AI_NUMERICSERV,
-            )
-            for address in addresses
-            if family in (socket.AF_UNSPEC, socket.AF_INET6 if ":" in address else socket.AF_INET)
-        ]
-
-    async def close(self) -> None:
-        """Release nothing."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import socket
 import ssl
 import tempfile
 from collections.abc import AsyncIterator, Callable
@@ -17,11 +18,11 @@ from pathlib import Path
 from typing import TypeAlias
 
 import aiohttp
+import aiohttp.abc
 import orjson
 import yarl
 
 import hearth
-from hearth.kube.auth import foreign_servers
 from hearth.kube.auth.credentials import Credentials, NoCredentials
 from hearth.kube.auth.foreign_servers import Traffic
 from hearth.kube.client import api_status, http_response, salvage
@@ -202,7 +203,7 @@ def make_session(
             limit=0,
             ssl=context or True,
             keepalive_timeout=KEEP_ALIVE,
-            resolver=foreign_servers.GuardedResolver(traffic) if traffic is not None else None,
+            resolver=GuardedResolver(traffic) if traffic is not None else None,
         ),
         cookie_jar=aiohttp.DummyCookieJar(),
         headers={"User-Agent": AGENT},
@@ -210,6 +211,35 @@ def make_session(
         auto_decompress=False,
         proxy=credentials.proxy,
     )
+
+
+class GuardedResolver(aiohttp.abc.AbstractResolver):
+    """The resolver of sessions with a server that is not trusted."""
+
+    def __init__(self, traffic: Traffic) -> None:
+        self._traffic = traffic
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[aiohttp.abc.ResolveResult]:
+        """Return the addresses of a host."""
+        self._traffic.on_connect()
+        addresses = await self._traffic.resolve(host, port)
+        return [
+            aiohttp.abc.ResolveResult(
+                hostname=host,
+                host=address,
+                port=port,
+                family=socket.AF_INET6 if ":" in address else socket.AF_INET,
+                proto=0,
+                flags=socket.AI_NUMERICHOST | socket.AI_NUMERICSERV,
+            )
+            for address in addresses
+            if family in (socket.AF_UNSPEC, socket.AF_INET6 if ":" in address else socket.AF_INET)
+        ]
+
+    async def close(self) -> None:
+        """Release nothing."""
 
 
 def make_context(credentials: Credentials) -> ssl.SSLContext | None:

@@ -8,8 +8,9 @@ import socket
 import pytest
 
 from hearth.kube.auth import foreign_servers
-from hearth.kube.auth.foreign_servers import AddressDenied, GuardedResolver
+from hearth.kube.auth.foreign_servers import AddressDenied
 from hearth.kube.client.connection_pool import ConnectionPool
+from hearth.kube.client.http_transport import GuardedResolver
 from hearth.kube.remote.tenant_share import TenantShares
 
 
