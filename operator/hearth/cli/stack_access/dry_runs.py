@@ -12,8 +12,7 @@ import orjson
 
 from hearth.cli.stack_access.session import MANAGER, Session
 from hearth.cli.stack_views.stack_state import StackState
-from hearth.kube.client import api_requests
-from hearth.kube.client.api_requests import JSON
+from hearth.kube.client import JSON, api_requests
 from hearth.model import errors, names, object_fields
 from hearth.model.child import Object
 from hearth.model.kinds import Kind, Kinds, ObjectRef

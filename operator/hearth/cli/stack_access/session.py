@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import orjson
 
-from hearth.kube.client import api_requests
-from hearth.kube.client.api_requests import JSON
+from hearth.kube.client import JSON, api_requests
 from hearth.model import errors, names
 from hearth.model.child import Object
 from hearth.model.kinds import Kind

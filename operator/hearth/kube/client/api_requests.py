@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib import parse
 
+from hearth.kube.client import JSON
 from hearth.model import errors, limits, names
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from hearth.kube.client.connection import Connection
     from hearth.kube.client.http_transport import ReadAnswer
 
-JSON = "application/json"
 APPLY = "application/apply-patch+yaml"
 """The content type allows JSON, because JSON is YAML. Of the two, only JSON is fast to encode."""
 MERGE_PATCH = "application/merge-patch+json"

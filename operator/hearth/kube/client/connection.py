@@ -21,8 +21,7 @@ import orjson
 from hearth.kube.auth import credentials as credentials_module
 from hearth.kube.auth.credentials import Credentials, CredentialSource
 from hearth.kube.auth.foreign_servers import Traffic
-from hearth.kube.client import http_transport
-from hearth.kube.client.api_requests import JSON
+from hearth.kube.client import JSON, http_transport
 from hearth.kube.client.http_transport import HttpTransport, ReadAnswer
 from hearth.model import errors
 from hearth.model.child import Object

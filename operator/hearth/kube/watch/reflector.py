@@ -19,8 +19,8 @@ from typing import Any, Protocol
 import structlog
 
 from hearth import supervision
-from hearth.kube.client import api_requests, salvage
-from hearth.kube.client.api_requests import JSON, RequestObserver
+from hearth.kube.client import JSON, api_requests, salvage
+from hearth.kube.client.api_requests import RequestObserver
 from hearth.kube.watch import watch_errors, watch_events
 from hearth.kube.watch.watch_errors import WatchEndReason, WatchFailure
 from hearth.model import errors, limits, value_class

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from hearth.kube.cache.child_cache import ChildCache
-from hearth.kube.client.api_requests import JSON
+from hearth.kube.client import JSON
 from hearth.kube.watch.reflector import METADATA
 from hearth.model import names
 from hearth.model.child import Object, Path
