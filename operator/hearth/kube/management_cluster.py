@@ -282,7 +282,7 @@ def parse_hash_key(secret: Object, namespace: str) -> bytes:
 
 
 async def create_hash_key(client: ApiClient, namespace: str, key: bytes) -> bool:
-    """Store a new key; return False if another process has stored one."""
+    """Store a new key; return False if another process has stored one, or deletes the namespace again."""
     body: Object = {
         "apiVersion": "v1",
         "kind": "Secret",
@@ -291,11 +291,9 @@ async def create_hash_key(client: ApiClient, namespace: str, key: bytes) -> bool
         "immutable": True,
         "data": {HASH_KEY_FIELD: base64.b64encode(key).decode()},
     }
-    try:
-        return await client.create_new(SECRET, body) is not None
-    except errors.ApiStatusError as refused:
-        if not refused.is_not_found:
-            raise
-    namespace_body: Object = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
-    await client.create_new(NAMESPACE, namespace_body)
-    return await client.create_new(SECRET, body) is not None
+    code = await client.create_if_possible(SECRET, body)
+    if code == api_requests.NOT_FOUND:
+        namespace_body: Object = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
+        await client.create_if_possible(NAMESPACE, namespace_body)
+        code = await client.create_if_possible(SECRET, body)
+    return code == api_requests.CREATED

@@ -54,6 +54,18 @@ async def get_key(connection: ScriptedConnection) -> bytes:
             [GET, CREATE, CREATE_NAMESPACE, CREATE],
             id="another client made the namespace meanwhile",
         ),
+        pytest.param(
+            {CREATE: [api_errors.namespace_missing("hearth"), {}], CREATE_NAMESPACE: missing()},
+            OURS,
+            [GET, CREATE, CREATE_NAMESPACE, CREATE],
+            id="what the server says of the namespace does not count",
+        ),
+        pytest.param(
+            {GET: [missing(), secret(THEIRS)], CREATE: api_errors.namespace_missing("hearth"), CREATE_NAMESPACE: {}},
+            THEIRS,
+            [GET, CREATE, CREATE_NAMESPACE, CREATE, GET],
+            id="the namespace went and came again, with a key",
+        ),
     ],
 )
 def test_there_is_one_key_in_the_end(
@@ -118,11 +130,15 @@ def test_a_refusal_passes_through(script: dict[str, Answer | list[Answer]]) -> N
     virtual_time.run(story)
 
 
-def test_a_key_that_comes_and_goes_is_tried_again_later() -> None:
+@pytest.mark.parametrize(
+    "refusal",
+    [pytest.param(exists(), id="the key"), pytest.param(api_errors.namespace_missing("hearth"), id="its namespace")],
+)
+def test_what_comes_and_goes_is_tried_again_later(refusal: errors.ApiStatusError) -> None:
     """By the one that asked."""
 
     async def story() -> None:
         with pytest.raises(errors.Unreachable, match="try again"):
-            await get_key(ScriptedConnection({CREATE: exists()}))
+            await get_key(ScriptedConnection({CREATE: refusal, CREATE_NAMESPACE: {}}))
 
     virtual_time.run(story)

@@ -27,6 +27,7 @@ MERGE_PATCH = "application/merge-patch+json"
 SUCCESS = 200
 """The code that the observer receives for any 2xx."""
 NO_ANSWER = 0
+CREATED, EXISTS, NOT_FOUND = 201, 409, 404
 METHODS = {
     "get": ("GET", JSON),
     "list": ("GET", JSON),
@@ -125,6 +126,15 @@ class ApiClient:
             if not refused.is_conflict:
                 raise
             return None
+
+    async def create_if_possible(self, kind: Kind, body: Object) -> int:
+        """Create an object; return 201, 409 if another one has its name, or 404 if its namespace is missing."""
+        try:
+            return EXISTS if await self.create_new(kind, body) is None else CREATED
+        except errors.ApiStatusError as refused:
+            if not refused.is_not_found:
+                raise
+            return NOT_FOUND
 
 
 def collection_path(kind: Kind, namespace: str = "") -> str:

@@ -96,7 +96,7 @@ class LeaseClient:
             if not refused.is_not_found:
                 raise
         namespace: Object = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self._namespace}}
-        await self._limit(self._sender.create_new(NAMESPACE, namespace))
+        await self._limit(self._sender.create_if_possible(NAMESPACE, namespace))
         return await self._create(spec)
 
     async def change(self, lease: Lease, spec: Object) -> Lease | None:

@@ -239,7 +239,7 @@ class CertificateSecret:
     async def load(self, *, hosts: Collection[str], now: datetime) -> CertificateSet | None:
         """Return the certificates to use, renewed if due; None while another program has not issued them yet.
 
-        Raises `ApiStatusError` with 409 if another replica is faster: load again.
+        Raises `ApiStatusError` with 409 if another replica is faster, or the namespace is missing: load again.
         """
         raw = await self.client.send_existing("get", SECRET, self._path)
         found = parse_secret(raw)
@@ -249,7 +249,7 @@ class CertificateSecret:
         if renewed is found:
             return found
         if raw is None:
-            if await self.client.create_new(SECRET, self._make(renewed)) is None:
+            if await self.client.create_if_possible(SECRET, self._make(renewed)) != api_requests.CREATED:
                 raise errors.ApiStatusError(code=CONFLICT, status=None)
         else:
             body = {"metadata": {"resourceVersion": raw["metadata"]["resourceVersion"]}, "data": write_data(renewed)}

@@ -27,6 +27,8 @@ class LeaseServer:
 
     lease: Object | None = None
     has_namespace: bool = True
+    denies_namespace: bool = False
+    """Whether it says 404 to whoever makes the namespace, which another one makes meanwhile."""
     version: int = 100
     held: list[str] = field(default_factory=list)
     """Each holder in turn, "" for none."""
@@ -97,6 +99,8 @@ class LeaseConnection:
         server = self.server
         if path == "/api/v1/namespaces":
             server.has_namespace = True
+            if server.denies_namespace:
+                raise missing()
             return body
         if method == "POST":
             if not server.has_namespace:

@@ -85,11 +85,12 @@ def test_a_single_candidate_begins_at_once() -> None:
     virtual_time.run(story)
 
 
-def test_the_namespace_is_made_where_it_is_missing() -> None:
-    """As that of the hash key."""
+@pytest.mark.parametrize("is_denied", [False, True], ids=["by the candidate", "by another one"])
+def test_the_namespace_is_made_where_it_is_missing(*, is_denied: bool) -> None:
+    """As that of the hash key. What the server says of it does not count: the Lease is tried at once."""
 
     async def story() -> None:
-        only = Candidate(LeaseServer(has_namespace=False), "only")
+        only = Candidate(LeaseServer(has_namespace=False, denies_namespace=is_denied), "only")
         await asyncio.wait_for(only.won.wait(), 0.1)
         await only.kill()
 

@@ -8,8 +8,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from cryptography import x509
 
+from hearth.kube.client.api_requests import ApiClient
 from hearth.kube.webhook import certificates
-from hearth.kube.webhook.certificates import CertificateSet
+from hearth.kube.webhook.certificates import CertificateSecret, CertificateSet
+from hearth.model import errors
+from support.server import api_errors
+from support.units.scripted_api.scripted_connection import ScriptedConnection, exists
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 HOST = "hearth-webhook.hearth-system.svc"
@@ -126,3 +130,20 @@ def test_a_secret_keeps_what_was_written() -> None:
     assert certificates.parse_secret({"data": certificates.write_data(made)}) == made
     assert certificates.parse_secret({"data": {"tls.crt": "%%%", "ca.crt": 5}}) == CertificateSet()
     assert certificates.parse_secret(None) == CertificateSet()
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        pytest.param(exists(), id="another replica stores its own"),
+        pytest.param(api_errors.namespace_missing("hearth"), id="the namespace is missing"),
+    ],
+)
+async def test_certificates_that_cannot_be_stored_are_loaded_again(refusal: errors.ApiStatusError) -> None:
+    """A conflict, whatever the server says: whoever loads them tries again soon."""
+    connection = ScriptedConnection({"POST /api/v1/namespaces/hearth/secrets": refusal})
+    secret = CertificateSecret(client=ApiClient(connection, None), namespace="hearth", name="hearth-webhook")
+
+    with pytest.raises(errors.ApiStatusError) as caught:
+        await secret.load(hosts={HOST}, now=NOW)
+    assert caught.value.is_conflict
