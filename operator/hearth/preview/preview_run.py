@@ -213,18 +213,17 @@ class PreviewRun:
     async def _execute(self, step: Step) -> StepResult:
         stack, services = self.world.stack, self.world.services
         boundary = services.find_boundary(stack)
-        executor = StepExecutor(
-            cluster=self.world.cluster.acting_as(boundary.user),
-            manager=names.field_manager(stack.namespace, stack.name, kind=stack.kind),
-            may_exist=services.may_exist_for(stack.uid),
-            ours=services.hashes,
-            boundary=boundary,
-        )
         if (refused := self._nesting.refuse(stack, step)) is not None:
             return refused
         return await supervision.contain(
             "step",
-            lambda: executor.execute_step(step),
+            lambda: StepExecutor(
+                cluster=self.world.cluster.acting_as(boundary.user),
+                manager=names.field_manager(stack.namespace, stack.name, kind=stack.kind),
+                may_exist=services.may_exist_for(stack.uid),
+                ours=services.hashes,
+                boundary=boundary,
+            ).execute_step(step),
             lambda: step_execution.explain_internal_error(step),
         )
 
@@ -251,9 +250,6 @@ class PreviewRun:
         return is_news
 
 
-# From executed steps to changes: what a step means for its resource.
-
-
 @value_class.dataclass(frozen=True, slots=True)
 class PlannedStep:
     """A step as it was planned, with what the planner knew then."""
@@ -274,7 +270,7 @@ def with_loss(reason: str, old: Child, manifest: Object, replacement: Replacemen
 
 @dataclass(slots=True)
 class StepRecorder:
-    """The changes so far, in order."""
+    """The changes so far, in order: what each executed step means for its resource."""
 
     unknown: UnknownValues
     resources: Callable[[], Collection[str]]
