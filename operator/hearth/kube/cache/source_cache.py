@@ -66,7 +66,7 @@ class CachedSource:
 
     @property
     def is_readable(self) -> bool:
-        """Return whether `data` is complete, so that no request is needed."""
+        """Return whether the newest data are known, so that no request is needed."""
         newest = self.newest
         return self.watch.is_synced and (newest is None or newest.data is not None)
 
@@ -283,9 +283,8 @@ class SharedSources:
         self._shown: set[ObjectRef] = set()
         self._cancel_timer: Callable[[], None] = lambda: None
         self._running: set[asyncio.Task[None]] = set()
-        own = WatchContext(connection=context.connection, options=context.options, observer=context.observer)
         path = api_requests.collection_path(kind, namespace)
-        self._reflector = Reflector(own, path, self, name=kind.key, metadata_only=True)
+        self._reflector = Reflector(context, path, self, name=kind.key, metadata_only=True)
         self._reflector.on_end = self._on_end
 
     def follow(self, ref: ObjectRef) -> None:
