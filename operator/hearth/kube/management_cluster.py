@@ -1,6 +1,6 @@
 """`hearth.engine.ports.ManagementCluster` on a real API server: reads and writes of Stacks, and the key of all hashes.
 
-Knows the requests; must not interpret a response. Data that is read often comes from watch caches.
+Knows the requests; of the responses, it interprets only the key. Data that is read often comes from watch caches.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import uuid
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from hearth.kube.client import api_requests
 from hearth.model import names
@@ -25,6 +25,9 @@ NOT_PERMITTED = "you are not permitted to try it: {}"
 NEW_NAMESPACE = "its namespace does not exist yet"
 NEW_KIND = "its kind does not exist yet"
 UNKNOWN_NAME = "its name or namespace is not known yet"
+DEFINITION: Final = "CustomResourceDefinition.apiextensions.k8s.io"
+"""`Kind.key` of what defines a kind."""
+Schema: TypeAlias = Mapping[str, Any]
 
 
 class CopiedWorkloadCluster:
@@ -199,8 +202,13 @@ class CopiedWorkloadCluster:
         metadata = manifest["metadata"]
         uid, is_new = metadata.get("uid"), metadata.get("resourceVersion") is not None
         if known is not None and (is_new or uid not in (None, known.child.uid)):
-            status = {"code": CONFLICT, "reason": "Conflict", "message": "the object exists already"}
-            raise ApiStatusError(code=CONFLICT, status=status | {"details": {"name": known.child.name}})
+            status = {
+                "code": CONFLICT,
+                "reason": "Conflict",
+                "message": "the object exists already",
+                "details": {"name": known.child.name},
+            }
+            raise ApiStatusError(code=CONFLICT, status=status)
 
     def _complete(self, result: Object, manifest: Object, *, kind: Kind, before: Object | None) -> Object:
         """Return the result of a dry run as the object is then: with its UID, and without the status of another state."""
@@ -388,11 +396,6 @@ class CopiedWorkloadCluster:
 def _refer(kind: Kind, raw: Object) -> ObjectRef:
     group, name, namespace, own = object_copies.find_place(kind, raw)
     return ObjectRef(group=group, kind=name, namespace=namespace, name=own)
-
-
-DEFINITION: Final = "CustomResourceDefinition.apiextensions.k8s.io"
-"""`Kind.key` of what defines a kind."""
-Schema = Mapping[str, Any]
 
 
 class AssumedKinds:

@@ -1,6 +1,6 @@
 """The copied objects of one Stack: as they were read, then as the dry runs would leave them.
 
-Must not know requests or steps.
+Also merges objects without an API server, where it may not be asked or cannot answer yet. Must not know requests or steps.
 """
 
 from __future__ import annotations
@@ -134,9 +134,6 @@ def find_place(kind: Kind, raw: Object) -> Place:
 def place_of(ref: ObjectRef) -> Place:
     """Return the place that a reference names."""
     return ref.group, ref.kind, ref.namespace, ref.name
-
-
-# Objects merged without an API server: where it may not be asked, or cannot answer yet.
 
 
 def merge(live: Any, stated: Any) -> Any:

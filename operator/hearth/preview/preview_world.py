@@ -33,6 +33,10 @@ from hearth.preview.live_cluster import LiveCluster
 from hearth.preview.object_copies import ObjectCopies
 from hearth.template.instances.instance_form import InstanceForm, InstanceForms
 
+HASH_KEY: Final = b"of previews, which store no hash"
+"""No secret: no hash of a preview is written or shown."""
+KEYED_HASH: Final = re.compile(r"k[0-9a-f]{8}:[0-9a-f]{32}")
+
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class PreviewRequest:
@@ -195,27 +199,22 @@ def replace_status(world: PreviewWorld, status: Object) -> None:
     world.management.stack = dataclasses.replace(world.stack, packed_status=status_fields.pack(status))
 
 
-# Hashes and signatures without the operator's key: hashes have a key of their own, and signatures are believed. The
-# user of a preview may not read the key. A forged signature misleads a preview, and never the operator.
-
-KEY: Final = b"of previews, which store no hash"
-"""No secret: no hash of a preview is written or shown."""
-KEYED: Final = re.compile(r"k[0-9a-f]{8}:[0-9a-f]{32}")
-
-
 class TrustedHashes(KeyedHasher):
-    """The hash function of a preview."""
+    """The hash function of a preview, whose user may not read the operator's key.
+
+    Hashes have a key of their own, and signatures are believed. A forged one misleads a preview, and never the operator.
+    """
 
     __slots__ = ()
 
     def __init__(self) -> None:
         """Use the key of previews."""
-        super().__init__(KEY)
+        super().__init__(HASH_KEY)
 
     def is_signed(self, purpose: str, value: Any, signature: str) -> bool:  # noqa: ARG002 -- the port requires it
         """Return whether it looks like a signature of any operator."""
-        return KEYED.fullmatch(signature) is not None
+        return KEYED_HASH.fullmatch(signature) is not None
 
     def is_comparable(self, text: str) -> bool:
         """Return whether it looks like a hash or signature of any operator."""
-        return KEYED.fullmatch(text) is not None
+        return KEYED_HASH.fullmatch(text) is not None

@@ -29,6 +29,8 @@ from hearth.preview.preview_world import PreviewRequest, PreviewWorld
 PAUSED = "spec.paused is true: the operator writes nothing until it is unpaused"
 ELSEWHERE = "spec.kubeConfig: the objects are in another cluster, which a preview does not read"
 ENDLESS = "the same objects are replaced again and again; the preview ends here"
+HALTED = frozenset({ResourceState.STOPPED, ResourceState.FAILED, ResourceState.RETRYING})
+SECRET_FIELDS: Final = ("data", "stringData")
 
 
 class PreviewFailed(HearthError):
@@ -170,9 +172,6 @@ def list_obsolete(planner: StackPlanner) -> Iterator[Change]:
         yield Change(action=Action.STOP, resource=name, hook=enforcement.AFTER[environment_rules.Action.DELETE])
 
 
-HALTED = frozenset({ResourceState.STOPPED, ResourceState.FAILED, ResourceState.RETRYING})
-
-
 async def find_uncertain(run: PreviewRun) -> set[str]:
     """Return the resources whose outcome is uncertain: of their own, or because of one that they require."""
     planner = run.reconciler.planner
@@ -217,16 +216,12 @@ async def is_certain(run: PreviewRun, planner: StackPlanner, name: str, status: 
         return True
 
 
-# Hides sensitive values in changes: where a manifest has one, neither the old nor the new value is shown.
-
-SECRET_FIELDS: Final = ("data", "stringData")
-
-
 def make_filter(
     world: PreviewWorld, *, before: Mapping[str, Sequence[Object]], applied: Mapping[str, Sequence[Object]]
 ) -> Callable[[Change], Change]:
     """Return the function that hides the sensitive values of a change. Call it once everything was compiled.
 
+    Where a manifest has one, neither the old nor the new value is shown.
     before: by resource, the manifests of the present target; applied: those of the preview.
     """
     texts = frozenset(world.builder.sensitive_texts)

@@ -10,7 +10,7 @@ import pytest
 
 from hearth.kube.client.connection import Connection
 from hearth.kube.discovery.discovery import REFRESH_INTERVAL
-from hearth.kube.discovery.refresh_timing import DELAYS
+from hearth.kube.discovery.refresh_timing import SCHEMA_DELAYS
 from hearth.kube.workload_cluster import KubeWorkloadCluster
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
@@ -99,7 +99,7 @@ async def test_a_changed_definition_is_noticed(
     await user.apply(define("Changed", phase="string"))
     before = ears.changes
     await cluster.refresh_changed_kinds()
-    async with asyncio.timeout(sum(DELAYS)):
+    async with asyncio.timeout(sum(SCHEMA_DELAYS)):
         while read_status_fields(cluster, "Changed") != {"phase"}:  # noqa: ASYNC110 -- the searches have no event
             await asyncio.sleep(POLL)
     assert ears.changes > before

@@ -1,1 +1,1 @@
-"""Credentials for an API server: kubeconfig, service account, exec plugins. Must not send API requests."""
+"""Credentials for an API server, and the addresses that a tenant's may not have. Must not send API requests."""

@@ -51,6 +51,10 @@ WAYS_OUT: Final[Mapping[str, str]] = {
 NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 SERVER_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9.]{0,251}[A-Za-z0-9])?")
 PEM_START: Final = b"-----BEGIN "
+PEM_BEGIN: Final = re.compile(rb"-----BEGIN ([A-Z0-9 ]{1,40})-----")
+CERTIFICATE = b"CERTIFICATE"
+CURVES = frozenset({"secp256r1", "secp384r1", "secp521r1"})
+KEY_KINDS = f"RSA with up to {limits.CLUSTER_KEY_BITS} bits, ECDSA (P-256, P-384, P-521) or Ed25519"
 HIDDEN_LENGTH = 8
 """Characters: a shorter line of a credential identifies nothing, and redacting it would hide ordinary words."""
 
@@ -298,16 +302,11 @@ class InlineSource:
 # Keys and certificates that a tenant supplies: bounded by what they are, before OpenSSL uses them. A key that OpenSSL
 # loads in a millisecond may take minutes for one signature.
 
-BEGIN: Final = re.compile(rb"-----BEGIN ([A-Z0-9 ]{1,40})-----")
-CERTIFICATE = b"CERTIFICATE"
-CURVES = frozenset({"secp256r1", "secp384r1", "secp521r1"})
-KINDS = f"RSA with up to {limits.CLUSTER_KEY_BITS} bits, ECDSA (P-256, P-384, P-521) or Ed25519"
-
 
 def find_wrong_key(pem: bytes) -> str:
     """Return why a private key is not used; "" if it is."""
     if len(pem) > limits.CLUSTER_PEM_BYTES:
-        return f"has more than {limits.CLUSTER_PEM_BYTES} bytes; use a key that is {KINDS}"
+        return f"has more than {limits.CLUSTER_PEM_BYTES} bytes; use a key that is {KEY_KINDS}"
     if b"ENCRYPTED" in pem:
         return "is encrypted; store it without a pass phrase"
     # Imported here, since only kubeconfigs with certificates need this large library.
@@ -318,7 +317,7 @@ def find_wrong_key(pem: bytes) -> str:
         found = serialization.load_pem_private_key(pem, password=None, unsafe_skip_rsa_key_validation=True)
     except Exception:  # noqa: BLE001 -- its errors are of many classes, and may repeat parts of the key
         return "is not a private key that can be read; use one in PEM"
-    return "" if is_usual(found) else f"is of another kind; use one that is {KINDS}"
+    return "" if is_usual(found) else f"is of another kind; use one that is {KEY_KINDS}"
 
 
 def find_wrong_certificates(pem: bytes) -> str:
@@ -333,7 +332,7 @@ def find_wrong_certificates(pem: bytes) -> str:
     from cryptography import x509
 
     for each in found:
-        if BEGIN.match(each) is None or CERTIFICATE not in each[:64]:
+        if PEM_BEGIN.match(each) is None or CERTIFICATE not in each[:64]:
             return "has a PEM block that is no certificate; remove it"
         try:
             with warnings.catch_warnings():
@@ -343,13 +342,13 @@ def find_wrong_certificates(pem: bytes) -> str:
         except Exception:  # noqa: BLE001 -- its errors are of many classes
             return "has a certificate that cannot be read; use those of the cluster as they are"
         if not is_usual(key):
-            return f"has a certificate whose key is of another kind; use one that is {KINDS}"
+            return f"has a certificate whose key is of another kind; use one that is {KEY_KINDS}"
     return ""
 
 
 def split(pem: bytes) -> Iterator[bytes]:
     """Yield the PEM blocks, each from its beginning."""
-    begins = [found.start() for found in BEGIN.finditer(pem)]
+    begins = [found.start() for found in PEM_BEGIN.finditer(pem)]
     for begin, end in itertools.pairwise([*begins, len(pem)]):
         yield pem[begin:end]
 

@@ -34,6 +34,8 @@ from hearth.model.signatures import Signatures
 
 MOST_SHARED = 4096
 """Maximum interned values per kind; additional ones have hardly any duplicates."""
+ALWAYS_KEPT = frozenset({("apiVersion",), ("kind",), *(("metadata", key) for key in child_fields.METADATA_KEPT)})
+NOTHING: Mapping[str, tuple[Child, ...]] = MappingProxyType({})
 
 Shared = TypeVar("Shared", bound=Hashable)
 
@@ -232,9 +234,6 @@ def is_same(old: Child, new: Child) -> bool:
     )
 
 
-ALWAYS_KEPT = frozenset({("apiVersion",), ("kind",), *(("metadata", key) for key in child_fields.METADATA_KEPT)})
-
-
 def is_covered(path: Path, *, by: frozenset[Path]) -> bool:
     """Return whether storing everything below the paths of `by` includes everything below `path`."""
     prefixes = (path[:length] for length in range(1, len(path) + 1))
@@ -255,9 +254,6 @@ def union(held: frozenset[Path], wanted: Iterable[Path]) -> frozenset[Path]:
 def is_metadata(paths: Iterable[Path]) -> bool:
     """Return whether metadata alone contains all of `paths`."""
     return all(path[0] == "metadata" for path in paths)
-
-
-NOTHING: Mapping[str, tuple[Child, ...]] = MappingProxyType({})
 
 
 class ChildIndex:

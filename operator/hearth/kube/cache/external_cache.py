@@ -26,6 +26,10 @@ from hearth.model.external_objects import UNKNOWN_VIEW, ExternalQuery, ExternalV
 from hearth.model.kinds import Kind
 
 GENERATION: Path = ("metadata", "generation")
+EXCESS = (
+    f"the Stacks of this namespace read external objects of {limits.EXTERNAL_WATCHES_PER_NAMESPACE} kinds and namespaces "
+    f"already, or those of all namespaces of {limits.EXTERNAL_WATCHES}; read fewer kinds or namespaces"
+)
 Place: TypeAlias = tuple[str, str]
 """`Kind.group` and namespace, "" for all."""
 Reader: TypeAlias = tuple[str, str]
@@ -375,12 +379,6 @@ class ExternalCache:
         task = supervision.spawn("external objects", watch.close, name="end of the watch of external objects")
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
-
-
-EXCESS = (
-    f"the Stacks of this namespace read external objects of {limits.EXTERNAL_WATCHES_PER_NAMESPACE} kinds and namespaces "
-    f"already, or those of all namespaces of {limits.EXTERNAL_WATCHES}; read fewer kinds or namespaces"
-)
 
 
 def find_place(query: ExternalQuery) -> Place:

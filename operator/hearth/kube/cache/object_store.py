@@ -1,6 +1,7 @@
 """Store of the objects of one collection, fed by a watch and the operator's own writes; the newest state wins.
 
-Knows only UIDs and versions; the owner defines records and handles changes. Must not know what objects mean.
+It knows only UIDs and versions; its owner defines records and handles changes. `WatchedCache` is an owner with one watch.
+Must not know what objects mean.
 """
 
 from __future__ import annotations

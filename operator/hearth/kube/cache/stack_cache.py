@@ -36,6 +36,16 @@ SHARED_TEMPLATES = 256
 """Templates that Stacks can share."""
 SHARED_BYTES = 16 * 1024
 """Bytes up to which a template is shared: what is kept here may belong to no Stack any more."""
+LARGE = 16 * 1024
+"""Bytes from which `read` costs less than parsing everything."""
+HEAD = frozenset({"apiVersion", "kind", "metadata"})
+SPEC, STATUS = b',"spec":{', b',"status":{'
+"""The API server writes the fields of a custom resource in the order of the alphabet, and a quote within a text with a
+backslash. So the first one ends the metadata, whose own members of that name are texts, and the last one begins the
+status, unless it is within the status; then what follows it is not JSON."""
+
+FindSpec: TypeAlias = Callable[[Object], object | None]
+"""Returns what takes the place of the spec of an object with that metadata; None if its spec is unknown."""
 
 
 class StackCache(WatchedCache[StackObject]):
@@ -350,24 +360,10 @@ def is_same(old: StackObject, new: StackObject) -> bool:
     )
 
 
-# Reading of a custom resource whose spec is known already: only what stands before and after the spec is parsed. The
-# answer to each write of a status is such a text. Pure;
-
-FindSpec: TypeAlias = Callable[[Object], object | None]
-"""Returns what takes the place of the spec of an object with that metadata; None if its spec is unknown."""
-
-LARGE = 16 * 1024
-"""Bytes from which this costs less than parsing everything."""
-HEAD = frozenset({"apiVersion", "kind", "metadata"})
-SPEC, STATUS = b',"spec":{', b',"status":{'
-"""The API server writes the fields of a custom resource in the order of the alphabet, and a quote within a text with a
-backslash. So the first one ends the metadata, whose own members of that name are texts, and the last one begins the
-status, unless it is within the status; then what follows it is not JSON."""
-
-
 def read(text: bytes, find: FindSpec) -> Object | None:
     """Return the object in a text, with what `find` returns in the place of its spec.
 
+    Parses only what stands before and after the spec. The answer to each write of a status is such a text.
     Returns None if it must be parsed as a whole: it is small, its fields are in another order, its spec is not known, or
     it has no status.
     """

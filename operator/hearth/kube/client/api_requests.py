@@ -51,6 +51,7 @@ PAGE_SIZE = 500
 """Objects in one list response: parsing them blocks the event loop for some ten milliseconds."""
 SMALLER = 8
 """Factor by which each further attempt reduces a page that exceeded the size limit."""
+DRY_RUN_QUERY = {"dryRun": "All", "fieldValidation": "Strict"}
 
 
 class RequestObserver(Protocol):
@@ -171,9 +172,6 @@ def quote(segment: object) -> str:
 def apply_query(*, manager: str, force: bool) -> dict[str, str]:
     """Return the query of a server-side apply."""
     return {"fieldManager": manager, "force": "true" if force else "false", "fieldValidation": "Strict"}
-
-
-DRY_RUN_QUERY = {"dryRun": "All", "fieldValidation": "Strict"}
 
 
 def without_state(manifest: Object) -> Object:

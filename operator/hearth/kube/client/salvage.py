@@ -1,8 +1,8 @@
 """Recovery of JSON that cannot be read as a whole: too deep, too many values, truncated, or with an invalid value.
 
 The object remains in the collection: its name and version are known, omitted parts are listed, and its owner can be
-notified; `Skips` reports each such object once. Bytes in, values out. Must not know what the objects mean. Normal reads do
-not use this module.
+notified; `Skips` logs and counts each such object once. Sends no request, and must not know what the objects mean. Of an
+ordinary read, only its size and the identity of its objects are checked here.
 """
 
 from __future__ import annotations

@@ -16,6 +16,13 @@ from hearth.model import errors
 
 log = structlog.get_logger(__name__)
 
+LATE_KINDS = 2.0
+"""Seconds after which the kinds are read once more: the API server's list of them follows their definitions with a delay."""
+SCHEMA_DELAYS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
+"""Seconds before each search for schemas. A schema is published after about a second, by a busy server later. Until then the server
+shows none, or that of a former kind of the same name, so a schema that is found does not end the search.
+"""
+
 
 class SingleFlight:
     """A coroutine function whose callers share runs.
@@ -50,10 +57,6 @@ class SingleFlight:
             # The run was cancelled before it began: the next caller starts another one.
             if self._next is asyncio.current_task():
                 self._next = None
-
-
-LATE = 2.0
-"""Seconds after which the kinds are read once more: the API server's list of them follows their definitions with a delay."""
 
 
 class KindRefresh:
@@ -96,15 +99,9 @@ class KindRefresh:
             else:
                 is_last = True
                 with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(LATE):
+                    async with asyncio.timeout(LATE_KINDS):
                         await self._changed.wait()
                         is_last = False
-
-
-DELAYS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
-"""Seconds before each search. A schema is published after about a second, by a busy server later. Until then the server
-shows none, or that of a former kind of the same name, so a schema that is found does not end the search.
-"""
 
 
 class LateSchemas:
@@ -131,7 +128,7 @@ class LateSchemas:
             self._running.cancel()
 
     async def _run(self) -> None:
-        for delay in DELAYS:
+        for delay in SCHEMA_DELAYS:
             await asyncio.sleep(delay)
             await self._search()
             if self._running is not asyncio.current_task():

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 CLOSE_AFTER = 60.0
 """Seconds from the last Stack to the end of the connection: a Stack that is created again finds it open."""
 LIMIT = "clusters"
+NAMES: Final = ("reachable", "stacks", "cached_objects", "cached_bytes", "requests", "failed_requests")
+"""The numbers of one cluster, see `measure`."""
 
 
 @dataclass(slots=True)
@@ -154,9 +156,6 @@ class KubeRemoteClusters:
         task = supervision.spawn("remote_cluster", found.remote.close, name="end of a connection to another cluster")
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
-
-
-NAMES: Final = ("reachable", "stacks", "cached_objects", "cached_bytes", "requests", "failed_requests")
 
 
 def measure(remote: KubeRemoteCluster, *, users: int) -> Mapping[str, float]:

@@ -30,6 +30,9 @@ log = structlog.get_logger(__name__)
 
 ABSENCES_TO_BELIEVE = 2
 """404 responses in a row before a kind counts as absent. A new kind returns 404 for some 30 ms."""
+THROTTLED = 429
+UNAVAILABLE = 500
+"""Codes from here on say nothing about the collection."""
 METADATA = f"{JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1,{JSON}"
 METADATA_LIST = f"{JSON};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,{JSON}"
 
@@ -532,17 +535,11 @@ class Reflector:
         self._nudged.clear()
 
 
-# Check of a version against the store of a server that was away. A store that was restored from a backup or built
-# again has lower versions. Its server accepts a watch from a version that the store has not reached, and sends
-# nothing on it.
-
-THROTTLED = 429
-UNAVAILABLE = 500
-
-
 async def verify(context: WatchContext, path: str, *, version: int, selector: Mapping[str, str]) -> None:
-    """Raise `WatchInterrupted` if the store behind the server has not reached that version.
+    """Raise `WatchInterrupted` if the store behind a server that was away has not reached that version.
 
+    A store that was restored from a backup or built again has lower versions. Its server accepts a watch from a version
+    that the store has not reached, and sends nothing on it.
     path, selector: of the watch. Raises ApiStatusError or Unreachable if the server cannot answer now.
     """
     # A label selector would make the server search all objects for the first one.

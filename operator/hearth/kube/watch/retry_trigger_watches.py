@@ -1,4 +1,4 @@
-"""Watches of retry triggers, active while a step waits for them.
+"""Watches of retry triggers, active while a step waits for them; their rate limit also serves external objects.
 
 They request metadata only, without a selector of Hearth. They store no objects and report only that something changed.
 Must not know which step waits or what it retries.
@@ -30,6 +30,10 @@ INTERVAL = 1.0
 """Minimum seconds between two reports of one trigger: a quota in a busy namespace changes many times a second."""
 ASK_AGAIN = 600.0
 """Seconds before a watch that the API server denied is requested again."""
+WEBHOOK_API_VERSION = "admissionregistration.k8s.io/v1"
+WEBHOOK_CONFIGURATIONS = ("ValidatingWebhookConfiguration", "MutatingWebhookConfiguration")
+LABEL_SERVICE = "kubernetes.io/service-name"
+"""The label of every EndpointSlice that names its Service."""
 
 
 class RateLimitedNotifier(Generic[Key]):
@@ -175,7 +179,7 @@ class TriggerWatches:
                 self._end(source)
 
     async def close(self) -> None:
-        """Stop all watches; the listener receives no more calls."""
+        """Stop all watches and reports."""
         self.retain(())
         if self._finding is not None:
             self._finding.cancel()
@@ -190,7 +194,7 @@ class TriggerWatches:
     async def _attach_services(self) -> None:
         """Watch the Services of webhooks; on an error, only the webhook configurations trigger retries."""
         with contextlib.suppress(errors.ApiStatusError, errors.Unreachable):
-            source = await get_source(self._server.connection, self._kinds)
+            source = await get_webhook_source(self._server.connection, self._kinds)
             if source is not None and retry_triggers.WEBHOOKS in self._causes:
                 self._attach(source, retry_triggers.WEBHOOKS)
 
@@ -246,17 +250,11 @@ class TriggerWatches:
             self._notices.post(cause)
 
 
-API_VERSION = "admissionregistration.k8s.io/v1"
-CONFIGURATIONS = ("ValidatingWebhookConfiguration", "MutatingWebhookConfiguration")
-LABEL_SERVICE = "kubernetes.io/service-name"
-"""The label of every EndpointSlice that names its Service."""
-
-
-async def get_source(connection: WatchConnection, kinds: Kinds) -> TriggerSource | None:
-    """Return the endpoints of all these Services; None if there is none. Raises `ApiStatusError` or `Unreachable`."""
+async def get_webhook_source(connection: WatchConnection, kinds: Kinds) -> TriggerSource | None:
+    """Return the endpoints of all Services whose failure rejects a write; None if there is none. Raises `ApiStatusError` or `Unreachable`."""
     names: set[str] = set()
-    for name in CONFIGURATIONS:
-        kind = kinds.find(API_VERSION, name)
+    for name in WEBHOOK_CONFIGURATIONS:
+        kind = kinds.find(WEBHOOK_API_VERSION, name)
         if kind is not None:
             listed = await connection.request("GET", api_requests.collection_path(kind))
             names.update(find_services(listed.get("items") or ()))

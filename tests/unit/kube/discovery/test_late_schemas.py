@@ -7,10 +7,10 @@ import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from hearth.kube.discovery.refresh_timing import DELAYS, LateSchemas
+from hearth.kube.discovery.refresh_timing import SCHEMA_DELAYS, LateSchemas
 from support import virtual_time
 
-ALL = list(itertools.accumulate(DELAYS))
+ALL = list(itertools.accumulate(SCHEMA_DELAYS))
 
 
 @dataclass
@@ -33,7 +33,7 @@ def test_a_change_is_followed_by_a_series_of_searches() -> None:
         search = Search()
         begin = asyncio.get_running_loop().time()
         LateSchemas(search).start()
-        await asyncio.sleep(10 * sum(DELAYS))
+        await asyncio.sleep(10 * sum(SCHEMA_DELAYS))
         assert [each - begin for each in search.times] == ALL
 
     virtual_time.run(run)
@@ -47,10 +47,10 @@ def test_another_change_starts_the_series_again() -> None:
         late = LateSchemas(search)
         begin = asyncio.get_running_loop().time()
         late.start()
-        await asyncio.sleep(DELAYS[0] / 2)
+        await asyncio.sleep(SCHEMA_DELAYS[0] / 2)
         late.start()
-        await asyncio.sleep(10 * sum(DELAYS))
-        assert [each - begin for each in search.times] == [DELAYS[0] / 2 + each for each in ALL]
+        await asyncio.sleep(10 * sum(SCHEMA_DELAYS))
+        assert [each - begin for each in search.times] == [SCHEMA_DELAYS[0] / 2 + each for each in ALL]
 
     virtual_time.run(run)
 
@@ -64,7 +64,7 @@ def test_a_search_that_finds_a_change_starts_the_series_again() -> None:
         begin = asyncio.get_running_loop().time()
         search.on_call = lambda: late.start() if len(search.times) == 2 else None
         late.start()
-        await asyncio.sleep(10 * sum(DELAYS))
+        await asyncio.sleep(10 * sum(SCHEMA_DELAYS))
         assert [each - begin for each in search.times] == [*ALL[:2], *(ALL[1] + each for each in ALL)]
 
     virtual_time.run(run)
@@ -78,9 +78,9 @@ def test_no_search_outlives_its_cluster() -> None:
         late = LateSchemas(search)
         await late.close()
         late.start()
-        await asyncio.sleep(DELAYS[0] / 2)
+        await asyncio.sleep(SCHEMA_DELAYS[0] / 2)
         await late.close()
-        await asyncio.sleep(10 * sum(DELAYS))
+        await asyncio.sleep(10 * sum(SCHEMA_DELAYS))
         assert search.times == []
 
     virtual_time.run(run)

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from hearth.kube.discovery.refresh_timing import LATE, KindRefresh, SingleFlight
+from hearth.kube.discovery.refresh_timing import LATE_KINDS, KindRefresh, SingleFlight
 from hearth.model import errors
 from support import virtual_time
 
@@ -148,4 +148,4 @@ def test_no_change_of_the_kinds_is_missed() -> None:
         return begun
 
     found = virtual_time.run(story)
-    assert found == pytest.approx([0.0, 1.0, 1.0 + 1.0 + LATE, 10.5, 12.5, 13.5 + LATE])
+    assert found == pytest.approx([0.0, 1.0, 1.0 + 1.0 + LATE_KINDS, 10.5, 12.5, 13.5 + LATE_KINDS])
