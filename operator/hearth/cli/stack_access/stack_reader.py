@@ -21,7 +21,6 @@ from hearth.cli.stack_views.stack_state import StackState
 from hearth.cli.stack_views.tree import stack_view
 from hearth.cli.stack_views.tree.snapshot import FoundChild, StackObjects
 from hearth.engine import cluster_objects
-from hearth.kube.auth import foreign_servers, inline_kubeconfig
 from hearth.model import errors, limits, members, names, object_fields
 from hearth.model.kinds import Kind
 from hearth.model.well_known_kinds import RESOURCE_GROUP, SECRET, STACK
@@ -265,6 +264,11 @@ class OtherClusters:
 
     async def find(self, stack: StackState) -> OtherSession:
         """Return the session with the cluster of a Stack that has one. Raises ClusterHidden."""
+        # They import the client of untrusted servers, which few commands need.
+        from hearth.kube.auth import inline_kubeconfig
+        from hearth.kube.remote.remote_cluster import RemoteConnection
+        from hearth.kube.remote.tenant_share import TenantShares
+
         text = await self._read_kubeconfig(stack)
         try:
             config = inline_kubeconfig.parse(text, allows_loopback=self._is_local(), owner=stack.namespace)
@@ -273,10 +277,6 @@ class OtherClusters:
             raise ClusterHidden(f"{HIDDEN}, and its kubeconfig is refused: {refused}") from refused
         found = self._open.get(config.key)
         if found is None:
-            # It imports the client of untrusted servers, which few commands need.
-            from hearth.kube.remote.remote_cluster import RemoteConnection
-            from hearth.kube.remote.tenant_share import TenantShares
-
             share = TenantShares(is_guarded=not self._is_local()).find(stack.namespace)
             connection = RemoteConnection(config, share)
             try:
@@ -294,6 +294,8 @@ class OtherClusters:
 
     def _is_local(self) -> bool:
         """Return whether the home cluster is on the user's own machine, as for trials."""
+        from hearth.kube.auth import foreign_servers
+
         host = urllib.parse.urlsplit(self.home.connection.credentials.server).hostname or ""
         return host == "localhost" or bool(foreign_servers.deny_address(host))
 

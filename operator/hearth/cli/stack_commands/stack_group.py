@@ -26,7 +26,7 @@ def entry(section: str, target: str, summary: str, *aliases: str) -> Entry:
 
 
 COMMANDS: Mapping[str, Entry] = {
-    "list": entry(SEE, "showing.list_command:list_", "List Stacks with what needs attention.", "ls", "get"),
+    "list": entry(SEE, "showing.list_commands:list_", "List Stacks with what needs attention.", "ls", "get"),
     "tree": entry(SEE, "showing.drawing_commands:tree", "Show resources, objects and nested Stacks as a tree."),
     "why": entry(SEE, "showing.explanation_commands:why", "Explain what is wrong, to the root cause, with commands."),
     "events": entry(
@@ -34,7 +34,7 @@ COMMANDS: Mapping[str, Entry] = {
     ),
     "history": entry(SEE, "showing.history_command:history", "Show revisions, and what changed between two."),
     "graph": entry(SEE, "showing.drawing_commands:graph", "Draw the graph of resources: SVG, Graphviz, Mermaid."),
-    "ui": entry(SEE, "showing.drawing_commands:ui", "Show and steer Stacks in a browser."),
+    "ui": entry(SEE, "showing.list_commands:ui", "Show and steer Stacks in a browser."),
     "wait": entry(SEE, "steering.verb_commands:wait", "Wait for a state, and fail as soon as it cannot be reached."),
     "retry": entry(STEER, "steering.verb_commands:retry", "Retry everything that failed now."),
     "rollback": entry(STEER, "steering.verb_commands:rollback", "Go back to an earlier revision."),

@@ -1,4 +1,4 @@
-"""`kubectl stack tree`, `graph` and `ui`: a Stack as a tree in the terminal, as a graph in a file, as a page in a browser."""
+"""`kubectl stack tree` and `graph`: a Stack as a tree in the terminal, as a graph in a file."""
 
 from __future__ import annotations
 
@@ -103,29 +103,3 @@ async def graph(session: Session, namespace: str, name: str, output: str) -> int
         draw = graph_drawing.to_dot if output == "dot" else graph_drawing.to_mermaid
         click.echo("\n".join(draw(snapshot)))
     return DONE
-
-
-@example_command("kubectl stack ui -n prod", "kubectl stack ui -A --port 8001")
-@click.option("-A", "--all-namespaces", is_flag=True, help="List the Stacks of all namespaces.")
-@click.option(
-    "--port",
-    type=click.IntRange(min=0, max=65_535),
-    default=0,
-    help="The port on 127.0.0.1. Default: a free one.",
-)
-@cluster_options.on_cluster
-async def ui(session: Session, namespace: str, port: int, *, all_namespaces: bool) -> int:
-    """Serve a page on loopback until Ctrl-C: Stacks as live graphs, with buttons for the verbs.
-
-    Requests to the cluster are sent with your own credentials. The address contains a token: who has it may do what you
-    may do. It works from this machine only.
-    """
-    from hearth.cli.page import server
-
-    await server.serve_forever(session, namespace="" if all_namespaces else namespace, port=port, show=show_address)
-    return DONE
-
-
-def show_address(address: str) -> None:
-    """Show the address."""
-    click.echo(f"Open {address}\nCtrl-C ends it.")

@@ -1,4 +1,4 @@
-"""`kubectl stack list`: the Stacks and ResourceGroups of a namespace or of all, as a table or as objects."""
+"""`kubectl stack list` and `ui`: the Stacks and ResourceGroups of a namespace or of all, as a table, as objects, as a page."""
 
 from __future__ import annotations
 
@@ -120,3 +120,29 @@ async def follow(
                 versions[stack.uid] = version
                 printer.show([stack], is_first=False)
         await asyncio.sleep(RECONNECT)
+
+
+@example_command("kubectl stack ui -n prod", "kubectl stack ui -A --port 8001")
+@click.option("-A", "--all-namespaces", is_flag=True, help="List the Stacks of all namespaces.")
+@click.option(
+    "--port",
+    type=click.IntRange(min=0, max=65_535),
+    default=0,
+    help="The port on 127.0.0.1. Default: a free one.",
+)
+@cluster_options.on_cluster
+async def ui(session: Session, namespace: str, port: int, *, all_namespaces: bool) -> int:
+    """Serve a page on loopback until Ctrl-C: Stacks as live graphs, with buttons for the verbs.
+
+    Requests to the cluster are sent with your own credentials. The address contains a token: who has it may do what you
+    may do. It works from this machine only.
+    """
+    from hearth.cli.page import server
+
+    await server.serve_forever(session, namespace="" if all_namespaces else namespace, port=port, show=show_address)
+    return DONE
+
+
+def show_address(address: str) -> None:
+    """Show the address."""
+    click.echo(f"Open {address}\nCtrl-C ends it.")
