@@ -21,11 +21,7 @@ CATEGORY: Final = "hearth"
 
 
 class UnknownType(errors.HearthError):
-    """Error for the type of an argument that no Stack has."""
-
-
-class GroupNamed(errors.HearthError):
-    """Error for a ResourceGroup where a Stack is needed."""
+    """Error for an argument whose type no Stack has, or not the one that is needed."""
 
 
 @value_class.dataclass(frozen=True, slots=True)
@@ -108,11 +104,11 @@ async def read(session: Session, location: StackLocation) -> StackState:
 async def get_stack(session: Session, namespace: str, argument: str, *, wanted: str) -> StackState:
     """Return the Stack or instance that an argument names. wanted: what a ResourceGroup lacks.
 
-    Raises GroupNamed, UnknownType, ApiStatusError and Unreachable.
+    Raises UnknownType, ApiStatusError and Unreachable.
     """
     location = await locate(session, namespace, argument)
     if location.is_group:
-        raise GroupNamed(f"a ResourceGroup has no {wanted}; name a Stack")
+        raise UnknownType(f"a ResourceGroup has no {wanted}; name a Stack")
     return await read(session, location)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -16,7 +15,7 @@ from hearth.cli.stack_access.session import Session
 from hearth.cli.stack_access.stack_reader import StackReader
 from hearth.cli.stack_commands import cluster_options, text_output
 from hearth.cli.stack_commands.cluster_options import DONE, Failure
-from hearth.cli.stack_commands.parameters import NAME, Duration, ResourceName
+from hearth.cli.stack_commands.parameters import NAME, ResourceName
 from hearth.cli.stack_commands.steering import verb_execution
 from hearth.cli.stack_commands.steering.verb_execution import Waiting
 from hearth.cli.stack_views import safe_text
@@ -32,17 +31,9 @@ from hearth.model.well_known_kinds import HEALTH_MARK
 
 def mark_options(command: Callable[..., Awaitable[int]]) -> Callable[..., Any]:
     """Add what both commands have, and run them as `on_cluster` does, with `waiting` besides."""
-
-    @NAME
-    @click.argument("resource", metavar="RESOURCE", type=ResourceName())
-    @click.option("--wait", is_flag=True, help="Wait until the operator has accepted it, and the Stack is ready.")
-    @click.option("--timeout", type=Duration(), help="With --wait: the time limit, e.g. 90s or 10m. Default: none.")
-    @cluster_options.on_cluster
-    @functools.wraps(command)
-    def with_waiting(*, wait: bool, timeout: float | None, **options: Any) -> Awaitable[int]:
-        return command(waiting=Waiting(is_wanted=wait, seconds=timeout), **options)
-
-    return with_waiting
+    add_resource = click.argument("resource", metavar="RESOURCE", type=ResourceName())
+    add_waiting = verb_execution.waiting_options("Wait until the operator has accepted it, and the Stack is ready.")
+    return NAME(add_resource(add_waiting(cluster_options.on_cluster(command))))
 
 
 def check_reason(_ctx: click.Context, _param: click.Parameter, value: str) -> str:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
-from typing import Final, assert_never
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final, NoReturn, assert_never
 
 import click
 
@@ -24,17 +24,13 @@ from hearth.cli.stack_views.steering import rollouts, verbs
 from hearth.cli.stack_views.steering.goals import GoalState, Verdict
 from hearth.cli.stack_views.steering.rollouts import DefinitionState
 from hearth.cli.stack_views.steering.verbs import AlreadySo, Refusal, VerbResult, Write
-from hearth.model import errors, object_fields
+from hearth.model import object_fields
 from hearth.model.child import Object
 from hearth.model.text import enumeration
 from hearth.model.well_known_kinds import STACK_DEFINITION
 
 MODULE: Final = "hearth.cli.stack_commands.steering.rollout_commands"
 DEFINITION: Final = click.argument("definition", metavar="DEFINITION")
-
-
-class NoSuchDefinition(errors.HearthError):
-    """Error for an argument that names no StackDefinition, or several."""
 
 
 ROLLOUT_COMMANDS: Mapping[str, Entry] = {
@@ -60,85 +56,105 @@ def rollout() -> None:
     """
 
 
+def on_definition(command: Callable[..., Awaitable[int]]) -> Callable[..., Any]:
+    """Add the options of the cluster, and run the command with `session` and the StackDefinition that `definition` names."""
+
+    @cluster_options.cluster_options
+    @functools.wraps(command)
+    def run_command(*, cluster: ClusterOptions, definition: str, **options: Any) -> NoReturn:
+        async def work(session: Session) -> int:
+            return await command(session=session, definition=await find_definition(session, definition), **options)
+
+        cluster_options.run(cluster, work)
+
+    return run_command
+
+
+def decision(decide: Callable[[DefinitionState], VerbResult]) -> Callable[..., Any]:
+    """Make a command of what decides it, given the StackDefinition, which is read before and written after."""
+
+    @on_definition
+    @functools.wraps(decide)
+    async def act(session: Session, definition: DefinitionState) -> int:
+        return await carry_out(session, definition, decide(definition))
+
+    return act
+
+
 @example_command("kubectl stack rollout status webapps", "kubectl stack rollout status webapps --watch=false")
 @DEFINITION
 @click.option("--watch", type=bool, default=True, show_default=True, help="Follow it until it ends.")
 @click.option("--timeout", type=Duration(), help="The time limit, e.g. 90s or 10m. Default: none.")
-@cluster_options.cluster_options
-def status(cluster: ClusterOptions, definition: str, timeout: float | None, *, watch: bool) -> None:
+@on_definition
+async def status(
+    session: Session,
+    definition: DefinitionState,
+    timeout: float | None,  # noqa: ASYNC109 -- the time limit of the user, not of a request
+    *,
+    watch: bool,
+) -> int:
     """Follow a rollout; end with 0 once all instances have the revision, with 1 as soon as it needs a person."""
-
-    async def work(session: Session) -> int:
-        found = await find_definition(session, definition)
-        if watch:
-            return await follow(session, found, seconds=timeout)
-        click.echo(safe_text.clean(f"{found.reference}: {rollouts.assess(found).message}"))
-        return DONE
-
-    cluster_options.run(cluster, work)
+    if watch:
+        return await follow(session, definition, seconds=timeout)
+    click.echo(safe_text.clean(f"{definition.reference}: {rollouts.assess(definition).message}"))
+    return DONE
 
 
 @example_command("kubectl stack rollout history webapps", "kubectl stack rollout history webapps 3 4")
 @DEFINITION
 @NUMBERS
 @OUTPUT
-@cluster_options.cluster_options
-def history(cluster: ClusterOptions, definition: str, numbers: tuple[int, ...], output: str | None) -> None:
+@on_definition
+async def history(session: Session, definition: DefinitionState, numbers: tuple[int, ...], output: str | None) -> int:
     """Show the revisions with author, commit and state; one of them; or what changed between two."""
-
-    async def work(session: Session) -> int:
-        found = await find_definition(session, definition)
-        stored = await revisions.list_owned(session, found.uid)
-        if not stored.is_readable:
-            raise Failure(
-                "you may not list controllerrevisions.apps in all namespaces; that of the operator has the history"
-            )
-        describe = functools.partial(rollouts.describe_revision, found)
-        await history_command.show(session, stored, numbers, title=found.reference, describe=describe, output=output)
-        return DONE
-
-    cluster_options.run(cluster, work)
+    stored = await revisions.list_owned(session, definition.uid)
+    if not stored.is_readable:
+        raise Failure(
+            "you may not list controllerrevisions.apps in all namespaces; that of the operator has the history"
+        )
+    title, describe = definition.reference, functools.partial(rollouts.describe_revision, definition)
+    await history_command.show(session, stored, numbers, title=title, describe=describe, output=output)
+    return DONE
 
 
 @example_command("kubectl stack rollout pause webapps")
 @DEFINITION
-@cluster_options.cluster_options
-def pause(cluster: ClusterOptions, definition: str) -> None:
+@decision
+def pause(definition: DefinitionState) -> VerbResult:
     """Move no further instance. What was moved stays as it is."""
-    act(cluster, definition, lambda found: rollouts.set_paused(found, paused=True))
+    return rollouts.set_paused(definition, paused=True)
 
 
 @example_command("kubectl stack rollout resume webapps")
 @DEFINITION
-@cluster_options.cluster_options
-def resume(cluster: ClusterOptions, definition: str) -> None:
+@decision
+def resume(definition: DefinitionState) -> VerbResult:
     """Continue a rollout that was paused."""
-    act(cluster, definition, lambda found: rollouts.set_paused(found, paused=False))
+    return rollouts.set_paused(definition, paused=False)
 
 
 @example_command("kubectl stack rollout promote webapps", name="promote")
 @DEFINITION
-@cluster_options.cluster_options
-def promote_wave(cluster: ClusterOptions, definition: str) -> None:
+@decision
+def promote_wave(definition: DefinitionState) -> VerbResult:
     """End the pause after the present wave: the next one begins."""
-    act(cluster, definition, rollouts.promote)
+    return rollouts.promote(definition)
 
 
 @example_command("kubectl stack rollout undo webapps")
 @DEFINITION
-@cluster_options.cluster_options
-def undo(cluster: ClusterOptions, definition: str) -> None:
+@decision
+def undo(definition: DefinitionState) -> VerbResult:
     """Take back the revision that is under way: all instances that have it go back to the last completed one."""
-    act(cluster, definition, rollouts.undo)
+    return rollouts.undo(definition)
 
 
 @example_command("kubectl stack rollout restart webapps")
 @DEFINITION
-@cluster_options.cluster_options
-def restart(cluster: ClusterOptions, definition: str) -> None:
+@decision
+def restart(definition: DefinitionState) -> VerbResult:
     """Begin again with the first wave of what was stopped or taken back."""
-    token = following.make_token()
-    act(cluster, definition, lambda found: rollouts.restart(found, token=token))
+    return rollouts.restart(definition, token=following.make_token())
 
 
 @example_command("kubectl stack promote webapp/shop --wait")
@@ -159,7 +175,7 @@ async def promote(session: Session, namespace: str, name: str, revision: int | N
 
 
 async def find_definition(session: Session, argument: str) -> DefinitionState:
-    """Return the StackDefinition of that name, or whose kind is named so. Raises NoSuchDefinition, ApiStatusError."""
+    """Return the StackDefinition of that name, or whose kind is named so. Raises Failure, ApiStatusError."""
     word = argument.rpartition("/")[2].lower()
     found = [DefinitionState(raw) for raw in await session.list(STACK_DEFINITION)]
     fitting = [each for each in found if word in list_words(each)]
@@ -167,7 +183,7 @@ async def find_definition(session: Session, argument: str) -> DefinitionState:
         return fitting[0]
     listed = enumeration.enumerate_names(sorted(each.name for each in fitting or found)) or "none"
     problem = "names several StackDefinitions" if fitting else "names no StackDefinition; there are"
-    raise NoSuchDefinition(f"{argument!r} {problem}: {listed}")
+    raise Failure(f"{argument!r} {problem}: {listed}")
 
 
 def list_words(definition: DefinitionState) -> set[str]:
@@ -175,16 +191,6 @@ def list_words(definition: DefinitionState) -> set[str]:
     stated = object_fields.mapping(definition.raw, "spec", "names")
     words = {object_fields.text(stated, each) for each in ("plural", "singular", "kind")}
     return {each.lower() for each in (definition.name, *words, *object_fields.texts(stated, "shortNames")) if each}
-
-
-def act(cluster: ClusterOptions, argument: str, decide: Callable[[DefinitionState], VerbResult]) -> None:
-    """Read the StackDefinition, decide, and write."""
-
-    async def work(session: Session) -> int:
-        definition = await find_definition(session, argument)
-        return await carry_out(session, definition, decide(definition))
-
-    cluster_options.run(cluster, work)
 
 
 async def carry_out(session: Session, definition: DefinitionState, result: VerbResult) -> int:

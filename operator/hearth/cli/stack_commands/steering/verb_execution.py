@@ -30,16 +30,25 @@ class Waiting:
     """The time limit, None for none."""
 
 
+def waiting_options(wait_help: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return the decorator that adds `--wait` and `--timeout`, and passes them as `waiting`. wait_help: the help of `--wait`."""
+
+    def add_options(command: Callable[..., Any]) -> Callable[..., Any]:
+        @click.option("--wait", is_flag=True, help=wait_help)
+        @click.option("--timeout", type=Duration(), help="With --wait: the time limit, e.g. 90s or 10m. Default: none.")
+        @functools.wraps(command)
+        def with_waiting(*, wait: bool, timeout: float | None, **options: Any) -> Any:
+            return command(waiting=Waiting(is_wanted=wait, seconds=timeout), **options)
+
+        return with_waiting
+
+    return add_options
+
+
 def verb(command: Callable[..., Awaitable[int]]) -> Callable[..., Any]:
     """Add the options of every verb, and run it as `on_cluster` does, with `waiting` besides."""
-
-    @click.option("--wait", is_flag=True, help="Follow it with progress until it is done; fail with the first problem.")
-    @click.option("--timeout", type=Duration(), help="With --wait: the time limit, e.g. 90s or 10m. Default: none.")
-    @functools.wraps(command)
-    def with_waiting(*, wait: bool, timeout: float | None, **options: Any) -> Awaitable[int]:
-        return command(waiting=Waiting(is_wanted=wait, seconds=timeout), **options)
-
-    return cluster_options.on_cluster(with_waiting)
+    add_waiting = waiting_options("Follow it with progress until it is done; fail with the first problem.")
+    return cluster_options.on_cluster(add_waiting(command))
 
 
 def decision(decide: Callable[..., VerbResult]) -> Callable[..., Any]:
