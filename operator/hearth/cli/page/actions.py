@@ -147,7 +147,8 @@ class Action:
         """Return what becomes of the action now."""
         if self.attempt is not None:
             return await self.attempt(context)
-        return from_result(context, self.judge(context.stack, context.token)) if self.judge is not None else Decision()
+        assert self.judge is not None  # noqa: S101 -- it has one of the two
+        return from_result(context, self.judge(context.stack, context.token))
 
 
 def from_result(context: Context, result: VerbResult) -> Decision:

@@ -15,6 +15,8 @@ from hearth.model.child import Object
 from hearth.model.text import redaction
 from hearth.template.text import interpolation
 
+FieldPath: TypeAlias = tuple[str | int, ...]
+
 NOT_FOUND: Final = object()
 SECRET: Final = "Secret"  # noqa: S105 -- a kind
 SECRET_FIELDS: Final = ("data", "stringData")
@@ -163,7 +165,6 @@ def write_manifest(child: FoundChild, raw: Object) -> Object:
 # The fields of a template whose values are sensitive: those whose expressions read a sensitive parameter, a Secret, or
 # such a field of another resource. Where that is not certain, a field counts as sensitive.
 
-FieldPath: TypeAlias = tuple[str | int, ...]
 Read: TypeAlias = tuple[str, tuple[str, ...]]
 """A name and the fields under it."""
 PARAMETERS: Final = "params"
@@ -216,8 +217,8 @@ def find_secret_fields(objects: StackObjects, name: str) -> Iterator[FieldPath]:
     """Yield the fields of a resource, or of what is only read, that are sensitive by its kind."""
     read = object_fields.text(objects.resources, name, "externalRef", "kind")
     # A kind that depends on a parameter may be any.
-    is_secret = read == SECRET or interpolation.has_expressions(read)
-    if is_secret or object_fields.text(objects.resources, name, "manifest", "kind") == SECRET:
+    may_be_secret = read == SECRET or interpolation.has_expressions(read)
+    if may_be_secret or object_fields.text(objects.resources, name, "manifest", "kind") == SECRET:
         yield from ((field,) for field in SECRET_FIELDS)
 
 
