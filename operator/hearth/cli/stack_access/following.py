@@ -6,10 +6,9 @@ import asyncio
 import contextlib
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from hearth.cli.stack_access import stack_locations
-from hearth.cli.stack_access.session import Session
 from hearth.cli.stack_views.stack_state import StackState
 from hearth.cli.stack_views.steering import goals
 from hearth.cli.stack_views.steering.goals import Goal, GoalState, Verdict
@@ -18,6 +17,9 @@ from hearth.model import object_fields, value_class
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
 from hearth.model.well_known_kinds import STACK
+
+if TYPE_CHECKING:
+    from hearth.cli.stack_access.session import Session
 
 Found = TypeVar("Found")
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-from hearth.cli.stack_access.session import Session
 from hearth.cli.stack_views.stack_state import StackState
-from hearth.kube.objects import controller_revision
 from hearth.model import errors, names, object_fields, value_class
 from hearth.model.child import Object
 from hearth.model.well_known_kinds import CONTROLLER_REVISION
+
+if TYPE_CHECKING:
+    from hearth.cli.stack_access.session import Session
 
 
 @value_class.dataclass(frozen=True, slots=True)
@@ -69,6 +71,8 @@ async def get_definition(session: Session, revision: Object) -> Object:
 
     Raises ApiStatusError, or TamperedRevision if it contains no definition.
     """
+    from hearth.kube.objects import controller_revision
+
     namespace, name = revision["metadata"]["namespace"], revision["metadata"]["name"]
     whole = await session.get(CONTROLLER_REVISION, namespace, name)
     count = controller_revision.read_part_count(whole["metadata"].get("annotations") or {})

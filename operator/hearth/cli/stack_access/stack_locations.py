@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from hearth.cli.stack_access.session import Session
 from hearth.cli.stack_views import type_words
 from hearth.cli.stack_views.lists import stack_list
 from hearth.cli.stack_views.stack_state import StackState
@@ -15,6 +14,9 @@ from hearth.model.child import Object
 from hearth.model.kinds import Kind
 from hearth.model.text import enumeration
 from hearth.model.well_known_kinds import RESOURCE_GROUP, STACK
+
+if TYPE_CHECKING:
+    from hearth.cli.stack_access.session import Session
 
 CATEGORY: Final = "hearth"
 """The category that the operator gives to each kind of a StackDefinition."""

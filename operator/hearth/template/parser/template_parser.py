@@ -413,7 +413,7 @@ class TemplateParser:
 
     def read_choice(self, raw: Object, word: str, path: str, *, of: type[Choice]) -> Choice | None:
         """Return the member that the word under `word` names, None if it is not set."""
-        # Most policies set none of them, and each list of words is made anew.
+        # Most policies set none of them, and each list of words is made again.
         if word not in raw:
             return None
         stated = self.read_word(raw, word, path, known=[each.value for each in of])

@@ -5,18 +5,20 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from hearth.cli.command_classes import example_command
 from hearth.cli.stack_access import revisions, stack_locations
 from hearth.cli.stack_access.revisions import StoredRevisions
-from hearth.cli.stack_access.session import Session
 from hearth.cli.stack_commands import cluster_options, text_output
 from hearth.cli.stack_commands.cluster_options import DONE, Failure
 from hearth.cli.stack_commands.parameters import NAME, output_option
 from hearth.cli.stack_views.lists import revision_history
+
+if TYPE_CHECKING:
+    from hearth.cli.stack_access.session import Session
 
 
 def check_numbers(ctx: click.Context, param: click.Parameter, value: tuple[int, ...]) -> tuple[int, ...]:  # noqa: ARG001 -- click calls it so

@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Collection, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from hearth.cli.command_classes import example_command
 from hearth.cli.stack_access import stack_locations
-from hearth.cli.stack_access.session import RECONNECT, Session
 from hearth.cli.stack_commands import cluster_options, text_output
 from hearth.cli.stack_commands.cluster_options import DONE
 from hearth.cli.stack_commands.parameters import StackName, output_option
@@ -19,6 +18,9 @@ from hearth.cli.stack_views import safe_text
 from hearth.cli.stack_views.lists import stack_list
 from hearth.cli.stack_views.stack_state import StackState
 from hearth.model.kinds import Kind
+
+if TYPE_CHECKING:
+    from hearth.cli.stack_access.session import Session
 
 
 @example_command(
@@ -108,6 +110,8 @@ async def follow(
     printer: Printer,
 ) -> None:
     """Print each change of a kind until the user ends it. which: kinds and names, None for all, and a selector."""
+    from hearth.cli.stack_access.session import RECONNECT
+
     wanted, selector = which
     versions = {stack.uid: stack.raw["metadata"]["resourceVersion"] for stack in found}
     query = {"labelSelector": selector} if selector else {}

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final, NoReturn, assert_never
+from typing import TYPE_CHECKING, Any, Final, NoReturn, assert_never
 
 import click
 
 from hearth.cli import command_classes
 from hearth.cli.command_classes import Entry, ExampleCommand, example_command
 from hearth.cli.stack_access import following, revisions, stack_locations
-from hearth.cli.stack_access.session import Session
 from hearth.cli.stack_commands import cluster_options, text_output
 from hearth.cli.stack_commands.cluster_options import DONE, FAILED, ClusterOptions, Failure
 from hearth.cli.stack_commands.parameters import NAME, Duration
@@ -28,6 +27,9 @@ from hearth.model import object_fields
 from hearth.model.child import Object
 from hearth.model.text import enumeration
 from hearth.model.well_known_kinds import STACK_DEFINITION
+
+if TYPE_CHECKING:
+    from hearth.cli.stack_access.session import Session
 
 MODULE: Final = "hearth.cli.stack_commands.steering.rollout_commands"
 DEFINITION: Final = click.argument("definition", metavar="DEFINITION")

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from hearth.cli.command_classes import example_command
 from hearth.cli.stack_access import following, revisions, stack_locations
 from hearth.cli.stack_access.following import Followed
-from hearth.cli.stack_access.session import Session
 from hearth.cli.stack_commands import cluster_options, text_output
 from hearth.cli.stack_commands.cluster_options import DONE, Failure
 from hearth.cli.stack_commands.parameters import NAME, Duration, GroupName, ResourceName
@@ -24,6 +23,9 @@ from hearth.cli.stack_views.steering.verbs import Refusal, VerbResult, Write
 from hearth.model import limits, object_fields
 from hearth.model.child import Object
 from hearth.model.well_known_kinds import RESOURCE_GROUP, STACK_SNAPSHOT
+
+if TYPE_CHECKING:
+    from hearth.cli.stack_access.session import Session
 
 
 @example_command(

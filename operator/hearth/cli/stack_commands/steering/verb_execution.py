@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Awaitable, Callable
-from typing import Any, assert_never
+from typing import TYPE_CHECKING, Any, assert_never
 
 import click
 
 from hearth.cli.stack_access import following, stack_locations
 from hearth.cli.stack_access.following import Followed
-from hearth.cli.stack_access.session import Session
 from hearth.cli.stack_commands import cluster_options, text_output
 from hearth.cli.stack_commands.cluster_options import DONE, Failure
 from hearth.cli.stack_commands.parameters import Duration
@@ -19,6 +18,9 @@ from hearth.cli.stack_views.stack_state import StackState
 from hearth.cli.stack_views.steering.goals import Verdict
 from hearth.cli.stack_views.steering.verbs import AlreadySo, Refusal, VerbResult, Write
 from hearth.model import object_fields, value_class
+
+if TYPE_CHECKING:
+    from hearth.cli.stack_access.session import Session
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)

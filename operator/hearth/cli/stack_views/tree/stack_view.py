@@ -17,8 +17,7 @@ from hearth.cli.stack_views.tree import snapshot
 from hearth.cli.stack_views.tree.snapshot import FoundChild, StackObjects
 from hearth.model import limits, members, names, object_fields, value_class
 from hearth.model.text import enumeration
-from hearth.plan.health import health_rules, object_reports
-from hearth.plan.health.general import general_rule
+from hearth.plan.health import object_reports
 
 
 class RowState(enum.StrEnum):
@@ -312,6 +311,9 @@ def assess_problem(problem: Mapping[str, Any]) -> tuple[RowState, str]:
 
 def assess_object(child: FoundChild) -> tuple[RowState, str]:
     """Return state and note by the default rule of the object's kind."""
+    # It takes some time to import, and no help of a command needs it.
+    from hearth.plan.health import health_rules
+
     verdict = health_rules.assess(child.raw, kind=child.kind, schema=child.schema)
     note = safe_text.one_line(verdict.message)
     match verdict.state:
@@ -325,6 +327,9 @@ def assess_object(child: FoundChild) -> tuple[RowState, str]:
 
 def says_nothing(child: FoundChild) -> bool:
     """Return whether only the schema of its kind shows whether the object is ready, or is not observed yet."""
+    from hearth.plan.health import health_rules
+    from hearth.plan.health.general import general_rule
+
     verdict = health_rules.assess(child.raw, kind=child.kind)
     return verdict.reason == general_rule.EXISTS and health_rules.is_general(child.kind)
 
