@@ -361,7 +361,7 @@ def name_type(error: BaseException) -> str:
 
 
 def find_place(error: BaseException) -> str:
-    """Return where an exception was raised: `hearth/engine/stack_controller.py:12 _take_step`."""
+    """Return where an exception was raised: `hearth/engine/stack_controller.py:12 _execute_step`."""
     frames = describe_frames(error.__traceback__)
     return frames[-1] if frames else ""
 

@@ -32,7 +32,6 @@ class HealthRuleLoader:
     """The health rules of one operator's users."""
 
     def __init__(self, services: Services) -> None:
-        """Prepare the loader. It reads nothing before `start`."""
         self._services = services
         self._ref = ObjectRef(group="", kind="ConfigMap", namespace=services.own_namespace, name=CONFIG_MAP)
         self._tasks = NamedTasks(self._on_error)

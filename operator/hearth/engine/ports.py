@@ -103,8 +103,8 @@ class ClusterChildren(Protocol):
     ) -> list[Child]:
         """List live objects from the server; the cache is updated without a call to the listener.
 
-        A kind that is no longer served has no objects. namespace: of the Stack, see `follow`; whole: return all fields except the status, which the cache does
-        not store.
+        A kind that is no longer served has no objects. namespace: of the Stack, see `follow`; whole: return all fields except
+        the status, which the cache does not store.
         """
 
     def follow_externals(self, stack_uid: str, queries: Mapping[str, ExternalQuery], *, namespace: str) -> None:
@@ -136,9 +136,9 @@ class ClusterWrites(Protocol):
     async def delete(self, child: Child, *, keeps_dependents: bool = False) -> bool:
         """Delete exactly this object (preconditions: UID and version) with background propagation.
 
-        keeps_dependents: orphan what the object owns instead of deleting it. An object that changed since is deleted too, unless the change forbids deletion: `ApiStatusError` with 409.
-        Returns True if the object is gone, also if it already was. Returns False while finalizers remain. Updates the
-        cache.
+        keeps_dependents: orphan what the object owns instead of deleting it. An object that changed since is deleted too,
+        unless the change forbids deletion: `ApiStatusError` with 409. Returns True if the object is gone, also if it already
+        was; False while finalizers remain. Updates the cache.
         """
 
     async def release(self, child: Child) -> None:
@@ -310,7 +310,8 @@ class ManagementSources(Protocol):
     async def get_source(self, ref: ObjectRef, *, user: str = "") -> Mapping[str, str]:
         """Return the `data` of a definition's ConfigMap or Secret (a Secret's still in base64).
 
-        user: the user who reads it, never from a cache; "" for the operator. The object is watched afterward while any reader follows it.
+        user: the user who reads it, never from a cache; "" for the operator. The object is watched afterward while any
+        reader follows it.
         """
 
     async def get_binary_data(self, ref: ObjectRef, *, user: str = "") -> Mapping[str, str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 from hearth.engine.cluster_objects import StackObject
 from hearth.engine.ports import ManagementStacks
@@ -31,6 +31,9 @@ HANDOVER = "HandoverPending"
 FORBIDDEN = "Forbidden"
 OFFER = "offer"
 """The purpose of the signature of an offer."""
+NO_STACKS = frozenset[str]()
+MOST_READ = 1_000
+"""Stacks that are looked at: a circle has two or three."""
 
 
 class Signing(Signatures, Signer, Protocol):
@@ -116,7 +119,7 @@ class Relatives:
     _loaded: dict[str, LoadedStack] = field(default_factory=dict)
     """By UID."""
     _idle: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """By UID of a Stack that was unloaded because it was complete: its generation then."""
+    """By UID of a Stack that was unloaded because it was complete: the version of its spec then."""
     _known: dict[str, tuple[object, ...]] = field(default_factory=dict)
     """By UID: what others saw of a Stack when those that keep objects were notified of it."""
     _trees: tuple[int, dict[str, Mapping[str, Node]]] = (-1, {})
@@ -447,16 +450,9 @@ def describe_wait(node: Node) -> str:
     )
 
 
-# Which Stacks read objects of which others, so that a circle is noticed. Only UIDs.
-
-NO_STACKS: Final = frozenset[str]()
-MOST_READ: Final = 1_000
-"""Stacks that are looked at: a circle has two or three."""
-
-
 @dataclass(slots=True)
 class ReadCircles:
-    """What all loaded Stacks read."""
+    """Which loaded Stacks read objects of which others, so that a circle is noticed. Only UIDs."""
 
     _reads: dict[str, frozenset[str]] = field(default_factory=dict)
     """By Stack, those whose objects it reads."""

@@ -33,11 +33,9 @@ from hearth.plan.ownership.keyed_hash import HashFunction
 from hearth.plan.retry.backoff import BackoffPolicy
 from hearth.template.cel.evaluation import Alone
 
-# The port `Evaluations` without a helper process: slow expressions are reported as not evaluated.
-
 
 class Unassisted(Alone):
-    """The evaluator without a helper process."""
+    """The port `Evaluations` without a helper process: slow expressions are reported as not evaluated."""
 
     def begin(self, stack_uid: str) -> None:
         """Ignore the Stack: every Stack gets the same answer."""

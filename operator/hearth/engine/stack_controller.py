@@ -44,6 +44,8 @@ RECONCILES_PER_YIELD = 16
 SECONDS_PER_YIELD = 0.01
 """The loop yields after this time anyway. The first reconcile of thousands of resources outlasts a thousand small ones.
 """
+LATEST = ""
+"""In the place of a key: the latest reconcile of the Stack, which its status reports."""
 
 
 class StackController:
@@ -57,10 +59,7 @@ class StackController:
         concurrency: int = CONCURRENCY,
         status_interval: float = STATUS_INTERVAL,
     ) -> None:
-        """Prepare the controller. It runs nothing before `start`.
-
-        concurrency: maximum writes of children in flight; status_interval: seconds.
-        """
+        """concurrency: maximum writes of children in flight; status_interval: seconds."""
         self._services = services
         self._builder = RevisionBuilder(
             management_cluster=services.management_cluster,
@@ -241,10 +240,10 @@ class StackController:
         del self._reconcilers[uid]
         self._unsettled.forget(uid)
         self._status_writer.forget(uid)
-        names = each.definition.resources.known
+        known = each.definition.resources.known
         each.unload()
         self._services.relatives.leave(uid, idle_since=stack.spec_version)
-        return UnloadedStack(stack, frozenset(kinds), names)
+        return UnloadedStack(stack, frozenset(kinds), known)
 
     def _load(self, stack: StackObject) -> StackReconciler | None:
         """Create the reconciler of a Stack; None if others must start first."""
@@ -379,14 +378,8 @@ def make_definitions(services: Services, builder: RevisionBuilder) -> StackDefin
     return StackDefinitionController(services, services.definitions, builder=builder, groups=services.definition_groups)
 
 
-# Which event and which reconcile each write is due to, for metrics and traces. Knows only the keys of steps.
-
-LATEST = ""
-"""In the place of a key: the latest reconcile of the Stack, which its status reports."""
-
-
 class PlannedWrites:
-    """The steps that wait for execution, and the reconciles that planned them, if there are traces."""
+    """Which event and, if there are traces, which reconcile each step that waits is due to. Knows only the keys of steps."""
 
     def __init__(self, observer: Observer, *, now: Callable[[], float]) -> None:
         """now: seconds that never jump."""
@@ -427,5 +420,5 @@ class PlannedWrites:
         self._observer.resume_reconcile(traces.get(LATEST) if traces is not None else None)
 
     def forget(self, stack_uid: str) -> None:
-        """Drop a deleted Stack, with its steps that never started."""
+        """Drop the reconciles of a deleted Stack. The time of a step goes when its turn comes."""
         self._traces.pop(stack_uid, None)

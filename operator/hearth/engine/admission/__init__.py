@@ -1,1 +1,1 @@
-"""Review of Stacks, HealthMarks and StackSnapshots before the API server stores them, by the rules of the engine."""
+"""Review of what users write before the API server stores it, by the rules of the engine."""

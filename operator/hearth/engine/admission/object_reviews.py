@@ -2,7 +2,8 @@
 
 Stacks are compiled as the engine does, against the kinds that the cluster serves. A definition that reads other objects is
 never denied, because these may change before the operator reads them; nor is a write that leaves the definition as it is, so
-that an invalid Stack can still be paused or deleted. Both get warnings.
+that an invalid Stack can still be paused or deleted. Both get warnings. So does a StackSnapshot, or a request to restore
+one, that names what does not exist, since it waits for that; a mark is denied, since it never applies to a later object.
 """
 
 from __future__ import annotations
@@ -43,6 +44,11 @@ DEFINING_FIELDS = (
 CONSEQUENCE = "nothing is changed"
 STORED = "it is stored, and nothing is applied until this is corrected"
 SNAPSHOT_COMPLETE = "Complete"
+NO_REASON = (
+    "spec.reason: is missing, so the object is marked with the name of this HealthMark alone; "
+    "say what is wrong, for those who look at the object"
+)
+API_VERSION = f"{names.GROUP}/{names.VERSION}"
 
 
 async def review_stack(
@@ -233,10 +239,6 @@ def find_warnings(spec: Object, blueprint: Blueprint, *, kinds: Kinds) -> Iterat
         yield breakpoint_waits.describe_idle_rule(rule)
 
 
-# Review of StackSnapshots, and of requests to restore one. Both wait for what they name, so a name without an object is
-# only a warning. A snapshot of another Stack is denied: its Stack never changes.
-
-
 async def review_snapshot(builder: RevisionBuilder, review: Review) -> ReviewResult:
     """Review a new StackSnapshot. Its Stack never changes, so a later write needs no review."""
     name = str(review.spec.get("stackName") or "")
@@ -249,7 +251,7 @@ async def review_snapshot(builder: RevisionBuilder, review: Review) -> ReviewRes
 
 
 async def review_restore(builder: RevisionBuilder, review: Review) -> ReviewResult:
-    """Review the snapshot that a Stack requests to be restored, if the request is new."""
+    """Review the snapshot that a Stack requests to be restored, if the request is new. One of another Stack is denied."""
     name = find_request(review.new)
     if not name or name == find_request(review.old):
         return review_module.ALLOWED
@@ -295,9 +297,6 @@ def describe_snapshot(snapshot: Object, *, name: str) -> str:
     return ""
 
 
-API_VERSION = f"{names.GROUP}/{names.VERSION}"
-
-
 async def find_live(builder: RevisionBuilder, kind_name: str, *, namespace: str, name: str) -> Object | None:
     """Return the live object; None if there is none. Raises ApiStatusError or Unreachable if that is unknown."""
     kind = builder.cluster.kinds.find(API_VERSION, kind_name)
@@ -310,14 +309,6 @@ async def find_live(builder: RevisionBuilder, kind_name: str, *, namespace: str,
         if not error.is_not_found:
             raise
         return None
-
-
-# Review of a HealthMark: the resource that it names must exist, since a mark never applies to a later object.
-
-NO_REASON = (
-    "spec.reason: is missing, so the object is marked with the name of this HealthMark alone; "
-    "say what is wrong, for those who look at the object"
-)
 
 
 async def review_mark(builder: RevisionBuilder, review: Review) -> ReviewResult:

@@ -32,8 +32,6 @@ LIMIT = "admission-reviews"
 UNREVIEWED = "this write was not reviewed, because {cause}; the operator reviews it later and reports in the status"
 UNCHECKED = "{field}: cannot check in time whether the author may use it; try again"
 Work: TypeAlias = Callable[[RevisionBuilder, Review], Awaitable[ReviewResult]]
-
-
 REVIEWS: Mapping[str, Work] = {
     "HealthMark": object_reviews.review_mark,
     "StackSnapshot": object_reviews.review_snapshot,
@@ -167,10 +165,6 @@ def allow_unreviewed(cause: str) -> ReviewResult:
     return ReviewResult(warnings=(review_module.shorten(UNREVIEWED.format(cause=cause)),))
 
 
-# Whether the author of a Stack may use the ServiceAccount that it names. Otherwise the right to write Stacks would be
-# the right of every ServiceAccount of the namespace.
-
-
 class AccessReviews(Protocol):
     """Questions about the rights of other users."""
 
@@ -180,7 +174,10 @@ class AccessReviews(Protocol):
 
 @value_class.dataclass(frozen=True, slots=True)
 class AuthorCheck:
-    """The check of one installation."""
+    """The check whether an author may use what a Stack or StackDefinition names.
+
+    Otherwise the right to write Stacks would be the right of every ServiceAccount of the namespace.
+    """
 
     access: AccessReviews
 

@@ -551,9 +551,6 @@ class DefinitionSync:
         return await snapshot_restore.resolve(self.services, stack, name)
 
 
-# The Event at the moment at which an edit ends a rollback: it brings back what the rollback had taken away.
-
-
 async def report(
     stack: StackObject,
     services: Services,
@@ -562,7 +559,7 @@ async def report(
     target: Target,
     blueprints: tuple[Blueprint | None, Blueprint],
 ) -> None:
-    """Post the Event if the definition in the spec replaces a rollback. Never raises.
+    """Post the Event if the definition in the spec replaces a rollback: it brings back what that took away. Never raises.
 
     before: the target until now; blueprints: of `before`, None after a restart, and of `target`.
     """

@@ -16,8 +16,6 @@ from hearth.plan.status.ready_condition import DefinitionRejection
 
 TAMPERED = "RevisionTampered"
 """Rejection reason for a definition whose revision is not as this operator stored it."""
-
-
 UNCHANGED = "the active revision is unchanged"
 NOTHING_ACTIVE = "nothing is applied"
 """What a mistake leads to, with and without an active revision."""

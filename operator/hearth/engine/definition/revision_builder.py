@@ -41,18 +41,31 @@ from hearth.template.compiler.changed_members import Inputs
 from hearth.template.instances import instance_form
 from hearth.template.parser import policies, template_kinds
 
-# Cache of blueprints that Stacks with the same definition share. A blueprint stays cached while any Stack uses it, so
-# the cache needs no memory of its own.
-
 Key: TypeAlias = tuple[bytes, str | None]
 """A definition's digest, and the namespace if the blueprint is valid in only one."""
 DIGEST_SIZE = 16
 """Bytes. A collision would give a Stack another Stack's objects; 128 bits exclude that."""
+EMPTY = Blueprint(resources={}, outputs={}, reads={})
+"""The blueprint of a Stack being deleted."""
+UNKNOWN = Blueprint(resources={}, outputs={}, reads={}, is_unknown=True)
+"""The blueprint of a Stack that is suspended although its definition is unavailable."""
+NONE: frozenset[ObjectRef] = frozenset()
+"""One shared instance: an empty set needs as much memory as one of four."""
+SourcesCallback: TypeAlias = Callable[[frozenset[ObjectRef]], None]
+"""Is notified of the objects that a stored definition is read from."""
+MAX_CONCURRENT_BUILDS = 16
+"""Definitions. Together with writes of children and statuses they stay below the concurrent requests of a connection.
+"""
+EVENTS = frozenset({("", "Event"), ("events.k8s.io", "Event")})
+"""Groups and kind of Events."""
 
 
 @dataclass(slots=True)
 class BlueprintCache:
-    """The blueprints in use."""
+    """The blueprints in use, which Stacks with the same definition share.
+
+    Each stays cached while any Stack uses it, so the cache needs no memory of its own.
+    """
 
     _known: weakref.WeakValueDictionary[Key, Blueprint] = field(default_factory=weakref.WeakValueDictionary)
 
@@ -97,19 +110,6 @@ def find_digest(
 
 def _describe_size(definition: Definition) -> object:
     return (definition.size.replicas, definition.size.removed) if definition.size is not None else None
-
-
-EMPTY = Blueprint(resources={}, outputs={}, reads={})
-"""The blueprint of a Stack being deleted."""
-UNKNOWN = Blueprint(resources={}, outputs={}, reads={}, is_unknown=True)
-"""The blueprint of a Stack that is suspended although its definition is unavailable."""
-NONE: frozenset[ObjectRef] = frozenset()
-"""One shared instance: an empty set needs as much memory as one of four."""
-SourcesCallback: TypeAlias = Callable[[frozenset[ObjectRef]], None]
-"""Is notified of the objects that a stored definition is read from."""
-MAX_CONCURRENT_BUILDS = 16
-"""Definitions. Together with writes of children and statuses they stay below the concurrent requests of a connection.
-"""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -408,10 +408,6 @@ def find_sources(namespace: str, spec: Object) -> frozenset[ObjectRef]:
     return frozenset(found) if found else NONE
 
 
-EVENTS = frozenset({("", "Event"), ("events.k8s.io", "Event")})
-"""Groups and kind of Events."""
-
-
 def find_served_kinds(cluster: ClusterKinds, kinds: Collection[str]) -> list[Kind]:
     """Return the served kinds among kinds written as `apiVersion/Kind`; the others have no objects.
 
@@ -431,11 +427,8 @@ def find_served(cluster: ClusterKinds, api_version: str, name: str) -> Kind | No
     return next((kind for kind in cluster.kinds.all() if (kind.group, kind.name) == (group, name)), None)
 
 
-# A limited number of places for coroutines, in which namespaces take turns: see `FairTurns`.
-
-
 class FairSlots:
-    """Like a semaphore; those of one namespace never have all places."""
+    """Like a semaphore, with turns of namespaces: those of one namespace never have all places. See `FairTurns`."""
 
     def __init__(self, places: int) -> None:
         """Create it with all places free."""
@@ -474,13 +467,13 @@ class FairSlots:
                 granted.set_result(None)
 
 
-# Numbers for new revisions of one Stack, of which no two share one. A revision may be stored although its request
-# failed, and the cache may not show it yet. So a number that was tried for one definition is never tried for another.
-
-
 @dataclass(slots=True)
 class RevisionNumbers:
-    """The numbers of one Stack's revisions, as far as this process knows them."""
+    """The numbers of one Stack's revisions, as far as this process knows them, of which no two share one.
+
+    A revision may be stored although its request failed, and the cache may not show it yet. So a number that was tried for
+    one definition is never tried for another.
+    """
 
     _last: int = 0
     """The highest number that may be in use."""

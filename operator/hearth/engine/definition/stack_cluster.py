@@ -42,7 +42,6 @@ class StackCluster:
     """The cluster of one Stack."""
 
     def __init__(self, uid: str, *, services: Services) -> None:
-        """Prepare the cluster. It reads nothing before `choose`."""
         self._uid = uid
         self._services = services
         self._problem: DefinitionRejection | None = None

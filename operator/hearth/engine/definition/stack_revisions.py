@@ -30,6 +30,8 @@ logger = structlog.get_logger(__name__)
 
 CHECK_INTERVAL = 1.0
 """Minimum seconds between two checks of one Stack. Each reads all revisions, and a tenant may create thousands."""
+NAMES_SHARED = 1_000
+"""Sets of names that unloaded Stacks share."""
 
 
 @dataclass(slots=True)
@@ -127,10 +129,6 @@ def find_expired(revisions: Collection[Revision], *, needed: Collection[int], li
     chosen = superfluous[: max(0, len(revisions) - 1 - limit)]
     left = [each for each in revisions if each not in chosen]
     return [each for each in chosen if each.kinds <= verified_revisions.merge_kinds(left)]
-
-
-NAMES_SHARED = 1_000
-"""Sets of names that unloaded Stacks share."""
 
 
 class RevisionResources:

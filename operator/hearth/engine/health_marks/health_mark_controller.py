@@ -58,11 +58,10 @@ class HealthMarkController:
         find_reconciler: Callable[[str], StackReconciler | None],
         on_limit: Callable[[str], None],
     ) -> None:
-        """Prepare the controller. It processes nothing before `start`."""
         self._services = services
         self._marks = SignedMarks(services.health_marks, services.hashes)
         self._targets = Targets(services.find_link)
-        self._places = ResourceLocator(services=services, find_reconciler=find_reconciler, targets=self._targets)
+        self._locator = ResourceLocator(services=services, find_reconciler=find_reconciler, targets=self._targets)
         self._loop = ObjectLoop(
             where="health_mark",
             advance=self._advance,
@@ -98,17 +97,17 @@ class HealthMarkController:
 
     def _take(self, uid: str) -> None:
         mark = self._marks.find_mark(uid)
-        if mark is not None and self._places.is_plain(mark) and self._admit(mark):
+        if mark is not None and self._locator.is_plain(mark) and self._admit(mark):
             self._index.update(
                 uid,
-                resource_locator.resolve_path(mark, self._places),
+                resource_locator.resolve_path(mark, self._locator),
                 is_open=not mark_index.parse_mark(mark).is_resolved,
             )
         self._loop.enqueue(mark.namespace if mark is not None else "", uid)
 
     def on_reconcile(self, stack: StackObject, what: Collection[DirtyItem]) -> None:
         """Enqueue the marks that a reconcile of the Stack affects. Costs one lookup if there are none."""
-        self._places.add_stack(stack)
+        self._locator.add_stack(stack)
         if found := self._targets.find_affected(stack, what):
             self.enqueue(found)
         by_resource = self._index.find_resources(stack.namespace, stack.owner_key)
@@ -122,7 +121,7 @@ class HealthMarkController:
 
     def forget(self, stack_uid: str) -> None:
         """Enqueue the open marks of a deleted Stack."""
-        where = self._places.forget(stack_uid)
+        where = self._locator.forget(stack_uid)
         by_resource = self._index.find_resources(*where) if where is not None else {}
         self.enqueue([uid for uids in by_resource.values() for uid in uids if self._index.is_open(uid)])
 
@@ -142,10 +141,10 @@ class HealthMarkController:
             return await self._write(
                 mark, health_mark_decision.decide(mark_state, full, now=self._services.clock.now())
             )
-        route = resource_locator.resolve_path(mark, self._places)
+        route = resource_locator.resolve_path(mark, self._locator)
         now = self._services.clock.now()
         self._index.update(uid, route, is_open=not mark_state.is_resolved)
-        if not self._places.is_responsible(mark, route.responsible):
+        if not self._locator.is_responsible(mark, route.responsible):
             return self._leave(mark, mark_state, route)
         self._search(mark, is_lost=not route.resources)
         view = None if mark_state.is_resolved else self._see(mark, mark_state, route)
@@ -201,7 +200,7 @@ class HealthMarkController:
         place = path.resource
         if place is None:
             return path.marked
-        view = self._places.observe(mark, place)
+        view = self._locator.observe(mark, place)
         newer = self._index.find_newer(mark, mark_state, place) if view is not None and view.bound is not None else ""
         return dataclasses.replace(view, newer=newer) if view is not None and newer else view
 

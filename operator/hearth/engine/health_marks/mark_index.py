@@ -122,8 +122,8 @@ class MarkIndex:
         self._changes = 0
         """Number of changes of `_known`."""
         self._claims: dict[ResourceKey, dict[bool, list[Claim]]] = {}
-        """Valid for this number of changes:"""
         self._claims_as_of = -1
+        """The number of changes that `_claims` is valid for."""
 
     def update(self, uid: str, path: MarkPath | None, *, is_open: bool = True) -> None:
         """Record the path of a mark; None drops a deleted or excess mark."""

@@ -41,6 +41,8 @@ logger = structlog.get_logger(__name__)
 POLL, LONGEST_POLL = 2.0, 60.0
 """Seconds between two looks at a snapshot that waits, doubled each time. They are a safeguard: the watches of Stacks and
 VolumeSnapshots report what it waits for, as far as the operator may watch them."""
+StackKey: TypeAlias = tuple[str, str]
+"""Namespace and name of a Stack."""
 
 
 class SnapshotController:
@@ -53,7 +55,6 @@ class SnapshotController:
         find_reconciler: Callable[[str], StackReconciler | None],
         on_limit: Callable[[str], None],
     ) -> None:
-        """Prepare the controller. It processes nothing before `start`."""
         self._services = services
         self._stacks = StackObserver(services=services, find_reconciler=find_reconciler)
         self._slots = SnapshotSlots(on_limit)
@@ -264,10 +265,6 @@ class SnapshotController:
         follower = self._slots.release(uid)
         if follower is not None:
             self._enqueue(follower)
-
-
-StackKey: TypeAlias = tuple[str, str]
-"""Namespace and name of a Stack."""
 
 
 @dataclass(slots=True)

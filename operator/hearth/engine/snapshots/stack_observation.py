@@ -17,6 +17,10 @@ from hearth.model.text.enumeration import enumerate_names
 from hearth.plan.snapshot_decision import ObservedStack, SnapshotMemory, SnapshotProblem, SnapshotVolume
 from hearth.plan.target.target import EMPTY_REVISION
 
+CLAIM = ("", "PersistentVolumeClaim")
+STATEFUL_SET = ("apps", "StatefulSet")
+STACK, GROUP = (names.GROUP, names.STACK), (names.GROUP, names.GROUP_KIND)
+
 
 @dataclass(slots=True)
 class StackObserver:
@@ -172,17 +176,9 @@ def list_excluded(claims: StackClaims) -> list[str]:
     return found
 
 
-# Lookup of the PersistentVolumeClaims of a Stack: its children, and those that its StatefulSets make. Reads as the
-# account of the Stack; writes nothing.
-
-CLAIM = ("", "PersistentVolumeClaim")
-STATEFUL_SET = ("apps", "StatefulSet")
-STACK, GROUP = (names.GROUP, names.STACK), (names.GROUP, names.GROUP_KIND)
-
-
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class StackClaims:
-    """The claims of one Stack, for one StackSnapshot."""
+    """The claims of one Stack, for one StackSnapshot: its children, and those that its StatefulSets make."""
 
     snapshot: StackSnapshotObject
     stack: StackObject

@@ -29,14 +29,15 @@ from hearth.plan.status import check_result, ready_condition
 from hearth.plan.status.check_result import CheckResult
 from hearth.plan.status.ready_condition import StatusInput
 
-# Value comparison of a check: lists whole objects and tests by dry run whether an apply would change them. Writes
-# nothing.
-
+logger = structlog.get_logger(__name__)
 
 COMPARED_IN_A_ROW = 50
 """Objects compared before the event loop gets a turn; a few milliseconds of work."""
 NO_ANSWER = (429, 500, 502, 503, 504)
 """Response codes without information about the object."""
+FIRST_RETRY = 2.0
+"""Seconds until failed lists are repeated; doubled each time up to `LAST_RETRY`."""
+LAST_RETRY = 60.0
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +51,7 @@ class Candidate:
 
 
 class Comparison:
-    """One check of the values of a Stack's objects."""
+    """One check of the values of a Stack's objects: lists them whole, and tests by dry run whether an apply would change them."""
 
     def __init__(self, plan: StackPlanner, *, services: Services, stack: StackObject) -> None:
         self.found: dict[str, Altered] = {}
@@ -112,13 +113,6 @@ class Comparison:
             return
         if altered_values.is_changed_by(applied, child.fields):
             self.found[child.uid] = Altered(hash=candidate.hash, fields=altered_values.describe(candidate.places))
-
-
-logger = structlog.get_logger(__name__)
-
-FIRST_RETRY = 2.0
-"""Seconds until failed lists are repeated; doubled each time up to `LAST_RETRY`."""
-LAST_RETRY = 60.0
 
 
 class CheckControl(StackPart):

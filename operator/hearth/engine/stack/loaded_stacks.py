@@ -14,7 +14,7 @@ import functools
 import math
 from collections.abc import Callable, Collection, Mapping, Set
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from hearth import supervision
 from hearth.engine.cluster_links import HOME
@@ -43,6 +43,23 @@ ADAPTATION = 0.125
 """Share of the last planned Stack in what is assumed of the next one."""
 COUNTED_STEPS = 16
 """Steps that a large Stack counts for at most; its other steps take turns with those of the others."""
+UNLOAD_AFTER = 0.1
+"""Seconds after its last event or status until a Stack is unloaded for the first time. In a burst of new Stacks those
+that are complete make room for the others."""
+GROWTH = 4.0
+"""Factor by which that time grows each time that an event loads the Stack again: to load costs more than to keep."""
+LONGEST = 3600.0
+"""Seconds without an event after which any idle Stack is unloaded."""
+INTERVAL = 0.05
+"""Seconds between two looks for Stacks that are due."""
+PAUSE = 0.02
+"""Seconds until the next look if more are due than one look has time for."""
+SECONDS_PER_LOOK = 0.01
+"""Time that one look may take, so that no event waits for long. A Stack takes a fifth of a millisecond."""
+KIND_POLL_INTERVAL = 10.0
+"""Seconds between two polls for an awaited kind that no watch reported."""
+TRIGGER_RETENTION = 30.0
+"""Retention in seconds, at most doubled, of watches for retry triggers after their last use."""
 
 
 @dataclass(slots=True)
@@ -155,21 +172,6 @@ class StartLimiter:
             uid = self._held.pop()
             self._add(uid)
             self._queue.enqueue(uid, DirtyScope.ALL_RESOURCES)
-
-
-UNLOAD_AFTER: Final = 0.1
-"""Seconds after its last event or status until a Stack is unloaded for the first time. In a burst of new Stacks those
-that are complete make room for the others."""
-GROWTH: Final = 4.0
-"""Factor by which that time grows each time that an event loads the Stack again: to load costs more than to keep."""
-LONGEST: Final = 3600.0
-"""Seconds without an event after which any idle Stack is unloaded."""
-INTERVAL: Final = 0.05
-"""Seconds between two looks for Stacks that are due."""
-PAUSE: Final = 0.02
-"""Seconds until the next look if more are due than one look has time for."""
-SECONDS_PER_LOOK: Final = 0.01
-"""Time that one look may take, so that no event waits for long. A Stack takes a fifth of a millisecond."""
 
 
 @value_class.dataclass(frozen=True, slots=True)
@@ -289,12 +291,6 @@ class UnloadedStacks:
         self._unloaded[uid] = found
         for kind in found.kinds - self._schemas.keys():
             self._schemas[kind] = self._find_schema(kind)
-
-
-KIND_POLL_INTERVAL = 10.0
-"""Seconds between two polls for an awaited kind that no watch reported."""
-TRIGGER_RETENTION = 30.0
-"""Retention in seconds, at most doubled, of watches for retry triggers after their last use."""
 
 
 class UnsettledStacks:

@@ -59,12 +59,16 @@ from hearth.plan.state.watched_kinds import WatchedKinds
 from hearth.plan.status import ready_condition
 from hearth.template.blueprint import Blueprint
 
+MAX_HOLD = 10.0
+"""Seconds that a newer spec may take. Compiling and storing thousands of resources takes a fraction of that."""
+MAX_UNLOADED_RESOURCES = 100
+"""Resources of a Stack that may be unloaded. To load a larger one takes noticeably longer than most events."""
+
 
 class StackReconciler:
     """The reconciler of one Stack."""
 
     def __init__(self, uid: str, *, services: Services, builder: RevisionBuilder) -> None:
-        """Prepare the reconciler. It observes nothing before the first reconcile."""
         self.uid = uid
         self.planner: StackPlanner | None = None
         self.definition = DefinitionSync(uid=uid, services=services, builder=builder, on_activated=self._install)
@@ -542,18 +546,13 @@ class StackReconciler:
                 self._services.queue.enqueue(self.uid, key)
 
 
-# Supersession of a Stack's target: writes stop once a newer spec is seen, because they would be wasted. A rejected or
-# slow newer spec blocks nothing: work on the active revision continues.
-
-MAX_HOLD = 10.0
-"""Seconds that a newer spec may take. Compiling and storing thousands of resources takes a fraction of that."""
-
-
 class Supersession:
-    """Whether the steps of one Stack yield to a newer spec."""
+    """Whether the steps of one Stack yield to a newer spec, because its writes would be wasted.
+
+    A rejected or slow newer spec blocks nothing: work on the active revision continues.
+    """
 
     def __init__(self, uid: str, *, services: Services, definition_sync: DefinitionSync) -> None:
-        """Prepare the state. Nothing is superseded before `update`."""
         self.is_active = False
         """Whether no step may start."""
         self._uid = uid
@@ -611,10 +610,6 @@ def create_planner(
         # What a kubeconfig opens, every account that may read the kubeconfig may read.
         access=None if link.is_remote else services.read_rights.of(uid),
     )
-
-
-MAX_UNLOADED_RESOURCES = 100
-"""Resources of a Stack that may be unloaded. To load a larger one takes noticeably longer than most events."""
 
 
 def is_idle(planner: StackPlanner) -> bool:

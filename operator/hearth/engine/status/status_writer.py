@@ -33,12 +33,35 @@ BLOCKED_AFTER = 10.0
 """Seconds that a deletion may be blocked before an Event reports it. Most finalizers take less."""
 RETRY = 2.0
 """Seconds until a failed status write is retried."""
-
 UNWRITABLE = frozenset({400, 413, 422})
 """Response codes for a status that the API server never accepts: one with too large an output, for example."""
-
 STATUS = "status"
 """The only key of each Stack in the write queue."""
+BYTES_PER_SECOND = 50_000
+"""Bytes of a Stack's spec per second between two progress-only statuses.
+
+The API server processes the whole Stack at any write. A Stack of 2,000 resources took nearly half a second of CPU.
+"""
+PROGRESS_WRITES_PER_SECOND = 10
+"""Progress-only writes per second of all processes.
+
+No user follows thousands of Stacks at once, and the API server has more important work.
+"""
+START_GRACE = 1.0
+"""Seconds for which a Stack must work towards a new target before its status reports it.
+
+Most Stacks are complete by then, and need one status write instead of two. `observedGeneration` tells the two apart.
+"""
+START_REPORTED_AFTER = 30.0
+"""Seconds after which the start is reported, no matter how many other Stacks are in progress.
+
+A thousand Stacks of four that are created at once take about as long. Anything but the mere start is reported sooner.
+"""
+REPAIR_GRACE = 1.0
+"""Seconds for which a complete, large Stack must be at work again before its status reports it.
+
+A repair takes some hundredths of a second. Its two statuses would take longer and delay the next repair.
+"""
 
 
 class Outcome(enum.Enum):
@@ -102,7 +125,7 @@ class StatusWriter:
         self._interval = interval
         self._on_write = on_write
         self._on_settled = on_settled
-        self._pacing = StatusRateLimiter(interval=interval, processes=services.share.count)
+        self._rate_limiter = StatusRateLimiter(interval=interval, processes=services.share.count)
         self._looks: dict[str, Look] = {}
         """By Stack: the last built status, written or delayed."""
         self._planned: dict[str, PlannedWrite] = {}
@@ -152,10 +175,10 @@ class StatusWriter:
         look = self._looks.get(stack_uid)
         if look is None:
             return float("-inf")
-        is_start_pending = self._pacing.is_start_pending(stack_uid)
+        is_start_pending = self._rate_limiter.is_start_pending(stack_uid)
         if (is_start_pending or not look.had_outcome) and self._has_outcome(stack_uid):
             # Progress is built more often than written. The outcome waits for the last write, not for that.
-            return float("-inf") if is_start_pending else self._pacing.find_written(stack_uid) + self._interval
+            return float("-inf") if is_start_pending else self._rate_limiter.find_written(stack_uid) + self._interval
         return look.at + self._interval
 
     def _has_outcome(self, stack_uid: str) -> bool:
@@ -169,7 +192,7 @@ class StatusWriter:
 
     def forget(self, stack_uid: str) -> None:
         """Drop a deleted Stack."""
-        self._pacing.forget(stack_uid)
+        self._rate_limiter.forget(stack_uid)
         self._looks.pop(stack_uid, None)
         self._failed_at.pop(stack_uid, None)
         self._blockages.pop(stack_uid, None)
@@ -268,16 +291,19 @@ class StatusWriter:
         await self._contain_event(lambda: self._warn(stack, status), stack)
         patch = status_changes.find_changes(before, status)
         if not patch:
-            self._pacing.clear(stack_uid)
+            self._rate_limiter.clear(stack_uid)
             reconciler.note_written(status)
             return Outcome.WRITTEN
         # Building a status of thousands of resources is too expensive for every reconcile.
         now = self._clock.monotonic()
         self._looks[stack_uid] = Look(now, reconciler.has_outcome)
-        if not reconciler.is_status_overdue and (wait := self._pacing.find_delay(stack, before, status, now=now)) > 0:
+        if (
+            not reconciler.is_status_overdue
+            and (wait := self._rate_limiter.find_delay(stack, before, status, now=now)) > 0
+        ):
             self.request(stack_uid, delay=wait)
             return Outcome.PUT_OFF
-        self._pacing.on_written(stack_uid, now=now)
+        self._rate_limiter.on_written(stack_uid, now=now)
         try:
             await self._management_cluster.write_status(stack, patch)
         except (ApiStatusError, Unreachable) as error:
@@ -348,39 +374,12 @@ def find_unfinished(plan: StackPlanner | None) -> frozenset[str]:
     )
 
 
-# Timing of status writes: when a change of a Stack is worth a write. Real changes are written at once. Progress and
-# short repairs are delayed if the Stack is large or one of many. Each write makes the API server process the whole
-# Stack.
-
-BYTES_PER_SECOND = 50_000
-"""Bytes of a Stack's spec per second between two progress-only statuses.
-
-The API server processes the whole Stack at any write. A Stack of 2,000 resources took nearly half a second of CPU.
-"""
-PROGRESS_WRITES_PER_SECOND = 10
-"""Progress-only writes per second of all processes.
-
-No user follows thousands of Stacks at once, and the API server has more important work.
-"""
-START_GRACE = 1.0
-"""Seconds for which a Stack must work towards a new target before its status reports it.
-
-Most Stacks are complete by then, and need one status write instead of two. `observedGeneration` tells the two apart.
-"""
-START_REPORTED_AFTER = 30.0
-"""Seconds after which the start is reported, no matter how many other Stacks are in progress.
-
-A thousand Stacks of four that are created at once take about as long. Anything but the mere start is reported sooner.
-"""
-REPAIR_GRACE = 1.0
-"""Seconds for which a complete, large Stack must be at work again before its status reports it.
-
-A repair takes some hundredths of a second. Its two statuses would take longer and delay the next repair.
-"""
-
-
 class StatusRateLimiter:
-    """Times of written and pending statuses, by Stack. All times are monotonic seconds."""
+    """When a change of a Stack is worth a write: times of written and pending statuses, by Stack, in monotonic seconds.
+
+    Real changes are written at once. Progress and short repairs are delayed if the Stack is large or one of many, since each
+    write makes the API server process the whole Stack.
+    """
 
     def __init__(self, *, interval: float, processes: int = 1) -> None:
         """interval: seconds between two writes of one Stack's status; a Stack with a longer size-based pause is large.

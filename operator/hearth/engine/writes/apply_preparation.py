@@ -27,10 +27,9 @@ from hearth.plan.state.steps import Apply, Suspend
 
 logger = structlog.get_logger(__name__)
 
-INVALID = (400, 422)
 WITHIN = 55.0
 """Seconds for all requests of one preparation: less than two slow ones (see `fair_executor.STEP_HANGS_AFTER`)."""
-
+INVALID = (400, 422)
 BUSY = (408, 409, 429)
 STAYS = "the API server keeps what left the definition: {}"
 
@@ -157,13 +156,13 @@ async def _remove_kept(
     step: Apply, live: Object, kept: Sequence[FieldsPath], *, cluster: WorkloadCluster, manager: str
 ) -> Apply | MaybeImmutable:
     """Remove fields that the apply alone leaves as they are, unless they are as in a new object."""
-    created = await _create(step, cluster=cluster)
+    created = await _predict_new(step, cluster=cluster)
     wrong = leaving_fields.find_different(kept, live, created) if created is not None else []
     if created is None or not wrong:
         return step
     values = leaving_fields.find_values(created, wrong)
     stated = dataclasses.replace(step, manifest=leaving_fields.with_values(step.manifest, values))
-    if values and not await _is_accepted(stated, values, cluster=cluster, manager=manager):
+    if values and not await _are_values_accepted(stated, values, cluster=cluster, manager=manager):
         return _stays([*values])
     aliases = leaving_fields.find_aliases([path for path in wrong if path not in values], live, created, step.manifest)
     gone = [*(path for path in wrong if path not in values), *aliases]
@@ -196,7 +195,7 @@ async def _claim(
     return {**live, "metadata": {**live["metadata"], "managedFields": entries}}
 
 
-async def _create(step: Apply, *, cluster: ClusterTrials) -> Object | None:
+async def _predict_new(step: Apply, *, cluster: ClusterTrials) -> Object | None:
     """Return what a new object of the definition would be, or None if the API server does not accept one.
 
     Raises Unreachable if it does not answer that.
@@ -209,7 +208,9 @@ async def _create(step: Apply, *, cluster: ClusterTrials) -> Object | None:
         return None
 
 
-async def _is_accepted(step: Apply, values: Mapping[FieldsPath, Any], *, cluster: ClusterTrials, manager: str) -> bool:
+async def _are_values_accepted(
+    step: Apply, values: Mapping[FieldsPath, Any], *, cluster: ClusterTrials, manager: str
+) -> bool:
     """Return whether the API server takes these values, which the step states."""
     try:
         predicted = await _predict(step, cluster=cluster, manager=manager)
@@ -291,21 +292,23 @@ async def find_items(
     step: Apply, live: Object, foreign: Sequence[FieldsPath], *, cluster: ClusterTrials
 ) -> list[FieldsPath] | None:
     """Return the fewest `foreign` items without which the API server accepts the change; None if it never does."""
-    if await is_accepted(step, live, dropped=(), cluster=cluster):
+    if await is_change_accepted(step, live, dropped=(), cluster=cluster):
         return []
     if not foreign or len(foreign) > limits.FOREIGN_ITEMS:
         return None
-    if not await is_accepted(step, live, dropped=foreign, cluster=cluster):
+    if not await is_change_accepted(step, live, dropped=foreign, cluster=cluster):
         return None
     needed = list(foreign)
     for item in foreign if len(foreign) > 1 else ():
         rest = [each for each in needed if each != item]
-        if await is_accepted(step, live, dropped=rest, cluster=cluster):
+        if await is_change_accepted(step, live, dropped=rest, cluster=cluster):
             needed = rest
     return needed
 
 
-async def is_accepted(step: Apply, live: Object, *, dropped: Collection[FieldsPath], cluster: ClusterTrials) -> bool:
+async def is_change_accepted(
+    step: Apply, live: Object, *, dropped: Collection[FieldsPath], cluster: ClusterTrials
+) -> bool:
     """Return whether a dry run makes exactly the change of the apply, and leaves out these list items."""
     wanted, _ = apply_obstacles.predict(step.sent_manifest, live, dropped=dropped)
     patch = apply_obstacles.make_patch(wanted, apply_obstacles.strip(live))

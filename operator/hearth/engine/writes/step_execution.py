@@ -36,10 +36,9 @@ from hearth.plan.state import desired, internal_errors
 from hearth.plan.state.steps import Apply, Delete, Detach, Release, Step, Suspend, WriteHealthMark
 
 logger = structlog.get_logger(__name__)
+
 CREATE_ONLY = "1"
 """A resourceVersion that no object has. An apply with it creates the object or fails with 409."""
-
-
 REASONS: Mapping[type[object], str] = {
     api_errors.InvalidManifest: "Invalid",
     api_errors.MaybeImmutable: "Immutable",

@@ -17,6 +17,9 @@ from hearth.model import limits, value_class
 from hearth.plan.retry.backoff import ServerResponse
 from hearth.plan.state.steps import Apply, Step
 
+DEFAULT_PAUSE = 1.0
+"""Seconds to pause if the API server throttles a write without a stated delay."""
+
 
 @value_class.dataclass(frozen=True, slots=True)
 class WriteLane:
@@ -103,14 +106,8 @@ class WriteLanes:
         return lane
 
 
-# Adaptation of the executor to the API server: feeds results to the limiter and ends pauses by timer.
-
-DEFAULT_PAUSE = 1.0
-"""Seconds to pause if the API server throttles a write without a stated delay."""
-
-
 class WriteThrottle:
-    """The concurrency limiter of one API server, bound to the clock of this process."""
+    """The concurrency limiter of one API server: gets the results of steps, and ends pauses by timer."""
 
     def __init__(self, *, most: int, clock: Clock) -> None:
         """most: maximum writes in flight, regardless of the API server's capacity."""
