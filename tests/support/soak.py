@@ -18,7 +18,7 @@ MARK = "soak"
 SEED = "HEARTH_SOAK_SEED"
 """Names the seed of all that is sampled: the same one draws the same samples."""
 FULL = "HEARTH_SOAK_FULL"
-"""If it is set, tests sample as much as ever, which takes many hours."""
+"""If it is set, tests draw all samples, which takes some three hours."""
 INTERVAL = 60.0
 """Seconds between two lines of progress."""
 LINES = 40

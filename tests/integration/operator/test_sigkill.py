@@ -1,6 +1,6 @@
 """The operator killed (SIGKILL) at any of its writes, on a real API server, and started again: same end, nothing twice.
 
-Every run tries one write of some stories, others each time; `make soak` tries a third of the writes of all, and all of
+Every run of `make test-ecosystem` tries one write of some stories, others each time; `make soak` tries a third of the writes of all, and all of
 them if `HEARTH_SOAK_FULL` is set.
 """
 
