@@ -66,6 +66,7 @@ FAILING = [
     ("return 5", "returns a number, not a table"),
     ("error('out of cheese')", "out of cheese"),
     ("error({})", "raises an error without a text"),
+    ("error()", "raises an error without a text"),
     ("hs = = 1", "script:1: unexpected symbol near '='"),
     ("return obj.status.no.such", "attempt to index a nil value"),
     ("return {status = 'x', message = string.char(255)}", "can't decode"),
@@ -85,6 +86,29 @@ async def test_a_script_that_fails_says_why_and_harms_nothing(worker: Process) -
         assert time.monotonic() - begun < 5
         assert worker.is_usable
         assert await ask(worker, READY, status={"conditions": []}) == Value(b"null")
+
+
+async def test_the_steps_of_a_script_that_fails_are_not_those_of_the_next(worker: Process) -> None:
+    """However few of them it has left."""
+    for rounds in range(33_200, 33_340):
+        answer = await ask(worker, f"for i = 1, {rounds * 3} do end error('boom')", status={})
+        assert isinstance(answer, Failure)
+        assert isinstance(await ask(worker, READY, status={"conditions": CONDITIONS}), Value), rounds
+
+
+async def test_earlier_versions_of_a_script_take_no_memory_from_it(worker: Process) -> None:
+    """They are kept compiled as long as there is room."""
+    cases = "\n".join(f"if obj.n == {number} then return {{status = 'Degraded'}} end" for number in range(2, 8_000))
+    for version in range(40):
+        answer = await ask(worker, f"-- {version}\n{cases}\nreturn {{status = 'Healthy'}}", n=1)
+        assert isinstance(answer, Value), version
+
+
+async def test_long_texts_are_shortened(worker: Process) -> None:
+    """A status as well, although no long one means anything."""
+    answer = await ask(worker, "local s = 'x' for i = 1, 22 do s = s .. s end return {status = s, message = s}")
+    assert isinstance(answer, Value)
+    assert [len(each) for each in orjson.loads(answer.packed)] == [4096, 4096]
 
 
 PATTERN = "return {status = tostring(string.find(obj.status.text, '.-.-.-.-.-.-.-.-.-b'))}"
