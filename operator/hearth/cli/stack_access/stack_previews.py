@@ -21,7 +21,6 @@ from hearth.cli.stack_views.files.stack_files import StackFile
 from hearth.cli.stack_views.stack_state import StackState
 from hearth.engine.cluster_objects import Revision
 from hearth.engine.definition import definition_sources
-from hearth.engine.stack_definitions import definition_objects
 from hearth.engine.work_queue import DirtyScope, WorkQueue
 from hearth.kube.cache import stack_cache
 from hearth.kube.objects import controller_revision
@@ -231,6 +230,9 @@ async def preview_definition(
 
     template: of the definition, which may be in other objects; show: gets how far it is.
     """
+    # It imports the models of all our kinds, which no preview of a Stack needs.
+    from hearth.engine.stack_definitions import definition_objects
+
     name = object_fields.text(stated, "metadata", "name")
     present = await session.find(STACK_DEFINITION, "", name)
     cluster = DryRunCluster(session, namespace="")

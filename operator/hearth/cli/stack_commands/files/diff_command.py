@@ -8,7 +8,7 @@ from typing import Any, Final
 import click
 
 from hearth.cli.command_classes import example_command
-from hearth.cli.stack_access import dry_runs, stack_locations, stack_previews
+from hearth.cli.stack_access import dry_runs, stack_locations
 from hearth.cli.stack_access.dry_runs import DryRunCluster
 from hearth.cli.stack_access.session import Session
 from hearth.cli.stack_commands import cluster_options, text_output
@@ -75,6 +75,9 @@ def diff(  # noqa: PLR0913 -- each is an option
 
     Exit code 0: no change; 1: changes; 2: an error, or a definition with mistakes.
     """
+    # It imports the engine, which takes longer than all else, and no help needs it.
+    from hearth.cli.stack_access import stack_previews
+
     if bool(files) == bool(name) or (number is not None) != bool(name):
         raise click.UsageError("pass -f FILE, or NAME with --to N")
     try:
@@ -105,6 +108,8 @@ def diff(  # noqa: PLR0913 -- each is an option
 
 async def preview_definition(session: Session, file: StackFile, *, output: str, tenancy: Tenancy) -> int:
     """Write the preview of a StackDefinition over all its instances; return the exit code."""
+    from hearth.cli.stack_access import stack_previews
+
     await session.kinds.refresh()
     try:
         whole = await stack_previews.include_template(session, file)
@@ -146,6 +151,8 @@ def find_code(found: Sequence[Preview | None]) -> int:
 
 async def preview_file(session: Session, file: StackFile, *, namespace: str, tenancy: Tenancy) -> Preview | None:
     """Return the preview of a file; None if the API server refuses its content, which is written."""
+    from hearth.cli.stack_access import stack_previews
+
     stated = dict(file.manifest)
     metadata = {"namespace": namespace, **object_fields.mapping(stated, "metadata")}
     stated["metadata"] = metadata
