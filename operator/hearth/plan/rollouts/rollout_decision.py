@@ -259,13 +259,13 @@ def advance(
     can_go_back = record.completed not in (0, record.revision)
     if record.phase is RolloutPhase.PAUSED:
         record = dataclasses.replace(record, phase=RolloutPhase.PROGRESSING)
-    is_undone = requests.undo == record.revision and can_go_back
-    back = dataclasses.replace(record, phase=RolloutPhase.ROLLING_BACK, wave=0, ready_since=None)
-    if record.phase in (RolloutPhase.PROGRESSING, RolloutPhase.STOPPED) and is_undone:
-        record = back
-    if record.phase is RolloutPhase.PROGRESSING and is_counted and len(movable.find_failed()) > policy.max_failed:
-        stopped = dataclasses.replace(record, phase=RolloutPhase.STOPPED, ready_since=None)
-        record = back if policy.goes_back and can_go_back else stopped
+    is_undone = requests.undo == record.revision and record.phase in (RolloutPhase.PROGRESSING, RolloutPhase.STOPPED)
+    is_in_wave = record.phase is RolloutPhase.PROGRESSING and is_counted
+    has_failed = is_in_wave and len(movable.find_failed()) > policy.max_failed
+    if can_go_back and (is_undone or (has_failed and policy.goes_back)):
+        record = dataclasses.replace(record, phase=RolloutPhase.ROLLING_BACK, wave=0, ready_since=None)
+    elif has_failed:
+        record = dataclasses.replace(record, phase=RolloutPhase.STOPPED, ready_since=None)
     match record.phase:
         case RolloutPhase.ROLLING_BACK:
             return go_back(decision, record, policy, movable)
