@@ -44,7 +44,7 @@ async def world(kubeconfig: Path, namespace: str) -> AsyncIterator[RealWorld]:
 
 def make_later() -> Object:
     """The definition of Stacks of a later version, with one more field."""
-    definition = copy.deepcopy(crd.make_stack_crd())
+    definition = copy.deepcopy(crd.make_crds()[0])
     schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     schema["properties"]["spec"]["properties"]["later"] = {"type": "string"}
     return definition
@@ -59,7 +59,7 @@ async def test_stacks_do_not_notice_an_upgrade_of_their_definition(world: RealWo
     await world.user.create({"apiVersion": API, "kind": names.STACK, "metadata": metadata, "spec": spec})
     assert await world.wait_until(lambda: find_missing(world, shop, "CreateComplete")) == []
 
-    for definition, value in ((make_later(), "2"), (crd.make_stack_crd(), "3")):
+    for definition, value in ((make_later(), "2"), (crd.make_crds()[0], "3")):
         done = len(world.traffic.requests)
         await real_user.install(world.user, [definition])
         await world.wait_rest(no_objection)
@@ -74,7 +74,7 @@ async def test_the_command_that_a_refusal_names_upgrades_them(
 ) -> None:
     """Any field manager may have installed the older ones; the operator then runs."""
     await world.close()
-    older = copy.deepcopy(crd.make_stack_crd())
+    older = copy.deepcopy(crd.make_crds()[0])
     schema = older["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     del schema["properties"]["spec"]["properties"]["rollback"]
     environment = user_shell.make_environment(kubeconfig, world.namespace, tmp_path)

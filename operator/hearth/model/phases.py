@@ -270,10 +270,3 @@ def find_conditions(phase: Phase, *, is_unasked: bool = False) -> PhaseCondition
     """Find the conditions of a phase. is_unasked: whether the user did not request it."""
     row = TABLE[phase]
     return row.conditions_if_automatic if is_unasked and row.conditions_if_automatic is not None else row.conditions
-
-
-def is_legal(before: Phase | None, after: Phase) -> bool:
-    """Return whether `after` may be written over `before` (None: no phase was ever written)."""
-    if before is None:
-        return after in FIRST
-    return after == before or after in TABLE[before].next

@@ -40,7 +40,7 @@ def kubectl(kubeconfig: Path) -> Kubectl:
 @pytest.fixture(scope="session")
 def installed(kubectl: Kubectl) -> None:
     """The definition is there and served."""
-    kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", text=json.dumps(crd.make_stack_crd()))
+    kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", text=json.dumps(crd.make_crds()[0]))
     kubectl("wait", "--for=condition=Established", "crd/stacks.hearth.dev", "--timeout=30s")
 
 

@@ -35,7 +35,7 @@ async def connection(source: CredentialSource) -> AsyncIterator[Connection]:
 @pytest.fixture
 async def serves_stacks(connection: Connection) -> None:
     """Let Stacks be served."""
-    definition = crd.make_stack_crd()
+    definition = crd.make_crds()[0]
     path = f"{CRDS}/{definition['metadata']['name']}"
     query = api_requests.apply_query(manager="test", force=True)
     await connection.request("PATCH", path, query=query, body=definition, content_type=api_requests.APPLY)

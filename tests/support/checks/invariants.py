@@ -12,7 +12,7 @@ from typing import Any
 from hearth.model import names, phases
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
-from support.checks import expectations, members, secret_leaks
+from support.checks import expectations, members, phases_page, secret_leaks
 from support.server import fake_kinds
 
 
@@ -40,7 +40,7 @@ class Witness:
     def _look_at_phase(self, before: Object | None, after: Object | None) -> None:
         """Every phase may follow the one before."""
         old, new = (phases.find(expectations.status_of(raw).get("phase")) for raw in (before, after))
-        if new is not None and not phases.is_legal(old, new):
+        if new is not None and not phases_page.is_legal(old, new):
             self.wrong.append(f"{new} was written after {old}")
 
     def _look_at_child(self, before: Object | None, after: Object | None) -> None:

@@ -1,4 +1,4 @@
-"""Generates `docs/phases.md` from the table of phases.
+"""Reads the table of phases: which may follow which, and the page `docs/phases.md`, which it generates.
 
 Run: PYTHONPATH=operator:tests python -m support.checks.phases_page > docs/phases.md
 """
@@ -7,6 +7,13 @@ from __future__ import annotations
 
 from hearth.model import phases
 from hearth.model.phases import Phase, PhaseConditions, PhaseRow
+
+
+def is_legal(before: Phase | None, after: Phase) -> bool:
+    """Whether `after` may be written over `before` (None: no phase was ever written)."""
+    if before is None:
+        return after in phases.FIRST
+    return after == before or after in phases.TABLE[before].next
 
 
 def document() -> str:

@@ -36,7 +36,7 @@ def test_every_stack_can_be_deleted_from_every_phase() -> None:
     stuck = [
         phase
         for phase in Phase
-        if not phase.startswith("Delete") and not phases.is_legal(phase, Phase.DELETE_IN_PROGRESS)
+        if not phase.startswith("Delete") and not phases_page.is_legal(phase, Phase.DELETE_IN_PROGRESS)
     ]
 
     assert stuck == []
@@ -66,7 +66,7 @@ def test_every_stack_can_be_deleted_from_every_phase() -> None:
 )
 def test_which_phase_may_follow_which(before: Phase | None, after: Phase, is_legal: bool) -> None:
     """Each row gives its reason."""
-    assert phases.is_legal(before, after) is is_legal
+    assert phases_page.is_legal(before, after) is is_legal
 
 
 @pytest.mark.parametrize("phase", Phase)

@@ -102,15 +102,10 @@ DEFINITION_COLUMNS = (
 )
 
 
-def make_stack_crd() -> dict[str, Any]:
-    """Make the CustomResourceDefinition of Stack, ready to be applied."""
-    return make_crd(stack.Stack, short_name="stk", columns=STACK_COLUMNS)
-
-
 def make_crds() -> tuple[dict[str, Any], ...]:
-    """Make all CustomResourceDefinitions of Hearth."""
+    """Make all CustomResourceDefinitions of Hearth, ready to be applied; the first is that of Stack."""
     return (
-        make_stack_crd(),
+        make_crd(stack.Stack, short_name="stk", columns=STACK_COLUMNS),
         make_crd(resource_group.ResourceGroup, short_name="rg", columns=GROUP_COLUMNS, scale=SCALE),
         make_crd(health_mark.HealthMark, short_name="mark", columns=MARK_COLUMNS),
         make_crd(stack_snapshot.StackSnapshot, short_name="ssnap", columns=SNAPSHOT_COLUMNS),

@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from hearth.model import names, phases
+from hearth.model import names
 from hearth.model.child import Object
 from hearth.model.phases import Phase
 from hearth.plan.stack.stack_planner import StackPlanner
@@ -16,6 +16,7 @@ from hearth.plan.status import check_result, conditions, problems, status_builde
 from hearth.plan.status.check_result import CheckResult
 from hearth.plan.status.ready_condition import DefinitionRejection, StatusInput
 from hearth.plan.target.target import Target, TargetCause
+from support.checks import phases_page
 from support.units import blueprints, changed_children
 from support.units.blueprints import World
 
@@ -218,6 +219,6 @@ def test_an_announcement_names_the_action_that_continues() -> None:
 @pytest.mark.parametrize("phase", [phase for phase in Phase if not phase.startswith("Delete")])
 def test_a_check_may_follow_and_be_followed_by_all_but_a_deletion(phase: Phase) -> None:
     """What came in between may not have been written."""
-    assert phases.is_legal(phase, Phase.CHECK_COMPLETE)
-    assert phases.is_legal(Phase.CHECK_FAILED, phase)
-    assert not phases.is_legal(Phase.DELETE_IN_PROGRESS, Phase.CHECK_COMPLETE)
+    assert phases_page.is_legal(phase, Phase.CHECK_COMPLETE)
+    assert phases_page.is_legal(Phase.CHECK_FAILED, phase)
+    assert not phases_page.is_legal(Phase.DELETE_IN_PROGRESS, Phase.CHECK_COMPLETE)
