@@ -15,13 +15,13 @@ from hearth.model.kinds import Kind, ObjectRef
 
 
 def own_kind(name: str, *, namespaced: bool = True) -> Kind:
-    """Return a kind of Hearth; its plural is regular."""
-    return Kind(group=names.GROUP, version=names.VERSION, name=name, plural=f"{name.lower()}s", namespaced=namespaced)
+    """Return a kind of Hearth."""
+    return regular_kind(names.GROUP, name, version=names.VERSION, namespaced=namespaced)
 
 
-def built_in_kind(group: str, name: str, *, namespaced: bool = True) -> Kind:
-    """Return a kind of Kubernetes that is served as `v1`, and whose plural is regular."""
-    return Kind(group=group, version="v1", name=name, plural=f"{name.lower()}s", namespaced=namespaced)
+def regular_kind(group: str, name: str, *, version: str = "v1", namespaced: bool = True) -> Kind:
+    """Return a kind whose plural is regular, as those of Kubernetes are that this program requests."""
+    return Kind(group=group, version=version, name=name, plural=f"{name.lower()}s", namespaced=namespaced)
 
 
 STACK = own_kind("Stack")
@@ -31,20 +31,20 @@ STACK_KINDS = {kind.name: kind for kind in (STACK, RESOURCE_GROUP)}
 HEALTH_MARK = own_kind("HealthMark")
 STACK_SNAPSHOT = own_kind("StackSnapshot")
 STACK_DEFINITION = own_kind("StackDefinition", namespaced=False)
-CONFIG_MAP = built_in_kind("", "ConfigMap")
-SECRET = built_in_kind("", "Secret")
+CONFIG_MAP = regular_kind("", "ConfigMap")
+SECRET = regular_kind("", "Secret")
 STACK_TEMPLATE = own_kind("StackTemplate", namespaced=False)
-CONTROLLER_REVISION = built_in_kind("apps", "ControllerRevision")
-LEASE = built_in_kind("coordination.k8s.io", "Lease")
-NAMESPACE = built_in_kind("", "Namespace", namespaced=False)
-POD = built_in_kind("", "Pod")
-EVENT = built_in_kind("", "Event")
-VOLUME_CLAIM = built_in_kind("", "PersistentVolumeClaim")
-CLUSTER_ROLE = built_in_kind("rbac.authorization.k8s.io", "ClusterRole", namespaced=False)
-CUSTOM_RESOURCE_DEFINITION = built_in_kind("apiextensions.k8s.io", "CustomResourceDefinition", namespaced=False)
-ACCESS_REVIEW = built_in_kind("authorization.k8s.io", "SubjectAccessReview", namespaced=False)
-SERVICE_ACCOUNT = built_in_kind("", "ServiceAccount")
-OWN_ACCESS_REVIEW = built_in_kind("authorization.k8s.io", "SelfSubjectAccessReview", namespaced=False)
+CONTROLLER_REVISION = regular_kind("apps", "ControllerRevision")
+LEASE = regular_kind("coordination.k8s.io", "Lease")
+NAMESPACE = regular_kind("", "Namespace", namespaced=False)
+POD = regular_kind("", "Pod")
+EVENT = regular_kind("", "Event")
+VOLUME_CLAIM = regular_kind("", "PersistentVolumeClaim")
+CLUSTER_ROLE = regular_kind("rbac.authorization.k8s.io", "ClusterRole", namespaced=False)
+CUSTOM_RESOURCE_DEFINITION = regular_kind("apiextensions.k8s.io", "CustomResourceDefinition", namespaced=False)
+ACCESS_REVIEW = regular_kind("authorization.k8s.io", "SubjectAccessReview", namespaced=False)
+SERVICE_ACCOUNT = regular_kind("", "ServiceAccount")
+OWN_ACCESS_REVIEW = regular_kind("authorization.k8s.io", "SelfSubjectAccessReview", namespaced=False)
 SOURCE_KINDS = {kind.name: kind for kind in (CONFIG_MAP, SECRET, STACK_TEMPLATE)}
 """By name, the kinds of the objects that a definition is read from besides the Stack."""
 TEMPLATE_KEY = "spec.template"

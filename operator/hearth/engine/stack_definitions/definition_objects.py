@@ -52,7 +52,7 @@ class DefinitionObjects:
         forms: the revisions that instances may have.
         """
         metadata, spec = raw["metadata"], raw["spec"]
-        wanted = instance_schema.make_crd(metadata["name"], spec, forms=forms)
+        wanted = instance_schema.make_crd(spec, forms=forms)
         try:
             return judge(await self._keep(CUSTOM_RESOURCE_DEFINITION, wanted, uid=metadata["uid"]))
         except NotOwn:

@@ -42,7 +42,7 @@ class Weight:
 
 
 UNKNOWN = Weight(math.inf, math.inf)
-SCALARS = frozenset((int, float, bool, type(None)))
+LEAF_CLASSES = frozenset((int, float, bool, type(None)))
 """Classes whose values count as one node. To ask for a class costs a tenth of `isinstance`, and lists have thousands."""
 
 
@@ -52,7 +52,7 @@ def weigh(value: Any, *, most_nodes: int) -> Weight:
     waiting = [value]
     while waiting:
         found = waiting.pop()
-        if found.__class__ in SCALARS:
+        if found.__class__ in LEAF_CLASSES:
             continue
         if isinstance(found, str):
             text += len(found) if found.isascii() else len(found.encode(errors="replace"))
@@ -73,7 +73,7 @@ def weigh_largest(values: Iterable[Any], *, most_nodes: int) -> Weight:
     """Return a weight that is at least that of each of these values, which may be thousands."""
     nodes, text = 1.0, 0.0
     for each in values:
-        if each.__class__ in SCALARS or (each.__class__ is str and 4 * len(each) <= text):
+        if each.__class__ in LEAF_CLASSES or (each.__class__ is str and 4 * len(each) <= text):
             continue
         found = weigh(each, most_nodes=most_nodes)
         nodes, text = max(nodes, found.nodes), max(text, found.text)

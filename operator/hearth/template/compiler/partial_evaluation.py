@@ -181,7 +181,7 @@ class PartialEvaluator:
         is_shared = bool(self._member_names) and self.is_same_for_all(valid.parsed)
         if is_shared and (known := self._shared.get((valid.parsed, path))) is not None:
             return known
-        self.scope = max(self.scope, find_scope(valid.parsed))
+        self.scope = max(self.scope, find_expression_scope(valid.parsed))
         expression = expressions.bind(
             valid.parsed,
             path=path,
@@ -340,7 +340,7 @@ class PartialEvaluator:
         return (yield from join([part for part in bound if part is not None]))
 
 
-def find_scope(parsed: Parsed) -> SharingScope:
+def find_expression_scope(parsed: Parsed) -> SharingScope:
     """Return the Stacks for which an expression has the same meaning."""
     if "stack" not in parsed.roots:
         return SharingScope.ANY

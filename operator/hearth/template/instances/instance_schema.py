@@ -213,10 +213,10 @@ def convert_inner(rules: Mapping[str, Any], type_: str | None) -> dict[str, Any]
     return found
 
 
-def make_crd(name: str, spec: Mapping[str, Any], *, forms: Iterable[InstanceForm] = ()) -> dict[str, Any]:
+def make_crd(spec: Mapping[str, Any], *, forms: Iterable[InstanceForm] = ()) -> dict[str, Any]:
     """Make the CustomResourceDefinition of a StackDefinition without mistakes, ready to be applied.
 
-    name: of both; forms: all revisions that instances may have.
+    The API server requires that both have the same name. forms: all revisions that instances may have.
     """
     names = spec["names"]
     types = find_common_types(forms)
@@ -236,7 +236,7 @@ def make_crd(name: str, spec: Mapping[str, Any], *, forms: Iterable[InstanceForm
         "subresources": subresources,
         "schema": {"openAPIV3Schema": make_schema(spec, types)},
     }
-    return {**crd.assemble(spec["group"], named, spec["versions"][0]["name"], content), "metadata": {"name": name}}
+    return crd.assemble(spec["group"], named, spec["versions"][0]["name"], content)
 
 
 def find_columns(spec: Mapping[str, Any], types: Mapping[str, str]) -> Iterator[dict[str, Any]]:

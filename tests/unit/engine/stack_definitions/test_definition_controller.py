@@ -91,7 +91,7 @@ def test_a_definition_that_another_installation_serves_is_left_alone() -> None:
         await define(world, make_spec(group="other.example"), name=name)
         uid = (await read(world, other))["metadata"]["uid"]
         annotations = {names.ANNOTATION_DEFINITION: uid, names.ANNOTATION_SIGNATURE: "k00000000:theirs"}
-        crd = instance_schema.make_crd(name, make_spec(group="other.example"))
+        crd = instance_schema.make_crd(make_spec(group="other.example"))
         await world.user.create({**crd, "metadata": {"name": name, "annotations": annotations}})
         await world.start_controller()
         await rest(world)

@@ -32,6 +32,8 @@ STATES: Final[Mapping[Meaning, HealthState]] = {
     Meaning.READY: HealthState.READY,
 }
 """By weight: what comes first decides."""
+ITEM_MEANINGS: Final[Mapping[Meaning, Meaning]] = {Meaning.RESTING: Meaning.READY, Meaning.UNKNOWN: Meaning.WAITING}
+"""What a part says of itself does not put the whole at rest, nor out of reach."""
 SUSPENDED: Final = "Suspended"
 DIGITS: Final = 9
 """Digits of a count in a text."""
@@ -253,10 +255,6 @@ class Findings:
                 reason = SUSPENDED if meaning is Meaning.RESTING else found[0] or state.value.capitalize()
                 return HealthResult(state=state, reason=reason, message=found[1])
         return None
-
-
-ITEM_MEANINGS: Final[Mapping[Meaning, Meaning]] = {Meaning.RESTING: Meaning.READY, Meaning.UNKNOWN: Meaning.WAITING}
-"""What a part says of itself does not put the whole at rest, nor out of reach."""
 
 
 def find_decisive(conditions: list[Said]) -> Said | None:
