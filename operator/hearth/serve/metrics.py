@@ -1,7 +1,7 @@
 """The metrics of the process, by the conventions of Prometheus.
 
-The layers below know only methods with plain arguments (`hearth.engine.ports.Observer`); what can be counted when
-is scraped is read at that time, by the functions given to `sample`, and costs nothing meanwhile. What the process for
+The layers below know only methods with plain arguments (`hearth.engine.ports.Observer`); what can be counted at a
+scrape is read then, by the functions given to `sample`, and costs nothing meanwhile. What the process for
 other clusters counts is added up with what this one does.
 """
 

@@ -1,8 +1,8 @@
 """Servers that tenants name: the addresses that none may have, and the account that a client charges.
 
 Denied are addresses of the operator's own machine and of metadata services. Each is checked after the resolution, since a
-name may resolve to anything, and to something else each time. Must not know who pays, nor any HTTP client. The home cluster has no account:
-nothing limits what it takes but the sizes in `hearth.model.limits`.
+name may resolve to anything, and to something else each time. The home cluster has no account: nothing limits what it
+takes but the sizes in `hearth.model.limits`. Must not know who pays, nor any HTTP client.
 """
 
 from __future__ import annotations

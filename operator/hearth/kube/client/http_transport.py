@@ -53,12 +53,13 @@ class HttpTransport:
         """Send nothing. context: for HTTPS; traffic: the account of a server that is not trusted."""
         self._traffic = traffic
         self.credentials = credentials
-        self.session = make_session(credentials, context, traffic)
         self._pool: ConnectionPool | None = None
         if credentials.proxy is None:
             self._pool = ConnectionPool(
                 credentials.server, context=context, server_name=credentials.server_name, agent=AGENT, traffic=traffic
             )
+        # Last, since nothing would close it if the address of the server is malformed.
+        self.session = make_session(credentials, context, traffic)
         self._users = 0
         self._is_retired = False
 

@@ -32,8 +32,6 @@ POLL_INTERVAL = 1.0
 """Seconds between two reads; a holder renews every two seconds by default."""
 UNREADABLE = (401, 403, 404)
 """Response codes of an API server that does not show Leases."""
-
-
 LABEL_PRESENCE = "hearth.dev/presence"
 """Label of the Lease of a process that takes no part in an election."""
 LOOK_INTERVAL = 5.0

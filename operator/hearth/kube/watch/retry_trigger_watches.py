@@ -251,7 +251,10 @@ class TriggerWatches:
 
 
 async def get_webhook_source(connection: WatchConnection, kinds: Kinds) -> TriggerSource | None:
-    """Return the endpoints of all Services whose failure rejects a write; None if there is none. Raises `ApiStatusError` or `Unreachable`."""
+    """Return the endpoints of all Services whose failure rejects a write; None if there is none.
+
+    Raises `ApiStatusError` or `Unreachable`.
+    """
     names: set[str] = set()
     for name in WEBHOOK_CONFIGURATIONS:
         kind = kinds.find(WEBHOOK_API_VERSION, name)

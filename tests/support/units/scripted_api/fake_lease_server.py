@@ -28,7 +28,7 @@ class LeaseServer:
     lease: Object | None = None
     has_namespace: bool = True
     denies_namespace: bool = False
-    """Whether it says 404 to whoever makes the namespace, which another one makes meanwhile."""
+    """Whether it says 404 to a candidate that makes the namespace, which another one makes meanwhile."""
     version: int = 100
     held: list[str] = field(default_factory=list)
     """Each holder in turn, "" for none."""

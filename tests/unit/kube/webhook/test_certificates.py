@@ -140,7 +140,7 @@ def test_a_secret_keeps_what_was_written() -> None:
     ],
 )
 async def test_certificates_that_cannot_be_stored_are_loaded_again(refusal: errors.ApiStatusError) -> None:
-    """A conflict, whatever the server says: whoever loads them tries again soon."""
+    """Both count as a conflict: the caller tries again soon."""
     connection = ScriptedConnection({"POST /api/v1/namespaces/hearth/secrets": refusal})
     secret = CertificateSecret(client=ApiClient(connection, None), namespace="hearth", name="hearth-webhook")
 
