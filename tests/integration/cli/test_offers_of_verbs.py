@@ -92,6 +92,19 @@ async def test_a_breakpoint(workers: Crew, user: RealUser, paster: Paster) -> No
         await paster.stack.expect("wait", "shop", "--timeout", "60s")
 
 
+async def test_a_snapshot_that_is_not_ready(workers: Crew, user: RealUser, paster: Paster) -> None:
+    """Nothing is restored from it before; the command waits for it."""
+    await workers.hire()
+    await user.create(make_stack(user.namespace))
+    await paster.stack.expect("wait", "shop", "--timeout", "60s")
+    await workers.dismiss()
+    await paster.stack.expect("snapshot", "shop", "--name", "early")
+    said = await paster.stack.expect("restore", "shop", "early", code=1)
+
+    await workers.hire()
+    await paster.paste(said, r"kubectl wait stacksnapshot/early -n [a-z0-9-]+ --for=condition=Ready")
+
+
 async def test_a_mark_that_is_advised_and_one_that_is_not_there(workers: Crew, user: RealUser, paster: Paster) -> None:
     """To retry what is ready does nothing; to take back a mark that there is not creates none."""
     await workers.hire()

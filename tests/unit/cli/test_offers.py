@@ -35,6 +35,7 @@ TRIED = {
     ("plan.state.condition_types", "kubectl stack history"): SITUATIONS,
     ("cli.stack_views.steering.goals", "kubectl delete"): VERBS,
     ("cli.stack_views.steering.goals", "kubectl stack resume"): VERBS,
+    ("cli.stack_views.steering.snapshot_requests", "kubectl wait"): VERBS,
     ("cli.stack_views.steering.verbs", "kubectl stack continue"): VERBS,
     ("cli.stack_views.steering.verbs", "kubectl stack mark"): VERBS,
     ("cli.stack_views.steering.verbs", "kubectl stack resume"): VERBS,
@@ -69,7 +70,6 @@ TRIED = {
 UNTRIED = {
     ("cli.stack_views.causes.advice", "kubectl auth"),
     ("cli.commands.import_", "kubectl delete"),
-    ("cli.stack_views.steering.snapshot_requests", "kubectl wait"),
     ("plan.target.rollback_notes", "kubectl stack history"),
 }
 """Those that no test pastes into a shell yet. The list gets only shorter."""

@@ -215,6 +215,19 @@ def test_adoption_is_offered_only_where_it_helps(message: str, expected: str) ->
 
 
 @pytest.mark.parametrize(
+    ("namespace", "expected"),
+    [("shops", "kubectl create namespace shops"), ("$(id)", "kubectl create namespace '$(id)'")],
+    ids=["missing", "hostile"],
+)
+def test_a_namespace_that_is_missing_is_created(namespace: str, expected: str) -> None:
+    """That of the object, not that of the Stack."""
+    stack = StackState({"metadata": {"name": "a", "namespace": "b"}, "spec": {}})
+    problem = {"reason": "NamespaceNotFound", "message": "", "resource": "web", "namespace": namespace}
+
+    assert advice.advise_problem(stack, problem, stack) == expected
+
+
+@pytest.mark.parametrize(
     ("webhook", "expected"),
     [("stacks.hearth.dev", "kubectl edit stack a -n b"), ("policy.example.org", "kubectl get validatingwebhook")],
 )
