@@ -119,8 +119,12 @@ class KubeRuntime:
         self._revisions = RevisionCache(
             self._connection, self._queue.on_revision, namespace=namespace, share=share, observer=observer
         )
-        self._health_marks = KubeHealthMarkClient(self._connection, self._queue, namespace=namespace, observer=observer)
-        self._snapshots = KubeSnapshotClient(self._connection, self._queue, namespace=namespace, observer=observer)
+        self._health_marks = KubeHealthMarkClient(
+            self._connection, self._queue.on_health_mark, namespace=namespace, observer=observer
+        )
+        self._snapshots = KubeSnapshotClient(
+            self._connection, self._queue.on_stack_snapshot, namespace=namespace, observer=observer
+        )
         self._sources = SourceCache(self._connection, self._queue.on_source, namespace=namespace, observer=observer)
         self._management_cluster = KubeManagementCluster(
             self._connection,

@@ -70,9 +70,6 @@ class Ears:
         """As the port says."""
         self.marks.append(uid)
 
-    def on_stack_snapshot(self, uid: str) -> None:
-        """As the port says."""
-
     def on_retry_trigger(self, trigger: RetryTrigger) -> None:
         """As the port says."""
         self.causes.append(trigger)

@@ -55,7 +55,7 @@ async def make_fake(wire: FakeWire) -> Bench:
     return Bench(
         cluster=FakeWorkloadCluster(wire, ears, signatures=HASHER),
         home=FakeManagementCluster(wire, ears),
-        marks=FakeMarks(wire, ears),
+        marks=FakeMarks(wire, ears.on_health_mark),
         ears=ears,
         user=user,
         namespace="default",
@@ -72,7 +72,7 @@ async def make_real(connection: Connection, user: RealUser) -> AsyncIterator[Ben
     cluster = KubeWorkloadCluster(connection, ears, namespace=user.namespace)
     cluster.trust(HASHER)
     await cluster.open()
-    marks = KubeHealthMarkClient(connection, ears, namespace=user.namespace)
+    marks = KubeHealthMarkClient(connection, ears.on_health_mark, namespace=user.namespace)
     marks.start()
     for cache in (stacks, revisions):
         cache.start()

@@ -25,31 +25,18 @@ if TYPE_CHECKING:
 
 
 class CacheListener(Protocol):
-    """Receiver of cache changes. Called in the engine's event loop, never from another thread; must not block."""
+    """Receiver of changes in one cluster of children. Called in the engine's event loop, never from another thread; must not
+    block.
+    """
 
     def on_child(self, stack_uid: str, resource: str) -> None:
         """Handle a child with these labels that was added, changed or deleted."""
-
-    def on_stack(self, uid: str) -> None:
-        """Handle a Stack that was added, changed (spec, metadata or status) or deleted."""
-
-    def on_revision(self, stack_uid: str) -> None:
-        """Handle a ControllerRevision with this Stack's label that another writer added, changed or deleted."""
 
     def on_kinds(self) -> None:
         """Handle a change of the set of served kinds."""
 
     def on_synced(self, kind: Kind) -> None:
         """Handle a cache that now contains what `follow` requested, or a denial that `find_denial` explains."""
-
-    def on_source(self, ref: ObjectRef) -> None:
-        """Handle a definition's ConfigMap or Secret that was added, changed or deleted."""
-
-    def on_health_mark(self, uid: str) -> None:
-        """Handle a HealthMark that was added, changed or deleted."""
-
-    def on_stack_snapshot(self, uid: str) -> None:
-        """Handle a StackSnapshot that was added, changed or deleted, or a change of one of its VolumeSnapshots."""
 
     def on_retry_trigger(self, trigger: RetryTrigger) -> None:
         """Handle a trigger of `watch_trigger` that changed, or may have changed before its watch started."""

@@ -72,7 +72,7 @@ Broadcast: TypeAlias = KindsChanged | CacheSynced | SourceChanged | RuleChange |
 
 
 class WorkQueue:
-    """The `CacheListener` of the caches. Namespaces take turns, each with its Stacks in the order in which they came."""
+    """The queue of Stacks, and the `CacheListener` of the home cluster. Namespaces take turns, each with its Stacks in the order in which they came."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         """Create an empty queue. now: seconds that never jump."""
@@ -208,12 +208,6 @@ class ClusterListener:
         if self._is_user(stack_uid):
             self._queue.on_child(stack_uid, resource)
 
-    def on_stack(self, uid: str) -> None:
-        """Ignore the Stacks of another cluster."""
-
-    def on_revision(self, stack_uid: str) -> None:
-        """Ignore the revisions of another cluster."""
-
     def on_kinds(self) -> None:
         """Broadcast a change of the kinds that the cluster serves."""
         self._queue.on_cluster_event(self._key, KindsChanged())
@@ -221,15 +215,6 @@ class ClusterListener:
     def on_synced(self, kind: Kind) -> None:
         """Broadcast that a cache contains what was requested of it."""
         self._queue.on_cluster_event(self._key, CacheSynced(kind))
-
-    def on_source(self, ref: ObjectRef) -> None:
-        """Ignore the objects of another cluster: definitions are read in this one."""
-
-    def on_health_mark(self, uid: str) -> None:
-        """Ignore the HealthMarks of another cluster."""
-
-    def on_stack_snapshot(self, uid: str) -> None:
-        """Ignore the StackSnapshots of another cluster."""
 
     def on_retry_trigger(self, trigger: RetryTrigger) -> None:
         """Broadcast a change of a retry trigger."""

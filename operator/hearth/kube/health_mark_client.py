@@ -5,7 +5,7 @@ Must not know what a mark means.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from hearth.engine.cluster_objects import HealthMarkObject
@@ -16,7 +16,6 @@ from hearth.kube.watch.reflector import ClusterObserver, Reflector, WatchContext
 from hearth.model.well_known_kinds import HEALTH_MARK
 
 if TYPE_CHECKING:
-    from hearth.engine.ports import CacheListener
     from hearth.kube.client.connection import Connection
     from hearth.model.child import Object
 
@@ -27,12 +26,13 @@ class KubeHealthMarkClient(WatchedCache[HealthMarkObject]):
     def __init__(
         self,
         connection: Connection,
-        listener: CacheListener,
+        on_change: Callable[[str], None],
         *,
         namespace: str = "",
         observer: ClusterObserver | None = None,
     ) -> None:
-        self._listener = listener
+        """on_change: gets the UID of a HealthMark that another writer created, changed or deleted."""
+        self._on_change = on_change
         self._sender = api_requests.ApiClient(connection, observer)
         self._store = object_store.ObjectStore(self)
         path = api_requests.collection_path(HEALTH_MARK, namespace)
@@ -67,7 +67,7 @@ class KubeHealthMarkClient(WatchedCache[HealthMarkObject]):
         either = new or old
         is_same = old is not None and new is not None and (old.spec, old.status) == (new.spec, new.status)
         if either is not None and not is_ours and not is_same:
-            self._listener.on_health_mark(either.uid)
+            self._on_change(either.uid)
 
 
 def parse_mark(raw: Object) -> HealthMarkObject:

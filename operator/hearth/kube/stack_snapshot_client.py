@@ -5,7 +5,7 @@ Must not know what a snapshot means.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
 from hearth.engine.cluster_objects import StackSnapshotObject
@@ -18,7 +18,6 @@ from hearth.model.api import status_fields
 from hearth.model.well_known_kinds import STACK_SNAPSHOT
 
 if TYPE_CHECKING:
-    from hearth.engine.ports import CacheListener
     from hearth.kube.client.connection import Connection
     from hearth.model.child import Object
     from hearth.model.kinds import Kind
@@ -30,12 +29,15 @@ class KubeSnapshotClient(WatchedCache[StackSnapshotObject]):
     def __init__(
         self,
         connection: Connection,
-        listener: CacheListener,
+        on_change: Callable[[str], None],
         *,
         namespace: str = "",
         observer: ClusterObserver | None = None,
     ) -> None:
-        self._listener = listener
+        """on_change: gets the UID of a StackSnapshot that another writer created, changed or deleted, or of whose VolumeSnapshots
+        one was.
+        """
+        self._on_change = on_change
         self._namespace = namespace
         self._sender = api_requests.ApiClient(connection, observer)
         self._store = object_store.ObjectStore(self)
@@ -65,7 +67,7 @@ class KubeSnapshotClient(WatchedCache[StackSnapshotObject]):
         if self._volume_reflector is None:
             path = api_requests.collection_path(kind, self._namespace)
             selector = {"labelSelector": names.LABEL_SNAPSHOT_UID}
-            handler = VolumeSnapshotHandler(self._listener)
+            handler = VolumeSnapshotHandler(self._on_change)
             self._volume_reflector = Reflector(
                 self._context, path, handler, name=kind.key, selector=selector, metadata_only=True
             )
@@ -100,7 +102,7 @@ class KubeSnapshotClient(WatchedCache[StackSnapshotObject]):
         self._index.replace(old, new)
         either = new or old
         if either is not None and not is_ours:
-            self._listener.on_stack_snapshot(either.uid)
+            self._on_change(either.uid)
 
 
 class SnapshotIndex:
@@ -139,8 +141,9 @@ class SnapshotIndex:
 class VolumeSnapshotHandler:
     """Receiver of VolumeSnapshots: stores none, and reports to which StackSnapshot each claims to belong."""
 
-    def __init__(self, listener: CacheListener) -> None:
-        self._listener = listener
+    def __init__(self, on_change: Callable[[str], None]) -> None:
+        """on_change: gets the UID of a StackSnapshot."""
+        self._on_change = on_change
 
     def on_list_started(self) -> None:
         """Start a new list."""
@@ -149,7 +152,7 @@ class VolumeSnapshotHandler:
         """Report a VolumeSnapshot that exists."""
         uid = (raw["metadata"].get("labels") or {}).get(names.LABEL_SNAPSHOT_UID)
         if isinstance(uid, str):
-            self._listener.on_stack_snapshot(uid)
+            self._on_change(uid)
 
     def on_deleted(self, raw: Object) -> None:
         """Report a deleted VolumeSnapshot."""

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 from hearth.engine.cluster_objects import HealthMarkObject
-from hearth.engine.ports import CacheListener
 from hearth.kube import health_mark_client
 from hearth.model import errors
 from hearth.model.child import Object
@@ -22,10 +21,10 @@ HEALTH_MARK = fake_kinds.HEALTH_MARK.kind
 class FakeMarks:
     """One engine's way to the HealthMarks; knows those that are there from the beginning."""
 
-    def __init__(self, wire: FakeWire, listener: CacheListener) -> None:
+    def __init__(self, wire: FakeWire, on_change: Callable[[str], None]) -> None:
         self._wire = wire
         self._server = wire.server
-        self._listener = listener
+        self._on_change = on_change
         self._marks: dict[str, HealthMarkObject] = {}
         wire.receive(self._take)
         for raw in self._server.list_all(HEALTH_MARK):
@@ -44,7 +43,7 @@ class FakeMarks:
             return
         else:
             self._marks[mark.uid] = mark
-        self._listener.on_health_mark(mark.uid)
+        self._on_change(mark.uid)
 
     def find_mark(self, uid: str) -> HealthMarkObject | None:
         """As the port says."""

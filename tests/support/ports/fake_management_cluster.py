@@ -6,9 +6,9 @@ import functools
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from hearth.engine.cluster_objects import Revision, StackObject
-from hearth.engine.ports import CacheListener
 from hearth.kube.cache import stack_cache
 from hearth.kube.cache.shard_filter import ShardFilter
 from hearth.kube.objects import controller_revision
@@ -36,6 +36,19 @@ class Stored:
     revision: Revision
 
 
+class ManagementListener(Protocol):
+    """Receiver of changes of what Stacks consist of."""
+
+    def on_stack(self, uid: str) -> None:
+        """Handle a Stack that was added, changed (spec, metadata or status) or deleted."""
+
+    def on_revision(self, stack_uid: str) -> None:
+        """Handle a ControllerRevision with this Stack's label that another writer added, changed or deleted."""
+
+    def on_source(self, ref: ObjectRef) -> None:
+        """Handle a definition's ConfigMap or Secret that was added, changed or deleted."""
+
+
 class NullListener:
     """Hears what the cache of another share does not."""
 
@@ -55,7 +68,7 @@ class NullListener:
 class FakeManagementCluster:
     """One engine's way to the Stacks; knows those that are there from the beginning."""
 
-    def __init__(self, wire: FakeWire, listener: CacheListener, *, share: Share = WHOLE) -> None:
+    def __init__(self, wire: FakeWire, listener: ManagementListener, *, share: Share = WHOLE) -> None:
         """share: of the Stacks that this engine works on."""
         self._share = share
         self.tree = StackTree()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 
 from hearth.engine.cluster_objects import StackSnapshotObject
-from hearth.engine.ports import CacheListener
 from hearth.kube import stack_snapshot_client
 from hearth.kube.stack_snapshot_client import SnapshotIndex, VolumeSnapshotHandler
 from hearth.model import errors
@@ -25,14 +24,14 @@ class FakeSnapshots:
 
     is_synced = True
 
-    def __init__(self, wire: FakeWire, listener: CacheListener) -> None:
+    def __init__(self, wire: FakeWire, on_change: Callable[[str], None]) -> None:
         self._wire = wire
         self._server = wire.server
-        self._listener = listener
+        self._on_change = on_change
         self._snapshots: dict[str, StackSnapshotObject] = {}
         self._index = SnapshotIndex()
         self._volumes: Kind | None = None
-        self._volume_handler = VolumeSnapshotHandler(listener)
+        self._volume_handler = VolumeSnapshotHandler(on_change)
         wire.receive(self._take)
         for raw in self._server.list_all(STACK_SNAPSHOT):
             self._take(STACK_SNAPSHOT, None, raw)
@@ -54,7 +53,7 @@ class FakeSnapshots:
             return
         else:
             self._replace(snapshot.uid, snapshot)
-        self._listener.on_stack_snapshot(snapshot.uid)
+        self._on_change(snapshot.uid)
 
     def _replace(self, uid: str, snapshot: StackSnapshotObject | None) -> None:
         self._index.replace(self._snapshots.pop(uid, None), snapshot)

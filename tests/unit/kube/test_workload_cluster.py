@@ -35,15 +35,6 @@ class Ears:
     def on_synced(self, kind: Kind) -> None:
         """A cache is filled."""
 
-    def on_stack(self, uid: str) -> None:
-        """A Stack changed."""
-
-    def on_revision(self, stack_uid: str) -> None:
-        """A revision changed."""
-
-    def on_source(self, ref: ObjectRef) -> None:
-        """A source changed."""
-
     def on_retry_trigger(self, trigger: RetryTrigger) -> None:
         """What a refusal hangs on changed."""
 

@@ -115,9 +115,6 @@ async def test_a_server_cannot_speak_of_stacks_that_do_not_use_it() -> None:
     listener = remote._listener
     for uid in ("u1", "of-another"):
         listener.on_child(uid, "web")
-        listener.on_stack(uid)
-        listener.on_revision(uid)
-        listener.on_health_mark(uid)
 
     assert queue.get()[:2] == ("u1", {"web"})  # type: ignore[index]  # there is one
     assert queue.get() is None
