@@ -280,12 +280,12 @@ def parse_networks(entries: Iterable[str]) -> list[ipaddress.IPv4Network | ipadd
     return networks
 
 
-# Login with an `auth-provider` of a kubeconfig (`oidc`, `gcp`), the predecessor of exec plugins. Uses the official
-# client library. Its import takes half a second and 50 MiB, so it happens only when needed. Blocks.
-
-
 def log_in_with_provider(paths: Sequence[str], context: str) -> LoginResult:
-    """Return the provider's token, renewed if expired. Raises any error of the library."""
+    """Return the token of an `auth-provider` (`oidc`, `gcp`), the predecessor of exec plugins; renewed if expired.
+
+    Blocks. Raises any error of the official client library.
+    """
+    # Its import takes half a second and 50 MiB, so it happens only when needed.
     kube_config: Any = importlib.import_module("kubernetes.config.kube_config")
     merged = kube_config.KubeConfigMerger(os.pathsep.join(paths)).config
     # The library writes inline data to files, including private keys.

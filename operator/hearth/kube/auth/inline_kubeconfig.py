@@ -299,12 +299,12 @@ class InlineSource:
         return self.credentials
 
 
-# Keys and certificates that a tenant supplies: bounded by what they are, before OpenSSL uses them. A key that OpenSSL
-# loads in a millisecond may take minutes for one signature.
-
-
 def find_wrong_key(pem: bytes) -> str:
-    """Return why a private key is not used; "" if it is."""
+    """Return why a private key is not used; "" if it is.
+
+    Keys and certificates are bounded by what they are, before OpenSSL uses them: a key that it loads in a millisecond may
+    take minutes for one signature.
+    """
     if len(pem) > limits.CLUSTER_PEM_BYTES:
         return f"has more than {limits.CLUSTER_PEM_BYTES} bytes; use a key that is {KEY_KINDS}"
     if b"ENCRYPTED" in pem:

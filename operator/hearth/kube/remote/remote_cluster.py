@@ -239,12 +239,12 @@ def bound(options: WatchOptions) -> WatchOptions:
     return replace(options, line_bytes=limits.CLUSTER_LINE_BYTES, pages=limits.CLUSTER_PAGES)
 
 
-# What one other cluster costs: the observer of its connection, without labels that its server could choose.
-
-
 @dataclass(slots=True)
 class RemoteUsage:
-    """The counts of one cluster. Its kinds, reasons and objects are those of its server, so none is a label."""
+    """What one other cluster costs: the observer of its connection and watches.
+
+    Its kinds, reasons and objects are those of its server, so none is a label.
+    """
 
     on_limit: Callable[[str], None] = field(default=lambda _limit: None)
     """Counts a limit that was reached, with all other clusters."""
@@ -269,11 +269,8 @@ class RemoteUsage:
         self.skipped += 1
 
 
-# Connection to a cluster of a tenant: no error repeats the credentials, even if its server does.
-
-
 class RemoteConnection(Connection):
-    """The connection of one kubeconfig."""
+    """The connection of one kubeconfig: no error repeats the credentials, even if the server does."""
 
     def __init__(self, kubeconfig: InlineKubeconfig, share: TenantShare) -> None:
         super().__init__(InlineSource(kubeconfig.credentials), share)

@@ -121,11 +121,8 @@ class TenantShare:
         self._shares.held += change
 
 
-# Budget of CPU time that one source of work may take. Pure arithmetic; times are monotonic seconds.
-
-
 class CpuBudget:
-    """A bucket of seconds that refills at a share of the elapsed time."""
+    """The CPU time that one source of work may take: a bucket of seconds that refills at a share of the elapsed time."""
 
     def __init__(self, *, share: float, burst: float) -> None:
         """share: of one core; burst: seconds that a full bucket holds."""
@@ -136,7 +133,10 @@ class CpuBudget:
         """When the bucket was refilled last."""
 
     def charge(self, begun: float, now: float) -> float:
-        """Take the time since `begun`; return the seconds to pause until the bucket is not overdrawn."""
+        """Take the time since `begun`; return the seconds to pause until the bucket is not overdrawn.
+
+        begun, now: monotonic seconds.
+        """
         elapsed = begun - self._at
         self._left = min(self._burst, self._left + elapsed * self.share) if elapsed > 0 else self._left
         self._at = max(self._at, begun)
@@ -144,13 +144,12 @@ class CpuBudget:
         return max(0.0, -self._left / self.share)
 
 
-# Look-ups of the names of tenants' servers, in threads of their own. A name server that does not answer holds a
-# thread for ten seconds, and nothing ends it. So no look-up shares threads with anything else, and each tenant has a
-# few at a time.
-
-
 class Lookups:
-    """The look-ups of all tenants."""
+    """The look-ups of the names of all tenants' servers, in threads of their own.
+
+    A name server that does not answer holds a thread for ten seconds, and nothing ends it. So no look-up shares threads
+    with anything else, and each tenant has a few at a time.
+    """
 
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(limits.CLUSTER_LOOKUPS, thread_name_prefix="lookup")
