@@ -1,6 +1,7 @@
 """The phases of a Stack: one table of the conditions of each phase and of the phases that may follow it.
 
-Code that writes a phase reads this table, and `docs/phases.md` is generated from it. A new phase is a name and a row.
+Code that writes a phase reads its conditions here, tests compare each phase that is written with those that may follow,
+and `docs/phases.md` is generated from it. A new phase is a name and a row.
 Must not know how a phase is derived.
 """
 
@@ -257,13 +258,6 @@ TABLE: Mapping[Phase, PhaseRow] = {
         next=(*DELETION, Phase.DELETE_COMPLETE),
     ),
 }
-
-BY_NAME: Mapping[str, Phase] = {str(phase): phase for phase in Phase}
-
-
-def find(text: object) -> Phase | None:
-    """Find the phase that `text` names; None if it names none."""
-    return BY_NAME.get(text) if isinstance(text, str) else None
 
 
 def find_conditions(phase: Phase, *, is_unasked: bool = False) -> PhaseConditions:

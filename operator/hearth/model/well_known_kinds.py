@@ -26,8 +26,6 @@ def regular_kind(group: str, name: str, *, version: str = "v1", namespaced: bool
 
 STACK = own_kind("Stack")
 RESOURCE_GROUP = own_kind("ResourceGroup")
-STACK_KINDS = {kind.name: kind for kind in (STACK, RESOURCE_GROUP)}
-"""By name, the kinds whose objects own children."""
 HEALTH_MARK = own_kind("HealthMark")
 STACK_SNAPSHOT = own_kind("StackSnapshot")
 STACK_DEFINITION = own_kind("StackDefinition", namespaced=False)

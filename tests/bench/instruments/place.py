@@ -18,7 +18,7 @@ from hearth.kube.client import api_requests
 from hearth.model.api import crd
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
-from hearth.model.well_known_kinds import CUSTOM_RESOURCE_DEFINITION, NAMESPACE, STACK, STACK_KINDS
+from hearth.model.well_known_kinds import CUSTOM_RESOURCE_DEFINITION, NAMESPACE, RESOURCE_GROUP, STACK
 
 POLICY = Kind(
     group="admissionregistration.k8s.io",
@@ -133,7 +133,7 @@ async def namespace(api: BareApi, purpose: str) -> AsyncIterator[str]:
 
 async def release_stacks(api: BareApi, namespace: str) -> None:
     """Let Stacks and groups go that a benchmark left behind when it broke: no operator is there to do it."""
-    for kind in STACK_KINDS.values():
+    for kind in (STACK, RESOURCE_GROUP):
         await release(api, kind, namespace)
 
 

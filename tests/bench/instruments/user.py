@@ -12,7 +12,7 @@ from bench.instruments.workload import INSTANCE, Workload
 from hearth.kube.client import api_requests
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
-from hearth.model.well_known_kinds import STACK_KINDS
+from hearth.model.well_known_kinds import RESOURCE_GROUP, STACK
 
 Act: TypeAlias = "Callable[[Lab, Workload], Awaitable[None]]"
 """What is done with the Stacks of a workload."""
@@ -59,4 +59,4 @@ def path_of(stack: Object) -> str:
 
 def find_kind(stack: Object) -> Kind:
     """The kind of a Stack, a group, or an instance of a StackDefinition."""
-    return STACK_KINDS.get(stack["kind"], INSTANCE)
+    return {kind.name: kind for kind in (STACK, RESOURCE_GROUP)}.get(stack["kind"], INSTANCE)

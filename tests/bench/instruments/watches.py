@@ -17,7 +17,7 @@ from hearth.kube.client import api_requests
 from hearth.model import names
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
-from hearth.model.well_known_kinds import STACK_KINDS
+from hearth.model.well_known_kinds import RESOURCE_GROUP, STACK
 
 
 class Stacks:
@@ -134,7 +134,7 @@ async def watching_stacks(api: BareApi, namespace: str) -> AsyncIterator[Stacks]
     """The Stacks and groups of a namespace, kept up to date; no two of them have the same name."""
     stacks = Stacks()
     async with contextlib.AsyncExitStack() as parts:
-        for kind in STACK_KINDS.values():
+        for kind in (STACK, RESOURCE_GROUP):
             await parts.enter_async_context(watching(api, kind, namespace, stacks.take))
         yield stacks
 

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from hearth.model import names, phases
+from hearth.model import names
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
 from support.checks import expectations, members, phases_page, secret_leaks
@@ -39,7 +39,7 @@ class Witness:
 
     def _look_at_phase(self, before: Object | None, after: Object | None) -> None:
         """Every phase may follow the one before."""
-        old, new = (phases.find(expectations.status_of(raw).get("phase")) for raw in (before, after))
+        old, new = (phases_page.find(expectations.status_of(raw).get("phase")) for raw in (before, after))
         if new is not None and not phases_page.is_legal(old, new):
             self.wrong.append(f"{new} was written after {old}")
 

@@ -9,6 +9,11 @@ from hearth.model import phases
 from hearth.model.phases import Phase, PhaseConditions, PhaseRow
 
 
+def find(text: object) -> Phase | None:
+    """The phase that `text` names; None if it names none."""
+    return next((phase for phase in Phase if phase == text), None)
+
+
 def is_legal(before: Phase | None, after: Phase) -> bool:
     """Whether `after` may be written over `before` (None: no phase was ever written)."""
     if before is None:

@@ -16,6 +16,7 @@ from hearth.model.child import Object
 from hearth.model.kinds import Kind
 from hearth.model.phases import Phase
 from hearth.plan.status import conditions
+from support.checks import phases_page
 from support.fake_world import fake_world
 from support.fake_world.fake_world import FakeWorld
 from support.server import fake_kinds
@@ -64,7 +65,7 @@ class Situation:
     @property
     def is_automatic(self) -> bool:
         """Whether a Stack rolled back without a request."""
-        found = phases.find(self.phase)
+        found = phases_page.find(self.phase)
         return found is not None and self.stalled == "True" and phases.TABLE[found].conditions.stalled is False
 
 

@@ -101,7 +101,7 @@ def test_stalled_and_reconciling_follow_from_how_far_it_has_come(phase: Phase) -
 )
 def test_a_phase_is_found_by_its_name(text: object, expected: Phase | None) -> None:
     """What a status holds may be anything."""
-    assert phases.find(text) is expected
+    assert phases_page.find(text) is expected
 
 
 def test_drawn_edges_are_permitted_and_connected() -> None:

@@ -31,7 +31,6 @@ RESERVED_NAMES = (
 """Names with a meaning in expressions: those of Hearth, then those of CEL. No resource may have one of them."""
 
 Expression: TypeAlias = Annotated[str, pydantic.Field(min_length=1, max_length=limits.EXPRESSION_LENGTH)]
-ResourceName: TypeAlias = Annotated[str, pydantic.Field(max_length=40, pattern=NAME_RULE)]
 RequiredName: TypeAlias = Annotated[str, pydantic.Field(max_length=82, pattern=REQUIRED_RULE)]
 DURATION_RULE: JsonDict = {
     "rule": f"self.matches('{times.DURATION}')".replace("\\", "\\\\"),
