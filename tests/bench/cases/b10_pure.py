@@ -44,11 +44,11 @@ def measure_template(template: dict[str, object]) -> dict[str, float]:
 
     compiling = find_cpu_ms(compile_it)
     blueprint = compiled[0]
-    board = blueprints.make_board(blueprint)
-    converging = find_cpu_ms(lambda: world.settle(board))
-    looking = min(find_cpu_ms(lambda: world.refresh(board)) for _ in range(ROUNDS))
+    planner = blueprints.make_planner(blueprint)
+    converging = find_cpu_ms(lambda: world.settle(planner))
+    looking = min(find_cpu_ms(lambda: world.refresh(planner)) for _ in range(ROUNDS))
     names = list(blueprint.resources)[:EVENTS]
-    hearing = find_cpu_ms(lambda: [world.refresh(board, each) for each in names]) / len(names)
+    hearing = find_cpu_ms(lambda: [world.refresh(planner, each) for each in names]) / len(names)
     return {
         "compile ms": compiling,
         "plan until converged ms": converging,

@@ -1,4 +1,4 @@
-"""The port `Marks` on the fake server: what one engine has in place of `hearth.kube.health_mark_client`."""
+"""The port `HealthMarkClient` on the fake server: what one engine has in place of `hearth.kube.health_mark_client`."""
 
 from __future__ import annotations
 

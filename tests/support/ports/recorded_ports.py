@@ -205,7 +205,7 @@ class RecordedManagementCluster:
 
 
 class RecordedMarks:
-    """The port `Marks` around another."""
+    """The port `HealthMarkClient` around another."""
 
     def __init__(self, inner: HealthMarkClient, log: Traffic) -> None:
         self._inner = inner

@@ -1,4 +1,4 @@
-"""Blueprints, children and boards made by hand, for tests of what is decided about them."""
+"""Blueprints, children and planners made by hand, for tests of what is decided about them."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def make_blueprint(
 
 @dataclass
 class World:
-    """The children of one Stack, changed by hand, and the board on them."""
+    """The children of one Stack, changed by hand, and the planner on them."""
 
     children: dict[str, list[Child]] = field(default_factory=dict)
     memory: InMemoryState = field(default_factory=InMemoryState)
@@ -135,10 +135,10 @@ class World:
         """As `hearth.plan.state.memory.Children` says."""
         return [name for name, children in self.children.items() if children]
 
-    def refresh(self, board: StackPlanner, *dirty: str) -> list[str]:
+    def refresh(self, planner: StackPlanner, *dirty: str) -> list[str]:
         """One pass; over everything where nothing is named. The keys of the steps that were planned."""
-        dirty_keys = set(dirty) or board.all_names(self)
-        result = board.refresh(dirty_keys, children=self, memory=self.memory, now=self.now)
+        dirty_keys = set(dirty) or planner.all_names(self)
+        result = planner.refresh(dirty_keys, children=self, memory=self.memory, now=self.now)
         self.memory.apply(result.memory_updates, now=self.now)
         self.newly_failed = result.newly_failed
         return result.planned
@@ -154,16 +154,16 @@ class World:
         self.children[step.resource] = [*others, child]
         return child
 
-    def settle(self, board: StackPlanner) -> int:
+    def settle(self, planner: StackPlanner) -> int:
         """Passes and applies until nothing is left to apply; how many applies that took."""
-        applies, planned = 0, self.refresh(board)
+        applies, planned = 0, self.refresh(planner)
         while planned:
-            steps = [(key, board.take_step(key)) for key in planned]
+            steps = [(key, planner.take_step(key)) for key in planned]
             for _, step in steps:
                 if isinstance(step, Apply):
                     self.carry_out(step)
                     applies += 1
-            planned = self.refresh(board, *(key for key, _ in steps))
+            planned = self.refresh(planner, *(key for key, _ in steps))
         return applies
 
 
@@ -181,7 +181,7 @@ def make_child(
     return parse_child(raw, kind=kind, paths=[("status",), ("data",)], signatures=HASHER)
 
 
-def make_board(
+def make_planner(
     blueprint: Blueprint,
     *,
     kinds: ServedKinds | None = None,
@@ -189,7 +189,7 @@ def make_board(
     only_namespace: str = "",
     boundary: Boundary = TRUSTED,
 ) -> StackPlanner:
-    """A board that has not looked at anything."""
+    """A planner that has not looked at anything."""
     return StackPlanner(
         blueprint=blueprint,
         stack=STACK,

@@ -25,7 +25,7 @@ def test_the_slowest_functions_come_first(tmp_path: Path) -> None:
 
 def test_the_frame_around_everything_tells_nothing() -> None:
     """It would fill the list."""
-    inside, outside = str(Path(profiles.OURS) / "plan" / "board.py"), str(Path(profiles.OURS) / "wiring.py")
+    inside, outside = str(Path(profiles.OURS) / "plan" / "planner.py"), str(Path(profiles.OURS) / "wiring.py")
 
     assert profiles.is_telling((inside, 1, "refresh"))
     assert not profiles.is_telling((outside, 1, "run"))

@@ -154,7 +154,7 @@ PLACES: dict[str, tuple[Any, str, Callable[..., bool]]] = {
     "building a status": (
         status_builder,
         "build_status",
-        lambda subject, board, **_: board is not None and board._planner._stack.name == STACK.name,
+        lambda subject, planner, **_: planner is not None and planner._planner._stack.name == STACK.name,
     ),
     "writing a status": (
         FakeManagementCluster,

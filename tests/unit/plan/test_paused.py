@@ -17,8 +17,8 @@ from support.units.blueprints import Constant, Reading, World
 NOTHING_OWNED = FieldOwnership(fields=packing.pack({}))
 
 
-def make_board() -> StackPlanner:
-    """A board of `a`, and of `b`, which is made from it."""
+def make_planner() -> StackPlanner:
+    """A planner of `a`, and of `b`, which is made from it."""
     made = Reading(
         make=lambda values: {
             "apiVersion": "v1",
@@ -31,14 +31,14 @@ def make_board() -> StackPlanner:
         "a": Constant({"apiVersion": "v1", "kind": "ConfigMap", "data": {"x": "1"}}),
         "b": made,
     }
-    return blueprints.make_board(blueprints.make_blueprint({"a": [], "b": ["a"]}, manifests=manifests))
+    return blueprints.make_planner(blueprints.make_blueprint({"a": [], "b": ["a"]}, manifests=manifests))
 
 
 @pytest.fixture
 def world() -> World:
     """Both are there, and a user has changed `a`."""
     made = World()
-    made.settle(make_board())
+    made.settle(make_planner())
     child = made.of("a")[0]
     fields = {**child.fields, "data": {"x": "9"}}
     made.children["a"] = [changed_children.with_fields(child, fields, resource_version=77, ownership=NOTHING_OWNED)]
@@ -47,33 +47,33 @@ def world() -> World:
 
 def test_at_rest_the_resource_and_what_is_made_from_it_stay_ready(world: World) -> None:
     """Only the repair is planned, not a change of what would be made from the drifted values."""
-    board = make_board()
-    board.set_paused(is_paused=True, is_completed=True)
-    assert world.refresh(board) == ["a"]
-    assert [each.state for each in board.statuses.values()] == [ResourceState.READY, ResourceState.READY]
-    assert [each.type for each in board.conditions.conditions()] == ["Drifted"]
+    planner = make_planner()
+    planner.set_paused(is_paused=True, is_completed=True)
+    assert world.refresh(planner) == ["a"]
+    assert [each.state for each in planner.statuses.values()] == [ResourceState.READY, ResourceState.READY]
+    assert [each.type for each in planner.conditions.conditions()] == ["Drifted"]
 
 
 def test_before_the_target_is_completed_what_drifted_is_not_ready(world: World) -> None:
     """Else a revision could count as complete that never was."""
-    board = make_board()
-    board.set_paused(is_paused=True, is_completed=False)
-    world.refresh(board)
-    states = [each.state for each in board.statuses.values()]
+    planner = make_planner()
+    planner.set_paused(is_paused=True, is_completed=False)
+    world.refresh(planner)
+    states = [each.state for each in planner.statuses.values()]
     assert states == [ResourceState.PROGRESSING, ResourceState.WAITING]
-    assert [each.type for each in board.conditions.conditions()] == ["Drifted"]
-    assert [(name, found.reason) for name, found in check_result.find(board)] == [("a", "Drifted")]
+    assert [each.type for each in planner.conditions.conditions()] == ["Drifted"]
+    assert [(name, found.reason) for name, found in check_result.find(planner)] == [("a", "Drifted")]
 
 
 def test_a_change_of_the_pause_plans_everything_again(world: World) -> None:
     """Then the repair may start, and nothing is said of drift."""
-    board = make_board()
-    assert board.set_paused(is_paused=True, is_completed=True)
-    assert not board.set_paused(is_paused=True, is_completed=True)
-    world.refresh(board)
-    assert board.set_paused(is_paused=False, is_completed=True)
-    assert world.refresh(board) == ["a"]
-    assert isinstance(board.ready_steps["a"], Apply)
-    assert list(board.conditions.conditions()) == []
-    assert board.statuses["b"].state is ResourceState.WAITING
-    assert not board.set_paused(is_paused=False, is_completed=False)
+    planner = make_planner()
+    assert planner.set_paused(is_paused=True, is_completed=True)
+    assert not planner.set_paused(is_paused=True, is_completed=True)
+    world.refresh(planner)
+    assert planner.set_paused(is_paused=False, is_completed=True)
+    assert world.refresh(planner) == ["a"]
+    assert isinstance(planner.ready_steps["a"], Apply)
+    assert list(planner.conditions.conditions()) == []
+    assert planner.statuses["b"].state is ResourceState.WAITING
+    assert not planner.set_paused(is_paused=False, is_completed=False)

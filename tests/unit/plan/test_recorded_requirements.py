@@ -15,29 +15,29 @@ from support.units import blueprints, changed_children
 from support.units.blueprints import HASHER, World
 
 
-def make_board(requires: Iterable[str]) -> StackPlanner:
-    """A board of `a`, `d`, and `top`, which requires some of them."""
-    return blueprints.make_board(blueprints.make_blueprint({"a": [], "d": [], "top": requires}))
+def make_planner(requires: Iterable[str]) -> StackPlanner:
+    """A planner of `a`, `d`, and `top`, which requires some of them."""
+    return blueprints.make_planner(blueprints.make_blueprint({"a": [], "d": [], "top": requires}))
 
 
 @pytest.fixture
 def world() -> World:
     """`top` requires `a`."""
     made = World()
-    made.settle(make_board(["a"]))
+    made.settle(make_planner(["a"]))
     return made
 
 
 @pytest.mark.parametrize("requires", [["a", "d"], ["d"], []], ids=["one more", "another", "none"])
 def test_a_change_of_depends_on_alone_is_one_apply(world: World, requires: list[str]) -> None:
     """It changes the record, and nothing follows."""
-    board = make_board(requires)
-    assert world.refresh(board) == ["top"]
-    step = board.take_step("top")
+    planner = make_planner(requires)
+    assert world.refresh(planner) == ["top"]
+    step = planner.take_step("top")
     assert isinstance(step, Apply)
     assert step.uid == world.of("top")[0].uid
     assert world.carry_out(step).requires == tuple(f"{name}/1" for name in requires)
-    assert world.refresh(board, "top") == []
+    assert world.refresh(planner, "top") == []
 
 
 def test_another_incarnation_alone_is_not_recorded(world: World) -> None:
@@ -46,7 +46,7 @@ def test_another_incarnation_alone_is_not_recorded(world: World) -> None:
     known = world.of("top")[0].fields["metadata"]["annotations"]
     annotations = {**known, names.ANNOTATION_REQUIRES: "a/7", names.ANNOTATION_SIGNATURE: signature}
     change(world, requires=("a/7",), annotations=annotations)
-    assert world.refresh(make_board(["a"])) == []
+    assert world.refresh(make_planner(["a"])) == []
 
 
 @pytest.mark.parametrize("text", ["d/1", None], ids=["changed", "removed"])
@@ -61,9 +61,9 @@ def test_a_user_who_changes_the_record_gets_no_write_at_once_for_it(world: World
     world.memory.drift_conflicts["top"] = DriftConflict(
         repairs=3, next_repair=60.0, expires_at=600.0, fields="metadata.annotations"
     )
-    board = make_board(["a"])
-    assert world.refresh(board) == []
-    assert board.requeues == {"top": 60.0}
+    planner = make_planner(["a"])
+    assert world.refresh(planner) == []
+    assert planner.requeues == {"top": 60.0}
 
 
 @pytest.mark.parametrize("text", ["d/1", ""], ids=["changed", "removed"])
@@ -71,7 +71,7 @@ def test_a_record_that_admission_changes_in_every_apply_causes_no_write(world: W
     """Nothing of it is lost, so that writing it again would go on for ever."""
     annotations = {**world.of("top")[0].fields["metadata"]["annotations"], names.ANNOTATION_REQUIRES: text}
     change(world, requires=(), annotations=annotations)
-    assert world.refresh(make_board(["a"])) == []
+    assert world.refresh(make_planner(["a"])) == []
 
 
 def change(world: World, *, annotations: dict[str, str], **parts: object) -> Child:

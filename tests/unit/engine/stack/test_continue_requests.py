@@ -45,12 +45,14 @@ def test_what_an_order_means(order: str, meant: tuple[str, str]) -> None:
 )
 def test_who_continues(order: str, passed: tuple[tuple[str, str], ...]) -> None:
     """And the answer says who waits, and is bounded."""
-    board = blueprints.make_board(blueprints.make_blueprint({"a": [], "b": ["a"]}))
-    board.set_environment(
+    planner = blueprints.make_planner(blueprints.make_blueprint({"a": [], "b": ["a"]}))
+    planner.set_environment(
         ActiveEnvironment(rules=environment_rules.parse({"breakpoints": [{"resource": "a", "at": ["PreCreate"]}]}))
     )
-    World().refresh(board)
-    answer = stack_requests.answer_continue(order, board, breakpoint_waits.StackAddress(name="shop", namespace="prod"))
+    World().refresh(planner)
+    answer = stack_requests.answer_continue(
+        order, planner, breakpoint_waits.StackAddress(name="shop", namespace="prod")
+    )
     assert answer.passed == passed
     assert len(answer.message) < 500
     if not passed:

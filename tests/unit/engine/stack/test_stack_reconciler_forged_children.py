@@ -182,9 +182,9 @@ def test_an_unsigned_object_is_taken_up_as_it_is_on_the_server(manager: str, *, 
     """Where the cache had no room for it: the answer to a read decides, and what it says of who labeled it."""
 
     async def story(world: FakeWorld) -> None:
-        board = blueprints.make_board(blueprints.make_blueprint({"a": []}))
-        blueprints.World().refresh(board)
-        step = board.take_step("a")
+        planner = blueprints.make_planner(blueprints.make_blueprint({"a": []}))
+        blueprints.World().refresh(planner)
+        step = planner.take_step("a")
         assert isinstance(step, Apply)
         metadata = {**step.manifest["metadata"], "annotations": {}}
         live = world.server.apply({**step.manifest, "metadata": metadata}, kind=CONFIG_MAP, manager=manager, force=True)

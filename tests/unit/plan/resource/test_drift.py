@@ -56,20 +56,20 @@ def tamper(world: World, *taken: str, subresource: str = "", gone: bool = False)
 
 def settled(blueprint: Blueprint) -> tuple[World, StackPlanner]:
     """A world in which it is there and all of it ours."""
-    world, board = World(), blueprints.make_board(blueprint)
-    world.settle(board)
+    world, planner = World(), blueprints.make_planner(blueprint)
+    world.settle(planner)
     tamper(world)
-    assert world.refresh(board) == []
-    return world, board
+    assert world.refresh(planner) == []
+    return world, planner
 
 
 def change(world: World, manifest: Object, **options: Any) -> tuple[StackPlanner, Apply]:
     """The apply of another definition, over the same world."""
-    board = blueprints.make_board(make_blueprint(manifest, **options))
-    assert world.refresh(board) == ["a"]
-    step = board.ready_steps["a"]
+    planner = blueprints.make_planner(make_blueprint(manifest, **options))
+    assert world.refresh(planner) == ["a"]
+    step = planner.ready_steps["a"]
     assert isinstance(step, Apply)
-    return board, step
+    return planner, step
 
 
 def texts(step: Apply) -> list[str]:
@@ -79,10 +79,10 @@ def texts(step: Apply) -> list[str]:
 
 def test_repair_takes_all_of_it_back() -> None:
     """And says what, so that it can be counted."""
-    world, board = settled(make_blueprint())
+    world, planner = settled(make_blueprint())
     tamper(world, "data.a")
-    assert world.refresh(board, "a") == ["a"]
-    step = board.ready_steps["a"]
+    assert world.refresh(planner, "a") == ["a"]
+    step = planner.ready_steps["a"]
     assert isinstance(step, Apply)
     assert (step.repaired_fields, step.tolerated, step.sent_manifest) == ("data.a", (), step.manifest)
 
@@ -90,14 +90,14 @@ def test_repair_takes_all_of_it_back() -> None:
 @pytest.mark.parametrize("policy", [DriftPolicy.REPORT, DriftPolicy.IGNORE])
 def test_what_is_left_is_not_written(policy: DriftPolicy) -> None:
     """Reported under Report alone, also by a new planner and memory."""
-    world, board = settled(make_blueprint(drift_policy=policy))
+    world, planner = settled(make_blueprint(drift_policy=policy))
     tamper(world, "data.a")
-    assert world.refresh(board, "a") == []
-    assert board.is_ready
-    said = [condition.type for condition in board.statuses["a"].conditions]
+    assert world.refresh(planner, "a") == []
+    assert planner.is_ready
+    said = [condition.type for condition in planner.statuses["a"].conditions]
     assert said == (["Drifted"] if policy is DriftPolicy.REPORT else [])
     world.memory = World().memory
-    again = blueprints.make_board(make_blueprint(drift_policy=policy))
+    again = blueprints.make_planner(make_blueprint(drift_policy=policy))
     assert (world.refresh(again), [condition.type for condition in again.statuses["a"].conditions]) == ([], said)
 
 
@@ -121,11 +121,11 @@ def test_what_only_we_own_is_never_left_out() -> None:
 
 def test_naming_a_field_afterwards_leaves_it_as_it_is() -> None:
     """A change of policy alone costs one apply, which takes nothing back."""
-    world, board = settled(make_blueprint())
+    world, planner = settled(make_blueprint())
     world.memory.drift_conflicts["a"] = DriftConflict(repairs=1, next_repair=99.0, expires_at=999.0, fields="data.a")
     tamper(world, "data.a")
-    assert world.refresh(board, "a") == []
-    board, step = change(world, MANIFEST, ignore_fields=(("data", "a"),))
+    assert world.refresh(planner, "a") == []
+    planner, step = change(world, MANIFEST, ignore_fields=(("data", "a"),))
     assert (texts(step), step.repaired_fields) == (["data.a"], "")
     assert step.manifest["metadata"]["annotations"]["hearth.dev/last-applied-fields"]
 
@@ -145,15 +145,15 @@ def test_another_key_of_hashes_changes_nothing() -> None:
 @pytest.mark.parametrize("policy", list(DriftPolicy))
 def test_a_scaled_replica_count_is_no_drift(policy: DriftPolicy) -> None:
     """Under no policy; set by any other way it is."""
-    world, board = settled(make_blueprint(drift_policy=policy))
+    world, planner = settled(make_blueprint(drift_policy=policy))
     tamper(world, "spec.replicas", subresource="scale")
-    assert (world.refresh(board, "a"), board.statuses["a"].conditions) == ([], ())
+    assert (world.refresh(planner, "a"), planner.statuses["a"].conditions) == ([], ())
     _, step = change(world, {**MANIFEST, "data": {"a": "9", "b": "2"}}, drift_policy=policy)
     assert (texts(step), "spec" in step.sent_manifest) == (["spec.replicas"], False)
     _, step = change(world, {**MANIFEST, "spec": {"replicas": 3}}, drift_policy=policy)
     assert texts(step) == []
     tamper(world, "spec.replicas")
-    assert (world.refresh(board, "a") == ["a"]) is (policy is DriftPolicy.REPAIR)
+    assert (world.refresh(planner, "a") == ["a"]) is (policy is DriftPolicy.REPAIR)
 
 
 @pytest.mark.parametrize("spec", [None, 5, "text", []], ids=repr)
@@ -167,12 +167,12 @@ def test_a_spec_without_fields_replaces_one_that_was_scaled(spec: object) -> Non
 
 def test_our_own_marks_are_repaired_under_every_policy() -> None:
     """Without them the owner of the object is unknown."""
-    world, board = settled(make_blueprint(drift_policy=DriftPolicy.IGNORE))
+    world, planner = settled(make_blueprint(drift_policy=DriftPolicy.IGNORE))
     [child] = world.of("a")
     bare = {"metadata": {**child.fields["metadata"], "managedFields": [{"manager": blueprints.MANAGER, "operation": "Apply", "fieldsV1": OURS}]}}  # fmt: skip
     world.children["a"] = [dataclasses.replace(child, ownership=children.find_ownership(bare))]
-    assert world.refresh(board, "a") == ["a"]
-    step = board.ready_steps["a"]
+    assert world.refresh(planner, "a") == ["a"]
+    step = planner.ready_steps["a"]
     assert isinstance(step, Apply)
     assert (texts(step), step.repaired_fields.startswith("metadata.labels[hearth.dev/")) == ([], True)
 
@@ -180,50 +180,50 @@ def test_our_own_marks_are_repaired_under_every_policy() -> None:
 def test_a_record_of_another_writer_is_left_where_it_is() -> None:
     """No apply removes it, so that applies would never end; an own record that nothing needs is removed once."""
     manifest = {key: value for key, value in MANIFEST.items() if key != "spec"}
-    world, board = settled(make_blueprint(manifest))
+    world, planner = settled(make_blueprint(manifest))
     [child] = world.of("a")
     record = {names.ANNOTATION_LAST_APPLIED: "k12345678:ab"}
     metadata = {**child.fields["metadata"], "annotations": {**child.fields["metadata"]["annotations"], **record}}
     world.children["a"] = [changed_children.with_fields(child, {**child.fields, "metadata": metadata})]
-    assert world.refresh(board, "a") == []
+    assert world.refresh(planner, "a") == []
     assert child.ownership is not None
     fields = orjson.loads(child.ownership.fields)
     fields["f:metadata"]["f:annotations"][f"f:{names.ANNOTATION_LAST_APPLIED}"] = {}
     ours = dataclasses.replace(child.ownership, fields=orjson.dumps(fields))
     world.children["a"] = [dataclasses.replace(world.of("a")[0], ownership=ours)]
-    assert world.refresh(board, "a") == ["a"]
+    assert world.refresh(planner, "a") == ["a"]
 
 
 def test_ignored_fields_are_not_reported() -> None:
     """They are left to others by agreement."""
-    world, board = settled(make_blueprint(drift_policy=DriftPolicy.REPORT, ignore_fields=(("data", "a"),)))
+    world, planner = settled(make_blueprint(drift_policy=DriftPolicy.REPORT, ignore_fields=(("data", "a"),)))
     tamper(world, "data.a")
-    assert (world.refresh(board, "a"), board.statuses["a"].conditions) == ([], ())
+    assert (world.refresh(planner, "a"), planner.statuses["a"].conditions) == ([], ())
 
 
 def test_a_contest_is_waited_out_as_its_object_is() -> None:
     """Ready, with the time of the next answer; then answered without becoming unready."""
-    world, board = settled(make_blueprint())
+    world, planner = settled(make_blueprint())
     world.memory.drift_conflicts["a"] = DriftConflict(repairs=3, next_repair=4.0, expires_at=604.0, fields="data.a")
     child = tamper(world, "data.a")
-    assert (world.refresh(board, "a"), board.requeues, board.is_ready) == ([], {"a": 4.0}, True)
-    assert [condition.type for condition in board.statuses["a"].conditions] == ["DriftConflict"]
+    assert (world.refresh(planner, "a"), planner.requeues, planner.is_ready) == ([], {"a": 4.0}, True)
+    assert [condition.type for condition in planner.statuses["a"].conditions] == ["DriftConflict"]
     assert world.memory.manager_queries["a"].child is child
     world.now = 4.0
-    assert (world.refresh(board, "a"), board.statuses["a"].state) == (["a"], ResourceState.READY)
+    assert (world.refresh(planner, "a"), planner.statuses["a"].state) == (["a"], ResourceState.READY)
     tamper(world)
-    assert (world.refresh(board, "a"), board.requeues) == ([], {"a": 604.0})
+    assert (world.refresh(planner, "a"), planner.requeues) == ([], {"a": 604.0})
     world.now = 604.0
-    world.refresh(board, "a")
-    assert (board.statuses["a"].conditions, board.requeues, world.memory.drift_conflicts) == ((), {}, {})
+    world.refresh(planner, "a")
+    assert (planner.statuses["a"].conditions, planner.requeues, world.memory.drift_conflicts) == ((), {}, {})
 
 
 def test_the_holder_is_named() -> None:
     """As the object itself tells; no one where the field was removed."""
-    world, board = settled(make_blueprint())
+    world, planner = settled(make_blueprint())
     world.memory.drift_conflicts["a"] = DriftConflict(repairs=3, next_repair=4.0, expires_at=604.0, fields="data.a")
     tamper(world, "data.a")
-    world.refresh(board, "a")
+    world.refresh(planner, "a")
     question = world.memory.manager_queries["a"]
     ours = {"manager": blueprints.MANAGER, "operation": "Apply", "fieldsV1": {"f:data": {"f:b": {}}}}
     other = {**THEIRS, "fieldsV1": {"f:data": {"f:a": {}}}}
@@ -291,15 +291,15 @@ def test_a_field_left_to_others_is_found_in_a_lost_map(
     pattern = field_paths.parse(ignored)
     assert pattern is not None
     blueprint = make_blueprint(NESTED, ignore_fields=(pattern,))
-    world, board = World(), blueprints.make_board(blueprint)
-    world.settle(board)
+    world, planner = World(), blueprints.make_planner(blueprint)
+    world.settle(planner)
     [before] = world.of("a")
     assert before.ownership is not None
     ours = {**orjson.loads(before.ownership.fields), "f:spec": owned or {"f:z": {}}}
     child = dataclasses.replace(
         before, ownership=dataclasses.replace(before.ownership, fields=orjson.dumps(ours)), resource_version=9
     )
-    desired = board.find_desired("a", child)
+    desired = planner.find_desired("a", child)
     assert desired is not None
     finding = drift.compare(child, desired)
     assert [lost.text for lost in finding.tolerated] == tolerated

@@ -38,15 +38,15 @@ ONE = blueprints.make_blueprint({"a": []})
 def make_world(blueprint: Blueprint = ONE) -> tuple[World, Child]:
     """What the blueprint wants is there, `a` among it."""
     world = World()
-    world.settle(blueprints.make_board(blueprint))
+    world.settle(blueprints.make_planner(blueprint))
     return world, world.of("a")[0]
 
 
 def adopt(world: World, blueprint: Blueprint = ONE) -> Child:
     """Let `a` be an object that was another client's before."""
-    board = blueprints.make_board(blueprint)
-    world.refresh(board)
-    step = board.ready_steps["a"]
+    planner = blueprints.make_planner(blueprint)
+    world.refresh(planner)
+    step = planner.ready_steps["a"]
     assert isinstance(step, Apply)
     return world.carry_out(dataclasses.replace(step, manifest=with_adopted(step.manifest)))
 
@@ -84,19 +84,19 @@ def test_what_is_kept_is_released_and_all_else_deleted(
 def test_a_change_of_the_policy_alone_is_written_once() -> None:
     """The object stays, and says so from then on."""
     world, child = make_world()
-    assert world.settle(blueprints.make_board(retaining(ONE))) == 1
+    assert world.settle(blueprints.make_planner(retaining(ONE))) == 1
     changed = world.of("a")[0]
     assert (changed.uid, changed.is_retained) == (child.uid, True)
-    assert world.settle(blueprints.make_board(retaining(ONE))) == 0
+    assert world.settle(blueprints.make_planner(retaining(ONE))) == 0
 
 
 def test_a_policy_that_a_user_wrote_on_the_object_is_no_reason_to_write() -> None:
     """It counts all the same."""
     world, child = make_world()
     world.children["a"] = [dataclasses.replace(child, is_retained=True)]
-    board = blueprints.make_board(ONE)
-    assert world.refresh(board) == []
-    gone = blueprints.make_board(EMPTY)
+    planner = blueprints.make_planner(ONE)
+    assert world.refresh(planner) == []
+    gone = blueprints.make_planner(EMPTY)
     assert [gone.take_step(key) for key in world.refresh(gone)] == [Release(child=world.of("a")[0])]
 
 
@@ -106,9 +106,9 @@ def test_what_was_adopted_keeps_saying_so() -> None:
     child = adopt(world)
     assert child.is_adopted
     changed = blueprints.make_blueprint({"a": []}, manifests={"a": config("new")})
-    board = blueprints.make_board(changed)
-    assert world.refresh(board) == ["a"]
-    step = board.ready_steps["a"]
+    planner = blueprints.make_planner(changed)
+    assert world.refresh(planner) == ["a"]
+    step = planner.ready_steps["a"]
     assert isinstance(step, Apply)
     assert step.manifest["metadata"]["annotations"][names.ANNOTATION_ADOPTED] == names.ADOPTED
 
@@ -120,15 +120,15 @@ def config(value: str, *, name: str | None = None) -> Constant:
 
 
 def refuse(world: World, blueprint: Blueprint) -> StackPlanner:
-    """A board on a world whose `a` the server will not change to what is wanted."""
-    board = blueprints.make_board(blueprint)
-    world.refresh(board)
-    step = board.take_step("a")
+    """A planner on a world whose `a` the server will not change to what is wanted."""
+    planner = blueprints.make_planner(blueprint)
+    world.refresh(planner)
+    step = planner.take_step("a")
     assert isinstance(step, Apply)
     assert step.uid is not None
     world.memory.immutable[step.uid] = RefusedChange(step.hash, "data")
-    world.refresh(board, "a")
-    return board
+    world.refresh(planner, "a")
+    return planner
 
 
 def target(value: str, *, name: str | None = None) -> Blueprint:
@@ -140,19 +140,19 @@ def target(value: str, *, name: str | None = None) -> Blueprint:
 def test_what_is_kept_does_not_go_first() -> None:
     """Released it would hold its name, so the next one gets another; the old one is released last."""
     world, child = make_world(target("old"))
-    board = refuse(world, target("new"))
-    step = board.take_step("a")
+    planner = refuse(world, target("new"))
+    step = planner.take_step("a")
     assert isinstance(step, Apply)
     assert (step.uid, step.ref.name == child.name) == (None, False)
     world.carry_out(step)
-    assert [board.take_step(key) for key in world.refresh(board, "a")] == [Release(child=child)]
+    assert [planner.take_step(key) for key in world.refresh(planner, "a")] == [Release(child=child)]
 
 
 def test_what_is_kept_under_a_stated_name_is_not_replaced() -> None:
     """There is no room for another."""
     world, child = make_world(target("old", name="fixed"))
-    board = refuse(world, target("new", name="fixed"))
-    standing = board.statuses["a"]
+    planner = refuse(world, target("new", name="fixed"))
+    standing = planner.statuses["a"]
     assert (standing.state, standing.reason, standing.step, standing.child) == (
         ResourceState.FAILED,
         "Immutable",
@@ -165,9 +165,9 @@ def test_what_is_kept_under_a_stated_name_is_not_replaced() -> None:
 def test_a_failed_object_that_is_kept_is_not_tried_again_as_another() -> None:
     """Every attempt would stay for good."""
     policy = {"replacement": Replacement.CREATE_FIRST, "failed_when": (Constant(True),)}
-    world, board = World(), blueprints.make_board(retaining(ONE, **policy))
-    world.refresh(board)
-    step = board.take_step("a")
+    world, planner = World(), blueprints.make_planner(retaining(ONE, **policy))
+    world.refresh(planner)
+    step = planner.take_step("a")
     assert isinstance(step, Apply)
     child = world.carry_out(step)
     world.memory.counted_failures[child.uid] = None
@@ -180,8 +180,8 @@ def test_a_failed_object_that_is_kept_is_not_tried_again_as_another() -> None:
         is_final=False,
     )
     world.now = 9.0
-    planned = world.refresh(board, "a")
-    standing = board.statuses["a"]
+    planned = world.refresh(planner, "a")
+    standing = planner.statuses["a"]
     assert (planned, standing.state, standing.step) == ([], ResourceState.FAILED, None)
     assert "has deletionPolicy: Retain" in standing.message
 
@@ -190,8 +190,8 @@ def test_a_resource_asks_for_adoption_as_it_or_its_stack_says() -> None:
     """What the resource says counts first."""
     for own, default, expected in ((None, False, False), (None, True, True), (False, True, False), (True, False, True)):
         resource = dataclasses.replace(ONE.resources["a"], adopts=own)
-        board = blueprints.make_board(dataclasses.replace(ONE, resources={"a": resource}, adopts=default))
-        World().refresh(board)
-        step = board.ready_steps["a"]
+        planner = blueprints.make_planner(dataclasses.replace(ONE, resources={"a": resource}, adopts=default))
+        World().refresh(planner)
+        step = planner.ready_steps["a"]
         assert isinstance(step, Apply)
         assert step.may_adopt is expected

@@ -33,15 +33,15 @@ def one(data: str, *, name: str | None = None, **policy: object) -> Blueprint:
 
 
 def refused(world: World, blueprint: Blueprint) -> StackPlanner:
-    """A board on a world whose `a` the server will not change to what is wanted now."""
-    board = blueprints.make_board(blueprint)
-    world.refresh(board)
-    step = board.take_step("a")
+    """A planner on a world whose `a` the server will not change to what is wanted now."""
+    planner = blueprints.make_planner(blueprint)
+    world.refresh(planner)
+    step = planner.take_step("a")
     assert isinstance(step, Apply)
     assert step.uid is not None
     world.memory.immutable[step.uid] = RefusedChange(step.hash, "data")
-    world.refresh(board, "a")
-    return board
+    world.refresh(planner, "a")
+    return planner
 
 
 @pytest.mark.parametrize(
@@ -57,12 +57,12 @@ def test_an_open_question_risks_an_object_only_where_the_user_does(
     world: World, policy: dict[str, object], expected: type[object]
 ) -> None:
     """Nothing proves that a new object would be accepted. Otherwise the same change is tried again, when it is due."""
-    board = blueprints.make_board(one("new", **policy))
-    world.refresh(board)
+    planner = blueprints.make_planner(one("new", **policy))
+    world.refresh(planner)
     old = world.of("a")[0]
-    world.memory.immutable[old.uid] = RefusedChange(board.ready_steps["a"].hash, "data", is_proven=False)  # type: ignore[union-attr]  # an apply
-    world.refresh(board, "a")
-    step = board.ready_steps["a"]
+    world.memory.immutable[old.uid] = RefusedChange(planner.ready_steps["a"].hash, "data", is_proven=False)  # type: ignore[union-attr]  # an apply
+    world.refresh(planner, "a")
+    step = planner.ready_steps["a"]
     assert isinstance(step, expected)
     assert isinstance(step, Delete) or (isinstance(step, Apply) and step.uid == old.uid)
 
@@ -71,26 +71,26 @@ def test_an_open_question_risks_an_object_only_where_the_user_does(
 def world() -> World:
     """`a` and `b` are there."""
     made = World()
-    made.settle(blueprints.make_board(one("old")))
+    made.settle(blueprints.make_planner(one("old")))
     return made
 
 
 def test_another_object_is_made_first(world: World) -> None:
     """The old one stays until everything is ready."""
-    board = refused(world, one("new"))
-    step = board.ready_steps["a"]
+    planner = refused(world, one("new"))
+    step = planner.ready_steps["a"]
     assert isinstance(step, Apply)
     assert (step.uid, step.ref.name != "shop-a") == (None, True)
     old = world.of("a")[0]
     world.carry_out(step)
-    [uid] = world.refresh(board, "a")
-    assert board.take_step(uid) == Delete(child=old)
+    [uid] = world.refresh(planner, "a")
+    assert planner.take_step(uid) == Delete(child=old)
 
 
 def test_a_dependent_that_takes_something_from_it_moves_over_before_the_old_one_goes(world: World) -> None:
     """It is written once, and only then is everything ready."""
-    board = refused(world, one("new"))
-    step = board.take_step("a")
+    planner = refused(world, one("new"))
+    step = planner.take_step("a")
     assert isinstance(step, Apply)
     world.carry_out(step)
     name = blueprints.Reading(
@@ -103,33 +103,33 @@ def test_a_dependent_that_takes_something_from_it_moves_over_before_the_old_one_
     )
     blueprint = one("new")
     reading = dataclasses.replace(blueprint.resources["b"], manifest=name)
-    board = blueprints.make_board(dataclasses.replace(blueprint, resources={**blueprint.resources, "b": reading}))
-    assert world.refresh(board) == ["b"]
-    moved = board.take_step("b")
+    planner = blueprints.make_planner(dataclasses.replace(blueprint, resources={**blueprint.resources, "b": reading}))
+    assert world.refresh(planner) == ["b"]
+    moved = planner.take_step("b")
     assert isinstance(moved, Apply)
     assert moved.manifest["data"] == {"a": step.ref.name}
     world.carry_out(moved)
-    assert world.refresh(board, "b") == ["uid-1"]
+    assert world.refresh(planner, "b") == ["uid-1"]
 
 
 def test_a_dependent_that_takes_nothing_from_it_is_not_written(world: World) -> None:
     """Its record names the old incarnation; that alone is no reason."""
     plain = blueprints.make_blueprint({"a": [], "b": ["a"]})
     assert plain.resources["b"].manifest.evaluate({}) is not None
-    board = refused(world, one("new"))
-    step = board.take_step("a")
+    planner = refused(world, one("new"))
+    step = planner.take_step("a")
     assert isinstance(step, Apply)
     world.carry_out(step)
-    assert world.refresh(board, "a") != ["a"]
+    assert world.refresh(planner, "a") != ["a"]
 
 
 def test_the_old_object_goes_first_where_that_was_chosen(world: World) -> None:
     """The next is made once it is gone."""
-    board = refused(world, one("new", replacement=Replacement.DELETE_FIRST))
-    assert board.take_step("a") == Delete(child=world.of("a")[0])
+    planner = refused(world, one("new", replacement=Replacement.DELETE_FIRST))
+    assert planner.take_step("a") == Delete(child=world.of("a")[0])
     world.children["a"] = []
-    assert world.refresh(board, "a") == ["a"]
-    assert isinstance(board.ready_steps["a"], Apply)
+    assert world.refresh(planner, "a") == ["a"]
+    assert isinstance(planner.ready_steps["a"], Apply)
 
 
 @pytest.mark.parametrize(
@@ -144,10 +144,10 @@ def test_what_is_not_replaced_says_what_would_allow_it(blueprint: Blueprint, way
     """With the field that stands in the way; the object stays."""
     world = World()
     pinned = "pinned" if way == "DeleteFirst" else None
-    world.settle(blueprints.make_board(one("old", name=pinned)))
-    board = refused(world, blueprint)
-    standing = board.statuses["a"]
-    assert (standing.state, standing.reason, "a" in board.ready_steps) == (ResourceState.FAILED, "Immutable", False)
+    world.settle(blueprints.make_planner(one("old", name=pinned)))
+    planner = refused(world, blueprint)
+    standing = planner.statuses["a"]
+    assert (standing.state, standing.reason, "a" in planner.ready_steps) == (ResourceState.FAILED, "Immutable", False)
     assert standing.message.startswith("data cannot be changed in place")
     assert way in standing.message
 
@@ -155,11 +155,11 @@ def test_what_is_not_replaced_says_what_would_allow_it(blueprint: Blueprint, way
 def test_a_way_back_finds_the_old_object(world: World) -> None:
     """Nothing is applied, and the newcomer goes."""
     old = world.of("a")[0]
-    board = refused(world, one("new"))
-    step = board.take_step("a")
+    planner = refused(world, one("new"))
+    step = planner.take_step("a")
     assert isinstance(step, Apply)
     newcomer = world.carry_out(step)
-    back = blueprints.make_board(one("old"))
+    back = blueprints.make_planner(one("old"))
     planned = world.refresh(back)
     assert back.statuses["a"].child == old
     assert [back.take_step(key) for key in planned] == [Delete(child=newcomer)]
@@ -167,9 +167,9 @@ def test_a_way_back_finds_the_old_object(world: World) -> None:
 
 def test_a_field_of_replace_on_replaces_what_could_be_changed(world: World) -> None:
     """Without a request that is refused."""
-    board = blueprints.make_board(one("new", replace_on=(("data", "x"),)))
-    world.refresh(board)
-    step = board.ready_steps["a"]
+    planner = blueprints.make_planner(one("new", replace_on=(("data", "x"),)))
+    world.refresh(planner)
+    step = planner.ready_steps["a"]
     assert isinstance(step, Apply)
     assert step.uid is None
 
@@ -194,15 +194,15 @@ def own(value: object) -> Object:
 def find_step(before: Blueprint, after: Blueprint, *, live: Object | None = None) -> tuple[ResourceStatus, Step | None]:
     """Settle one definition, then plan the other. live: the spec as the API server stores it, if it differs."""
     world = World()
-    world.settle(blueprints.make_board(before))
+    world.settle(blueprints.make_planner(before))
     child = world.of("a")[0]
     spec = before.resources["a"].manifest.evaluate({}).value["spec"]  # type: ignore[union-attr]  # a constant
     ownership = FieldOwnership(fields=packing.pack({"f:spec": own(spec)}))
     fields = {**child.fields, "spec": live or spec}
     world.children["a"] = [changed_children.with_fields(child, fields, ownership=ownership)]
-    board = blueprints.make_board(after)
-    world.refresh(board)
-    return board.statuses["a"], board.ready_steps.get("a")
+    planner = blueprints.make_planner(after)
+    world.refresh(planner)
+    return planner.statuses["a"], planner.ready_steps.get("a")
 
 
 def test_replace_on_alone_permits_the_replacement_of_a_custom_kind() -> None:
@@ -290,7 +290,7 @@ def test_only_what_the_definition_itself_changes_counts_for_replace_on(
     """The operator's own labels and annotations are in no definition, and items of others stay."""
     resource = dataclasses.replace(gadgets({}).resources["a"], replace_on=(tuple(path.split(".")),))
     world = World()
-    world.settle(blueprints.make_board(gadgets({})))
+    world.settle(blueprints.make_planner(gadgets({})))
     fields = {"metadata": LIVE_METADATA, "spec": {"ports": LIVE_PORTS}}
     ownership = FieldOwnership(fields=packing.pack(OWNED))
     child = changed_children.with_fields(world.of("a")[0], fields, ownership=ownership)
@@ -302,27 +302,27 @@ def test_only_what_the_definition_itself_changes_counts_for_replace_on(
 def test_a_replace_on_field_that_cannot_be_read_replaces_nothing(part: Object) -> None:
     """An absent value would look like a change."""
     world = World()
-    world.settle(blueprints.make_board(gadgets({"size": 1, "other": 1})))
+    world.settle(blueprints.make_planner(gadgets({"size": 1, "other": 1})))
     world.children["a"] = [dataclasses.replace(world.of("a")[0], **part)]
-    board = blueprints.make_board(gadgets({"size": 1, "other": 2}, replace_on=SIZE))
-    world.refresh(board)
-    step = board.ready_steps["a"]
+    planner = blueprints.make_planner(gadgets({"size": 1, "other": 2}, replace_on=SIZE))
+    world.refresh(planner)
+    step = planner.ready_steps["a"]
     assert isinstance(step, Apply)
     assert step.uid is not None
 
 
 def test_another_field_does_not(world: World) -> None:
     """It is changed in place."""
-    board = blueprints.make_board(one("new", replace_on=(("data", "y"),)))
-    world.refresh(board)
-    step = board.ready_steps["a"]
+    planner = blueprints.make_planner(one("new", replace_on=(("data", "y"),)))
+    world.refresh(planner)
+    step = planner.ready_steps["a"]
     assert isinstance(step, Apply)
     assert step.uid == world.of("a")[0].uid
 
 
-def fail(world: World, board: StackPlanner, *, failures: int, is_known: bool = True) -> Child:
+def fail(world: World, planner: StackPlanner, *, failures: int, is_known: bool = True) -> Child:
     """Let the object of `a` fail for good, and have that counted."""
-    desired = board.find_desired("a")
+    desired = planner.find_desired("a")
     assert desired is not None
     step = Apply(resource="a", kind=GADGET, ref=desired.ref, manifest=desired.manifest, hash=desired.hash, uid=None)
     child = world.carry_out(step, status=FAILED)
@@ -338,7 +338,7 @@ def fail(world: World, board: StackPlanner, *, failures: int, is_known: bool = T
         message="boom",
         is_final=False,
     )
-    world.refresh(board, "a")
+    world.refresh(planner, "a")
     return child
 
 
@@ -362,50 +362,54 @@ def test_another_object_that_fails_is_waited_for_beside_the_healthy_old_one() ->
         return dataclasses.replace(made, resources={"a": resource})
 
     world = World()
-    world.settle(blueprints.make_board(size(1)))
-    board = refused(world, size(2))
-    step = board.take_step("a")
+    world.settle(blueprints.make_planner(size(1)))
+    planner = refused(world, size(2))
+    step = planner.take_step("a")
     assert isinstance(step, Apply)
     newcomer = world.carry_out(step, status=FAILED)
     world.memory.never_ready[newcomer.uid] = None
-    world.refresh(board, "a")
-    assert (board.statuses["a"].child, board.statuses["a"].state) == (newcomer, ResourceState.FAILED)
-    assert board.ready_steps == {}
+    world.refresh(planner, "a")
+    assert (planner.statuses["a"].child, planner.statuses["a"].state) == (newcomer, ResourceState.FAILED)
+    assert planner.ready_steps == {}
 
 
 def test_an_object_that_failed_for_good_is_tried_again_when_its_time_has_come() -> None:
     """One that never was ready goes before the next is made, so that tries do not pile up."""
-    world, board = World(), blueprints.make_board(gadget())
-    world.settle(board)
-    child = fail(world, board, failures=1)
-    assert (board.statuses["a"].state, board.requeues, board.ready_steps) == (ResourceState.RETRYING, {"a": 5.0}, {})
+    world, planner = World(), blueprints.make_planner(gadget())
+    world.settle(planner)
+    child = fail(world, planner, failures=1)
+    assert (planner.statuses["a"].state, planner.requeues, planner.ready_steps) == (
+        ResourceState.RETRYING,
+        {"a": 5.0},
+        {},
+    )
     world.now = 5.0
-    world.refresh(board, "a")
-    assert board.ready_steps["a"] == Delete(child=child)
+    world.refresh(planner, "a")
+    assert planner.ready_steps["a"] == Delete(child=child)
 
 
 def test_one_that_may_have_been_of_use_stays_until_the_next_is_ready() -> None:
     """Where it is unknown, it counts as having been."""
-    world, board = World(), blueprints.make_board(gadget())
-    world.settle(board)
+    world, planner = World(), blueprints.make_planner(gadget())
+    world.settle(planner)
     world.memory.never_ready.clear()
-    fail(world, board, failures=1, is_known=False)
+    fail(world, planner, failures=1, is_known=False)
     world.now = 5.0
-    world.refresh(board, "a")
-    step = board.ready_steps["a"]
+    world.refresh(planner, "a")
+    step = planner.ready_steps["a"]
     assert isinstance(step, Apply)
     assert step.uid is None
 
 
 def test_a_failure_that_was_not_counted_is_reported_and_not_acted_upon() -> None:
     """The counter of failures finds it named."""
-    world, board = World(), blueprints.make_board(gadget())
-    world.settle(board)
-    child = fail(world, board, failures=1)
+    world, planner = World(), blueprints.make_planner(gadget())
+    world.settle(planner)
+    child = fail(world, planner, failures=1)
     world.memory.counted_failures.clear()
     world.now = 50.0
-    world.refresh(board, "a")
-    assert (world.newly_failed, board.statuses["a"].child, board.ready_steps) == (["a"], child, {})
+    world.refresh(planner, "a")
+    assert (world.newly_failed, planner.statuses["a"].child, planner.ready_steps) == (["a"], child, {})
 
 
 @pytest.mark.parametrize(
@@ -429,18 +433,18 @@ def test_kinds_are_replaced_unasked_only_where_they_hold_nothing(kind: str, expe
 @pytest.mark.parametrize("is_known", [True, False], ids=["the deletion", "the next object"])
 def test_a_refused_try_is_repeated_when_its_time_has_come(is_known: bool) -> None:
     """Whether making room was refused, or making the next object."""
-    world, board = World(), blueprints.make_board(gadget())
-    world.settle(board)
-    fail(world, board, failures=1, is_known=is_known)
+    world, planner = World(), blueprints.make_planner(gadget())
+    world.settle(planner)
+    fail(world, planner, failures=1, is_known=is_known)
     world.now = 5.0
-    world.refresh(board, "a")
-    step = board.take_step("a")
+    world.refresh(planner, "a")
+    step = planner.take_step("a")
     assert isinstance(step, Delete if is_known else Apply)
     world.memory.attempts["a"] = Attempt(
         attempt_id=steps.attempt_id(step), failures=1, retry_at=9.0, reason="Denied", message="no", is_final=False
     )
-    world.refresh(board, "a")
-    assert (board.requeues, board.ready_steps) == ({"a": 9.0}, {})
+    world.refresh(planner, "a")
+    assert (planner.requeues, planner.ready_steps) == ({"a": 9.0}, {})
     world.now = 9.0
-    world.refresh(board, "a")
-    assert board.ready_steps == {"a": step}
+    world.refresh(planner, "a")
+    assert planner.ready_steps == {"a": step}

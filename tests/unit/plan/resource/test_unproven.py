@@ -24,16 +24,16 @@ OURS = {
 }
 
 
-def make_board(blueprint: Any = ONE) -> StackPlanner:
-    """A board that has not looked at anything."""
-    return blueprints.make_board(blueprint)
+def make_planner(blueprint: Any = ONE) -> StackPlanner:
+    """A planner that has not looked at anything."""
+    return blueprints.make_planner(blueprint)
 
 
 def make_manifest(blueprint: Any = ONE) -> Object:
     """What an empty world would get applied."""
-    board = make_board(blueprint)
-    World().refresh(board)
-    step = board.take_step("a")
+    planner = make_planner(blueprint)
+    World().refresh(planner)
+    step = planner.take_step("a")
     assert isinstance(step, Apply)
     return step.manifest
 
@@ -59,14 +59,14 @@ def make_object(
 
 
 def refresh(child: Child, blueprint: Any = ONE) -> tuple[StackPlanner, Apply | None]:
-    """A board over a world with that unproven object, and the apply that it plans."""
+    """A planner over a world with that unproven object, and the apply that it plans."""
     assert not child.is_identified
-    world, board = World(children={UNPROVEN: [child]}), make_board(blueprint)
-    world.refresh(board)
-    assert not board.cleanup.children
-    step = board.take_step("a")
+    world, planner = World(children={UNPROVEN: [child]}), make_planner(blueprint)
+    world.refresh(planner)
+    assert not planner.cleanup.children
+    step = planner.take_step("a")
     assert step is None or isinstance(step, Apply)
-    return board, step
+    return planner, step
 
 
 @pytest.mark.parametrize(
@@ -110,9 +110,9 @@ def test_its_resource_label_need_not_be_right() -> None:
 def test_a_later_incarnation_is_found_by_what_it_claims() -> None:
     """Its name must be the one that this incarnation has."""
     manifest = make_manifest()
-    board = make_board()
-    World().refresh(board)
-    third = board._planner.desired.get("a").at(3).manifest
+    planner = make_planner()
+    World().refresh(planner)
+    third = planner._planner.desired.get("a").at(3).manifest
     _, step = refresh(make_object(third, signature=None))
     assert step is not None
     assert (step.uid, step.ref.name) == ("u", third["metadata"]["name"])
@@ -144,26 +144,26 @@ def test_an_unproven_object_elsewhere_is_left_alone() -> None:
 
 def test_an_unproven_object_never_displaces_a_proven_one() -> None:
     """A forged next incarnation is not even looked at."""
-    world, board = World(), make_board()
-    world.settle(board)
-    third = board._planner.desired.get("a").at(3).manifest
+    world, planner = World(), make_planner()
+    world.settle(planner)
+    third = planner._planner.desired.get("a").at(3).manifest
     world.children[UNPROVEN] = [make_object(third, signature=None)]
-    assert world.refresh(board) == []
-    assert board.is_complete
-    assert not board.cleanup.children
+    assert world.refresh(planner) == []
+    assert planner.is_complete
+    assert not planner.cleanup.children
 
 
 def test_a_spoilt_signature_is_reported_as_drift_and_put_back() -> None:
     """And nothing is done to the object but that."""
-    world, board = World(), make_board()
-    world.settle(board)
+    world, planner = World(), make_planner()
+    world.settle(planner)
     [child] = world.of("a")
     spoilt = make_object(make_manifest(), signature="a/1//forged")
     world.children = {UNPROVEN: [dataclasses.replace(spoilt, uid=child.uid, ownership=child.ownership)]}
-    assert world.refresh(board) == ["a"]
-    step = board.take_step("a")
+    assert world.refresh(planner) == ["a"]
+    step = planner.take_step("a")
     assert isinstance(step, Apply)
-    assert (step.uid, board.statuses["a"].state) == (child.uid, ResourceState.PROGRESSING)
+    assert (step.uid, planner.statuses["a"].state) == (child.uid, ResourceState.PROGRESSING)
     assert step.repaired_fields == f"metadata.annotations[{names.ANNOTATION_SIGNATURE}]"
 
 

@@ -35,7 +35,7 @@ def make_world() -> World:
     requires: dict[str, list[str]] = {"db": [], "web": []}
     manifest = blueprints.Constant({"apiVersion": "apps/v1", "kind": "Deployment", "spec": {"replicas": 2}})
     blueprint = blueprints.make_blueprint(requires, kind=DEPLOYMENT, manifests={"db": manifest, "web": manifest})
-    planner = blueprints.make_board(blueprint, kinds=served)
+    planner = blueprints.make_planner(blueprint, kinds=served)
     world.settle(planner)
     world.children["web"] = [dataclasses.replace(each, requires=("db/1",)) for each in world.of("web")]
     return world

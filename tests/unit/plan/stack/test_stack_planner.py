@@ -1,4 +1,4 @@
-"""What a board decides: order, applies, drift, clean-up; and that it costs what changed and forgets nothing."""
+"""What a planner decides: order, applies, drift, clean-up; and that it costs what changed and forgets nothing."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from support.units.blueprints import Constant, Reading, ServedKinds, World
 CHAIN = blueprints.make_blueprint({"a": [], "b": ["a"], "c": ["b"]})
 
 
-def states(board: StackPlanner) -> dict[str, ResourceState]:
+def states(planner: StackPlanner) -> dict[str, ResourceState]:
     """By resource."""
-    return {name: standing.state for name, standing in board.statuses.items()}
+    return {name: standing.state for name, standing in planner.statuses.items()}
 
 
 def settled(blueprint: Blueprint) -> tuple[World, StackPlanner]:
     """A world in which all of it is there and ready."""
-    world, board = World(), blueprints.make_board(blueprint)
-    world.settle(board)
-    assert board.is_complete
-    return world, board
+    world, planner = World(), blueprints.make_planner(blueprint)
+    world.settle(planner)
+    assert planner.is_complete
+    return world, planner
 
 
 def only(children: Iterable[Child]) -> Child:
@@ -42,83 +42,83 @@ def only(children: Iterable[Child]) -> Child:
 
 def test_a_resource_is_applied_once_what_it_requires_is_ready() -> None:
     """Only the beginning of a chain is in the first ready steps."""
-    world, board = World(), blueprints.make_board(CHAIN)
-    assert world.refresh(board) == ["a"]
-    assert states(board) == {"a": ResourceState.PROGRESSING, "b": ResourceState.WAITING, "c": ResourceState.WAITING}
+    world, planner = World(), blueprints.make_planner(CHAIN)
+    assert world.refresh(planner) == ["a"]
+    assert states(planner) == {"a": ResourceState.PROGRESSING, "b": ResourceState.WAITING, "c": ResourceState.WAITING}
 
 
 def test_each_resource_costs_one_apply() -> None:
     """From nothing to complete."""
-    assert World().settle(blueprints.make_board(CHAIN)) == 3
+    assert World().settle(blueprints.make_planner(CHAIN)) == 3
 
 
-def test_a_complete_board_plans_nothing() -> None:
+def test_a_complete_planner_plans_nothing() -> None:
     """A pass over everything finds nothing to do."""
-    world, board = settled(CHAIN)
-    assert (world.refresh(board), board.ready_steps, board.requeues) == ([], {}, {})
+    world, planner = settled(CHAIN)
+    assert (world.refresh(planner), planner.ready_steps, planner.requeues) == ([], {}, {})
 
 
-def test_a_board_made_again_over_the_same_world_plans_nothing() -> None:
+def test_a_planner_made_again_over_the_same_world_plans_nothing() -> None:
     """A restart writes nothing: the children tell all."""
     world, _ = settled(CHAIN)
     world.memory = World().memory
-    fresh = blueprints.make_board(CHAIN)
+    fresh = blueprints.make_planner(CHAIN)
     assert (world.refresh(fresh), fresh.is_complete) == ([], True)
 
 
 def test_a_deleted_child_is_made_again() -> None:
     """Under the same name, and nothing else is touched."""
-    world, board = settled(CHAIN)
+    world, planner = settled(CHAIN)
     name = only(world.of("b")).name
     world.children["b"] = []
-    assert world.refresh(board, "b") == ["b"]
-    step = board.take_step("b")
+    assert world.refresh(planner, "b") == ["b"]
+    step = planner.take_step("b")
     assert isinstance(step, Apply)
     assert (step.ref.name, step.uid) == (name, None)
 
 
 def test_a_field_that_was_taken_is_taken_back() -> None:
     """Lost ownership is drift, regardless of the values."""
-    world, board = settled(CHAIN)
+    world, planner = settled(CHAIN)
     child = only(world.of("a"))
     world.children["a"] = [dataclasses.replace(child, ownership=FieldOwnership(fields=b"{}"), resource_version=99)]
-    assert world.refresh(board, "a") == ["a"]
-    step = board.take_step("a")
+    assert world.refresh(planner, "a") == ["a"]
+    step = planner.take_step("a")
     assert isinstance(step, Apply)
     assert step.uid == child.uid
 
 
 def test_what_our_own_answer_lacks_is_no_drift() -> None:
     """The digest of the answer is what later events are held against."""
-    world, board = settled(CHAIN)
+    world, planner = settled(CHAIN)
     child = dataclasses.replace(only(world.of("a")), ownership=FieldOwnership(fields=b"{}"), resource_version=99)
     world.memory.ownership_baseline[child.uid] = (child.hash, child.ownership)
     world.children["a"] = [child]
-    assert world.refresh(board, "a") == []
+    assert world.refresh(planner, "a") == []
 
 
 def test_a_child_being_deleted_is_waited_for() -> None:
     """It comes back under the same name once it is gone; an apply now would be lost."""
-    world, board = settled(CHAIN)
+    world, planner = settled(CHAIN)
     leaving = dataclasses.replace(only(world.of("a")), deleting=True, finalizers=("x/y",), resource_version=99)
     world.children["a"] = [leaving]
-    assert world.refresh(board, "a") == []
-    assert "held by x/y" in board.statuses["a"].message
+    assert world.refresh(planner, "a") == []
+    assert "held by x/y" in planner.statuses["a"].message
 
 
 def test_dependents_of_an_unready_resource_wait_again() -> None:
     """Readiness is not remembered."""
     blueprint = blueprints.make_blueprint({"a": [], "b": ["a"]}, kind=blueprints.GADGET)
-    world, board = settled(blueprint)
+    world, planner = settled(blueprint)
     child = only(world.of("a"))
-    world.carry_out(applied(board, child), status={"conditions": [{"type": "Ready", "status": "False"}]})
-    world.refresh(board, "a")
-    assert states(board) == {"a": ResourceState.PROGRESSING, "b": ResourceState.WAITING}
+    world.carry_out(applied(planner, child), status={"conditions": [{"type": "Ready", "status": "False"}]})
+    world.refresh(planner, "a")
+    assert states(planner) == {"a": ResourceState.PROGRESSING, "b": ResourceState.WAITING}
 
 
-def applied(board: StackPlanner, child: Child) -> Apply:
+def applied(planner: StackPlanner, child: Child) -> Apply:
     """The apply that would give `child` once more."""
-    manifest = board.find_desired(child.resource)
+    manifest = planner.find_desired(child.resource)
     assert manifest is not None
     return Apply(
         resource=child.resource,
@@ -147,98 +147,101 @@ def test_a_value_is_taken_from_the_child_it_refers_to() -> None:
 def test_a_value_that_is_missing_though_its_resource_is_ready_is_named() -> None:
     """The resource waits, and says for what."""
     reading = Reading(make=lambda values: values["a"]["status"]["host"], reads={})
-    world, board = (
+    world, planner = (
         World(),
-        blueprints.make_board(blueprints.make_blueprint({"a": [], "b": ["a"]}, manifests={"b": reading})),
+        blueprints.make_planner(blueprints.make_blueprint({"a": [], "b": ["a"]}, manifests={"b": reading})),
     )
-    world.settle(board)
-    standing = board.statuses["b"]
+    world.settle(planner)
+    standing = planner.statuses["b"]
     assert (standing.state, standing.reason) == (ResourceState.WAITING, "FieldNotFound")
 
 
 def test_two_resources_that_name_one_object_do_not_fight() -> None:
     """The first keeps it, the second says why it fails."""
     same = Constant({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "one"}})
-    world, board = (
+    world, planner = (
         World(),
-        blueprints.make_board(blueprints.make_blueprint({"a": [], "b": []}, manifests={"a": same, "b": same})),
+        blueprints.make_planner(blueprints.make_blueprint({"a": [], "b": []}, manifests={"a": same, "b": same})),
     )
-    world.settle(board)
-    assert states(board) == {"a": ResourceState.READY, "b": ResourceState.FAILED}
-    assert board.statuses["b"].reason == "DuplicateObject"
+    world.settle(planner)
+    assert states(planner) == {"a": ResourceState.READY, "b": ResourceState.FAILED}
+    assert planner.statuses["b"].reason == "DuplicateObject"
 
 
 def test_a_child_where_the_operator_does_not_look_is_refused() -> None:
     """It could be neither watched nor cleaned up."""
     elsewhere = Constant({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "other"}})
     blueprint = blueprints.make_blueprint({"a": [], "b": []}, manifests={"b": elsewhere})
-    world, board = World(), blueprints.make_board(blueprint, only_namespace="default")
-    assert world.refresh(board) == ["a"]
-    assert board.statuses["b"].reason == "NamespaceNotServed"
+    world, planner = World(), blueprints.make_planner(blueprint, only_namespace="default")
+    assert world.refresh(planner) == ["a"]
+    assert planner.statuses["b"].reason == "NamespaceNotServed"
 
 
 def test_a_kind_that_is_not_served_is_waited_for_and_named() -> None:
     """It continues as soon as it is served."""
     kinds = ServedKinds()
-    world, board = World(), blueprints.make_board(blueprints.make_blueprint({"a": []}), kinds=kinds)
-    world.refresh(board)
-    assert board.is_waiting_for_kinds
-    assert "does not serve kind ConfigMap in v1" in board.statuses["a"].message
+    world, planner = World(), blueprints.make_planner(blueprints.make_blueprint({"a": []}), kinds=kinds)
+    world.refresh(planner)
+    assert planner.is_waiting_for_kinds
+    assert "does not serve kind ConfigMap in v1" in planner.statuses["a"].message
     kinds.served[("v1", "ConfigMap")] = blueprints.CONFIG_MAP
-    assert world.refresh(board) == ["a"]
+    assert world.refresh(planner) == ["a"]
 
 
 def test_a_kind_that_is_not_watched_yet_is_not_written() -> None:
     """The silence of an incomplete cache means nothing; nor is the Stack complete before it is."""
     unwatched = {blueprints.CONFIG_MAP}
-    world, board = World(), blueprints.make_board(blueprints.make_blueprint({"a": []}), unwatched=unwatched)
-    assert world.refresh(board) == []
+    world, planner = World(), blueprints.make_planner(blueprints.make_blueprint({"a": []}), unwatched=unwatched)
+    assert world.refresh(planner) == []
     unwatched.clear()
-    assert world.refresh(board) == ["a"]
+    assert world.refresh(planner) == ["a"]
 
 
 def test_an_old_kind_that_is_not_watched_yet_holds_completion() -> None:
     """There may be something of it left to delete."""
-    world, board = World(), blueprints.make_board(blueprints.make_blueprint({"a": []}), unwatched={blueprints.GADGET})
-    world.settle(board)
-    assert (board.is_ready, board.is_complete) == (True, False)
+    world, planner = (
+        World(),
+        blueprints.make_planner(blueprints.make_blueprint({"a": []}), unwatched={blueprints.GADGET}),
+    )
+    world.settle(planner)
+    assert (planner.is_ready, planner.is_complete) == (True, False)
 
 
 def test_nothing_is_deleted_before_all_kinds_are_listed() -> None:
     """An object of the last kind may require the one that is seen; one of a denied kind is never shown."""
     world, _ = settled(blueprints.make_blueprint({"a": [], "old": []}))
     unwatched = {blueprints.GADGET}
-    board = blueprints.make_board(blueprints.make_blueprint({"a": []}), unwatched=unwatched)
-    assert world.refresh(board) == []
+    planner = blueprints.make_planner(blueprints.make_blueprint({"a": []}), unwatched=unwatched)
+    assert world.refresh(planner) == []
     unwatched.clear()
-    assert len(world.refresh(board)) == 1
+    assert len(world.refresh(planner)) == 1
 
 
 def test_what_the_blueprint_no_longer_names_goes_when_everything_is_ready() -> None:
     """A failed update has destroyed nothing."""
     world, _ = settled(blueprints.make_blueprint({"a": [], "old": []}))
-    board = blueprints.make_board(blueprints.make_blueprint({"a": [], "new": []}))
-    assert world.refresh(board) == ["new"]
-    step = board.take_step("new")
+    planner = blueprints.make_planner(blueprints.make_blueprint({"a": [], "new": []}))
+    assert world.refresh(planner) == ["new"]
+    step = planner.take_step("new")
     assert isinstance(step, Apply)
     world.carry_out(step)
-    [uid] = world.refresh(board, "new")
-    assert board.take_step(uid) == Delete(child=only(world.of("old")))
+    [uid] = world.refresh(planner, "new")
+    assert planner.take_step(uid) == Delete(child=only(world.of("old")))
 
 
 def test_what_is_being_made_holds_what_it_is_made_of() -> None:
     """The object may be there already, though no cache shows it; the answer to its apply frees what it is made of."""
-    world, board = settled(CHAIN)
+    world, planner = settled(CHAIN)
     gone = only(world.of("a"))
     world.children["b"] = world.children["c"] = []
-    assert world.refresh(board, "b", "c") == ["b"]
-    step = board.take_step("b")
+    assert world.refresh(planner, "b", "c") == ["b"]
+    step = planner.take_step("b")
     assert isinstance(step, Apply)
     world.memory.in_flight["b"] = step
-    board = blueprints.make_board(blueprints.make_blueprint({}))
-    assert world.refresh(board) == []
+    planner = blueprints.make_planner(blueprints.make_blueprint({}))
+    assert world.refresh(planner) == []
     del world.memory.in_flight["b"]
-    assert world.refresh(board, gone.uid) == [gone.uid]
+    assert world.refresh(planner, gone.uid) == [gone.uid]
 
 
 def test_what_is_wanted_again_counts_once_its_deletion_was_answered() -> None:
@@ -246,85 +249,85 @@ def test_what_is_wanted_again_counts_once_its_deletion_was_answered() -> None:
     world, _ = settled(CHAIN)
     kept = only(world.of("a"))
     world.children["b"] = world.children["c"] = []
-    board = blueprints.make_board(blueprints.make_blueprint({}))
-    assert world.refresh(board) == [kept.uid]
-    step = board.take_step(kept.uid)
+    planner = blueprints.make_planner(blueprints.make_blueprint({}))
+    assert world.refresh(planner) == [kept.uid]
+    step = planner.take_step(kept.uid)
     assert step == Delete(child=kept)
     world.memory.in_flight[kept.uid] = step
-    board = blueprints.make_board(CHAIN)
-    assert world.refresh(board) == []
-    assert states(board) == {"a": ResourceState.PROGRESSING, "b": ResourceState.WAITING, "c": ResourceState.WAITING}
+    planner = blueprints.make_planner(CHAIN)
+    assert world.refresh(planner) == []
+    assert states(planner) == {"a": ResourceState.PROGRESSING, "b": ResourceState.WAITING, "c": ResourceState.WAITING}
     world.memory.finish(kept.uid)
-    assert world.refresh(board, *affected_keys(step)) == ["b"]
+    assert world.refresh(planner, *affected_keys(step)) == ["b"]
 
 
 def test_deletions_are_withdrawn_when_something_is_not_ready_any_more() -> None:
     """What was planned and not begun is not done."""
     world, _ = settled(blueprints.make_blueprint({"a": [], "old": []}))
-    board = blueprints.make_board(blueprints.make_blueprint({"a": []}))
-    [uid] = world.refresh(board)
+    planner = blueprints.make_planner(blueprints.make_blueprint({"a": []}))
+    [uid] = world.refresh(planner)
     world.children["a"] = []
-    world.refresh(board, "a")
-    assert board.take_step(uid) is None
+    world.refresh(planner, "a")
+    assert planner.take_step(uid) is None
 
 
 def test_a_planned_deletion_of_what_is_named_by_now_does_not_start() -> None:
     """Even if something happened between its plan and its turn."""
     world, _ = settled(blueprints.make_blueprint({"a": [], "old": []}))
-    board = blueprints.make_board(blueprints.make_blueprint({"a": []}))
-    [uid] = world.refresh(board)
-    board.wanted.claim(only(world.of("old")).ref, "a")
-    assert board.take_step(uid) is None
+    planner = blueprints.make_planner(blueprints.make_blueprint({"a": []}))
+    [uid] = world.refresh(planner)
+    planner.wanted.claim(only(world.of("old")).ref, "a")
+    assert planner.take_step(uid) is None
 
 
 def test_an_object_whose_resource_is_renamed_is_kept() -> None:
     """Under a pinned name the new resource names the very object, which our own apply relabels."""
     pinned = Constant({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "pinned"}})
     world, _ = settled(blueprints.make_blueprint({"old": []}, manifests={"old": pinned}))
-    board = blueprints.make_board(blueprints.make_blueprint({"new": []}, manifests={"new": pinned}))
-    world.refresh(board)
-    step = board.take_step("new")
+    planner = blueprints.make_planner(blueprints.make_blueprint({"new": []}, manifests={"new": pinned}))
+    world.refresh(planner)
+    step = planner.take_step("new")
     assert isinstance(step, Apply)
     uid = only(world.of("old")).uid
     world.children["old"] = []
     relabelled = blueprints.make_child(step.manifest, uid=uid, version=99)
     world.children["new"] = [relabelled]
     world.memory.ownership_baseline[uid] = (step.hash, relabelled.ownership)
-    assert world.refresh(board, "new") == []
-    assert board.is_complete
+    assert world.refresh(planner, "new") == []
+    assert planner.is_complete
 
 
 def test_an_object_with_a_copied_label_is_left_alone() -> None:
     """The identity annotation must name the very object."""
-    world, board = settled(blueprints.make_blueprint({"a": []}))
+    world, planner = settled(blueprints.make_blueprint({"a": []}))
     world.children["b"] = [dataclasses.replace(only(world.of("a")), name="copy", is_identified=False, resource="b")]
-    assert world.refresh(board) == []
-    assert board.is_complete
+    assert world.refresh(planner) == []
+    assert planner.is_complete
 
 
 def test_a_refused_step_is_not_planned_before_its_time() -> None:
     """Its standing tells the refusal meanwhile, and when to look again."""
-    world, board = World(), blueprints.make_board(blueprints.make_blueprint({"a": []}))
-    world.refresh(board)
-    step = board.take_step("a")
+    world, planner = World(), blueprints.make_planner(blueprints.make_blueprint({"a": []}))
+    world.refresh(planner)
+    step = planner.take_step("a")
     assert isinstance(step, Apply)
     world.memory.attempts["a"] = Attempt(
         attempt_id=ApplyAttempt(hash=step.hash), failures=1, retry_at=5.0, reason="Denied", message="no", is_final=False
     )
-    assert world.refresh(board, "a") == []
-    assert (board.statuses["a"].state, board.requeues) == (ResourceState.RETRYING, {"a": 5.0})
+    assert world.refresh(planner, "a") == []
+    assert (planner.statuses["a"].state, planner.requeues) == (ResourceState.RETRYING, {"a": 5.0})
     world.now = 5.0
-    assert world.refresh(board, "a") == ["a"]
+    assert world.refresh(planner, "a") == ["a"]
 
 
 def test_a_step_in_flight_is_not_planned_twice() -> None:
     """Regardless of what else happens meanwhile."""
-    world, board = World(), blueprints.make_board(blueprints.make_blueprint({"a": []}))
-    world.refresh(board)
-    step = board.take_step("a")
+    world, planner = World(), blueprints.make_planner(blueprints.make_blueprint({"a": []}))
+    world.refresh(planner)
+    step = planner.take_step("a")
     assert step is not None
     world.memory.in_flight["a"] = step
-    assert world.refresh(board) == []
+    assert world.refresh(planner) == []
 
 
 def test_an_event_costs_the_child_and_its_dependents_only() -> None:
@@ -339,10 +342,10 @@ def test_an_event_costs_the_child_and_its_dependents_only() -> None:
         return Reading(make=make, reads={})
 
     names = {"a": [], "b": ["a"], "x": [], "y": ["x"]}
-    world, board = settled(blueprints.make_blueprint(names, manifests={name: spy(name) for name in names}))
+    world, planner = settled(blueprints.make_blueprint(names, manifests={name: spy(name) for name in names}))
     looked.clear()
     world.children["a"] = [dataclasses.replace(only(world.of("a")), resource_version=99)]
-    world.refresh(board, "a")
+    world.refresh(planner, "a")
     assert looked == ["b"]
 
 
@@ -352,7 +355,7 @@ def test_an_event_of_a_member_does_not_look_at_all_objects() -> None:
     collection = CollectionBlueprint(
         name="quota", index=2, members=("quota[a]", "quota[b]"), dependents=(), max_removed="50%"
     )
-    world, board = settled(dataclasses.replace(made, collections={"quota": collection}))
+    world, planner = settled(dataclasses.replace(made, collections={"quota": collection}))
     looked: list[str] = []
 
     class Watched(World):
@@ -362,9 +365,9 @@ def test_an_event_of_a_member_does_not_look_at_all_objects() -> None:
 
     watched = Watched(children=world.children, memory=world.memory)
     watched.children["quota[c]"] = []
-    watched.refresh(board, "quota[a]")
+    watched.refresh(planner, "quota[a]")
     assert looked == []
-    watched.refresh(board, "quota[c]")
+    watched.refresh(planner, "quota[c]")
     assert looked == ["all"]
 
 
@@ -373,28 +376,28 @@ def test_an_event_of_a_member_does_not_look_at_all_objects() -> None:
         st.tuples(st.sampled_from("abcde"), st.sampled_from(["gone", "taken", "leaving", "applied"])), max_size=12
     )
 )
-def test_event_by_event_arrives_where_a_fresh_board_does(events: list[tuple[str, str]]) -> None:
-    """The board is a function of the world: nothing is lost with it, regardless of what the events were."""
+def test_event_by_event_arrives_where_a_fresh_planner_does(events: list[tuple[str, str]]) -> None:
+    """The planner is a function of the world: nothing is lost with it, regardless of what the events were."""
     blueprint = blueprints.make_blueprint({"a": [], "b": ["a"], "c": ["a"], "d": ["b", "c"]})
     world = World()
-    world.settle(blueprints.make_board(blueprints.make_blueprint({"a": [], "e": []})))
-    board = blueprints.make_board(blueprint)
-    world.refresh(board)
+    world.settle(blueprints.make_planner(blueprints.make_blueprint({"a": [], "e": []})))
+    planner = blueprints.make_planner(blueprint)
+    world.refresh(planner)
     for name, event in events:
-        happen(world, board, name, event)
-        world.refresh(board, name)
-    fresh = blueprints.make_board(blueprint)
+        happen(world, planner, name, event)
+        world.refresh(planner, name)
+    fresh = blueprints.make_planner(blueprint)
     world.refresh(fresh)
-    assert states(board) == states(fresh)
-    assert board.ready_steps == fresh.ready_steps
-    assert board.cleanup.children == fresh.cleanup.children
+    assert states(planner) == states(fresh)
+    assert planner.ready_steps == fresh.ready_steps
+    assert planner.cleanup.children == fresh.cleanup.children
 
 
-def happen(world: World, board: StackPlanner, name: str, event: str) -> None:
+def happen(world: World, planner: StackPlanner, name: str, event: str) -> None:
     """One thing that may happen to a resource's child."""
     children = world.of(name)
     if event == "applied":
-        step = board.ready_steps.get(name)
+        step = planner.ready_steps.get(name)
         if isinstance(step, Apply):
             world.carry_out(step)
     elif event == "gone":
@@ -417,38 +420,38 @@ def test_an_object_too_large_to_be_kept_is_reported_to_those_who_read_it(
     reads: dict[str, frozenset[Path]], *, is_counted: bool
 ) -> None:
     """Nothing is made of what is not all there; other Stacks, for which the same field is kept, are not disturbed."""
-    world, board = settled(dataclasses.replace(CHAIN, reads=reads))
+    world, planner = settled(dataclasses.replace(CHAIN, reads=reads))
     world.children["a"] = [dataclasses.replace(only(world.of("a")), omitted=(("data", "big"),), resource_version=99)]
 
-    world.refresh(board, "a")
+    world.refresh(planner, "a")
 
-    standing = board.statuses["a"]
+    standing = planner.statuses["a"]
     assert standing.is_ready is not is_counted
     if is_counted:
         assert (standing.state, standing.reason) == (ResourceState.FAILED, "ObjectTooLarge")
         assert standing.message.startswith(
             "configmap/shop-a: data.big, which this Stack reads, is too large: at most 64 KiB"
         )
-        assert states(board)["b"] is ResourceState.WAITING
+        assert states(planner)["b"] is ResourceState.WAITING
 
 
 def test_a_child_that_cannot_be_read_fails_its_resource_and_no_other() -> None:
     """Nothing is concluded from what is left of it, nothing written over it; whole again, all is as before."""
-    world, board = settled(CHAIN)
+    world, planner = settled(CHAIN)
     whole = only(world.of("b"))
     world.children["b"] = [dataclasses.replace(whole, defect="spec.x is nested too deeply", ownership=None)]
-    assert world.refresh(board, "b") == []
-    assert states(board) == {"a": ResourceState.READY, "b": ResourceState.FAILED, "c": ResourceState.WAITING}
-    standing = board.statuses["b"]
+    assert world.refresh(planner, "b") == []
+    assert states(planner) == {"a": ResourceState.READY, "b": ResourceState.FAILED, "c": ResourceState.WAITING}
+    standing = planner.statuses["b"]
     assert (standing.reason, "spec.x is nested too deeply" in standing.message) == ("ObjectUnreadable", True)
     world.children["b"] = [whole]
-    world.refresh(board, "b")
-    assert board.is_complete
+    world.refresh(planner, "b")
+    assert planner.is_complete
 
 
 def test_another_definition_is_written_over_a_child_that_cannot_be_read() -> None:
     """It may be what mends it."""
-    world, board = settled(CHAIN)
+    world, planner = settled(CHAIN)
     other = dataclasses.replace(only(world.of("b")), defect="spec.x is nested too deeply", hash="of another")
     world.children["b"] = [other]
-    assert world.refresh(board, "b") == ["b"]
+    assert world.refresh(planner, "b") == ["b"]

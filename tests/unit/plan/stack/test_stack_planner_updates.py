@@ -47,7 +47,7 @@ def compile_it(resources: Any, zones: Any, previous: Blueprint | None = None) ->
 
 def settle(blueprint: Blueprint) -> tuple[World, StackPlanner]:
     """All objects are there, and ready."""
-    world, planner = World(), blueprints.make_board(blueprint)
+    world, planner = World(), blueprints.make_planner(blueprint)
     world.settle(planner)
     assert planner.is_complete
     return world, planner
@@ -76,7 +76,7 @@ def test_it_decides_what_a_new_planner_would(seed: int) -> None:
     if not changed:
         return
     assert not planner.is_complete
-    fresh = blueprints.make_board(blueprint)
+    fresh = blueprints.make_planner(blueprint)
     for _ in range(20):
         planned = world.refresh(planner)
         world.refresh(fresh)
@@ -133,7 +133,7 @@ def test_it_continues_with_other_members(seed: int) -> None:
         return
     assert not planner.is_ready
     assert not planner.is_complete
-    fresh = blueprints.make_board(blueprint)
+    fresh = blueprints.make_planner(blueprint)
     for _ in range(20):
         world.refresh(planner)
         world.refresh(fresh)
@@ -189,7 +189,7 @@ def test_with_other_resources_another_planner_is_needed(resources: Any) -> None:
 def test_while_anything_is_unfinished_another_planner_is_needed() -> None:
     """A status may then depend on the target."""
     first = compile_it(RESOURCES, ZONES)
-    world, planner = World(), blueprints.make_board(first)
+    world, planner = World(), blueprints.make_planner(first)
     world.refresh(planner)
     changed = [{**ZONES[0], "size": 99}, *ZONES[1:]]
     assert not planner.update_blueprint(compile_it(RESOURCES, changed, first))

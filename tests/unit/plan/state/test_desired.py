@@ -110,20 +110,20 @@ def test_what_a_resource_takes_at_rest() -> None:
     definition = Definition(template={"resources": resources}, parameters={})
     blueprint = compiler.compile_template(definition, stack=STACK, kinds=blueprints.ServedKinds(CONFIG_MAP))
     world = blueprints.World()
-    world.settle(blueprints.make_board(blueprint))
+    world.settle(blueprints.make_planner(blueprint))
     # What grows beside it at times, as a shared table, is not its own.
-    taken = min(measure_board(world, blueprint) for _ in range(3))
+    taken = min(measure_planner(world, blueprint) for _ in range(3))
     assert taken < MOST_AT_REST
 
 
-def measure_board(world: blueprints.World, blueprint: Blueprint) -> float:
-    """The bytes of a board that knows all, for each resource."""
+def measure_planner(world: blueprints.World, blueprint: Blueprint) -> float:
+    """The bytes of a planner that knows all, for each resource."""
     tracemalloc.start()
     try:
-        board = blueprints.make_board(blueprint)
-        world.refresh(board)
+        planner = blueprints.make_planner(blueprint)
+        world.refresh(planner)
         taken = tracemalloc.get_traced_memory()[0] / RESOURCES
     finally:
         tracemalloc.stop()
-    assert board.is_complete
+    assert planner.is_complete
     return taken

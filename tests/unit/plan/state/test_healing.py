@@ -50,11 +50,11 @@ def settled(
     blueprint: Blueprint, said: HealingPolicy | None = None, *, is_completed: bool = True
 ) -> tuple[World, StackPlanner]:
     """All is there and ready."""
-    world, board = World(), blueprints.make_board(blueprint)
-    board.set_healing(said or HealingPolicy(), is_completed=is_completed)
-    world.settle(board)
-    assert board.is_ready
-    return world, board
+    world, planner = World(), blueprints.make_planner(blueprint)
+    planner.set_healing(said or HealingPolicy(), is_completed=is_completed)
+    world.settle(planner)
+    assert planner.is_ready
+    return world, planner
 
 
 @pytest.mark.parametrize(
@@ -85,66 +85,66 @@ def test_what_a_stack_says_is_heard(said: dict[str, object], expected: HealingPo
 
 def test_a_marked_object_gives_way_to_another_one() -> None:
     """Made first; the marked one goes when that is ready."""
-    world, board = settled(many())
+    world, planner = settled(many())
     old = world.of("a")[0]
     mark(world, "a")
-    assert world.refresh(board, "a") == ["a"]
-    step = board.take_step("a")
+    assert world.refresh(planner, "a") == ["a"]
+    step = planner.take_step("a")
     assert isinstance(step, Apply)
     assert step.ref.name != old.name
     world.carry_out(step)
-    [uid] = world.refresh(board, "a")
-    taken = board.take_step(uid)
+    [uid] = world.refresh(planner, "a")
+    taken = planner.take_step(uid)
     assert isinstance(taken, Delete)
     assert taken.child.uid == old.uid
-    assert board.is_ready
+    assert planner.is_ready
 
 
 def test_a_mark_is_counted_before_it_is_obeyed() -> None:
     """The reader of the status counts it."""
-    world, board = settled(many())
+    world, planner = settled(many())
     mark(world, "a", is_counted=False)
-    assert (world.refresh(board, "a"), world.newly_failed) == ([], ["a"])
-    assert board.statuses["a"].state is ResourceState.PROGRESSING
+    assert (world.refresh(planner, "a"), world.newly_failed) == ([], ["a"])
+    assert planner.statuses["a"].state is ResourceState.PROGRESSING
 
 
 @pytest.mark.parametrize("is_completed", [True, False], ids=["later", "now"])
 def test_on_update_waits_for_the_next_target(is_completed: bool) -> None:
     """While a target is not reached yet, what is marked is a part of reaching it."""
-    world, board = settled(many(), HealingPolicy(mode=HealingMode.ON_UPDATE), is_completed=is_completed)
+    world, planner = settled(many(), HealingPolicy(mode=HealingMode.ON_UPDATE), is_completed=is_completed)
     mark(world, "a")
-    planned = world.refresh(board, "a")
+    planned = world.refresh(planner, "a")
     assert planned == ([] if is_completed else ["a"])
     if is_completed:
-        assert board.statuses["a"].reason == "Unhealthy"
-        assert "OnUpdate" in board.statuses["a"].message
+        assert planner.statuses["a"].reason == "Unhealthy"
+        assert "OnUpdate" in planner.statuses["a"].message
 
 
 @pytest.mark.parametrize("together", [True, False], ids=["at once", "one after the other"])
 def test_above_the_limit_none_is_replaced(together: bool) -> None:
     """Nor is the one that was to be replaced a moment ago; below it all are."""
-    world, board = settled(many(), HealingPolicy(max_unhealthy="40%"))
+    world, planner = settled(many(), HealingPolicy(max_unhealthy="40%"))
     mark(world, "a", "b", "c")
     for names_ in [NAMES] if together else [[name] for name in NAMES]:
-        world.refresh(board, *names_)
-    assert board.ready_steps == {}
-    (reported,) = board.conditions.conditions()
+        world.refresh(planner, *names_)
+    assert planner.ready_steps == {}
+    (reported,) = planner.conditions.conditions()
     assert (reported.type, reported.reason) == ("Unhealthy", "TooManyUnhealthy")
     (child,) = world.of("c")
     shown = {**child.fields, "metadata": {**child.fields["metadata"], "annotations": {}}}
     world.children["c"] = [changed_children.with_fields(child, shown)]
-    world.refresh(board, "c")
-    assert sorted(board.ready_steps) == ["a", "b"]
+    world.refresh(planner, "c")
+    assert sorted(planner.ready_steps) == ["a", "b"]
 
 
 def test_a_higher_limit_is_followed_at_once() -> None:
     """The live spec counts."""
-    world, board = settled(many(), HealingPolicy(max_unhealthy=1))
+    world, planner = settled(many(), HealingPolicy(max_unhealthy=1))
     mark(world, "a", "b")
-    world.refresh(board)
-    assert board.ready_steps == {}
-    world.refresh(board, *board.set_healing(HealingPolicy(max_unhealthy=2), is_completed=True))
-    assert sorted(board.ready_steps) == ["a", "b"]
+    world.refresh(planner)
+    assert planner.ready_steps == {}
+    world.refresh(planner, *planner.set_healing(HealingPolicy(max_unhealthy=2), is_completed=True))
+    assert sorted(planner.ready_steps) == ["a", "b"]
 
 
 @pytest.mark.parametrize(
@@ -159,36 +159,36 @@ def test_a_higher_limit_is_followed_at_once() -> None:
 )
 def test_the_policy_of_the_resource_holds(policy: dict[str, object], step: type | None) -> None:
     """What it forbids is said."""
-    world, board = settled(many(**policy))
+    world, planner = settled(many(**policy))
     mark(world, "a")
-    world.refresh(board, "a")
-    found = board.ready_steps.get("a")
+    world.refresh(planner, "a")
+    found = planner.ready_steps.get("a")
     assert found is None if step is None else isinstance(found, step)
     if step is None:
-        assert "remove the mark" in board.statuses["a"].message
+        assert "remove the mark" in planner.statuses["a"].message
 
 
 def test_a_mark_replaces_where_the_kind_is_never_replaced_unasked() -> None:
     """A mark is asking."""
     blueprint = blueprints.make_blueprint({"a": []}, kind=blueprints.GADGET)
-    world, board = settled(blueprint)
+    world, planner = settled(blueprint)
     mark(world, "a")
-    world.refresh(board, "a")
-    assert isinstance(board.ready_steps["a"], Apply)
+    world.refresh(planner, "a")
+    assert isinstance(planner.ready_steps["a"], Apply)
 
 
 def test_a_marked_object_is_never_chosen_where_there_is_another_one() -> None:
     """Not even where that does not fit."""
-    world, board = settled(many())
+    world, planner = settled(many())
     mark(world, "a")
-    world.refresh(board, "a")
-    step = board.take_step("a")
+    world.refresh(planner, "a")
+    step = planner.take_step("a")
     assert isinstance(step, Apply)
     new = world.carry_out(step)
     mark_free: Child = dataclasses.replace(new, hash="another")
     world.children["a"] = [world.of("a")[0], mark_free]
-    world.refresh(board, "a")
-    assert board.statuses["a"].child == mark_free
+    world.refresh(planner, "a")
+    assert planner.statuses["a"].child == mark_free
 
 
 def test_the_first_mark_is_obeyed_at_once_and_later_ones_more_and_more_slowly() -> None:
@@ -205,11 +205,11 @@ def test_the_first_mark_is_obeyed_at_once_and_later_ones_more_and_more_slowly() 
 
 def test_who_is_marked_again_waits() -> None:
     """And is looked at when that is over."""
-    world, board = settled(many())
+    world, planner = settled(many())
     mark(world, "a")
     uid = world.of("a")[0].uid
     world.memory.mark_backoffs["a"] = MarkBackoff(uid=uid, count=3, due=8.0, forgotten_at=900.0)
-    assert (world.refresh(board, "a"), board.requeues["a"]) == ([], 8.0)
-    assert "3 of its objects were marked in a row" in board.statuses["a"].message
+    assert (world.refresh(planner, "a"), planner.requeues["a"]) == ([], 8.0)
+    assert "3 of its objects were marked in a row" in planner.statuses["a"].message
     world.now = 8.0
-    assert world.refresh(board, "a") == ["a"]
+    assert world.refresh(planner, "a") == ["a"]

@@ -20,8 +20,8 @@ PAIR = blueprints.make_blueprint({"kept": [], "lost": []})
 
 def test_what_is_made_again_and_again_is_forgotten_in_time() -> None:
     """Each time it is another object; nothing is lost of those that are there."""
-    world, board = World(), blueprints.make_board(PAIR)
-    world.settle(board)
+    world, planner = World(), blueprints.make_planner(PAIR)
+    world.settle(planner)
     memory = world.memory
     [kept] = world.of("kept")
     memory.never_ready[kept.uid] = None
@@ -49,7 +49,7 @@ def test_a_large_stack_is_not_looked_through_at_every_pass() -> None:
             return list(super().resources())
 
     world = Counted()
-    world.settle(blueprints.make_board(blueprints.make_blueprint({f"a{number}": [] for number in range(1000)})))
+    world.settle(blueprints.make_planner(blueprints.make_blueprint({f"a{number}": [] for number in range(1000)})))
     looks = 0
     uids = [child.uid for name in list(World.resources(world)) for child in world.of(name)]
     for uid in uids:
@@ -65,8 +65,8 @@ def test_planning_only_reads_what_is_remembered() -> None:
     report = {
         name: dataclasses.replace(each, drift_policy=DriftPolicy.REPORT) for name, each in blueprint.resources.items()
     }
-    world, board = World(), blueprints.make_board(dataclasses.replace(blueprint, resources=report))
-    world.settle(board)
+    world, planner = World(), blueprints.make_planner(dataclasses.replace(blueprint, resources=report))
+    world.settle(planner)
     [kept], [lost] = world.of("kept"), world.of("lost")
     assert lost.ownership is not None
     world.children["lost"] = [dataclasses.replace(lost, ownership=None), dataclasses.replace(kept, resource="lost")]
@@ -78,7 +78,7 @@ def test_planning_only_reads_what_is_remembered() -> None:
     world.now = 3.0
     before = copy.deepcopy(memory)
 
-    result = board.refresh(board.all_names(world), children=world, memory=memory, now=world.now)
+    result = planner.refresh(planner.all_names(world), children=world, memory=memory, now=world.now)
     assert memory == before
     assert {OwnershipSeen, ResourceReady} <= {type(update) for update in result.memory_updates}
 
@@ -89,10 +89,10 @@ def test_planning_only_reads_what_is_remembered() -> None:
 
 def test_an_object_that_spoke_is_silent_anew() -> None:
     """One whose status is wiped later has not been silent since it was created."""
-    world, board = World(), blueprints.make_board(PAIR)
-    world.settle(board)
+    world, planner = World(), blueprints.make_planner(PAIR)
+    world.settle(planner)
     [kept] = world.of("kept")
     world.memory.silent_since[kept.uid] = 0.0
-    result = board.refresh(board.all_names(world), children=world, memory=world.memory, now=world.now)
+    result = planner.refresh(planner.all_names(world), children=world, memory=world.memory, now=world.now)
     world.memory.apply(result.memory_updates, now=world.now)
     assert world.memory.silent_since == {}

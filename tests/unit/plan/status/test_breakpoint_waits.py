@@ -34,82 +34,84 @@ def make_gates(
     return ActiveEnvironment(rules=rules, key=KEY, cleared=ClearedBreakpoints(keys=passed, **extra))
 
 
-def make_board(requires: Mapping[str, list[str]], gates: ActiveEnvironment, **data: str) -> StackPlanner:
-    """A board that heeds these gates. data: by resource what its object is to hold."""
+def make_planner(requires: Mapping[str, list[str]], gates: ActiveEnvironment, **data: str) -> StackPlanner:
+    """A planner that follows these gates. data: by resource what its object is to hold."""
     manifests = {
         name: Constant({"apiVersion": "v1", "kind": "ConfigMap", "data": {"key": value}})
         for name, value in data.items()
     }
-    board = blueprints.make_board(blueprints.make_blueprint(requires, manifests=manifests))
-    board.set_environment(gates)
-    return board
+    planner = blueprints.make_planner(blueprints.make_blueprint(requires, manifests=manifests))
+    planner.set_environment(gates)
+    return planner
 
 
-def waiting(board: StackPlanner) -> list[str]:
+def waiting(planner: StackPlanner) -> list[str]:
     """Who waits where."""
-    return [f"{wait.resource}/{wait.hook}" for wait in breakpoint_waits.find_waits(board)]
+    return [f"{wait.resource}/{wait.hook}" for wait in breakpoint_waits.find_waits(planner)]
 
 
 def test_what_is_not_there_stops_before_its_creation_alone() -> None:
     """Other branches go on; what requires it waits."""
     gates = make_gates(stops={"*": ["PreUpdate", "PreReplace", "PreDelete"], "a": ["PreCreate"]})
-    world, board = World(), make_board({"a": [], "b": ["a"], "c": []}, gates)
-    assert world.refresh(board) == ["c"]
-    assert (waiting(board), board.statuses["b"].state) == (["a/PreCreate"], ResourceState.WAITING)
+    world, planner = World(), make_planner({"a": [], "b": ["a"], "c": []}, gates)
+    assert world.refresh(planner) == ["c"]
+    assert (waiting(planner), planner.statuses["b"].state) == (["a/PreCreate"], ResourceState.WAITING)
 
 
 def test_what_was_passed_continues() -> None:
     """Through that hook, and no other."""
     gates = make_gates("a/PreCreate", stops={"a": ["PreCreate", "PostCreate"]})
-    world, board = World(), make_board({"a": [], "b": ["a"]}, gates)
-    world.settle(board)
-    assert (waiting(board), sorted(world.resources())) == (["a/PostCreate"], ["a"])
-    assert board.statuses["a"].state is ResourceState.STOPPED
+    world, planner = World(), make_planner({"a": [], "b": ["a"]}, gates)
+    world.settle(planner)
+    assert (waiting(planner), sorted(world.resources())) == (["a/PostCreate"], ["a"])
+    assert planner.statuses["a"].state is ResourceState.STOPPED
 
 
 def test_what_stops_when_it_is_done_counts_as_having_been_ready() -> None:
     """So that another object in its place leaves it standing until that one is ready, too."""
-    world, board = World(), make_board({"a": []}, make_gates(stops={"a": ["PostCreate"]}))
-    world.refresh(board)
-    step = board.take_step("a")
+    world, planner = World(), make_planner({"a": []}, make_gates(stops={"a": ["PostCreate"]}))
+    world.refresh(planner)
+    step = planner.take_step("a")
     assert isinstance(step, Apply)
     child = world.carry_out(step)
     world.memory.never_ready[child.uid] = None
-    world.refresh(board)
-    assert (waiting(board), child.uid in world.memory.never_ready) == (["a/PostCreate"], False)
+    world.refresh(planner)
+    assert (waiting(planner), child.uid in world.memory.never_ready) == (["a/PostCreate"], False)
 
 
 def test_a_word_on_an_object_counts_for_its_revision_alone() -> None:
     """What an earlier revision left there stops no one."""
-    world, board = World(), make_board({"a": []}, make_gates(stops={"a": ["PostCreate"]}))
-    world.settle(board)
-    later = make_board({"a": []}, ActiveEnvironment(rules=board.environment.rules, key=f"{KEY}-60"))
+    world, planner = World(), make_planner({"a": []}, make_gates(stops={"a": ["PostCreate"]}))
+    world.settle(planner)
+    later = make_planner({"a": []}, ActiveEnvironment(rules=planner.environment.rules, key=f"{KEY}-60"))
     world.refresh(later)
-    assert (waiting(board), waiting(later)) == (["a/PostCreate"], [])
+    assert (waiting(planner), waiting(later)) == (["a/PostCreate"], [])
 
 
 def test_a_change_stops_before_it_and_a_repair_does_not() -> None:
     """A repair brings back what is wanted already."""
     world = World()
-    world.settle(make_board({"a": []}, make_gates(), a="old"))
+    world.settle(make_planner({"a": []}, make_gates(), a="old"))
     gates = make_gates(stops={"a": ["PreUpdate", "PreCreate"]})
-    repaired = make_board({"a": []}, gates, a="old")
+    repaired = make_planner({"a": []}, gates, a="old")
     world.memory.ownership_baseline.clear()
     assert world.refresh(repaired) == ["a"]
     step = repaired.ready_steps["a"]
     assert isinstance(step, Apply)
     assert step.repaired_fields
-    changed = make_board({"a": []}, gates, a="new")
+    changed = make_planner({"a": []}, gates, a="new")
     assert (world.refresh(changed), waiting(changed)) == ([], ["a/PreUpdate"])
 
 
 def test_what_vanished_is_no_creation() -> None:
     """The object is another one, which is what a replacement comes to."""
     gates = make_gates(stops={"a": ["PreCreate", "PreReplace", "PostReplace"]})
-    board = make_board({"a": []}, ActiveEnvironment(rules=gates.rules, key=KEY, previous_resources=frozenset({"a"})))
+    planner = make_planner(
+        {"a": []}, ActiveEnvironment(rules=gates.rules, key=KEY, previous_resources=frozenset({"a"}))
+    )
     world = World()
-    world.settle(board)
-    assert waiting(board) == ["a/PostReplace"]
+    world.settle(planner)
+    assert waiting(planner) == ["a/PostReplace"]
 
 
 @pytest.mark.parametrize(
@@ -123,89 +125,89 @@ def test_what_vanished_is_no_creation() -> None:
 def test_what_is_denied_is_not_done(denied: str, is_restricted: bool) -> None:
     """And says which rule it was."""
     world = World()
-    world.settle(make_board({"a": []}, make_gates(), a="old"))
-    board = make_board({"a": []}, make_gates(denies={"a": [denied]}), a="new")
-    planned = world.refresh(board)
-    assert (planned == [], board.statuses["a"].reason == "Restricted") == (is_restricted, is_restricted)
-    assert board.has_failed(world.memory) is is_restricted
+    world.settle(make_planner({"a": []}, make_gates(), a="old"))
+    planner = make_planner({"a": []}, make_gates(denies={"a": [denied]}), a="new")
+    planned = world.refresh(planner)
+    assert (planned == [], planner.statuses["a"].reason == "Restricted") == (is_restricted, is_restricted)
+    assert planner.has_failed(world.memory) is is_restricted
 
 
 def test_what_is_denied_does_not_stop_first() -> None:
     """No one is asked to let go on what cannot go on."""
     world = World()
-    world.settle(make_board({"a": []}, make_gates(), a="old"))
-    board = make_board({"a": []}, make_gates(stops={"a": ["PreUpdate"]}, denies={"*": ["Update"]}), a="new")
-    world.refresh(board)
-    assert (waiting(board), board.statuses["a"].state) == ([], ResourceState.FAILED)
+    world.settle(make_planner({"a": []}, make_gates(), a="old"))
+    planner = make_planner({"a": []}, make_gates(stops={"a": ["PreUpdate"]}, denies={"*": ["Update"]}), a="new")
+    world.refresh(planner)
+    assert (waiting(planner), planner.statuses["a"].state) == ([], ResourceState.FAILED)
 
 
 def removed(gates: ActiveEnvironment) -> tuple[World, StackPlanner]:
     """A Stack of which `a` and `b`, which requires `a`, are removed, and `c` stays."""
     world = World()
-    world.settle(make_board({"a": [], "b": ["a"], "c": []}, make_gates()))
-    board = make_board({"c": []}, gates)
-    world.refresh(board)
-    return world, board
+    world.settle(make_planner({"a": [], "b": ["a"], "c": []}, make_gates()))
+    planner = make_planner({"c": []}, gates)
+    world.refresh(planner)
+    return world, planner
 
 
-def deleted(board: StackPlanner) -> list[str]:
+def deleted(planner: StackPlanner) -> list[str]:
     """The resources whose objects may be deleted now."""
-    return [step.child.resource for step in board.ready_steps.values() if isinstance(step, Delete)]
+    return [step.child.resource for step in planner.ready_steps.values() if isinstance(step, Delete)]
 
 
 def test_a_removed_resource_stops_before_its_deletion() -> None:
     """What it required stays as well."""
-    _, board = removed(make_gates(stops={"b": ["PreDelete"]}))
-    assert (deleted(board), waiting(board), board.is_complete) == ([], ["b/PreDelete"], False)
+    _, planner = removed(make_gates(stops={"b": ["PreDelete"]}))
+    assert (deleted(planner), waiting(planner), planner.is_complete) == ([], ["b/PreDelete"], False)
 
 
 def test_a_denied_deletion_is_a_failure() -> None:
     """It says so until the rule is gone."""
-    world, board = removed(make_gates(denies={"b": ["Delete"]}))
-    assert (deleted(board), waiting(board), board.has_failed(world.memory)) == ([], [], True)
-    board.set_environment(make_gates())
-    world.refresh(board)
-    assert (deleted(board), board.has_failed(world.memory)) == (["b"], False)
+    world, planner = removed(make_gates(denies={"b": ["Delete"]}))
+    assert (deleted(planner), waiting(planner), planner.has_failed(world.memory)) == ([], [], True)
+    planner.set_environment(make_gates())
+    world.refresh(planner)
+    assert (deleted(planner), planner.has_failed(world.memory)) == (["b"], False)
 
 
 def test_a_deletion_that_stops_afterwards_is_recorded_before_it() -> None:
     """Afterwards nothing but the record could tell of it."""
-    _, board = removed(make_gates(stops={"b": ["PostDelete"]}))
-    assert (deleted(board), board.deletion_guard.take_unrecorded()) == ([], {"b": ("a",)})
+    _, planner = removed(make_gates(stops={"b": ["PostDelete"]}))
+    assert (deleted(planner), planner.deletion_guard.take_unrecorded()) == ([], {"b": ("a",)})
 
 
 def test_what_a_resource_required_that_stops_after_its_deletion_goes_later() -> None:
     """Until that is passed, and the Stack is not complete."""
     gates = make_gates(stops={"b": ["PostDelete"]}, post_delete={"b": ("a",)})
-    world, board = removed(gates)
-    assert deleted(board) == ["b"]
+    world, planner = removed(gates)
+    assert deleted(planner) == ["b"]
     world.children["b"] = []
-    world.refresh(board, "b")
-    assert (deleted(board), waiting(board), board.is_complete) == ([], ["b/PostDelete"], False)
-    board.set_environment(make_gates("b/PostDelete", stops={"b": ["PostDelete"]}, post_delete={"b": ("a",)}))
-    world.refresh(board, "b")
-    assert (deleted(board), waiting(board)) == (["a"], [])
+    world.refresh(planner, "b")
+    assert (deleted(planner), waiting(planner), planner.is_complete) == ([], ["b/PostDelete"], False)
+    planner.set_environment(make_gates("b/PostDelete", stops={"b": ["PostDelete"]}, post_delete={"b": ("a",)}))
+    world.refresh(planner, "b")
+    assert (deleted(planner), waiting(planner)) == (["a"], [])
 
 
 def test_it_is_stopped_once_nothing_else_can_move() -> None:
     """Not while another branch continues, and not where no caller waits."""
-    world, board = World(), make_board({"a": [], "b": []}, make_gates(stops={"a": ["PreCreate"]}))
-    world.refresh(board)
-    assert not breakpoint_waits.is_stopped(board, world.memory)
-    world.settle(board)
-    assert breakpoint_waits.is_stopped(board, world.memory)
-    board.set_environment(make_gates())
-    world.settle(board)
-    assert not breakpoint_waits.is_stopped(board, world.memory)
+    world, planner = World(), make_planner({"a": [], "b": []}, make_gates(stops={"a": ["PreCreate"]}))
+    world.refresh(planner)
+    assert not breakpoint_waits.is_stopped(planner, world.memory)
+    world.settle(planner)
+    assert breakpoint_waits.is_stopped(planner, world.memory)
+    planner.set_environment(make_gates())
+    world.settle(planner)
+    assert not breakpoint_waits.is_stopped(planner, world.memory)
 
 
 def test_a_step_carries_the_word_only_where_a_stop_follows() -> None:
     """A Stack without breakpoints writes what it always wrote."""
-    world, board = World(), make_board({"a": [], "b": []}, make_gates(stops={"a": ["PostCreate"]}))
-    world.refresh(board)
+    world, planner = World(), make_planner({"a": [], "b": []}, make_gates(stops={"a": ["PostCreate"]}))
+    world.refresh(planner)
     said = {
         name: step.manifest["metadata"]["annotations"].get(names.ANNOTATION_POST_BREAKPOINT)
-        for name, step in board.ready_steps.items()
+        for name, step in planner.ready_steps.items()
         if isinstance(step, Apply)
     }
     assert said == {"a": f"PostCreate@{KEY}", "b": None}
@@ -213,9 +215,9 @@ def test_a_step_carries_the_word_only_where_a_stop_follows() -> None:
 
 def test_a_rule_about_nothing_is_reported() -> None:
     """Not where its resource has an object yet."""
-    _, board = removed(make_gates(stops={"b": ["PreDelete"], "z": ["PreCreate"]}))
-    assert [text for text in breakpoint_waits.warn(board) if "'z'" not in text] == []
-    assert len(breakpoint_waits.warn(board)) == 1
+    _, planner = removed(make_gates(stops={"b": ["PreDelete"], "z": ["PreCreate"]}))
+    assert [text for text in breakpoint_waits.warn(planner) if "'z'" not in text] == []
+    assert len(breakpoint_waits.warn(planner)) == 1
 
 
 def test_a_hash_that_another_key_made_says_nothing_of_a_change() -> None:
@@ -224,12 +226,12 @@ def test_a_hash_that_another_key_made_says_nothing_of_a_change() -> None:
     [child] = [world.carry_out(step) for step in first_steps(world)]
     stranger = dataclasses.replace(child, hash="k00000000:" + "0" * 32)
     world.children["a"] = [stranger]
-    board = make_board({"a": []}, make_gates(stops={"a": ["PreUpdate"]}, denies={"a": ["Update"]}))
-    assert (world.refresh(board), waiting(board)) == (["a"], [])
+    planner = make_planner({"a": []}, make_gates(stops={"a": ["PreUpdate"]}, denies={"a": ["Update"]}))
+    assert (world.refresh(planner), waiting(planner)) == (["a"], [])
 
 
 def first_steps(world: World) -> list[Apply]:
     """What must be applied of a Stack of one resource."""
-    board = make_board({"a": []}, make_gates())
-    world.refresh(board)
-    return [step for step in board.ready_steps.values() if isinstance(step, Apply)]
+    planner = make_planner({"a": []}, make_gates())
+    world.refresh(planner)
+    return [step for step in planner.ready_steps.values() if isinstance(step, Apply)]

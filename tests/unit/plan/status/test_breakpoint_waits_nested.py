@@ -28,61 +28,61 @@ CONTINUE = (
 )
 
 
-def make_board(*breakpoints: dict[str, Any]) -> StackPlanner:
-    """A board with one nested Stack, `cache`, under these entries."""
+def make_planner(*breakpoints: dict[str, Any]) -> StackPlanner:
+    """A planner with one nested Stack, `cache`, under these entries."""
     blueprint = blueprints.make_blueprint({"cache": []}, kind=NESTED)
     cache = dataclasses.replace(blueprint.resources["cache"], is_stack=True)
     blueprint = dataclasses.replace(blueprint, resources={"cache": cache})
-    board = blueprints.make_board(blueprint, kinds=ServedKinds(NESTED))
-    set_breakpoints(board, *breakpoints)
-    return board
+    planner = blueprints.make_planner(blueprint, kinds=ServedKinds(NESTED))
+    set_breakpoints(planner, *breakpoints)
+    return planner
 
 
-def set_breakpoints(board: StackPlanner, *breakpoints: dict[str, Any]) -> None:
-    """Hold the board by these entries from now on."""
-    board.set_environment(ActiveEnvironment(rules=environment_rules.parse({"breakpoints": [*breakpoints]}), key="1"))
+def set_breakpoints(planner: StackPlanner, *breakpoints: dict[str, Any]) -> None:
+    """Hold the planner by these entries from now on."""
+    planner.set_environment(ActiveEnvironment(rules=environment_rules.parse({"breakpoints": [*breakpoints]}), key="1"))
 
 
-def take(board: StackPlanner, world: World) -> Apply | None:
+def take(planner: StackPlanner, world: World) -> Apply | None:
     """What is applied for `cache` now, if anything."""
-    world.refresh(board)
-    step = board.take_step("cache")
+    world.refresh(planner)
+    step = planner.take_step("cache")
     assert step is None or isinstance(step, Apply)
     return step
 
 
 def make_stopped() -> tuple[StackPlanner, World]:
-    """A board whose `cache` says that `deep/db` waits within it, and nothing else moves there."""
-    board, world = make_board(), World()
-    step = take(board, world)
+    """A planner whose `cache` says that `deep/db` waits within it, and nothing else moves there."""
+    planner, world = make_planner(), World()
+    step = take(planner, world)
     assert step is not None
     condition = {"type": "Ready", "status": "False", "reason": "Stopped", "message": "db waits"}
     world.carry_out(step, status={"observedGeneration": 1, "conditions": [condition], "breakpoints": [DEEP]})
-    world.refresh(board)
-    return board, world
+    world.refresh(planner)
+    return planner, world
 
 
 def test_who_waits_within_is_reported_by_path_with_whom_to_annotate() -> None:
     """So the parent is stopped as well: no time runs for it, and no one takes it for busy."""
-    board, world = make_stopped()
-    assert (board.statuses["cache"].state, breakpoint_waits.is_stopped(board, world.memory)) == (
+    planner, world = make_stopped()
+    assert (planner.statuses["cache"].state, breakpoint_waits.is_stopped(planner, world.memory)) == (
         ResourceState.STOPPED,
         True,
     )
-    assert breakpoint_waits.list_waits(board) == [{**DEEP, "resource": "cache/deep/db"}]
-    said = breakpoint_waits.explain(board, SHOP)
+    assert breakpoint_waits.list_waits(planner) == [{**DEEP, "resource": "cache/deep/db"}]
+    said = breakpoint_waits.explain(planner, SHOP)
     assert "cache/deep/db (probe/x) before its creation" in said
     assert CONTINUE in said
 
 
 def test_an_order_by_path_is_answered_with_whom_to_annotate() -> None:
     """It is not passed on: nothing continues here, and nothing is noted as passed."""
-    board, _ = make_stopped()
+    planner, _ = make_stopped()
     for order in ("cache/deep/db", "cache/deep/db/PreCreate@2"):
-        answer = stack_requests.answer_continue(order, board, SHOP)
+        answer = stack_requests.answer_continue(order, planner, SHOP)
         assert answer.passed == ()
         assert f"the nested Stack shop-cache-deep; continue it there: {CONTINUE}" in answer.message
-    other = stack_requests.answer_continue("cache/other", board, SHOP)
+    other = stack_requests.answer_continue("cache/other", planner, SHOP)
     assert (other.passed, "if other waits within stack.hearth.dev/shop-cache" in other.message) == ((), True)
 
 
@@ -114,33 +114,33 @@ def test_commands_in_messages_are_safe_to_paste(
 
 def test_what_is_given_is_written_once_and_taken_out_once() -> None:
     """Nothing is written for a rule that leads elsewhere."""
-    board, world = make_board(), World()
-    first = take(board, world)
+    planner, world = make_planner(), World()
+    first = take(planner, world)
     assert first is not None
     world.carry_out(first)
-    set_breakpoints(board, {"resource": "cache/db", "at": ["PreUpdate"]})
-    given = take(board, world)
+    set_breakpoints(planner, {"resource": "cache/db", "at": ["PreUpdate"]})
+    given = take(planner, world)
     assert given is not None
     assert given.manifest["spec"]["environment"] == {"breakpoints": [{"resource": "db", "at": ["PreUpdate"]}]}
     assert given.hash == first.hash
     assert attempt_id(given) != attempt_id(first)
     world.carry_out(given)
-    assert take(board, world) is None
-    set_breakpoints(board, {"resource": "cache/db", "at": ["PreUpdate"]}, {"resource": "a/b", "at": ["PreUpdate"]})
-    assert take(board, world) is None
-    set_breakpoints(board)
-    taken = take(board, world)
+    assert take(planner, world) is None
+    set_breakpoints(planner, {"resource": "cache/db", "at": ["PreUpdate"]}, {"resource": "a/b", "at": ["PreUpdate"]})
+    assert take(planner, world) is None
+    set_breakpoints(planner)
+    taken = take(planner, world)
     assert taken is not None
     assert "spec" not in taken.manifest
     world.carry_out(taken)
-    assert take(board, world) is None
+    assert take(planner, world) is None
 
 
 def test_what_is_given_is_no_update_of_the_nested_stack() -> None:
     """A breakpoint of its own stops a change of its definition alone."""
-    board, world = make_board({"resource": "cache", "at": ["PreUpdate"]}), World()
-    first = take(board, world)
+    planner, world = make_planner({"resource": "cache", "at": ["PreUpdate"]}), World()
+    first = take(planner, world)
     assert first is not None
     world.carry_out(first)
-    set_breakpoints(board, {"resource": "cache", "at": ["PreUpdate"]}, {"resource": "c*/db", "at": ["PreUpdate"]})
-    assert take(board, world) is not None
+    set_breakpoints(planner, {"resource": "cache", "at": ["PreUpdate"]}, {"resource": "c*/db", "at": ["PreUpdate"]})
+    assert take(planner, world) is not None

@@ -1,4 +1,4 @@
-"""What a check finds on a board that has looked at everything, how long that stands, and what it says."""
+"""What a check finds on a planner that has looked at everything, how long that stands, and what it says."""
 
 from __future__ import annotations
 
@@ -27,32 +27,34 @@ FOUND = CheckResult(at=1_000.0, objects=2, problem_count=1, problems=(ENTRY,), i
 
 
 def make(*resources: str, settled: bool = True) -> tuple[World, StackPlanner]:
-    """A world and its board, everything ready unless it is not settled."""
-    world, board = World(), blueprints.make_board(blueprints.make_blueprint({name: [] for name in resources}))
+    """A world and its planner, everything ready unless it is not settled."""
+    world, planner = World(), blueprints.make_planner(blueprints.make_blueprint({name: [] for name in resources}))
     if settled:
-        world.settle(board)
+        world.settle(planner)
     else:
-        world.refresh(board)
-    return world, board
+        world.refresh(planner)
+    return world, planner
 
 
-def conclude(board: StackPlanner) -> CheckResult:
+def conclude(planner: StackPlanner) -> CheckResult:
     """The outcome at a fixed time."""
-    return check_result.conclude(board, objects=2, now=1_000.7, is_reached=True)
+    return check_result.conclude(planner, objects=2, now=1_000.7, is_reached=True)
 
 
-def build(board: StackPlanner, **subject: object) -> Object:
+def build(planner: StackPlanner, **subject: object) -> Object:
     """The status, at a fixed time."""
     described = dataclasses.replace(StatusInput(generation=1, target=REACHED), **subject)  # type: ignore[arg-type]  # mypy cannot type keyword arguments of several fields
-    return status_builder.build_status(described, board, memory=InMemoryState(), before={}, now=1_000.0, monotonic=0.0)
+    return status_builder.build_status(
+        described, planner, memory=InMemoryState(), before={}, now=1_000.0, monotonic=0.0
+    )
 
 
 def test_where_all_is_ready_nothing_is_found() -> None:
     """And that is what the phase says."""
-    _, board = make("a", "b")
-    outcome = conclude(board)
+    _, planner = make("a", "b")
+    outcome = conclude(planner)
     assert outcome == CLEAN
-    status = build(board, check=outcome)
+    status = build(planner, check=outcome)
     assert (status["phase"], conditions.find(status, "Ready")["status"]) == ("CheckComplete", "True")
     assert "the last check examined 2 objects and found no problem" in conditions.find(status, "Ready")["message"]
     assert status["check"] == {"checkedAt": "1970-01-01T00:16:40Z", "objects": 2, "problemCount": 0}
@@ -60,9 +62,9 @@ def test_where_all_is_ready_nothing_is_found() -> None:
 
 def test_what_is_not_there_is_found() -> None:
     """It is called missing, not what is about to be done about it."""
-    _, board = make("a", settled=False)
-    assert isinstance(board.ready_steps["a"], Apply)
-    outcome = conclude(board)
+    _, planner = make("a", settled=False)
+    assert isinstance(planner.ready_steps["a"], Apply)
+    outcome = conclude(planner)
     assert [(entry["resource"], entry["reason"], entry["message"]) for entry in outcome.problems] == [
         ("a", "Missing", "does not exist")
     ]
@@ -70,22 +72,22 @@ def test_what_is_not_there_is_found() -> None:
 
 def test_a_mark_is_found_also_on_what_waits() -> None:
     """No one judges the object meanwhile, but a user has spoken about it."""
-    world, board = World(), blueprints.make_board(blueprints.make_blueprint({"a": [], "b": ["a"]}))
-    world.settle(board)
+    world, planner = World(), blueprints.make_planner(blueprints.make_blueprint({"a": [], "b": ["a"]}))
+    world.settle(planner)
     (child,) = world.of("b")
     metadata = {**child.fields["metadata"]}
     metadata["annotations"] = {**metadata.get("annotations", {}), names.ANNOTATION_UNHEALTHY: "answers 500"}
     world.children["b"] = [changed_children.with_fields(child, {**child.fields, "metadata": metadata})]
     del world.children["a"]
-    world.refresh(board, "a", "b")
-    found = {name: (standing.reason, standing.message) for name, standing in check_result.find(board)}
+    world.refresh(planner, "a", "b")
+    found = {name: (standing.reason, standing.message) for name, standing in check_result.find(planner)}
     assert found == {"a": ("Missing", "does not exist"), "b": ("Unhealthy", "is marked unhealthy: answers 500")}
 
 
 def test_the_list_is_bounded_and_the_count_is_not() -> None:
     """No list in a status grows with the stack, and a message names the first few."""
-    _, board = make(*(f"r{number}" for number in range(50)), settled=False)
-    outcome = conclude(board)
+    _, planner = make(*(f"r{number}" for number in range(50)), settled=False)
+    outcome = conclude(planner)
     assert (outcome.problem_count, len(outcome.problems)) == (50, problems.AT_MOST)
     assert check_result.describe(outcome).count("does not exist") == 5
     assert check_result.describe(outcome).endswith("; and 45 more")
@@ -109,12 +111,12 @@ def test_what_makes_no_sense_tells_nothing(said: object) -> None:
 
 def test_what_was_found_stands_until_nothing_of_the_kind_is_left() -> None:
     """And a clean bill until anything is not as wanted."""
-    world, board = make("a", settled=False)
-    assert check_result.is_still_current(FOUND, board, is_complete=False)
-    assert not check_result.is_still_current(CLEAN, board, is_complete=False)
-    world.settle(board)
-    assert not check_result.is_still_current(FOUND, board, is_complete=True)
-    assert check_result.is_still_current(CLEAN, board, is_complete=True)
+    world, planner = make("a", settled=False)
+    assert check_result.is_still_current(FOUND, planner, is_complete=False)
+    assert not check_result.is_still_current(CLEAN, planner, is_complete=False)
+    world.settle(planner)
+    assert not check_result.is_still_current(FOUND, planner, is_complete=True)
+    assert check_result.is_still_current(CLEAN, planner, is_complete=True)
 
 
 def test_an_outcome_is_reported_by_its_numbers() -> None:
@@ -145,24 +147,24 @@ def test_no_word_of_a_check_covers_what_was_not_reached() -> None:
 
 def test_what_does_not_stand_is_reported_beside_the_phase_of_the_action() -> None:
     """The list stays in the status all the same."""
-    _, board = make("a")
-    status = build(board, check=dataclasses.replace(FOUND, is_current=False))
+    _, planner = make("a")
+    status = build(planner, check=dataclasses.replace(FOUND, is_current=False))
     assert (status["phase"], status["check"]["problemCount"]) == ("CreateComplete", 1)
 
 
 def test_a_check_is_no_failure_of_the_revision() -> None:
     """Nothing was tried."""
-    _, board = make("a")
-    status = build(board, check=FOUND)
+    _, planner = make("a")
+    status = build(planner, check=FOUND)
     assert (status["phase"], "lastFailedRevision" in status) == ("CheckFailed", False)
     assert [conditions.find(status, type_)["status"] for type_ in ("Ready", "Reconciling", "Stalled")] == ["False"] * 3
 
 
 def test_a_clean_bill_is_no_success_of_what_was_given_up() -> None:
     """After an automatic rollback anyone who waits must not take it for one."""
-    _, board = make("a")
+    _, planner = make("a")
     target = dataclasses.replace(REACHED, cause=TargetCause.AUTOMATIC, failure="it broke")
-    status = build(board, target=target, check=CLEAN)
+    status = build(planner, target=target, check=CLEAN)
     ready, stalled = conditions.find(status, "Ready"), conditions.find(status, "Stalled")
     assert (status["phase"], ready["status"], ready["reason"], stalled["status"]) == (
         "CheckComplete", "False", "RolledBack", "True"
@@ -171,16 +173,16 @@ def test_a_clean_bill_is_no_success_of_what_was_given_up() -> None:
 
 def test_a_refused_definition_is_said_before_anything() -> None:
     """Its phase is no check's."""
-    _, board = make("a")
+    _, planner = make("a")
     refusal = DefinitionRejection(reason="InvalidTemplate", message="a mistake")
-    status = build(board, rejection=refusal, check=dataclasses.replace(CLEAN, is_current=False))
+    status = build(planner, rejection=refusal, check=dataclasses.replace(CLEAN, is_current=False))
     assert (status["phase"], conditions.find(status, "Ready")["reason"]) == ("UpdateFailed", "InvalidTemplate")
 
 
 def test_a_check_that_cannot_be_done_says_why() -> None:
     """And the phase stays what it is."""
-    _, board = make("a")
-    status = build(board, check_error="the check '1' cannot list ConfigMap objects: no")
+    _, planner = make("a")
+    status = build(planner, check_error="the check '1' cannot list ConfigMap objects: no")
     assert status["phase"] == "CreateComplete"
     assert conditions.find(status, "CheckPending")["message"] == "the check '1' cannot list ConfigMap objects: no"
 

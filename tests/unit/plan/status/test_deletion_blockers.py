@@ -64,25 +64,25 @@ class Rights:
 def leaving(**change: object) -> tuple[World, StackPlanner, Child]:
     """A Stack of one object, `a`, that is being deleted."""
     world = World()
-    world.settle(blueprints.make_board(blueprints.make_blueprint({"a": []})))
+    world.settle(blueprints.make_planner(blueprints.make_blueprint({"a": []})))
     child = dataclasses.replace(world.of("a")[0], **change)  # type: ignore[arg-type]  # a table
     world.children["a"] = [child]
-    board = blueprints.make_board(blueprints.make_blueprint({}))
-    world.refresh(board)
-    return world, board, child
+    planner = blueprints.make_planner(blueprints.make_blueprint({}))
+    world.refresh(planner)
+    return world, planner, child
 
 
 def test_nothing_holds_up_what_only_takes_time() -> None:
     """Neither what is still to be deleted nor what ends by itself."""
     for change in ({}, {"finalizers": ("x/y",)}, {"deleting": True}):
-        world, board, _ = leaving(**change)
-        assert deletion_blockers.find_deletion_block(board, world.memory, beyond="") is None
+        world, planner, _ = leaving(**change)
+        assert deletion_blockers.find_deletion_block(planner, world.memory, beyond="") is None
 
 
 def test_finalizers_are_named_with_the_object_that_they_hold() -> None:
     """Anyone who put them there can be found."""
-    world, board, _ = leaving(deleting=True, finalizers=("x/y", "x/z"))
-    found = deletion_blockers.find_deletion_block(board, world.memory, beyond="")
+    world, planner, _ = leaving(deleting=True, finalizers=("x/y", "x/z"))
+    found = deletion_blockers.find_deletion_block(planner, world.memory, beyond="")
     assert found is not None
     assert (found.type, found.reason, found.message) == (
         "DeletionBlocked",
@@ -93,26 +93,26 @@ def test_finalizers_are_named_with_the_object_that_they_hold() -> None:
 
 def test_a_refused_deletion_comes_first() -> None:
     """It is tried again, and needs a user all the same."""
-    world, board, child = leaving()
+    world, planner, child = leaving()
     world.memory.attempts[child.uid] = DENIED
-    found = deletion_blockers.find_deletion_block(board, world.memory, beyond="waits for probe/x")
+    found = deletion_blockers.find_deletion_block(planner, world.memory, beyond="waits for probe/x")
     assert found is not None
     assert (found.reason, found.message) == ("Denied", "cannot delete configmap/shop-a")
 
 
 def test_a_refusal_is_forgotten_once_the_object_goes() -> None:
     """Its answer may have been lost."""
-    world, board, child = leaving()
+    world, planner, child = leaving()
     world.memory.attempts[child.uid] = DENIED
     world.children["a"] = [dataclasses.replace(child, deleting=True, resource_version=9)]
-    world.refresh(board)
-    assert board.find_failed_deletions(world.memory) == []
+    world.refresh(planner)
+    assert planner.find_failed_deletions(world.memory) == []
 
 
 def test_what_only_the_server_knows_is_reported_where_nothing_else_is() -> None:
     """All that is known is gone, and yet there is something."""
-    board = blueprints.make_board(blueprints.make_blueprint({}))
-    found = deletion_blockers.find_deletion_block(board, World().memory, beyond="waits for probe/x")
+    planner = blueprints.make_planner(blueprints.make_blueprint({}))
+    found = deletion_blockers.find_deletion_block(planner, World().memory, beyond="waits for probe/x")
     assert found is not None
     assert (found.reason, found.message) == ("NotGone", "waits for probe/x")
 

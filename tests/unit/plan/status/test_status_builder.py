@@ -24,7 +24,7 @@ REFUSAL = DefinitionRejection(reason="InvalidTemplate", message="the definition 
 
 
 def build(
-    board: StackPlanner | None,
+    planner: StackPlanner | None,
     *,
     status_input: StatusInput = SUBJECT,
     memory: InMemoryState | None = None,
@@ -32,7 +32,7 @@ def build(
 ) -> Object:
     """The status, at a fixed time."""
     return status_builder.build_status(
-        status_input, board, memory=memory or InMemoryState(), before=before or {}, now=1_000.0, monotonic=0.0
+        status_input, planner, memory=memory or InMemoryState(), before=before or {}, now=1_000.0, monotonic=0.0
     )
 
 
@@ -42,9 +42,9 @@ def headline(status: Object) -> tuple[str, str, str]:
     return status["phase"], ready["reason"], ready["message"]
 
 
-def refuse(world: World, board: StackPlanner, name: str, *, failures: int) -> None:
+def refuse(world: World, planner: StackPlanner, name: str, *, failures: int) -> None:
     """Let the apply of a resource be refused."""
-    step = board.ready_steps[name]
+    step = planner.ready_steps[name]
     assert isinstance(step, Apply)
     world.memory.attempts[name] = Attempt(
         attempt_id=ApplyAttempt(hash=step.hash, uid=step.uid),
@@ -54,42 +54,42 @@ def refuse(world: World, board: StackPlanner, name: str, *, failures: int) -> No
         message="cannot apply configmap/shop-a: no",
         is_final=False,
     )
-    world.refresh(board, name)
+    world.refresh(planner, name)
 
 
 def test_everything_ready_is_complete() -> None:
     """Nothing is left to say but that."""
-    world, board = World(), blueprints.make_board(blueprints.make_blueprint({"a": [], "b": []}))
-    world.settle(board)
-    status = build(board, memory=world.memory)
+    world, planner = World(), blueprints.make_planner(blueprints.make_blueprint({"a": [], "b": []}))
+    world.settle(planner)
+    status = build(planner, memory=world.memory)
     assert headline(status) == ("CreateComplete", "Complete", "all 2 resources are ready")
     assert (status["revision"], status["summary"], status["problems"]) == (1, "2/2", [])
 
 
 def test_a_later_revision_is_an_update() -> None:
     """Regardless of what its number is called by."""
-    world, board = World(), blueprints.make_board(blueprints.make_blueprint({"a": []}))
-    world.settle(board)
-    status = build(board, status_input=dataclasses.replace(SUBJECT, target=LATER))
+    world, planner = World(), blueprints.make_planner(blueprints.make_blueprint({"a": []}))
+    world.settle(planner)
+    status = build(planner, status_input=dataclasses.replace(SUBJECT, target=LATER))
     assert (status["phase"], status["revision"]) == ("UpdateComplete", 4)
 
 
 def test_the_message_names_what_is_waited_for() -> None:
     """By resource and object, with its own words."""
-    world, board = World(), blueprints.make_board(blueprints.make_blueprint({"a": []}, kind=blueprints.GADGET))
-    world.settle(board)
+    world, planner = World(), blueprints.make_planner(blueprints.make_blueprint({"a": []}, kind=blueprints.GADGET))
+    world.settle(planner)
     step = Apply(
         resource="a",
         kind=blueprints.GADGET,
         ref=world.of("a")[0].ref,
-        manifest=board.find_desired("a").manifest,  # type: ignore[union-attr]  # it was evaluated above
+        manifest=planner.find_desired("a").manifest,  # type: ignore[union-attr]  # it was evaluated above
         hash="",
         uid=None,
     )
     waiting = {"type": "Ready", "status": "False", "message": "boiling water"}
     world.carry_out(step, status={"conditions": [waiting]})
-    world.refresh(board, "a")
-    phase, reason, message = headline(build(board))
+    world.refresh(planner, "a")
+    phase, reason, message = headline(build(planner))
     assert (phase, reason) == ("CreateInProgress", "Progressing")
     assert message.startswith("waits for a (gadget.example.org/shop-a)")
     assert "boiling water" in message
@@ -100,10 +100,10 @@ def test_the_message_names_what_is_waited_for() -> None:
 )
 def test_a_refusal_is_reported_at_once_and_called_failed_later(failures: int, phase: str) -> None:
     """With the next try beside it."""
-    world, board = World(), blueprints.make_board(blueprints.make_blueprint({"a": [], "b": []}))
-    world.refresh(board)
-    refuse(world, board, "a", failures=failures)
-    status = build(board, memory=world.memory)
+    world, planner = World(), blueprints.make_planner(blueprints.make_blueprint({"a": [], "b": []}))
+    world.refresh(planner)
+    refuse(world, planner, "a", failures=failures)
+    status = build(planner, memory=world.memory)
     assert status["phase"] == phase
     assert status["problems"] == [
         {
@@ -121,11 +121,11 @@ def test_a_refusal_is_reported_at_once_and_called_failed_later(failures: int, ph
 def test_problems_are_bounded_and_the_counts_are_not() -> None:
     """No list in a status grows with the stack."""
     names = [f"r{number}" for number in range(50)]
-    world, board = World(), blueprints.make_board(blueprints.make_blueprint({name: [] for name in names}))
-    world.refresh(board)
+    world, planner = World(), blueprints.make_planner(blueprints.make_blueprint({name: [] for name in names}))
+    world.refresh(planner)
     for name in names:
-        refuse(world, board, name, failures=5)
-    status = build(board, memory=world.memory)
+        refuse(world, planner, name, failures=5)
+    status = build(planner, memory=world.memory)
     assert (len(status["problems"]), status["resources"]["failed"]) == (problems.AT_MOST, 50)
 
 
@@ -133,21 +133,21 @@ def test_problems_are_bounded_and_the_counts_are_not() -> None:
 def test_problems_are_those_of_the_first_names_whichever_failed_first(step: int) -> None:
     """A restarted operator detects them in another order."""
     given = [f"r{number:02}" for number in range(50)]
-    world, board = World(), blueprints.make_board(blueprints.make_blueprint({name: [] for name in given}))
-    world.refresh(board)
+    world, planner = World(), blueprints.make_planner(blueprints.make_blueprint({name: [] for name in given}))
+    world.refresh(planner)
     for name in given[::step]:
-        refuse(world, board, name, failures=9)
-    status = build(board, memory=world.memory)
+        refuse(world, planner, name, failures=9)
+    status = build(planner, memory=world.memory)
     assert [each["resource"] for each in status["problems"]] == given[: problems.AT_MOST]
     assert headline(status)[2].startswith("r00")
 
 
 def test_a_refused_definition_is_stalled_while_the_rest_is_reported_as_it_is() -> None:
     """What runs keeps its counts; the phase is that of the target."""
-    world, board = World(), blueprints.make_board(blueprints.make_blueprint({"a": []}))
-    world.settle(board)
+    world, planner = World(), blueprints.make_planner(blueprints.make_blueprint({"a": []}))
+    world.settle(planner)
     status = build(
-        board,
+        planner,
         status_input=dataclasses.replace(
             SUBJECT, rejection=REFUSAL, target=LATER, completed=CompletedRevisions(last=1)
         ),
@@ -166,11 +166,11 @@ def test_before_anything_was_accepted_there_is_a_status_all_the_same() -> None:
 def test_a_deletion_names_what_is_left() -> None:
     """And what holds it."""
     world = World()
-    world.settle(blueprints.make_board(blueprints.make_blueprint({"a": []})))
+    world.settle(blueprints.make_planner(blueprints.make_blueprint({"a": []})))
     world.children["a"] = [dataclasses.replace(world.of("a")[0], deleting=True, finalizers=("x/y",))]
-    board = blueprints.make_board(blueprints.make_blueprint({}))
-    world.refresh(board)
-    status = build(board, status_input=dataclasses.replace(SUBJECT, is_deleting=True))
+    planner = blueprints.make_planner(blueprints.make_blueprint({}))
+    world.refresh(planner)
+    status = build(planner, status_input=dataclasses.replace(SUBJECT, is_deleting=True))
     assert headline(status) == (
         "DeleteInProgress",
         "Deleting",
@@ -183,30 +183,32 @@ def test_outputs_are_the_values_that_are_known() -> None:
     host = Reading(make=lambda values: values["a"]["status"]["host"], reads={"a": frozenset({("status", "host")})})
     name = Reading(make=lambda values: values["a"]["metadata"]["name"], reads={"a": frozenset({("metadata", "name")})})
     blueprint = blueprints.make_blueprint({"a": []}, outputs={"host": host, "name": name, "one": Constant(1)})
-    world, board = World(), blueprints.make_board(blueprint)
-    world.settle(board)
-    assert build(board)["outputs"] == {"name": "shop-a", "one": 1}
+    world, planner = World(), blueprints.make_planner(blueprint)
+    world.settle(planner)
+    assert build(planner)["outputs"] == {"name": "shop-a", "one": 1}
 
 
 def test_a_condition_keeps_its_time_while_its_status_lasts() -> None:
     """A changed message is no transition."""
-    world, board = World(), blueprints.make_board(blueprints.make_blueprint({"a": []}))
-    world.refresh(board)
-    first = status_builder.build_status(SUBJECT, board, memory=InMemoryState(), before={}, now=1.0, monotonic=0.0)
-    second = status_builder.build_status(SUBJECT, board, memory=InMemoryState(), before=first, now=99.0, monotonic=0.0)
+    world, planner = World(), blueprints.make_planner(blueprints.make_blueprint({"a": []}))
+    world.refresh(planner)
+    first = status_builder.build_status(SUBJECT, planner, memory=InMemoryState(), before={}, now=1.0, monotonic=0.0)
+    second = status_builder.build_status(
+        SUBJECT, planner, memory=InMemoryState(), before=first, now=99.0, monotonic=0.0
+    )
     assert second == first
 
 
 def test_sources_that_are_polled_are_named() -> None:
     """With how late a change of them is noticed; of a Stack that goes no user needs to know."""
-    world, board = World(), blueprints.make_board(blueprints.make_blueprint({"a": []}))
-    world.settle(board)
+    world, planner = World(), blueprints.make_planner(blueprints.make_blueprint({"a": []}))
+    world.settle(planner)
     polled = dataclasses.replace(SUBJECT, polled=("secret/db",))
 
-    [warning] = build(board, status_input=polled)["warnings"]
+    [warning] = build(planner, status_input=polled)["warnings"]
 
     assert warning.startswith(
         "secret/db: changes are detected by polling every 30 s because the operator is not allowed to watch"
     )
-    assert "warnings" not in build(board, status_input=dataclasses.replace(polled, is_deleting=True))
-    assert "warnings" not in build(board)
+    assert "warnings" not in build(planner, status_input=dataclasses.replace(polled, is_deleting=True))
+    assert "warnings" not in build(planner)
