@@ -83,16 +83,15 @@ class AdmissionService:
     """Serves reviews from its start on."""
 
     def __init__(self, settings: Settings, address: Address, source: CredentialSource, observer: Observer) -> None:
-        """Prepare the service. It sends no request before `start`."""
         self._settings = settings
         self._observer = observer
         self._connection = Connection(source)
         self._queue = WorkQueue()
         self._cluster = KubeWorkloadCluster(self._connection, self._queue, observer=observer)
         self._evaluations = Pool(notify=lambda _uid: None, on_limit=observer.on_limit)
-        sender = ApiClient(self._connection, observer)
+        self._client = ApiClient(self._connection, observer)
         self._secret = CertificateSecret(
-            client=sender, namespace=settings.operator_namespace, name=settings.webhook_secret
+            client=self._client, namespace=settings.operator_namespace, name=settings.webhook_secret
         )
         self._configurations = WebhookConfigurations(connection=self._connection, name=settings.webhook_configuration)
         self._home = self._make_home()
@@ -189,8 +188,7 @@ class AdmissionService:
     def _make_author_check(self) -> AuthorCheck | None:
         if not self._settings.check_authors:
             return None
-        sender = ApiClient(self._connection, self._observer)
-        return AuthorCheck(SubjectAccessReviews(sender))
+        return AuthorCheck(SubjectAccessReviews(self._client))
 
     async def _refresh_certificate(self, hasher: KeyedHasher) -> bool:
         """Renew the certificate if due, have the API server trust it, then serve it; False if that comes later."""

@@ -15,6 +15,7 @@ from hearth.model import names, stack_tree, value_class
 from hearth.model.child import Object
 from hearth.model.stack_tree import Node
 from hearth.model.tenancy import DefinerAccount
+from hearth.template.blueprint import StackIdentity
 
 KUBECONFIG_KEYS = ("value", "value.yaml")
 """The keys of a Secret that count where the spec names none, as in Flux."""
@@ -107,6 +108,11 @@ class StackObject:
     def owner_key(self) -> str:
         """Return its key within the namespace, see `hearth.model.names.owner_key`."""
         return names.owner_key(self.kind, self.name)
+
+    @property
+    def identity(self) -> StackIdentity:
+        """Return its identity for expressions, and for the names of its children."""
+        return StackIdentity(name=self.name, namespace=self.namespace, uid=self.uid)
 
     @property
     def node(self) -> Node:

@@ -24,7 +24,6 @@ from hearth.plan.retry import retry_triggers
 from hearth.plan.stack import cleanup
 from hearth.plan.stack.cleanup import TreeClaim
 from hearth.plan.stack.stack_planner import StackPlanner
-from hearth.template.blueprint import StackIdentity
 
 HANDOVER = "HandoverPending"
 """The reason of a resource that waits until another Stack of the tree lets its object go."""
@@ -169,7 +168,7 @@ class Relatives:
         if pending := next((claim for claim in found if claim.is_pending), None):
             return pending
         stack = services.management_cluster.find_stack(uid)
-        if not found or stack is None or cleanup.is_replaceable(child, identify(stack)):
+        if not found or stack is None or cleanup.is_replaceable(child, stack.identity):
             return None
         return next((claim for claim in found if claim.is_foreign), found[0])
 
@@ -363,11 +362,6 @@ class Kin:
     def find_objection(self, owner: str, live: Mapping[str, Any], ref: ObjectRef) -> Objection | None:
         """Return why an object of that Stack is not taken over; None if it is."""
         return self.services.relatives.find_objection(self.uid, owner, live, ref, self.services)
-
-
-def identify(stack: StackObject) -> StackIdentity:
-    """Return the identity by which names are generated."""
-    return StackIdentity(name=stack.name, namespace=stack.namespace, uid=stack.uid)
 
 
 def summarize(loaded: LoadedStack) -> tuple[object, ...]:

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from hearth import supervision
-from hearth.engine import named_tasks
 from hearth.engine.cluster_objects import StackObject
 from hearth.engine.definition.revision_builder import RevisionBuilder
 from hearth.engine.health_marks.health_mark_controller import HealthMarkController
@@ -17,6 +16,7 @@ from hearth.engine.health_rule_loader import HealthRuleLoader
 from hearth.engine.ports import Observer
 from hearth.engine.services import Services
 from hearth.engine.snapshots.snapshot_controller import SnapshotController
+from hearth.engine.stack import faults
 from hearth.engine.stack.loaded_stacks import START_LASTS, StartLimiter, UnloadedStack, UnloadedStacks, UnsettledStacks
 from hearth.engine.stack.nesting import Nesting
 from hearth.engine.stack.stack_reconciler import StackReconciler
@@ -173,7 +173,7 @@ class StackController:
     def _note_lost_broadcast(self, uid: str, each: StackReconciler) -> None:
         # The lost event may concern the definition.
         each.definition.schedule.request()
-        each.faults.note("broadcast")
+        each.faults.note(faults.BROADCAST)
         self._services.queue.enqueue(uid, DirtyScope.STACK)
 
     def _reconcile(self, uid: str, dirty: set[DirtyItem], since: float) -> float:
@@ -282,7 +282,7 @@ class StackController:
             self._services.enqueue_after(RETRY_UNKNOWN, uid, DirtyScope.ALL_RESOURCES)
         else:
             self._unsettled.add(uid, each)
-            each.faults.note(named_tasks.PASS)
+            each.faults.note(faults.PASS)
             self._status_writer.request(uid)
         return SECONDS_PER_YIELD
 
@@ -291,7 +291,7 @@ class StackController:
         each = self._reconcilers.get(uid)
         if each is not None:
             each.memory.finish(key)
-            each.faults.note("step")
+            each.faults.note(faults.STEP)
             self._services.queue.enqueue(uid, DirtyScope.STACK)
 
     def _forget(self, uid: str) -> None:

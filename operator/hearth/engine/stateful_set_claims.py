@@ -13,9 +13,8 @@ from hearth.engine.ports import ClusterRequests
 from hearth.model import limits
 from hearth.model.errors import ApiStatusError
 from hearth.model.kinds import Kind, ObjectRef
+from hearth.model.well_known_kinds import VOLUME_CLAIM
 from hearth.plan.target import volume_restore
-
-CLAIM = ("", "PersistentVolumeClaim")
 
 
 class TooManyMissing(Exception):
@@ -80,7 +79,8 @@ async def list_live(
     for ordinals in (range(first, first + limits.CLAIMS_BEYOND_REPLICAS), range(first)[::-1]):
         in_a_row = 0
         for ordinal in ordinals:
-            ref = ObjectRef(group=CLAIM[0], kind=CLAIM[1], namespace=namespace, name=f"{template}-{name}-{ordinal}")
+            claim = f"{template}-{name}-{ordinal}"
+            ref = ObjectRef(group=VOLUME_CLAIM.group, kind=VOLUME_CLAIM.name, namespace=namespace, name=claim)
             live = await find_live(cluster, ref, kind=kind)
             is_there = live is not None and "deletionTimestamp" not in live["metadata"]
             if live is not None and is_there:

@@ -15,7 +15,7 @@ from typing import Any
 
 from hearth.engine import verified_revisions
 from hearth.engine.cluster_objects import Revision, StackObject
-from hearth.engine.definition import revision_builder, stored_definition
+from hearth.engine.definition import stored_definition
 from hearth.model import field_paths, members, names, value_class
 from hearth.model.child import Child, Object
 from hearth.model.errors import ApiStatusError, InvalidDefinition, SourceNotFound, TamperedRevision, Unreachable
@@ -175,7 +175,7 @@ async def read_externals(world: PreviewWorld, present: StackObject, blueprint: B
     boundary = world.services.find_boundary(present)
     planner = ResourcePlanner(
         blueprint=blueprint,
-        stack=revision_builder.identify(present),
+        stack=present.identity,
         kinds=WatchedKinds(served=world.cluster.kinds),
         hashes=world.hashes.of_stack(present.uid),
         reader=Reader(boundary=boundary),

@@ -266,7 +266,7 @@ class RevisionBuilder:
         if stack.uid in self.read:
             definition = dataclasses.replace(definition, read=self.read[stack.uid])
         cluster, key = self.find_cluster(stack)
-        kinds, identity = cluster.kinds, identify(stack)
+        kinds, identity = cluster.kinds, stack.identity
         pairs = await cooperative_work.finish(template_kinds.find_kinds_in_pieces(definition))
         await cluster.load_schemas([kind for pair in pairs if (kind := kinds.find(*pair)) is not None])
         # The live spec always decides on adoption, for any revision.
@@ -394,11 +394,6 @@ class RevisionBuilder:
 def name_revision(stack: StackObject, key: str) -> str:
     """Return the name of a ControllerRevision; a different key gives a different name."""
     return names.shorten(f"{stack.name}-{names.digest(stack.uid, key)}", length=names.NAME_LENGTH)
-
-
-def identify(stack: StackObject) -> StackIdentity:
-    """Return the identity of the Stack for expressions."""
-    return StackIdentity(name=stack.name, namespace=stack.namespace, uid=stack.uid)
 
 
 def find_sources(namespace: str, spec: Object) -> frozenset[ObjectRef]:

@@ -14,10 +14,11 @@ from hearth.model import limits, names, value_class
 from hearth.model.child import Child
 from hearth.model.errors import ApiStatusError, Unreachable
 from hearth.model.text.enumeration import enumerate_names
+from hearth.model.well_known_kinds import VOLUME_CLAIM
 from hearth.plan.snapshot_decision import ObservedStack, SnapshotMemory, SnapshotProblem, SnapshotVolume
 from hearth.plan.target.target import EMPTY_REVISION
 
-CLAIM = ("", "PersistentVolumeClaim")
+CLAIM = (VOLUME_CLAIM.group, VOLUME_CLAIM.name)
 STATEFUL_SET = ("apps", "StatefulSet")
 STACK, GROUP = (names.GROUP, names.STACK), (names.GROUP, names.GROUP_KIND)
 
@@ -196,7 +197,7 @@ class StackClaims:
         ]
         known = {(each.namespace, each.claim) for each in found}
         cluster = self.services.find_cluster(self.stack)
-        kind, misses = cluster.kinds.find("v1", CLAIM[1]), Misses()
+        kind, misses = cluster.kinds.find(VOLUME_CLAIM.api_version, VOLUME_CLAIM.name), Misses()
         for child in self.list_children(STATEFUL_SET):
             live = await stateful_set_claims.find_live(cluster, child.ref, kind=child.kind)
             if live is None or kind is None:

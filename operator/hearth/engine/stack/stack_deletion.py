@@ -9,9 +9,9 @@ import math
 
 import structlog
 
-from hearth.engine import verified_revisions
 from hearth.engine.cluster_objects import StackObject
 from hearth.engine.definition import revision_builder, stack_cluster
+from hearth.engine.stack import faults
 from hearth.engine.stack.cache_sync import CacheSync
 from hearth.engine.stack.stack_part import StackContext, StackPart
 from hearth.engine.work_queue import DirtyScope
@@ -55,10 +55,10 @@ class StackDeletion(StackPart):
         self._unusable_since: float | None = None
         """Monotonic time since which the cluster cannot be used; None while it can."""
 
-    def update(self, plan: StackPlanner, *, is_releasing: bool = False, left_pods: str = "") -> None:
+    def update(self, plan: StackPlanner, *, is_releasing: bool, left_pods: str) -> None:
         """Finalize what can be finalized after a reconcile.
 
-        is_releasing: whether objects are being released; left_pods: why Pods of a deleted StatefulSet are left.
+        is_releasing: whether objects are being released; left_pods: why Pods of a deleted StatefulSet are left, "" for none.
         """
         is_cut_off = self._note_cluster()
         if not self._definition_sync.is_deleting:
@@ -66,13 +66,13 @@ class StackDeletion(StackPart):
         if is_cut_off:
             # Without the cluster, no list tells what is left.
             if self._may_let_go(plan):
-                self._tasks.run("part", self._let_go)
+                self._tasks.run(faults.PART, self._let_go)
         elif plan.withheld:
             self.blocked_by = f"waits until other Stacks take over what they name: {describe_withheld(plan)}"
         elif left_pods:
             self.blocked_by = left_pods
         elif plan.is_complete and not is_releasing:
-            self._tasks.run("part", self._part)
+            self._tasks.run(faults.PART, self._part)
         if (
             self._definition_sync.options.is_paused
             or plan.deletion_guard.held_deletions
@@ -161,7 +161,7 @@ class StackDeletion(StackPart):
 
     async def _list_remaining(self, stack: StackObject) -> list[Child]:
         """List live objects of every kind that the Stack ever applied; if unknown, of all listable kinds."""
-        revisions = verified_revisions.load(self._services.management_cluster, self._services.hashes, stack)
+        revisions = self._definition_sync.builder.load_revisions(stack)
         cluster, absent = self._services.find_children_cluster(stack.uid), self._cache_sync.absent
         is_known = revisions.knows_all_kinds(self._definition_sync.targets.needed)
         kinds = revision_builder.find_served_kinds(cluster, revisions.kinds) if is_known else cluster.kinds.all()

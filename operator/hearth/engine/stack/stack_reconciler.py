@@ -12,18 +12,19 @@ from collections.abc import Callable, Collection
 from typing import assert_never
 
 from hearth import supervision
-from hearth.engine import cluster_links, named_tasks
+from hearth.engine import cluster_links
 from hearth.engine.cluster_objects import StackObject
 from hearth.engine.definition import revision_builder
 from hearth.engine.definition.definition_sync import DefinitionSync
 from hearth.engine.definition.revision_builder import RevisionBuilder
-from hearth.engine.named_tasks import Faults, NamedTasks
+from hearth.engine.named_tasks import NamedTasks
 from hearth.engine.services import Services, StackChildren
-from hearth.engine.stack import nesting, stack_reads, stack_requests
+from hearth.engine.stack import faults, nesting, stack_reads, stack_requests
 from hearth.engine.stack.cache_sync import CacheSync
 from hearth.engine.stack.check_control import CheckControl
 from hearth.engine.stack.detached_sets import DetachedSets
 from hearth.engine.stack.event_reports import EventReports
+from hearth.engine.stack.faults import Faults
 from hearth.engine.stack.released_objects import ReleasedObjects
 from hearth.engine.stack.stack_deletion import StackDeletion
 from hearth.engine.stack.stack_part import StackContext
@@ -106,7 +107,7 @@ class StackReconciler:
         planned = self._reconcile(stack, dirty)
         if self.cache_sync.has_questions:
             self._tasks.run("look for what may not be watched", self.cache_sync.ask)
-        self.faults.clear(named_tasks.PASS)
+        self.faults.clear(faults.PASS)
         self.faults.settle(self._tasks)
         return planned
 
@@ -116,7 +117,7 @@ class StackReconciler:
 
         # 2. Definition and target: read, compiled and stored by a task. Until then the active ones count.
         if self.definition.is_due(stack):
-            self._tasks.run(named_tasks.ACCEPT, self._accept)
+            self._tasks.run(faults.ACCEPT, self._accept)
         self.definition.revisions.check(stack, dirty)
         self._supersession.update(stack)
         if (planner := self._find_planner(stack)) is None:
@@ -292,7 +293,7 @@ class StackReconciler:
             is_paused=definition.options.is_paused,
             is_suspended=definition.is_suspended,
             timed_out_after=definition.options.timeout if self._progress.seconds_left() <= 0 else None,
-            fault=self.faults.describe(besides=named_tasks.STATUS if is_writable else ""),
+            fault=self.faults.describe(besides=faults.STATUS if is_writable else ""),
             undecided=0 if is_deleting else services.relatives.count_undecided(self.uid, services),
             blocked_by=self._deletion.blocked_by,
             halted_by=self._progress.halted_by,
@@ -513,13 +514,13 @@ class StackReconciler:
         """Sync the definition. After an internal error, keep the active revision and report the error."""
         if await supervision.contain("accept", self.definition.sync, lambda: False, stack=self.uid):
             return
-        delay = self.faults.note(named_tasks.ACCEPT)
+        delay = self.faults.note(faults.ACCEPT)
         self._services.queue.enqueue(self.uid, DirtyScope.STACK)
         await self.definition.give_up(internal_errors.explain("accept the definition"), delay=delay)
         self._services.queue.enqueue(self.uid, DirtyScope.STACK)
 
     def _on_success(self, name: str) -> None:
-        if name != named_tasks.ACCEPT or self.definition.is_sound:
+        if name != faults.ACCEPT or self.definition.is_sound:
             self.clear_fault(name)
 
     def _arm_timer(self, *seconds_left: float) -> None:
@@ -595,7 +596,7 @@ def create_planner(
     planner_type = BlindPlanner if blueprint.is_unknown else StackPlanner
     return planner_type(
         blueprint=blueprint,
-        stack=revision_builder.identify(stack),
+        stack=stack.identity,
         kinds=WatchedKinds(
             served=link.cluster.kinds,
             unsynced=cache_sync.unsynced.keys(),

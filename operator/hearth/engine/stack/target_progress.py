@@ -79,7 +79,7 @@ class TargetProgress(StackPart):
             return
         if self._set_claims.are_replaced(restore):
             targets.note_halted()
-            self._services.queue.enqueue(self._definition_sync.uid, DirtyScope.ALL_RESOURCES)
+            self._services.queue.enqueue(self._uid, DirtyScope.ALL_RESOURCES)
         elif not self._definition_sync.options.is_paused:
             self._tasks.run("replace claims", self._set_claims.replace)
 
@@ -92,7 +92,7 @@ class TargetProgress(StackPart):
         """Activate the revision of a completed restore without the content of its claims, which they keep."""
         if target.restore is not None:
             self._definition_sync.schedule.request()
-            self._services.queue.enqueue(self._definition_sync.uid, DirtyScope.STACK)
+            self._services.queue.enqueue(self._uid, DirtyScope.STACK)
 
     def _may_give_up(self, target: Target) -> bool:
         """Return whether a failure of that target would roll the Stack back."""

@@ -125,7 +125,7 @@ class StackDefinitionController:
         """
         for raw in await self._client.list_definitions():
             await supervision.contain("definitions", functools.partial(self._resume, raw), lambda: None)
-            self._look_after(raw["metadata"]["name"], 0.0)
+            self.look_now(raw["metadata"]["name"])
         # Only now: each definition is served once.
         if not self._services.share.leads_all:
             self._client.follow(self._on_other)
@@ -145,10 +145,10 @@ class StackDefinitionController:
     def _on_other(self, name: str, uid: str) -> None:
         """Look at a definition that another process leads."""
         if not self._services.share.leads(uid):
-            self._look_after(name, 0.0)
+            self.look_now(name)
 
-    def on_definition(self, name: str) -> None:
-        """Reconcile a definition that was created, changed or deleted, and retry that until it succeeds."""
+    def look_now(self, name: str) -> None:
+        """Reconcile a definition that may have changed, and retry that until it succeeds."""
         self._look_after(name, 0.0)
 
     def on_broadcast(self, event: Broadcast) -> None:
@@ -162,7 +162,7 @@ class StackDefinitionController:
             case _:
                 return
         for name in concerned:
-            self._look_after(name, 0.0)
+            self.look_now(name)
 
     def on_instance(self, stack: StackObject) -> None:
         """Look soon at the instances of a definition of which one is new or changed."""
@@ -574,7 +574,7 @@ class StackDefinitionController:
                 return
             if served.raw is None:
                 # It was refused, or is being deleted, because of its instances.
-                self._look_after(name, 0.0)
+                self.look_now(name)
                 return
             delay = SLOW_RETRY
             try:

@@ -9,9 +9,9 @@ from typing import Any
 import structlog
 
 from hearth import supervision
-from hearth.engine import named_tasks
 from hearth.engine.cluster_objects import StackObject
 from hearth.engine.services import Services
+from hearth.engine.stack import faults
 from hearth.engine.stack.stack_reconciler import StackReconciler
 from hearth.engine.work_queue import DirtyScope
 from hearth.engine.writes.fair_executor import FairExecutor
@@ -222,7 +222,7 @@ class StatusWriter:
             if outcome is Outcome.FAILED:
                 await self._write_without_details(stack, reconciler)
             elif outcome is Outcome.WRITTEN and self._failed_at.pop(stack_uid, None) is not None:
-                reconciler.clear_fault(named_tasks.STATUS)
+                reconciler.clear_fault(faults.STATUS)
         finally:
             self._writing.discard(stack_uid)
         if outcome is Outcome.WRITTEN:
@@ -233,12 +233,12 @@ class StatusWriter:
         stack, reconciler = self._management_cluster.find_stack(stack_uid), self._find_reconciler(stack_uid)
         if stack is None or reconciler is None or self._failed_at[stack_uid] != stack.generation:
             return 0.0
-        return reconciler.faults.find_due(named_tasks.STATUS)
+        return reconciler.faults.find_due(faults.STATUS)
 
     async def _write_without_details(self, stack: StackObject, reconciler: StackReconciler) -> None:
         """Report at least that the status cannot be built; the complete one is retried later."""
         self._failed_at[stack.uid] = stack.generation
-        reconciler.faults.note(named_tasks.STATUS, what=DirtyScope.STACK)
+        reconciler.faults.note(faults.STATUS, what=DirtyScope.STACK)
         before = stack.status
         status = status_builder.build_without_details(
             reconciler.make_status_input(is_writable=False), before=before, now=self._clock.now()
