@@ -40,44 +40,44 @@ class World:
         self.restarts.put_nowait(self._count)
 
 
-def obedient(wakes: HandlerCallbacks) -> RunKopf:
+def obedient(callbacks: HandlerCallbacks) -> RunKopf:
     """Starts, speaks of kinds, and ends when asked."""
 
     async def live() -> None:
-        wakes.on_started()
-        wakes.on_kinds()
+        callbacks.on_started()
+        callbacks.on_kinds()
         try:
             await asyncio.get_running_loop().create_future()
         finally:
-            wakes.on_ended()
+            callbacks.on_ended()
 
     return live
 
 
-def failing(wakes: HandlerCallbacks) -> RunKopf:
+def failing(callbacks: HandlerCallbacks) -> RunKopf:
     """Ends by itself with an error, as kopf does on an ERROR in its stream."""
 
     async def live() -> None:
-        wakes.on_started()
+        callbacks.on_started()
         raise RuntimeError("etcd leader changed")
 
     return live
 
 
-def ending(wakes: HandlerCallbacks) -> RunKopf:
+def ending(callbacks: HandlerCallbacks) -> RunKopf:
     """Ends by itself without one."""
 
     async def live() -> None:
-        wakes.on_started()
+        callbacks.on_started()
 
     return live
 
 
-def stubborn(wakes: HandlerCallbacks) -> RunKopf:
+def stubborn(callbacks: HandlerCallbacks) -> RunKopf:
     """Does not hear that it is to end."""
 
     async def live() -> None:
-        wakes.on_kinds()
+        callbacks.on_kinds()
         while True:
             with contextlib.suppress(asyncio.CancelledError):
                 await asyncio.get_running_loop().create_future()

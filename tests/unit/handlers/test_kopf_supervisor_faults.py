@@ -86,7 +86,7 @@ class World:
             on_kinds=lambda: self.kinds.put_nowait(None), on_restart=lambda: self.restarts.put_nowait(None)
         )
         patience = SupervisorTimeouts(first_pause=0.0, longest_pause=0.0)
-        kopf = KopfSupervisor(lambda wakes: make_run(Source(url), wakes), ears, timeouts=patience)
+        kopf = KopfSupervisor(lambda callbacks: make_run(Source(url), callbacks), ears, timeouts=patience)
         kopf.start()
         return kopf
 

@@ -31,7 +31,7 @@ class Source:
 class Calls(list[str]):
     """What the handlers called, in order."""
 
-    def wakes(self) -> HandlerCallbacks:
+    def callbacks(self) -> HandlerCallbacks:
         return HandlerCallbacks(
             on_kinds=lambda: self.append("kinds"),
             on_started=lambda: self.append("started"),
@@ -46,14 +46,14 @@ async def test_a_handler_wakes_and_does_nothing_else(name: str, expected: list[s
     """All that kopf hands in is ignored."""
     calls = Calls()
 
-    await getattr(kopf_run.KopfHandlers(Source(None), calls.wakes()), name)(type="ADDED", body={"spec": {}})
+    await getattr(kopf_run.KopfHandlers(Source(None), calls.callbacks()), name)(type="ADDED", body={"spec": {}})
 
     assert calls == expected
 
 
 async def test_login_reads_the_credentials_again() -> None:
     """Each time kopf asks."""
-    handlers = kopf_run.KopfHandlers(Source(Credentials(server="https://server")), Calls().wakes())
+    handlers = kopf_run.KopfHandlers(Source(Credentials(server="https://server")), Calls().callbacks())
 
     assert (await handlers.authenticate()).server == "https://server"
 
@@ -61,7 +61,7 @@ async def test_login_reads_the_credentials_again() -> None:
 async def test_credentials_that_cannot_be_read_are_tried_again() -> None:
     """Kopf retries a handler that raises an ordinary error, for ever; the sentence is in its log."""
     with pytest.raises(NoCredentials):
-        await kopf_run.KopfHandlers(Source(None), Calls().wakes()).authenticate()
+        await kopf_run.KopfHandlers(Source(None), Calls().callbacks()).authenticate()
 
 
 def test_no_handler_has_fifteen_lines() -> None:
@@ -75,9 +75,9 @@ def test_no_handler_has_fifteen_lines() -> None:
 
 def test_two_registries_share_nothing() -> None:
     """Kopf's global registry would give each frame the handlers of all."""
-    made = kopf_run.make_registry(Source(None), Calls().wakes())
+    made = kopf_run.make_registry(Source(None), Calls().callbacks())
 
-    assert made is not kopf_run.make_registry(Source(None), Calls().wakes())
+    assert made is not kopf_run.make_registry(Source(None), Calls().callbacks())
     assert made is not kopf.get_default_registry()
 
 

@@ -152,14 +152,14 @@ def test_what_is_kept_under_a_stated_name_is_not_replaced() -> None:
     """There is no room for another."""
     world, child = make_world(target("old", name="fixed"))
     planner = refuse(world, target("new", name="fixed"))
-    standing = planner.statuses["a"]
-    assert (standing.state, standing.reason, standing.step, standing.child) == (
+    status = planner.statuses["a"]
+    assert (status.state, status.reason, status.step, status.child) == (
         ResourceState.FAILED,
         "Immutable",
         None,
         child,
     )
-    assert "has deletionPolicy: Retain" in standing.message
+    assert "has deletionPolicy: Retain" in status.message
 
 
 def test_a_failed_object_that_is_kept_is_not_tried_again_as_another() -> None:
@@ -181,9 +181,9 @@ def test_a_failed_object_that_is_kept_is_not_tried_again_as_another() -> None:
     )
     world.now = 9.0
     planned = world.refresh(planner, "a")
-    standing = planner.statuses["a"]
-    assert (planned, standing.state, standing.step) == ([], ResourceState.FAILED, None)
-    assert "has deletionPolicy: Retain" in standing.message
+    status = planner.statuses["a"]
+    assert (planned, status.state, status.step) == ([], ResourceState.FAILED, None)
+    assert "has deletionPolicy: Retain" in status.message
 
 
 def test_a_resource_asks_for_adoption_as_it_or_its_stack_says() -> None:

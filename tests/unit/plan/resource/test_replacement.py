@@ -146,10 +146,10 @@ def test_what_is_not_replaced_says_what_would_allow_it(blueprint: Blueprint, way
     pinned = "pinned" if way == "DeleteFirst" else None
     world.settle(blueprints.make_planner(one("old", name=pinned)))
     planner = refused(world, blueprint)
-    standing = planner.statuses["a"]
-    assert (standing.state, standing.reason, "a" in planner.ready_steps) == (ResourceState.FAILED, "Immutable", False)
-    assert standing.message.startswith("data cannot be changed in place")
-    assert way in standing.message
+    status = planner.statuses["a"]
+    assert (status.state, status.reason, "a" in planner.ready_steps) == (ResourceState.FAILED, "Immutable", False)
+    assert status.message.startswith("data cannot be changed in place")
+    assert way in status.message
 
 
 def test_a_way_back_finds_the_old_object(world: World) -> None:
@@ -215,8 +215,8 @@ def test_replace_on_alone_permits_the_replacement_of_a_custom_kind() -> None:
 def test_replace_on_with_a_stated_name_needs_delete_first() -> None:
     """Without it the change fails and says so; with it the old object goes first."""
     before = gadgets({"size": 1}, name="pinned")
-    standing, step = find_step(before, gadgets({"size": 2}, name="pinned", replace_on=SIZE))
-    assert (standing.reason, step, "DeleteFirst" in standing.message) == ("Immutable", None, True)
+    status, step = find_step(before, gadgets({"size": 2}, name="pinned", replace_on=SIZE))
+    assert (status.reason, step, "DeleteFirst" in status.message) == ("Immutable", None, True)
     after = gadgets({"size": 2}, name="pinned", replace_on=SIZE, replacement=Replacement.DELETE_FIRST)
     assert isinstance(find_step(before, after)[1], Delete)
 
@@ -224,8 +224,8 @@ def test_replace_on_with_a_stated_name_needs_delete_first() -> None:
 def test_never_holds_against_replace_on() -> None:
     """Both are stated, and the one that touches nothing wins."""
     after = gadgets({"size": 2}, replace_on=SIZE, replacement=Replacement.NEVER)
-    standing, step = find_step(gadgets({"size": 1}), after)
-    assert (standing.reason, step) == ("Immutable", None)
+    status, step = find_step(gadgets({"size": 1}), after)
+    assert (status.reason, step) == ("Immutable", None)
 
 
 @pytest.mark.parametrize(

@@ -40,13 +40,13 @@ GOING = ResourceStatus(state=ResourceState.PROGRESSING, reason="Resuming", messa
 def settle(
     state: ResourceState, found: child.Child | None, *others: ResourceStatus, cause: Cause = Cause.ORDER
 ) -> ResourceStatus:
-    """The standing that comes of it."""
-    standing = ResourceStatus(state=state, reason="Any", message="", cause=cause, child=found)
-    return resource_planner.restore_if_stuck("web", standing, others, memory=InMemoryState(), records=RECORDS, now=10.0)
+    """The status that comes of it."""
+    status = ResourceStatus(state=state, reason="Any", message="", cause=cause, child=found)
+    return resource_planner.restore_if_stuck("web", status, others, memory=InMemoryState(), records=RECORDS, now=10.0)
 
 
 @pytest.mark.parametrize(
-    ("standing", "is_restored"),
+    ("status", "is_restored"),
     [
         pytest.param(settle(ResourceState.FAILED, ASLEEP), True, id="it failed itself"),
         pytest.param(settle(ResourceState.STOPPED, ASLEEP), True, id="it is stopped"),
@@ -64,11 +64,11 @@ def settle(
         pytest.param(settle(ResourceState.WAITING, None, FAILED), False, id="there is no object"),
     ],
 )
-def test_what_is_stuck_is_restored(standing: ResourceStatus, is_restored: bool) -> None:
+def test_what_is_stuck_is_restored(status: ResourceStatus, is_restored: bool) -> None:
     """Once, and only where waiting is of no use."""
-    assert isinstance(standing.restore_step, Suspend) is is_restored
+    assert isinstance(status.restore_step, Suspend) is is_restored
     if is_restored:
-        assert not standing.is_stuck
+        assert not status.is_stuck
 
 
 @pytest.mark.parametrize("found", [AWAKE, make(None), None], ids=["restored", "never suspended", "no object"])
@@ -108,5 +108,5 @@ def test_a_step_that_is_planned_goes_before_and_a_refused_one_waits() -> None:
     )
     memory.attempts["u"] = attempt
     failed = dataclasses.replace(planned, step=None, requeue_at=30.0)
-    standing = resource_planner.restore_if_stuck("web", failed, (), memory=memory, records=RECORDS, now=10.0)
-    assert (standing.restore_step, standing.requeue_at, standing.reason) == (None, 20.0, "x")
+    status = resource_planner.restore_if_stuck("web", failed, (), memory=memory, records=RECORDS, now=10.0)
+    assert (status.restore_step, status.requeue_at, status.reason) == (None, 20.0, "x")

@@ -14,16 +14,16 @@ def count_answers(seconds: float, *, chance: float, pause: float = 0.1) -> list[
     """When a user is answered who takes the field again `pause` seconds after each answer."""
     backoff_policy = BackoffPolicy(jitter=lambda: chance)
     now, answered = 0.0, list[float]()
-    contest: DriftConflict | None = None
+    conflict: DriftConflict | None = None
     while now < seconds:
-        if contest is not None and contest.expires_at <= now:
-            contest = None
-        if contest is None or contest.next_repair <= now:
+        if conflict is not None and conflict.expires_at <= now:
+            conflict = None
+        if conflict is None or conflict.next_repair <= now:
             answered.append(now)
-            contest = backoff.after_repair(contest, "spec.value", now=now, backoff=backoff_policy)
+            conflict = backoff.after_repair(conflict, "spec.value", now=now, backoff=backoff_policy)
             now += pause
         else:
-            now = contest.next_repair
+            now = conflict.next_repair
     return answered
 
 
@@ -49,17 +49,17 @@ def test_no_rhythm_gets_more_answers(pause: float) -> None:
 def test_a_quiet_time_makes_it_forgotten() -> None:
     """Twice the longest delay after the moment when the next answer was allowed."""
     backoff_policy = BackoffPolicy(jitter=lambda: 0.0, max_backoff=10.0)
-    contest = backoff.after_repair(None, "spec.value", now=0.0, backoff=backoff_policy)
-    assert (contest.repairs, contest.next_repair, contest.expires_at) == (1, 1.0, 21.0)
-    assert backoff.after_repair(contest, "spec.value", now=20.9, backoff=backoff_policy).repairs == 2
-    assert backoff.after_repair(contest, "spec.value", now=21.0, backoff=backoff_policy).repairs == 1
+    conflict = backoff.after_repair(None, "spec.value", now=0.0, backoff=backoff_policy)
+    assert (conflict.repairs, conflict.next_repair, conflict.expires_at) == (1, 1.0, 21.0)
+    assert backoff.after_repair(conflict, "spec.value", now=20.9, backoff=backoff_policy).repairs == 2
+    assert backoff.after_repair(conflict, "spec.value", now=21.0, backoff=backoff_policy).repairs == 1
 
 
 def test_it_counts_as_contested_from_the_third_answer() -> None:
     """Twice may be a person."""
-    contest: DriftConflict | None = None
+    conflict: DriftConflict | None = None
     said = []
     for now in (0.0, 1.0, 3.0):
-        contest = backoff.after_repair(contest, "spec.value", now=now, backoff=BackoffPolicy(jitter=lambda: 0.0))
-        said.append(contest.is_conflict)
+        conflict = backoff.after_repair(conflict, "spec.value", now=now, backoff=BackoffPolicy(jitter=lambda: 0.0))
+        said.append(conflict.is_conflict)
     assert said == [False, False, True]

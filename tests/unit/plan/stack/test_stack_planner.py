@@ -23,7 +23,7 @@ CHAIN = blueprints.make_blueprint({"a": [], "b": ["a"], "c": ["b"]})
 
 def states(planner: StackPlanner) -> dict[str, ResourceState]:
     """By resource."""
-    return {name: standing.state for name, standing in planner.statuses.items()}
+    return {name: status.state for name, status in planner.statuses.items()}
 
 
 def settled(blueprint: Blueprint) -> tuple[World, StackPlanner]:
@@ -152,8 +152,8 @@ def test_a_value_that_is_missing_though_its_resource_is_ready_is_named() -> None
         blueprints.make_planner(blueprints.make_blueprint({"a": [], "b": ["a"]}, manifests={"b": reading})),
     )
     world.settle(planner)
-    standing = planner.statuses["b"]
-    assert (standing.state, standing.reason) == (ResourceState.WAITING, "FieldNotFound")
+    status = planner.statuses["b"]
+    assert (status.state, status.reason) == (ResourceState.WAITING, "FieldNotFound")
 
 
 def test_two_resources_that_name_one_object_do_not_fight() -> None:
@@ -306,7 +306,7 @@ def test_an_object_with_a_copied_label_is_left_alone() -> None:
 
 
 def test_a_refused_step_is_not_planned_before_its_time() -> None:
-    """Its standing tells the refusal meanwhile, and when to look again."""
+    """Its status tells the refusal meanwhile, and when to look again."""
     world, planner = World(), blueprints.make_planner(blueprints.make_blueprint({"a": []}))
     world.refresh(planner)
     step = planner.take_step("a")
@@ -425,11 +425,11 @@ def test_an_object_too_large_to_be_kept_is_reported_to_those_who_read_it(
 
     world.refresh(planner, "a")
 
-    standing = planner.statuses["a"]
-    assert standing.is_ready is not is_counted
+    status = planner.statuses["a"]
+    assert status.is_ready is not is_counted
     if is_counted:
-        assert (standing.state, standing.reason) == (ResourceState.FAILED, "ObjectTooLarge")
-        assert standing.message.startswith(
+        assert (status.state, status.reason) == (ResourceState.FAILED, "ObjectTooLarge")
+        assert status.message.startswith(
             "configmap/shop-a: data.big, which this Stack reads, is too large: at most 64 KiB"
         )
         assert states(planner)["b"] is ResourceState.WAITING
@@ -442,8 +442,8 @@ def test_a_child_that_cannot_be_read_fails_its_resource_and_no_other() -> None:
     world.children["b"] = [dataclasses.replace(whole, defect="spec.x is nested too deeply", ownership=None)]
     assert world.refresh(planner, "b") == []
     assert states(planner) == {"a": ResourceState.READY, "b": ResourceState.FAILED, "c": ResourceState.WAITING}
-    standing = planner.statuses["b"]
-    assert (standing.reason, "spec.x is nested too deeply" in standing.message) == ("ObjectUnreadable", True)
+    status = planner.statuses["b"]
+    assert (status.reason, "spec.x is nested too deeply" in status.message) == ("ObjectUnreadable", True)
     world.children["b"] = [whole]
     world.refresh(planner, "b")
     assert planner.is_complete

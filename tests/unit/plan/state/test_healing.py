@@ -193,14 +193,14 @@ def test_a_marked_object_is_never_chosen_where_there_is_another_one() -> None:
 
 def test_the_first_mark_is_obeyed_at_once_and_later_ones_more_and_more_slowly() -> None:
     """Until nothing was marked for a while."""
-    spell: MarkBackoff | None = None
+    mark_backoff: MarkBackoff | None = None
     delays = []
     for number in range(5):
-        spell = healing.after_mark(spell, f"uid-{number}", now=100.0, backoff=STEADY)
-        delays.append(spell.due - 100.0)
+        mark_backoff = healing.after_mark(mark_backoff, f"uid-{number}", now=100.0, backoff=STEADY)
+        delays.append(mark_backoff.due - 100.0)
     assert delays == [0.0, 1.0, 2.0, 4.0, 8.0]
-    assert spell is not None
-    assert healing.after_mark(spell, "x", now=spell.forgotten_at, backoff=STEADY).count == 1
+    assert mark_backoff is not None
+    assert healing.after_mark(mark_backoff, "x", now=mark_backoff.forgotten_at, backoff=STEADY).count == 1
 
 
 def test_who_is_marked_again_waits() -> None:

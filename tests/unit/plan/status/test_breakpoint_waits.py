@@ -21,7 +21,7 @@ from support.units.blueprints import Constant, World
 KEY = "4"
 
 
-def make_gates(
+def make_environment(
     *passed: str, stops: Mapping[str, Any] | None = None, denies: Mapping[str, Any] | None = None, **extra: Any
 ) -> ActiveEnvironment:
     """By resource the hooks where it stops, and what is denied to it. passed: `a/PreCreate`; extra: of `ClearedBreakpoints`."""
@@ -34,14 +34,14 @@ def make_gates(
     return ActiveEnvironment(rules=rules, key=KEY, cleared=ClearedBreakpoints(keys=passed, **extra))
 
 
-def make_planner(requires: Mapping[str, list[str]], gates: ActiveEnvironment, **data: str) -> StackPlanner:
-    """A planner that follows these gates. data: by resource what its object is to hold."""
+def make_planner(requires: Mapping[str, list[str]], environment: ActiveEnvironment, **data: str) -> StackPlanner:
+    """A planner that follows that environment. data: by resource what its object is to hold."""
     manifests = {
         name: Constant({"apiVersion": "v1", "kind": "ConfigMap", "data": {"key": value}})
         for name, value in data.items()
     }
     planner = blueprints.make_planner(blueprints.make_blueprint(requires, manifests=manifests))
-    planner.set_environment(gates)
+    planner.set_environment(environment)
     return planner
 
 
@@ -52,16 +52,16 @@ def waiting(planner: StackPlanner) -> list[str]:
 
 def test_what_is_not_there_stops_before_its_creation_alone() -> None:
     """Other branches go on; what requires it waits."""
-    gates = make_gates(stops={"*": ["PreUpdate", "PreReplace", "PreDelete"], "a": ["PreCreate"]})
-    world, planner = World(), make_planner({"a": [], "b": ["a"], "c": []}, gates)
+    environment = make_environment(stops={"*": ["PreUpdate", "PreReplace", "PreDelete"], "a": ["PreCreate"]})
+    world, planner = World(), make_planner({"a": [], "b": ["a"], "c": []}, environment)
     assert world.refresh(planner) == ["c"]
     assert (waiting(planner), planner.statuses["b"].state) == (["a/PreCreate"], ResourceState.WAITING)
 
 
 def test_what_was_passed_continues() -> None:
     """Through that hook, and no other."""
-    gates = make_gates("a/PreCreate", stops={"a": ["PreCreate", "PostCreate"]})
-    world, planner = World(), make_planner({"a": [], "b": ["a"]}, gates)
+    environment = make_environment("a/PreCreate", stops={"a": ["PreCreate", "PostCreate"]})
+    world, planner = World(), make_planner({"a": [], "b": ["a"]}, environment)
     world.settle(planner)
     assert (waiting(planner), sorted(world.resources())) == (["a/PostCreate"], ["a"])
     assert planner.statuses["a"].state is ResourceState.STOPPED
@@ -69,7 +69,7 @@ def test_what_was_passed_continues() -> None:
 
 def test_what_stops_when_it_is_done_counts_as_having_been_ready() -> None:
     """So that another object in its place leaves it standing until that one is ready, too."""
-    world, planner = World(), make_planner({"a": []}, make_gates(stops={"a": ["PostCreate"]}))
+    world, planner = World(), make_planner({"a": []}, make_environment(stops={"a": ["PostCreate"]}))
     world.refresh(planner)
     step = planner.take_step("a")
     assert isinstance(step, Apply)
@@ -81,7 +81,7 @@ def test_what_stops_when_it_is_done_counts_as_having_been_ready() -> None:
 
 def test_a_word_on_an_object_counts_for_its_revision_alone() -> None:
     """What an earlier revision left there stops no one."""
-    world, planner = World(), make_planner({"a": []}, make_gates(stops={"a": ["PostCreate"]}))
+    world, planner = World(), make_planner({"a": []}, make_environment(stops={"a": ["PostCreate"]}))
     world.settle(planner)
     later = make_planner({"a": []}, ActiveEnvironment(rules=planner.environment.rules, key=f"{KEY}-60"))
     world.refresh(later)
@@ -91,23 +91,23 @@ def test_a_word_on_an_object_counts_for_its_revision_alone() -> None:
 def test_a_change_stops_before_it_and_a_repair_does_not() -> None:
     """A repair brings back what is wanted already."""
     world = World()
-    world.settle(make_planner({"a": []}, make_gates(), a="old"))
-    gates = make_gates(stops={"a": ["PreUpdate", "PreCreate"]})
-    repaired = make_planner({"a": []}, gates, a="old")
+    world.settle(make_planner({"a": []}, make_environment(), a="old"))
+    environment = make_environment(stops={"a": ["PreUpdate", "PreCreate"]})
+    repaired = make_planner({"a": []}, environment, a="old")
     world.memory.ownership_baseline.clear()
     assert world.refresh(repaired) == ["a"]
     step = repaired.ready_steps["a"]
     assert isinstance(step, Apply)
     assert step.repaired_fields
-    changed = make_planner({"a": []}, gates, a="new")
+    changed = make_planner({"a": []}, environment, a="new")
     assert (world.refresh(changed), waiting(changed)) == ([], ["a/PreUpdate"])
 
 
 def test_what_vanished_is_no_creation() -> None:
     """The object is another one, which is what a replacement comes to."""
-    gates = make_gates(stops={"a": ["PreCreate", "PreReplace", "PostReplace"]})
+    environment = make_environment(stops={"a": ["PreCreate", "PreReplace", "PostReplace"]})
     planner = make_planner(
-        {"a": []}, ActiveEnvironment(rules=gates.rules, key=KEY, previous_resources=frozenset({"a"}))
+        {"a": []}, ActiveEnvironment(rules=environment.rules, key=KEY, previous_resources=frozenset({"a"}))
     )
     world = World()
     world.settle(planner)
@@ -125,8 +125,8 @@ def test_what_vanished_is_no_creation() -> None:
 def test_what_is_denied_is_not_done(denied: str, is_restricted: bool) -> None:
     """And says which rule it was."""
     world = World()
-    world.settle(make_planner({"a": []}, make_gates(), a="old"))
-    planner = make_planner({"a": []}, make_gates(denies={"a": [denied]}), a="new")
+    world.settle(make_planner({"a": []}, make_environment(), a="old"))
+    planner = make_planner({"a": []}, make_environment(denies={"a": [denied]}), a="new")
     planned = world.refresh(planner)
     assert (planned == [], planner.statuses["a"].reason == "Restricted") == (is_restricted, is_restricted)
     assert planner.has_failed(world.memory) is is_restricted
@@ -135,17 +135,17 @@ def test_what_is_denied_is_not_done(denied: str, is_restricted: bool) -> None:
 def test_what_is_denied_does_not_stop_first() -> None:
     """No one is asked to let go on what cannot go on."""
     world = World()
-    world.settle(make_planner({"a": []}, make_gates(), a="old"))
-    planner = make_planner({"a": []}, make_gates(stops={"a": ["PreUpdate"]}, denies={"*": ["Update"]}), a="new")
+    world.settle(make_planner({"a": []}, make_environment(), a="old"))
+    planner = make_planner({"a": []}, make_environment(stops={"a": ["PreUpdate"]}, denies={"*": ["Update"]}), a="new")
     world.refresh(planner)
     assert (waiting(planner), planner.statuses["a"].state) == ([], ResourceState.FAILED)
 
 
-def removed(gates: ActiveEnvironment) -> tuple[World, StackPlanner]:
+def removed(environment: ActiveEnvironment) -> tuple[World, StackPlanner]:
     """A Stack of which `a` and `b`, which requires `a`, are removed, and `c` stays."""
     world = World()
-    world.settle(make_planner({"a": [], "b": ["a"], "c": []}, make_gates()))
-    planner = make_planner({"c": []}, gates)
+    world.settle(make_planner({"a": [], "b": ["a"], "c": []}, make_environment()))
+    planner = make_planner({"c": []}, environment)
     world.refresh(planner)
     return world, planner
 
@@ -157,53 +157,53 @@ def deleted(planner: StackPlanner) -> list[str]:
 
 def test_a_removed_resource_stops_before_its_deletion() -> None:
     """What it required stays as well."""
-    _, planner = removed(make_gates(stops={"b": ["PreDelete"]}))
+    _, planner = removed(make_environment(stops={"b": ["PreDelete"]}))
     assert (deleted(planner), waiting(planner), planner.is_complete) == ([], ["b/PreDelete"], False)
 
 
 def test_a_denied_deletion_is_a_failure() -> None:
     """It says so until the rule is gone."""
-    world, planner = removed(make_gates(denies={"b": ["Delete"]}))
+    world, planner = removed(make_environment(denies={"b": ["Delete"]}))
     assert (deleted(planner), waiting(planner), planner.has_failed(world.memory)) == ([], [], True)
-    planner.set_environment(make_gates())
+    planner.set_environment(make_environment())
     world.refresh(planner)
     assert (deleted(planner), planner.has_failed(world.memory)) == (["b"], False)
 
 
 def test_a_deletion_that_stops_afterwards_is_recorded_before_it() -> None:
     """Afterwards nothing but the record could tell of it."""
-    _, planner = removed(make_gates(stops={"b": ["PostDelete"]}))
+    _, planner = removed(make_environment(stops={"b": ["PostDelete"]}))
     assert (deleted(planner), planner.deletion_guard.take_unrecorded()) == ([], {"b": ("a",)})
 
 
 def test_what_a_resource_required_that_stops_after_its_deletion_goes_later() -> None:
     """Until that is passed, and the Stack is not complete."""
-    gates = make_gates(stops={"b": ["PostDelete"]}, post_delete={"b": ("a",)})
-    world, planner = removed(gates)
+    environment = make_environment(stops={"b": ["PostDelete"]}, post_delete={"b": ("a",)})
+    world, planner = removed(environment)
     assert deleted(planner) == ["b"]
     world.children["b"] = []
     world.refresh(planner, "b")
     assert (deleted(planner), waiting(planner), planner.is_complete) == ([], ["b/PostDelete"], False)
-    planner.set_environment(make_gates("b/PostDelete", stops={"b": ["PostDelete"]}, post_delete={"b": ("a",)}))
+    planner.set_environment(make_environment("b/PostDelete", stops={"b": ["PostDelete"]}, post_delete={"b": ("a",)}))
     world.refresh(planner, "b")
     assert (deleted(planner), waiting(planner)) == (["a"], [])
 
 
 def test_it_is_stopped_once_nothing_else_can_move() -> None:
     """Not while another branch continues, and not where no caller waits."""
-    world, planner = World(), make_planner({"a": [], "b": []}, make_gates(stops={"a": ["PreCreate"]}))
+    world, planner = World(), make_planner({"a": [], "b": []}, make_environment(stops={"a": ["PreCreate"]}))
     world.refresh(planner)
     assert not breakpoint_waits.is_stopped(planner, world.memory)
     world.settle(planner)
     assert breakpoint_waits.is_stopped(planner, world.memory)
-    planner.set_environment(make_gates())
+    planner.set_environment(make_environment())
     world.settle(planner)
     assert not breakpoint_waits.is_stopped(planner, world.memory)
 
 
 def test_a_step_carries_the_word_only_where_a_stop_follows() -> None:
     """A Stack without breakpoints writes what it always wrote."""
-    world, planner = World(), make_planner({"a": [], "b": []}, make_gates(stops={"a": ["PostCreate"]}))
+    world, planner = World(), make_planner({"a": [], "b": []}, make_environment(stops={"a": ["PostCreate"]}))
     world.refresh(planner)
     said = {
         name: step.manifest["metadata"]["annotations"].get(names.ANNOTATION_POST_BREAKPOINT)
@@ -215,7 +215,7 @@ def test_a_step_carries_the_word_only_where_a_stop_follows() -> None:
 
 def test_a_rule_about_nothing_is_reported() -> None:
     """Not where its resource has an object yet."""
-    _, planner = removed(make_gates(stops={"b": ["PreDelete"], "z": ["PreCreate"]}))
+    _, planner = removed(make_environment(stops={"b": ["PreDelete"], "z": ["PreCreate"]}))
     assert [text for text in breakpoint_waits.warn(planner) if "'z'" not in text] == []
     assert len(breakpoint_waits.warn(planner)) == 1
 
@@ -226,12 +226,12 @@ def test_a_hash_that_another_key_made_says_nothing_of_a_change() -> None:
     [child] = [world.carry_out(step) for step in first_steps(world)]
     stranger = dataclasses.replace(child, hash="k00000000:" + "0" * 32)
     world.children["a"] = [stranger]
-    planner = make_planner({"a": []}, make_gates(stops={"a": ["PreUpdate"]}, denies={"a": ["Update"]}))
+    planner = make_planner({"a": []}, make_environment(stops={"a": ["PreUpdate"]}, denies={"a": ["Update"]}))
     assert (world.refresh(planner), waiting(planner)) == (["a"], [])
 
 
 def first_steps(world: World) -> list[Apply]:
     """What must be applied of a Stack of one resource."""
-    planner = make_planner({"a": []}, make_gates())
+    planner = make_planner({"a": []}, make_environment())
     world.refresh(planner)
     return [step for step in planner.ready_steps.values() if isinstance(step, Apply)]

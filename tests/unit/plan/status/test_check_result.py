@@ -80,7 +80,7 @@ def test_a_mark_is_found_also_on_what_waits() -> None:
     world.children["b"] = [changed_children.with_fields(child, {**child.fields, "metadata": metadata})]
     del world.children["a"]
     world.refresh(planner, "a", "b")
-    found = {name: (standing.reason, standing.message) for name, standing in check_result.find(planner)}
+    found = {name: (status.reason, status.message) for name, status in check_result.find(planner)}
     assert found == {"a": ("Missing", "does not exist"), "b": ("Unhealthy", "is marked unhealthy: answers 500")}
 
 

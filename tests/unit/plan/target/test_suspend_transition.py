@@ -17,13 +17,13 @@ RESUMING = SuspendTransition(is_suspended=False, since=200.0)
 RESUMED = dataclasses.replace(RESUMING, is_completed=True)
 
 
-def having(turn: SuspendTransition | None, **more: object) -> Target:
-    """The target with that turn."""
-    return dataclasses.replace(TARGET, suspend=turn, **more)  # type: ignore[arg-type]  # mypy cannot type keyword arguments of several fields
+def having(transition: SuspendTransition | None, **more: object) -> Target:
+    """The target with that transition."""
+    return dataclasses.replace(TARGET, suspend=transition, **more)  # type: ignore[arg-type]  # mypy cannot type keyword arguments of several fields
 
 
 @pytest.mark.parametrize(
-    ("turn", "is_suspended", "expected"),
+    ("transition", "is_suspended", "expected"),
     [
         pytest.param(None, False, None, id="never suspended"),
         pytest.param(None, True, SUSPENDING, id="suspended now"),
@@ -35,10 +35,10 @@ def having(turn: SuspendTransition | None, **more: object) -> Target:
     ],
 )
 def test_the_turn_follows_the_spec(
-    turn: SuspendTransition | None, is_suspended: bool, expected: SuspendTransition | None
+    transition: SuspendTransition | None, is_suspended: bool, expected: SuspendTransition | None
 ) -> None:
     """And keeps its time while that says the same."""
-    assert target_choice.follow_suspend(having(turn), is_suspended=is_suspended, now=200.7).suspend == expected
+    assert target_choice.follow_suspend(having(transition), is_suspended=is_suspended, now=200.7).suspend == expected
 
 
 def test_a_rollback_that_was_ordered_meanwhile_is_called_so() -> None:
@@ -51,7 +51,7 @@ def test_a_rollback_that_was_ordered_meanwhile_is_called_so() -> None:
 
 
 @pytest.mark.parametrize(
-    ("turn", "is_completed", "expected"),
+    ("transition", "is_completed", "expected"),
     [
         pytest.param(None, False, 100.0, id="the target itself"),
         pytest.param(None, True, None, id="nothing"),
@@ -62,14 +62,14 @@ def test_a_rollback_that_was_ordered_meanwhile_is_called_so() -> None:
     ],
 )
 def test_what_is_being_done_has_its_own_time(
-    turn: SuspendTransition | None, is_completed: bool, expected: float | None
+    transition: SuspendTransition | None, is_completed: bool, expected: float | None
 ) -> None:
     """So a timeout never counts what was suspended."""
-    assert having(turn, is_completed=is_completed).started_at == expected
+    assert having(transition, is_completed=is_completed).started_at == expected
 
 
 @pytest.mark.parametrize(
-    ("turn", "motive", "expected"),
+    ("transition", "cause", "expected"),
     [
         pytest.param(SUSPENDED, TargetCause.SPEC, SUSPENDED, id="an edit while suspended"),
         pytest.param(SUSPENDED, TargetCause.ROLLBACK, SUSPENDED, id="an order while suspended"),
@@ -79,19 +79,19 @@ def test_what_is_being_done_has_its_own_time(
     ],
 )
 def test_what_another_target_keeps_of_it(
-    turn: SuspendTransition, motive: TargetCause, expected: SuspendTransition | None
+    transition: SuspendTransition, cause: TargetCause, expected: SuspendTransition | None
 ) -> None:
     """What is called Resume ends so, unless it goes back."""
     begun = target_choice.start_target(
-        TargetChoice(cause=motive), revision=4, before=having(turn), context=TargetContext(now=300.0)
+        TargetChoice(cause=cause), revision=4, before=having(transition), context=TargetContext(now=300.0)
     )
     assert begun.suspend == expected
 
 
-@pytest.mark.parametrize("turn", [None, SUSPENDING, SUSPENDED, RESUMED])
-def test_the_status_tells_all_of_it(turn: SuspendTransition | None) -> None:
+@pytest.mark.parametrize("transition", [None, SUSPENDING, SUSPENDED, RESUMED])
+def test_the_status_tells_all_of_it(transition: SuspendTransition | None) -> None:
     """Anyone who reads it knows as much."""
-    assert target_status.decode(target_status.encode(having(turn))) == having(turn)
+    assert target_status.decode(target_status.encode(having(transition))) == having(transition)
 
 
 def test_time_starts_again_for_what_is_being_done_alone() -> None:
