@@ -29,7 +29,9 @@ def test_it_is_also_a_subcommand_of_hearth() -> None:
     assert "  rollback " in result.output
 
 
-@pytest.mark.parametrize("arguments", ["--help", "retry --help", "wait --help"])
+@pytest.mark.parametrize(
+    "arguments", ["--help", "list --help", "retry --help", "tree --help", "ui --help", "wait --help"]
+)
 def test_help_loads_no_client(arguments: str) -> None:
     """It has to be there at once."""
     program = (

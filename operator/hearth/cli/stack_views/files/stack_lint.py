@@ -7,23 +7,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
-import pydantic
 import yaml
 
 import hearth
 from hearth.cli.stack_views.files import stack_files
 from hearth.model import names, object_fields
-from hearth.model.api.base import ApiModel
-from hearth.model.api.resource_group import ResourceGroup
-from hearth.model.api.stack import Stack, StackTemplate
-from hearth.model.api.stack_definition import StackDefinition
 from hearth.model.child import Object
 from hearth.model.errors import Mistake
 from hearth.template.parser import object_metadata
 from hearth.template.text import error_hints, kubectl_yaml
+
+if TYPE_CHECKING:
+    import pydantic
 
 API_VERSION: Final = f"{names.GROUP}/{names.VERSION}"
 STACK_NAME: Final = re.compile("[a-z]([-a-z0-9]*[a-z0-9])?")
@@ -32,13 +30,17 @@ COMPILED: Final = ("spec", "template")
 """What the compiler checks, in words of its own."""
 WITHHELD: Final = frozenset({"missing", "union_tag_invalid"})
 """Types of errors that a value elsewhere explains, or the compiler."""
-MODELS: Final[Mapping[str, type[ApiModel]]] = {
-    model.__name__: model for model in (Stack, ResourceGroup, StackTemplate, StackDefinition)
-}
 
 
 def find_mistakes(manifest: Object) -> Iterator[Mistake]:
     """Yield unknown fields, wrong types, and a wrong name or version, which the API server would find as well."""
+    # The models take long to import, and what is rendered or compared needs none of them.
+    import pydantic
+
+    from hearth.model.api.resource_group import ResourceGroup
+    from hearth.model.api.stack import Stack, StackTemplate
+    from hearth.model.api.stack_definition import StackDefinition
+
     version = object_fields.text(manifest, "apiVersion")
     if version != API_VERSION:
         yield Mistake(path="apiVersion", message=f"must be {API_VERSION}, found {error_hints.quote(version)}")
@@ -51,7 +53,8 @@ def find_mistakes(manifest: Object) -> Iterator[Mistake]:
     for key in manifest:
         if key not in TOP:
             yield Mistake(path=str(key), message=f"is not a field{error_hints.did_you_mean(str(key), TOP)}")
-    model = MODELS.get(str(manifest.get("kind")), Stack)
+    models = {model.__name__: model for model in (Stack, ResourceGroup, StackTemplate, StackDefinition)}
+    model = models.get(str(manifest.get("kind")), Stack)
     try:
         model.model_validate({"spec": manifest.get("spec")}, strict=True, by_alias=True, by_name=False)
     except pydantic.ValidationError as error:
@@ -63,7 +66,7 @@ def find_mistakes(manifest: Object) -> Iterator[Mistake]:
                 )
 
 
-def explain(kind: str, message: str, found: Any, way: tuple[int | str, ...], model: type[ApiModel]) -> str:
+def explain(kind: str, message: str, found: Any, way: tuple[int | str, ...], model: type[pydantic.BaseModel]) -> str:
     """Return the sentence for an error. kind, message: as pydantic says it; way: where."""
     if kind == "extra_forbidden":
         return f"is not a field{error_hints.did_you_mean(str(way[-1]), list_fields(model, way[:-1]))}"
@@ -88,6 +91,8 @@ def list_fields(model: type[pydantic.BaseModel], way: tuple[int | str, ...]) -> 
 
 def find_model(annotation: Any) -> type[pydantic.BaseModel] | None:
     """Return the model within an annotation, also of an optional value or a list."""
+    import pydantic
+
     if isinstance(annotation, type) and issubclass(annotation, pydantic.BaseModel):
         return annotation
     return next((found for each in getattr(annotation, "__args__", ()) if (found := find_model(each))), None)
