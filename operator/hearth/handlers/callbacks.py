@@ -39,8 +39,6 @@ class HandlerCallbacks:
 
     on_kinds: Callable[[], None]
     """Kinds may have come, gone or changed."""
-    on_started: Callable[[], None]
-    on_ended: Callable[[], None]
     admission: AdmissionCallbacks | None = None
     """None: no webhook is served."""
     definitions: DefinitionCallbacks | None = None

@@ -1,4 +1,8 @@
-"""One run of kopf, with our handlers and settings. Slow to import, because it imports kopf."""
+"""One run of kopf, with our handlers and settings, and why these. Slow to import, because it imports kopf.
+
+Each handler only calls a callback or returns the result of a function; none decides anything. They have a registry of their
+own, never kopf's global one, so that several frames fit into one process.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +23,26 @@ if TYPE_CHECKING:
     from hearth.kube.auth.credentials import Credentials, CredentialSource
     from hearth.kube.webhook.webhook_server import WebhookServer
 
+FIRST_PAUSES = (1.0, 1.0, 2.0, 3.0, 5.0, 8.0, 13.0)
+LONGEST_PAUSE = 30.0
+SERVER_TIMEOUT = 300
+"""Seconds that a stream is asked to last: some load balancers forget idle ones, silently, after four minutes or so.
+A whole number: it goes to the server as it is, which refuses any other."""
+CLIENT_TIMEOUT = 330.0
+CONNECT_TIMEOUT = 10.0
+REQUEST_TIMEOUT = 30.0
+EXIT_TIMEOUT = 1.0
+"""Seconds; all that our handlers do takes microseconds."""
+CUSTOM_KINDS = ("apiextensions.k8s.io", "v1", "customresourcedefinitions")
+LOGIN_PAUSE = 5.0
+"""Seconds after a failure. Kopf's own is a minute, in which a broken kubeconfig may long be fixed."""
+DEFINITION_RETRY = 5.0
+"""Seconds until kopf calls a handler again that got no answer from the API server."""
+LIFETIME = timedelta(minutes=15)
+"""After which kopf asks again, so that rotated tokens are taken up; its streams then go on where they were."""
+PEM_BEGIN = b"-----BEGIN "
+_counter = itertools.count(1)
+
 
 async def run_kopf(source: CredentialSource, callbacks: HandlerCallbacks) -> None:
     """Run until cancelled, or until a fault of the API server stops kopf."""
@@ -33,20 +57,6 @@ async def run_kopf(source: CredentialSource, callbacks: HandlerCallbacks) -> Non
         standalone=True,
         clusterwide=True,
     )
-
-
-# How kopf is set up, and why so. Knows kopf's settings alone.
-
-FIRST_PAUSES = (1.0, 1.0, 2.0, 3.0, 5.0, 8.0, 13.0)
-LONGEST_PAUSE = 30.0
-SERVER_TIMEOUT = 300
-"""Seconds that a stream is asked to last: some load balancers forget idle ones, silently, after four minutes or so.
-A whole number: it goes to the server as it is, which refuses any other."""
-CLIENT_TIMEOUT = 330.0
-CONNECT_TIMEOUT = 10.0
-REQUEST_TIMEOUT = 30.0
-EXIT_TIMEOUT = 1.0
-"""Seconds; all that our handlers do takes microseconds."""
 
 
 @value_class.dataclass(frozen=True, slots=True)
@@ -87,19 +97,11 @@ def make_settings(server: WebhookServer | None = None) -> kopf.OperatorSettings:
     # kopf would empty them at each exit.
     settings.admission.managed = None
     settings.admission.server = cast("Any", server)  # kopf's protocol uses its own types of messages
-    # None of our handlers makes kopf write; if one ever does, the manager is visible.
+    # Kopf writes to StackDefinitions alone, what it remembers of each; the names tell whose that is.
     settings.persistence.finalizer = f"kopf.{names.GROUP}/finalizer"
     settings.persistence.progress_storage = kopf.AnnotationsProgressStorage(prefix=f"kopf.{names.GROUP}", v1=False)
     settings.persistence.diffbase_storage = kopf.AnnotationsDiffBaseStorage(prefix=f"kopf.{names.GROUP}")
     return settings
-
-
-# The handlers. Each only calls a callback or returns the result of a function; none decides anything. They have a
-# registry of their own, never kopf's global one, so that several frames fit into one process.
-
-CUSTOM_KINDS = ("apiextensions.k8s.io", "v1", "customresourcedefinitions")
-LOGIN_PAUSE = 5.0
-"""Seconds after a failure. Kopf's own is a minute, in which a broken kubeconfig may long be fixed."""
 
 
 @value_class.dataclass(frozen=True, slots=True)
@@ -108,14 +110,6 @@ class KopfHandlers:
 
     source: CredentialSource
     callbacks: HandlerCallbacks
-
-    async def start(self, **_: Any) -> None:
-        """Kopf is up."""
-        self.callbacks.on_started()
-
-    async def end(self, **_: Any) -> None:
-        """Kopf is about to end."""
-        self.callbacks.on_ended()
 
     async def authenticate(self, **_: Any) -> kopf.ConnectionInfo:
         """Return the present credentials."""
@@ -131,8 +125,6 @@ def make_registry(source: CredentialSource, callbacks: HandlerCallbacks) -> kopf
     """Make the registry of the handlers."""
     handlers = KopfHandlers(source, callbacks)
     registry = kopf.OperatorRegistry()
-    kopf.on.startup(id="start", registry=registry)(handlers.start)
-    kopf.on.cleanup(id="end", registry=registry)(handlers.end)
     kopf.on.login(id="log-in", backoff=LOGIN_PAUSE, registry=registry)(handlers.authenticate)
     if callbacks.definitions is not None:
         register_definition_handlers(callbacks.definitions, registry)
@@ -144,12 +136,6 @@ def make_registry(source: CredentialSource, callbacks: HandlerCallbacks) -> kopf
 
         admission_handlers.register(callbacks.admission, registry)
     return registry
-
-
-LIFETIME = timedelta(minutes=15)
-"""After which kopf asks again, so that rotated tokens are taken up; its streams then go on where they were."""
-PEM_BEGIN = b"-----BEGIN "
-_counter = itertools.count(1)
 
 
 def make_connection_info(credentials: Credentials, *, now: datetime | None = None) -> kopf.ConnectionInfo:
@@ -185,15 +171,9 @@ def begin_at_pem(data: bytes | None) -> bytes | None:
     return data[start:] if start >= 0 else data
 
 
-# The handlers of StackDefinitions: each change is passed on, and kopf calls again what failed.
-
-DEFINITION_RETRY = 5.0
-"""Seconds until kopf calls a handler again that got no answer from the API server."""
-
-
 @value_class.dataclass(frozen=True, slots=True)
 class DefinitionHandlers:
-    """All handlers of StackDefinitions."""
+    """All handlers of StackDefinitions: each change is passed on, and kopf calls again what failed."""
 
     definitions: DefinitionCallbacks
 

@@ -27,8 +27,11 @@ if TYPE_CHECKING:
     from hearth.engine.admission.review import Review, ReviewResult
     from hearth.kube.auth.credentials import CredentialSource
 
-
 log = structlog.get_logger(__name__)
+
+Result = TypeVar("Result")
+RunKopf: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
+"""Runs kopf until it is cancelled."""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,11 +44,6 @@ class SupervisorTimeouts:
     """A run that lasted longer resets the pause."""
     stop: float = 4.0
     """kopf may wait five seconds for handlers that hang; the whole process must have ended by then."""
-
-
-Result = TypeVar("Result")
-RunKopf: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
-"""Runs kopf until it is cancelled."""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,22 +77,14 @@ class KopfSupervisor:
         self._run_kopf = run(
             HandlerCallbacks(
                 on_kinds=self._on_kinds,
-                on_started=self._started,
-                on_ended=self._ended,
-                admission=self._cross(admission) if admission is not None else None,
-                definitions=self._in_engine(definitions) if definitions is not None else None,
+                admission=self._review_in_engine(admission) if admission is not None else None,
+                definitions=self._reconcile_in_engine(definitions) if definitions is not None else None,
             )
         )
         self._stopping = threading.Event()
-        self._is_up = False
         self._inner: tuple[asyncio.AbstractEventLoop, Callable[[], bool]] | None = None
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._supervise, name="kopf", daemon=True)
-
-    @property
-    def is_up(self) -> bool:
-        """Whether kopf has started and not ended."""
-        return self._is_up
 
     @property
     def is_running(self) -> bool:
@@ -137,7 +127,6 @@ class KopfSupervisor:
                 runner.run(self._run_once(loop))
             except (Exception, asyncio.CancelledError) as raised:  # noqa: BLE001 -- kopf is restarted after any error
                 error = raised
-            self._is_up = False
             if not self._stopping.is_set():
                 # Its message may hold what a server sent, or a credential.
                 log.warning("kopf exited unexpectedly; restarting", **describe_end(error))
@@ -159,13 +148,7 @@ class KopfSupervisor:
     def _on_kinds(self) -> None:
         self._call(self._callbacks.on_kinds)
 
-    def _started(self) -> None:
-        self._is_up = True
-
-    def _ended(self) -> None:
-        self._is_up = False
-
-    def _cross(self, admission: AdmissionCallbacks) -> AdmissionCallbacks:
+    def _review_in_engine(self, admission: AdmissionCallbacks) -> AdmissionCallbacks:
         """Have the engine's loop do the reviews."""
 
         async def review(review: Review) -> ReviewResult:
@@ -175,7 +158,7 @@ class KopfSupervisor:
 
         return dataclasses.replace(admission, review=review)
 
-    def _in_engine(self, definitions: DefinitionCallbacks) -> DefinitionCallbacks:
+    def _reconcile_in_engine(self, definitions: DefinitionCallbacks) -> DefinitionCallbacks:
         """Have the engine's loop do it, and wait for that."""
 
         async def reconcile(name: str) -> None:

@@ -60,7 +60,7 @@ def test_the_operator_loads_nothing_that_it_has_no_use_for() -> None:
         "print(sorted({'cryptography', 'jsonschema', 'kopf', 'kubernetes', 'pydantic', 'rich'} & sys.modules.keys()))\n"
         "print(gc.isenabled(), gc.get_freeze_count() > 10_000)\n"
         "from hearth.handlers import callbacks, kopf_supervisor\n"
-        "handlers = callbacks.HandlerCallbacks(on_kinds=None, on_started=None, on_ended=None)\n"
+        "handlers = callbacks.HandlerCallbacks(on_kinds=None)\n"
         "with contextlib.suppress(RuntimeError): kopf_supervisor.make_run(None, handlers)().send(None)\n"
         "print(sorted({'cryptography', 'kopf', 'kubernetes', 'pydantic', 'rich'} & sys.modules.keys()))"
     )

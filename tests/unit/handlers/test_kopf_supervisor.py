@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import threading
 from collections.abc import Callable
 
@@ -44,33 +45,24 @@ def obedient(callbacks: HandlerCallbacks) -> RunKopf:
     """Starts, speaks of kinds, and ends when asked."""
 
     async def live() -> None:
-        callbacks.on_started()
         callbacks.on_kinds()
-        try:
-            await asyncio.get_running_loop().create_future()
-        finally:
-            callbacks.on_ended()
+        await asyncio.get_running_loop().create_future()
 
     return live
 
 
-def failing(callbacks: HandlerCallbacks) -> RunKopf:
+def failing(_callbacks: HandlerCallbacks) -> RunKopf:
     """Ends by itself with an error, as kopf does on an ERROR in its stream."""
 
     async def live() -> None:
-        callbacks.on_started()
         raise RuntimeError("etcd leader changed")
 
     return live
 
 
-def ending(callbacks: HandlerCallbacks) -> RunKopf:
+def ending(_callbacks: HandlerCallbacks) -> RunKopf:
     """Ends by itself without one."""
-
-    async def live() -> None:
-        callbacks.on_started()
-
-    return live
+    return functools.partial(asyncio.sleep, 0)
 
 
 def stubborn(callbacks: HandlerCallbacks) -> RunKopf:
@@ -107,20 +99,6 @@ async def test_a_failure_that_no_code_looks_at_in_kopfs_loop_is_reported() -> No
     assert kopf._inner is not None
     assert kopf._inner[0].get_exception_handler() is supervision.handle_loop_error
     await kopf.stop()
-
-
-async def test_it_is_up_between_its_start_and_its_end() -> None:
-    """Readiness may ask for it."""
-    world = World()
-    kopf = KopfSupervisor(obedient, world.ears(), timeouts=QUICK)
-    assert not kopf.is_up
-
-    kopf.start()
-    await asyncio.wait_for(world.kinds.wait(), 5)
-    assert kopf.is_up
-    await kopf.stop()
-
-    assert not kopf.is_up
 
 
 @pytest.mark.parametrize("live", [failing, ending], ids=["by an error", "of itself"])
