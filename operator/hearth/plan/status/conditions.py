@@ -1,7 +1,7 @@
 """The conditions of a Stack.
 
 First come those of kstatus: `Ready`, `Reconciling` and `Stalled`. Each extra condition reports one fact to the owner; their
-types are rows of `plan.state.condition_types`.
+types are rows of `hearth.plan.state.condition_types`.
 """
 
 from __future__ import annotations
