@@ -138,7 +138,7 @@ class LeaseLeadership:
         self._reason = ""
         self._source = source
         self._config = config
-        self._observer = metrics
+        self._metrics = metrics
         self._grace = grace
         self._end_by_force = end_by_force
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -226,7 +226,7 @@ class LeaseLeadership:
             self._inner = (asyncio.get_running_loop(), task)
         try:
             async with Connection(self._source) as connection:
-                await self._stand(LeaderElector(connection, self._config, observer=self._observer))
+                await self._stand(LeaderElector(connection, self._config, observer=self._metrics))
         finally:
             with self._lock:
                 self._inner = None

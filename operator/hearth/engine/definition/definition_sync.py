@@ -372,8 +372,30 @@ class DefinitionSync:
         self.rejection = None
         await self.resources.update(stack, target, names=blueprint.resources.keys())
         self._activate(stack, blueprint, revision=revision)
-        blueprints = known, blueprint
-        await report(stack, self.services, before=before, target=target, blueprints=blueprints)
+        if before is not None and before.is_rollback and not target.is_rollback and before.revision != target.revision:
+            await self._report_end_of_rollback(stack, before, target, known=known, blueprint=blueprint)
+
+    async def _report_end_of_rollback(
+        self, stack: StackObject, before: Target, target: Target, *, known: Blueprint | None, blueprint: Blueprint
+    ) -> None:
+        """Post an Event that the definition in the spec replaces a rollback: it brings back what that took away. Never raises.
+
+        before: the target until now; known: its blueprint, None after a restart.
+        """
+        new = blueprint.resources
+        # Without the former blueprint, it is not known which resources differ.
+        old = known.resources if known is not None else new
+        message = rollback_notes.describe_end(
+            before,
+            target,
+            old=old.keys(),
+            new=new.keys(),
+            changed=[name for name, resource in new.items() if name in old and old[name] is not resource],
+        )
+        # A person has to see it, whether they meant it or not.
+        await self.services.management_cluster.emit_event(
+            stack, type_="Warning", reason=rollback_notes.ENDED, message=message
+        )
 
     def _start(
         self,
@@ -549,32 +571,3 @@ class DefinitionSync:
         if not name or self.targets.has_resolved(name, hashed):
             return None
         return await snapshot_restore.resolve(self.services, stack, name)
-
-
-async def report(
-    stack: StackObject,
-    services: Services,
-    *,
-    before: Target | None,
-    target: Target,
-    blueprints: tuple[Blueprint | None, Blueprint],
-) -> None:
-    """Post the Event if the definition in the spec replaces a rollback: it brings back what that took away. Never raises.
-
-    before: the target until now; blueprints: of `before`, None after a restart, and of `target`.
-    """
-    if before is None or not before.is_rollback or target.is_rollback or before.revision == target.revision:
-        return
-    old, new = (each.resources if each is not None else {} for each in blueprints)
-    if blueprints[0] is None:
-        # Which resources differ is not known.
-        old = new
-    message = rollback_notes.describe_end(
-        before,
-        target,
-        old=old.keys(),
-        new=new.keys(),
-        changed=[name for name, resource in new.items() if name in old and old[name] is not resource],
-    )
-    # A person has to see it, whether they meant it or not.
-    await services.management_cluster.emit_event(stack, type_="Warning", reason=rollback_notes.ENDED, message=message)

@@ -1,4 +1,4 @@
-"""The time from news to the write that they lead to, as reported to metrics."""
+"""The time from news to the write that they lead to, as reported to metrics, and the reconcile that its requests belong to."""
 
 from __future__ import annotations
 
@@ -20,6 +20,18 @@ class TimedWrites(SilentObserver):
     def on_event_to_write(self, seconds: float) -> None:
         """Record it."""
         self.reported.append(seconds)
+
+
+class ResumedTraces(SilentObserver):
+    """The traces that requests were assigned to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.resumed: list[object] = []
+
+    def resume_reconcile(self, trace: object) -> None:
+        """Record it."""
+        self.resumed.append(trace)
 
 
 def test_a_write_counts_from_the_first_news_that_called_for_it() -> None:
@@ -53,3 +65,28 @@ def test_every_write_of_a_story_is_timed(monkeypatch: pytest.MonkeyPatch) -> Non
     fake_world.run(lambda world: story_runner.Play(chain, world).perform())
     assert len(reported) >= 3
     assert max(reported) < 1.0
+
+
+def test_a_step_belongs_to_the_reconcile_that_planned_it_first() -> None:
+    """Once: its next execution belongs to the next plan. A status belongs to the latest reconcile."""
+    observer = ResumedTraces()
+    traces = PlannedWrites(observer, now=lambda: 0.0)
+    traces.on_planned("s", ["a"], since=0.0, trace="first")
+    traces.on_planned("s", ["a"], since=0.0, trace="second")
+    traces.on_started("s", "a", is_wanted=True)
+    traces.on_started("s", "a", is_wanted=True)
+    traces.on_status_write("s")
+    assert observer.resumed == ["first", None, "second"]
+
+
+def test_nothing_is_kept_of_a_deleted_stack() -> None:
+    """Neither its latest reconcile nor that of a step that never started; other Stacks keep theirs."""
+    observer = ResumedTraces()
+    traces = PlannedWrites(observer, now=lambda: 0.0)
+    for stack in ("s", "t"):
+        traces.on_planned(stack, ["a"], since=0.0, trace=f"of {stack}")
+    traces.forget("s")
+    for stack in ("s", "t"):
+        traces.on_started(stack, "a", is_wanted=True)
+        traces.on_status_write(stack)
+    assert observer.resumed == [None, None, "of t", "of t"]
