@@ -76,7 +76,6 @@ def test_story_with_instances(played: Story) -> None:
     fake_world.run(lambda world: InstancePlay(played, world).perform())
 
 
-@pytest.mark.more
 @pytest.mark.parametrize("played", STORIES, ids=lambda played: played.slug)
 def test_story_with_instances_disturbed_at_some_writes(played: Story) -> None:
     """Killed before or after every eighth write, an answer lost, or a write refused: the same end, nothing made twice."""

@@ -31,10 +31,12 @@ SLOW = frozenset(
         "test_every_target_comes_true_in_a_tree", "test_every_target_comes_true_after_an_adversary",
         "test_restart_after_a_change_of_one_of_many_writes_nothing",
         "test_the_slowest_edits_beside_a_hostile_tenant_are_hardly_slower",
-        "test_what_an_object_costs_in_a_day_hardly_grows",
+        "test_what_an_object_costs_in_a_day_hardly_grows", "test_story_with_instances_disturbed_at_some_writes",
     }
 )  # fmt: skip
-"""Tests without a server that take ten seconds of CPU each, and have a quicker relative in `make test`."""
+"""Tests without a server that take ten seconds of CPU each, or minutes with all their stories, and have a quicker relative
+in `make test`.
+"""
 SMOKE_FOLDERS = ("contract",)
 """Tests on a real server that keep the fake one honest."""
 SMOKE_STORIES = frozenset(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import get_args
 
@@ -48,3 +49,13 @@ def test_a_broken_rule_is_noticed_by_the_tests_of_every_change() -> None:
 
     units = {each for each in named if each.startswith("tests/unit/")}
     assert {each.partition("::")[2] for each in named - units} == tiers.NOTICING
+
+
+def test_the_choice_is_made_in_one_place_of_tests_that_exist() -> None:
+    """No test marks itself, and none that was renamed comes into `make test` unseen."""
+    sources = {path: path.read_text() for path in (ROOT / "tests").rglob("*.py")}
+    chosen = {each.partition("[")[0] for each in (*tiers.SLOW, *tiers.SETTINGS, *tiers.DISTURBED, *tiers.NOTICING)}
+    defined = set(re.findall(r"^(?:async )?def (test_\w+)", "\n".join(sources.values()), flags=re.MULTILINE))
+
+    assert [str(path) for path, source in sources.items() if re.search(r"pytest\.mark\.more\b", source)] == []
+    assert chosen - defined == set()

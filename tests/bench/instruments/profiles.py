@@ -16,7 +16,7 @@ Figures: TypeAlias = tuple[Any, ...]
 SHOWN = 5
 OWN, WHOLE = 2, 3
 OURS = str(Path(hearth.__file__).parent)
-FRAME = ("__main__.py", "wiring.py", "cli")
+FRAME = ("__main__.py", "app.py", "leadership.py", "runtime.py", "cli")
 """All the rest happens within these, so that they tell nothing."""
 
 

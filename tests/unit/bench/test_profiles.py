@@ -25,8 +25,10 @@ def test_the_slowest_functions_come_first(tmp_path: Path) -> None:
 
 def test_the_frame_around_everything_tells_nothing() -> None:
     """It would fill the list."""
-    inside, outside = str(Path(profiles.OURS) / "plan" / "planner.py"), str(Path(profiles.OURS) / "wiring.py")
+    ours = Path(profiles.OURS)
+    inside, outside = str(ours / "plan" / "stack" / "stack_planner.py"), str(ours / "app.py")
 
     assert profiles.is_telling((inside, 1, "refresh"))
     assert not profiles.is_telling((outside, 1, "run"))
+    assert [each for each in profiles.FRAME if not (ours / each).exists()] == []
     assert not profiles.is_telling(("~", 0, "<built-in>"))
