@@ -233,7 +233,10 @@ def find_commit(annotations: Mapping[str, str]) -> str:
 
 
 def describe_origin(stack: StackObject) -> dict[str, str]:
-    """Return the annotations of a revision of the Stack in its current state."""
+    """Return the annotations of a revision of the Stack in its current state: who wrote it, and from which commit.
+
+    Source: the metadata that kubectl, Flux, Argo CD and Config Sync write; docs/decisions/0018-revision-provenance.md.
+    """
     found = {
         names.ANNOTATION_AUTHOR: stack.author,
         names.ANNOTATION_COMMIT: find_commit(stack.annotations),

@@ -180,7 +180,10 @@ class EventReports(StackPart):
         await self._services.management_cluster.emit_event(stack, type_="Warning", reason=RUN_FAILED, message=message)
 
     async def _find_words(self, stack: StackObject, child: Child) -> str:
-        """Return how the work ended in the words of its container; "" if that cannot be read."""
+        """Return how the work ended in the words of its container; "" if that cannot be read.
+
+        Read once for each failure, as the account of the Stack.
+        """
         try:
             end = object_reports.find_run_end(await self._get_pods(stack, child))
         except (ApiStatusError, Unreachable):
@@ -212,7 +215,10 @@ class EventReports(StackPart):
         return bool(self._unproven)
 
     def report_unproven(self, stack: StackObject, plan: StackPlanner) -> None:
-        """Report new unproven objects after a reconcile with nothing left to do, or while the Stack is being deleted."""
+        """Report new unproven objects after a reconcile with nothing left to do, or while the Stack is being deleted.
+
+        Before that, `hearth.plan.resource.resource_planner` decides which of them a resource adopts.
+        """
         found = self._services.find_children_cluster(self._uid).children_of(self._uid, UNPROVEN)
         if found is self._unproven or not (stack.deleting or plan.is_complete):
             return

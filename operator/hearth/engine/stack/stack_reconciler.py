@@ -614,7 +614,7 @@ def create_planner(
 
 
 def is_idle(planner: StackPlanner) -> bool:
-    """Return whether the target is reached without anything to report, and soon planned again."""
+    """Return whether the target is reached without anything to report, no timer runs, and the plan is soon made again."""
     return (
         planner.is_complete
         and not planner.is_suspended
