@@ -26,8 +26,10 @@ from hearth.kube.client.http_transport import HttpTransport, ReadAnswer
 from hearth.model import errors
 from hearth.model.child import Object
 
-REQUESTS_IN_FLIGHT = 64
-"""Limit on concurrent requests. A higher one gains nothing: 32 to 64 saturate the API server's CPU."""
+REQUESTS_IN_FLIGHT = 80
+"""Limit on concurrent requests. A few more than all writes and reads of definitions together, so that these do not queue
+here; more gain nothing: 32 saturate the API server's CPU.
+"""
 TIMEOUT = 30.0
 """Seconds; admission webhooks may take as long."""
 IDLE_TIMEOUT = 90.0
