@@ -50,7 +50,7 @@ def rank(functions: dict[Function, Figures], column: int, *, shown: int) -> list
 def is_telling(function: Function) -> bool:
     """Whether it is one of the operator's own, and not the frame around all of them."""
     file = Path(function[0])
-    return file.is_relative_to(OURS) and not set(file.parts) & set(FRAME)
+    return file.is_relative_to(OURS) and not set(file.relative_to(OURS).parts) & set(FRAME)
 
 
 def name(function: Function) -> str:
