@@ -74,7 +74,7 @@ class HealthMarkController:
         self._attempts: dict[str, Attempt] = {}
         self._searches: dict[str, tuple[int, int]] = {}
         """By mark: its generation and the number of failed searches for its object."""
-        self._admission = Admission(on_limit)
+        self._slots = MarkSlots(on_limit)
 
     def start(self) -> None:
         """Start the controller and enqueue every mark."""
@@ -137,7 +137,7 @@ class HealthMarkController:
             if mark.status.get("observedUID"):
                 # Keep the status from before a restart until the limit admits the mark.
                 return False
-            full = MarkedResource(stack="", resource="", problem=self._admission.explain(mark.namespace))
+            full = MarkedResource(stack="", resource="", problem=self._slots.explain(mark.namespace))
             return await self._write(
                 mark, health_mark_decision.decide(mark_state, full, now=self._services.clock.now())
             )
@@ -179,11 +179,11 @@ class HealthMarkController:
         if mark.status and mark_index.parse_mark(mark).is_resolved:
             self._release(mark.uid)
             return True
-        return self._admission.admit(mark)
+        return self._slots.admit(mark)
 
     def _release(self, uid: str) -> None:
         """Release the slot of a mark and enqueue the mark that may use it next."""
-        follower = self._admission.release(uid)
+        follower = self._slots.release(uid)
         if follower is not None:
             self.enqueue([follower])
 
@@ -273,7 +273,7 @@ class HealthMarkController:
 
 
 @dataclass(slots=True)
-class Admission:
+class MarkSlots:
     """The admitted marks, in the order in which they were seen."""
 
     on_limit: Callable[[str], None]

@@ -257,14 +257,14 @@ def describe_rejection(stack_view: StackReconciler, key: ResourceKey) -> MarkedR
     return MarkedResource(stack=key.stack, resource=key.resource, problem=problem)
 
 
-def is_unsynced(plan: StackPlanner, key: ResourceKey, *, is_seen: bool) -> bool:
+def is_unsynced(planner: StackPlanner, key: ResourceKey, *, is_seen: bool) -> bool:
     """Return whether the caches may lack objects of the resource. is_seen: whether they contain the bound object."""
-    resource = plan.blueprint.resources.get(key.resource)
-    if is_seen or not plan.kinds.unsynced:
+    resource = planner.blueprint.resources.get(key.resource)
+    if is_seen or not planner.kinds.unsynced:
         return False
     # A kind that cannot be watched does not block marks on other kinds.
     return resource is None or any(
-        (kind.api_version, kind.name) == (resource.api_version, resource.kind) for kind in plan.kinds.unsynced
+        (kind.api_version, kind.name) == (resource.api_version, resource.kind) for kind in planner.kinds.unsynced
     )
 
 

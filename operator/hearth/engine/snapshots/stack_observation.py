@@ -153,8 +153,8 @@ def deny(reason: str, message: str) -> ObservedStack:
 
 def find_settled_revision(stack: StackObject, reconciler: StackReconciler | None) -> int | None:
     """Return the revision that is complete while no action is in progress; None if there is none."""
-    plan = reconciler.planner if reconciler is not None else None
-    if reconciler is None or plan is None or plan.blueprint.is_unknown or plan.kinds.unsynced:
+    planner = reconciler.planner if reconciler is not None else None
+    if reconciler is None or planner is None or planner.blueprint.is_unknown or planner.kinds.unsynced:
         return None
     target = reconciler.definition.targets.current
     if target is None or target.revision == EMPTY_REVISION or reconciler.definition.has_unprocessed_spec(stack):

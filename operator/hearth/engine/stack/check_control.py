@@ -53,12 +53,12 @@ class Candidate:
 class Comparison:
     """One check of the values of a Stack's objects: lists them whole, and tests by dry run whether an apply would change them."""
 
-    def __init__(self, plan: StackPlanner, *, services: Services, stack: StackObject) -> None:
+    def __init__(self, planner: StackPlanner, *, services: Services, stack: StackObject) -> None:
         self.found: dict[str, Altered] = {}
         """By UID."""
         self.count = 0
         """Number of listed children."""
-        self._plan = plan
+        self._plan = planner
         self._cluster = services.find_children_cluster(stack.uid)
         self._as_account = services.find_cluster(stack)
         self._on_limit = services.on_limit
@@ -153,7 +153,7 @@ class CheckControl(StackPart):
     def update(
         self,
         stack: StackObject,
-        plan: StackPlanner,
+        planner: StackPlanner,
         *,
         describe: Callable[[], StatusInput],
         kinds: Callable[[], Collection[Kind]],
@@ -173,15 +173,15 @@ class CheckControl(StackPart):
                 self._services.enqueue_after(grace_left, self._uid, DirtyScope.STACK)
             return
         if (result := self._shown_result) is not None:
-            is_complete = ready_condition.is_complete(describe(), plan)
-            if not check_result.is_still_current(result, plan, is_complete=is_complete):
+            is_complete = ready_condition.is_complete(describe(), planner)
+            if not check_result.is_still_current(result, planner, is_complete=is_complete):
                 self.invalidate()
         if not self._requested or self._definition_sync.needs_sync(stack):
             return
         if self._listed is not None and self._listed[0] == self._requested:
-            self._conclude(plan, objects=self._listed[1], is_reached=describe().is_completed)
+            self._conclude(planner, objects=self._listed[1], is_reached=describe().is_completed)
         elif not self._is_put_off:
-            comparison = Comparison(plan, services=self._services, stack=stack)
+            comparison = Comparison(planner, services=self._services, stack=stack)
             self._tasks.run("check", lambda: self._list(kinds(), comparison))
 
     def invalidate(self) -> None:
@@ -209,9 +209,9 @@ class CheckControl(StackPart):
             self._requested, self._listed, self.error = requested, None, ""
             self._is_put_off, self._failures = False, 0
 
-    def _conclude(self, plan: StackPlanner, *, objects: int, is_reached: bool) -> None:
+    def _conclude(self, planner: StackPlanner, *, objects: int, is_reached: bool) -> None:
         now = self._services.clock.now()
-        self.result = check_result.conclude(plan, objects=objects, now=now, is_reached=is_reached)
+        self.result = check_result.conclude(planner, objects=objects, now=now, is_reached=is_reached)
         self._definition_sync.targets.record_handled(check_result.VERB, self._requested)
         self._requested, self._listed, self._is_recorded = "", None, False
 

@@ -55,7 +55,7 @@ class StackDeletion(StackPart):
         self._unusable_since: float | None = None
         """Monotonic time since which the cluster cannot be used; None while it can."""
 
-    def update(self, plan: StackPlanner, *, is_releasing: bool, left_pods: str) -> None:
+    def update(self, planner: StackPlanner, *, is_releasing: bool, left_pods: str) -> None:
         """Finalize what can be finalized after a reconcile.
 
         is_releasing: whether objects are being released; left_pods: why Pods of a deleted StatefulSet are left, "" for none.
@@ -65,18 +65,18 @@ class StackDeletion(StackPart):
             return
         if is_cut_off:
             # Without the cluster, no list tells what is left.
-            if self._may_let_go(plan):
+            if self._may_let_go(planner):
                 self._tasks.run(faults.PART, self._let_go)
-        elif plan.withheld:
-            self.blocked_by = f"waits until other Stacks take over what they name: {describe_withheld(plan)}"
+        elif planner.withheld:
+            self.blocked_by = f"waits until other Stacks take over what they name: {describe_withheld(planner)}"
         elif left_pods:
             self.blocked_by = left_pods
-        elif plan.is_complete and not is_releasing:
+        elif planner.is_complete and not is_releasing:
             self._tasks.run(faults.PART, self._part)
         if (
             self._definition_sync.options.is_paused
-            or plan.deletion_guard.held_deletions
-            or plan.find_post_delete_stops()
+            or planner.deletion_guard.held_deletions
+            or planner.find_post_delete_stops()
             or is_cut_off
         ):
             self._tasks.run("look at the namespace", self._look_at_namespace)
@@ -95,9 +95,9 @@ class StackDeletion(StackPart):
             0.0 if self.is_namespace_terminating else LOOK_AT_NAMESPACE, self._uid, DirtyScope.STACK
         )
 
-    def _may_let_go(self, plan: StackPlanner) -> bool:
+    def _may_let_go(self, planner: StackPlanner) -> bool:
         """Return whether the cluster that cannot be used has no objects of the Stack, or may keep them."""
-        if plan.blueprint.abandons or self._definition_sync.cluster.is_lost:
+        if planner.blueprint.abandons or self._definition_sync.cluster.is_lost:
             is_paused = self._definition_sync.options.is_paused and not self.is_namespace_terminating
             return not is_paused and self._is_cut_off_for_long()
         stack = self._services.management_cluster.find_stack(self._uid)
@@ -180,9 +180,9 @@ class StackDeletion(StackPart):
         return []
 
 
-def describe_withheld(plan: StackPlanner) -> str:
+def describe_withheld(planner: StackPlanner) -> str:
     """Describe the objects that stay for other Stacks of the tree."""
-    found = sorted(f"{each.child.ref} {each.claim.explain()}" for each in plan.withheld.values())
+    found = sorted(f"{each.child.ref} {each.claim.explain()}" for each in planner.withheld.values())
     return enumeration.enumerate_names(found)
 
 

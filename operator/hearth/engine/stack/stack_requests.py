@@ -161,10 +161,10 @@ def find_address(stack: StackObject | None) -> StackAddress:
     return StackAddress(name=stack.name, namespace=stack.namespace, kind=stack.kind.lower())
 
 
-def answer_continue(order: str, plan: StackPlanner, address: StackAddress) -> ContinueResult:
+def answer_continue(order: str, planner: StackPlanner, address: StackAddress) -> ContinueResult:
     """Answer a request to the Stack `address` after all resources were observed."""
     resource, hook = parse_continue(order)
-    waiting = list(breakpoint_waits.find_waits(plan))
+    waiting = list(breakpoint_waits.find_waits(planner))
     if passed := find_members(resource, hook, waiting):
         message = f"all members continue past {', '.join(each for _, each in passed)}, as hearth.dev/continue requests"
         return ContinueResult(message=message, passed=passed)
@@ -184,7 +184,7 @@ def answer_continue(order: str, plan: StackPlanner, address: StackAddress) -> Co
     if keys:
         there = f"waiting breakpoints: {', '.join(keys)}; to continue the first: {address.write_continue(waiting[0])}"
     return ContinueResult(
-        message=f"hearth.dev/continue: {order[:MAX_ECHO]}: no resource waits there; {there}{_advise(resource, plan)}"
+        message=f"hearth.dev/continue: {order[:MAX_ECHO]}: no resource waits there; {there}{_advise(resource, planner)}"
     )
 
 
@@ -201,12 +201,12 @@ def find_members(resource: str, hook: str, waiting: Iterable[BreakpointWait]) ->
     return tuple(dict.fromkeys((resource, each.hook) for each in found))
 
 
-def _advise(resource: str, plan: StackPlanner) -> str:
+def _advise(resource: str, planner: StackPlanner) -> str:
     """Name the nested Stack that a path leads into. A Stack being deleted accepts no requests."""
     first, slash, rest = resource.partition("/")
-    status = plan.statuses.get(first)
+    status = planner.statuses.get(first)
     children = [status.child] if status is not None and status.child is not None else []
-    children += [child for child in plan.cleanup.children.values() if child.resource == first]
+    children += [child for child in planner.cleanup.children.values() if child.resource == first]
     if not slash or not children:
         return ""
     return f"; if {rest[:MAX_ECHO]} waits within {children[0].ref}, continue it there"

@@ -362,15 +362,15 @@ class StatusWriter:
             )
 
 
-def find_unfinished(plan: StackPlanner | None) -> frozenset[str]:
+def find_unfinished(planner: StackPlanner | None) -> frozenset[str]:
     """Return the types of the conditions whose text still waits for the name of a field manager."""
-    if plan is None:
+    if planner is None:
         return frozenset()
-    by_type = plan.conditions.by_type
+    by_type = planner.conditions.by_type
     return frozenset(
         str(type_)
         for type_ in by_type
-        if any(condition.query is not None for condition in plan.conditions.first(type_).values())
+        if any(condition.query is not None for condition in planner.conditions.first(type_).values())
     )
 
 

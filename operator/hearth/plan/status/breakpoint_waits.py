@@ -77,23 +77,23 @@ class StackAddress:
         return plugin + annotate
 
 
-def find_waits(plan: StackPlanner) -> Iterator[BreakpointWait]:
+def find_waits(planner: StackPlanner) -> Iterator[BreakpointWait]:
     """Find all waits, by name, so that a restart changes none; one for several objects of a removed resource."""
-    for name, hook in sorted(plan.stopped.items()):
-        yield BreakpointWait(resource=name, hook=hook, ref=plan.statuses[name].ref)
+    for name, hook in sorted(planner.stopped.items()):
+        yield BreakpointWait(resource=name, hook=hook, ref=planner.statuses[name].ref)
     seen = set()
     for held in sorted(
-        plan.deletion_guard.held_deletions.values(), key=lambda each: (each.child.resource, each.child.name)
+        planner.deletion_guard.held_deletions.values(), key=lambda each: (each.child.resource, each.child.name)
     ):
         if held.rule is None and held.child.resource not in seen:
             seen.add(held.child.resource)
             yield BreakpointWait(
                 resource=held.child.resource, hook=enforcement.BEFORE[Action.DELETE], ref=held.child.ref
             )
-    for name in sorted(plan.find_post_delete_stops()):
+    for name in sorted(planner.find_post_delete_stops()):
         yield BreakpointWait(resource=name, hook=enforcement.AFTER[Action.DELETE])
-    for name in sorted(plan.by_state[ResourceState.STOPPED]):
-        yield from _find_waits_within(name, plan.statuses[name])
+    for name in sorted(planner.by_state[ResourceState.STOPPED]):
+        yield from _find_waits_within(name, planner.statuses[name])
 
 
 def _find_waits_within(name: str, status: ResourceStatus) -> Iterator[BreakpointWait]:
@@ -103,24 +103,24 @@ def _find_waits_within(name: str, status: ResourceStatus) -> Iterator[Breakpoint
         yield BreakpointWait(resource=f"{name}/{stop.resource}", hook=stop.hook, ref=ref, stack=stop.stack)
 
 
-def is_stopped(plan: StackPlanner, memory: InMemoryState) -> bool:
+def is_stopped(planner: StackPlanner, memory: InMemoryState) -> bool:
     """Return whether a resource waits at a breakpoint and no other step can proceed.
 
     Only if one waits, this checks the obsolete objects.
     """
-    is_moving = plan.ready_steps or memory.in_flight or plan.kinds.unsynced
-    if is_moving or plan.by_state[ResourceState.PROGRESSING] or plan.by_state[ResourceState.RETRYING]:
+    is_moving = planner.ready_steps or memory.in_flight or planner.kinds.unsynced
+    if is_moving or planner.by_state[ResourceState.PROGRESSING] or planner.by_state[ResourceState.RETRYING]:
         return False
-    if next(find_waits(plan), None) is None:
+    if next(find_waits(planner), None) is None:
         return False
-    return not any(child.deleting or uid in plan.requeues for uid, child in plan.cleanup.children.items())
+    return not any(child.deleting or uid in planner.requeues for uid, child in planner.cleanup.children.items())
 
 
-def explain(plan: StackPlanner, address: StackAddress) -> str:
+def explain(planner: StackPlanner, address: StackAddress) -> str:
     """Describe which resources wait at which breakpoint, and how to continue them. address: the Stack."""
-    waits = list(find_waits(plan))
+    waits = list(find_waits(planner))
     named = enumeration.enumerate_clauses(map(str, waits), count=len(waits))
-    rules = plan.environment.rules.breakpoints
+    rules = planner.environment.rules.breakpoints
     where = rules[0].where_defined if rules else ""
     return (
         f"stopped at a breakpoint: {named}; to continue: {address.write_continue(waits[0])}; "
@@ -128,15 +128,15 @@ def explain(plan: StackPlanner, address: StackAddress) -> str:
     )
 
 
-def find_condition(plan: StackPlanner, address: StackAddress) -> Iterator[ExtraCondition]:
+def find_condition(planner: StackPlanner, address: StackAddress) -> Iterator[ExtraCondition]:
     """Return the condition while any resource waits, independent of other steps. address: the Stack."""
-    if next(find_waits(plan), None) is not None:
-        yield ExtraCondition(type=ConditionType.STOPPED, reason="Breakpoint", message=explain(plan, address))
+    if next(find_waits(planner), None) is not None:
+        yield ExtraCondition(type=ConditionType.STOPPED, reason="Breakpoint", message=explain(planner, address))
 
 
-def list_waits(plan: StackPlanner) -> list[Object]:
+def list_waits(planner: StackPlanner) -> list[Object]:
     """List the first waits for a status."""
-    return [_entry(wait) for wait in itertools.islice(find_waits(plan), NAMED_AT_MOST)]
+    return [_entry(wait) for wait in itertools.islice(find_waits(planner), NAMED_AT_MOST)]
 
 
 def _entry(wait: BreakpointWait) -> Object:
@@ -148,9 +148,9 @@ def _entry(wait: BreakpointWait) -> Object:
     return entry
 
 
-def warn(plan: StackPlanner) -> list[str]:
+def warn(planner: StackPlanner) -> list[str]:
     """Describe the rules that match no resource, as many as a status may name."""
-    return [describe_idle_rule(rule) for rule in itertools.islice(plan.find_idle_rules(), NAMED_AT_MOST)]
+    return [describe_idle_rule(rule) for rule in itertools.islice(planner.find_idle_rules(), NAMED_AT_MOST)]
 
 
 def describe_idle_rule(rule: EnvironmentRule) -> str:

@@ -53,23 +53,23 @@ class CheckResult:
     """Whether the phase shows this result."""
 
 
-def conclude(plan: StackPlanner, *, objects: int, now: float, is_reached: bool) -> CheckResult:
+def conclude(planner: StackPlanner, *, objects: int, now: float, is_reached: bool) -> CheckResult:
     """Make the result from a planner with fully refreshed statuses.
 
     now: seconds since the epoch; is_reached: whether the target completed once, so that no action is in progress whose
     phase takes precedence.
     """
-    found = list(find(plan))
+    found = list(find(planner))
     entries = tuple(problems.write_entry(name, status) for name, status in found[: problems.AT_MOST])
     return CheckResult(
         at=float(int(now)), objects=objects, problem_count=len(found), problems=entries, is_current=is_reached
     )
 
 
-def find(plan: StackPlanner) -> Iterator[tuple[str, ResourceStatus]]:
+def find(planner: StackPlanner) -> Iterator[tuple[str, ResourceStatus]]:
     """Find all problems by resource: states first, then drift, then obsolete objects."""
-    for name in itertools.chain.from_iterable(sorted(plan.by_state[state]) for state in UNREADY):
-        status = plan.statuses[name]
+    for name in itertools.chain.from_iterable(sorted(planner.by_state[state]) for state in UNREADY):
+        status = planner.statuses[name]
         if status.cause is not Cause.ORDER or status.child is None:
             yield name, _to_problem(status)
         elif status.child.unhealthy_reason is not None:
@@ -77,12 +77,12 @@ def find(plan: StackPlanner) -> Iterator[tuple[str, ResourceStatus]]:
             message = f"is marked unhealthy: {status.child.unhealthy_reason}"
             yield name, readiness.make_status(status.child, ResourceState.FAILED, readiness.UNHEALTHY, message)
     for type_ in DRIFT:
-        for name, condition in plan.conditions.by_type.get(type_, {}).items():
-            child = plan.statuses[name].child
-            if child is not None and not _is_repaired(plan.statuses[name]):
+        for name, condition in planner.conditions.by_type.get(type_, {}).items():
+            child = planner.statuses[name].child
+            if child is not None and not _is_repaired(planner.statuses[name]):
                 message = condition.message.removeprefix(f"{name} ({child.ref}): ")
                 yield name, readiness.make_status(child, ResourceState.FAILED, condition.reason, message)
-    for child in plan.cleanup.children.values():
+    for child in planner.cleanup.children.values():
         yield (
             child.resource,
             readiness.make_status(child, ResourceState.FAILED, "Obsolete", "still exists, but is obsolete"),
@@ -110,15 +110,15 @@ def _to_problem(status: ResourceStatus) -> ResourceStatus:
     )
 
 
-def is_still_current(result: CheckResult, plan: StackPlanner, *, is_complete: bool) -> bool:
+def is_still_current(result: CheckResult, planner: StackPlanner, *, is_complete: bool) -> bool:
     """Return whether a result that was current is still true. is_complete: whether the target is complete."""
-    return finds_any(plan) if result.problem_count else is_complete
+    return finds_any(planner) if result.problem_count else is_complete
 
 
-def finds_any(plan: StackPlanner) -> bool:
+def finds_any(planner: StackPlanner) -> bool:
     """Return whether there may be any problem, in constant time."""
-    is_unready = any(plan.by_state[state] for state in UNREADY)
-    return is_unready or bool(plan.cleanup.children) or any(plan.conditions.by_type.get(type_) for type_ in DRIFT)
+    is_unready = any(planner.by_state[state] for state in UNREADY)
+    return is_unready or bool(planner.cleanup.children) or any(planner.conditions.by_type.get(type_) for type_ in DRIFT)
 
 
 def find_phase(result: CheckResult | None) -> Phase | None:

@@ -25,26 +25,26 @@ QUOTED_LENGTH = 500
 """Characters of an object's own message. That of a nested Stack may quote Stacks nested in that one: this ends every circle."""
 
 
-def find_deletion_block(plan: StackPlanner, memory: InMemoryState, *, beyond: str) -> ExtraCondition | None:
+def find_deletion_block(planner: StackPlanner, memory: InMemoryState, *, beyond: str) -> ExtraCondition | None:
     """Return the condition of a Stack that is being deleted; None while the deletion only needs time.
 
     beyond: the cause that blocks the deletion although no known child is left, "" for none.
     """
-    refused = [(attempt.reason, attempt.message) for _, attempt in plan.find_failed_deletions(memory)]
+    refused = [(attempt.reason, attempt.message) for _, attempt in planner.find_failed_deletions(memory)]
     held = (
-        ("HeldByFinalizers", describe_with_cause(child, plan.reader))
-        for child in find_first(child for child in plan.cleanup.children.values() if is_held(child, plan.reader))
+        ("HeldByFinalizers", describe_with_cause(child, planner.reader))
+        for child in find_first(child for child in planner.cleanup.children.values() if is_held(child, planner.reader))
     )
-    waiting = (("Stopped", f"{wait} waits at a breakpoint") for wait in breakpoint_waits.find_waits(plan))
+    waiting = (("Stopped", f"{wait} waits at a breakpoint") for wait in breakpoint_waits.find_waits(planner))
     denied = (
         (enforcement.RESTRICTED, f"{each.child.ref}: {enforcement.explain_restriction(each.rule, Action.DELETE)}")
-        for each in plan.deletion_guard.denied
+        for each in planner.deletion_guard.denied
         if each.rule is not None
     )
     unseen = (
         ("Forbidden", f"{kind.key}: {words}")
-        for kind, words in sorted(plan.kinds.denied.items(), key=lambda each: each[0].key)
-        if kind in plan.kinds.unsynced
+        for kind, words in sorted(planner.kinds.denied.items(), key=lambda each: each[0].key)
+        if kind in planner.kinds.unsynced
     )
     found = list(itertools.islice(itertools.chain(denied, refused, waiting, held, unseen), enumeration.NAMED_AT_MOST))
     if not found and not beyond:

@@ -17,13 +17,13 @@ from hearth.plan.state.resource_status import Cause, ResourceState, ResourceStat
 AT_MOST = 20
 
 
-def find_problems(plan: StackPlanner, memory: InMemoryState) -> list[tuple[str, ResourceStatus]]:
+def find_problems(planner: StackPlanner, memory: InMemoryState) -> list[tuple[str, ResourceStatus]]:
     """Find the problems: failed resources first, then others, then failed deletions; as many as a status may list."""
-    problems = [*_find_externals(plan), *((name, plan.statuses[name]) for name in _find_names(plan))]
-    for child, attempt in plan.find_failed_deletions(memory):
+    problems = [*_find_externals(planner), *((name, planner.statuses[name]) for name in _find_names(planner))]
+    for child, attempt in planner.find_failed_deletions(memory):
         state = ResourceState.FAILED if attempt.is_exhausted else ResourceState.RETRYING
         problems.append((child.resource, readiness.make_status(child, state, attempt.reason, attempt.message)))
-    for held in plan.deletion_guard.denied if plan.deletion_guard.held_deletions else ():
+    for held in planner.deletion_guard.denied if planner.deletion_guard.held_deletions else ():
         if held.rule is not None:
             message = enforcement.explain_restriction(held.rule, Action.DELETE)
             status = readiness.make_status(held.child, ResourceState.FAILED, enforcement.RESTRICTED, message)
@@ -31,36 +31,36 @@ def find_problems(plan: StackPlanner, memory: InMemoryState) -> list[tuple[str, 
     return problems[:AT_MOST]
 
 
-def _find_externals(plan: StackPlanner) -> Iterator[tuple[str, ResourceStatus]]:
+def _find_externals(planner: StackPlanner) -> Iterator[tuple[str, ResourceStatus]]:
     """Find what the Stack only reads and is not ready, without what is only being read."""
-    for name, read in sorted(plan.externals.items()):
+    for name, read in sorted(planner.externals.items()):
         if not read.status.is_ready and read.status.cause is not Cause.EVALUATING:
             yield name, dataclasses.replace(read.status, planned_ref=None if read.is_list else read.ref)
 
 
-def _find_names(plan: StackPlanner) -> list[str]:
+def _find_names(planner: StackPlanner) -> list[str]:
     """Find the names of the first resources that are problems: by name, so that a restart changes none."""
     found: list[str] = []
     for state in (ResourceState.FAILED, ResourceState.RETRYING, ResourceState.WAITING):
-        if plan.by_state[state] and len(found) < AT_MOST:
-            found += heapq.nsmallest(AT_MOST - len(found), _find_in(plan, state))
+        if planner.by_state[state] and len(found) < AT_MOST:
+            found += heapq.nsmallest(AT_MOST - len(found), _find_in(planner, state))
     return found
 
 
-def _find_in(plan: StackPlanner, state: ResourceState) -> Iterator[str]:
+def _find_in(planner: StackPlanner, state: ResourceState) -> Iterator[str]:
     """Find the resources in one state, without those that only wait for others."""
-    names = plan.by_state[state]
+    names = planner.by_state[state]
     if state is not ResourceState.WAITING:
         return iter(names)
-    return (name for name in names if plan.statuses[name].cause is not Cause.ORDER)
+    return (name for name in names if planner.statuses[name].cause is not Cause.ORDER)
 
 
-def list_problem(plan: StackPlanner, name: str, status: ResourceStatus, offset: float) -> Object:
+def list_problem(planner: StackPlanner, name: str, status: ResourceStatus, offset: float) -> Object:
     """Make one entry of the list of problems. offset: difference of seconds since the epoch and monotonic seconds."""
     child = status.child
-    resource = plan.blueprint.resources.get(name) or plan.blueprint.externals.get(name)
-    is_obsolete = child is not None and child.uid in plan.cleanup.children
-    wake_at = plan.requeues.get(child.uid if child is not None and is_obsolete else name)
+    resource = planner.blueprint.resources.get(name) or planner.blueprint.externals.get(name)
+    is_obsolete = child is not None and child.uid in planner.cleanup.children
+    wake_at = planner.requeues.get(child.uid if child is not None and is_obsolete else name)
     next_try = wake_at + offset if wake_at is not None else None
     return write_entry(name, status, kind=resource.kind if resource is not None else "", next_try=next_try)
 

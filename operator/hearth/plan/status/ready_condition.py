@@ -109,23 +109,23 @@ class StatusInput:
         return check_result.find_phase(self.check) if self.is_completed else None
 
 
-def find_phase(status_input: StatusInput, plan: StackPlanner | None, memory: InMemoryState) -> Phase:
+def find_phase(status_input: StatusInput, planner: StackPlanner | None, memory: InMemoryState) -> Phase:
     """Find the phase."""
     checked = None if is_stuck(status_input) else status_input.checked
-    return checked or Phase(_action(status_input) + _progress(status_input, plan, memory))
+    return checked or Phase(_action(status_input) + _progress(status_input, planner, memory))
 
 
-def is_complete(status_input: StatusInput, plan: StackPlanner | None) -> bool:
+def is_complete(status_input: StatusInput, planner: StackPlanner | None) -> bool:
     """Return whether the target is complete."""
     return (
-        plan is not None
+        planner is not None
         and not status_input.is_deleting
         and (status_input.rejection is None or status_input.is_suspended)
         and status_input.is_recorded
         and status_input.away is None
         # The planner only follows with the next reconcile.
-        and status_input.is_suspended == (plan.is_suspended)
-        and plan.is_complete
+        and status_input.is_suspended == (planner.is_suspended)
+        and planner.is_complete
     )
 
 
@@ -146,16 +146,16 @@ def _action(status_input: StatusInput) -> str:
     return "Create" if target.is_first else "Update"
 
 
-def _progress(status_input: StatusInput, plan: StackPlanner | None, memory: InMemoryState) -> str:
-    if _is_refused(status_input, plan) or is_stuck(status_input):
+def _progress(status_input: StatusInput, planner: StackPlanner | None, memory: InMemoryState) -> str:
+    if _is_refused(status_input, planner) or is_stuck(status_input):
         return "Failed"
-    if plan is None or not status_input.is_recorded or status_input.away is not None:
+    if planner is None or not status_input.is_recorded or status_input.away is not None:
         return "InProgress"
-    if is_complete(status_input, plan):
+    if is_complete(status_input, planner):
         return "Complete"
-    if plan.has_failed(memory) or status_input.timed_out_after is not None:
+    if planner.has_failed(memory) or status_input.timed_out_after is not None:
         return "Failed"
-    return "Stopped" if not status_input.is_suspended and breakpoint_waits.is_stopped(plan, memory) else "InProgress"
+    return "Stopped" if not status_input.is_suspended and breakpoint_waits.is_stopped(planner, memory) else "InProgress"
 
 
 def is_stuck(status_input: StatusInput) -> bool:
@@ -163,7 +163,7 @@ def is_stuck(status_input: StatusInput) -> bool:
     return status_input.fault is not None and status_input.fault.is_blocking
 
 
-def _is_refused(status_input: StatusInput, plan: StackPlanner | None) -> bool:
+def _is_refused(status_input: StatusInput, planner: StackPlanner | None) -> bool:
     """Return whether a rejected definition is the first fact to report.
 
     For a suspended Stack, it is only if no known object could be suspended, because a rejection does not block that.
@@ -171,38 +171,45 @@ def _is_refused(status_input: StatusInput, plan: StackPlanner | None) -> bool:
     return (
         status_input.rejection is not None
         and not status_input.is_deleting
-        and not (status_input.is_suspended and plan is not None)
+        and not (status_input.is_suspended and planner is not None)
     )
 
 
-def find_ready_reason(status_input: StatusInput, plan: StackPlanner | None, memory: InMemoryState) -> tuple[str, str]:
+def find_ready_reason(
+    status_input: StatusInput, planner: StackPlanner | None, memory: InMemoryState
+) -> tuple[str, str]:
     """Find reason and message of `Ready`: the first problem, else the object that the Stack waits for."""
-    if override := _find_override(status_input, plan):
+    if override := _find_override(status_input, planner):
         return override
-    if plan is None:
+    if planner is None:
         return "Deleting" if status_input.is_deleting else "Progressing", "the definition is being read"
-    if is_complete(status_input, plan):
-        return _describe_end(status_input, plan)
-    if _progress(status_input, plan, memory) == "Stopped":
-        return ConditionType.STOPPED, breakpoint_waits.explain(plan, status_input.address)
-    reason, message = _find_problem(plan, memory)
+    if is_complete(status_input, planner):
+        return _describe_end(status_input, planner)
+    if _progress(status_input, planner, memory) == "Stopped":
+        return ConditionType.STOPPED, breakpoint_waits.explain(planner, status_input.address)
+    reason, message = _find_problem(planner, memory)
     if status_input.is_deleting:
-        return "Deleting", message or _describe_wait(status_input, plan) or status_input.blocked_by or "nothing is left"
-    if status_input.timed_out_after is not None and not plan.has_failed(memory):
+        return "Deleting", message or _describe_wait(
+            status_input, planner
+        ) or status_input.blocked_by or "nothing is left"
+    if status_input.timed_out_after is not None and not planner.has_failed(memory):
         given = times.format_duration(status_input.timed_out_after)
-        return "Timeout", f"not reached within {given} (spec.timeout): {message or _describe_wait(status_input, plan)}"
+        return (
+            "Timeout",
+            f"not reached within {given} (spec.timeout): {message or _describe_wait(status_input, planner)}",
+        )
     if reason:
         return reason, message
-    return "Paused" if status_input.is_paused and plan.ready_steps else "Progressing", _describe_wait(
-        status_input, plan
+    return "Paused" if status_input.is_paused and planner.ready_steps else "Progressing", _describe_wait(
+        status_input, planner
     )
 
 
-def _find_override(status_input: StatusInput, plan: StackPlanner | None) -> tuple[str, str] | None:
+def _find_override(status_input: StatusInput, planner: StackPlanner | None) -> tuple[str, str] | None:
     """Find reason and message that the planner does not know: an error, a rejected definition, or a failed check."""
     if status_input.fault is not None and status_input.fault.is_blocking:
         return internal_errors.REASON, status_input.fault.message
-    if status_input.rejection is not None and _is_refused(status_input, plan):
+    if status_input.rejection is not None and _is_refused(status_input, planner):
         return status_input.rejection.reason, status_input.rejection.message
     problem = status_input.cluster_problem
     if problem is not None and (status_input.is_deleting or status_input.away is not None):
@@ -212,25 +219,25 @@ def _find_override(status_input: StatusInput, plan: StackPlanner | None) -> tupl
     return None
 
 
-def explain_failure(status_input: StatusInput, plan: StackPlanner, memory: InMemoryState) -> str:
+def explain_failure(status_input: StatusInput, planner: StackPlanner, memory: InMemoryState) -> str:
     """Explain which failure of its definition makes the Stack Failed; "" if there is none."""
     # An internal error of the operator is no reason for a rollback: other revisions could cause it too.
     status_input = dataclasses.replace(status_input, fault=None)
-    if _progress(status_input, plan, memory) != "Failed":
+    if _progress(status_input, planner, memory) != "Failed":
         return ""
-    return find_ready_reason(status_input, plan, memory)[1]
+    return find_ready_reason(status_input, planner, memory)[1]
 
 
-def _find_problem(plan: StackPlanner, memory: InMemoryState) -> tuple[str, str]:
+def _find_problem(planner: StackPlanner, memory: InMemoryState) -> tuple[str, str]:
     """Return reason and message of the first problem; both empty if there is none."""
-    problem = next(iter(problems.find_problems(plan, memory)), None)
+    problem = next(iter(problems.find_problems(planner, memory)), None)
     if problem is None:
         return "", ""
     name, status = problem
     return status.reason, f"{_called(name, status)}: {status.message}"
 
 
-def _describe_end(status_input: StatusInput, plan: StackPlanner) -> tuple[str, str]:
+def _describe_end(status_input: StatusInput, planner: StackPlanner) -> tuple[str, str]:
     """Return reason and message of a complete target."""
     if status_input.is_suspended:
         refused = (
@@ -239,7 +246,7 @@ def _describe_end(status_input: StatusInput, plan: StackPlanner) -> tuple[str, s
             else ""
         )
         return "Suspended", f"workloads are scaled to zero (spec.suspended: true); set it to false to resume{refused}"
-    count = len(plan.blueprint.resources)
+    count = len(planner.blueprint.resources)
     ready = f"all {count} resources are ready" if count != 1 else "the resource is ready"
     if status_input.check is not None and status_input.checked is Phase.CHECK_COMPLETE:
         ready += f"; the last check {check_result.describe(status_input.check)}"
@@ -258,8 +265,8 @@ def _describe_end(status_input: StatusInput, plan: StackPlanner) -> tuple[str, s
             where += f" of StackSnapshot {target.rollback.snapshot}"
         return "Complete", f"rolled back to {where} as requested; {ready}"
     left = ""
-    if plan.preserved:
-        refs = enumeration.enumerate_names(sorted(str(child.ref) for child in plan.preserved.values()))
+    if planner.preserved:
+        refs = enumeration.enumerate_names(sorted(str(child.ref) for child in planner.preserved.values()))
         left = f"; not deleted, because they hold data: {refs}"
     return "RolledBack", (
         f"rolled back to {where} because the definition in the spec failed: {target.failure}{left}; "
@@ -267,15 +274,15 @@ def _describe_end(status_input: StatusInput, plan: StackPlanner) -> tuple[str, s
     )
 
 
-def _describe_wait(status_input: StatusInput, plan: StackPlanner) -> str:
+def _describe_wait(status_input: StatusInput, planner: StackPlanner) -> str:
     """Describe what the Stack waits for, and which deletions are deferred until then."""
-    if status_input.is_paused and plan.ready_steps:
-        return describe(plan)
-    waited = status_input.halted_by or _waited_for(plan)
-    for name, unnamed in sorted(plan.find_unnamed().items()) if not status_input.is_suspended else ():
+    if status_input.is_paused and planner.ready_steps:
+        return describe(planner)
+    waited = status_input.halted_by or _waited_for(planner)
+    for name, unnamed in sorted(planner.find_unnamed().items()) if not status_input.is_suspended else ():
         refs = enumeration.enumerate_names(sorted(str(child.ref) for child in unnamed))
         waited += f"; kept until the name of {name} is known, which may be the same: {refs}"
-    kept = plan.find_deferred() if not status_input.is_suspended else []
+    kept = planner.find_deferred() if not status_input.is_suspended else []
     if not kept:
         return waited
     refs = enumeration.enumerate_names(sorted(str(child.ref) for child in kept))
@@ -283,11 +290,11 @@ def _describe_wait(status_input: StatusInput, plan: StackPlanner) -> str:
 
 
 def find_extra_conditions(
-    status_input: StatusInput, plan: StackPlanner | None, memory: InMemoryState
+    status_input: StatusInput, planner: StackPlanner | None, memory: InMemoryState
 ) -> Iterator[ExtraCondition]:
     """Find the extra conditions that are True."""
     if status_input.is_paused:
-        paused_steps = describe(plan) if plan is not None else "spec.paused is true"
+        paused_steps = describe(planner) if planner is not None else "spec.paused is true"
         yield ExtraCondition(type=ConditionType.PAUSED, reason="Paused", message=paused_steps)
     if status_input.tampered:
         yield ExtraCondition(
@@ -300,13 +307,13 @@ def find_extra_conditions(
     if (problem := status_input.cluster_problem) is not None:
         yield ExtraCondition(type=ConditionType.CLUSTER_UNREACHABLE, reason=problem.reason, message=problem.message)
     yield from check_result.find_condition(status_input.check_error)
-    if plan is not None and not status_input.is_suspended:
-        yield from breakpoint_waits.find_condition(plan, status_input.address)
+    if planner is not None and not status_input.is_suspended:
+        yield from breakpoint_waits.find_condition(planner, status_input.address)
     if status_input.is_deleting:
-        yield from _find_blockage(status_input, plan, memory)
+        yield from _find_blockage(status_input, planner, memory)
     target = status_input.target
     # Repairs of a completed rollback roll nothing back, and a suspended Stack follows no definition.
-    is_idle = status_input.is_deleting or status_input.is_suspended or is_complete(status_input, plan)
+    is_idle = status_input.is_deleting or status_input.is_suspended or is_complete(status_input, planner)
     if target is not None and target.is_rollback and not target.is_completed and not is_idle:
         cause = f"revision {target.revision} is requested by spec.rollback.toRevision"
         if target.rollback is not None and target.rollback.snapshot:
@@ -317,7 +324,7 @@ def find_extra_conditions(
 
 
 def _find_blockage(
-    status_input: StatusInput, plan: StackPlanner | None, memory: InMemoryState
+    status_input: StatusInput, planner: StackPlanner | None, memory: InMemoryState
 ) -> Iterator[ExtraCondition]:
     """Find what blocks a deletion: `spec.paused`, an internal error, or a cause outside the operator."""
     if status_input.is_paused:
@@ -327,8 +334,8 @@ def _find_blockage(
     elif (problem := status_input.cluster_problem) is not None:
         found = problem.reason, problem.message
     else:
-        if plan is not None and (
-            block := deletion_blockers.find_deletion_block(plan, memory, beyond=status_input.blocked_by)
+        if planner is not None and (
+            block := deletion_blockers.find_deletion_block(planner, memory, beyond=status_input.blocked_by)
         ):
             yield block
         return
@@ -341,31 +348,31 @@ def _called(name: str, status: ResourceStatus) -> str:
     return name if is_named else f"{name} ({status.ref})"
 
 
-def _waited_for(plan: StackPlanner) -> str:
+def _waited_for(planner: StackPlanner) -> str:
     """Describe the first few resources, objects or kinds that the Stack waits for."""
-    progressing = plan.by_state[ResourceState.PROGRESSING] or plan.by_state[ResourceState.WAITING]
+    progressing = planner.by_state[ResourceState.PROGRESSING] or planner.by_state[ResourceState.WAITING]
     if progressing:
         # The order of detection is another one after a restart.
         name = min(progressing)
-        status = plan.statuses[name]
+        status = planner.statuses[name]
         others = len(progressing) - 1
         more = f", and {others} more" if others else ""
         return f"waits for {_called(name, status)}: {status.message}{more}"
-    for name, read in sorted(plan.externals.items()):
+    for name, read in sorted(planner.externals.items()):
         if not read.is_ready:
             return f"waits for {name}: {read.status.message}"
-    children = plan.cleanup.children
+    children = planner.cleanup.children
     if children:
-        return f"waits for the deletion of {deletion_blockers.describe_all(children.values(), reader=plan.reader)}"
-    if plan.cleanup.is_expected:
+        return f"waits for the deletion of {deletion_blockers.describe_all(children.values(), reader=planner.reader)}"
+    if planner.cleanup.is_expected:
         return "waits for a write in flight; the object that it creates is then deleted"
-    unwatched = sorted(kind.key for kind in plan.kinds.unsynced)
-    for kind, words in plan.kinds.denied.items():
-        if kind in plan.kinds.unsynced:
+    unwatched = sorted(kind.key for kind in planner.kinds.unsynced)
+    for kind, words in planner.kinds.denied.items():
+        if kind in planner.kinds.unsynced:
             return f"the operator is not allowed to list {kind.key} objects, of which some may exist: {words}"
     if unwatched:
         return f"waits for the first list of all {unwatched[0]} objects"
-    surge = plan.blueprint.surge
+    surge = planner.blueprint.surge
     return f"the rolling update is done; the members beyond the size are deleted: {surge}" if surge else ""
 
 
@@ -376,21 +383,21 @@ NAMED_AT_MOST: Final = 50
 """Names of one kind of step: a message is read by people, and has to fit into a condition."""
 
 
-def describe(plan: StackPlanner) -> str:
+def describe(planner: StackPlanner) -> str:
     """Describe the steps that `spec.paused` prevents now, and what may follow them."""
     due = [
         f"{verb} {enumeration.enumerate_names(sorted(named), most=NAMED_AT_MOST)}"
-        for verb, named in sorted(_find_due(plan).items())
+        for verb, named in sorted(_find_due(planner).items())
     ]
     if not due:
         return "spec.paused is true; no step is pending"
-    return "; ".join([f"spec.paused prevents: {', '.join(due)}", *_find_next(plan)])
+    return "; ".join([f"spec.paused prevents: {', '.join(due)}", *_find_next(planner)])
 
 
-def _find_due(plan: StackPlanner) -> dict[str, list[str]]:
+def _find_due(planner: StackPlanner) -> dict[str, list[str]]:
     """Find the names of what the due steps change, by verb."""
     due: dict[str, list[str]] = {}
-    for name, step in plan.ready_steps.items():
+    for name, step in planner.ready_steps.items():
         match step:
             case Apply():
                 due.setdefault("apply", []).append(name)
@@ -407,13 +414,13 @@ def _find_due(plan: StackPlanner) -> dict[str, list[str]]:
     return due
 
 
-def _find_next(plan: StackPlanner) -> list[str]:
+def _find_next(planner: StackPlanner) -> list[str]:
     """Describe what follows the due steps: resources that wait for them, and deletions that come last."""
-    waiting = [name for name in plan.by_state[ResourceState.WAITING] if name not in plan.ready_steps]
+    waiting = [name for name in planner.by_state[ResourceState.WAITING] if name not in planner.ready_steps]
     later = [
         str(child.ref)
-        for uid, child in plan.cleanup.children.items()
-        if uid not in plan.ready_steps and not child.deleting
+        for uid, child in planner.cleanup.children.items()
+        if uid not in planner.ready_steps and not child.deleting
     ]
     found = []
     if waiting:

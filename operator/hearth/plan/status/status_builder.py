@@ -31,7 +31,7 @@ PLANNED = ("summary", "resources", "problems", "outputs")
 
 def build_status(
     status_input: StatusInput,
-    plan: StackPlanner | None,
+    planner: StackPlanner | None,
     *,
     memory: InMemoryState,
     before: Mapping[str, Any],
@@ -40,11 +40,11 @@ def build_status(
 ) -> Object:
     """Build the whole status.
 
-    plan: None before the operator accepts the first definition; before: the current status, for the times in its
-    conditions; now: seconds since the epoch; monotonic: the same moment on the clock of `plan.requeues`.
+    planner: None before the operator accepts the first definition; before: the current status, for the times in its
+    conditions; now: seconds since the epoch; monotonic: the same moment on the clock of `planner.requeues`.
     """
-    phase = ready_condition.find_phase(status_input, plan, memory)
-    status = _describe_phase(status_input, phase, plan, memory, before=before, now=now)
+    phase = ready_condition.find_phase(status_input, planner, memory)
+    status = _describe_phase(status_input, phase, planner, memory, before=before, now=now)
     is_failed = str(phase).endswith("Failed") and phase not in phases.CHECK
     status.update(_describe_target(status_input, is_failed=is_failed))
     if earlier := find_earlier_completed(status_input.completed, before):
@@ -52,15 +52,15 @@ def build_status(
     if words := ", ".join(_find_words(status_input, status)):
         status["state"] = words
     status.update(check_result.encode(status_input.check))
-    if plan is None and status_input.cluster_problem is not None:
+    if planner is None and status_input.cluster_problem is not None:
         # What the cluster had when it was last seen.
         status.update({key: before[key] for key in PLANNED if key in before})
     if status_input.replicas is not None:
         status["replicas"] = status_input.replicas
     if status_input.group_uid:
         status["selector"] = f"{names.LABEL_STACK_UID}={status_input.group_uid}"
-    if plan is not None:
-        status.update(_describe_plan(status_input, plan, memory, offset=now - monotonic))
+    if planner is not None:
+        status.update(_describe_plan(status_input, planner, memory, offset=now - monotonic))
     return status
 
 
@@ -101,7 +101,7 @@ def build_without_details(status_input: StatusInput, *, before: Mapping[str, Any
 def _describe_phase(
     status_input: StatusInput,
     phase: Phase,
-    plan: StackPlanner | None,
+    planner: StackPlanner | None,
     memory: InMemoryState,
     *,
     before: Mapping[str, Any],
@@ -114,10 +114,10 @@ def _describe_phase(
         "phase": str(phase),
         "conditions": conditions.build_conditions(
             phases.find_conditions(phase, is_unasked=status_input.is_automatic_rollback),
-            headline=ready_condition.find_ready_reason(status_input, plan, memory),
+            headline=ready_condition.find_ready_reason(status_input, planner, memory),
             extras=(
-                *ready_condition.find_extra_conditions(status_input, plan, memory),
-                *(plan.conditions.conditions() if plan is not None else ()),
+                *ready_condition.find_extra_conditions(status_input, planner, memory),
+                *(planner.conditions.conditions() if planner is not None else ()),
             ),
             generation=status_input.generation,
             before=before.get("conditions") or (),
@@ -149,17 +149,21 @@ def _describe_target(status_input: StatusInput, *, is_failed: bool) -> Object:
     return encoded
 
 
-def _describe_plan(status_input: StatusInput, plan: StackPlanner, memory: InMemoryState, *, offset: float) -> Object:
+def _describe_plan(status_input: StatusInput, planner: StackPlanner, memory: InMemoryState, *, offset: float) -> Object:
     """Describe the resources or members, and what waits or has no effect. offset: see `_describe_resources`."""
-    found_outputs = evaluate(plan)
-    details = _describe_resources(plan, memory, offset=offset)
-    details = _describe_group(plan, details) if status_input.group_uid else {**details, "outputs": found_outputs.values}
-    warnings = [] if status_input.is_deleting else _find_warnings(status_input, plan, wrong_outputs=found_outputs.wrong)
-    found = {"breakpoints": breakpoint_waits.list_waits(plan), "warnings": warnings}
+    found_outputs = evaluate(planner)
+    details = _describe_resources(planner, memory, offset=offset)
+    details = (
+        _describe_group(planner, details) if status_input.group_uid else {**details, "outputs": found_outputs.values}
+    )
+    warnings = (
+        [] if status_input.is_deleting else _find_warnings(status_input, planner, wrong_outputs=found_outputs.wrong)
+    )
+    found = {"breakpoints": breakpoint_waits.list_waits(planner), "warnings": warnings}
     return {**details, **{key: entries for key, entries in found.items() if entries}}
 
 
-def _find_warnings(status_input: StatusInput, plan: StackPlanner, *, wrong_outputs: Iterable[str]) -> list[str]:
+def _find_warnings(status_input: StatusInput, planner: StackPlanner, *, wrong_outputs: Iterable[str]) -> list[str]:
     """Find the first parts of the spec that have no effect, or not the one that the user may expect."""
     warnings = [
         *rollback_notes.describe_ignored(
@@ -170,11 +174,11 @@ def _find_warnings(status_input: StatusInput, plan: StackPlanner, *, wrong_outpu
         ),
         *_find_circle(status_input),
         *wrong_outputs,
-        *plan.definition_warnings,
-        *plan.rolling.find_warnings(),
-        *_find_kept(status_input, plan),
-        *plan.removals.describe(status_input.address.write_request("cleanup")),
-        *breakpoint_waits.warn(plan),
+        *planner.definition_warnings,
+        *planner.rolling.find_warnings(),
+        *_find_kept(status_input, planner),
+        *planner.removals.describe(status_input.address.write_request("cleanup")),
+        *breakpoint_waits.warn(planner),
         *breakpoint_waits.warn_polled(status_input.polled),
     ]
     return warnings[: breakpoint_waits.NAMED_AT_MOST]
@@ -190,47 +194,48 @@ def _find_circle(status_input: StatusInput) -> Iterator[str]:
         )
 
 
-def _find_kept(status_input: StatusInput, plan: StackPlanner) -> Iterator[str]:
+def _find_kept(status_input: StatusInput, planner: StackPlanner) -> Iterator[str]:
     """Find the resources that are made of values of finished work which are gone."""
     if status_input.finished is None or not status_input.finished.entries:
         return
-    for name, status in plan.statuses.items():
+    for name, status in planner.statuses.items():
         if status.is_ready and status.reason == finished_run.VALUE_GONE:
             yield f"{name} {status.message}"
 
 
-def _describe_group(plan: StackPlanner, details: Object) -> Object:
+def _describe_group(planner: StackPlanner, details: Object) -> Object:
     """Describe the members of a group as its scale subresource and autoscalers read them."""
     found = {key: value for key, value in details.items() if key != "resources"}
     return {
         **found,
         "members": details["resources"],
-        "replicas": sum(status.child is not None for status in plan.statuses.values()),
-        "readyReplicas": len(plan.by_state[ResourceState.READY]) + plan.rolling.count_in_service(),
+        "replicas": sum(status.child is not None for status in planner.statuses.values()),
+        "readyReplicas": len(planner.by_state[ResourceState.READY]) + planner.rolling.count_in_service(),
     }
 
 
-def _describe_resources(plan: StackPlanner, memory: InMemoryState, *, offset: float) -> Object:
+def _describe_resources(planner: StackPlanner, memory: InMemoryState, *, offset: float) -> Object:
     """Describe counts and problems. offset: difference of seconds since the epoch and monotonic seconds."""
-    ready = len(plan.by_state[ResourceState.READY])
-    total = len(plan.statuses if plan.blueprint.is_unknown else plan.blueprint.resources)
-    stopped = len(plan.by_state[ResourceState.STOPPED])
-    left = len(plan.cleanup.children)
+    ready = len(planner.by_state[ResourceState.READY])
+    total = len(planner.statuses if planner.blueprint.is_unknown else planner.blueprint.resources)
+    stopped = len(planner.by_state[ResourceState.STOPPED])
+    left = len(planner.cleanup.children)
     return {
         # A deletion wants no resources: what counts is how many objects are left.
         "summary": f"{left} left" if left and not total else f"{ready}/{total}",
         "resources": {
             "total": total,
             "ready": ready,
-            "progressing": len(plan.by_state[ResourceState.PROGRESSING]),
-            "waiting": len(plan.by_state[ResourceState.WAITING]),
-            "failed": len(plan.by_state[ResourceState.FAILED]) + len(plan.by_state[ResourceState.RETRYING]),
-            "obsolete": len(plan.cleanup.children) + plan.removals.count,
+            "progressing": len(planner.by_state[ResourceState.PROGRESSING]),
+            "waiting": len(planner.by_state[ResourceState.WAITING]),
+            "failed": len(planner.by_state[ResourceState.FAILED]) + len(planner.by_state[ResourceState.RETRYING]),
+            "obsolete": len(planner.cleanup.children) + planner.removals.count,
             **({"stopped": stopped} if stopped else {}),
-            **({"external": len(plan.blueprint.externals)} if plan.blueprint.externals else {}),
+            **({"external": len(planner.blueprint.externals)} if planner.blueprint.externals else {}),
         },
         "problems": [
-            problems.list_problem(plan, name, status, offset) for name, status in problems.find_problems(plan, memory)
+            problems.list_problem(planner, name, status, offset)
+            for name, status in problems.find_problems(planner, memory)
         ],
     }
 
@@ -257,15 +262,15 @@ class Outputs:
         self.values[name] = value
 
 
-def evaluate(plan: StackPlanner) -> Outputs:
+def evaluate(planner: StackPlanner) -> Outputs:
     """Evaluate all outputs."""
     outputs = Outputs()
-    for name, output in plan.blueprint.outputs.items():
-        if plan.reader.is_limited and (unreadable := find_unreadable(plan, output.reads)):
-            if plan.reader.find(unreadable) is Access.DENIED:
-                outputs.wrong.append(f"outputs.{name}: {plan.reader.explain(unreadable)}")
+    for name, output in planner.blueprint.outputs.items():
+        if planner.reader.is_limited and (unreadable := find_unreadable(planner, output.reads)):
+            if planner.reader.find(unreadable) is Access.DENIED:
+                outputs.wrong.append(f"outputs.{name}: {planner.reader.explain(unreadable)}")
             continue
-        values = {read: find_value(plan, read) for read in output.reads}
+        values = {read: find_value(planner, read) for read in output.reads}
         outcome = output.evaluate(values)
         if isinstance(outcome, EvaluationError):
             outputs.wrong.append(f"outputs.{name}: {outcome.message}"[: limits.MISTAKE_LENGTH])
@@ -277,43 +282,43 @@ def evaluate(plan: StackPlanner) -> Outputs:
     return outputs
 
 
-def find_value(plan: StackPlanner, name: str) -> Any:
+def find_value(planner: StackPlanner, name: str) -> Any:
     """Find what an expression reads under a name of the template: the object, or those of all members."""
-    if (read := plan.externals.get(name)) is not None:
+    if (read := planner.externals.get(name)) is not None:
         return expressions.enlarge(read.fields) if isinstance(read.fields, Mapping) else read.fields
-    collection = plan.blueprint.collections.get(name)
+    collection = planner.blueprint.collections.get(name)
     if collection is None:
-        fields = find_fields(plan, name)
+        fields = find_fields(planner, name)
         return expressions.enlarge(fields) if fields is not None else None
-    found = [find_fields(plan, member) for member in collection.members]
+    found = [find_fields(planner, member) for member in collection.members]
     known = [fields for fields in found if fields is not None]
     return tuple(known) if len(known) == len(found) else None
 
 
-def find_fields(plan: StackPlanner, resource: str) -> Mapping[str, Any] | None:
+def find_fields(planner: StackPlanner, resource: str) -> Mapping[str, Any] | None:
     """Find the fields of the object of a resource; of finished work that is gone, what is still known."""
-    child = find_readable(plan, resource)
+    child = find_readable(planner, resource)
     if child is not None:
         return child.fields
-    status = plan.statuses.get(resource)
+    status = planner.statuses.get(resource)
     return status.finished_fields if status is not None else None
 
 
-def find_readable(plan: StackPlanner, resource: str) -> Child | None:
+def find_readable(planner: StackPlanner, resource: str) -> Child | None:
     """Find the object of a resource, unless it is beyond the Stack's boundary."""
-    status = plan.statuses.get(resource)
+    status = planner.statuses.get(resource)
     return status.child if status is not None and status.reason != tenancy.REASON else None
 
 
-def find_unreadable(plan: StackPlanner, names: Iterable[str]) -> Child | None:
+def find_unreadable(planner: StackPlanner, names: Iterable[str]) -> Child | None:
     """Find an object that the account of the Stack may not get, or of which that is not known yet.
 
     names: as expressions read them.
     """
-    collections = plan.blueprint.collections
+    collections = planner.blueprint.collections
     resources = (each for name in names for each in (collections[name].members if name in collections else (name,)))
-    found = (child for each in resources if (child := find_readable(plan, each)) is not None)
-    return next((child for child in found if plan.reader.find(child) is not Access.GRANTED), None)
+    found = (child for each in resources if (child := find_readable(planner, each)) is not None)
+    return next((child for child in found if planner.reader.find(child) is not Access.GRANTED), None)
 
 
 # Texts of a status before the operator writes it: without sensitive values, and no longer than they may be. Values computed
