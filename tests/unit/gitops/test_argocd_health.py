@@ -1,13 +1,14 @@
-"""The health scripts for Argo CD, run on what the operator reports in each phase."""
+"""The health scripts for Argo CD, run on what the operator reports in each phase, and the page that compares tools."""
 
 from __future__ import annotations
 
 import pytest
 
-from hearth.model import names
+from hearth.model import names, phases
 from hearth.model.child import Object
+from hearth.model.phases import Phase
 from hearth.plan.status import conditions
-from support.gitops import argocd_scripts, recorded_statuses
+from support.gitops import agreement, argocd_scripts, recorded_statuses
 from support.gitops.recorded_statuses import Situation
 
 ENDINGS = {"Complete": "Healthy", "Failed": "Degraded", "Stopped": "Suspended", "InProgress": "Progressing"}
@@ -101,3 +102,70 @@ def test_an_object_that_was_not_processed_yet_is_progressing(kind: str, status: 
     raw: Object = {"kind": kind, "metadata": {"name": "shop", "generation": 2}, "spec": {}}
 
     assert argocd_scripts.assess(raw if status is None else {**raw, "status": status})[0] == "Progressing"
+
+
+# The table of docs/gitops.md: its rows, and the column of Argo CD.
+
+
+FIELDS = {"Ready", "Reconciling", "Stalled"}
+
+
+def test_the_page_has_a_row_for_each_phase() -> None:
+    """Those that a Stack can be seen in, in the order of docs/phases.md."""
+    assert list(agreement.read_page("Argo CD")) == list(agreement.list_rows())
+
+
+def test_the_page_says_what_argocd_finds() -> None:
+    """Found by running the health script on what the operator reported in that phase."""
+    found = {row: argocd_scripts.assess(raw)[0] for row, raw in agreement.list_rows().items()}
+
+    assert agreement.read_page("Argo CD") == found
+
+
+def test_the_tools_agree_on_success() -> None:
+    """What one of them takes for success, all take for success."""
+    columns = [agreement.read_page(tool) for tool in agreement.TOOLS]
+    successes = [{row for row, text in column.items() if text in {"met", "Current", "Healthy"}} for column in columns]
+
+    assert successes[0] == successes[1] == successes[2] != set()
+
+
+def test_no_tool_takes_a_failure_for_progress() -> None:
+    """What Argo CD and kstatus take for failed is the same, but for a check, after which nothing failed."""
+    kstatus = {row for row, text in agreement.read_page("kstatus: Flux, Helm 4").items() if text == "Failed"}
+    degraded = {row for row, text in agreement.read_page("Argo CD").items() if text == "Degraded"}
+
+    assert degraded - kstatus == {"`CheckFailed`", "`DeleteFailed`"}
+    assert kstatus - degraded == set()
+
+
+# The recorded statuses contain each phase with the conditions of its row, so that what is judged on them is complete.
+
+
+ROWS = [
+    *((phase, False) for phase in Phase if phase is not Phase.DELETE_COMPLETE),
+    *((phase, True) for phase, row in phases.TABLE.items() if row.conditions_if_automatic is not None),
+]
+"""`DeleteComplete` is never stored: the Stack is removed at that moment."""
+
+
+@pytest.mark.parametrize(("phase", "is_automatic"), ROWS)
+def test_each_phase_of_a_stack_is_recorded(phase: Phase, is_automatic: bool) -> None:
+    """With the conditions that `hearth.model.phases` gives it."""
+    status = recorded_statuses.find(names.STACK, phase, is_automatic=is_automatic)["status"]
+    row = phases.find_conditions(phase, is_unasked=is_automatic)
+
+    found = {type_: conditions.find(status, type_)["status"] for type_ in ("Ready", "Reconciling", "Stalled")}
+    assert found == {"Ready": row.ready, "Reconciling": str(row.reconciling), "Stalled": str(row.stalled)}
+
+
+def test_each_other_kind_is_recorded() -> None:
+    """Groups in the phases that they have, marks and snapshots from their first status to their end."""
+    seen = {(each.kind, each.phase) for each in recorded_statuses.record()}
+
+    assert {phase for kind, phase in seen if kind == names.GROUP_KIND} >= {
+        *("CreateInProgress", "CreateComplete", "CreateFailed", "UpdateComplete", "UpdateFailed", "UpdateStopped"),
+        *("SuspendInProgress", "SuspendComplete", "ResumeInProgress", "ResumeComplete"),
+    }
+    assert {phase for kind, phase in seen if kind == "HealthMark"} >= {"", "Pending", "Marked", "Replaced"}
+    assert {phase for kind, phase in seen if kind == "StackSnapshot"} >= {"", "InProgress", "Complete", "Failed"}

@@ -11,30 +11,16 @@ from hearth.kube.management_cluster import KubeManagementCluster
 from hearth.kube.objects import controller_revision, event_recorder
 from hearth.model import names
 from hearth.model.child import Object
-from hearth.model.kinds import ObjectRef
 from hearth.model.stack_tree import Node, StackTree
 from hearth.model.well_known_kinds import RESOURCE_GROUP
 from support import virtual_time
-from support.units.scripted_api.scripted_connection import ScriptedConnection
+from support.units.scripted_api.scripted_connection import DeafListener, ScriptedConnection
 
 ITEM = "/apis/hearth.dev/v1alpha1/namespaces/a/resourcegroups/workers"
 RAW: Object = {
     "metadata": {"name": "workers", "namespace": "a", "uid": "u", "resourceVersion": "7"},
     "spec": {"replicas": 2, "paused": True, "template": {"manifest": {"apiVersion": "v1", "kind": "ConfigMap"}}},
 }
-
-
-class Ears:
-    """Hears everything and does nothing."""
-
-    def on_stack(self, uid: str) -> None:
-        """A Stack changed."""
-
-    def on_revision(self, stack_uid: str) -> None:
-        """A revision changed."""
-
-    def on_source(self, ref: ObjectRef) -> None:
-        """A source changed."""
 
 
 def test_a_group_is_cached_in_the_form_of_a_stack() -> None:
@@ -78,13 +64,13 @@ def test_the_status_of_a_group_is_written_to_the_group() -> None:
     async def story() -> None:
         answer = {**RAW, "metadata": {**RAW["metadata"], "resourceVersion": "8"}, "status": {"phase": "CreateComplete"}}
         connection = ScriptedConnection({f"PATCH {ITEM}/status": answer})
-        stacks = StackCache(connection, Ears().on_stack)
+        stacks = StackCache(connection, DeafListener().on_stack)
         home = KubeManagementCluster(
             connection,
             stacks=stacks,
-            groups=StackCache(connection, Ears().on_stack, kind=RESOURCE_GROUP, tree=stacks.tree),
-            revisions=RevisionCache(connection, Ears().on_revision),
-            sources=SourceCache(connection, Ears().on_source),
+            groups=StackCache(connection, DeafListener().on_stack, kind=RESOURCE_GROUP, tree=stacks.tree),
+            revisions=RevisionCache(connection, DeafListener().on_revision),
+            sources=SourceCache(connection, DeafListener().on_source),
         )
         await home.write_status(stack_cache.parse_stack(RAW, kind=names.GROUP_KIND), {"phase": "CreateComplete"})
         found = home.find_stack("u")

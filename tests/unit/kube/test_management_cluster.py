@@ -23,7 +23,14 @@ from hearth.model.kinds import ObjectRef
 from hearth.model.well_known_kinds import CONTROLLER_REVISION, STACK
 from support import virtual_time
 from support.server import api_errors
-from support.units.scripted_api.scripted_connection import Answer, ScriptedConnection, conflict, exists, missing
+from support.units.scripted_api.scripted_connection import (
+    Answer,
+    DeafListener,
+    ScriptedConnection,
+    conflict,
+    exists,
+    missing,
+)
 
 ITEM = "/apis/hearth.dev/v1alpha1/namespaces/a/stacks/shop"
 REVISIONS = "/apis/apps/v1/namespaces/a/controllerrevisions"
@@ -37,19 +44,6 @@ REVISION = Revision(
     signature="k1:def",
 )
 DEFINITION: Object = {"template": {"resources": {}}, "parameters": {"size": 1}}
-
-
-class Ears:
-    """Hears everything and does nothing."""
-
-    def on_stack(self, uid: str) -> None:
-        """A Stack changed."""
-
-    def on_revision(self, stack_uid: str) -> None:
-        """A revision changed."""
-
-    def on_source(self, ref: ObjectRef) -> None:
-        """A source changed."""
 
 
 def stack(*finalizers: str) -> StackObject:
@@ -87,9 +81,9 @@ def make(**script: Answer | list[Answer]) -> tuple[KubeManagementCluster, Script
     connection = ScriptedConnection({paths[name]: answer for name, answer in script.items()})
     home = KubeManagementCluster(
         connection,
-        stacks=StackCache(connection, Ears().on_stack),
-        revisions=RevisionCache(connection, Ears().on_revision),
-        sources=SourceCache(connection, Ears().on_source),
+        stacks=StackCache(connection, DeafListener().on_stack),
+        revisions=RevisionCache(connection, DeafListener().on_revision),
+        sources=SourceCache(connection, DeafListener().on_source),
     )
     return home, connection
 

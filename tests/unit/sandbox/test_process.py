@@ -1,10 +1,11 @@
-"""One evaluator process: what it answers, and what becomes of one that exceeds its share or behaves badly."""
+"""One evaluator process: what it answers, what becomes of one that exceeds its share, and one for commands."""
 
 import asyncio
+import contextlib
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,8 @@ import pytest
 
 from hearth.model import limits
 from hearth.sandbox import process
-from hearth.sandbox.process import CPU, MEMORY, TOO_LARGE, Lost, Process
-from hearth.template.cel.evaluation import Answer, Failure, Unwritable, Value
+from hearth.sandbox.process import CPU, MEMORY, TOO_LARGE, Lost, OfflineEvaluator, Process
+from hearth.template.cel.evaluation import Answer, Excess, Failure, Unwritable, Value
 
 
 def make_bomb(levels: int) -> str:
@@ -151,3 +152,38 @@ async def test_a_process_ends_with_the_operator() -> None:
 
     async with asyncio.timeout(20):
         assert await worker._inner.wait() == 0
+
+
+# Commands without an operator evaluate with its limits, and end.
+
+
+SLOW = "params.a.map(x, params.a.map(y, params.a.map(z, x + y + z))).size()"
+
+
+@pytest.fixture
+def evaluator() -> Iterator[OfflineEvaluator]:
+    """One with a process of its own."""
+    with contextlib.closing(OfflineEvaluator()) as made:
+        yield made
+
+
+def test_answers(evaluator: OfflineEvaluator) -> None:
+    """A value, a failure, a limit, and a value after a limit: the process is replaced."""
+    assert evaluator.ask("params.a + 1", {"params": {"a": 1}}) == Value(b"2")
+    assert isinstance(evaluator.ask("params.a + 'x'", {"params": {"a": 1}}), Failure)
+    assert isinstance(evaluator.ask(SLOW, {"params": {"a": list(range(2_000))}}), Excess)
+    assert evaluator.ask("params.a + 2", {"params": {"a": 1}}) == Value(b"3")
+    assert isinstance(evaluator.ask("a", {"a": object()}), Unwritable)
+
+
+async def test_it_answers_within_a_loop(evaluator: OfflineEvaluator) -> None:
+    """With a cluster, commands run in one."""
+    assert evaluator.ask("1 + 1", {}) == Value(b"2")
+
+
+def test_all_expressions_together_have_a_time() -> None:
+    """What comes after it is not evaluated."""
+    clock = iter([0.0, process.ALL_SECONDS])
+    with contextlib.closing(OfflineEvaluator(now=lambda: next(clock))) as evaluator:
+        assert evaluator.ask("1 + 1", {}) == Value(b"2")
+        assert evaluator.ask("1 + 1", {}) == process.TOO_LONG

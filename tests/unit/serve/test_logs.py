@@ -1,4 +1,4 @@
-"""Logs: one format for all, fields in their place, and no secrets by accident."""
+"""Logs: one format for all, fields in their place, no secrets by accident, and the page that describes them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import logging
 import re
 import warnings
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -148,3 +149,26 @@ def test_configuring_again_takes_the_place_of_the_first_time() -> None:
 
     assert first.getvalue() == ""
     assert len(read_json(second)) == 1
+
+
+# docs/logs.md names sentences that the operator logs, and the fields that come first.
+
+
+ROOT = Path(__file__).resolve().parents[3]
+PAGE = (ROOT / "docs" / "logs.md").read_text()
+EVENTS = re.findall(
+    r"`([^`]+)`", "".join(re.findall(r"^\| (`[^|]+) \| [a-z, ]*(?:info|warning|error)", PAGE, re.MULTILINE))
+)
+
+
+def test_each_sentence_of_the_page_is_logged() -> None:
+    """As a text of the code."""
+    code = "\n".join(path.read_text() for path in (ROOT / "operator" / "hearth").rglob("*.py"))
+
+    assert len(EVENTS) > 10
+    assert [event for event in EVENTS if f'"{event}"' not in code] == []
+
+
+def test_the_fields_of_each_line_are_described() -> None:
+    """Those that come first in every line."""
+    assert [field for field in logs.FIRST_FIELDS if f"| `{field}` |" not in PAGE] == []

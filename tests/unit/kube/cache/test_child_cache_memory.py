@@ -12,11 +12,11 @@ import pytest
 from hearth.kube.cache.child_cache import ChildCache
 from hearth.model import names, sharding
 from hearth.model.child import Object, Path
-from hearth.model.kinds import Kind
 from support import virtual_time
 from support.units import signing
 from support.units.blueprints import HASHER
 from support.units.scripted_api import scripted_watch
+from support.units.scripted_api.scripted_connection import DeafListener
 from support.units.scripted_api.scripted_watch import CONFIG_MAP, ScriptedConnection, ServedKinds, Stream, list_end
 
 CHILDREN = 500
@@ -24,16 +24,6 @@ BYTES_PER_CHILD = 1_280
 OWNERSHIP, DATA = 768, 128
 """More bytes: where each states fields that no other does, which they are; and what is read of each."""
 OF_A_STACK = 4
-
-
-class Deaf:
-    """A listener that keeps nothing."""
-
-    def on_child(self, stack_uid: str, resource: str) -> None:
-        """A child changed."""
-
-    def on_synced(self, kind: Kind) -> None:
-        """A kind is there."""
 
 
 def make_child(number: int, *, has_own_keys: bool) -> Object:
@@ -91,7 +81,9 @@ def measure_once(first: int, *, paths: list[Path], has_own_keys: bool) -> float:
         # Then the server is asked for the metadata alone.
         children = [{"kind": "PartialObjectMetadata", "metadata": child["metadata"]} for child in children]
     stream = Stream(*(scripted_watch.event("ADDED", child) for child in children), list_end(10_000 + CHILDREN))
-    caches = ChildCache(ScriptedConnection(streams=[stream]), ServedKinds(), Deaf(), options=scripted_watch.RULES)
+    caches = ChildCache(
+        ScriptedConnection(streams=[stream]), ServedKinds(), DeafListener(), options=scripted_watch.RULES
+    )
     caches.trust(HASHER)
 
     async def load() -> int:

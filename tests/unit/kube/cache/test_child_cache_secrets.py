@@ -20,6 +20,7 @@ from hearth.template.compiler import compiler
 from support import virtual_time
 from support.units import blueprints, signing
 from support.units.scripted_api import scripted_watch
+from support.units.scripted_api.scripted_connection import DeafListener
 from support.units.scripted_api.scripted_watch import ScriptedConnection, ServedKinds, Stream, elapse, event, list_end
 
 SECRET = Kind(group="", version="v1", name="Secret", plural="secrets", namespaced=True)
@@ -27,16 +28,6 @@ HIDDEN = "c3dvcmRmaXNo"
 """What the Secret holds, as the server shows it."""
 UNSEEN = (type, types.ModuleType, types.FunctionType, types.CodeType, types.FrameType)
 """What leads from the caches to everything else in the process."""
-
-
-class Deaf:
-    """A listener that keeps nothing."""
-
-    def on_child(self, stack_uid: str, resource: str) -> None:
-        """A child changed."""
-
-    def on_synced(self, kind: Kind) -> None:
-        """A kind is there."""
 
 
 class Served(ServedKinds):
@@ -114,7 +105,7 @@ def test_what_a_secret_holds_is_kept_only_where_it_is_used(used: str, accept: st
     async def story() -> None:
         shown = make_secret(3) if is_kept else {"metadata": make_secret(3)["metadata"]}
         connection = ScriptedConnection(streams=[Stream(event("ADDED", shown), list_end(5))])
-        caches = ChildCache(connection, Served(), Deaf(), options=scripted_watch.RULES)
+        caches = ChildCache(connection, Served(), DeafListener(), options=scripted_watch.RULES)
         caches.trust(signing.Trusting())
         texts = await read(caches, used=used, way=way)
         assert [question.accept for question in connection.asked] == [accept]

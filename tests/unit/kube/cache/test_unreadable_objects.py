@@ -12,25 +12,12 @@ from hearth.engine.cluster_objects import StackObject
 from hearth.kube.cache.child_cache import ChildCache
 from hearth.kube.cache.stack_cache import StackCache
 from hearth.model.child import Child
-from hearth.model.kinds import Kind
 from support import virtual_time
 from support.units.scripted_api import scripted_watch
+from support.units.scripted_api.scripted_connection import DeafListener
 from support.units.scripted_api.scripted_watch import CONFIG_MAP, ScriptedConnection, ServedKinds, Stream, list_end
 
 MARK = '"the deep part"'
-
-
-class Deaf:
-    """A listener to whom it is all the same."""
-
-    def on_child(self, stack_uid: str, resource: str) -> None:
-        """A child changed."""
-
-    def on_synced(self, kind: Kind) -> None:
-        """A kind is there."""
-
-    def on_stack(self, uid: str) -> None:
-        """A Stack changed."""
 
 
 def nest(levels: int, *, in_maps: bool = False) -> bytes:
@@ -51,7 +38,7 @@ def make(name: str, **parts: Any) -> dict[str, Any]:
 async def find_stacks(*lines: bytes) -> dict[str, StackObject]:
     """What a cache of Stacks has after these events, by name."""
     stacks = StackCache(
-        ScriptedConnection(streams=[Stream(*lines, list_end(5))]), Deaf().on_stack, options=scripted_watch.RULES
+        ScriptedConnection(streams=[Stream(*lines, list_end(5))]), DeafListener().on_stack, options=scripted_watch.RULES
     )
     stacks.start()
     await stacks.wait_synced()
@@ -63,7 +50,7 @@ async def find_stacks(*lines: bytes) -> dict[str, StackObject]:
 async def find_children(lines: Sequence[bytes], *, pages: Sequence[Any] = ()) -> dict[str, Child]:
     """What a cache of ConfigMaps has after these events, or pages, by name."""
     connection = ScriptedConnection(streams=[Stream(*lines, *([] if pages else [list_end(5)]))], pages=list(pages))
-    caches = ChildCache(connection, ServedKinds(), Deaf(), options=scripted_watch.RULES)
+    caches = ChildCache(connection, ServedKinds(), DeafListener(), options=scripted_watch.RULES)
     caches.server.has_watch_list = not pages
     caches.follow(CONFIG_MAP, [("data",)])
     await caches.wait_synced()

@@ -1,15 +1,17 @@
-"""Certificates of the webhook: made, renewed in time, and trusted before they are served."""
+"""Certificates of the webhook, and its configurations: made, renewed in time, and trusted before they are served."""
 
 from __future__ import annotations
 
+import base64
 import dataclasses
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from cryptography import x509
 
 from hearth.kube.client.api_requests import ApiClient
-from hearth.kube.webhook import certificates
+from hearth.kube.webhook import certificates, webhook_configuration
 from hearth.kube.webhook.certificates import CertificateSecret, CertificateSet
 from hearth.model import errors
 from support.server import api_errors
@@ -147,3 +149,50 @@ async def test_certificates_that_cannot_be_stored_are_loaded_again(refusal: erro
     with pytest.raises(errors.ApiStatusError) as caught:
         await secret.load(hosts={HOST}, now=NOW)
     assert caught.value.is_conflict
+
+
+# The part of a webhook configuration that the operator keeps up to date.
+
+
+BUNDLE = base64.b64encode(b"authority").decode()
+
+
+def configure(**config: Any) -> dict[str, Any]:
+    return {"webhooks": [{"name": "stacks.hearth.dev", "clientConfig": config}]}
+
+
+def find(raw: dict[str, Any]) -> list[dict[str, Any]]:
+    return list(webhook_configuration.find_changes(raw, authorities=b"authority", path="/secret"))
+
+
+def test_authority_and_path_are_set_once() -> None:
+    """A configuration that has them costs no write."""
+    service = {"name": "hearth-webhook", "namespace": "hearth-system"}
+    steps = find(configure(service=service))
+
+    assert steps == [
+        {"op": "test", "path": "/webhooks/0/name", "value": "stacks.hearth.dev"},
+        {"op": "add", "path": "/webhooks/0/clientConfig/caBundle", "value": BUNDLE},
+        {"op": "add", "path": "/webhooks/0/clientConfig/service/path", "value": "/secret/stacks.hearth.dev"},
+    ]
+    assert find(configure(service={**service, "path": "/secret/stacks.hearth.dev"}, caBundle=BUNDLE)) == []
+
+
+def test_a_url_keeps_its_host() -> None:
+    """An operator outside of the cluster is called by URL."""
+    steps = find(configure(url="https://10.0.0.1:9443/old", caBundle=BUNDLE))
+
+    url = "/webhooks/0/clientConfig/url"
+    assert steps[1:] == [
+        {"op": "test", "path": url, "value": "https://10.0.0.1:9443/old"},
+        {"op": "replace", "path": url, "value": "https://10.0.0.1:9443/secret/stacks.hearth.dev"},
+    ]
+
+
+def test_certificates_name_whom_the_configurations_call() -> None:
+    """The Service as the API server resolves it, or the host of the URL."""
+    service = configure(service={"name": "w", "namespace": "n"})
+
+    assert list(webhook_configuration.find_hosts(service)) == ["w.n.svc"]
+    assert list(webhook_configuration.find_hosts(configure(url="https://[::1]:9443/"))) == ["::1"]
+    assert list(webhook_configuration.find_hosts({})) == []

@@ -1,7 +1,8 @@
-"""The format of stories, and how what is seen is judged."""
+"""The format of stories, how what is seen is judged, and the table of what stories cover."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -250,3 +251,27 @@ def test_missed_middle(tmp_path: Path, value: str, is_strict: bool, complaint: s
         return
     with pytest.raises(story_runner.StoryFailed, match=f"(?s){complaint}"):
         fake_world.run(play)
+
+
+# `tests/stories/COVERAGE.md` says where each scenario is played, and so do the titles of the stories.
+
+
+TABLE = (story.FOLDER / "COVERAGE.md").read_text()
+ROWS = {match[1]: match[2] for match in re.finditer(r"^\| ([CEFHR]\d\d) \|(.*)\|$", TABLE, re.MULTILINE)}
+TITLES = {played.slug: re.findall(r"[CEFHR]\d\d", played.title.partition(":")[0]) for played in story.load_all()}
+
+
+def test_every_story_in_the_table_is_there() -> None:
+    """A renamed story would be sought in vain."""
+    named = {slug for row in ROWS.values() for slug in re.findall(r"`([\w-]+)`", row) if "-" in slug}
+
+    assert sorted(named - TITLES.keys()) == []
+
+
+def test_the_titles_say_the_same_as_the_table() -> None:
+    """A story that names a scenario stands in its row."""
+    missing = [
+        f"{slug} in {number}" for slug, numbers in TITLES.items() for number in numbers if slug not in ROWS[number]
+    ]
+
+    assert missing == []
