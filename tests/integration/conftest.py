@@ -1,4 +1,4 @@
-"""A world on a real API server, for stories and anything else that is written as one."""
+"""A user, a world and operators on a real API server, each in a namespace of the test's own."""
 
 from __future__ import annotations
 
@@ -8,35 +8,52 @@ from pathlib import Path
 import pytest
 
 from hearth.kube.auth import credentials
+from hearth.kube.auth.credentials import CredentialSource
 from hearth.kube.client.connection import Connection
 from support import process_lock
 from support.real import operator_fleet, real_user
 from support.real.operator_fleet import Crew
 from support.real.real_user import RealUser
 from support.real.real_world import RealWorld
+from support.stories.snapshot_scene import Scene
+from support.stories.volume_driver import VolumeBinder
 
 
 @pytest.fixture
-async def world(kubeconfig: Path, namespace: str) -> AsyncIterator[RealWorld]:
-    """A world in a namespace of its own."""
-    source = credentials.find_source(kubeconfig=str(kubeconfig), context=None, environ={})
-    async with Connection(source) as connection:
-        user = RealUser(connection, namespace)
-        await real_user.install_all(user)
-        made = RealWorld(user, source)
-        made.open()
-        yield made
-        await made.close()
+def source(kubeconfig: Path) -> CredentialSource:
+    """The administrator's credentials."""
+    return credentials.find_source(kubeconfig=str(kubeconfig), context=None, environ={})
 
 
 @pytest.fixture
-async def user(kubeconfig: Path, namespace: str) -> AsyncIterator[RealUser]:
+async def connection(source: CredentialSource) -> AsyncIterator[Connection]:
+    """An open connection."""
+    async with Connection(source) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def user(connection: Connection, namespace: str) -> RealUser:
     """A user with all rights, in a namespace of their own."""
-    source = credentials.find_source(kubeconfig=str(kubeconfig), context=None, environ={})
-    async with Connection(source) as connection:
-        made = RealUser(connection, namespace)
-        await real_user.install_all(made)
-        yield made
+    made = RealUser(connection, namespace)
+    await real_user.install_all(made)
+    return made
+
+
+@pytest.fixture
+async def world(user: RealUser, source: CredentialSource) -> AsyncIterator[RealWorld]:
+    """A world in a namespace of its own."""
+    made = RealWorld(user, source)
+    made.open()
+    yield made
+    await made.close()
+
+
+@pytest.fixture
+async def scene(world: RealWorld) -> Scene:
+    """A scene in a namespace of its own, with an operator."""
+    await world.start_controller()
+    return Scene(world, VolumeBinder(world))
 
 
 @pytest.fixture

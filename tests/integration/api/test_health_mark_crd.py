@@ -2,34 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from pathlib import Path
-
 import pytest
 
-from hearth.kube.auth import credentials
 from hearth.kube.client import api_requests
-from hearth.kube.client.connection import Connection
 from hearth.model import errors
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
 from hearth.model.well_known_kinds import HEALTH_MARK, STACK
-from support.real import real_user
 from support.real.real_user import RealUser
 from support.stories.world import Address
 
 RESOURCE = {"stackName": "shop", "resource": "web"}
 TARGET = {"target": {"apiVersion": "v1", "kind": "ConfigMap", "name": "x"}}
-
-
-@pytest.fixture
-async def user(kubeconfig: Path, namespace: str) -> AsyncIterator[RealUser]:
-    """A user on a server that has the definitions."""
-    source = credentials.find_source(kubeconfig=str(kubeconfig), context=None, environ={})
-    async with Connection(source) as connection:
-        made = RealUser(connection, namespace)
-        await real_user.install_all(made)
-        yield made
 
 
 async def send(user: RealUser, kind: Kind, spec: Object) -> Object:

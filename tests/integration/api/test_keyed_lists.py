@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
 
-from hearth.kube.auth import credentials
 from hearth.kube.client.connection import Connection
 from hearth.model import errors
 from hearth.template.schema import literal_validator
@@ -18,12 +16,9 @@ APPLY = "application/apply-patch+yaml"
 POD: dict[str, Any] = {"name": "a", "image": "x"}
 
 
-async def test_the_stored_lists_are_those_of_the_api_server(kubeconfig: Path) -> None:
+async def test_the_stored_lists_are_those_of_the_api_server(connection: Connection) -> None:
     """Otherwise write the file again: see `support.real.keyed_lists`."""
-    source = credentials.find_source(kubeconfig=str(kubeconfig), context=None, environ={})
-    async with Connection(source) as connection:
-        published = await keyed_lists.get_built_in(connection)
-
+    published = await keyed_lists.get_built_in(connection)
     stored = orjson.loads(literal_validator.BUILT_IN.read_bytes())
     # Other tests may add definitions to groups that end like those of Kubernetes.
     kinds = {kind: name for kind, name in published["kinds"].items() if kind in stored["kinds"]}
@@ -51,20 +46,18 @@ async def test_the_stored_lists_are_those_of_the_api_server(kubeconfig: Path) ->
     ],
 )
 async def test_a_mistake_is_what_the_api_server_cannot_apply(
-    kubeconfig: Path, namespace: str, plural: str, kind: str, spec: dict[str, Any]
+    connection: Connection, namespace: str, plural: str, kind: str, spec: dict[str, Any]
 ) -> None:
     """And nothing else."""
     manifest = {"apiVersion": "v1", "kind": kind, "metadata": {"name": "twice"}, "spec": spec}
     found = literal_validator.find_repeated(manifest, literal_validator.find_built_in(f"v1/{kind}"))
-    source = credentials.find_source(kubeconfig=str(kubeconfig), context=None, environ={})
     query = {"fieldManager": "test", "dryRun": "All"}
     refused = ""
 
-    async with Connection(source) as connection:
-        path = f"/api/v1/namespaces/{namespace}/{plural}/twice"
-        try:
-            await connection.request("PATCH", path, query=query, body=manifest, content_type=APPLY)
-        except errors.ApiStatusError as refusal:
-            refused = str(refusal)
+    path = f"/api/v1/namespaces/{namespace}/{plural}/twice"
+    try:
+        await connection.request("PATCH", path, query=query, body=manifest, content_type=APPLY)
+    except errors.ApiStatusError as refusal:
+        refused = str(refusal)
 
     assert ("duplicate entries" in refused) == bool(found), refused

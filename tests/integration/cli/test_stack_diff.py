@@ -12,7 +12,7 @@ import pytest
 import yaml
 from aiohttp import web
 
-from hearth.kube.auth import credentials
+from hearth.kube.auth.credentials import CredentialSource
 from hearth.preview.changes import Action
 from support.change_signal import Pulse
 from support.fake_world.preview_of import Seen, find_deeds
@@ -48,9 +48,8 @@ class AuditingProxy(FaultProxy):
 
 
 @pytest.fixture
-async def auditor(kubeconfig: Path) -> AsyncIterator[AuditingProxy]:
+async def auditor(source: CredentialSource) -> AsyncIterator[AuditingProxy]:
     """A proxy to the control plane."""
-    source = credentials.find_source(kubeconfig=str(kubeconfig), context=None, environ={})
     async with fault_proxy.run_proxy_of(AuditingProxy, source.load(), pulse=Pulse()) as proxy:
         yield proxy
 

@@ -9,7 +9,6 @@ import json
 import shlex
 import subprocess
 import time
-from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,6 @@ from hearth.cli.stack_access.stack_locations import StackLocation
 from hearth.cli.stack_access.stack_reader import StackReader
 from hearth.cli.stack_commands.showing import explanation_commands
 from hearth.cli.stack_views.causes import stack_causes
-from hearth.kube.auth import credentials
 from hearth.kube.client import api_requests
 from hearth.kube.client.connection import Connection
 from hearth.model import errors
@@ -46,10 +44,9 @@ SETTLED = ("Complete", "Failed", "Stopped")
 
 
 @pytest.fixture
-async def session(kubeconfig: Path) -> AsyncIterator[Session]:
+def session(connection: Connection) -> Session:
     """The requests of a user with all rights."""
-    async with Connection(credentials.find_source(kubeconfig=str(kubeconfig), context=None, environ={})) as connection:
-        yield Session(connection)
+    return Session(connection)
 
 
 def fill(value: Any, namespace: str) -> Any:

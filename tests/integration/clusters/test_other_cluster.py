@@ -8,8 +8,7 @@ import pytest
 import yaml
 
 from hearth.kube.auth import credentials
-from hearth.kube.client import JSON, api_requests
-from hearth.model import errors, names
+from hearth.model import names
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
 from hearth.model.well_known_kinds import STACK_DEFINITION
@@ -249,27 +248,27 @@ async def test_instances_of_a_definition_some_of_which_are_in_another_cluster(
     options = (f"--definition-groups={NOTE.group}",)
     async with other_cluster.run_region(home, other, kubeconfig, tmp_path, options=options) as region:
         await definition_leftovers.clear(region.here.connection, NOTE.group)
-        await send(region, "POST", STACK_DEFINITION, body=make_definition("1"))
+        await region.here.send("POST", STACK_DEFINITION, body=make_definition("1"))
         await until_complete(region, STACK_DEFINITION, DEFINITION, revision=1)
         there = {"stack": {"kubeConfig": {"secretRef": {"name": other_cluster.SECRET}}}}
         for name, spec in (("here", {}), ("there", there)):
             note = {"apiVersion": NOTE.api_version, "kind": NOTE.name, "metadata": {"name": name}, "spec": spec}
-            await send(region, "POST", NOTE, body=note)
+            await region.here.send("POST", NOTE, body=note)
             await until_complete(region, NOTE, name)
         assert list(await region.list_there(region.here)) == ["here-db"]
         assert list(await region.list_there()) == ["there-db"]
 
-        await send(region, "PATCH", STACK_DEFINITION, DEFINITION, body={"spec": make_definition("2")["spec"]})
+        await region.here.merge(STACK_DEFINITION, DEFINITION, {"spec": make_definition("2")["spec"]})
         status = await until_complete(region, STACK_DEFINITION, DEFINITION, revision=2)
         assert (status["instances"], status["updated"]) == (2, 2)
         objects = {**await region.list_there(), **await region.list_there(region.here)}
         assert {name: each["data"]["v"] for name, each in objects.items()} == {"here-db": "2", "there-db": "2"}
 
         for name in ("here", "there"):
-            await send(region, "DELETE", NOTE, name)
-        await send(region, "DELETE", STACK_DEFINITION, DEFINITION)
+            await region.here.send("DELETE", NOTE, name)
+        await region.here.send("DELETE", STACK_DEFINITION, DEFINITION)
         async for _ in other_cluster.attempts():
-            if not await find(region, STACK_DEFINITION, DEFINITION):
+            if not await region.here.find_named(STACK_DEFINITION, DEFINITION):
                 break
         assert await region.list_there() == await region.list_there(region.here) == {}
         region.check_operator()
@@ -287,29 +286,11 @@ def make_definition(value: str) -> Object:
     return {"apiVersion": API_VERSION, "kind": "StackDefinition", "metadata": {"name": DEFINITION}, "spec": spec}
 
 
-async def send(region: Region, method: str, kind: Kind, name: str = "", *, body: Object | None = None) -> Object:
-    """One request here about an object, or a new one."""
-    namespace = region.namespace if kind.namespaced else ""
-    path = api_requests.object_path(kind, namespace, name) if name else api_requests.collection_path(kind, namespace)
-    content_type = api_requests.MERGE_PATCH if method == "PATCH" else JSON
-    return await region.here.connection.request(method, path, body=body, content_type=content_type)
-
-
-async def find(region: Region, kind: Kind, name: str) -> Object:
-    """The object here; empty if there is none."""
-    try:
-        return await send(region, "GET", kind, name)
-    except errors.ApiStatusError as error:
-        if error.code != 404:
-            raise
-        return {}
-
-
 async def until_complete(region: Region, kind: Kind, name: str, **wanted: int) -> Object:
     """Wait until an object is complete, and its status has these fields; return that."""
     found: Object = {}
     async for _ in other_cluster.attempts():
-        found = await find(region, kind, name)
+        found = await region.here.find_named(kind, name) or {}
         is_wanted = wanted.items() <= found.get("status", {}).items()
         if is_wanted and expectations.find_condition(found, "Ready").get("reason") == "Complete":
             return dict(found["status"])

@@ -5,18 +5,13 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
-from hearth.kube.auth import credentials
-from hearth.kube.client.connection import Connection
 from hearth.model import names
 from hearth.model.child import Object
 from support.checks import expectations
-from support.real import real_user
-from support.real.real_user import RealUser
 from support.real.real_world import RealWorld
 from support.stories.world import Address
 
@@ -25,17 +20,10 @@ SCALERS = "/apis/autoscaling/v2/namespaces/{namespace}/horizontalpodautoscalers"
 
 
 @pytest.fixture
-async def world(kubeconfig: Path, namespace: str) -> AsyncIterator[RealWorld]:
+async def world(world: RealWorld) -> RealWorld:
     """A world in a namespace of its own, with an operator."""
-    source = credentials.find_source(kubeconfig=str(kubeconfig), context=None, environ={})
-    async with Connection(source) as connection:
-        user = RealUser(connection, namespace)
-        await real_user.install_all(user)
-        made = RealWorld(user, source)
-        made.open()
-        await made.start_controller()
-        yield made
-        await made.close()
+    await world.start_controller()
+    return world
 
 
 def make_spec(**spec: object) -> Object:

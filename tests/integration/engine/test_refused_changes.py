@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from hearth.kube.auth import credentials
-from hearth.kube.client.connection import Connection
 from hearth.model import errors, names
 from hearth.model.child import Object
 from hearth.model.tenancy import Mode
 from support.checks import expectations
 from support.real import real_user
-from support.real.real_user import RealUser
 from support.real.real_world import RealWorld
 from support.stories.world import Address
 
@@ -110,20 +106,14 @@ class Site:
 
 
 @pytest.fixture
-async def site(kubeconfig: Path, namespace: str) -> AsyncIterator[Site]:
+async def site(world: RealWorld) -> AsyncIterator[Site]:
     """A site with an operator that may write anywhere."""
-    source = credentials.find_source(kubeconfig=str(kubeconfig), context=None, environ={})
-    async with Connection(source) as connection:
-        user = RealUser(connection, namespace)
-        await real_user.install_all(user)
-        world = RealWorld(user, source)
-        world.tenancy = Mode.TRUSTED
-        world.open()
-        await world.start_controller()
-        found = Site(world)
-        yield found
-        await world.close()
-        await found.remove_kinds()
+    world.tenancy = Mode.TRUSTED
+    await world.start_controller()
+    made = Site(world)
+    yield made
+    await world.kill_controller()
+    await made.remove_kinds()
 
 
 def make_spec(manifest: Object, policy: dict[str, str]) -> Object:

@@ -8,20 +8,17 @@ import datetime
 import time
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 import structlog
 
-from hearth.kube.auth import credentials
 from hearth.kube.auth.credentials import Credentials, CredentialSource
-from hearth.kube.client.connection import Connection
 from hearth.model import names
 from hearth.model.child import Object
 from hearth.plan.retry.backoff import BackoffPolicy
 from hearth.settings import Settings
 from support.change_signal import Pulse
-from support.real import fault_proxy, real_user
+from support.real import fault_proxy
 from support.real.real_user import RealUser
 from support.real.real_world import InProcess, RecordedMachine
 from support.real.servers import admission_webhook
@@ -107,13 +104,9 @@ class Site:
 
 
 @pytest.fixture
-async def site(kubeconfig: Path, namespace: str) -> AsyncIterator[Site]:
+def site(user: RealUser, source: CredentialSource) -> Site:
     """A fresh namespace."""
-    source = credentials.find_source(kubeconfig=str(kubeconfig), context=None, environ={})
-    async with Connection(source) as connection:
-        user = RealUser(connection, namespace)
-        await real_user.install_all(user)
-        yield Site(user, source, Traffic())
+    return Site(user, source, Traffic())
 
 
 async def test_a_quota_that_is_raised(site: Site) -> None:

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 import yaml
 
-from hearth.kube.auth import credentials
-from hearth.kube.client.connection import Connection
 from hearth.model import errors
 from support.real import real_user, snapshot_crds
-from support.real.real_user import RealUser
 from support.real.real_world import RealWorld
-from support.server import fake_kinds
-from support.stories import probe_controller, snapshot_scenarios
+from support.stories import snapshot_scenarios
 from support.stories.snapshot_scenarios import Scenario
 from support.stories.snapshot_scene import Scene
 from support.stories.volume_driver import VolumeBinder
@@ -24,17 +19,11 @@ EXAMPLE = Path(__file__).resolve().parents[3] / "manifests" / "examples" / "snap
 
 
 @pytest.fixture
-async def scene(kubeconfig: Path, namespace: str) -> AsyncIterator[Scene]:
-    """A scene in a namespace of its own, with an operator."""
-    source = credentials.find_source(kubeconfig=str(kubeconfig), context=None, environ={})
-    async with Connection(source) as connection:
-        user = RealUser(connection, namespace)
-        await real_user.install(user, [*fake_kinds.make_crds(), probe_controller.definition(), *snapshot_crds.load()])
-        world = RealWorld(user, source)
-        world.open()
-        await world.start_controller()
-        yield Scene(world, VolumeBinder(world))
-        await world.close()
+async def scene(world: RealWorld) -> Scene:
+    """A scene on a server that has VolumeSnapshots, with an operator."""
+    await real_user.install(world.user, snapshot_crds.load())
+    await world.start_controller()
+    return Scene(world, VolumeBinder(world))
 
 
 @pytest.mark.parametrize("restarts", [False, True], ids=["undisturbed", "restarted"])

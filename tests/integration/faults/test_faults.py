@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from hearth.kube.auth import credentials
 from hearth.kube.auth.credentials import CredentialSource
 from hearth.model import names
 from support.real import fault_scenario
@@ -19,12 +18,6 @@ CHILDREN = "/configmaps/shop-"
 """Of the writes of children; a status can be written meanwhile."""
 REVISIONS = "/controllerrevisions"
 """Of the writes of revisions."""
-
-
-@pytest.fixture
-def source(kubeconfig: Path) -> CredentialSource:
-    """The administrator's credentials."""
-    return credentials.find_source(kubeconfig=str(kubeconfig), context=None, environ={})
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from hearth.kube.auth import credentials
 from hearth.kube.auth.credentials import CredentialSource
 from hearth.kube.client.connection import Connection
 from hearth.model import errors, names
@@ -22,12 +21,6 @@ from support.units import static_credentials
 RBAC = "rbac.authorization.k8s.io"
 ALL = ["get", "list", "watch", "create", "update", "patch", "delete"]
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-
-
-@pytest.fixture
-def source(kubeconfig: Path) -> CredentialSource:
-    """The administrator's credentials."""
-    return credentials.find_source(kubeconfig=str(kubeconfig), context=None, environ={})
 
 
 @pytest.fixture

@@ -1,15 +1,11 @@
-"""A connection of our own to the real API server."""
+"""Stacks as a kind that the real API server serves."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
-from hearth.kube.auth import credentials
-from hearth.kube.auth.credentials import CredentialSource
 from hearth.kube.client import api_requests
 from hearth.kube.client.connection import Connection
 from hearth.model import errors
@@ -17,19 +13,6 @@ from hearth.model.api import crd
 from hearth.model.well_known_kinds import STACK
 
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-
-
-@pytest.fixture
-def source(kubeconfig: Path) -> CredentialSource:
-    """The administrator's credentials."""
-    return credentials.find_source(kubeconfig=str(kubeconfig), context=None, environ={})
-
-
-@pytest.fixture
-async def connection(source: CredentialSource) -> AsyncIterator[Connection]:
-    """An open connection."""
-    async with Connection(source) as opened:
-        yield opened
 
 
 @pytest.fixture

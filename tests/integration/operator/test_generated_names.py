@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from hearth.kube.auth import credentials
-from hearth.kube.client.connection import Connection
 from hearth.model import names
 from hearth.model.child import Object
 from support.checks import expectations
-from support.real import real_user
-from support.real.real_user import RealUser
-from support.real.real_world import RealWorld
-from support.server import fake_kinds
-from support.stories import probe_controller
 from support.stories.snapshot_scene import API, Scene
-from support.stories.volume_driver import VolumeBinder
 from support.stories.world import Address
 
 STACK = "customer-portal-production-europe-west-and-north-of-it"
@@ -30,17 +20,10 @@ RUN = {"spec": {"restartPolicy": "Never", "containers": [{"name": "a", "image": 
 
 
 @pytest.fixture
-async def scene(kubeconfig: Path, namespace: str) -> AsyncIterator[Scene]:
-    """A scene in a namespace of its own, with an operator."""
-    source = credentials.find_source(kubeconfig=str(kubeconfig), context=None, environ={})
-    async with Connection(source) as connection:
-        user = RealUser(connection, namespace)
-        await real_user.install(user, [*fake_kinds.make_crds(), probe_controller.definition()])
-        world = RealWorld(user, source)
-        world.open()
-        await world.start_controller()
-        yield Scene(world, VolumeBinder(world), stack=STACK)
-        await world.close()
+def scene(scene: Scene) -> Scene:
+    """A scene whose Stack has a long name."""
+    scene.stack = STACK
+    return scene
 
 
 def make(api_version: str, kind: str, **spec: Any) -> Object:

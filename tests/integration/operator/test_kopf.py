@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from pathlib import Path
 from typing import Any
 
 import kubernetes.client
 
 from hearth.handlers import kopf_supervisor
 from hearth.handlers.kopf_supervisor import KopfCallbacks
-from hearth.kube.auth import credentials
+from hearth.kube.auth.credentials import CredentialSource
 
 PATIENCE = 30.0
 """Seconds, on a busy machine."""
@@ -33,9 +32,8 @@ def make_definition(group: str) -> dict[str, Any]:
     }
 
 
-async def test_a_new_kind_wakes_discovery(kubeconfig: Path, api_client: Any) -> None:
+async def test_a_new_kind_wakes_discovery(source: CredentialSource, api_client: Any) -> None:
     """From kopf's thread into the loop of the engine; afterwards kopf ends at once."""
-    source = credentials.find_source(kubeconfig=str(kubeconfig), context=None, environ={})
     extensions = kubernetes.client.ApiextensionsV1Api(api_client)
     woken, restarted = asyncio.Event(), asyncio.Event()
     kopf = kopf_supervisor.make_supervisor(source, KopfCallbacks(on_kinds=woken.set, on_restart=restarted.set))

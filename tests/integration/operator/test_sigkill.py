@@ -16,7 +16,6 @@ from pathlib import Path
 
 import pytest
 
-from hearth.kube.auth import credentials
 from hearth.kube.auth.credentials import CredentialSource
 from hearth.kube.client.connection import Connection
 from hearth.model import names
@@ -66,18 +65,10 @@ objects in another cluster."""
 
 
 @pytest.fixture
-def source(kubeconfig: Path) -> CredentialSource:
-    """The administrator's credentials, for the user and the proxy; the operator has none."""
-    return credentials.find_source(kubeconfig=str(kubeconfig), context=None, environ={})
-
-
-@pytest.fixture
-async def connection(source: CredentialSource) -> AsyncIterator[Connection]:
+async def connection(connection: Connection) -> Connection:
     """The user's own way to the server, past the proxy."""
-    async with Connection(source) as opened:
-        user = RealUser(opened, "default")
-        await real_user.install_all(user)
-        yield opened
+    await real_user.install_all(RealUser(connection, "default"))
+    return connection
 
 
 @contextlib.asynccontextmanager

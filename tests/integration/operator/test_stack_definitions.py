@@ -11,7 +11,6 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from hearth.kube.client import api_requests
 from hearth.model import errors
 from hearth.model.kinds import Kind
 from hearth.model.well_known_kinds import CUSTOM_RESOURCE_DEFINITION, STACK_DEFINITION
@@ -75,60 +74,39 @@ class Cluster:
     """What the test does with the API server."""
 
     def __init__(self, user: RealUser) -> None:
-        self._user = user
-
-    async def send(self, method: str, kind: Kind, name: str = "", **options: Any) -> dict[str, Any]:
-        """One request about an object, or about all of a kind."""
-        namespace = self._user.namespace if kind.namespaced else ""
-        path = (
-            api_requests.object_path(kind, namespace, name) if name else api_requests.collection_path(kind, namespace)
-        )
-        return await self._user.connection.request(method, path, **options)
-
-    async def patch(self, kind: Kind, name: str, patch: dict[str, Any]) -> None:
-        """Merge."""
-        await self.send("PATCH", kind, name, body=patch, content_type=api_requests.MERGE_PATCH)
+        self.user = user
 
     async def replace_spec(self, spec: dict[str, Any]) -> dict[str, Any]:
         """Replace the spec of the definition, whose status changes at any time; return what it was before."""
         while True:
-            live = await self.send("GET", STACK_DEFINITION, NAME)
+            live = await self.user.send("GET", STACK_DEFINITION, NAME)
             try:
-                await self.send("PUT", STACK_DEFINITION, NAME, body={**live, "spec": spec})
+                await self.user.send("PUT", STACK_DEFINITION, NAME, body={**live, "spec": spec})
             except errors.ApiStatusError as error:
                 if error.code != 409:
                     raise
             else:
                 return live
 
-    async def find(self, kind: Kind, name: str) -> dict[str, Any] | None:
-        """The object, or None."""
-        try:
-            return await self.send("GET", kind, name)
-        except errors.ApiStatusError as error:
-            if error.code != 404:
-                raise
-            return None
-
     async def list_pages(self) -> dict[str, tuple[str, str]]:
         """UID and version of the object of each instance, by name."""
-        found = await self.send("GET", CONFIG_MAP, query={"labelSelector": "hearth.dev/resource=page"})
+        found = await self.user.send("GET", CONFIG_MAP, query={"labelSelector": "hearth.dev/resource=page"})
         metadata = [each["metadata"] for each in found["items"]]
         return {each["name"]: (each["uid"], each["resourceVersion"]) for each in metadata}
 
     async def list_versions(self, kind: Kind) -> dict[str, str]:
         """The version of each object of a kind, by name."""
-        found = await self.send("GET", kind)
+        found = await self.user.send("GET", kind)
         return {each["metadata"]["name"]: each["metadata"]["resourceVersion"] for each in found["items"]}
 
     async def delete_all(self, kind: Kind) -> None:
         """Delete all objects of a kind, at once."""
-        await self._user.connection.request("DELETE", api_requests.collection_path(kind, self._user.namespace))
+        await self.user.send("DELETE", kind)
 
     async def wait_gone(self, kind: Kind, name: str) -> None:
         """Until an object does not exist."""
         async with asyncio.timeout(2 * PATIENCE):
-            while await self.find(kind, name) is not None:  # noqa: ASYNC110 -- another process decides, there is no event
+            while await self.user.find_named(kind, name) is not None:  # noqa: ASYNC110 -- another process decides, there is no event
                 await asyncio.sleep(POLL)
 
     async def wait(
@@ -139,7 +117,7 @@ class Cluster:
         try:
             async with asyncio.timeout(2 * PATIENCE):
                 while True:
-                    found = (await self.find(kind, name) or {}).get("status") or {}
+                    found = (await self.user.find_named(kind, name) or {}).get("status") or {}
                     if found and holds(found):
                         return
                     await asyncio.sleep(POLL)
@@ -186,41 +164,41 @@ async def keep_a_kind_of_another_client(cluster: Cluster) -> None:
             "versions": [version],
         },
     }
-    made = await cluster.send("POST", CUSTOM_RESOURCE_DEFINITION, body=crd)
-    await cluster.send("POST", STACK_DEFINITION, body=make_definition({}, other))
+    made = await cluster.user.send("POST", CUSTOM_RESOURCE_DEFINITION, body=crd)
+    await cluster.user.send("POST", STACK_DEFINITION, body=make_definition({}, other))
     await cluster.wait(lambda status: find_reason(status) == "KindTaken", name=name)
-    await cluster.send("DELETE", STACK_DEFINITION, name)
+    await cluster.user.send("DELETE", STACK_DEFINITION, name)
     await cluster.wait_gone(STACK_DEFINITION, name)
-    kept = await cluster.send("GET", CUSTOM_RESOURCE_DEFINITION, name)
+    kept = await cluster.user.send("GET", CUSTOM_RESOURCE_DEFINITION, name)
     assert (kept["metadata"]["uid"], kept["spec"]) == (made["metadata"]["uid"], made["spec"])
-    await cluster.send("DELETE", CUSTOM_RESOURCE_DEFINITION, name)
+    await cluster.user.send("DELETE", CUSTOM_RESOURCE_DEFINITION, name)
 
 
 async def make_sites(cluster: Cluster, namespace: str) -> Pages:
     """The kind and its instances; what they became."""
-    await cluster.send("POST", STACK_DEFINITION, body=make_definition({"layout": "one"}))
+    await cluster.user.send("POST", STACK_DEFINITION, body=make_definition({"layout": "one"}))
     await cluster.wait(lambda status: find_reason(status) == "Complete")
     for index in range(COUNT):
-        await cluster.send("POST", SITE, body=make_site(namespace, index))
+        await cluster.user.send("POST", SITE, body=make_site(namespace, index))
     await cluster.wait(lambda status: find_rollout(status).get("ready") == COUNT)
-    site = await cluster.send("GET", SITE, "site-0")
+    site = await cluster.user.send("GET", SITE, "site-0")
     assert site["status"]["outputs"] == {"page": "site-0-page"}
     assert site["status"]["definitionRevision"] == 1
     with pytest.raises(errors.ApiStatusError, match="title"):
         # The schema is that of the parameters.
-        await cluster.patch(SITE, "site-0", {"spec": {"title": "a title that is too long"}})
+        await cluster.user.merge(SITE, "site-0", {"spec": {"title": "a title that is too long"}})
     return await cluster.list_pages()
 
 
 async def change_badly(cluster: Cluster, pages: Pages) -> None:
     """What breaks the first wave goes back, and mistakes change nothing: no object is touched."""
-    await cluster.patch(STACK_DEFINITION, NAME, {"spec": make_definition({"not a key!": "x"})["spec"]})
+    await cluster.user.merge(STACK_DEFINITION, NAME, {"spec": make_definition({"not a key!": "x"})["spec"]})
     await cluster.wait(lambda status: find_rollout(status).get("phase") == "RolledBack")
     assert await cluster.list_pages() == pages
-    bad = await cluster.send("GET", STACK_DEFINITION, NAME)
+    bad = await cluster.user.send("GET", STACK_DEFINITION, NAME)
     assert bad["status"]["rollout"]["completed"] == 1
 
-    await cluster.patch(STACK_DEFINITION, NAME, {"spec": make_definition({"more": "${params.titel}"})["spec"]})
+    await cluster.user.merge(STACK_DEFINITION, NAME, {"spec": make_definition({"more": "${params.titel}"})["spec"]})
     await cluster.wait(lambda status: find_reason(status) == "InvalidDefinition")
     assert await cluster.list_pages() == pages
 
@@ -230,14 +208,14 @@ async def restore_an_instance(cluster: Cluster, stack: StackCommand) -> None:
     taken = await stack.expect("snapshot", "site/site-2", "--name", "before", "--wait", "--timeout=60s")
     assert "contains revision 1 of Site site-2" in taken, taken
     assert "is one of Site site-2, not of site/site-3" in await stack.expect("restore", "site/site-3", "before", code=1)
-    await cluster.patch(SITE, "site-2", {"spec": {"title": "another"}})
+    await cluster.user.merge(SITE, "site-2", {"spec": {"title": "another"}})
     await cluster.wait(
         lambda status: status.get("revision") == 2 and status["phase"] == "UpdateComplete", SITE, "site-2"
     )
     await stack.expect("restore", "site/site-2", "before", "--wait", "--timeout=60s")
-    restored = await cluster.send("GET", CONFIG_MAP, "site-2-page")
+    restored = await cluster.user.send("GET", CONFIG_MAP, "site-2-page")
     assert restored["data"]["title"] == "Site 2"
-    await cluster.patch(SITE, "site-2", {"spec": {"title": "Site 2", "stack": {"rollback": None}}})
+    await cluster.user.merge(SITE, "site-2", {"spec": {"title": "Site 2", "stack": {"rollback": None}}})
     await cluster.wait(lambda status: status.get("phase") == "UpdateComplete", SITE, "site-2")
 
 
@@ -380,17 +358,17 @@ async def test_a_definition_from_its_creation_to_its_end(
     await cluster.wait(lambda status: find_reason(status) == "Complete")
     changed = await cluster.list_pages()
     assert {name: uid for name, (uid, _) in changed.items()} == {name: uid for name, (uid, _) in pages.items()}
-    found = await cluster.send("GET", CONFIG_MAP, "site-11-page")
+    found = await cluster.user.send("GET", CONFIG_MAP, "site-11-page")
     assert found["data"] == {"title": "Site 11", "layout": "two"}
     assert "data.layout: two" in await paster.stack.expect("diff", "site/site-11", "--to", "1", code=1)
 
     # With instances it is not deleted; the kind goes after the last one.
-    await cluster.send("DELETE", STACK_DEFINITION, NAME)
+    await cluster.user.send("DELETE", STACK_DEFINITION, NAME)
     await cluster.wait(lambda status: find_reason(status) == "DeletionBlocked")
     for index in range(COUNT):
-        await cluster.send("DELETE", SITE, f"site-{index}")
+        await cluster.user.send("DELETE", SITE, f"site-{index}")
     await cluster.wait_gone(STACK_DEFINITION, NAME)
-    assert await cluster.find(CUSTOM_RESOURCE_DEFINITION, NAME) is None
+    assert await cluster.user.find_named(CUSTOM_RESOURCE_DEFINITION, NAME) is None
     assert await cluster.list_pages() == {}
 
 
@@ -403,10 +381,10 @@ async def test_a_change_that_breaks_the_first_wave_touches_no_other_of_many_inst
     await definers.hire(f"--definition-groups={GROUP}")
     definition = make_definition({"layout": "one"})
     definition["spec"]["rollout"]["maxUnavailable"] = FIRST
-    await cluster.send("POST", STACK_DEFINITION, body=definition)
+    await cluster.user.send("POST", STACK_DEFINITION, body=definition)
     await cluster.wait(lambda status: find_reason(status) == "Complete")
     for index in range(MANY):
-        await cluster.send("POST", SITE, body=make_site(user.namespace, index, FIRST))
+        await cluster.user.send("POST", SITE, body=make_site(user.namespace, index, FIRST))
     await cluster.wait(lambda status: find_rollout(status).get("ready") == MANY)
     before, versions = await cluster.list_pages(), await cluster.list_versions(SITE)
     assert len(before) == len(versions) == MANY
@@ -421,7 +399,7 @@ async def test_a_change_that_breaks_the_first_wave_touches_no_other_of_many_inst
     assert touched == {f"site-{index}" for index in range(FIRST)}
 
     await cluster.delete_all(SITE)
-    await cluster.send("DELETE", STACK_DEFINITION, NAME)
+    await cluster.user.send("DELETE", STACK_DEFINITION, NAME)
     await cluster.wait_gone(STACK_DEFINITION, NAME)
 
 
@@ -453,7 +431,7 @@ async def test_where_a_template_may_be(user: RealUser, stated: dict[str, Any], m
     refer_to_template(definition, user.namespace)
     definition["spec"] |= stated
     with pytest.raises(errors.ApiStatusError, match=message):
-        await Cluster(user).send("POST", STACK_DEFINITION, body=definition)
+        await user.send("POST", STACK_DEFINITION, body=definition)
 
 
 async def test_a_definition_whose_template_is_in_a_config_map(user: RealUser, definers: Crew) -> None:
@@ -463,31 +441,31 @@ async def test_a_definition_whose_template_is_in_a_config_map(user: RealUser, de
     await definers.hire(f"--definition-groups={GROUP}")
     definition = make_definition({"layout": "one"})
     template = refer_to_template(definition, user.namespace)
-    await cluster.send("POST", STACK_DEFINITION, body=definition)
+    await cluster.user.send("POST", STACK_DEFINITION, body=definition)
     await cluster.wait(lambda status: find_reason(status) == "SourceNotFound")
 
     source = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "sites"}}
-    await cluster.send("POST", CONFIG_MAP, body={**source, "data": {"site.json": json.dumps(template)}})
+    await cluster.user.send("POST", CONFIG_MAP, body={**source, "data": {"site.json": json.dumps(template)}})
     await cluster.wait(lambda status: find_reason(status) == "Complete")
-    await cluster.send("POST", SITE, body=make_site(user.namespace, 0))
+    await cluster.user.send("POST", SITE, body=make_site(user.namespace, 0))
     await cluster.wait(lambda status: find_rollout(status).get("ready") == 1)
     assert await find_output_types(cluster) == {"page": "string", "layout": "string", "size": "integer"}
 
     template["outputs"]["layout"]["value"] = 2
-    await cluster.patch(CONFIG_MAP, "sites", {"data": {"site.json": json.dumps(template)}})
+    await cluster.user.merge(CONFIG_MAP, "sites", {"data": {"site.json": json.dumps(template)}})
     await cluster.wait(lambda status: is_at(status, 2) and find_reason(status) == "Complete")
-    site = await cluster.send("GET", SITE, "site-0")
+    site = await cluster.user.send("GET", SITE, "site-0")
     assert site["status"]["outputs"] == {"page": "site-0-page", "layout": 2, "size": 1}
     assert await find_output_types(cluster) == {"page": "string", "layout": None, "size": "integer"}
 
     await cluster.delete_all(SITE)
-    await cluster.send("DELETE", STACK_DEFINITION, NAME)
+    await cluster.user.send("DELETE", STACK_DEFINITION, NAME)
     await cluster.wait_gone(STACK_DEFINITION, NAME)
 
 
 async def find_output_types(cluster: Cluster) -> dict[str, str | None]:
     """The types of the outputs in the schema of the kind; None for any."""
-    crd = await cluster.send("GET", CUSTOM_RESOURCE_DEFINITION, NAME)
+    crd = await cluster.user.send("GET", CUSTOM_RESOURCE_DEFINITION, NAME)
     status = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"]["properties"]
     return {name: each.get("type") for name, each in status["outputs"]["properties"].items()}
 
@@ -505,10 +483,10 @@ async def test_several_shards_serve_the_instances_of_one_definition(user: RealUs
 
     await cluster.replace_spec(make_definition({"layout": "two"})["spec"])
     await cluster.wait(lambda status: is_at(status, 2) and find_reason(status) == "Complete")
-    pages = (await cluster.send("GET", CONFIG_MAP, query={"labelSelector": "hearth.dev/resource=page"}))["items"]
+    pages = (await cluster.user.send("GET", CONFIG_MAP, query={"labelSelector": "hearth.dev/resource=page"}))["items"]
     assert [each["data"]["layout"] for each in pages] == ["two"] * COUNT
 
     await cluster.delete_all(SITE)
-    await cluster.send("DELETE", STACK_DEFINITION, NAME)
+    await cluster.user.send("DELETE", STACK_DEFINITION, NAME)
     await cluster.wait_gone(STACK_DEFINITION, NAME)
     assert [each.find_complaints() for each in operators] == [[], []]

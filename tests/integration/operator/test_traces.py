@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from hearth.kube.auth import credentials
-from hearth.kube.client.connection import Connection
+from hearth.kube.auth.credentials import CredentialSource
 from hearth.model import names
 from hearth.runtime import KubeRuntime
 from hearth.serve import tracing
 from hearth.serve.tracing import TracedMetrics
-from support.real import real_user, real_world
+from support.real import real_world
 from support.real.real_user import RealUser
 from support.stories.world import Address
 
@@ -34,27 +32,25 @@ OF_THE_STACK = {
 """Requests of which each has a reconcile of the Stack as its parent."""
 
 
-async def test_the_requests_of_a_stack_are_parts_of_its_reconciles(kubeconfig: Path, namespace: str) -> None:
+async def test_the_requests_of_a_stack_are_parts_of_its_reconciles(
+    user: RealUser, source: CredentialSource, namespace: str
+) -> None:
     """Of the one that planned them; the second object is planned later, so it is part of another trace.
 
     The operator's own requests, as for the Secret with its key, are part of none.
     """
     exporter = InMemorySpanExporter()
     observer = TracedMetrics(tracing.make_provider(SimpleSpanProcessor(exporter)))
-    source = credentials.find_source(kubeconfig=str(kubeconfig), context=None, environ={})
-    async with Connection(source) as connection:
-        user = RealUser(connection, namespace)
-        await real_user.install_all(user)
-        operator = real_world.InProcess(KubeRuntime(real_world.make_settings(namespace), source, observer))
-        await operator.start()
-        shop = Address(api_version=API, kind=names.STACK, namespace=namespace, name="shop")
-        metadata = {"name": "shop", "namespace": namespace}
-        spec = {"template": {"resources": {"first": FIRST, "second": SECOND}}}
-        await user.create({"apiVersion": API, "kind": names.STACK, "metadata": metadata, "spec": spec})
-        async with asyncio.timeout(TIMEOUT):
-            while (await user.find(shop) or {}).get("status", {}).get("phase") != "CreateComplete":  # noqa: ASYNC110 -- a server has no event
-                await asyncio.sleep(0.1)
-        await operator.kill()
+    operator = real_world.InProcess(KubeRuntime(real_world.make_settings(namespace), source, observer))
+    await operator.start()
+    shop = Address(api_version=API, kind=names.STACK, namespace=namespace, name="shop")
+    metadata = {"name": "shop", "namespace": namespace}
+    spec = {"template": {"resources": {"first": FIRST, "second": SECOND}}}
+    await user.create({"apiVersion": API, "kind": names.STACK, "metadata": metadata, "spec": spec})
+    async with asyncio.timeout(TIMEOUT):
+        while (await user.find(shop) or {}).get("status", {}).get("phase") != "CreateComplete":  # noqa: ASYNC110 -- a server has no event
+            await asyncio.sleep(0.1)
+    await operator.kill()
 
     spans = exporter.get_finished_spans()
     reconciles = {context.span_id for span in spans if (context := span.get_span_context()) and is_of_stack(span)}

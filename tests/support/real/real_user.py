@@ -10,6 +10,7 @@ import contextlib
 import hashlib
 from collections.abc import AsyncIterator, Callable, Collection, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import orjson
 
@@ -60,6 +61,27 @@ class RealUser:
                 raise
             return None
         return found["metadata"]["uid"], found["metadata"]["generation"]
+
+    async def send(self, method: str, kind: Kind, name: str = "", **options: Any) -> Object:
+        """One request about an object of any kind, here if it is in a namespace; or about all of a kind, or a new one."""
+        namespace = self.namespace if kind.namespaced else ""
+        path = (
+            api_requests.object_path(kind, namespace, name) if name else api_requests.collection_path(kind, namespace)
+        )
+        return await self.connection.request(method, path, **options)
+
+    async def merge(self, kind: Kind, name: str, patch: Object) -> Object:
+        """As `kubectl patch --type=merge`, of an object of any kind."""
+        return await self.send("PATCH", kind, name, body=patch, content_type=api_requests.MERGE_PATCH)
+
+    async def find_named(self, kind: Kind, name: str) -> Object | None:
+        """The object of any kind, or None."""
+        try:
+            return await self.send("GET", kind, name)
+        except errors.ApiStatusError as refused:
+            if refused.code != 404:
+                raise
+            return None
 
     async def find_children(self, stack_uid: str, kinds: Collection[str]) -> list[Object]:
         """Every object with that Stack's label, of the kinds of these names."""
