@@ -6,7 +6,11 @@ import json
 import os
 import platform
 import subprocess
+import tarfile
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import build as image_build
 import image_sbom
@@ -14,9 +18,7 @@ import image_wheels
 import pytest
 
 import hearth
-from support.ecosystem import image as image_support
 from support.ecosystem import kinds
-from support.ecosystem.image import Image
 from support.ecosystem.kubectl import Kubectl
 from support.ecosystem.release import Release
 
@@ -26,6 +28,86 @@ USER = "65532:65532"
 LIST = "[1, 2, 3, 4, 5, 6, 7, 8, 9, 10]"
 COSTLY = f"{LIST}.map(a, {LIST}.map(b, {LIST}.map(c, {LIST}.exists(d, d > 4 && a * b * c > 0)))).size()"
 """Too costly for a reconcile."""
+ELF_MACHINES = {"amd64": 0x3E, "arm64": 0xB7}
+ENTER = """
+set -e
+mount --bind "$0" "$0"
+mount --bind /proc "$0/proc"
+mount --bind /dev "$0/dev"
+mount --bind "$0/tmp" "$0/tmp"
+mount -o remount,bind,ro "$0"
+exec "$@"
+"""
+"""In mounts of its own, as a container has: a read-only root, /proc, /dev, and a /tmp that can be written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """An OCI layout with one image for several architectures."""
+
+    folder: Path
+
+    def read(self, descriptor: dict[str, Any]) -> dict[str, Any]:
+        """The JSON document that a descriptor names."""
+        found: dict[str, Any] = json.loads(self.find_blob(descriptor).read_text())
+        return found
+
+    def find_blob(self, descriptor: dict[str, Any]) -> Path:
+        """The file of a descriptor."""
+        algorithm, _, digest = str(descriptor["digest"]).partition(":")
+        return self.folder / "blobs" / algorithm / digest
+
+    def find_manifests(self) -> dict[str, dict[str, Any]]:
+        """By architecture the descriptor of its manifest."""
+        (index,) = json.loads((self.folder / "index.json").read_text())["manifests"]
+        return {each["platform"]["architecture"]: each for each in self.read(index)["manifests"]}
+
+    def read_config(self, architecture: str) -> dict[str, Any]:
+        """User, command and environment."""
+        manifest = self.read(self.find_manifests()[architecture])
+        found: dict[str, Any] = self.read(manifest["config"])["config"]
+        return found
+
+    def measure(self, architecture: str) -> int:
+        """Bytes that a node downloads."""
+        return sum(each["size"] for each in self.read(self.find_manifests()[architecture])["layers"])
+
+    def list_entries(self, architecture: str) -> Iterator[tarfile.TarInfo]:
+        """All files of all layers."""
+        for layer in self.read(self.find_manifests()[architecture])["layers"]:
+            with tarfile.open(self.find_blob(layer)) as archive:
+                yield from archive
+
+    def unpack(self, architecture: str, root: Path) -> None:
+        """The file system of a container. Nothing but /tmp may be written by an ordinary user."""
+        for layer in self.read(self.find_manifests()[architecture])["layers"]:
+            with tarfile.open(self.find_blob(layer)) as archive:
+                archive.extractall(root, filter="fully_trusted")  # noqa: S202 -- our own
+
+
+def list_files(root: Path) -> dict[str, tuple[int, int]]:
+    """Mode and size of each file below a folder, as layers have it: a folder has no size, a link has no mode."""
+    return {str(path.relative_to(root)): describe_file(path) for path in root.rglob("*")}
+
+
+def describe_file(path: Path) -> tuple[int, int]:
+    """Its mode and size."""
+    if path.is_symlink():
+        return 0o755, 0
+    found = path.stat()
+    return found.st_mode & 0o7777, found.st_size if path.is_file() else 0
+
+
+def make_command(root: Path, config: dict[str, Any]) -> tuple[str, ...]:
+    """The entrypoint of an image as an engine would start it; it needs root. config: of the image."""
+    enter = ("unshare", "--mount", "sh", "-c", ENTER, str(root), "env", "-i", *config["Env"])
+    return (*enter, "/usr/sbin/chroot", f"--userspec={config['User']}", str(root), *config["Entrypoint"])
+
+
+def find_machine(file: Path) -> int:
+    """For which machine an ELF file is."""
+    with file.open("rb") as opened:
+        return int.from_bytes(opened.read(20)[18:20], "little")
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +156,7 @@ def test_an_engine_copies_the_same_files(
     image_build.lay_out(tmp_path / "root", parts[NATIVE])
 
     entries = {entry.name: (entry.mode, entry.size) for entry in Image(output / "oci").list_entries(NATIVE)}
-    assert image_support.list_files(tmp_path / "root") == entries
+    assert list_files(tmp_path / "root") == entries
     for name, (_, size) in entries.items():
         if size:
             assert (tmp_path / "root" / name).read_bytes() == (root / name).read_bytes(), name
@@ -100,8 +182,8 @@ def test_every_library_is_for_the_machine(output: Path, architecture: str, tmp_p
     libraries = [path for path in tmp_path.rglob("*.so*") if path.is_file() and path.read_bytes()[:4] == b"\x7fELF"]
 
     assert len(libraries) > 50
-    expected = image_support.ELF_MACHINES[architecture]
-    assert [path for path in libraries if image_support.find_machine(path) != expected] == []
+    expected = ELF_MACHINES[architecture]
+    assert [path for path in libraries if find_machine(path) != expected] == []
 
 
 def test_the_bill_of_materials_names_all_packages(output: Path, parts: dict[str, image_build.Parts]) -> None:
@@ -133,7 +215,7 @@ def test_every_module_is_compiled(root: Path) -> None:
 
 def test_the_command_line_works(root: Path, output: Path) -> None:
     """As the user of the image, who can write nothing but /tmp."""
-    command = image_support.make_command(root, Image(output / "oci").read_config(NATIVE))
+    command = make_command(root, Image(output / "oci").read_config(NATIVE))
 
     done = subprocess.run([*command, "version"], capture_output=True, text=True, check=False)
     written = subprocess.run([*command, "crds", "--directory", "/"], capture_output=True, text=True, check=False)
@@ -145,7 +227,7 @@ def test_the_command_line_works(root: Path, output: Path) -> None:
 def test_the_image_runs_with_the_rights_of_the_chart(root: Path, output: Path, release: Release) -> None:
     """A Stack converges, one of whose expressions is evaluated in a process that the operator starts itself."""
     release.install()
-    release.root, release.program = root, image_support.make_command(root, Image(output / "oci").read_config(NATIVE))
+    release.root, release.program = root, make_command(root, Image(output / "oci").read_config(NATIVE))
     operator = release.start()
     user = Kubectl(kubeconfig=release.kubeconfig, namespace="image")
     user.run("delete", "namespace", "image", "--ignore-not-found")

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from support.real.operator_fleet import Crew
-from support.real.paster import Paster
 from support.real.real_user import RealUser
+from support.real.user_shell import Paster
 from support.stories.world import Address
 
 CONFIG = {"apiVersion": "v1", "kind": "ConfigMap"}

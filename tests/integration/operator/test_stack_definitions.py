@@ -16,10 +16,10 @@ from hearth.model.kinds import Kind
 from hearth.model.well_known_kinds import CUSTOM_RESOURCE_DEFINITION, STACK_DEFINITION
 from support.real import definition_leftovers
 from support.real.operator_fleet import PATIENCE, Crew
-from support.real.paster import Paster
 from support.real.real_user import RealUser
 from support.real.real_world import POLL
 from support.real.stack_command import StackCommand
+from support.real.user_shell import Paster
 
 GROUP = "platform.example"
 SITE = Kind(group=GROUP, version="v1alpha1", name="Site", plural="sites", namespaced=True)

@@ -1,8 +1,8 @@
-"""What Stacks only read, as one engine's cache has it in place of `hearth.kube.cache.external_cache`."""
+"""What Stacks only read and what their refusals hang on, as one engine's cache has it; as in `hearth.kube.cache`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -12,12 +12,29 @@ from hearth.model import child as children
 from hearth.model.child import Child, Object
 from hearth.model.external_objects import UNKNOWN_VIEW, ExternalQuery, ExternalView
 from hearth.model.kinds import Kind
+from hearth.plan.retry import retry_triggers
+from hearth.plan.retry.retry_triggers import RetryTrigger, TriggerSource
 from support.ports.fake_cache import ASK_AGAIN
 from support.ports.fake_connection import FakeWire
 from support.server import fake_kinds
 
 Name: TypeAlias = tuple[str, str]
 """Namespace and name."""
+
+
+def tells_of(trigger: RetryTrigger, kind: Kind, raw: Object) -> bool:
+    """Whether a change of that object is one of the cause."""
+    return any(is_of(source, kind, raw) for source in retry_triggers.find_sources(trigger))
+
+
+def is_of(source: TriggerSource, kind: Kind, raw: Object) -> bool:
+    """Whether a watch of that source shows the object."""
+    metadata = raw["metadata"]
+    return (
+        (source.api_version, source.kind) == (kind.api_version, kind.name)
+        and source.namespace in ("", metadata.get("namespace", ""))
+        and source.name in ("", metadata["name"])
+    )
 
 
 @dataclass(slots=True, kw_only=True)
@@ -146,3 +163,36 @@ def accepts(query: ExternalQuery, raw: Object) -> bool:
     """Whether the query means the object."""
     namespace, name = name_of(raw)
     return query.accepts(namespace=namespace, name=name, labels=raw["metadata"].get("labels") or {})
+
+
+class FakeCauses:
+    """The part of the port `Cluster` that is about causes."""
+
+    def __init__(self, wire: FakeWire, listener: CacheListener) -> None:
+        self._wire = wire
+        self._listener = listener
+        self._awaited: set[RetryTrigger] = set()
+        wire.receive(self._take)
+
+    def watch(self, trigger: RetryTrigger) -> None:
+        """As the port says; what a watch begins with arrives a moment later, and may hold a change."""
+        if trigger in self._awaited:
+            return
+        self._awaited.add(trigger)
+        if retry_triggers.find_sources(trigger):
+            self._wire.call_later(2 * self._wire.latency, lambda: self._wire.enqueue(lambda: self._tell(trigger)))
+
+    def keep(self, wanted: Collection[RetryTrigger]) -> None:
+        """As the port says."""
+        self._awaited.intersection_update(wanted)
+
+    def _take(self, kind: Kind, before: Object | None, after: Object | None) -> None:
+        """One event arrives."""
+        raw = after if after is not None else before
+        if raw is not None:
+            for cause in [cause for cause in self._awaited if tells_of(cause, kind, raw)]:
+                self._tell(cause)
+
+    def _tell(self, trigger: RetryTrigger) -> None:
+        if trigger in self._awaited:
+            self._listener.on_retry_trigger(trigger)

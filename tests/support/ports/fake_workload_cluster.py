@@ -24,8 +24,7 @@ from hearth.plan.retry.retry_triggers import RetryTrigger
 from support.checks import members
 from support.ports.fake_cache import FakeCache
 from support.ports.fake_connection import FakeWire
-from support.ports.fake_externals import FakeExternals
-from support.ports.fake_retry_triggers import FakeCauses
+from support.ports.fake_externals import FakeCauses, FakeExternals
 from support.server import fake_kinds
 from support.server.fake_objects import copy
 from support.server.request_faults import Request

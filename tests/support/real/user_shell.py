@@ -1,8 +1,10 @@
-"""The shell of a user: kubectl with its plugin and hearth, in one namespace."""
+"""The shell of a user: kubectl with its plugin and hearth, in one namespace; and a user who pastes there what is printed."""
 
 from __future__ import annotations
 
+import asyncio
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -11,8 +13,10 @@ from pathlib import Path
 import yaml
 
 from support.real import stack_command
+from support.real.stack_command import StackCommand
 
 PROGRAM = Path(__file__).resolve().parents[2] / "control_plane" / "controlplane.py"
+LIMIT_SECONDS = 120
 
 
 def make_environment(kubeconfig: Path, namespace: str, folder: Path) -> dict[str, str]:
@@ -31,3 +35,33 @@ def make_environment(kubeconfig: Path, namespace: str, folder: Path) -> dict[str
         program.write_text(f'#!/bin/sh\nexec {shlex.join(stack_command.find_program(script))} "$@"\n')
         program.chmod(0o755)
     return os.environ | {"KUBECONFIG": str(own), "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"}
+
+
+class Paster:
+    """A user who pastes what is printed."""
+
+    def __init__(self, environment: dict[str, str], stack: StackCommand) -> None:
+        self.environment = environment
+        self.stack = stack
+
+    @classmethod
+    def make(cls, kubeconfig: Path, namespace: str, home: Path) -> Paster:
+        """One in a namespace. home: a folder of his own."""
+        environment = make_environment(kubeconfig, namespace, home)
+        return cls(environment, StackCommand(kubeconfig=kubeconfig, namespace=namespace))
+
+    async def paste(self, text: str, pattern: str) -> str:
+        """Run the command in the text that matches; what it prints."""
+        found = re.search(pattern, text)
+        assert found is not None, f"{pattern!r} is not in {text!r}"
+        done = await asyncio.to_thread(
+            subprocess.run,
+            ["bash", "-c", found[0]],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=LIMIT_SECONDS,
+            env=self.environment,
+        )
+        assert done.returncode == 0, f"{found[0]}: {done.stdout}{done.stderr}"
+        return str(done.stdout) + str(done.stderr)

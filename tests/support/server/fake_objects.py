@@ -1,19 +1,45 @@
 """What single objects become by a write, and which are refused: rules of the API server as plain functions.
 
-Must not know of stores or of who watches.
+Of structural schemas it has the small part that tests need. A mistake is said in three ways, as the real server does: by
+an apply (500 without reason), and by a create or an update (400 for unknown fields, 422 for wrong values). Quotas are
+those that count objects: `spec.hard: {count/probes.testing.hearth.dev: 2}`. Must not know of stores or of who watches.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import orjson
 
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
-from support.server import api_errors, field_sets, managed_fields, validation
+from support.server import api_errors, field_sets, managed_fields
 from support.server.fake_kinds import ServedKind
+
+TYPES: Mapping[str, tuple[type, ...]] = {
+    "string": (str,),
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+    "array": (list,),
+    "object": (dict,),
+}
+WORDS: Mapping[type, str] = {str: "string", int: "integer", float: "number", bool: "boolean", list: "array"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Misfit:
+    """One place where an object does not fit its schema."""
+
+    path: str
+    is_unknown: bool = False
+    """A field that the schema does not have."""
+    is_mistyped: bool = False
+    cause: api_errors.Cause
+    in_patch: str
+    """How an apply words it."""
 
 
 def copy(raw: Any) -> Any:
@@ -28,7 +54,7 @@ def is_in(raw: Object, *, namespace: str) -> bool:
 
 def check(served: ServedKind, live: Object | None, wanted: Object) -> None:
     """Refuse an object that its schema, or a change that the kind's own rules do not allow."""
-    misfits = list(validation.find_misfits(validated_part(wanted), served.schema or {}))
+    misfits = list(find_misfits(validated_part(wanted), served.schema or {}))
     unknown = [misfit.path for misfit in misfits if misfit.is_unknown]
     if unknown:
         listed = ", ".join(f'unknown field "{path}"' for path in unknown)
@@ -42,7 +68,7 @@ def check(served: ServedKind, live: Object | None, wanted: Object) -> None:
 
 def check_patch(served: ServedKind, manifest: Object, namespace: str, name: str) -> None:
     """Refuse an apply whose body does not have the types of the schema."""
-    for misfit in validation.find_misfits(validated_part(manifest), served.schema or {}):
+    for misfit in find_misfits(validated_part(manifest), served.schema or {}):
         if misfit.in_patch:
             raise api_errors.unreadable_patch(served.kind, namespace, name, misfit.in_patch)
 
@@ -55,7 +81,7 @@ def check_nulls(served: ServedKind, manifest: Object, wanted: Object, *, live: O
     kept = {key for key in live or () if any((f"f:{key}",) in entry.fields for entry in others)}
     kept |= {key for key, value in validated_part(manifest).items() if value == {}}
     emptied = sorted(kept - wanted.keys())
-    causes = [validation.mistyped(key, "object", None).cause for key in emptied]
+    causes = [mistyped(key, "object", None).cause for key in emptied]
     if causes:
         rest = [api_errors.RULES_NOT_RUN] if served.has_rules else []
         raise api_errors.invalid(served.kind, wanted["metadata"]["name"], [*causes, *rest])
@@ -139,3 +165,92 @@ def has_new_generation(live: Object, wanted: Object, served: ServedKind) -> bool
     """Whether a change is one of what is wanted, rather than of metadata or status."""
     skipped = {"metadata", "status"} if served.shape.has_status else {"metadata"}
     return any(live.get(key) != wanted.get(key) for key in (live.keys() | wanted.keys()) - skipped)
+
+
+def check_quotas(quotas: Iterable[Object], kind: Kind, name: str, *, used: int) -> None:
+    """Refuse one more object of that kind where a quota is full. used: how many there are."""
+    key = find_quota_key(kind)
+    for quota in quotas:
+        hard = read_quota(quota)
+        if key in hard and used >= int(hard[key]):
+            counts = f"requested: {key}=1, used: {key}={used}, limited: {key}={hard[key]}"
+            raise api_errors.forbidden(kind, name, f"exceeded quota: {quota['metadata']['name']}, {counts}")
+
+
+def count_quota(quota: Object, used: dict[str, int]) -> Object:
+    """The status of a quota, given how many objects there are by key."""
+    hard = read_quota(quota)
+    return {"hard": hard, "used": {key: str(used.get(key, 0)) for key in hard}}
+
+
+def find_quota_key(kind: Kind) -> str:
+    """How a quota names the number of objects of a kind."""
+    return f"count/{api_errors.resource_name(kind)}"
+
+
+def read_quota(quota: Object) -> dict[str, Any]:
+    """What a quota allows."""
+    return dict((quota.get("spec") or {}).get("hard") or {})
+
+
+def find_misfits(value: Any, schema: Mapping[str, Any], path: str = "") -> Iterator[Misfit]:
+    """Every place of `value` that does not fit."""
+    if schema.get("x-kubernetes-int-or-string"):
+        if not isinstance(value, int | str) or isinstance(value, bool):
+            yield mistyped(path, "integer,string", value)
+        return
+    wanted = schema.get("type")
+    if wanted and (not isinstance(value, TYPES[wanted]) or (isinstance(value, bool) and wanted != "boolean")):
+        yield mistyped(path, wanted, value)
+        return
+    yield from find_value_misfits(value, schema, path)
+    if isinstance(value, dict):
+        yield from find_field_misfits(value, schema, path)
+    if isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from find_misfits(item, schema.get("items", {}), f"{path}[{index}]")
+
+
+def find_value_misfits(value: Any, schema: Mapping[str, Any], path: str) -> Iterator[Misfit]:
+    """Where a value of the right type is not allowed."""
+    if "minimum" in schema and value < schema["minimum"]:
+        limit = schema["minimum"]
+        message = f"Invalid value: {value}: {path} in body should be greater than or equal to {limit}"
+        yield Misfit(path=path, cause=api_errors.cause(path, message), in_patch="")
+    if "enum" in schema and value not in schema["enum"]:
+        allowed = ", ".join(f'"{each}"' for each in schema["enum"])
+        message = f'Unsupported value: "{value}": supported values: {allowed}'
+        cause = api_errors.cause(path, message, reason="FieldValueNotSupported")
+        yield Misfit(path=path, cause=cause, in_patch="")
+
+
+def find_field_misfits(value: Mapping[str, Any], schema: Mapping[str, Any], path: str) -> Iterator[Misfit]:
+    """Where the fields of a map are unknown, missing, or wrong themselves."""
+    properties = schema.get("properties", {})
+    for name in schema.get("required", ()):
+        if name not in value:
+            where = f"{path}.{name}".lstrip(".")
+            yield Misfit(
+                path=where, cause=api_errors.cause(where, "Required value", reason="FieldValueRequired"), in_patch=""
+            )
+    for name, inner in value.items():
+        where = f"{path}.{name}".lstrip(".")
+        if name in properties:
+            yield from find_misfits(inner, properties[name], where)
+        elif "additionalProperties" in schema:
+            yield from find_misfits(inner, schema["additionalProperties"], where)
+        elif properties and not schema.get("x-kubernetes-preserve-unknown-fields"):
+            in_patch = f".{where}: field not declared in schema"
+            yield Misfit(path=where, is_unknown=True, cause=api_errors.cause(where, "unknown field"), in_patch=in_patch)
+
+
+def mistyped(path: str, wanted: str, value: Any) -> Misfit:
+    """A value of another type than the schema's."""
+    found = "null" if value is None else WORDS.get(type(value), "object")
+    message = f'Invalid value: "{found}": {path} in body must be of type {wanted}: "{found}"'
+    return Misfit(
+        path=path,
+        is_mistyped=True,
+        cause=api_errors.cause(path, message, reason="FieldValueTypeInvalid"),
+        in_patch=f".{path}: expected {wanted}, got &value.valueUnstructured{{Value:{value!r}}}",
+    )

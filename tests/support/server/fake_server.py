@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
-from support.server import api_errors, fake_kinds, fake_objects, fake_quotas, managed_fields
+from support.server import api_errors, fake_kinds, fake_objects, managed_fields
 from support.server.fake_kinds import ServedKind
 
 Watcher: TypeAlias = Callable[[Kind, Object | None, Object | None], None]
@@ -233,7 +233,7 @@ class FakeServer:
             raise api_errors.namespace_terminating(kind, name, namespace)
         if quotas := self._quotas(namespace):
             used = sum(fake_objects.is_in(raw, namespace=namespace) for raw in self.list_all(kind))
-            fake_quotas.check(quotas, kind, name, used=used)
+            fake_objects.check_quotas(quotas, kind, name, used=used)
 
     def _quotas(self, namespace: str) -> list[Object]:
         quotas = self._objects.get(("", fake_kinds.RESOURCE_QUOTA.kind.name), {}).values()
@@ -243,12 +243,14 @@ class FakeServer:
         """Let the quotas of a namespace say what is used."""
         for quota in self._quotas(namespace):
             used = Counter(
-                fake_quotas.key_of(kind)
+                fake_objects.find_quota_key(kind)
                 for kind, raw in self.everything()
                 if fake_objects.is_in(raw, namespace=namespace)
             )
             kind, name = fake_kinds.RESOURCE_QUOTA.kind, quota["metadata"]["name"]
-            self.patch_status(kind, namespace, name, fake_quotas.count(quota, used), manager="kube-controller-manager")
+            self.patch_status(
+                kind, namespace, name, fake_objects.count_quota(quota, used), manager="kube-controller-manager"
+            )
 
     def _store_new(self, served: ServedKind, wanted: Object) -> Object:
         self._uids += 1

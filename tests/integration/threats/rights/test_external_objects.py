@@ -9,8 +9,17 @@ import pytest
 
 from hearth.model import limits
 from support.threats.api import Object
-from support.threats.readings import find_message, make_binding, name_of, see_everything, wait_message
-from support.threats.world import Rule, ThreatWorld, make_config_map, make_stack
+from support.threats.world import (
+    Rule,
+    ThreatWorld,
+    find_message,
+    make_binding,
+    make_config_map,
+    make_stack,
+    name_of,
+    see_everything,
+    wait_message,
+)
 
 CONFIG_MAPS = Rule(group="", resources=("configmaps",), verbs=("get", "list", "create", "patch", "delete"))
 TOKEN = "hunter2-of-the-neighbor"

@@ -9,8 +9,19 @@ from typing import Any
 import pytest
 
 from support.threats.api import Object
-from support.threats.readings import find_message, make_binding, name_of, see_everything, wait_message
-from support.threats.world import READ, Rule, Tenant, ThreatWorld, make_config_map, make_stack
+from support.threats.world import (
+    READ,
+    Rule,
+    Tenant,
+    ThreatWorld,
+    find_message,
+    make_binding,
+    make_config_map,
+    make_stack,
+    name_of,
+    see_everything,
+    wait_message,
+)
 
 CONFIG_MAPS = Rule(group="", resources=("configmaps",), verbs=("get", "list", "create", "patch", "delete"))
 BLIND = Rule(group="", resources=("secrets",), verbs=("create", "patch", "delete"))
