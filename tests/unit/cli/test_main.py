@@ -1,15 +1,19 @@
-"""The command itself: what it lists, and that nothing is loaded unasked."""
+"""The commands themselves, `hearth` and `kubectl stack`: what they list, that nothing is loaded unasked, and the words of options."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
 
+import click
 import click.testing
 import pytest
 
 import hearth
 from hearth.cli import main
+from hearth.cli.stack_commands import stack_group
+from support.real import stack_command
 
 
 def test_help_lists_every_subcommand_with_its_line() -> None:
@@ -75,3 +79,102 @@ def test_the_package_can_be_run_as_a_module() -> None:
     done = subprocess.run([sys.executable, "-m", "hearth", "version"], capture_output=True, text=True, check=True)
 
     assert done.stdout.strip() == hearth.__version__
+
+
+# ---------------------------------------------------------------- `kubectl stack`
+
+
+def test_every_subcommand_has_help_with_examples() -> None:
+    """Which can be pasted."""
+    for name in stack_group.COMMANDS:
+        result = click.testing.CliRunner().invoke(stack_group.stack, [name, "--help"])
+
+        assert result.exit_code == 0, result.output
+        assert "Examples:\n  kubectl stack " in result.output, name
+
+
+def test_it_is_also_a_subcommand_of_hearth() -> None:
+    """For those without kubectl."""
+    result = click.testing.CliRunner().invoke(main.main, ["stack", "--help"])
+
+    assert "  rollback " in result.output
+
+
+@pytest.mark.parametrize(
+    "arguments", ["--help", "list --help", "retry --help", "tree --help", "ui --help", "wait --help"]
+)
+def test_help_loads_no_client(arguments: str) -> None:
+    """It has to be there at once."""
+    program = (
+        "import sys, click.testing\nfrom hearth.cli.stack_commands import stack_group\n"
+        f"click.testing.CliRunner().invoke(stack_group.stack, {arguments.split()!r})\n"
+        "print(sorted({'aiohttp', 'kopf', 'kubernetes', 'pydantic', 'rich', 'yaml'} & sys.modules.keys()))"
+    )
+
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+
+    assert done.stdout.strip() == "[]"
+
+
+def test_without_a_cluster_it_says_what_to_pass() -> None:
+    """As one line, with the exit code of an error."""
+    runner = click.testing.CliRunner()
+    result = runner.invoke(stack_group.stack, ["retry", "shop", "--kubeconfig", "/nowhere"])
+
+    assert result.exit_code == 1
+    assert result.output == "error: no kubeconfig at /nowhere; pass one with --kubeconfig\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [(["unp"], "unpause"), (["wait", "shop", "--ti"], "--timeout")],
+    ids=["subcommand", "option"],
+)
+def test_kubectl_completes(words: list[str], offered: str) -> None:
+    """In its own protocol; the names of Stacks are offered on a real server."""
+    program = [*stack_command.find_program("kubectl_complete-stack"), *words]
+
+    done = subprocess.run(program, capture_output=True, text=True, check=True)
+
+    first, *_, last = done.stdout.splitlines()
+    assert first.partition("\t")[0] == offered
+    assert last == ":4"
+
+
+# ---------------------------------------------------------------- options that take one of some words: the words of the docs, in any case
+
+AS_KUBERNETES_WRITES_THEM = {"Normal", "Warning"}
+
+
+def find_choices(group: click.Command, context: click.Context) -> Iterator[tuple[str, click.Choice[str]]]:
+    """Every option with a choice of words, with its place."""
+    if isinstance(group, click.Group):
+        for name in group.list_commands(context):
+            command = group.get_command(context, name)
+            assert command is not None
+            yield from find_choices(command, click.Context(command, parent=context, info_name=name))
+    for option in group.params:
+        if isinstance(option.type, click.Choice):
+            yield f"{context.command_path} {option.opts[-1]}", option.type
+
+
+CHOICES = dict(
+    [each for name, root in (("hearth", main.main), ("stack", stack_group.stack)) for each in find_choices(root, click.Context(root, info_name=name, **root.context_settings))]
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("place", CHOICES)
+def test_a_word_is_taken_in_any_case_and_shown_as_it_is_documented(place: str) -> None:
+    """`--tenancy trusted`, never `TRUSTED`; and the value within is the same one."""
+    choice = CHOICES[place]
+    shown = list(choice.choices)
+
+    assert all(type(word) is str and (word == word.lower() or word in AS_KUBERNETES_WRITES_THEM) for word in shown)
+    for word in shown:
+        taken = [choice.convert(each, None, None) for each in (word, word.upper(), word.lower(), word.title())]
+        assert taken == [word] * 4
+
+
+def test_every_command_was_looked_at() -> None:
+    """Both programs: `hearth` and `kubectl stack`."""
+    assert {"hearth run --tenancy", "stack diff --tenancy"} <= set(CHOICES)

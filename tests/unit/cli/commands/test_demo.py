@@ -1,15 +1,18 @@
-"""`hearth demo` as a command: what it refuses before it touches anything. What it shows is seen on a real API server."""
+"""`hearth demo`: what it refuses before it touches anything, and what it recommends to try. The rest is seen on a real API server."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click.testing
 import pytest
+import yaml
 
 from hearth.cli import main
 from hearth.cli.commands import demo
-from hearth.cli.demo import demo_cluster
+from hearth.cli.demo import demo_cluster, demo_run
+from hearth.cli.stack_views.tree.stack_view import ResourceRow, RowState, StackView
 
 STACK = "apiVersion: hearth.dev/v1alpha1\nkind: Stack\nmetadata: {name: shop}\nspec: {}\n"
 OTHER = "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n"
@@ -66,3 +69,82 @@ def test_the_stack_goes_where_it_says(tmp_path: Path) -> None:
 def test_a_definition_is_established_when_it_says_so(status: dict[str, object], *, expected: bool) -> None:
     """Before that the API server answers 404."""
     assert demo_cluster.is_established({"status": status}) is expected
+
+
+# ---------------------------------------------------------------- what is recommended to try: commands that fit the example at hand
+
+EXAMPLE = Path(__file__).resolve().parents[4] / "manifests" / "examples" / "guestbook.yaml"
+
+
+def make_stack(parameters: Any = None, **given: Any) -> dict[str, Any]:
+    return {"spec": {"template": {"parameters": parameters, "resources": {}}, "parameters": given}}
+
+
+def make_view(*objects: str) -> StackView:
+    rows = tuple(ResourceRow(resource="x", object=name, state=RowState.READY) for name in objects)
+    return StackView(name="shop", namespace="prod", rows=rows)
+
+
+def find_tries(stack: dict[str, Any], view: StackView) -> dict[str, str]:
+    return dict(demo_run.find_tries(stack, view, "kubectl"))
+
+
+def test_the_example_gives_all_five() -> None:
+    """They are what the demonstration is about."""
+    stack = yaml.safe_load(EXAMPLE.read_text())
+
+    lines = demo_run.advise(
+        stack, make_view("configmap/a", "deployment/web", "service/web"), kubeconfig="/k", program=None
+    )
+
+    assert lines[2] == "  export KUBECONFIG=/k"
+    kubectl = "kubectl -n prod"
+    assert [line.split("   ")[-1].strip() for line in lines[4:]] == [
+        f"""{kubectl} patch stack shop --type=merge -p '{{"spec":{{"parameters":{{"frontendReplicas":5}}}}}}'""",
+        f"{kubectl} delete deployment/web",
+        f"{kubectl} set image deployment/web '*=example.com/other'",
+        f"""{kubectl} patch stack shop --type=merge -p '{{"spec":{{"parameters":{{"frontendReplicas":"many"}}}}}}'""",
+        f"{kubectl} delete stack shop",
+    ]
+
+
+def test_an_example_with_nothing_to_change_gives_what_it_can() -> None:
+    """No parameter, nothing to scale."""
+    assert find_tries(make_stack(), make_view("configmap/a", "secret")) == {
+        "delete a child: Hearth recreates it": "kubectl delete configmap/a",
+        "delete the stack": "kubectl delete stack shop",
+    }
+
+
+@pytest.mark.parametrize(
+    ("rules", "given", "expected"),
+    [
+        pytest.param({"type": "integer", "default": 2}, {}, ("size", 4), id="the default counts"),
+        pytest.param({"type": "integer", "default": 2}, {"size": 7}, ("size", 9), id="what is given counts more"),
+        pytest.param({"type": "integer", "default": 2, "maximum": 3}, {}, ("size", 3), id="not above the maximum"),
+        pytest.param({"type": "integer", "default": 3, "maximum": 3}, {}, ("size", 2), id="down from the maximum"),
+        pytest.param({"type": "integer", "default": 3, "maximum": 3, "minimum": 3}, {}, None, id="no other value"),
+        pytest.param({"type": "string", "default": "a"}, {}, None, id="no number"),
+        pytest.param({"type": "integer"}, {}, None, id="no value to begin with"),
+    ],
+)
+def test_a_parameter_gets_a_value_that_it_may_have(
+    rules: dict[str, Any], given: dict[str, Any], expected: tuple[str, int] | None
+) -> None:
+    """Else the first thing to try would be refused."""
+    assert demo_run.find_number(make_stack({"size": rules}, **given)) == expected
+
+
+@pytest.mark.parametrize("type_", demo_run.WRONG)
+def test_a_bad_parameter_is_of_another_type(type_: str) -> None:
+    """So that it is refused for sure."""
+    named = {"string": str, "integer": int, "number": (int, float), "boolean": bool, "array": list, "object": dict}
+    found = demo_run.find_wrong(make_stack({"size": {"type": type_}}))
+
+    assert found is not None
+    assert not isinstance(found[1], named[type_])
+
+
+def test_names_are_quoted_for_the_shell() -> None:
+    """A path may hold anything."""
+    assert demo_run.prepare("/a b/k", "/c d/kubectl") == "export KUBECONFIG='/a b/k' PATH='/c d':$PATH"

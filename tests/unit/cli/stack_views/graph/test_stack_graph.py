@@ -1,4 +1,4 @@
-"""What a Stack's graph contains: layers, replaced objects, breakpoints, and what is folded where there is much."""
+"""A Stack's graph: layers, replaced objects, breakpoints, what is folded; and its drawings, which take no text for markup."""
 
 from __future__ import annotations
 
@@ -129,6 +129,9 @@ def test_two_thousand_resources_are_a_picture_of_a_few_nodes() -> None:
     assert sum(box.node.count for box in picture.boxes) == 2000
 
 
+# ---------------------------------------------------------------- drawings
+
+
 def parse(drawn: str) -> Element:
     """The root of a picture."""
     return ElementTree.fromstring(drawn)  # noqa: S314 -- what we drew; a parser that expands more would show more
@@ -160,3 +163,43 @@ def test_no_text_is_markup(link: Any) -> None:
     found = {each.tag.rpartition("}")[2] for each in parse(drawn).iter()}
     assert found <= {"svg", "title", "style", "defs", "marker", "path", "rect", "g", "a", "text"}
     assert "<script" not in drawn
+
+
+def make(resources: dict[str, Any]) -> StackObjects:
+    stack = StackState({"metadata": {"name": "shop", "namespace": "prod", "uid": "u-1"}})
+    return StackObjects(stack=stack, template={"resources": resources}, children=[])
+
+
+PAIR = {"web": {"dependsOn": ["db"], "manifest": {"kind": "Deployment"}}, "db": {"manifest": {"kind": "ConfigMap"}}}
+
+
+def test_an_arrow_leads_to_what_requires_a_resource() -> None:
+    """From left to right, as things come about."""
+    lines = list(graph_drawing.to_dot(make(PAIR)))
+
+    assert lines[0] == 'digraph "shop" {'
+    assert '  n0 [label="db\\nconfigmap\\nprogressing", color="#f9a825"];' in lines
+    assert lines[-2:] == ["  n0 -> n1;", "}"]
+
+
+def test_mermaid_gets_the_same_graph() -> None:
+    """With a class for each state."""
+    lines = list(graph_drawing.to_mermaid(make(PAIR)))
+
+    assert lines[:2] == ["flowchart LR", '  n0["db<br/>configmap<br/>progressing"]:::progressing']
+    assert "  n0 --> n1" in lines
+    assert "  classDef waiting stroke:#9e9e9e,stroke-width:2px" in lines
+
+
+def test_hostile_names_stay_in_their_label() -> None:
+    """Neither a quote nor HTML ends it."""
+    hostile = '"]; <script>alert(1)</script> \\ \x1b'
+    snapshot = make({hostile: {"manifest": {"kind": hostile}}})
+
+    (dot,) = [line for line in graph_drawing.to_dot(snapshot) if "n0" in line]
+    (mermaid,) = [line for line in graph_drawing.to_mermaid(snapshot) if "n0" in line]
+
+    assert dot.replace('\\"', "").count('"') == 4
+    assert mermaid.count('"') == 2
+    assert "<script" not in mermaid
+    assert "\x1b" not in dot + mermaid

@@ -1,0 +1,302 @@
+"""Definitions of kro: their fields, their expressions, and the whole by `hearth import --from-kro`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click.testing
+import pytest
+
+from hearth.cli import main
+from hearth.cli.importer import kro_expressions
+from hearth.cli.importer.kro_schema import SchemaReader
+from hearth.template.text import kubectl_yaml
+from support import console_blocks
+
+# ---------------------------------------------------------------- fields of kro's SimpleSchema as rules of JSON Schema
+
+TYPES = {
+    "Person": {"name": "string | required=true", "role": "Role"},
+    "Role": {"title": 'string | default="boss"'},
+    "Endless": {"inner": "Endless"},
+}
+ROLE = {"type": "object", "properties": {"title": {"type": "string", "default": "boss"}}}
+
+
+@pytest.mark.parametrize(
+    ("stated", "rules"),
+    [
+        ("string", {"type": "string"}),
+        ("float", {"type": "number"}),
+        ("integer | default=3 minimum=1 maximum=9", {"type": "integer", "default": 3, "minimum": 1, "maximum": 9}),
+        ("integer | default=3 | minimum=1", {"type": "integer", "default": 3, "minimum": 1}),
+        ("string | default=default", {"type": "string", "default": "default"}),
+        ('string | default=""', {"type": "string", "default": ""}),
+        ('string | default="8080"', {"type": "string", "default": "8080"}),
+        ("boolean | default=true", {"type": "boolean", "default": True}),
+        ('string | enum="a, b" default="a"', {"type": "string", "enum": ["a", "b"], "default": "a"}),
+        ('integer | enum="1,2"', {"type": "integer", "enum": [1, 2]}),
+        (
+            'string | pattern="^[\\\\w.-]+$" description="An \\"address\\" | of mail"',
+            {"type": "string", "pattern": "^[\\w.-]+$", "description": 'An "address" | of mail'},
+        ),
+        ('string | minLength=2 maxLength="4"', {"type": "string", "minLength": 2, "maxLength": 4}),
+        ("[]string", {"type": "array", "items": {"type": "string"}}),
+        (
+            "[]integer | default=[80, 443] uniqueItems=true minItems=1",
+            {"type": "array", "items": {"type": "integer"}, "default": [80, 443], "uniqueItems": True, "minItems": 1},
+        ),
+        (
+            "map[string][]string",
+            {"type": "object", "additionalProperties": {"type": "array", "items": {"type": "string"}}},
+        ),
+        ("object", {"type": "object"}),
+        ("Role", {**ROLE, "default": {}}),
+        ("[]Role", {"type": "array", "items": ROLE}),
+        (
+            {"person": "Person"},
+            {
+                "type": "object",
+                "properties": {
+                    "person": {
+                        "type": "object",
+                        "properties": {"name": {"type": "string"}, "role": {**ROLE, "default": {}}},
+                        "required": ["name"],
+                    }
+                },
+            },
+        ),
+    ],
+)
+def test_a_field(stated: Any, rules: Any) -> None:
+    """A map whose fields have defaults may be left out, as in kro."""
+    found = SchemaReader(TYPES).read(stated)
+    assert (found.rules, found.unknown) == (rules, ())
+
+
+@pytest.mark.parametrize(
+    ("stated", "unknown"),
+    [
+        ("string | immutable=true", [": immutable=true"]),
+        ("text", [": text is no type"]),
+        ("[]text", [": text is no type"]),
+        ("string | default=a and more", [": and more"]),
+        ({"a": {"b": "string | immutable=true"}}, [".a.b: immutable=true"]),
+        ({"a": 'string | printColumn="A"'}, ['.a: printColumn="A"']),
+        (3, [": 3 is no type"]),
+    ],
+)
+def test_what_has_no_counterpart_is_named(stated: Any, unknown: list[str]) -> None:
+    assert list(SchemaReader(TYPES).read(stated).unknown) == unknown
+
+
+def test_a_column_and_a_required_field_are_told() -> None:
+    found = SchemaReader({}).read('string | required=true printColumn="Image"')
+    assert (found.column, found.is_required) == ("Image", True)
+
+
+def test_types_that_stand_for_any_number_of_fields_end() -> None:
+    """A file of 20 lines could stand for a billion fields."""
+    doubling = {f"T{level}": {"a": f"T{level + 1}", "b": f"T{level + 1}"} for level in range(60)}
+    assert any("too many fields" in each for each in SchemaReader(doubling, left=1_000).read("T0").unknown)
+    assert any("contains itself" in each for each in SchemaReader(TYPES, left=100).read("Endless").unknown)
+
+
+# ---------------------------------------------------------------- expressions in the words of Hearth
+
+RENAMED = {"region": "item"}
+
+
+@pytest.mark.parametrize(
+    ("stated", "made"),
+    [
+        ("${schema.spec.name}", "${params.name}"),
+        ("${schema.metadata.name}-${schema.spec.a.b}", "${stack.name}-${params.a.b}"),
+        ("${schema.metadata.namespace}", "${stack.namespace}"),
+        ("${other.schema.spec}", "${other.schema.spec}"),
+        ("${'schema.spec.name' + schema.spec.name}", "${'schema.spec.name' + params.name}"),
+        ('${"a\\"schema.spec" + schema.spec.b}', '${"a\\"schema.spec" + params.b}'),
+        ("${region + web.region}", "${item + web.region}"),
+        ("${schema.spec.list.map(region, region)}", "${params.list.map(item, item)}"),
+        ("${schema.spec.on ? 1 : omit()}", "${params.on ? 1 : null}"),
+        ("${x ? schema.spec.a : region}", "${x ? params.a : item}"),
+        ("${x?schema.spec.a:y}", "${x?params.a:y}"),
+        ("${x.?schema . spec}", "${x.?schema . spec}"),
+        ("${json.marshal(schema.spec)}", "${toJson(params)}"),
+        ('${"%x".format([hash.sha256(json.marshal(config.data))])}', "${sha256(toJson(config.data))}"),
+        ("${schema.spec.a.merge(schema.spec.b)}", "${merge(params.a, params.b)}"),
+        ("${{'a': 1}.merge({'b': 2}).merge(c)}", "${merge(merge({'a': 1}, {'b': 2}), c)}"),
+        ("${a.?b.sort().join(',')}", "${sort(a.?b).join(',')}"),
+        ("${x ? f(a)[0].c.sort() : []}", "${x ? sort(f(a)[0].c) : []}"),
+        ("${[1, 2].sum() + 1}", "${sum([1, 2]) + 1}"),
+        ("${a.map(x, x.merge(y))}", "${a.map(x, merge(x, y))}"),
+        ("echo $HOME", "echo $HOME"),
+    ],
+)
+def test_an_expression(stated: str, made: str) -> None:
+    """Texts in quotes, fields of other values and names in other places stay."""
+    assert kro_expressions.translate(stated, RENAMED) == made
+
+
+@pytest.mark.parametrize(
+    ("value", "reads"),
+    [
+        ({"a": ["${web.spec.x}", "${db.?spec.x + cache.spec.?x}"]}, {"web"}),
+        ("${has(web.spec) ? schema.web : 'db'}", {"web"}),
+        ("${web}", {"web"}),
+        ("web", set()),
+    ],
+)
+def test_what_an_expression_cannot_do_without(value: object, reads: set[str]) -> None:
+    """A field that may be missing is not needed, nor is what it is read from."""
+    assert kro_expressions.find_reads(value, {"web", "db", "cache"}) == reads
+
+
+def test_what_may_be_missing_is_read_as_such() -> None:
+    change = kro_expressions.make_optional({"web"})
+    assert change("web.spec.?x.orValue(db.spec.?x)") == "web.?spec.?x.orValue(db.spec.?x)"
+    assert change("a.web.spec.?x + web.spec.x + web.?spec") == "a.web.spec.?x + web.spec.x + web.?spec"
+
+
+def test_conditions_reach_all_that_read() -> None:
+    """Over any number of steps, each once; a cycle ends."""
+    stated = {"a": ["x"], "b": [], "c": ["y", "x"], "d": []}
+    reads = {"a": {"a"}, "b": {"a", "d"}, "c": {"b"}, "d": {"b"}}
+    assert kro_expressions.spread(stated, reads) == {"a": ["x"], "b": ["x"], "c": ["x", "y"], "d": ["x"]}
+    assert kro_expressions.join(["a || b", "c"]) == "(a || b) && (c)"
+
+
+# ---------------------------------------------------------------- `hearth import --from-kro`
+
+PAGE = Path(__file__).resolve().parents[4] / "docs" / "migration" / "kro.md"
+DEFINITION = """
+apiVersion: kro.run/v1alpha1
+kind: ResourceGraphDefinition
+metadata: {name: caches}
+spec:
+  schema:
+    apiVersion: v1alpha1
+    kind: Cache
+    spec: {size: integer, replica: {enabled: boolean | default=false}}
+    status: {address: "${replica.metadata.name}", either: "${replica.spec.?clusterIP.orValue(main.metadata.name)}"}
+    additionalPrinterColumns:
+      - {name: Address, type: string, jsonPath: .status.address, priority: 1}
+      - {name: Age, type: date, jsonPath: .metadata.creationTimestamp}
+  resources:
+    - id: main
+      lifecycle: ${policy().withRetain()}
+      template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.metadata.name}"}, data: {size: "${string(schema.spec.size)}"}}
+    - id: replica
+      includeWhen: ["${schema.spec.replica.enabled}"]
+      template: {apiVersion: v1, kind: Service, metadata: {name: "${main.metadata.name}-r"}, spec: {ports: [{port: 80}]}}
+    - id: reader
+      template: {apiVersion: v1, kind: ConfigMap, metadata: {name: r, namespace: other}, data: {a: "${replica.metadata.name}"}}
+"""
+INSTANCE = """
+apiVersion: kro.run/v1alpha1
+kind: Cache
+metadata: {name: a, namespace: prod, uid: x, labels: {kro.run/owned: "true", team: web}, finalizers: [kro.run/finalizer]}
+spec: {size: 3}
+status: {state: ACTIVE}
+"""
+
+
+def run(*files: Path, group: str | None = "platform.example") -> click.testing.Result:
+    """The command."""
+    option = ["--group", group] if group else []
+    return click.testing.CliRunner().invoke(main.main, ["import", "--from-kro", *map(str, files), *option])
+
+
+def read(result: click.testing.Result) -> list[Any]:
+    """What it wrote."""
+    return [document.value for document in kubectl_yaml.parse_documents(result.stdout)]
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Any:
+    """Write a file."""
+
+    def write_file(text: str) -> Path:
+        file = tmp_path / f"{len(list(tmp_path.iterdir()))}.yaml"
+        file.write_text(text)
+        return file
+
+    return write_file
+
+
+def test_a_definition_and_its_instance(write: Any) -> None:
+    """Names, conditions, policies and columns; of the instance what a user wrote."""
+    result = run(write(DEFINITION), write(INSTANCE))
+    assert result.exit_code == 0, result.output
+    definition, instance = read(result)
+    assert definition["metadata"] == {"name": "caches.platform.example"}
+    spec = definition["spec"]
+    assert (spec["group"], spec["names"]) == ("platform.example", {"kind": "Cache", "plural": "caches"})
+    assert spec["columns"] == [{"name": "Address", "output": "address", "priority": 1}]
+    resources = spec["template"]["resources"]
+    assert resources["main"]["deletionPolicy"] == "Retain"
+    assert [resources[name].get("when") for name in resources] == [None, *["params.replica.enabled"] * 2]
+    assert spec["template"]["outputs"] == {
+        "address": {"when": "params.replica.enabled", "value": "${replica.metadata.name}"},
+        "either": {"value": "${replica.?spec.?clusterIP.orValue(main.metadata.name)}"},
+    }
+    assert instance == {
+        "apiVersion": "platform.example/v1alpha1",
+        "kind": "Cache",
+        "metadata": {"name": "a", "namespace": "prod", "labels": {"team": "web"}},
+        "spec": {"size": 3},
+    }
+    assert result.stderr.splitlines() == [
+        "note: ResourceGraphDefinition caches: what kro lets be left out must be set, unless you give it a default: size",
+        (
+            "note: ResourceGraphDefinition caches: reader chooses a namespace of its own: without spec.account and boundary: "
+            "Cluster that must be the one of the instance"
+        ),
+        "note: apply the StackDefinitions first, and the objects once their kinds are served: apply twice",
+        "note: 1 StackDefinition, 1 object; nothing to mend",
+    ]
+
+
+def test_what_has_no_counterpart_is_named_by_the_import(write: Any) -> None:
+    """By the import where kro has more, and by the compiler where an expression cannot be evaluated."""
+    text = DEFINITION.replace("size: integer,", "size: integer | immutable=true,").replace(
+        "${string(schema.spec.size)}", "${random.seededString(3, schema.metadata.uid)}"
+    )
+    result = run(write(text.replace("kind: Cache\n", "kind: Cache\n    scope: Cluster\n    validation: []\n")))
+    assert result.exit_code == 0
+    lost = [line for line in result.stderr.splitlines() if line.startswith("warning: has no counterpart: ")]
+    assert [any(word in line for line in lost) for word in ("immutable=true", "random", "scope", "validation")] == [
+        True
+    ] * 4
+    assert f"{len(lost)} to mend" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (INSTANCE, "Cache a is no object of a kind of these files; pass its ResourceGraphDefinition as well"),
+        (INSTANCE, "contains no ResourceGraphDefinition of kro.run"),
+        (DEFINITION.replace("    kind: Cache\n", ""), "spec.schema.kind is missing"),
+        (DEFINITION.replace("kro.run/v1alpha1", "example.org/v1"), "contains no ResourceGraphDefinition of kro.run"),
+    ],
+)
+def test_what_cannot_be_converted_is_refused(write: Any, text: str, message: str) -> None:
+    result = run(write(text))
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert message in result.stderr
+
+
+def test_the_group_of_kro_stays_unless_another_is_stated(write: Any) -> None:
+    """Which only works once kro's own kind is gone."""
+    result = run(write(DEFINITION), group=None)
+    assert read(result)[0]["metadata"]["name"] == "caches.kro.run"
+    assert "choose a group of your own with --group" in result.stderr
+    assert "is no API group" in run(write(DEFINITION), group="Nothing").stderr
+
+
+def test_the_example_of_the_page_is_converted_as_a_whole(write: Any) -> None:
+    """It has most of what definitions have."""
+    files = console_blocks.read_files(PAGE.read_text())
+    result = run(write(files["rgd.yaml"]))
+    assert result.stderr == "note: 1 StackDefinition, 0 objects; nothing to mend\n"
