@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from support.units.templates.invalid_templates import (
@@ -272,6 +274,53 @@ def test_a_reserved_name_is_the_mistake_of_one_template() -> None:
         )
     ]
     assert find_mistakes(right) == []
+
+
+@pytest.mark.parametrize(
+    ("resources", "expected"),
+    [
+        ({"a": {"name": "x"}, "b": {"name": "x"}}, [("b", "configmap/x", "a")]),
+        (
+            {"a": {"name": "x"}, "b": {"name": "${params.x}"}, "c": {"name": "x", "namespace": "prod"}},
+            [("b", "configmap/x", "a"), ("c", "configmap/x", "a")],
+        ),
+        ({"a": {"name": "x"}, "b": {"name": "x", "namespace": "other"}}, []),
+        ({"a": {"name": "x"}, "b": {"name": "${a.data.x}"}}, []),
+        ({"aBC": {}, "aBc": {}}, [("aBc", "configmap/shop-a-bc", "aBC")]),
+        ({"web": {}, "b": {"name": "shop-web"}}, [("b", "configmap/shop-web", "web")]),
+    ],
+    ids=[
+        "one name",
+        "by parameter or own namespace",
+        "elsewhere",
+        "not known yet",
+        "made names that coincide",
+        "a made name pinned by another",
+    ],
+)
+def test_two_resources_for_one_object(resources: dict[str, Any], expected: list[tuple[str, str, str]]) -> None:
+    """The later one names the earlier."""
+    template = {
+        "parameters": {"x": {"default": "x"}},
+        "resources": {
+            name: {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}}
+            for name, metadata in resources.items()
+        },
+    }
+    assert find_mistakes(template) == [
+        (
+            f"{RESOURCES}.{name}.manifest.metadata.name",
+            f"names {ref}, which the resource '{owner}' also names; rename one of them",
+        )
+        for name, ref, owner in expected
+    ]
+
+
+def test_kinds_depend_on_parameters_only() -> None:
+    """Since everything else is known from the kind."""
+    found = find_mistakes(in_resource('{manifest: {apiVersion: v1, kind: "${config.data.k}"}}'))
+    rule = "apiVersion and kind may use only params, because the kind must be known before the apply"
+    assert found == [(f"{A}.manifest.kind", f"{rule} (at column 1 of `config.data.k`)")]
 
 
 def test_no_message_ends_with_a_full_stop_or_repeats_its_path() -> None:

@@ -1,15 +1,17 @@
-"""Sensitive values are followed to everything that is made of them."""
+"""Sensitive values are followed to everything that is made of them, and their replacement is never taken for a value."""
 
 from __future__ import annotations
 
+import base64
 import json
 from typing import Any
 
 import pytest
 import yaml
 
+from hearth.cli.stack_access.schema_folder import FolderKinds
 from hearth.model import errors
-from hearth.template.blueprint import Blueprint, Definition, EvaluationError, Known, Origin, StackIdentity
+from hearth.template.blueprint import Blueprint, Definition, EvaluationError, Known, Origin, Outcome, StackIdentity
 from hearth.template.compiler import compiler
 from support.units.templates.typed_kinds import TypedKinds
 
@@ -184,3 +186,178 @@ def test_a_nested_stack_may_read_the_secret_itself() -> None:
     blueprint = compiler.compile_template(definition, stack=STACK, kinds=TypedKinds(has_schemas=False))
 
     assert blueprint.resources["a"].requires == ("s",)
+
+
+# ---------------------------------------------------------------- outputs of nested Stacks, which are masked
+
+INNER: dict[str, Any] = {"apiVersion": "hearth.dev/v1alpha1", "kind": "Stack", "spec": {"template": {"resources": {}}}}
+OUTPUTS = {"password": "(sensitive)", "host": "db.prod", "note": "not (sensitive) at all"}
+NESTED_CHILDREN: dict[str, Any] = {
+    "inner": {"metadata": {"name": "shop-inner"}, "status": {"phase": "CreateComplete", "outputs": OUTPUTS}},
+    "each": (
+        {"metadata": {"name": "shop-each-0"}, "status": {"outputs": {"host": "a"}}},
+        {"metadata": {"name": "shop-each-1"}, "status": {"outputs": {"host": "b", "password": "(sensitive)"}}},
+    ),
+    "plain": {"metadata": {"name": "p"}, "status": {"outputs": OUTPUTS}},
+}
+
+
+def evaluate(text: str, *, as_output: bool = False) -> Outcome:
+    """What the expression gives in a manifest, or as an output."""
+    plain = {"manifest": {"apiVersion": "u.dev/v1", "kind": "Thing"}}
+    template = {
+        "resources": {
+            "inner": {"manifest": INNER},
+            "each": {"forEach": "[0, 1]", "manifest": INNER},
+            "plain": plain,
+            "user": {"manifest": {**plain["manifest"], "spec": {"any": text}}},
+        },
+        "outputs": {"out": {"value": text}},
+    }
+    definition = Definition(template=yaml.safe_load(yaml.safe_dump(template)), parameters={}, origins={})
+    blueprint = compiler.compile_template(definition, stack=STACK, kinds=TypedKinds())
+    found = (blueprint.outputs["out"] if as_output else blueprint.resources["user"].manifest).evaluate(NESTED_CHILDREN)
+    return Known(found.value["spec"].get("any")) if isinstance(found, Known) and not as_output else found
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("${inner.status.outputs.password}", id="as it is"),
+        pytest.param("${inner.status.outputs['password']}", id="by a key"),
+        pytest.param("${inner.status.outputs.?password.orValue('')}", id="if there is one"),
+        pytest.param("postgres://u:${inner.status.outputs.password}@db", id="within a text"),
+        pytest.param("${base64.encode(bytes(inner.status.outputs.password))}", id="encoded"),
+        pytest.param("${int(inner.status.outputs.password)}", id="where the placeholder makes it fail"),
+        pytest.param("${inner.status.outputs.password.user}", id="below it"),
+        pytest.param("${inner.status.outputs}", id="with all others"),
+        pytest.param("${inner.status}", id="with the status"),
+        pytest.param("${inner.status.outputs.map(name, inner.status.outputs[name])}", id="by a computed key"),
+        pytest.param("${each.map(one, one.status.outputs.?password.orValue(''))}", id="of one of several"),
+    ],
+)
+def test_a_sensitive_output_is_an_error(text: str) -> None:
+    """It names the output and the resource; an output of this Stack shows the same placeholder, and nothing around it."""
+    found = evaluate(text)
+    assert isinstance(found, EvaluationError)
+    assert "the output 'password' of '" in found.message
+    assert "spec.parametersFrom" in found.message
+    assert found.path == "spec.template.resources.user.manifest.spec.any"
+    assert evaluate(text, as_output=True) == Known("(sensitive)")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param("${inner.status.outputs.host}", "db.prod", id="another output"),
+        pytest.param("${inner.status.outputs.note}", "not (sensitive) at all", id="a text that mentions the word"),
+        pytest.param("${has(inner.status.outputs.password)}", True, id="whether there is one"),
+        pytest.param("${inner.status.outputs.size()}", 3, id="how many there are"),
+        pytest.param("${each.map(one, one.status.outputs.host)}", ["a", "b"], id="another one of several"),
+        pytest.param("${inner.status.phase}", "CreateComplete", id="another field"),
+        pytest.param("${plain.status.outputs.password}", "(sensitive)", id="a field of another kind"),
+    ],
+)
+def test_what_is_not_sensitive_has_its_value(text: str, expected: Any) -> None:
+    """In objects and outputs alike."""
+    assert evaluate(text) == Known(expected)
+    assert evaluate(text, as_output=True) == Known(expected)
+
+
+# ---------------------------------------------------------------- the replacement of a sensitive value is not taken for the value
+
+
+def find_mistakes(resources: Any, *, given: Any = None, rules: Any = None) -> list[str]:
+    """Return the mistakes of a template."""
+    declared = {"password": rules or {"type": "string", "sensitive": True}} if given is not None else {}
+    template = {"parameters": declared, "resources": resources}
+    parameters = {"password": given} if given is not None else {}
+    try:
+        compiler.compile_template(
+            Definition(template=template, parameters=parameters),
+            stack=StackIdentity(name="shop", namespace="default", uid="u"),
+            kinds=FolderKinds(None),
+        )
+    except errors.InvalidDefinition as error:
+        return [f"{each.path}: {each.message}" for each in error.mistakes]
+    return []
+
+
+def config(kind: str = "ConfigMap", **fields: Any) -> Any:
+    return {"a": {"manifest": {"apiVersion": "v1", "kind": kind, **fields}}}
+
+
+def encode(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
+
+
+@pytest.mark.parametrize(
+    ("resources", "place"),
+    [
+        pytest.param(config(data={"p": "(sensitive)"}), "data.p", id="a text"),
+        pytest.param(config(data={"p": "(sensitive)", "x": "${stack.name}"}), "data.p", id="beside an expression"),
+        pytest.param(config(data={"p": "(sensitive)", "x": None}), "data.p", id="beside nothing"),
+        pytest.param(config(spec={"env": [{"value": "(sensitive)"}]}), "spec.env[0].value", id="deep within"),
+        pytest.param(config("Secret", data={"p": encode("(sensitive)")}), "data.p", id="in base 64"),
+        pytest.param(config("Secret", data={"p": encode("(sensitive)\n")}), "data.p", id="with a line end"),
+        pytest.param(config("Secret", data={"p": encode("user: a\npassword: (sensitive)\n")}), "data.p", id="part, in base 64"),
+        pytest.param(config("Secret", data={"p": encode("ab: (sensitive)")}), "data.p", id="part, shifted"),
+        pytest.param(config("Secret", stringData={"p": '{"p": "(sensitive)"}'}), "stringData.p", id="JSON in a Secret"),
+    ],
+)  # fmt: skip
+def test_a_mask_in_a_manifest_is_a_mistake(resources: Any, place: str) -> None:
+    """With its path, and what to do."""
+    (mistake,) = find_mistakes(resources)
+
+    assert mistake.startswith(f"spec.template.resources.a.manifest.{place}: contains the word that stands for")
+    assert "or ${'(sensitive)'} if the very word is meant" in mistake
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        pytest.param("(sensitive)", id="whole"),
+        pytest.param(" (sensitive)\n", id="with space around it"),
+        pytest.param("KHNlbnNpdGl2ZSk=", id="in base 64"),
+        pytest.param("postgres://shop:(sensitive)@db/shop", id="part of a URL"),
+        pytest.param("--password=(sensitive)", id="an option"),
+        pytest.param("slaPeriod: 12h\npassword: (sensitive)\n", id="YAML"),
+        pytest.param('{"a": "(sensitive)"}', id="JSON"),
+    ],
+)
+def test_a_mask_as_a_sensitive_value_is_a_mistake(value: str) -> None:
+    """The message does not have the value."""
+    (mistake,) = find_mistakes(config(data={"p": "${params.password}"}), given=value)
+
+    assert mistake.startswith("spec.parameters.password: contains the word that stands for a sensitive value")
+    assert mistake.endswith("; set the value itself")
+    assert "slaPeriod" not in mistake
+
+
+def test_a_mask_within_a_sensitive_list_is_a_mistake() -> None:
+    """Wherever it is in the value."""
+    found = find_mistakes(config(), given=[{"a": "(sensitive)"}], rules={"type": "array", "sensitive": True})
+
+    assert [each.partition(": ")[0] for each in found] == ["spec.parameters.password"]
+
+
+@pytest.mark.parametrize(
+    ("resources", "given", "rules"),
+    [
+        pytest.param(config(data={"p": "${'(sensitive)'}"}), None, None, id="the very word"),
+        pytest.param(config(data={"p": "a field (sensitive) of the form"}), None, None, id="in a sentence"),
+        pytest.param(
+            config("Secret", stringData={"p": "# key (sensitive)\nkey: x"}), None, None, id="a comment in a Secret"
+        ),
+        pytest.param(config("Secret", data={"p": "%%%"}), None, None, id="no base 64"),
+        pytest.param(config(spec={"description": "(sensitive)"}), None, None, id="a description"),
+        pytest.param(config(), "# token (sensitive)\ntoken: x", None, id="a comment in a value"),
+        pytest.param(config(), "correct (sensitive) horse", None, id="a passphrase"),
+        pytest.param(
+            config(), "(sensitive)", {"enum": ["(public)", "(sensitive)"]}, id="a value that is not sensitive"
+        ),
+    ],
+)
+def test_the_word_itself_may_be_used(resources: Any, given: Any, rules: Any) -> None:
+    """Where it replaces no value."""
+    assert find_mistakes(resources, given=given, rules=rules) == []
