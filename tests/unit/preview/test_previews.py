@@ -1,18 +1,39 @@
-"""Previews on the fake world: what they say of single edits."""
+"""Previews on the fake world: what they say of edits, what stays, is refused or waits, and what must not be shown."""
 
 from __future__ import annotations
 
 import asyncio
+import base64
+import dataclasses
+from collections.abc import Callable
 from typing import Any
 
+import pytest
+
+from hearth.model import errors, names
 from hearth.model.child import Object
+from hearth.model.kinds import Kind
+from hearth.preview import previews
 from hearth.preview.changes import Action, Preview
+from hearth.preview.field_changes import ABSENT
 from support.fake_world import fake_world, preview_of
 from support.fake_world.fake_world import FakeWorld
+from support.ports.fake_live_cluster import FakeLiveCluster
 from support.server import fake_kinds
 from support.stories import probe_controller
+from support.stories.world import Address
 
-STACK = fake_kinds.STACK.kind
+STACK = Address(api_version=f"{names.GROUP}/{names.VERSION}", kind="Stack", namespace="default", name="shop")
+
+
+def resource(kind: str, *, api_version: str = "v1", keys: Object | None = None, **manifest: Any) -> Object:
+    """A resource of the template."""
+    return {"manifest": {"apiVersion": api_version, "kind": kind, **manifest}, **(keys or {})}
+
+
+def config(**data: str) -> Object:
+    """A resource with a ConfigMap."""
+    return resource("ConfigMap", data=data)
 
 
 def probe(**spec: Any) -> Object:
@@ -20,105 +41,391 @@ def probe(**spec: Any) -> Object:
     return {"manifest": probe_controller.manifest(spec)}
 
 
-def config(text: str, **more: Any) -> Object:
-    """A resource with a ConfigMap."""
-    return {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "data": {"v": text}}, **more}
+def spec_of(resources: Object, *, parameters: Object | None = None, **spec: Any) -> Object:
+    """A spec with these resources. parameters: their rules."""
+    return {"template": {"parameters": parameters or {}, "resources": resources}, **spec}
 
 
-def spec_of(**resources: Object) -> Object:
-    """A spec with these resources."""
-    return {"template": {"resources": resources}}
-
-
-def preview_edit(before: Object | None, after: Object) -> Preview:
-    """The preview of an edit of a Stack at rest."""
+def preview_after(
+    before: Object | None,
+    after: Object,
+    *,
+    then: Object | None = None,
+    meanwhile: Callable[[FakeWorld], None] = lambda _world: None,
+) -> Preview:
+    """The preview of an edit of a Stack at rest. then: an edit before; meanwhile: what happens before the preview."""
     found: list[Preview] = []
 
     async def test(world: FakeWorld) -> None:
         await world.start_controller()
         if before is not None:
-            manifest = {
-                "apiVersion": STACK.api_version,
-                "kind": "Stack",
-                "metadata": {"name": "shop", "namespace": "default"},
-                "spec": before,
-            }
-            await world.user.create(manifest)
-            await asyncio.sleep(100)
+            metadata = {"name": STACK.name, "namespace": STACK.namespace}
+            await world.user.create(
+                {"apiVersion": STACK.api_version, "kind": "Stack", "metadata": metadata, "spec": before}
+            )
+            await asyncio.sleep(200)
+        if then is not None:
+            await world.user.replace_spec(STACK, then)
+            await asyncio.sleep(200)
+        meanwhile(world)
+        version = world.server.version
         found.append(await preview_of.preview_spec(world.server, after))
+        assert world.server.version == version
 
     fake_world.run(test)
     return found[0]
 
 
-def actions(preview: Preview) -> list[tuple[str, Action]]:
+def actions(preview: Preview) -> dict[str, Action]:
+    """What happens to each resource."""
+    return {each.resource: each.action for each in preview.changes}
+
+
+def list_actions(preview: Preview) -> list[tuple[str, Action]]:
     """What happens, in order."""
     return [(each.resource, each.action) for each in preview.changes]
 
 
+def find(preview: Preview, name: str) -> Any:
+    """The only change of a resource."""
+    (found,) = (each for each in preview.changes if each.resource == name)
+    return found
+
+
 def test_a_new_stack_creates_everything_in_order() -> None:
     """What requires another resource comes after it."""
-    preview = preview_edit(None, spec_of(b=config("${a.data.v}"), a=config("x")))
-    assert actions(preview) == [("a", Action.CREATE), ("b", Action.CREATE)]
+    preview = preview_after(None, spec_of({"b": config(v="${a.data.v}"), "a": config(v="x")}))
+    assert list_actions(preview) == [("a", Action.CREATE), ("b", Action.CREATE)]
 
 
 def test_an_unchanged_stack_has_no_changes() -> None:
     """The hashes of the operator are recognized without its key."""
-    spec = spec_of(a=config("x"), p=probe(value=1), b=config("${p.status.value}"))
-    assert preview_edit(spec, spec).changes == ()
+    spec = spec_of({"a": config(v="x"), "p": probe(value=1), "b": config(v="${p.status.value}")})
+    assert preview_after(spec, spec).changes == ()
 
 
 def test_a_changed_field_is_named_with_both_values() -> None:
     """Nothing else is."""
-    preview = preview_edit(spec_of(a=config("x"), b=config("y")), spec_of(a=config("z"), b=config("y")))
+    preview = preview_after(
+        spec_of({"a": config(v="x"), "b": config(v="y")}), spec_of({"a": config(v="z"), "b": config(v="y")})
+    )
     (change,) = preview.changes
     assert [(each.text, each.old, each.new) for each in change.fields] == [("data.v", "x", "z")]
 
 
 def test_a_value_that_only_the_run_knows_is_named() -> None:
     """It depends on the status of a resource that changes."""
-    preview = preview_edit(
-        spec_of(p=probe(value=1), b=config("${p.status.value}")),
-        spec_of(p=probe(value=2), b=config("${p.status.value}")),
+    preview = preview_after(
+        spec_of({"p": probe(value=1), "b": config(v="${p.status.value}")}),
+        spec_of({"p": probe(value=2), "b": config(v="${p.status.value}")}),
     )
-    assert actions(preview) == [("p", Action.UPDATE), ("b", Action.UPDATE)]
+    assert list_actions(preview) == [("p", Action.UPDATE), ("b", Action.UPDATE)]
     assert [each.is_uncertain for each in preview.changes] == [False, True]
     assert [each.new for each in preview.changes[1].fields] == ["(known after p is ready)"]
 
 
 def test_a_removed_resource_is_deleted_and_a_changed_immutable_field_replaces() -> None:
     """The reason of the replacement is the field."""
-    before = spec_of(p={**probe(value=1, replaceValue=1), "updatePolicy": {"replace": "CreateFirst"}}, gone=config("x"))
-    after = spec_of(p={**probe(value=1, replaceValue=2), "updatePolicy": {"replace": "CreateFirst"}})
-    preview = preview_edit(before, after)
-    assert sorted(actions(preview)) == [("gone", Action.DELETE), ("p", Action.REPLACE)]
+    before = spec_of(
+        {"p": {**probe(value=1, replaceValue=1), "updatePolicy": {"replace": "CreateFirst"}}, "gone": config(v="x")}
+    )
+    after = spec_of({"p": {**probe(value=1, replaceValue=2), "updatePolicy": {"replace": "CreateFirst"}}})
+    preview = preview_after(before, after)
+    assert sorted(list_actions(preview)) == [("gone", Action.DELETE), ("p", Action.REPLACE)]
     assert "spec.replaceValue" in next(each.reason for each in preview.changes if each.resource == "p")
 
 
 def test_a_breakpoint_stops_there() -> None:
     """What comes after it waits."""
-    before = spec_of(a=config("x"), b=config("${a.data.v}"))
+    before = spec_of({"a": config(v="x"), "b": config(v="${a.data.v}")})
     after = {
-        **spec_of(a=config("y"), b=config("${a.data.v}")),
+        **spec_of({"a": config(v="y"), "b": config(v="${a.data.v}")}),
         "environment": {"breakpoints": [{"resource": "a", "at": ["PreUpdate"]}]},
     }
-    preview = preview_edit(before, after)
-    assert actions(preview) == [("a", Action.STOP), ("b", Action.WAIT)]
+    preview = preview_after(before, after)
+    assert list_actions(preview) == [("a", Action.STOP), ("b", Action.WAIT)]
     assert preview.changes[0].hook == "PreUpdate"
 
 
 def test_all_mistakes_come_at_once() -> None:
     """And nothing else is said."""
-    preview = preview_edit(None, spec_of(a=config("${nothing.x}"), b=config("${neither.y}")))
+    preview = preview_after(None, spec_of({"a": config(v="${nothing.x}"), "b": config(v="${neither.y}")}))
     assert len(preview.mistakes) == 2
     assert preview.changes == ()
 
 
 def test_work_that_has_not_run_yet_is_previewed() -> None:
     """Also if what comes after it reads other objects."""
-    never = {**config("x"), "readyWhen": ["slow.data.v == 'never'"]}
+    never = {**config(v="x"), "readyWhen": ["slow.data.v == 'never'"]}
     pod = {"restartPolicy": "Never", "containers": [{"name": "a", "image": "b"}]}
     job = {"apiVersion": "batch/v1", "kind": "Job", "spec": {"template": {"spec": pod}}}
-    after_work = {**config("${settings.metadata.name}"), "dependsOn": ["work"]}
-    spec = spec_of(slow=never, settings=config("y"), work={"manifest": job, "dependsOn": ["slow"]}, last=after_work)
-    assert actions(preview_edit(spec, spec)) == [("work", Action.CREATE), ("last", Action.CREATE)]
+    after_work = {**config(v="${settings.metadata.name}"), "dependsOn": ["work"]}
+    spec = spec_of(
+        {"slow": never, "settings": config(v="y"), "work": {"manifest": job, "dependsOn": ["slow"]}, "last": after_work}
+    )
+    assert list_actions(preview_after(spec, spec)) == [("work", Action.CREATE), ("last", Action.CREATE)]
+
+
+# ---------------------------------------------------------------- what stays, is refused, waits, or must not be shown
+
+
+def test_a_retained_object_stays() -> None:
+    """And the reason is named."""
+    kept = {**config(v="x"), "deletionPolicy": "Retain"}
+    preview = preview_after(spec_of({"a": kept, "b": config(v="y")}), spec_of({"b": config(v="y")}))
+    assert actions(preview) == {"a": Action.KEEP}
+    assert find(preview, "a").reason == "deletionPolicy is Retain"
+
+
+def test_sensitive_values_and_secrets_are_not_shown() -> None:
+    """Neither the old nor the new value, wherever the manifest has it; the fields beside are."""
+    rules = {"password": {"type": "string", "sensitive": True}}
+
+    def made(password: str, size: str) -> Object:
+        web = config(url="db://${params.password}", size=size)
+        return spec_of(
+            {"web": web, "login": resource("Secret", data={"user": base64.b64encode(size.encode()).decode()})},
+            parameters=rules,
+        ) | {"parameters": {"password": password}}
+
+    before, after = made("old-password", "small"), made("new-password", "large")
+    preview = preview_after(before, after)
+    assert {each.text: (each.old, each.new) for each in find(preview, "web").fields} == {
+        "data.url": ("(sensitive)", "(sensitive)"),
+        "data.size": ("small", "large"),
+    }
+    assert [(each.old, each.new) for each in find(preview, "login").fields] == [("(sensitive)", "(sensitive)")]
+    assert "password" not in str(dataclasses.asdict(preview)).replace("(sensitive)", "")
+
+
+def test_drift_is_repaired_with_the_edit() -> None:
+    """It is named as such."""
+
+    def drift(world: FakeWorld) -> None:
+        kind = Kind(group="", version="v1", name="ConfigMap", plural="configmaps", namespaced=True)
+        for each in world.controllers:
+            each.kill()
+        world.server.patch(kind, "default", "shop-a", {"data": {"v": "drifted"}}, manager="somebody-else")
+
+    spec = spec_of({"a": config(v="x")})
+    preview = preview_after(spec, spec, meanwhile=drift)
+    change = find(preview, "a")
+    assert (change.action, change.reason) == (Action.UPDATE, "drift of data.v is repaired")
+    assert [(each.old, each.new) for each in change.fields] == [("drifted", "x")]
+
+
+def test_an_object_of_another_is_not_taken_unless_it_is_adopted() -> None:
+    """Refused by default; with a policy it is adopted, with the fields that change."""
+
+    def occupy(world: FakeWorld) -> None:
+        manifest = {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": "taken", "namespace": "default"},
+            "data": {"v": "theirs"},
+        }
+        world.server.create(manifest, manager="somebody-else")
+
+    wanted = spec_of({"a": resource("ConfigMap", metadata={"name": "taken"}, data={"v": "ours"})})
+    refused = preview_after(None, wanted, meanwhile=occupy)
+    assert actions(refused) == {"a": Action.FAIL}
+    adopted = preview_after(None, {**wanted, "adoptionPolicy": "Adopt"}, meanwhile=occupy)
+    assert actions(adopted) == {"a": Action.ADOPT}
+
+
+def test_a_kind_that_comes_with_the_stack_counts_as_served() -> None:
+    """Its objects cannot be tried yet, and the preview says so."""
+    definition = probe_controller.definition(probe_controller.NEWCOMER)
+    definition["metadata"].pop("namespace", None)
+    newcomer = resource("Newcomer", api_version=f"{probe_controller.GROUP}/v1", spec={"value": 1})
+    spec = spec_of({"definition": {"manifest": definition}, "one": {**newcomer, "dependsOn": ["definition"]}})
+    preview = preview_after(None, {**spec, "serviceAccountName": "anyone"})
+    assert actions(preview) == {"definition": Action.CREATE, "one": Action.CREATE}
+    assert find(preview, "one").unchecked == "its kind does not exist yet"
+
+
+def test_a_name_that_only_the_run_knows_is_named_so() -> None:
+    """Nothing is invented."""
+    named = resource("ConfigMap", metadata={"name": "of-${p.status.value}"}, data={"v": "x"})
+    preview = preview_after(
+        None, spec_of({"p": {"manifest": probe_controller.manifest({"value": "x"})}, "named": named})
+    )
+    assert actions(preview) == {"p": Action.CREATE, "named": Action.CREATE}
+    assert "known after p is ready" in str(find(preview, "named").ref)
+
+
+def test_the_members_of_a_collection_change_in_batches_to_the_end() -> None:
+    """Pauses do not end the preview."""
+
+    def made(value: int) -> Object:
+        member = {
+            "forEach": "params.zones",
+            "key": "item",
+            "manifest": probe_controller.manifest({"value": value}),
+            "updatePolicy": {"rolling": {"maxBatchSize": 1, "pause": "1m"}},
+        }
+        zones = {"type": "array", "items": {"type": "string"}}
+        return spec_of({"workers": member}, parameters={"zones": zones}) | {"parameters": {"zones": ["a", "b", "c"]}}
+
+    preview = preview_after(made(1), made(2))
+    assert actions(preview) == dict.fromkeys(("workers[a]", "workers[b]", "workers[c]"), Action.UPDATE)
+
+
+def test_a_paused_stack_does_nothing() -> None:
+    """The note says why."""
+    preview = preview_after(spec_of({"a": config(v="x")}), spec_of({"a": config(v="y")}, paused=True))
+    assert preview.changes == ()
+    assert "spec.paused" in preview.notes[0]
+
+
+def test_a_refused_change_that_would_roll_back_ends_there() -> None:
+    """What the API server refuses is named, and where the Stack then goes."""
+    before, after = (
+        {"a": config(v=str(value)), "p": {"manifest": probe_controller.manifest({"replaceValue": value})}}
+        for value in (1, 2)
+    )
+    preview = preview_after(spec_of(before), spec_of(after))
+    assert actions(preview) == {"a": Action.UPDATE, "p": Action.FAIL}
+    rolled_back = preview_after(spec_of(before), spec_of(after, rollback={"onFailure": True}))
+    assert any("back to revision 1" in each for each in rolled_back.notes)
+
+
+def test_a_forged_signature_ends_no_preview() -> None:
+    """An object with a signature of no form is no child."""
+
+    def forge(world: FakeWorld) -> None:
+        stack = world.server.find(fake_kinds.STACK.kind, STACK.namespace, STACK.name)
+        assert stack is not None
+        uid = stack["metadata"]["uid"]
+        identity = names.identity(stack_uid=uid, group="", kind="ConfigMap", namespace="default", name="forged")
+        metadata = {
+            "name": "forged",
+            "namespace": "default",
+            "labels": {names.LABEL_STACK_UID: uid, names.LABEL_RESOURCE: "forged"},
+            "annotations": {
+                names.ANNOTATION_IDENTITY: identity,
+                names.ANNOTATION_SIGNATURE: f"a/b/c/d/k01234567:{'0' * 32}",
+            },
+        }
+        world.server.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}, manager="mallory")
+
+    spec = spec_of({"a": config(v="x")})
+    assert preview_after(spec, spec, meanwhile=forge).changes == ()
+
+
+def test_what_the_user_may_not_try_is_marked(monkeypatch: Any) -> None:
+    """The rest of the preview stays true."""
+    original = FakeLiveCluster.try_apply
+
+    async def forbid(self: FakeLiveCluster, manifest: Object, **options: Any) -> Object:
+        if manifest["metadata"]["name"] == "shop-a":
+            status = {"code": 403, "reason": "Forbidden", "message": "configmaps is forbidden"}
+            raise errors.ApiStatusError(code=403, status=status)
+        return await original(self, manifest, **options)
+
+    monkeypatch.setattr(FakeLiveCluster, "try_apply", forbid)
+    before, after = (spec_of({"a": config(v=text), "b": config(v="${a.data.v}")}) for text in ("x", "y"))
+    preview = preview_after(before, after)
+    assert actions(preview) == {"a": Action.UPDATE, "b": Action.UPDATE}
+    assert "not permitted" in find(preview, "a").unchecked
+    assert find(preview, "b").unchecked == ""
+
+
+def test_no_text_of_a_template_is_taken_for_an_unknown_value() -> None:
+    """A text that resembles the stand-in of unknown values is an ordinary text."""
+    text = "unknown-00000000-0x"
+    preview = preview_after(spec_of({"a": config(v="x")}), spec_of({"a": config(v=text)}))
+    assert [each.new for each in find(preview, "a").fields] == [text]
+
+
+def test_a_nested_stack_is_one_object() -> None:
+    """Its change is that of its spec."""
+
+    def made(text: str) -> Object:
+        inner = {"template": {"resources": {"x": config(v=text)}}}
+        return spec_of({"inner": resource("Stack", api_version=STACK.api_version, spec=inner), "a": config(v="x")})
+
+    preview = preview_after(made("old"), made("new"))
+    (change,) = preview.changes
+    assert [each.text for each in change.fields] == ["spec.template.resources.x.manifest.data.v"]
+
+
+def test_a_suspended_stack_is_scaled_down_and_comes_back() -> None:
+    """What suspends, and what resumes."""
+    web = resource(
+        "Deployment",
+        api_version="apps/v1",
+        spec={
+            "replicas": 2,
+            "selector": {"matchLabels": {"app": "web"}},
+            "template": {
+                "metadata": {"labels": {"app": "web"}},
+                "spec": {"containers": [{"name": "web", "image": "nginx"}]},
+            },
+        },
+    )
+    spec = spec_of({"web": web})
+    (change,) = preview_after(spec, {**spec, "suspended": True}).changes
+    assert [(each.text, each.old, each.new) for each in change.fields] == [("spec.replicas", 2, 0)]
+    (back,) = preview_after(spec, spec, then={**spec, "suspended": True}).changes
+    assert [(each.text, each.old, each.new) for each in back.fields] == [("spec.replicas", 0, 2)]
+
+
+def test_what_another_cluster_has_is_no_preview() -> None:
+    """The message says why, instead of a false result."""
+    with pytest.raises(previews.PreviewFailed, match="another cluster"):
+        preview_after(None, {**spec_of({"a": config(v="x")}), "kubeConfig": {"secretRef": {"name": "east"}}})
+
+
+def test_an_unfinished_update_is_previewed_from_where_it_is() -> None:
+    """What has the new definition is not changed again; what has the old one is."""
+
+    def made(text: str, *stops: str) -> Object:
+        points = [{"resource": each, "at": ["PreUpdate"]} for each in stops]
+        return spec_of(
+            {"a": config(v=text), "b": config(v=text, of="${a.data.v}")}, environment={"breakpoints": points}
+        )
+
+    found: list[Preview] = []
+
+    async def test(world: FakeWorld) -> None:
+        await world.start_controller()
+        metadata = {"name": STACK.name, "namespace": STACK.namespace}
+        manifest = {"apiVersion": STACK.api_version, "kind": "Stack", "metadata": metadata, "spec": made("x")}
+        await world.user.create(manifest)
+        await asyncio.sleep(100)
+        await world.user.replace_spec(STACK, made("y", "b"))
+        await asyncio.sleep(100)
+        found.append(await preview_of.preview_spec(world.server, made("y")))
+        found.append(await preview_of.preview_spec(world.server, made("y", "b")))
+        found.append(await preview_of.preview_spec(world.server, made("x", "a", "b")))
+
+    fake_world.run(test)
+    assert [actions(each) for each in found] == [
+        {"b": Action.UPDATE},
+        {"b": Action.STOP},
+        {"a": Action.STOP, "b": Action.WAIT},
+    ]
+
+
+def test_what_an_adoption_removes_is_shown() -> None:
+    """What a former applier stated and the Stack does not; a field of anyone else stays."""
+
+    def occupy(world: FakeWorld) -> None:
+        manifest = {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": "taken", "namespace": "default", "labels": {"tier": "old"}},
+            "data": {"v": "same", "left": "behind"},
+        }
+        world.server.create(manifest, manager="helm")
+        kind = world.server.find_kind(manifest)
+        world.server.patch(kind, "default", "taken", {"data": {"theirs": "1"}}, manager="a-controller")
+
+    wanted = spec_of({"a": resource("ConfigMap", metadata={"name": "taken"}, data={"v": "same"})})
+    adopted = preview_after(None, {**wanted, "adoptionPolicy": "Adopt"}, meanwhile=occupy)
+    assert actions(adopted) == {"a": Action.ADOPT}
+    assert {each.text: each.new for each in find(adopted, "a").fields} == {
+        "data.left": ABSENT,
+        "metadata.labels.tier": ABSENT,
+    }
