@@ -1,17 +1,31 @@
-"""A revision counts only if this operator signed it for this very Stack."""
+"""A revision counts only if this operator signed it for this very Stack; others are never applied, and hold nothing up."""
 
 from __future__ import annotations
 
+import asyncio
+import base64
+import copy
 import dataclasses
+import gzip
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from hearth.engine import verified_revisions
 from hearth.engine.cluster_objects import Revision
-from hearth.model import limits
+from hearth.kube.objects import controller_revision
+from hearth.model import limits, names
+from hearth.model.child import Object
 from hearth.plan.ownership.keyed_hash import KeyedHasher
+from hearth.plan.status import conditions
+from support.fake_world import fake_world
+from support.fake_world.fake_world import FakeWorld
+from support.server import fake_kinds
+from support.stories.world import Address
 from support.units.stack_objects import HASHES, make_stack
+
+# ---------------------------------------------------------------- what a signature is about
 
 OTHER_KEY = KeyedHasher(b"o" * 32)
 
@@ -125,3 +139,261 @@ def test_many_revisions_are_named_in_one_message() -> None:
     assert "shop-14" in text
     assert "and 5 more" in text
     assert len(text) < 600
+
+
+# ---------------------------------------------------------------- in a world with another writer
+
+STACK = Address(api_version="hearth.dev/v1alpha1", kind="Stack", namespace="default", name="shop")
+CHILD = Address(api_version="v1", kind="ConfigMap", namespace="default", name="shop-a")
+REVISION = fake_kinds.CONTROLLER_REVISION.kind
+
+
+def make_spec(value: str, **more: object) -> Object:
+    """One ConfigMap."""
+    manifest = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"v": value}}
+    return {"template": {"resources": {"a": {"manifest": manifest}}}, **more}
+
+
+async def nothing() -> list[str]:
+    """There is nothing to wait for but rest."""
+    return []
+
+
+async def begin(world: FakeWorld) -> None:
+    """A Stack with the revisions 1 and 2."""
+    await world.start_controller()
+    metadata = {"name": STACK.name, "namespace": STACK.namespace}
+    await world.user.create(
+        {"apiVersion": STACK.api_version, "kind": STACK.kind, "metadata": metadata, "spec": make_spec("1")}
+    )
+    await world.wait_rest(nothing)
+    await world.user.replace_spec(STACK, make_spec("2"))
+    await world.wait_rest(nothing)
+
+
+async def forge(world: FakeWorld, number: int, change: Callable[[Object], None]) -> None:
+    """Delete a revision, and create another one of its name."""
+    stored = world.server.list_all(REVISION)
+    raw = next(each for each in stored if each["metadata"]["annotations"][names.ANNOTATION_REVISION] == str(number))
+    made = copy.deepcopy(raw)
+    await world.user.delete(Address.of(raw))
+    for key in ("uid", "resourceVersion", "creationTimestamp", "managedFields", "generation"):
+        made["metadata"].pop(key, None)
+    change(made)
+    await world.user.create(made)
+    await world.wait_rest(nothing)
+
+
+def with_evil_data(raw: Object) -> None:
+    """Another definition under the old metadata."""
+    raw["data"] = make_evil()
+
+
+def with_evil_hash(raw: Object) -> None:
+    """Another definition, and another hash."""
+    with_evil_data(raw)
+    raw["metadata"]["annotations"][names.ANNOTATION_HASH] = "k12345678:" + "a" * 32
+
+
+def without_signature(raw: Object) -> None:
+    """As a version stored it that did not sign."""
+    with_evil_data(raw)
+    del raw["metadata"]["annotations"][names.ANNOTATION_SIGNATURE]
+
+
+def with_bomb(raw: Object) -> None:
+    """What would take all memory."""
+    bomb = gzip.compress(b'{"template": "' + b"0" * 20_000_000 + b'", "parameters": {}}')
+    raw["data"] = {"compressed": base64.b64encode(bomb).decode()}
+
+
+def make_evil() -> Object:
+    """A definition that was not requested."""
+    return {"template": make_spec("EVIL")["template"], "parameters": {}}
+
+
+FORGERIES = [
+    pytest.param(with_evil_data, id="data"),
+    pytest.param(with_evil_hash, id="data and hash"),
+    pytest.param(without_signature, id="unsigned"),
+    pytest.param(with_bomb, id="bomb"),
+]
+
+
+@pytest.mark.parametrize("change", FORGERIES)
+@pytest.mark.parametrize("is_restarted", [False, True], ids=["running", "restarted"])
+def test_a_rollback_to_a_forged_revision_is_refused(change: Callable[[Object], None], *, is_restarted: bool) -> None:
+    """The present revision stays, the status names the forged one, and the next definition is taken as ever."""
+
+    async def play(world: FakeWorld) -> None:
+        await begin(world)
+        await forge(world, 1, change)
+        if is_restarted:
+            await world.kill_controller()
+            await world.start_controller()
+            await world.wait_rest(nothing)
+        await world.user.replace_spec(STACK, make_spec("2", rollback={"toRevision": 1}))
+        await world.wait_rest(nothing)
+        stack, child = await world.user.find(STACK) or {}, await world.user.find(CHILD) or {}
+        ready = conditions.find(stack["status"], "Ready")
+        assert (ready["reason"], child["data"], stack["status"]["revision"]) == ("RevisionTampered", {"v": "2"}, 2)
+        assert "controllerrevision.apps/shop-" in ready["message"]
+        await world.user.replace_spec(STACK, make_spec("3"))
+        await world.wait_rest(nothing)
+        stack, child = await world.user.find(STACK) or {}, await world.user.find(CHILD) or {}
+        assert (stack["status"]["phase"], child["data"]) == ("UpdateComplete", {"v": "3"})
+
+    fake_world.run(play)
+
+
+def test_a_forged_part_holds_no_definition_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The definition is stored under other names: no watch shows the part that is in the way."""
+    monkeypatch.setattr(controller_revision, "COMPRESSED_FROM", 0)
+    monkeypatch.setattr(limits, "PART_BYTES", 60)
+
+    async def play(world: FakeWorld) -> None:
+        await begin(world)
+        known = {raw["metadata"]["name"] for raw in world.server.list_all(REVISION)}
+        for value in ("3", "2"):
+            await world.user.replace_spec(STACK, make_spec(value))
+            await world.wait_rest(nothing)
+        for raw in [each for each in world.server.list_all(REVISION) if each["metadata"]["name"] not in known]:
+            await world.user.delete(Address.of(raw))
+            if raw["metadata"]["name"].endswith("-part-1"):
+                metadata = {key: raw["metadata"][key] for key in ("name", "namespace", "ownerReferences")}
+                await world.user.create({**raw, "metadata": metadata, "data": {"compressed": "evil"}})
+        await world.wait_rest(nothing)
+        await world.user.replace_spec(STACK, make_spec("3"))
+        await world.wait_rest(nothing)
+        await world.kill_controller()
+        await world.start_controller()
+        await world.wait_rest(nothing)
+        stack, child = await world.user.find(STACK) or {}, await world.user.find(CHILD) or {}
+        assert (stack["status"]["phase"], child["data"]) == ("UpdateComplete", {"v": "3"})
+
+    fake_world.run(play)
+
+
+def test_a_forged_revision_is_named_though_it_is_not_wanted() -> None:
+    """By a condition and an Event, as soon as it is seen, until it is deleted."""
+
+    async def play(world: FakeWorld) -> None:
+        await begin(world)
+        await forge(world, 1, with_evil_hash)
+        stack = await world.user.find(STACK) or {}
+        found = conditions.find(stack["status"], "RevisionTampered")
+        assert (stack["status"]["phase"], found["status"]) == ("UpdateComplete", "True")
+        reported = [event for event in world.traffic.events if event[2] == "RevisionTampered"]
+        assert reported == [("shop", "Warning", "RevisionTampered", found["message"])]
+        [forged] = [raw for raw in world.server.list_all(REVISION) if raw["metadata"]["name"] in found["message"]]
+        await world.user.delete(Address.of(forged))
+        await world.wait_rest(nothing)
+        stack = await world.user.find(STACK) or {}
+        assert conditions.find(stack["status"], "RevisionTampered").get("status") != "True"
+
+    fake_world.run(play)
+
+
+def test_thousands_of_forged_revisions_are_looked_at_once_a_second() -> None:
+    """Each look reads all of them, so that one per change would hold up the others."""
+
+    async def play(world: FakeWorld) -> None:
+        await begin(world)
+        [raw, _] = world.server.list_all(REVISION)
+        [operator] = world.controllers
+        home, looks = operator.engine._services.management_cluster, list[float]()
+        read = home.revisions
+
+        def count(stack_uid: str) -> tuple[Revision, ...]:
+            looks.append(asyncio.get_running_loop().time())
+            return read(stack_uid)
+
+        async def forge_another(number: int) -> None:
+            metadata = {key: raw["metadata"][key] for key in ("labels", "annotations", "namespace")}
+            await world.user.create({**raw, "metadata": {**metadata, "name": f"forged-{number}"}})
+
+        # It loads the idle Stack, which reads all revisions in any case.
+        await forge_another(0)
+        await world.wait_rest(nothing)
+        home.revisions = count  # type: ignore[method-assign]  # counts the calls of the real one
+        begun = asyncio.get_running_loop().time()
+        for number in range(1, 50):
+            await forge_another(number)
+            await asyncio.sleep(0.05)
+        await world.wait_rest(nothing)
+        assert [round(each - begun) for each in looks] == [0, 1, 2, 3]
+        stack = await world.user.find(STACK) or {}
+        assert conditions.find(stack["status"], "RevisionTampered")["message"].startswith("50 ControllerRevisions")
+
+    fake_world.run(play)
+
+
+def test_a_forged_present_revision_is_stored_again_after_a_restart() -> None:
+    """Under a name that was not predictable; a rollback to it works."""
+
+    async def play(world: FakeWorld) -> None:
+        await begin(world)
+        await forge(world, 2, with_evil_hash)
+        await world.kill_controller()
+        await world.start_controller()
+        await world.wait_rest(nothing)
+        assert (await world.user.find(CHILD) or {})["data"] == {"v": "2"}
+        stack = await world.user.find(STACK) or {}
+        number = stack["status"]["revision"]
+        await world.user.replace_spec(STACK, make_spec("4"))
+        await world.wait_rest(nothing)
+        await world.user.replace_spec(STACK, make_spec("4", rollback={"toRevision": number}))
+        await world.wait_rest(nothing)
+        stack, child = await world.user.find(STACK) or {}, await world.user.find(CHILD) or {}
+        assert (number, stack["status"]["phase"], child["data"]) == (3, "RollbackComplete", {"v": "2"})
+
+    fake_world.run(play)
+
+
+def test_nothing_is_left_behind_though_the_kinds_were_forged() -> None:
+    """The deletion of the Stack looks at all kinds then."""
+
+    def without_kinds(raw: Object) -> None:
+        raw["metadata"]["annotations"][names.ANNOTATION_KINDS] = ""
+
+    async def play(world: FakeWorld) -> None:
+        await begin(world)
+        await forge(world, 2, without_kinds)
+        await world.kill_controller()
+        await world.user.delete(STACK)
+        await world.start_controller()
+        await world.wait_rest(nothing)
+        assert (await world.user.find(STACK), await world.user.find(CHILD)) == (None, None)
+
+    fake_world.run(play)
+
+
+def test_a_new_stack_takes_forged_revisions_for_no_history_of_its_own() -> None:
+    """Else a user who can label a revision could keep its first failure from being rolled back."""
+
+    async def play(world: FakeWorld) -> None:
+        metadata = {"name": STACK.name, "namespace": STACK.namespace}
+        spec = make_spec("1", rollback={"onFailure": True})
+        spec["template"]["resources"]["a"]["failedWhen"] = ["a.metadata.name != ''"]
+        made = await world.user.create(
+            {"apiVersion": STACK.api_version, "kind": STACK.kind, "metadata": metadata, "spec": spec}
+        )
+        labels = {names.LABEL_STACK_UID: made["metadata"]["uid"]}
+        for number in range(1, 4):
+            annotations = {names.ANNOTATION_REVISION: str(number)}
+            about = {"name": f"forged-{number}", "namespace": "default", "labels": labels, "annotations": annotations}
+            await world.user.create(
+                {
+                    "apiVersion": "apps/v1",
+                    "kind": "ControllerRevision",
+                    "metadata": about,
+                    "revision": number,
+                    "data": {},
+                }
+            )
+        await world.start_controller()
+        await world.wait_rest(nothing)
+        status = (await world.user.find(STACK) or {})["status"]
+        assert (status["phase"], await world.user.find(CHILD)) == ("RollbackComplete", None)
+
+    fake_world.run(play)

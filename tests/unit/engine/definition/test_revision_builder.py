@@ -1,13 +1,35 @@
-"""What is known of the kinds that a Stack ever applied."""
+"""Definitions become revisions: compiled once for many Stacks, numbered once for ever, some at a time and in turns."""
 
 from __future__ import annotations
 
+import asyncio
+import gc
+import itertools
+from collections.abc import Collection, Generator, Iterator
 from types import SimpleNamespace
 from typing import Any
 
-from hearth.engine.definition import revision_builder
+import pytest
+
+from hearth.engine import cooperative_work
+from hearth.engine import cooperative_work as turns_module
+from hearth.engine.cluster_objects import Revision, StackObject
+from hearth.engine.cooperative_work import CHUNKS_PER_YIELD
+from hearth.engine.definition import revision_builder, stack_revisions
+from hearth.engine.definition.revision_builder import MAX_CONCURRENT_BUILDS, FairSlots, RevisionBuilder, RevisionNumbers
+from hearth.model import names, packing
+from hearth.model.child import Object
+from hearth.model.errors import InvalidDefinition
 from hearth.model.kinds import Kind
-from support.units.blueprints import CONFIG_MAP, ServedKinds
+from hearth.template.blueprint import Blueprint, Definition, Known, Origin
+from support.fake_world import fake_world
+from support.fake_world.fake_world import FakeWorld
+from support.server.request_faults import Request
+from support.server.request_queue import Desk
+from support.stories.world import Address
+from support.units.blueprints import CONFIG_MAP, HASHER, ServedKinds
+
+# ---------------------------------------------------------------- kinds that were ever applied
 
 NEW = Kind(group="example.org", version="v1", name="Gadget", plural="gadgets", namespaced=True)
 
@@ -17,3 +39,394 @@ def test_a_kind_is_found_under_any_served_version() -> None:
     cluster: Any = SimpleNamespace(kinds=ServedKinds(CONFIG_MAP, NEW))
     kinds = ["v1/ConfigMap", "example.org/v1beta1/Gadget", "example.org/v1/Gadget", "other.org/v1/Gadget"]
     assert revision_builder.find_served_kinds(cluster, kinds) == [NEW, CONFIG_MAP]
+
+
+# ---------------------------------------------------------------- numbers: none is ever given to two definitions
+
+
+def test_the_next_number_is_the_one_after_the_highest() -> None:
+    """Known numbers may come in any order, and again."""
+    numbers = RevisionNumbers()
+    numbers.take([2, 7])
+    numbers.take([3])
+    numbers.take([])
+    assert numbers.assign("a") == 8
+
+
+def test_repeated_attempts_get_the_same_number() -> None:
+    """Otherwise an API server that is away for an hour uses up a thousand of them."""
+    numbers = RevisionNumbers()
+    assert [numbers.assign("a"), numbers.assign("a")] == [1, 1]
+
+
+def test_another_definition_gets_another_number() -> None:
+    """The first one may be stored, although its request failed and the cache does not show it."""
+    numbers = RevisionNumbers()
+    assert [numbers.assign("a"), numbers.assign("b"), numbers.assign("a")] == [1, 2, 3]
+
+
+def test_a_number_that_others_use_is_left_to_them() -> None:
+    """A definition that was tried before gets a new one."""
+    numbers = RevisionNumbers()
+    assert numbers.assign("a") == 1
+    numbers.take([4])
+    assert numbers.assign("a") == 5
+
+
+# ---------------------------------------------------------------- one template for many Stacks
+
+FREE: dict[str, Any] = {"data": {"a": "${params.x}"}}
+
+
+class Served:
+    """As much of the port `Cluster` as compiling takes."""
+
+    def __init__(self) -> None:
+        self.kinds = ServedKinds(CONFIG_MAP)
+
+    async def load_schemas(self, kinds: Collection[Kind]) -> None:
+        """As the port says; there are none."""
+
+
+class Office:
+    """Where definitions of Stacks are compiled."""
+
+    def __init__(self) -> None:
+        self.cluster = Served()
+        self._builder = RevisionBuilder(management_cluster=None, cluster=self.cluster, hashes=HASHER)  # type: ignore[arg-type]  # only the parts that compiling uses
+
+    def compile(self, name: str, *manifests: Any, namespace: str = "shop", x: object = "1", **spec: Any) -> Blueprint:
+        """The blueprint of a Stack with these ConfigMaps."""
+        resources = {f"r{at}": {"manifest": make(manifest)} for at, manifest in enumerate(manifests)}
+        template = {"parameters": {"x": {}}, "resources": resources}
+        return self.compile_definition(name, Definition(template=template, parameters={"x": x}), namespace, **spec)
+
+    def compile_definition(self, name: str, definition: Definition, namespace: str = "shop", **spec: Any) -> Blueprint:
+        """The blueprint of a Stack with that definition."""
+        stack = StackObject(
+            name=name,
+            namespace=namespace,
+            uid=f"uid-{namespace}-{name}",
+            generation=1,
+            resource_version=1,
+            deleting=False,
+            finalizers=(),
+            annotations={},
+            packed_spec=packing.pack(spec),
+            packed_status=packing.pack({}),
+        )
+        return asyncio.run(self._builder.compile(definition, stack))
+
+
+def make(manifest: dict[str, Any]) -> dict[str, Any]:
+    """A ConfigMap."""
+    return {"apiVersion": "v1", "kind": "ConfigMap", **manifest}
+
+
+def named(name: str, **metadata: str) -> dict[str, Any]:
+    """One that states its name."""
+    return {"metadata": {"name": name, **metadata}}
+
+
+def placed(namespace: str) -> dict[str, Any]:
+    """One that states its namespace."""
+    return {"metadata": {"namespace": namespace}}
+
+
+@pytest.mark.parametrize(
+    ("manifests", "within", "everywhere"),
+    [
+        ([FREE], True, True),
+        ([{"data": {"a": "${stack.namespace}"}}], True, False),
+        ([{"data": {"a": "${stack.name}"}}], False, False),
+        ([{"data": {"a": "${r1.metadata.name}-${stack.uid}"}}, FREE], False, False),
+        ([{"data": {"a": "${stack}"}}], False, False),
+        ([named("a"), named("b")], True, True),
+        ([named("a"), FREE], False, False),
+        ([named("a"), named("a", namespace="other")], True, False),
+        ([placed("other"), FREE], True, False),
+    ],
+    ids=[
+        "nothing of the Stack in it",
+        "its namespace",
+        "its name",
+        "its UID, beside another resource",
+        "all of it",
+        "every name stated",
+        "a name that may be one made of a Stack's",
+        "a name in two namespaces, one of them the Stack's",
+        "a namespace that may be the Stack's",
+    ],
+)
+def test_a_blueprint_serves_whom_it_fits(manifests: list[dict[str, Any]], *, within: bool, everywhere: bool) -> None:
+    """Other Stacks of the namespace, and those of others."""
+    office = Office()
+    one = office.compile("one", *manifests)
+    assert (office.compile("two", *manifests) is one) is within
+    assert (office.compile("one", *manifests, namespace="other-shop") is one) is everywhere
+
+
+def test_what_is_shared_is_what_would_be_compiled() -> None:
+    """For a Stack that is given its own namespace."""
+    manifest = {"data": {"a": "${stack.namespace}"}}
+    office = Office()
+    office.compile("one", manifest)
+    found = office.compile("two", manifest, namespace="other").resources["r0"].manifest.evaluate({})
+    assert found == Known(make({"data": {"a": "other"}}))
+
+
+def test_two_of_one_name_are_found_in_the_namespace_where_they_meet() -> None:
+    """Another Stack that compiled the same elsewhere."""
+    office = Office()
+    manifests = [named("a"), named("a", namespace="other")]
+    kept = office.compile("one", *manifests)
+    with pytest.raises(InvalidDefinition, match="which the resource 'r0' also names"):
+        office.compile("one", *manifests, namespace="other")
+    assert len(kept.resources) == 2
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"x": "2"},
+        {"x": 1},
+        {"adoptionPolicy": "Adopt"},
+    ],
+    ids=["another value", "one that only looks the same", "what the Stack says of adoption"],
+)
+def test_another_definition_is_compiled(change: dict[str, Any]) -> None:
+    """Each of these goes into the blueprint."""
+    office = Office()
+    one = office.compile("one", FREE)
+    assert office.compile("two", FREE, **change) is not one
+
+
+def test_what_a_secret_gave_is_not_shared_as_if_it_were_plain() -> None:
+    """The same value, which must not be visible."""
+    office = Office()
+    template = {"parameters": {"x": {"type": "string"}}, "resources": {"r0": {"manifest": make(FREE)}}}
+    origin = Origin(kind="Secret", name="s", key="x", place="spec.parametersFrom[0]")
+    plain = office.compile_definition("one", Definition(template=template, parameters={"x": "long-enough"}))
+    sensitive = Definition(template=template, parameters={"x": "long-enough"}, origins={"x": origin})
+    found = office.compile_definition("two", sensitive)
+    assert (plain.sensitive_texts, found.sensitive_texts) == (frozenset(), frozenset({"long-enough"}))
+
+
+def test_a_changed_kind_compiles_everything_again() -> None:
+    """Its schema may be another one."""
+    office = Office()
+    one = office.compile("one", FREE)
+    office.cluster.kinds.generation += 1
+    assert office.compile("two", FREE) is not one
+
+
+def test_the_order_of_the_resources_is_the_definitions_own() -> None:
+    """Two templates that state the same in another order are two."""
+    office = Office()
+    manifests = {"b": {"manifest": make(FREE)}, "a": {"manifest": make(FREE)}}
+    orders = [manifests, dict(sorted(manifests.items()))]
+    kept = [
+        office.compile_definition(
+            "one", Definition(template={"parameters": {"x": {}}, "resources": each}, parameters={"x": "1"})
+        )
+        for each in orders
+    ]
+    assert [list(each.resources) for each in kept] == [["b", "a"], ["a", "b"]]
+
+
+def test_what_no_stack_uses_is_forgotten() -> None:
+    """It takes memory for as long as it is needed."""
+    office = Office()
+    one = office.compile("one", FREE)
+    assert office.compile("two", FREE) is one
+    resources = one.resources
+    del one
+    gc.collect()
+    assert office.compile("three", FREE).resources is not resources
+
+
+# ---------------------------------------------------------------- which revisions are forgotten
+
+
+def make_revisions(*kinds: str) -> list[Revision]:
+    """Numbered from 1, each with the kinds in a text, a letter each."""
+    return [
+        Revision(name=f"r{number}", number=number, hash=str(number), kinds=frozenset(letters))
+        for number, letters in enumerate(kinds, 1)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("count", "needed", "limit", "expected"),
+    [
+        (3, {3}, 10, []),
+        (5, {5}, 2, [1, 2]),
+        (5, {5, 1}, 2, [2, 3]),
+        (5, {5, 4, 3}, 1, [1, 2]),
+        (3, {3, 2}, 0, [1]),
+        (3, {1, 2, 3}, 0, []),
+    ],
+    ids=["few", "the oldest", "not what is needed", "needed ones count", "none besides", "all needed"],
+)
+def test_the_oldest_beyond_the_limit_go(count: int, needed: set[int], limit: int, expected: list[int]) -> None:
+    """The present one and those that are needed stay."""
+    found = stack_revisions.find_expired(make_revisions(*["a"] * count), needed=needed, limit=limit)
+    assert [each.number for each in found] == expected
+
+
+def test_what_alone_remembers_a_kind_stays() -> None:
+    """Objects of that kind may be left to find."""
+    found = stack_revisions.find_expired(make_revisions("a", "ab", "a", "a"), needed={4}, limit=0)
+    assert [each.number for each in found] == [1, 3]
+
+
+# ---------------------------------------------------------------- places in which namespaces take turns
+
+
+class Users:
+    """Coroutines that each have a place until a test says so."""
+
+    def __init__(self, places: int) -> None:
+        self.slots = FairSlots(places)
+        self.inside: list[str] = []
+        self.ends: dict[str, asyncio.Event] = {}
+
+    def enter(self, namespace: str, name: str) -> asyncio.Task[None]:
+        """Start one."""
+
+        async def use() -> None:
+            async with self.slots.take(namespace):
+                self.inside.append(name)
+                await self.ends.setdefault(name, asyncio.Event()).wait()
+
+        return asyncio.create_task(use())
+
+
+async def turn() -> None:
+    """Let all that can continue do so."""
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+async def test_one_namespace_leaves_a_place_and_others_come_first() -> None:
+    """Definitions of one tenant that take long delay no other's."""
+    users = Users(4)
+    tasks = [users.enter("a", f"a{number}") for number in range(10)]
+    await turn()
+    assert users.inside == ["a0", "a1", "a2"]
+    assert users.slots.locked()
+    tasks.append(users.enter("b", "b0"))
+    tasks.append(users.enter("c", "c0"))
+    await turn()
+    assert users.inside[3:] == ["b0"]
+    users.ends["a0"].set()
+    await turn()
+    assert users.inside[4:] == ["c0"]
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    assert not users.slots.locked()
+
+
+async def test_who_is_canceled_leaves_no_place_taken() -> None:
+    """While it waits, in the moment in which it gets a place, and while it has one."""
+    users = Users(1)
+    first, second, third = (users.enter("a", name) for name in "xyz")
+    await turn()
+    users.ends["x"].set()
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    second.cancel()
+    await turn()
+    assert users.inside[-1] == "z"
+    third.cancel()
+    await asyncio.gather(first, second, third, return_exceptions=True)
+    fourth = users.enter("b", "w")
+    await turn()
+    assert users.inside[-1] == "w"
+    fourth.cancel()
+
+
+async def test_long_work_of_one_namespace_takes_one_turn_among_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Definitions that take seconds to compile, in as many Stacks as a tenant likes."""
+    monkeypatch.setattr(cooperative_work, "CHUNKS_PER_YIELD", 1)
+    turns, done = FairSlots(1), list[str]()
+
+    def work(name: str) -> Generator[None, None, None]:
+        for _ in range(5):
+            done.append(name)
+            yield
+
+    async def share(namespace: str) -> None:
+        await cooperative_work.finish(work(namespace), take_turn=lambda: turns.take(namespace))
+
+    await asyncio.gather(*(share("many") for _ in range(10)), share("other"))
+    last = max(at for at, name in enumerate(done) if name == "other")
+    assert done.count("other") == 5
+    assert last <= 25  # Ten first chunks wait already; then every second one is the other's.
+
+
+# ---------------------------------------------------------------- some at a time, bit by bit
+
+SECONDS = 0.1
+"""Of the server, for each of many requests at once."""
+
+
+async def test_work_in_pieces_leaves_room_for_others() -> None:
+    """Between two of their turns lies a handful of pieces; the result is the work's own."""
+    turns: list[int] = []
+    done = 0
+
+    def work() -> Iterator[None]:
+        nonlocal done
+        for number in range(1, 10 * CHUNKS_PER_YIELD):
+            done = number
+            yield
+        return "made"
+
+    async def look() -> None:
+        while not turns or turns[-1] < done:
+            turns.append(done)
+            await asyncio.sleep(0)
+
+    looking = asyncio.create_task(look())
+    assert await turns_module.finish(work()) == "made"
+    await looking
+    assert len(turns) >= 9
+    assert max(later - sooner for sooner, later in itertools.pairwise(turns)) <= CHUNKS_PER_YIELD
+
+
+def make_stack(name: str) -> Object:
+    """A Stack of one ConfigMap."""
+    template = {"resources": {"a": {"manifest": {"apiVersion": "v1", "kind": "ConfigMap"}}}}
+    kind = {"apiVersion": f"{names.GROUP}/{names.VERSION}", "kind": "Stack"}
+    return {**kind, "metadata": {"name": name, "namespace": "default"}, "spec": {"template": template}}
+
+
+def test_where_many_stacks_are_made_at_once_others_need_not_wait_for_their_revisions() -> None:
+    """No more than some are on their way at a time; a Stack that goes, and the statuses, do not wait behind them."""
+
+    async def story(world: FakeWorld) -> None:
+        heard: list[tuple[float, Request]] = []
+        begun = asyncio.get_running_loop().time
+        await world.start_controller()
+        old = Address.of(await world.user.create(make_stack("old")))
+        await asyncio.sleep(5)
+        world.controllers[0].wire.desk = Desk(places=1000, seconds=SECONDS)
+        world.traffic.listeners.append(lambda request: heard.append((begun(), request)))
+        since = begun()
+        for number in range(MAX_CONCURRENT_BUILDS + 4):
+            await world.user.create(make_stack(f"new{number}"))
+        await asyncio.sleep(SECONDS / 2)
+        await world.user.delete(old)
+        await asyncio.sleep(5)
+
+        finalizers = [moment - since for moment, request in heard if request.verb == "finalizer"]
+        assert (
+            sum(moment < 1.5 * SECONDS for moment in finalizers) == MAX_CONCURRENT_BUILDS - 1
+        )  # One is left to other namespaces.
+        gone = next(moment - since for moment, request in heard if request.verb == "delete")
+        assert gone < 2.5 * SECONDS
+        assert await world.user.find(old) is None
+
+    fake_world.run(story)

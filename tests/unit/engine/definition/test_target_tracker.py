@@ -1,13 +1,20 @@
-"""The target of one process: which definition has failed."""
+"""The target of one process: which definition has failed; and that only what this operator signed is read back."""
 
 from __future__ import annotations
+
+import pytest
 
 from hearth.engine.cluster_objects import Revision
 from hearth.engine.definition import target_tracker
 from hearth.engine.definition.target_tracker import TargetTracker
+from hearth.model.child import Object
 from hearth.plan.stack.options import ReconcileOptions
 from hearth.plan.target.target import CompletedRevisions, Target, TargetCause
 from hearth.plan.target.target_choice import TargetContext
+from support.fake_world import fake_world
+from support.fake_world.fake_world import FakeWorld
+from support.server import fake_kinds
+from support.stories.world import Address
 from support.units import stack_objects
 
 
@@ -84,3 +91,162 @@ def test_a_cleanup_waits_for_the_target_of_the_present_spec() -> None:
     assert take(tracker, cleanup="a", is_settled=False) == []
     assert take(tracker, cleanup="a", retry="1") == ["retry"]
     assert take(tracker, cleanup="a", retry="1") == ["cleanup"]
+
+
+# ---------------------------------------------------------------- who may write statuses decides nothing
+
+STACK = Address(api_version="hearth.dev/v1alpha1", kind="Stack", namespace="default", name="shop")
+CHILD = Address(api_version="v1", kind="ConfigMap", namespace="default", name="shop-a")
+KIND = fake_kinds.STACK.kind
+
+
+def make_spec(value: str, **more: object) -> Object:
+    """One ConfigMap."""
+    manifest = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"v": value}}
+    return {"template": {"resources": {"a": {"manifest": manifest}}}, **more}
+
+
+async def nothing() -> list[str]:
+    """There is nothing to wait for but rest."""
+    return []
+
+
+async def begin(world: FakeWorld, **more: object) -> Object:
+    """A Stack at its revision 2; its status."""
+    await world.start_controller()
+    metadata = {"name": STACK.name, "namespace": STACK.namespace}
+    await world.user.create(
+        {"apiVersion": STACK.api_version, "kind": STACK.kind, "metadata": metadata, "spec": make_spec("1", **more)}
+    )
+    await world.wait_rest(nothing)
+    await world.user.replace_spec(STACK, make_spec("2", **more))
+    await world.wait_rest(nothing)
+    return await read_status(world)
+
+
+async def read_status(world: FakeWorld) -> Object:
+    """The status as it is."""
+    status: Object = (await world.user.find(STACK) or {})["status"]
+    return status
+
+
+async def read_data(world: FakeWorld) -> Object:
+    """What the child holds."""
+    data: Object = (await world.user.find(CHILD) or {})["data"]
+    return data
+
+
+async def restart_with(world: FakeWorld, status: Object) -> None:
+    """Another process finds that written into the status."""
+    await world.kill_controller()
+    world.server.patch_status(KIND, STACK.namespace, STACK.name, status, manager="forger")
+    await world.start_controller()
+    await world.wait_rest(nothing)
+
+
+ROLLBACK: Object = {"revision": 1, "cause": "AutomaticRollback", "since": "2026-01-01T00:00:00Z", "message": "forged"}
+LATE = "9999-12-31T23:59:59-23:59"
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        pytest.param({"target": ROLLBACK}, id="an automatic rollback"),
+        pytest.param(
+            {
+                "target": {**ROLLBACK, "cause": "Rollback"},
+                "controllerState": {"rollback": {"toRevision": 1, "specHash": "", "revision": 1}},
+            },
+            id="an order to go back",
+        ),
+        pytest.param({"target": {**ROLLBACK, "revision": 0}}, id="a rollback to nothing"),
+        pytest.param({"target": {**ROLLBACK, "cause": "Spec", "since": LATE}}, id="a time that cannot be written"),
+        pytest.param({"target": None}, id="no target"),
+        pytest.param({"lastCompletedRevision": 1}, id="another last revision"),
+        pytest.param({"signature": None}, id="no signature"),
+        pytest.param({"signature": "k12345678:" + "a" * 32}, id="another signature"),
+    ],
+)
+def test_a_forged_status_decides_nothing(forged: Object) -> None:
+    """The spec counts, nothing is written to the child, and the status is right again."""
+
+    async def play(world: FakeWorld) -> None:
+        await begin(world)
+        child = await world.user.find(CHILD)
+        await restart_with(world, forged)
+        status = await read_status(world)
+        assert (await world.user.find(CHILD), status["revision"], status["target"]["cause"]) == (child, 2, "Spec")
+        assert (status["lastCompletedRevision"], status["phase"]) == (2, "UpdateComplete")
+
+    fake_world.run(play)
+
+
+def test_other_fields_of_a_status_may_be_written() -> None:
+    """What another tool puts there takes nothing from the operator's memory."""
+
+    async def play(world: FakeWorld) -> None:
+        before = await begin(world)
+        await restart_with(world, {"summary": "forged", "resources": None, "conditions": []})
+        after = await read_status(world)
+        assert (after["target"], after["signature"]) == (before["target"], before["signature"])
+        assert ("historyUnknown" in after, after["summary"]) == (False, "1/1")
+
+    fake_world.run(play)
+
+
+def test_the_status_of_another_stack_does_not_count() -> None:
+    """A signature holds for one Stack alone."""
+
+    async def play(world: FakeWorld) -> None:
+        await begin(world)
+        other = Address(api_version=STACK.api_version, kind=STACK.kind, namespace="default", name="other")
+        await world.user.create(
+            {
+                "apiVersion": STACK.api_version,
+                "kind": STACK.kind,
+                "metadata": {"name": "other", "namespace": "default"},
+                "spec": make_spec("7"),
+            }
+        )
+        await world.wait_rest(nothing)
+        copied = (await world.user.find(other) or {})["status"]
+        await restart_with(
+            world, {key: copied.get(key) for key in ("target", "controllerState", "signature", "lastCompletedRevision")}
+        )
+        status = await read_status(world)
+        assert (status["revision"], status["lastCompletedRevision"], await read_data(world)) == (2, 2, {"v": "2"})
+
+    fake_world.run(play)
+
+
+def test_orders_are_not_obeyed_twice_where_the_memory_was_lost() -> None:
+    """A token that was there counts as obeyed."""
+
+    async def play(world: FakeWorld) -> None:
+        await begin(world)
+        await world.user.patch(STACK, {"metadata": {"annotations": {"hearth.dev/check": "first"}}})
+        await world.wait_rest(nothing)
+        await restart_with(world, {"handled": {"check": "another"}})
+        assert (await read_status(world))["handled"] == {"check": "first"}
+
+    fake_world.run(play)
+
+
+def test_a_stack_whose_memory_was_lost_is_never_rolled_back_to_nothing() -> None:
+    """What was reached is not known, and may not be deleted for that."""
+
+    async def play(world: FakeWorld) -> None:
+        await begin(world, rollback={"onFailure": True}, timeout="5s")
+        await world.kill_controller()
+        world.server.patch_status(KIND, STACK.namespace, STACK.name, {"signature": "forged"}, manager="forger")
+        failing = {"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [{"name": "main", "image": "x"}]}}
+        spec = make_spec("2", rollback={"onFailure": True}, timeout="5s")
+        spec["template"]["resources"]["b"] = {"manifest": failing, "failedWhen": ["b.metadata.name != ''"]}
+        await world.user.replace_spec(STACK, spec)
+        await world.start_controller()
+        await world.wait_rest(nothing)
+        status = await read_status(world)
+        assert await read_data(world) == {"v": "2"}
+        assert (status["historyUnknown"], status["target"]["cause"], status["phase"]) == (True, "Spec", "UpdateFailed")
+
+    fake_world.run(play)
