@@ -40,7 +40,7 @@ from support.server import fake_kinds
 from support.server.fake_server import FakeServer
 from support.server.request_faults import Traffic
 from support.stories import deployment_controller, probe_controller
-from support.stories.world import Check
+from support.stories.world import Check, find_nothing
 from support.units.in_process import InProcess
 from support.virtual_time import VirtualClock
 
@@ -421,7 +421,7 @@ class FakeWorld:
             except TimeoutError:
                 return await check()
 
-    async def wait_rest(self, check: Check, *, patience: float = 0.0) -> list[str]:
+    async def wait_rest(self, check: Check = find_nothing, *, patience: float = 0.0) -> list[str]:
         """As the protocol says."""
         await self._rest()
         latest = self._clock.monotonic() + patience

@@ -28,7 +28,7 @@ from support.real import real_user
 from support.real.real_user import RealUser
 from support.server.request_faults import Traffic
 from support.stories import probe_controller
-from support.stories.world import Check
+from support.stories.world import Check, find_nothing
 
 POLL = 0.05
 """Seconds between two looks at something that may soon be over."""
@@ -206,7 +206,7 @@ class RealWorld:
             await asyncio.sleep(pause)
         return wrong
 
-    async def wait_rest(self, check: Check, *, patience: float = 0.0) -> list[str]:
+    async def wait_rest(self, check: Check = find_nothing, *, patience: float = 0.0) -> list[str]:
         """As the protocol says; what takes minutes there takes at most the longest backoff here."""
         latest = time.monotonic() + self.timeout
         while True:

@@ -17,6 +17,11 @@ Check: TypeAlias = Callable[[], Awaitable[list[str]]]
 """What does not hold yet; empty when everything does."""
 
 
+async def find_nothing() -> list[str]:
+    """A check that always holds."""
+    return []
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
     """Where one object is, as kubectl addresses it."""
@@ -113,7 +118,7 @@ class World(Protocol):
     async def wait_until(self, check: Check) -> list[str]:
         """Go on until everything holds, or nothing moves any more; what does not hold then."""
 
-    async def wait_rest(self, check: Check, *, patience: float = 0.0) -> list[str]:
+    async def wait_rest(self, check: Check = find_nothing, *, patience: float = 0.0) -> list[str]:
         """Go on until nothing moves any more; what does not hold then.
 
         patience: seconds to go on nevertheless while something does not hold.

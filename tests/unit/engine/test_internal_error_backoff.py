@@ -103,11 +103,6 @@ class Reported:
                 self.conditions.add(each["status"])
 
 
-async def nothing() -> list[str]:
-    """There is nothing to wait for but rest."""
-    return []
-
-
 def play(fault: Fault) -> tuple[Reported, dict[str, Object], list[str]]:
     """Both Stacks to their end: what the first reported, how they are, and what was logged."""
     reported, ends = Reported(), {}
@@ -123,7 +118,7 @@ def play(fault: Fault) -> tuple[Reported, dict[str, Object], list[str]]:
         # Until here, every time; from here on never again.
         fault.is_over = True
         await world.wait(LONGEST_PAUSE)
-        await world.wait_rest(nothing)
+        await world.wait_rest()
         for address in (STACK, OTHER):
             ends[address.name] = (await world.user.find(address) or {}).get("status", {})
 
@@ -224,7 +219,7 @@ def end_stack(place: str, fault: Fault) -> tuple[Reported, dict[str, Object | No
         world.server.watchers.append(reported.on_change)
         await world.start_controller()
         await world.user.create(make_stack(STACK))
-        await world.wait_rest(nothing)
+        await world.wait_rest()
         fault.is_over = False
         if place == DELETED:
             await world.user.delete(STACK)
@@ -234,7 +229,7 @@ def end_stack(place: str, fault: Fault) -> tuple[Reported, dict[str, Object | No
         ends["good meanwhile"] = await world.user.find(GOOD)
         ends["Stack meanwhile"] = await world.user.find(STACK)
         fault.is_over = True
-        await world.wait_rest(nothing)
+        await world.wait_rest()
         ends["Stack"] = await world.user.find(STACK)
 
     assert fake_world.find_mistakes(test)
@@ -260,7 +255,7 @@ def test_error_in_other_work_is_a_condition_of_its_own(monkeypatch: pytest.Monke
         await world.wait(10)
         phases.append((await world.user.find(STACK) or {})["status"]["phase"])
         fault.is_over = True
-        await world.wait_rest(nothing)
+        await world.wait_rest()
 
     assert fake_world.find_mistakes(test)
     assert (phases, reported.problems, reported.messages) == (["CreateComplete"], set(), set())
@@ -296,7 +291,7 @@ def test_bad_health_mark_keeps_no_other_from_being_obeyed(monkeypatch: pytest.Mo
         await world.wait(20)
         ends["good"] = (await world.user.find(mark_address("good")) or {}).get("status", {})
         fault.is_over = True
-        await world.wait_rest(nothing)
+        await world.wait_rest()
         ends["bad"] = (await world.user.find(mark_address("bad")) or {}).get("status", {})
 
     assert fake_world.find_mistakes(test)

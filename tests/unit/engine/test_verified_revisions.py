@@ -154,11 +154,6 @@ def make_spec(value: str, **more: object) -> Object:
     return {"template": {"resources": {"a": {"manifest": manifest}}}, **more}
 
 
-async def nothing() -> list[str]:
-    """There is nothing to wait for but rest."""
-    return []
-
-
 async def begin(world: FakeWorld) -> None:
     """A Stack with the revisions 1 and 2."""
     await world.start_controller()
@@ -166,9 +161,9 @@ async def begin(world: FakeWorld) -> None:
     await world.user.create(
         {"apiVersion": STACK.api_version, "kind": STACK.kind, "metadata": metadata, "spec": make_spec("1")}
     )
-    await world.wait_rest(nothing)
+    await world.wait_rest()
     await world.user.replace_spec(STACK, make_spec("2"))
-    await world.wait_rest(nothing)
+    await world.wait_rest()
 
 
 async def forge(world: FakeWorld, number: int, change: Callable[[Object], None]) -> None:
@@ -181,7 +176,7 @@ async def forge(world: FakeWorld, number: int, change: Callable[[Object], None])
         made["metadata"].pop(key, None)
     change(made)
     await world.user.create(made)
-    await world.wait_rest(nothing)
+    await world.wait_rest()
 
 
 def with_evil_data(raw: Object) -> None:
@@ -231,15 +226,15 @@ def test_a_rollback_to_a_forged_revision_is_refused(change: Callable[[Object], N
         if is_restarted:
             await world.kill_controller()
             await world.start_controller()
-            await world.wait_rest(nothing)
+            await world.wait_rest()
         await world.user.replace_spec(STACK, make_spec("2", rollback={"toRevision": 1}))
-        await world.wait_rest(nothing)
+        await world.wait_rest()
         stack, child = await world.user.find(STACK) or {}, await world.user.find(CHILD) or {}
         ready = conditions.find(stack["status"], "Ready")
         assert (ready["reason"], child["data"], stack["status"]["revision"]) == ("RevisionTampered", {"v": "2"}, 2)
         assert "controllerrevision.apps/shop-" in ready["message"]
         await world.user.replace_spec(STACK, make_spec("3"))
-        await world.wait_rest(nothing)
+        await world.wait_rest()
         stack, child = await world.user.find(STACK) or {}, await world.user.find(CHILD) or {}
         assert (stack["status"]["phase"], child["data"]) == ("UpdateComplete", {"v": "3"})
 
@@ -256,18 +251,18 @@ def test_a_forged_part_holds_no_definition_up(monkeypatch: pytest.MonkeyPatch) -
         known = {raw["metadata"]["name"] for raw in world.server.list_all(REVISION)}
         for value in ("3", "2"):
             await world.user.replace_spec(STACK, make_spec(value))
-            await world.wait_rest(nothing)
+            await world.wait_rest()
         for raw in [each for each in world.server.list_all(REVISION) if each["metadata"]["name"] not in known]:
             await world.user.delete(Address.of(raw))
             if raw["metadata"]["name"].endswith("-part-1"):
                 metadata = {key: raw["metadata"][key] for key in ("name", "namespace", "ownerReferences")}
                 await world.user.create({**raw, "metadata": metadata, "data": {"compressed": "evil"}})
-        await world.wait_rest(nothing)
+        await world.wait_rest()
         await world.user.replace_spec(STACK, make_spec("3"))
-        await world.wait_rest(nothing)
+        await world.wait_rest()
         await world.kill_controller()
         await world.start_controller()
-        await world.wait_rest(nothing)
+        await world.wait_rest()
         stack, child = await world.user.find(STACK) or {}, await world.user.find(CHILD) or {}
         assert (stack["status"]["phase"], child["data"]) == ("UpdateComplete", {"v": "3"})
 
@@ -287,7 +282,7 @@ def test_a_forged_revision_is_named_though_it_is_not_wanted() -> None:
         assert reported == [("shop", "Warning", "RevisionTampered", found["message"])]
         [forged] = [raw for raw in world.server.list_all(REVISION) if raw["metadata"]["name"] in found["message"]]
         await world.user.delete(Address.of(forged))
-        await world.wait_rest(nothing)
+        await world.wait_rest()
         stack = await world.user.find(STACK) or {}
         assert conditions.find(stack["status"], "RevisionTampered").get("status") != "True"
 
@@ -314,13 +309,13 @@ def test_thousands_of_forged_revisions_are_looked_at_once_a_second() -> None:
 
         # It loads the idle Stack, which reads all revisions in any case.
         await forge_another(0)
-        await world.wait_rest(nothing)
+        await world.wait_rest()
         home.revisions = count  # type: ignore[method-assign]  # counts the calls of the real one
         begun = asyncio.get_running_loop().time()
         for number in range(1, 50):
             await forge_another(number)
             await asyncio.sleep(0.05)
-        await world.wait_rest(nothing)
+        await world.wait_rest()
         assert [round(each - begun) for each in looks] == [0, 1, 2, 3]
         stack = await world.user.find(STACK) or {}
         assert conditions.find(stack["status"], "RevisionTampered")["message"].startswith("50 ControllerRevisions")
@@ -336,14 +331,14 @@ def test_a_forged_present_revision_is_stored_again_after_a_restart() -> None:
         await forge(world, 2, with_evil_hash)
         await world.kill_controller()
         await world.start_controller()
-        await world.wait_rest(nothing)
+        await world.wait_rest()
         assert (await world.user.find(CHILD) or {})["data"] == {"v": "2"}
         stack = await world.user.find(STACK) or {}
         number = stack["status"]["revision"]
         await world.user.replace_spec(STACK, make_spec("4"))
-        await world.wait_rest(nothing)
+        await world.wait_rest()
         await world.user.replace_spec(STACK, make_spec("4", rollback={"toRevision": number}))
-        await world.wait_rest(nothing)
+        await world.wait_rest()
         stack, child = await world.user.find(STACK) or {}, await world.user.find(CHILD) or {}
         assert (number, stack["status"]["phase"], child["data"]) == (3, "RollbackComplete", {"v": "2"})
 
@@ -362,7 +357,7 @@ def test_nothing_is_left_behind_though_the_kinds_were_forged() -> None:
         await world.kill_controller()
         await world.user.delete(STACK)
         await world.start_controller()
-        await world.wait_rest(nothing)
+        await world.wait_rest()
         assert (await world.user.find(STACK), await world.user.find(CHILD)) == (None, None)
 
     fake_world.run(play)
@@ -392,7 +387,7 @@ def test_a_new_stack_takes_forged_revisions_for_no_history_of_its_own() -> None:
                 }
             )
         await world.start_controller()
-        await world.wait_rest(nothing)
+        await world.wait_rest()
         status = (await world.user.find(STACK) or {})["status"]
         assert (status["phase"], await world.user.find(CHILD)) == ("RollbackComplete", None)
 

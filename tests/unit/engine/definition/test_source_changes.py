@@ -35,11 +35,6 @@ def make_stack(name: str, count: str) -> Object:
     return {**STACK, "spec": {**STACK["spec"], "template": template}}
 
 
-async def find_nothing() -> list[str]:
-    """Nothing in particular is waited for."""
-    return []
-
-
 def test_a_stack_whose_own_object_is_its_source_does_not_keep_the_operator_busy() -> None:
     """Every apply changes the value that the next one is made from."""
 
@@ -52,7 +47,7 @@ def test_a_stack_whose_own_object_is_its_source_does_not_keep_the_operator_busy(
         assert applied > limits.SOURCE_CHANGES
         assert applied <= limits.SOURCE_CHANGES + 100.0 / limits.SOURCE_CHANGES_EVERY + 2
         await world.user.delete(Address.of(STACK))
-        await world.wait_rest(find_nothing)
+        await world.wait_rest()
 
     fake_world.run(story)
 
@@ -64,12 +59,12 @@ def test_of_too_many_changes_the_newest_takes_effect() -> None:
         await world.user.create(COUNTER)
         await world.user.create(make_stack("copy", "${string(params.count)}"))
         await world.start_controller()
-        await world.wait_rest(find_nothing)
+        await world.wait_rest()
         before = world.traffic.count()["revision"]
         for count in range(1, 51):
             await world.user.patch(Address.of(COUNTER), {"data": {"count": str(count)}})
             await asyncio.sleep(0.1)
-        await world.wait_rest(find_nothing)
+        await world.wait_rest()
         copied = await world.user.find(Address.of({**COUNTER, "metadata": {**COUNTER["metadata"], "name": "copy"}}))
         assert copied is not None
         assert copied["data"] == {"count": "50"}

@@ -106,11 +106,6 @@ def make_spec(value: str, **more: object) -> Object:
     return {"template": {"resources": {"a": {"manifest": manifest}}}, **more}
 
 
-async def nothing() -> list[str]:
-    """There is nothing to wait for but rest."""
-    return []
-
-
 async def begin(world: FakeWorld, **more: object) -> Object:
     """A Stack at its revision 2; its status."""
     await world.start_controller()
@@ -118,9 +113,9 @@ async def begin(world: FakeWorld, **more: object) -> Object:
     await world.user.create(
         {"apiVersion": STACK.api_version, "kind": STACK.kind, "metadata": metadata, "spec": make_spec("1", **more)}
     )
-    await world.wait_rest(nothing)
+    await world.wait_rest()
     await world.user.replace_spec(STACK, make_spec("2", **more))
-    await world.wait_rest(nothing)
+    await world.wait_rest()
     return await read_status(world)
 
 
@@ -141,7 +136,7 @@ async def restart_with(world: FakeWorld, status: Object) -> None:
     await world.kill_controller()
     world.server.patch_status(KIND, STACK.namespace, STACK.name, status, manager="forger")
     await world.start_controller()
-    await world.wait_rest(nothing)
+    await world.wait_rest()
 
 
 ROLLBACK: Object = {"revision": 1, "cause": "AutomaticRollback", "since": "2026-01-01T00:00:00Z", "message": "forged"}
@@ -208,7 +203,7 @@ def test_the_status_of_another_stack_does_not_count() -> None:
                 "spec": make_spec("7"),
             }
         )
-        await world.wait_rest(nothing)
+        await world.wait_rest()
         copied = (await world.user.find(other) or {})["status"]
         await restart_with(
             world, {key: copied.get(key) for key in ("target", "controllerState", "signature", "lastCompletedRevision")}
@@ -225,7 +220,7 @@ def test_orders_are_not_obeyed_twice_where_the_memory_was_lost() -> None:
     async def play(world: FakeWorld) -> None:
         await begin(world)
         await world.user.patch(STACK, {"metadata": {"annotations": {"hearth.dev/check": "first"}}})
-        await world.wait_rest(nothing)
+        await world.wait_rest()
         await restart_with(world, {"handled": {"check": "another"}})
         assert (await read_status(world))["handled"] == {"check": "first"}
 
@@ -244,7 +239,7 @@ def test_a_stack_whose_memory_was_lost_is_never_rolled_back_to_nothing() -> None
         spec["template"]["resources"]["b"] = {"manifest": failing, "failedWhen": ["b.metadata.name != ''"]}
         await world.user.replace_spec(STACK, spec)
         await world.start_controller()
-        await world.wait_rest(nothing)
+        await world.wait_rest()
         status = await read_status(world)
         assert await read_data(world) == {"v": "2"}
         assert (status["historyUnknown"], status["target"]["cause"], status["phase"]) == (True, "Spec", "UpdateFailed")

@@ -39,11 +39,6 @@ def mark(name: str = "bad", **spec: Any) -> Object:
     return {"apiVersion": API, "kind": "HealthMark", "metadata": {"name": name, "namespace": "default"}, "spec": said}
 
 
-async def find_nothing() -> list[str]:
-    """Nothing in particular is waited for."""
-    return []
-
-
 async def read(world: FakeWorld, name: str = "bad") -> dict[str, Any]:
     """What the status of a mark says: by condition its status, and the reason."""
     found = await world.user.find(Address.of(mark(name)))
@@ -57,15 +52,15 @@ def test_a_mark_whose_stack_goes_is_done_with() -> None:
     async def story(world: FakeWorld) -> None:
         await world.start_controller()
         await world.user.create(stack(healing={"policy": "OnUpdate"}))
-        await world.wait_rest(find_nothing)
+        await world.wait_rest()
         await world.user.create(mark())
-        await world.wait_rest(find_nothing)
+        await world.wait_rest()
         assert await read(world) == {"ready": "True", "resolved": "False", "reason": "Marked"}
         await world.user.delete(Address.of(stack()))
-        await world.wait_rest(find_nothing)
+        await world.wait_rest()
         assert await read(world) == {"ready": "True", "resolved": "True", "reason": "ObjectDeleted"}
         await world.user.create(stack())
-        await world.wait_rest(find_nothing)
+        await world.wait_rest()
         assert world.traffic.count()["mark"] == 1
 
     fake_world.run(story)
@@ -78,7 +73,7 @@ def test_an_object_that_is_nobodys_is_looked_for_without_a_write() -> None:
         await world.start_controller()
         target = {"apiVersion": "testing.hearth.dev/v1", "kind": "Probe", "name": "shop-a"}
         await world.user.create(mark(target=target))
-        await world.wait_rest(find_nothing)
+        await world.wait_rest()
         assert (await read(world))["reason"] == "TargetNotFound"
         before = len(world.traffic.requests)
         for number in range(20):
@@ -95,7 +90,7 @@ def test_a_mark_that_may_not_be_written_says_so_and_is_tried_again() -> None:
     async def story(world: FakeWorld) -> None:
         await world.start_controller()
         await world.user.create(stack(healing={"policy": "OnUpdate"}))
-        await world.wait_rest(find_nothing)
+        await world.wait_rest()
         world.traffic.denied.add(("patch", "Probe"))
         await world.user.create(mark())
         await world.wait(600)
@@ -114,10 +109,10 @@ def test_marks_cost_nothing_while_nothing_changes() -> None:
     async def story(world: FakeWorld) -> None:
         await world.start_controller()
         await world.user.create(stack())
-        await world.wait_rest(find_nothing)
+        await world.wait_rest()
         for number in range(30):
             await world.user.create(mark(f"m{number}"))
-        await world.wait_rest(find_nothing)
+        await world.wait_rest()
         spent = world.traffic.count()
         assert spent["mark-status"] <= 4 * 30
         before = len(world.traffic.requests)
@@ -142,11 +137,11 @@ def test_marks_on_what_is_nowhere_cost_next_to_nothing() -> None:
     async def story(world: FakeWorld) -> None:
         await world.start_controller()
         await world.user.create(config_maps(300))
-        await world.wait_rest(find_nothing)
+        await world.wait_rest()
         for number in range(marks):
             target = {"apiVersion": "v1", "kind": "ConfigMap", "name": f"nowhere-{number}"}
             await world.user.create(mark(f"m{number}", target=target))
-        await world.wait_rest(find_nothing)
+        await world.wait_rest()
         assert (await read(world, "m0"))["reason"] == "TargetNotFound"
         began, requests = time.process_time(), len(world.traffic.requests)
         await world.wait(hours * 3600)
@@ -180,14 +175,14 @@ def test_an_object_that_went_is_no_longer_found() -> None:
     async def story(world: FakeWorld) -> None:
         await world.start_controller()
         await world.user.create(stack())
-        await world.wait_rest(find_nothing)
+        await world.wait_rest()
         nowhere = {"apiVersion": "testing.hearth.dev/v1", "kind": "Probe", "name": "nowhere"}
         await world.user.create(mark("waits", target=nowhere))
-        await world.wait_rest(find_nothing)
+        await world.wait_rest()
         await world.user.delete(Address.of(stack()))
-        await world.wait_rest(find_nothing)
+        await world.wait_rest()
         await world.user.create(mark(target={**nowhere, "name": "shop-a"}))
-        await world.wait_rest(find_nothing)
+        await world.wait_rest()
         assert (await read(world))["reason"] == "TargetNotFound"
 
     fake_world.run(story)
@@ -201,7 +196,7 @@ def test_there_are_only_so_many_open_marks(monkeypatch: pytest.MonkeyPatch) -> N
         await world.start_controller()
         for name in ("one", "two", "three", "four"):
             await world.user.create(mark(name, stackName="ghost", resource="a", markUnhealthy=True))
-            await world.wait_rest(find_nothing)
+            await world.wait_rest()
         assert [(await read(world, name))["reason"] for name in ("one", "two", "three", "four")] == [
             "StackNotFound",
             "StackNotFound",
@@ -209,7 +204,7 @@ def test_there_are_only_so_many_open_marks(monkeypatch: pytest.MonkeyPatch) -> N
             "TooManyMarks",
         ]
         await world.user.delete(Address.of(mark("one")))
-        await world.wait_rest(find_nothing)
+        await world.wait_rest()
         reasons = [(await read(world, name))["reason"] for name in ("two", "three", "four")]
         assert reasons == ["StackNotFound", "StackNotFound", "TooManyMarks"]
 
@@ -241,10 +236,10 @@ def test_marks_that_are_done_with_take_no_place(monkeypatch: pytest.MonkeyPatch)
     async def story(world: FakeWorld) -> None:
         await world.start_controller()
         await world.user.create(stack())
-        await world.wait_rest(find_nothing)
+        await world.wait_rest()
         for name in ("one", "two"):
             await world.user.create(mark(name, stackName="shop", resource="a", markUnhealthy=False))
-            await world.wait_rest(find_nothing)
+            await world.wait_rest()
         assert [(await read(world, name))["reason"] for name in ("one", "two")] == ["Healthy", "Healthy"]
 
     fake_world.run(story)

@@ -39,11 +39,6 @@ def mark(**spec: Any) -> Object:
     }
 
 
-async def find_nothing() -> list[str]:
-    """A check that always holds."""
-    return []
-
-
 async def read(world: FakeWorld) -> dict[str, Any]:
     """What the status of the mark says."""
     found = await world.user.find(Address.of(mark()))
@@ -57,16 +52,16 @@ def test_a_mark_whose_stacks_go_with_each_other_is_done_with() -> None:
     async def story(world: FakeWorld) -> None:
         await world.start_controller()
         await world.user.create(stack())
-        await world.wait_rest(find_nothing)
+        await world.wait_rest()
         await world.user.patch(
             Address(api_version=STACK, kind="Stack", namespace="default", name="shop-cache"),
             {"spec": {"healing": {"policy": "OnUpdate"}}},
         )
         await world.user.create(mark())
-        await world.wait_rest(find_nothing)
+        await world.wait_rest()
         assert await read(world) == {"ready": "True", "resolved": "False", "reason": "Marked"}
         await world.user.delete(Address.of(stack()))
-        await world.wait_rest(find_nothing)
+        await world.wait_rest()
         assert await read(world) == {"ready": "True", "resolved": "True", "reason": "ObjectDeleted"}
 
     fake_world.run(story)
@@ -80,9 +75,9 @@ def test_a_path_does_not_lead_into_another_namespace() -> None:
         await world.start_controller()
         await world.user.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "elsewhere"}})
         await world.user.create(stack(namespace="elsewhere"))
-        await world.wait_rest(find_nothing)
+        await world.wait_rest()
         await world.user.create(mark())
-        await world.wait_rest(find_nothing)
+        await world.wait_rest()
         assert (await read(world))["reason"] == "OtherNamespace"
         assert world.traffic.count()["mark"] == 0
 
@@ -96,7 +91,7 @@ def test_a_path_that_leads_nowhere_costs_nothing_while_nothing_changes() -> None
         await world.start_controller()
         await world.user.create(mark())
         await world.user.create({**stack(), "metadata": {"name": "other", "namespace": "default"}})
-        await world.wait_rest(find_nothing)
+        await world.wait_rest()
         assert (await read(world))["reason"] == "StackNotFound"
         before = len(world.traffic.requests)
         await world.wait(3600)
@@ -111,7 +106,7 @@ def test_marks_by_path_and_by_name_on_one_object_know_of_each_other() -> None:
     async def story(world: FakeWorld) -> None:
         await world.start_controller()
         await world.user.create(stack())
-        await world.wait_rest(find_nothing)
+        await world.wait_rest()
         await world.wait(5)
         await world.kill_controller()
         await world.user.create(mark())
@@ -119,7 +114,7 @@ def test_marks_by_path_and_by_name_on_one_object_know_of_each_other() -> None:
         newer = mark(stackName="shop-cache", resource="db", markUnhealthy=False)
         await world.user.create({**newer, "metadata": {"name": "good", "namespace": "default"}})
         await world.start_controller()
-        await world.wait_rest(find_nothing)
+        await world.wait_rest()
         assert (await read(world))["reason"] == "Superseded"
         assert world.traffic.count()["mark"] == 0
 

@@ -29,11 +29,6 @@ def make_spec(kind: str, value: str = "1") -> Object:
     return {"template": {"resources": {"a": {"manifest": {"apiVersion": "v1", "kind": kind, field: {"v": value}}}}}}
 
 
-async def nothing() -> list[str]:
-    """There is nothing to wait for but rest."""
-    return []
-
-
 async def read(world: FakeWorld, name: str) -> Object:
     """The status."""
     status: Object = ((await world.user.find(find_address(name))) or {}).get("status", {})
@@ -48,7 +43,7 @@ async def restart_without_secrets(world: FakeWorld, *, is_failing: bool) -> int:
         await world.user.create(
             {"apiVersion": API_VERSION, "kind": "Stack", "metadata": metadata, "spec": make_spec(kind)}
         )
-    await world.wait_rest(nothing)
+    await world.wait_rest()
     assert [(await read(world, name))["phase"] for name in ("silent", "served")] == ["CreateComplete"] * 2
     await world.kill_controller()
     before = len(world.traffic.requests)

@@ -30,17 +30,12 @@ def make_stack() -> Object:
     return {"apiVersion": STACK.api_version, "kind": STACK.kind, "metadata": metadata, "spec": make_template()}
 
 
-async def nothing() -> list[str]:
-    """There is nothing to wait for but rest."""
-    return []
-
-
 async def start(world: FakeWorld) -> Object:
     """An operator without the right, and the status of a Stack that needs it."""
     world.traffic.denied.update(RIGHTS)
     await world.start_controller()
     await world.user.create(make_stack())
-    await world.wait_rest(nothing)
+    await world.wait_rest()
     return await read(world)
 
 
@@ -82,7 +77,7 @@ def test_kind_that_was_never_applied_holds_up_no_deletion() -> None:
     async def test(world: FakeWorld) -> None:
         await start(world)
         await world.user.delete(STACK)
-        await world.wait_rest(nothing)
+        await world.wait_rest()
         assert await world.user.find(STACK) is None
 
     fake_world.run(test)
@@ -94,10 +89,10 @@ def test_definition_without_the_kind_is_completed() -> None:
     async def test(world: FakeWorld) -> None:
         await start(world)
         await world.user.replace_spec(STACK, make_template(has_denied=False))
-        await world.wait_rest(nothing)
+        await world.wait_rest()
         assert (await read(world))["phase"] == "UpdateComplete"
         await world.user.delete(STACK)
-        await world.wait_rest(nothing)
+        await world.wait_rest()
         assert await world.user.find(STACK) is None
 
     fake_world.run(test)
@@ -110,7 +105,7 @@ def test_kind_that_was_applied_holds_up_the_deletion(is_restarted: bool) -> None
     async def test(world: FakeWorld) -> None:
         await world.start_controller()
         await world.user.create(make_stack())
-        await world.wait_rest(nothing)
+        await world.wait_rest()
         assert (await read(world))["phase"] == "CreateComplete"
         world.traffic.denied.update({*RIGHTS, ("delete", "Secret")})
         if is_restarted:

@@ -28,16 +28,11 @@ def make_stack(resources: int) -> Object:
     return {"apiVersion": STACK.api_version, "kind": STACK.kind, "metadata": metadata, "spec": spec}
 
 
-async def find_nothing() -> list[str]:
-    """Nothing in particular is waited for."""
-    return []
-
-
 async def converge(world: FakeWorld, *, resources: int) -> None:
     """A Stack that is as wanted, and an operator that has nothing more to do."""
     await world.start_controller()
     await world.user.create(make_stack(resources))
-    await world.wait_rest(find_nothing)
+    await world.wait_rest()
 
 
 async def ask(world: FakeWorld, token: str) -> None:
@@ -58,7 +53,7 @@ def test_a_check_costs_one_list_a_kind_however_many_objects_there_are() -> None:
         await converge(world, resources=MANY)
         before = len(world.traffic.requests)
         await ask(world, "1")
-        await world.wait_rest(find_nothing)
+        await world.wait_rest()
         assert await read(world) == ("CheckComplete", "1")
         assert dict(world.traffic.count(before)) == {"list": 2, "status": 1, "event": 1}
 
@@ -81,7 +76,7 @@ def test_of_two_tokens_quickly_the_later_is_answered() -> None:
 
         world.traffic.listeners.append(ask_again)
         await ask(world, "1")
-        await world.wait_rest(find_nothing)
+        await world.wait_rest()
         assert await read(world) == ("CheckComplete", "2")
         lists = [request for request in world.traffic.requests[asked[0] :] if request.verb == "list"]
         assert len(lists) >= 2
@@ -105,7 +100,7 @@ def test_a_check_that_was_under_way_is_done_again() -> None:
 
         world.traffic.listeners.append(die)
         await ask(world, "1")
-        await world.wait_rest(find_nothing)
+        await world.wait_rest()
         assert await read(world) == ("CheckComplete", "1")
         count = world.traffic.count(before)
         assert (count["list"], count["status"], count["apply"], len(deaths)) == (3, 1, 0, 1)
@@ -123,7 +118,7 @@ def test_an_annotation_that_is_taken_away_asks_for_nothing() -> None:
         await world.wait(5.0)
         refused = expectations.find_condition(await world.user.find(STACK), "CheckPending")
         await world.user.patch(STACK, {"metadata": {"annotations": {names.REQUEST_CHECK: None}}})
-        await world.wait_rest(find_nothing)
+        await world.wait_rest()
         reported = expectations.find_condition(await world.user.find(STACK), "CheckPending")
         assert (refused["status"], reported["status"], await read(world)) == ("True", "False", ("CreateComplete", None))
 
@@ -145,7 +140,7 @@ def test_dry_runs_beyond_the_limit_are_counted(monkeypatch: pytest.MonkeyPatch) 
         await world.start_controller()
         [operator] = world.controllers
         await ask(world, "1")
-        await world.wait_rest(find_nothing)
+        await world.wait_rest()
         assert operator.limits == ["check-dry-runs"] * 3
 
     fake_world.run(story)

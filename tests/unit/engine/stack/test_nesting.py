@@ -36,17 +36,12 @@ LANDING: Object = {
 }
 
 
-async def find_nothing() -> list[str]:
-    """Nothing in particular is waited for."""
-    return []
-
-
 async def plant(world: FakeWorld, template: Object, **spec: object) -> None:
     """A Stack whose template is in a ConfigMap, and an operator at rest."""
     await world.start_controller()
     await world.user.create({**SOURCE, "data": {"template.yaml": yaml.safe_dump(template)}})
     await world.user.create(make_root(templateRef={"name": "bomb"}, **spec))
-    await world.wait_rest(find_nothing)
+    await world.wait_rest()
 
 
 def make_root(**spec: object) -> Object:
@@ -118,7 +113,7 @@ async def adopt_in_a_ring(world: FakeWorld) -> dict[str, Object]:
     for name, other in zip(RING, (*RING[1:], RING[0]), strict=True):
         await world.user.create(make_adopter(name, other))
     await world.start_controller()
-    await world.wait_rest(find_nothing)
+    await world.wait_rest()
     return find_stacks(world)
 
 
@@ -151,7 +146,7 @@ def test_a_circle_over_several_processes_is_reported_and_opened_by_an_edit() -> 
         )
         drop = {"spec": {"template": {"resources": {"other": None}}}}
         await world.user.patch(Address.of(stacks["one"]), drop)
-        await world.wait_rest(find_nothing)
+        await world.wait_rest()
         stacks = find_stacks(world)
         assert [stacks[name]["status"]["phase"] for name in RING] == [
             "UpdateComplete",
@@ -169,7 +164,7 @@ def test_a_stack_of_a_circle_can_be_deleted() -> None:
     async def story(world: FakeWorld) -> None:
         before = (await adopt_in_a_ring(world))["one"]
         await world.user.delete(Address.of(before))
-        await world.wait_rest(find_nothing)
+        await world.wait_rest()
         stacks = find_stacks(world)
         # The Stack that had adopted it makes another one, which has no template.
         assert stacks["one"]["metadata"]["uid"] != before["metadata"]["uid"]
@@ -202,7 +197,7 @@ def test_annotations_do_not_hide_how_deep_a_stack_is() -> None:
         gone = dict.fromkeys(live["metadata"]["annotations"])
         await world.user.patch(middle, {"metadata": {"annotations": gone}})
         await world.start_controller()
-        await world.wait_rest(find_nothing)
+        await world.wait_rest()
         assert len(find_stacks(world)) == limits.NESTED_DEPTH + 1
 
     fake_world.run(story)
@@ -227,7 +222,7 @@ def test_there_are_never_more_nested_stacks_than_the_limit(
         await world.start_controller()
         await world.user.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "elsewhere"}})
         await world.user.create(make_root(template=make_crowd(8, namespace=namespace)))
-        await world.wait_rest(find_nothing)
+        await world.wait_rest()
         stacks = find_stacks(world)
         assert len(stacks) == 6
         reasons = {problem["reason"] for problem in stacks["r"]["status"]["problems"]}
@@ -235,7 +230,7 @@ def test_there_are_never_more_nested_stacks_than_the_limit(
         await world.user.patch(Address.of(stacks["r"]), {"spec": {"template": make_crowd(3, namespace=namespace)}})
         drop = {f"n{number}": None for number in range(3, 8)}
         await world.user.patch(Address.of(stacks["r"]), {"spec": {"template": {"resources": drop}}})
-        await world.wait_rest(find_nothing)
+        await world.wait_rest()
         stacks = find_stacks(world)
         assert (len(stacks), stacks["r"]["status"]["phase"]) == (4, "UpdateComplete")
 
@@ -250,7 +245,7 @@ def test_forged_labels_in_other_namespaces_count_for_no_stack(monkeypatch: pytes
         await world.start_controller()
         await world.user.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "elsewhere"}})
         await world.user.create(make_root(template=make_crowd(1)))
-        await world.wait_rest(find_nothing)
+        await world.wait_rest()
         root = await world.user.find(Address.of(make_root()))
         assert root is not None
         labels = {names.LABEL_STACK_UID: root["metadata"]["uid"], names.LABEL_RESOURCE: "n0"}
@@ -258,7 +253,7 @@ def test_forged_labels_in_other_namespaces_count_for_no_stack(monkeypatch: pytes
             metadata = {"name": f"f{number}", "namespace": "elsewhere", "labels": labels}
             await world.user.create({**make_root(paused=True, template=make_crowd(0)), "metadata": metadata})
         await world.user.patch(Address.of(root), {"spec": {"template": make_crowd(4)}})
-        await world.wait_rest(find_nothing)
+        await world.wait_rest()
         root = await world.user.find(Address.of(root))
         assert root is not None
         assert expectations.find_condition(root, "Ready")["status"] == "True"

@@ -35,15 +35,10 @@ def find_repairs(world: FakeWorld) -> list[str]:
     return [event[-1] for event in world.traffic.events if set(REASONS) & set(event)]
 
 
-async def find_nothing() -> list[str]:
-    """Nothing in particular is waited for."""
-    return []
-
-
 async def converge(world: FakeWorld, stack: Object) -> None:
     await world.start_controller()
     await world.user.create(stack)
-    await world.wait_rest(find_nothing)
+    await world.wait_rest()
 
 
 def test_a_repair_names_field_manager_and_values() -> None:
@@ -53,13 +48,13 @@ def test_a_repair_names_field_manager_and_values() -> None:
         await converge(world, make_stack({"a": {"manifest": probe_controller.manifest({"value": 1, "other": 2})}}))
         probe = locate("shop-a", "testing.hearth.dev/v1", "Probe")
         await world.user.patch(probe, {"spec": {"value": 9, "other": None}})
-        await world.wait_rest(find_nothing)
+        await world.wait_rest()
         (said,) = find_repairs(world)
         assert "a (probe.testing.hearth.dev/shop-a): reverted spec.value: 9 → 1; spec.other: removed → 2, " in said
         assert "owned by 'kubectl-edit'; to keep such a change, edit the template" in said
 
         await world.user.patch(probe, {"spec": {"value": 9}})
-        await world.wait_rest(find_nothing)
+        await world.wait_rest()
         assert len(find_repairs(world)) == 1
 
     fake_world.run(story)
@@ -80,7 +75,7 @@ def test_no_value_of_a_sensitive_resource_is_shown(manifest: Object, field: str)
         values = {"key": "unspeakable"}
         await converge(world, make_stack({"a": {"manifest": manifest}}, template=rule, parameters=values))
         await world.user.patch(locate("shop-a", kind=manifest["kind"]), {"data": {"key": "dW5zcGVha2FibGU="}})
-        await world.wait_rest(find_nothing)
+        await world.wait_rest()
         (said,) = find_repairs(world)
         assert f"reverted {field}: (sensitive) → (sensitive), owned by 'kubectl-edit'" in said
 
@@ -98,7 +93,7 @@ def test_a_deleted_object_is_reported() -> None:
         await converge(world, make_stack(resources))
         assert find_repairs(world) == []
         await world.user.delete(locate("shop-a"))
-        await world.wait_rest(find_nothing)
+        await world.wait_rest()
         assert find_repairs(world) == [
             "a (configmap/shop-a): did not exist although the Stack was complete, and was created again"
         ]
@@ -106,7 +101,7 @@ def test_a_deleted_object_is_reported() -> None:
         for name in ("shop-a", "shop-b"):
             mark = {"metadata": {"annotations": {"hearth.dev/unhealthy": "broken"}}}
             await world.user.patch(locate(name), mark)
-            await world.wait_rest(find_nothing)
+            await world.wait_rest()
             assert await world.user.find(locate(name)) is None or name == "shop-b"
         assert len(find_repairs(world)) == 1
 
@@ -124,7 +119,7 @@ def test_a_thousand_repairs_are_not_a_thousand_events() -> None:
         before = len(world.traffic.requests)
         for at in range(count):
             await world.user.patch(locate(f"shop-c{at}"), {"data": {"x": "2"}})
-        await world.wait_rest(find_nothing)
+        await world.wait_rest()
         spent, said = world.traffic.count(before), find_repairs(world)
         assert (spent["apply"], spent["get"], len(said)) == (count, limits.REPAIR_EVENTS, limits.REPAIR_EVENTS)
         assert sum(text.endswith("for 10 minutes, only the operator's log has further repairs") for text in said) == 1

@@ -24,11 +24,6 @@ STACK: Object = {
 PROBE = Address(api_version="testing.hearth.dev/v1", kind="Probe", namespace="default", name="shop-a")
 
 
-async def find_nothing() -> list[str]:
-    """Nothing in particular is waited for."""
-    return []
-
-
 async def fight(world: FakeWorld, *, seconds: int) -> Counter[str]:
     """By verb what it costs the operator that a user sets the value ten times a second."""
     before = len(world.traffic.requests)
@@ -47,7 +42,7 @@ def test_a_contest_costs_few_writes(seconds: int, limit: int) -> None:
     async def story(world: FakeWorld) -> None:
         await world.start_controller()
         await world.user.create(STACK)
-        await world.wait_rest(find_nothing)
+        await world.wait_rest()
         spent = await fight(world, seconds=seconds)
         assert 5 <= spent["apply"] <= limit
         assert spent["status"] <= 3 * limit

@@ -34,18 +34,13 @@ A: Object = {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "data": {"val
 B: Object = {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "data": {"first": "${a.metadata.name}"}}}
 
 
-async def find_nothing() -> list[str]:
-    """Nothing in particular is waited for."""
-    return []
-
-
 async def converge(world: FakeWorld, **resources: Object) -> Object:
     """A Stack of these resources that is as wanted; the Stack."""
     await world.start_controller()
     spec = {"template": {"resources": resources}}
     metadata = {"name": "shop", "namespace": "default"}
     await world.user.create({"apiVersion": STACK.api_version, "kind": "Stack", "metadata": metadata, "spec": spec})
-    await world.wait_rest(find_nothing)
+    await world.wait_rest()
     return get_stack(world)
 
 
@@ -109,7 +104,7 @@ def test_a_removed_signature_is_put_back_by_one_write() -> None:
         before = get(world, CONFIG_MAP, "shop-a")
         sent = len(world.traffic.requests)
         await annotate(world, "shop-a", signature=None, identity=None)
-        await world.wait_rest(find_nothing)
+        await world.wait_rest()
         after = get(world, CONFIG_MAP, "shop-a")
         assert (after["metadata"]["uid"], after["metadata"]["annotations"]) == (
             before["metadata"]["uid"],
@@ -133,7 +128,7 @@ def test_a_signature_that_goes_while_unobserved_is_put_back_too() -> None:
         for name in before:
             await annotate(world, name, signature=None, hash=None, requires=None)
         await world.start_controller()
-        await world.wait_rest(find_nothing)
+        await world.wait_rest()
         after = {name: get(world, CONFIG_MAP, name)["metadata"] for name in before}
         assert [each["uid"] for each in after.values()] == [each["uid"] for each in before.values()]
         assert [each["annotations"] for each in after.values()] == [each["annotations"] for each in before.values()]
@@ -152,15 +147,15 @@ def test_an_object_with_a_forged_label_is_named_and_left_alone() -> None:
         await world.user.create(
             {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {**metadata, "finalizers": ["example.org/held"]}}
         )
-        await world.wait_rest(find_nothing)
+        await world.wait_rest()
         forged = Address(api_version="v1", kind="ConfigMap", namespace="hearth", name="forged")
         await world.user.patch(forged, {"data": {"a": "b"}})
-        await world.wait_rest(find_nothing)
+        await world.wait_rest()
         [message] = find_events(world, "UnprovenObjects")
         assert "configmap/forged in hearth" in message
 
         await world.user.delete(STACK)
-        await world.wait_rest(find_nothing)
+        await world.wait_rest()
         assert world.server.find(fake_kinds.STACK.kind, "default", "shop") is None
         live = world.server.find(CONFIG_MAP, "hearth", "forged")
         assert live is not None
@@ -214,7 +209,7 @@ def test_a_value_changed_under_our_own_name_is_found_by_a_check_and_repaired() -
     async def story(world: FakeWorld) -> None:
         await converge(world, a=A, b=B)
         apply_as_operator(world, "shop-a", data={"value": "evil"})
-        await world.wait_rest(find_nothing)
+        await world.wait_rest()
         assert get(world, CONFIG_MAP, "shop-a")["data"] == {"value": "evil"}
 
         found = await check(world)
@@ -223,7 +218,7 @@ def test_a_value_changed_under_our_own_name_is_found_by_a_check_and_repaired() -
         assert problem["message"] == (
             "data.value, under the operator's own field manager name: changed by another field manager"
         )
-        await world.wait_rest(find_nothing)
+        await world.wait_rest()
         assert get(world, CONFIG_MAP, "shop-a")["data"] == {"value": "one"}
         assert (await check(world, 2))["problemCount"] == 0
 
@@ -239,7 +234,7 @@ def test_a_check_tells_such_a_change_and_leaves_it_where_the_policy_says_so() ->
             apply_as_operator(world, name, data={"value": "evil"})
         found = await check(world)
         assert [(each["resource"], each["reason"]) for each in found["problems"]] == [("a", "FieldOwnershipLost")]
-        await world.wait_rest(find_nothing)
+        await world.wait_rest()
         assert [get(world, CONFIG_MAP, name)["data"]["value"] for name in ("shop-a", "shop-b")] == ["evil", "evil"]
 
     fake_world.run(story)
@@ -276,7 +271,7 @@ def test_objects_of_the_version_before_are_taken_up_by_one_write_each() -> None:
 
         sent = len(world.traffic.requests)
         await world.start_controller()
-        await world.wait_rest(find_nothing)
+        await world.wait_rest()
         written = [each for each in world.traffic.requests[sent:] if each.verb in ("apply", "delete", "release")]
         assert sorted((each.verb, each.name) for each in written) == sorted(("apply", name) for name in wanted)
         assert {name: get(world, CONFIG_MAP, name)["metadata"]["uid"] for name in wanted} == before
@@ -287,7 +282,7 @@ def test_objects_of_the_version_before_are_taken_up_by_one_write_each() -> None:
         assert get_stack(world)["status"]["phase"] == "UpdateComplete"
 
         await world.user.delete(STACK)
-        await world.wait_rest(find_nothing)
+        await world.wait_rest()
         assert world.server.find(fake_kinds.STACK.kind, "default", "shop") is None
         assert [world.server.find(CONFIG_MAP, "default", name) for name in wanted] == [None, None, None]
         assert world.server.find(CONFIG_MAP, "default", "shop-gone") is not None

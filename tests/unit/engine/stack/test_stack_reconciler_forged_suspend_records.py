@@ -32,11 +32,6 @@ def make_spec(replicas: int, **more: object) -> Object:
     return {"template": {"resources": {"web": {"manifest": manifest}}}, **more}
 
 
-async def nothing() -> list[str]:
-    """There is nothing to wait for but rest."""
-    return []
-
-
 async def begin(world: FakeWorld) -> Object:
     """A Stack at rest; its child."""
     await world.start_controller()
@@ -44,7 +39,7 @@ async def begin(world: FakeWorld) -> Object:
     await world.user.create(
         {"apiVersion": STACK.api_version, "kind": STACK.kind, "metadata": metadata, "spec": make_spec(2)}
     )
-    await world.wait_rest(nothing)
+    await world.wait_rest()
     return await find(world, CHILD)
 
 
@@ -58,7 +53,7 @@ async def find(world: FakeWorld, address: Address) -> Object:
 async def annotate(world: FakeWorld, text: str | None) -> None:
     """Write the annotation as a user."""
     await world.user.patch(CHILD, {"metadata": {"annotations": {names.ANNOTATION_SUSPENDED: text}}})
-    await world.wait_rest(nothing)
+    await world.wait_rest()
 
 
 @pytest.mark.parametrize(
@@ -75,7 +70,7 @@ def test_a_forged_record_is_named_and_nothing_of_it_written(text: str) -> None:
         assert (found["status"], found["reason"]) == ("True", "SignatureInvalid")
         assert "kubectl annotate deployments.apps shop-web -n default hearth.dev/suspended-" in found["message"]
         await world.user.replace_spec(STACK, make_spec(3))
-        await world.wait_rest(nothing)
+        await world.wait_rest()
         assert (await find(world, CHILD))["spec"] == {**before["spec"], "replicas": 3}
         await annotate(world, None)
         status = (await find(world, STACK))["status"]
@@ -94,11 +89,11 @@ def test_a_suspended_object_without_its_record_gets_what_its_definition_states(t
     async def play(world: FakeWorld) -> None:
         before = await begin(world)
         await world.user.replace_spec(STACK, make_spec(2, suspended=True))
-        await world.wait_rest(nothing)
+        await world.wait_rest()
         assert (await find(world, CHILD))["spec"]["replicas"] == 0
         await annotate(world, text)
         await world.user.replace_spec(STACK, make_spec(2))
-        await world.wait_rest(nothing)
+        await world.wait_rest()
         stack = await find(world, STACK)
         assert ((await find(world, CHILD))["spec"], stack["status"]["phase"]) == (before["spec"], "ResumeComplete")
 
@@ -111,10 +106,10 @@ def test_an_earlier_record_of_the_same_object_is_not_trusted_again() -> None:
     async def play(world: FakeWorld) -> None:
         await begin(world)
         await world.user.replace_spec(STACK, make_spec(2, suspended=True))
-        await world.wait_rest(nothing)
+        await world.wait_rest()
         record = (await find(world, CHILD))["metadata"]["annotations"][names.ANNOTATION_SUSPENDED]
         await world.user.replace_spec(STACK, make_spec(2))
-        await world.wait_rest(nothing)
+        await world.wait_rest()
         await annotate(world, record)
         found = conditions.find((await find(world, STACK))["status"], "SuspendRecordInvalid")
         assert found["status"] == "True"

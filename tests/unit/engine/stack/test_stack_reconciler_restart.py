@@ -31,17 +31,12 @@ def make_stack(number: int) -> Object:
     }
 
 
-async def find_nothing() -> list[str]:
-    """Nothing in particular is waited for."""
-    return []
-
-
 async def converge(world: FakeWorld, *, stacks: int) -> None:
     """Stacks that are as wanted, and an operator that has nothing more to do."""
     await world.start_controller()
     for number in range(stacks):
         await world.user.create(make_stack(number))
-    await world.wait_rest(find_nothing)
+    await world.wait_rest()
 
 
 def test_nothing_is_written_after_a_restart() -> None:
@@ -52,7 +47,7 @@ def test_nothing_is_written_after_a_restart() -> None:
         await world.kill_controller()
         before = len(world.traffic.requests)
         await world.start_controller()
-        await world.wait_rest(find_nothing)
+        await world.wait_rest()
 
         written = [request for request in world.traffic.requests[before:] if request.verb in WRITES]
         assert written == []

@@ -45,10 +45,7 @@ async def define(world: FakeWorld, spec: Object, *, name: str = NAME) -> None:
 
 
 async def rest(world: FakeWorld) -> None:
-    async def nothing() -> list[str]:
-        return []
-
-    await world.wait_rest(nothing)
+    await world.wait_rest()
 
 
 async def make_site(world: FakeWorld, **spec: Any) -> None:

@@ -19,11 +19,6 @@ def make_spec(value: str) -> Object:
     }
 
 
-async def nothing() -> list[str]:
-    """There is nothing to wait for but rest."""
-    return []
-
-
 def test_phase_after_a_lost_write() -> None:
     """Events come so late that the lost write is not seen before the next one."""
 
@@ -34,14 +29,14 @@ def test_phase_after_a_lost_write() -> None:
         await world.user.create(
             {"apiVersion": STACK.api_version, "kind": STACK.kind, "metadata": metadata, "spec": make_spec("1")}
         )
-        await world.wait_rest(nothing)
+        await world.wait_rest()
         await world.user.replace_spec(STACK, make_spec("2"))
-        await world.wait_rest(nothing)
+        await world.wait_rest()
         lost = request_faults.Trouble(refusal=request_faults.REFUSALS["lost"], verbs=frozenset({"status"}), times=1)
         world.traffic.troubles.append(lost)
         await world.user.replace_spec(STACK, make_spec("3"))
         await world.user.delete(CHILD)
-        await world.wait_rest(nothing)
+        await world.wait_rest()
         stack = await world.user.find(STACK) or {}
         assert (lost.times, stack["status"]["phase"], stack["status"]["revision"]) == (0, "UpdateComplete", 3)
 

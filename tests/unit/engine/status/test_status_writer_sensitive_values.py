@@ -34,11 +34,6 @@ STACK: Object = {
 }
 
 
-async def find_nothing() -> list[str]:
-    """Nothing in particular is waited for."""
-    return []
-
-
 def test_a_replaced_value_stays_hidden() -> None:
     """While a child that could not be changed yet still shows it."""
 
@@ -46,11 +41,11 @@ def test_a_replaced_value_stays_hidden() -> None:
         await world.start_controller()
         await world.user.create(SECRET)
         await world.user.create(STACK)
-        await world.wait_rest(find_nothing)
+        await world.wait_rest()
         world.traffic.troubles.append(Trouble(refusal=request_faults.REFUSALS["policy"], resource="login"))
         second = base64.b64encode(b"the-second-word").decode()
         await world.user.patch(Address.of(SECRET), {"data": {"password": second}})
-        await world.wait_rest(find_nothing)
+        await world.wait_rest()
         found = await world.user.find(Address.of(STACK))
         assert found is not None
         assert (found["status"]["revision"], found["status"]["outputs"]) == (2, {"seen": "(sensitive)"})
