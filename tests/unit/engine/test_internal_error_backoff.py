@@ -26,11 +26,12 @@ from hearth.plan.status import conditions, status_builder
 from support.fake_world import fake_world
 from support.fake_world.fake_world import FakeWorld
 from support.ports.fake_management_cluster import FakeManagementCluster
+from support.stories import stack_manifests
+from support.stories.stack_manifests import STACK
 from support.stories.world import Address
 
 SECRET = "tagsecret99"
 NAMESPACE = "default"
-STACK = Address(api_version="hearth.dev/v1alpha1", kind="Stack", namespace=NAMESPACE, name="shop")
 OTHER = Address(api_version="hearth.dev/v1alpha1", kind="Stack", namespace=NAMESPACE, name="other")
 GOOD = Address(api_version="v1", kind="ConfigMap", namespace=NAMESPACE, name="shop-good")
 RULES = {
@@ -46,12 +47,9 @@ def make_stack(address: Address) -> Object:
     resources = {
         name: {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "data": {"v": "1"}}} for name in ("bad", "good")
     }
-    return {
-        "apiVersion": address.api_version,
-        "kind": address.kind,
-        "metadata": {"name": address.name, "namespace": address.namespace},
-        "spec": {"template": {"resources": resources, "outputs": {"v": {"value": "${bad.data.v}"}}}},
-    }
+    return stack_manifests.make_stack(
+        {"template": {"resources": resources, "outputs": {"v": {"value": "${bad.data.v}"}}}}, name=address.name
+    )
 
 
 @dataclass

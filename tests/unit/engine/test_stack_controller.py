@@ -19,7 +19,7 @@ from support.fake_world.fake_world import Controller, SilentObserver
 from support.server import fake_kinds
 from support.server.fake_server import FakeServer
 from support.server.request_faults import Traffic
-from support.stories import story, story_runner
+from support.stories import stack_manifests, story, story_runner
 from support.virtual_time import VirtualClock
 
 STACKS = 60
@@ -33,12 +33,7 @@ def make_stack(name: str, namespace: str = "default") -> Object:
     """A Stack of independent ConfigMaps."""
     manifest = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"key": "value"}}
     resources = {f"r{number}": {"manifest": manifest} for number in range(CHILDREN)}
-    return {
-        "apiVersion": "hearth.dev/v1alpha1",
-        "kind": "Stack",
-        "metadata": {"name": name, "namespace": namespace},
-        "spec": {"template": {"resources": resources}},
-    }
+    return stack_manifests.make_stack({"template": {"resources": resources}}, name=name, namespace=namespace)
 
 
 class Burst:

@@ -22,6 +22,8 @@ from hearth.plan.status import conditions
 from support.fake_world import fake_world
 from support.fake_world.fake_world import FakeWorld
 from support.server import fake_kinds
+from support.stories import stack_manifests
+from support.stories.stack_manifests import STACK
 from support.stories.world import Address
 from support.units.stack_objects import HASHES, make_stack
 
@@ -143,7 +145,6 @@ def test_many_revisions_are_named_in_one_message() -> None:
 
 # ---------------------------------------------------------------- in a world with another writer
 
-STACK = Address(api_version="hearth.dev/v1alpha1", kind="Stack", namespace="default", name="shop")
 CHILD = Address(api_version="v1", kind="ConfigMap", namespace="default", name="shop-a")
 REVISION = fake_kinds.CONTROLLER_REVISION.kind
 
@@ -157,10 +158,7 @@ def make_spec(value: str, **more: object) -> Object:
 async def begin(world: FakeWorld) -> None:
     """A Stack with the revisions 1 and 2."""
     await world.start_controller()
-    metadata = {"name": STACK.name, "namespace": STACK.namespace}
-    await world.user.create(
-        {"apiVersion": STACK.api_version, "kind": STACK.kind, "metadata": metadata, "spec": make_spec("1")}
-    )
+    await world.user.create(stack_manifests.make_stack(make_spec("1")))
     await world.wait_rest()
     await world.user.replace_spec(STACK, make_spec("2"))
     await world.wait_rest()
@@ -367,12 +365,9 @@ def test_a_new_stack_takes_forged_revisions_for_no_history_of_its_own() -> None:
     """Else a user who can label a revision could keep its first failure from being rolled back."""
 
     async def play(world: FakeWorld) -> None:
-        metadata = {"name": STACK.name, "namespace": STACK.namespace}
         spec = make_spec("1", rollback={"onFailure": True})
         spec["template"]["resources"]["a"]["failedWhen"] = ["a.metadata.name != ''"]
-        made = await world.user.create(
-            {"apiVersion": STACK.api_version, "kind": STACK.kind, "metadata": metadata, "spec": spec}
-        )
+        made = await world.user.create(stack_manifests.make_stack(spec))
         labels = {names.LABEL_STACK_UID: made["metadata"]["uid"]}
         for number in range(1, 4):
             annotations = {names.ANNOTATION_REVISION: str(number)}

@@ -17,7 +17,7 @@ from hearth.engine.cluster_objects import Revision, StackObject
 from hearth.engine.cooperative_work import CHUNKS_PER_YIELD
 from hearth.engine.definition import revision_builder, stack_revisions
 from hearth.engine.definition.revision_builder import MAX_CONCURRENT_BUILDS, FairSlots, RevisionBuilder, RevisionNumbers
-from hearth.model import names, packing
+from hearth.model import packing
 from hearth.model.child import Object
 from hearth.model.errors import InvalidDefinition
 from hearth.model.kinds import Kind
@@ -26,6 +26,7 @@ from support.fake_world import fake_world
 from support.fake_world.fake_world import FakeWorld
 from support.server.request_faults import Request
 from support.server.request_queue import Desk
+from support.stories import stack_manifests
 from support.stories.world import Address
 from support.units.blueprints import CONFIG_MAP, HASHER, ServedKinds
 
@@ -399,8 +400,7 @@ async def test_work_in_pieces_leaves_room_for_others() -> None:
 def make_stack(name: str) -> Object:
     """A Stack of one ConfigMap."""
     template = {"resources": {"a": {"manifest": {"apiVersion": "v1", "kind": "ConfigMap"}}}}
-    kind = {"apiVersion": f"{names.GROUP}/{names.VERSION}", "kind": "Stack"}
-    return {**kind, "metadata": {"name": name, "namespace": "default"}, "spec": {"template": template}}
+    return stack_manifests.make_stack({"template": template}, name=name)
 
 
 def test_where_many_stacks_are_made_at_once_others_need_not_wait_for_their_revisions() -> None:

@@ -8,18 +8,16 @@ from hearth.model import limits
 from hearth.model.child import Object
 from support.fake_world import fake_world
 from support.fake_world.fake_world import FakeWorld
+from support.stories import stack_manifests
 from support.stories.world import Address
 
-STACK: Object = {
-    "apiVersion": "hearth.dev/v1alpha1",
-    "kind": "Stack",
-    "metadata": {"name": "shop", "namespace": "default"},
-    "spec": {
+STACK: Object = stack_manifests.make_stack(
+    {
         "adoptionPolicy": "Adopt",
         "parametersFrom": [{"configMapRef": {"name": "counter"}}],
         "template": {"parameters": {"count": {"type": "integer"}}, "resources": {}},
-    },
-}
+    }
+)
 COUNTER: Object = {
     "apiVersion": "v1",
     "kind": "ConfigMap",

@@ -14,6 +14,8 @@ from hearth.plan.target.target_choice import TargetContext
 from support.fake_world import fake_world
 from support.fake_world.fake_world import FakeWorld
 from support.server import fake_kinds
+from support.stories import stack_manifests
+from support.stories.stack_manifests import STACK
 from support.stories.world import Address
 from support.units import stack_objects
 
@@ -95,7 +97,6 @@ def test_a_cleanup_waits_for_the_target_of_the_present_spec() -> None:
 
 # ---------------------------------------------------------------- who may write statuses decides nothing
 
-STACK = Address(api_version="hearth.dev/v1alpha1", kind="Stack", namespace="default", name="shop")
 CHILD = Address(api_version="v1", kind="ConfigMap", namespace="default", name="shop-a")
 KIND = fake_kinds.STACK.kind
 
@@ -109,10 +110,7 @@ def make_spec(value: str, **more: object) -> Object:
 async def begin(world: FakeWorld, **more: object) -> Object:
     """A Stack at its revision 2; its status."""
     await world.start_controller()
-    metadata = {"name": STACK.name, "namespace": STACK.namespace}
-    await world.user.create(
-        {"apiVersion": STACK.api_version, "kind": STACK.kind, "metadata": metadata, "spec": make_spec("1", **more)}
-    )
+    await world.user.create(stack_manifests.make_stack(make_spec("1", **more)))
     await world.wait_rest()
     await world.user.replace_spec(STACK, make_spec("2", **more))
     await world.wait_rest()
@@ -195,14 +193,7 @@ def test_the_status_of_another_stack_does_not_count() -> None:
     async def play(world: FakeWorld) -> None:
         await begin(world)
         other = Address(api_version=STACK.api_version, kind=STACK.kind, namespace="default", name="other")
-        await world.user.create(
-            {
-                "apiVersion": STACK.api_version,
-                "kind": STACK.kind,
-                "metadata": {"name": "other", "namespace": "default"},
-                "spec": make_spec("7"),
-            }
-        )
+        await world.user.create(stack_manifests.make_stack(make_spec("7"), name="other"))
         await world.wait_rest()
         copied = (await world.user.find(other) or {})["status"]
         await restart_with(

@@ -14,7 +14,7 @@ from hearth.model.child import Object
 from support.checks import expectations
 from support.fake_world import fake_world
 from support.fake_world.fake_world import FakeWorld
-from support.stories import probe_controller
+from support.stories import probe_controller, stack_manifests
 from support.stories.world import Address
 
 API = f"{names.GROUP}/{names.VERSION}"
@@ -24,13 +24,7 @@ PROBE = Address(api_version="testing.hearth.dev/v1", kind="Probe", namespace="de
 def stack(name: str = "shop", **spec: Any) -> Object:
     """A Stack of one probe."""
     resources = {"a": {"manifest": probe_controller.manifest({"value": 1})}}
-    metadata = {"name": name, "namespace": "default"}
-    return {
-        "apiVersion": API,
-        "kind": "Stack",
-        "metadata": metadata,
-        "spec": {"template": {"resources": resources}, **spec},
-    }
+    return stack_manifests.make_stack({"template": {"resources": resources}, **spec}, name=name)
 
 
 def mark(name: str = "bad", **spec: Any) -> Object:

@@ -9,6 +9,7 @@ from hearth.model.tenancy import Mode
 from support.checks import expectations
 from support.fake_world import fake_world
 from support.fake_world.fake_world import FakeWorld
+from support.stories import stack_manifests
 from support.stories.world import Address
 
 PROBE = {"manifest": {"apiVersion": "testing.hearth.dev/v1", "kind": "Probe", "spec": {"value": 1}}}
@@ -21,12 +22,9 @@ def stack(*, namespace: str | None = None) -> Object:
     inner: Object = {"apiVersion": STACK, "kind": "Stack", "spec": {"template": template}}
     if namespace is not None:
         inner["metadata"] = {"namespace": namespace}
-    return {
-        "apiVersion": STACK,
-        "kind": "Stack",
-        "metadata": {"name": "shop", "namespace": "default"},
-        "spec": {"template": {"resources": {"cache": {"manifest": inner}}}, "healing": {"policy": "OnUpdate"}},
-    }
+    return stack_manifests.make_stack(
+        {"template": {"resources": {"cache": {"manifest": inner}}}, "healing": {"policy": "OnUpdate"}}
+    )
 
 
 def mark(**spec: Any) -> Object:

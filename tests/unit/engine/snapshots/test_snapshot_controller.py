@@ -14,7 +14,7 @@ from support.fake_world import fake_world
 from support.fake_world.fake_world import FakeWorld
 from support.server import fake_kinds, request_faults
 from support.server.request_faults import Interruption
-from support.stories import restore_scenarios, snapshot_scenarios, volume_driver
+from support.stories import restore_scenarios, snapshot_scenarios, stack_manifests, volume_driver
 from support.stories.snapshot_scenarios import Scenario
 from support.stories.snapshot_scene import API, Scene
 from support.stories.volume_driver import StatusBinder
@@ -116,12 +116,11 @@ def test_a_restart_among_many_stacks_keeps_what_a_restore_needs() -> None:
         manifest = {"apiVersion": "v1", "kind": "ConfigMap"}
         for number in range(OTHERS):
             await world.user.create(
-                {
-                    "apiVersion": API,
-                    "kind": "Stack",
-                    "metadata": {"name": f"other-{number}", "namespace": world.namespace},
-                    "spec": {"template": {"resources": {"a": {"manifest": manifest}}}},
-                }
+                stack_manifests.make_stack(
+                    {"template": {"resources": {"a": {"manifest": manifest}}}},
+                    name=f"other-{number}",
+                    namespace=world.namespace,
+                )
             )
         await restore_scenarios.prepare(scene)
         scene.is_binding = False

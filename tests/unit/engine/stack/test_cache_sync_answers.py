@@ -9,6 +9,7 @@ from hearth.plan.status import conditions
 from support.fake_world import fake_world
 from support.fake_world.fake_world import FakeWorld
 from support.server.request_faults import WRITES
+from support.stories import stack_manifests
 from support.stories.world import Address
 
 NAMESPACE = "default"
@@ -39,10 +40,7 @@ async def restart_without_secrets(world: FakeWorld, *, is_failing: bool) -> int:
     """Two complete Stacks, and a new operator that gets no list of Secrets; the requests before that."""
     await world.start_controller()
     for name, kind in (("silent", "Secret"), ("served", "ConfigMap")):
-        metadata = {"name": name, "namespace": NAMESPACE}
-        await world.user.create(
-            {"apiVersion": API_VERSION, "kind": "Stack", "metadata": metadata, "spec": make_spec(kind)}
-        )
+        await world.user.create(stack_manifests.make_stack(make_spec(kind), name=name))
     await world.wait_rest()
     assert [(await read(world, name))["phase"] for name in ("silent", "served")] == ["CreateComplete"] * 2
     await world.kill_controller()

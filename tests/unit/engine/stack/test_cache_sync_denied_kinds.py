@@ -8,10 +8,11 @@ from hearth.model.child import Object
 from hearth.plan.status import conditions
 from support.fake_world import fake_world
 from support.fake_world.fake_world import FakeWorld
+from support.stories import stack_manifests
+from support.stories.stack_manifests import STACK
 from support.stories.world import Address
 
 NAMESPACE = "default"
-STACK = Address(api_version="hearth.dev/v1alpha1", kind="Stack", namespace=NAMESPACE, name="shop")
 SECRET = Address(api_version="v1", kind="Secret", namespace=NAMESPACE, name="shop-denied")
 RIGHTS = {("list", "Secret"), ("patch", "Secret"), ("apply", "Secret")}
 
@@ -26,8 +27,7 @@ def make_template(*, has_denied: bool = True) -> Object:
 
 def make_stack() -> Object:
     """A Stack of both."""
-    metadata = {"name": STACK.name, "namespace": NAMESPACE}
-    return {"apiVersion": STACK.api_version, "kind": STACK.kind, "metadata": metadata, "spec": make_template()}
+    return stack_manifests.make_stack(make_template())
 
 
 async def start(world: FakeWorld) -> Object:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from hearth.model import names
 from hearth.model.child import Object
 from support.fake_world import fake_world
 from support.fake_world.fake_world import FakeWorld
+from support.stories import stack_manifests
+from support.stories.stack_manifests import STACK
 from support.stories.world import Address
 
-STACK = Address(api_version=f"{names.GROUP}/{names.VERSION}", kind="Stack", namespace="default", name="shop")
 GADGETS = Address(
     api_version="apiextensions.k8s.io/v1",
     kind="CustomResourceDefinition",
@@ -54,9 +54,8 @@ def make_definition() -> Object:
 def make_stack() -> Object:
     """A Stack of one gadget."""
     manifest = {"apiVersion": "example.com/v1", "kind": "Gadget", "spec": {"size": 1}}
-    metadata = {"name": STACK.name, "namespace": STACK.namespace}
     template = {"resources": {"a": {"manifest": manifest}}}
-    return {"apiVersion": STACK.api_version, "kind": STACK.kind, "metadata": metadata, "spec": {"template": template}}
+    return stack_manifests.make_stack({"template": template})
 
 
 async def read_status(world: FakeWorld) -> tuple[bool, str]:

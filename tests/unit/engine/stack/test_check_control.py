@@ -11,9 +11,9 @@ from support.fake_world import fake_world
 from support.fake_world.fake_world import FakeWorld
 from support.server import fake_kinds
 from support.server.request_faults import Request
-from support.stories.world import Address
+from support.stories import stack_manifests
+from support.stories.stack_manifests import STACK
 
-STACK = Address(api_version=f"{names.GROUP}/{names.VERSION}", kind="Stack", namespace="default", name="shop")
 MANY = 300
 """Resources; more than a status or a page may hold."""
 
@@ -23,9 +23,8 @@ def make_stack(resources: int) -> Object:
     config: Object = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"value": "one"}}
     found: Object = {f"r{number}": {"manifest": config} for number in range(resources)}
     found["key"] = {"manifest": {"apiVersion": "v1", "kind": "Secret", "stringData": {"word": "open"}}}
-    metadata = {"name": STACK.name, "namespace": STACK.namespace}
     spec = {"template": {"resources": found}}
-    return {"apiVersion": STACK.api_version, "kind": STACK.kind, "metadata": metadata, "spec": spec}
+    return stack_manifests.make_stack(spec)
 
 
 async def converge(world: FakeWorld, *, resources: int) -> None:

@@ -9,11 +9,11 @@ import pytest
 from hearth.engine.definition.target_tracker import TargetTracker
 from hearth.engine.stack.stack_reconciler import StackReconciler
 from hearth.engine.work_queue import DirtyScope
-from hearth.model import names
 from hearth.plan.state.steps import Step
 from support.checks import expectations
 from support.fake_world import fake_world
 from support.fake_world.fake_world import FakeWorld
+from support.stories import stack_manifests
 from support.stories.world import Address
 
 
@@ -37,12 +37,9 @@ def test_a_step_deferred_between_two_reconciles_is_not_lost(monkeypatch: pytest.
 
     async def story(world: FakeWorld) -> None:
         await world.start_controller()
-        kind = {"apiVersion": f"{names.GROUP}/{names.VERSION}", "kind": "Stack"}
         config = {"manifest": {"apiVersion": "v1", "kind": "ConfigMap"}}
         spec = {"template": {"resources": {"a": config, "b": {**config, "dependsOn": ["a"]}}}}
-        address = Address.of(
-            await world.user.create({**kind, "metadata": {"name": "shop", "namespace": "default"}, "spec": spec})
-        )
+        address = Address.of(await world.user.create(stack_manifests.make_stack(spec)))
         await asyncio.sleep(5)
         assert expectations.status_of(await world.user.find(address) or {})["phase"] == "CreateComplete"
         assert deferred == ["a", "b"]

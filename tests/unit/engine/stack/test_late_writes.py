@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 
-from hearth.model import names
 from hearth.model.child import Object
 from support.checks import expectations
 from support.fake_world import fake_world
 from support.fake_world.fake_world import FakeWorld
+from support.stories import stack_manifests
 from support.stories.world import Address
 
 SLOW = 10.0
@@ -18,10 +18,8 @@ SLOW = 10.0
 async def start(world: FakeWorld, *resources: str) -> Address:
     """A Stack of ConfigMaps, which are not awaited."""
     await world.start_controller()
-    kind = {"apiVersion": f"{names.GROUP}/{names.VERSION}", "kind": "Stack"}
-    metadata = {"name": "shop", "namespace": "default"}
     spec = {"template": {"resources": make_resources(*resources)}}
-    return Address.of(await world.user.create({**kind, "metadata": metadata, "spec": spec}))
+    return Address.of(await world.user.create(stack_manifests.make_stack(spec)))
 
 
 def make_resources(*resources: str) -> Object:

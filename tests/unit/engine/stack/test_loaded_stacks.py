@@ -22,12 +22,12 @@ from hearth.engine.stack.loaded_stacks import (
 from hearth.engine.stack.stack_reconciler import MAX_UNLOADED_RESOURCES
 from hearth.engine.stack_controller import StackController
 from hearth.engine.work_queue import DirtyScope, WorkQueue
-from hearth.model import names
 from hearth.model.child import Object
 from support import virtual_time
 from support.fake_world import fake_world
 from support.fake_world.fake_world import FakeWorld
-from support.stories import probe_controller
+from support.stories import probe_controller, stack_manifests
+from support.stories.stack_manifests import STACK
 from support.stories.world import Address
 from support.virtual_time import VirtualClock
 
@@ -188,7 +188,6 @@ def test_stacks_are_expected_to_be_like_those_before() -> None:
 PROBE = probe_controller.kind_of()
 SOON = UNLOAD_AFTER + 2 * INTERVAL
 """Seconds after which an idle Stack is unloaded for the first time."""
-STACK = Address(api_version=f"{names.GROUP}/{names.VERSION}", kind="Stack", namespace="default", name="shop")
 CHILD = Address(api_version="v1", kind="ConfigMap", namespace="default", name="shop-one")
 MANIFEST: Object = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"value": "one"}}
 
@@ -196,12 +195,7 @@ MANIFEST: Object = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"value": "
 def make_stack(name: str = "shop", *, count: int = 1, **spec: object) -> Object:
     """A Stack of so many ConfigMaps."""
     resources = {"one": {"manifest": MANIFEST}} | {f"r{each}": {"manifest": MANIFEST} for each in range(1, count)}
-    return {
-        "apiVersion": STACK.api_version,
-        "kind": "Stack",
-        "metadata": {"name": name, "namespace": "default"},
-        "spec": {"template": {"resources": resources}, **spec},
-    }
+    return stack_manifests.make_stack({"template": {"resources": resources}, **spec}, name=name)
 
 
 def make_probe_stack(name: str) -> Object:

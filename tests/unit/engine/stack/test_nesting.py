@@ -14,6 +14,7 @@ from support.checks import expectations
 from support.fake_world import fake_world
 from support.fake_world.fake_world import FakeWorld
 from support.server import fake_kinds
+from support.stories import stack_manifests
 from support.stories.world import Address
 
 STACK = "hearth.dev/v1alpha1"
@@ -46,7 +47,7 @@ async def plant(world: FakeWorld, template: Object, **spec: object) -> None:
 
 def make_root(**spec: object) -> Object:
     """The outermost Stack."""
-    return {"apiVersion": STACK, "kind": "Stack", "metadata": {"name": "r", "namespace": "default"}, "spec": spec}
+    return stack_manifests.make_stack(spec, name="r")
 
 
 def find_stacks(world: FakeWorld) -> dict[str, Object]:

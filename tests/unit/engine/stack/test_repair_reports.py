@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from hearth.model import limits, names
+from hearth.model import limits
 from hearth.model.child import Object
 from support.fake_world import fake_world
 from support.fake_world.fake_world import FakeWorld
-from support.stories import probe_controller
+from support.stories import probe_controller, stack_manifests
 from support.stories.world import Address
 
 CONFIG_MAP: Object = {"apiVersion": "v1", "kind": "ConfigMap"}
@@ -18,12 +18,7 @@ REASONS = ("DriftRepaired", "ObjectRecreated")
 
 
 def make_stack(resources: Object, **spec: Any) -> Object:
-    return {
-        "apiVersion": f"{names.GROUP}/{names.VERSION}",
-        "kind": "Stack",
-        "metadata": {"name": "shop", "namespace": "default"},
-        "spec": {"template": {"resources": resources, **spec.pop("template", {})}, **spec},
-    }
+    return stack_manifests.make_stack({"template": {"resources": resources, **spec.pop("template", {})}, **spec})
 
 
 def locate(name: str, api_version: str = "v1", kind: str = "ConfigMap") -> Address:

@@ -6,10 +6,10 @@ import asyncio
 
 import pytest
 
-from hearth.model import names
 from support.fake_world import fake_world
 from support.fake_world.fake_world import FakeWorld
 from support.server import request_faults
+from support.stories import stack_manifests
 from support.stories.world import Address
 
 
@@ -22,10 +22,8 @@ def test_a_finalizer_that_could_not_be_taken_away(word: str, slowest: float) -> 
 
     async def story(world: FakeWorld) -> None:
         await world.start_controller()
-        kind = {"apiVersion": f"{names.GROUP}/{names.VERSION}", "kind": "Stack"}
-        metadata = {"name": "shop", "namespace": "default"}
         template = {"resources": {"a": {"manifest": {"apiVersion": "v1", "kind": "ConfigMap"}}}}
-        address = Address.of(await world.user.create({**kind, "metadata": metadata, "spec": {"template": template}}))
+        address = Address.of(await world.user.create(stack_manifests.make_stack({"template": template})))
         await asyncio.sleep(5)
         refusal = request_faults.REFUSALS[word]
         world.traffic.troubles.append(request_faults.Trouble(refusal=refusal, verbs=frozenset({"finalizer"}), times=1))

@@ -7,20 +7,16 @@ from collections import Counter
 
 import pytest
 
-from hearth.model import names
 from hearth.model.child import Object
 from support.checks import expectations
 from support.fake_world import fake_world
 from support.fake_world.fake_world import FakeWorld
-from support.stories import probe_controller
+from support.stories import probe_controller, stack_manifests
 from support.stories.world import Address
 
-STACK: Object = {
-    "apiVersion": f"{names.GROUP}/{names.VERSION}",
-    "kind": "Stack",
-    "metadata": {"name": "shop", "namespace": "default"},
-    "spec": {"template": {"resources": {"a": {"manifest": probe_controller.manifest({"value": 1})}}}},
-}
+STACK: Object = stack_manifests.make_stack(
+    {"template": {"resources": {"a": {"manifest": probe_controller.manifest({"value": 1})}}}}
+)
 PROBE = Address(api_version="testing.hearth.dev/v1", kind="Probe", namespace="default", name="shop-a")
 
 

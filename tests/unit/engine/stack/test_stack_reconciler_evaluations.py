@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 import orjson
 
 from hearth.engine.work_queue import DirtyScope, WorkQueue
-from hearth.model import names
 from hearth.model.child import Object
 from hearth.sandbox import worker
 from hearth.sandbox.pool import Pool
@@ -18,10 +17,9 @@ from hearth.template.cel.evaluation import Answer
 from support.fake_world import fake_world
 from support.fake_world.fake_world import FakeWorld
 from support.server import fake_kinds
-from support.stories.world import Address
+from support.stories.stack_manifests import STACK
 from support.virtual_time import VirtualClock
 
-STACK = Address(api_version=f"{names.GROUP}/{names.VERSION}", kind="Stack", namespace="default", name="shop")
 SECONDS = 5.0
 """Until an expression is evaluated; then its Stack rests for several times as long."""
 EXCESSIVE = "too-much"

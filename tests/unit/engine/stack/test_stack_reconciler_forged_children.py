@@ -21,6 +21,8 @@ from support.fake_world.fake_world import FakeWorld
 from support.ports.fake_connection import FakeWire
 from support.ports.fake_workload_cluster import FakeWorkloadCluster
 from support.server import fake_kinds
+from support.stories import stack_manifests
+from support.stories.stack_manifests import STACK
 from support.stories.world import Address
 from support.units import blueprints
 from support.units.blueprints import HASHER
@@ -29,7 +31,6 @@ DATA = Path(__file__).parents[3] / "data"
 CONFIG_MAP = fake_kinds.CONFIG_MAP.kind
 SECRET = Kind(group="", version="v1", name="Secret", plural="secrets", namespaced=True)
 MANAGER = "hearth:default/shop"
-STACK = Address(api_version="hearth.dev/v1alpha1", kind="Stack", namespace="default", name="shop")
 A: Object = {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "data": {"value": "one"}}}
 B: Object = {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "data": {"first": "${a.metadata.name}"}}}
 
@@ -38,8 +39,7 @@ async def converge(world: FakeWorld, **resources: Object) -> Object:
     """A Stack of these resources that is as wanted; the Stack."""
     await world.start_controller()
     spec = {"template": {"resources": resources}}
-    metadata = {"name": "shop", "namespace": "default"}
-    await world.user.create({"apiVersion": STACK.api_version, "kind": "Stack", "metadata": metadata, "spec": spec})
+    await world.user.create(stack_manifests.make_stack(spec))
     await world.wait_rest()
     return get_stack(world)
 

@@ -9,9 +9,10 @@ from hearth.model.child import Object
 from hearth.plan.status import conditions
 from support.fake_world import fake_world
 from support.fake_world.fake_world import FakeWorld
+from support.stories import stack_manifests
+from support.stories.stack_manifests import STACK
 from support.stories.world import Address
 
-STACK = Address(api_version="hearth.dev/v1alpha1", kind="Stack", namespace="default", name="shop")
 CHILD = Address(api_version="apps/v1", kind="Deployment", namespace="default", name="shop-web")
 ATTACK = '{"theirs":{"spec.paused":true,"spec.minReadySeconds":77}}'
 OVERLAPPING = '{"theirs":{"spec.minReadySeconds":1,"spec.minReadySeconds.y":2}}'
@@ -35,10 +36,7 @@ def make_spec(replicas: int, **more: object) -> Object:
 async def begin(world: FakeWorld) -> Object:
     """A Stack at rest; its child."""
     await world.start_controller()
-    metadata = {"name": STACK.name, "namespace": STACK.namespace}
-    await world.user.create(
-        {"apiVersion": STACK.api_version, "kind": STACK.kind, "metadata": metadata, "spec": make_spec(2)}
-    )
+    await world.user.create(stack_manifests.make_stack(make_spec(2)))
     await world.wait_rest()
     return await find(world, CHILD)
 

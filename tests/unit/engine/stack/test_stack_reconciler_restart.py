@@ -7,11 +7,11 @@ from collections import Counter
 
 from hearth.engine.cluster_objects import StackObject
 from hearth.engine.stack.stack_reconciler import StackReconciler
-from hearth.model import names
 from hearth.model.child import Object
 from support.fake_world import fake_world
 from support.fake_world.fake_world import FakeWorld
 from support.server.request_faults import WRITES
+from support.stories import stack_manifests
 
 STACKS = 40
 """More than there are passes in a row, so that writers of statuses get their turns between the passes."""
@@ -23,12 +23,10 @@ SECOND: Object = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"first": "${
 
 def make_stack(number: int) -> Object:
     """Two ConfigMaps, of which one names the other."""
-    return {
-        "apiVersion": f"{names.GROUP}/{names.VERSION}",
-        "kind": "Stack",
-        "metadata": {"name": f"stack-{number}", "namespace": "default"},
-        "spec": {"template": {"resources": {"first": {"manifest": FIRST}, "second": {"manifest": SECOND}}}},
-    }
+    return stack_manifests.make_stack(
+        {"template": {"resources": {"first": {"manifest": FIRST}, "second": {"manifest": SECOND}}}},
+        name=f"stack-{number}",
+    )
 
 
 async def converge(world: FakeWorld, *, stacks: int) -> None:

@@ -14,7 +14,6 @@ from hearth.engine.definition import sync_schedule
 from hearth.engine.stack import stack_reconciler
 from hearth.engine.stack.stack_reconciler import Supersession
 from hearth.engine.work_queue import WorkQueue
-from hearth.model import names
 from hearth.model.child import Object
 from hearth.plan.status.ready_condition import DefinitionRejection
 from support import virtual_time
@@ -23,11 +22,11 @@ from support.fake_world.fake_world import FakeWorld
 from support.server import fake_kinds, request_faults
 from support.server.request_faults import Trouble
 from support.server.request_queue import Desk
+from support.stories.stack_manifests import STACK
 from support.stories.world import Address
 from support.virtual_time import VirtualClock
 from unit.engine.status.test_status_writer import STACK as SEEN
 
-STACK = Address(api_version=f"{names.GROUP}/{names.VERSION}", kind="Stack", namespace="default", name="shop")
 VALUES = Address(api_version="v1", kind="ConfigMap", namespace="default", name="values")
 SIZE, IN_FLIGHT = 100, 8
 Edit: TypeAlias = Callable[[FakeWorld, str], Awaitable[None]]

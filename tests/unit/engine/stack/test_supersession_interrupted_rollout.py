@@ -5,16 +5,15 @@ from __future__ import annotations
 import asyncio
 import random
 
-from hearth.model import names
 from hearth.model.child import Object
 from support.checks import expectations
 from support.fake_world import fake_world
 from support.fake_world.fake_world import FakeWorld
-from support.stories import probe_controller
+from support.stories import probe_controller, stack_manifests
+from support.stories.stack_manifests import STACK
 from support.stories.world import Address
 
 LAYERS, WIDTH, EDITS = 10, 8, 20
-STACK = Address(api_version=f"{names.GROUP}/{names.VERSION}", kind="Stack", namespace="default", name="shop")
 
 
 def make_spec(values: list[int]) -> Object:
@@ -40,10 +39,7 @@ def test_a_rollout_interrupted_again_and_again_wastes_nothing() -> None:
         chance = random.Random(20)
         values = [0] * (LAYERS * WIDTH)
         await world.start_controller()
-        metadata = {"name": STACK.name, "namespace": STACK.namespace}
-        await world.user.create(
-            {"apiVersion": STACK.api_version, "kind": STACK.kind, "metadata": metadata, "spec": make_spec(values)}
-        )
+        await world.user.create(stack_manifests.make_stack(make_spec(values)))
         changed = 0
         for _ in range(EDITS):
             await asyncio.sleep(2)

@@ -8,7 +8,7 @@ from hearth.model import names
 from hearth.model.child import Object
 from support.fake_world import fake_world
 from support.fake_world.fake_world import FakeWorld
-from support.stories import probe_controller
+from support.stories import probe_controller, stack_manifests
 from support.stories.world import Address
 
 CONFIG = {"apiVersion": "v1", "kind": "ConfigMap"}
@@ -35,11 +35,9 @@ def test_the_next_object_waits_until_the_earlier_ones_are_seen() -> None:
 
     async def story(world: FakeWorld) -> None:
         probe = probe_controller.manifest({"value": 1})
-        kind = {"apiVersion": f"{names.GROUP}/{names.VERSION}", "kind": "Stack"}
-        metadata = {"name": "shop", "namespace": "default"}
         await world.start_controller()
         first = make_spec(probe, value=1)
-        address = Address.of(await world.user.create({**kind, "metadata": metadata, "spec": first}))
+        address = Address.of(await world.user.create(stack_manifests.make_stack(first)))
         await asyncio.sleep(10)
         await world.user.replace_spec(address, make_spec(CONFIG, value=1))
         await asyncio.sleep(10)

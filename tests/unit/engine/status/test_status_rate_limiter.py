@@ -13,9 +13,10 @@ from support.checks import expectations
 from support.fake_world import fake_world
 from support.fake_world.fake_world import FakeWorld
 from support.server.request_queue import Desk
+from support.stories import stack_manifests
+from support.stories.stack_manifests import STACK
 from support.stories.world import Address
 
-STACK = Address(api_version="hearth.dev/v1alpha1", kind="Stack", namespace="default", name="shop")
 CHILD = Address(api_version="v1", kind="ConfigMap", namespace="default", name="shop-a")
 SMALL, LARGE = 10, 2 * status_writer.BYTES_PER_SECOND
 
@@ -26,13 +27,7 @@ def make_stack(size: int) -> Object:
         name: {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "data": {"text": "x" * (size // 2)}}}
         for name in ("a", "b")
     }
-    metadata = {"name": STACK.name, "namespace": STACK.namespace}
-    return {
-        "apiVersion": STACK.api_version,
-        "kind": STACK.kind,
-        "metadata": metadata,
-        "spec": {"template": {"resources": resources}},
-    }
+    return stack_manifests.make_stack({"template": {"resources": resources}})
 
 
 async def break_it(world: FakeWorld, size: int) -> list[str]:

@@ -6,9 +6,10 @@ from hearth.model.child import Object
 from support.fake_world import fake_world
 from support.fake_world.fake_world import FakeWorld
 from support.server import request_faults
+from support.stories import stack_manifests
+from support.stories.stack_manifests import STACK
 from support.stories.world import Address
 
-STACK = Address(api_version="hearth.dev/v1alpha1", kind="Stack", namespace="default", name="shop")
 CHILD = Address(api_version="v1", kind="ConfigMap", namespace="default", name="shop-a")
 
 
@@ -25,10 +26,7 @@ def test_phase_after_a_lost_write() -> None:
     async def play(world: FakeWorld) -> None:
         world.event_delay = 3.0
         await world.start_controller()
-        metadata = {"name": STACK.name, "namespace": STACK.namespace}
-        await world.user.create(
-            {"apiVersion": STACK.api_version, "kind": STACK.kind, "metadata": metadata, "spec": make_spec("1")}
-        )
+        await world.user.create(stack_manifests.make_stack(make_spec("1")))
         await world.wait_rest()
         await world.user.replace_spec(STACK, make_spec("2"))
         await world.wait_rest()

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import base64
 
-from hearth.model import names
 from hearth.model.child import Object
 from support.fake_world import fake_world
 from support.fake_world.fake_world import FakeWorld
 from support.server import request_faults
 from support.server.request_faults import Trouble
-from support.stories import probe_controller
+from support.stories import probe_controller, stack_manifests
 from support.stories.world import Address
 
 SECRET: Object = {
@@ -19,19 +18,16 @@ SECRET: Object = {
     "metadata": {"name": "account", "namespace": "default"},
     "data": {"password": base64.b64encode(b"the-first-word").decode()},
 }
-STACK: Object = {
-    "apiVersion": f"{names.GROUP}/{names.VERSION}",
-    "kind": "Stack",
-    "metadata": {"name": "shop", "namespace": "default"},
-    "spec": {
+STACK: Object = stack_manifests.make_stack(
+    {
         "template": {
             "parameters": {"password": {"sensitive": True}},
             "resources": {"login": {"manifest": probe_controller.manifest({"value": "${params.password}"})}},
             "outputs": {"seen": {"value": "${login.status.value}"}},
         },
         "parametersFrom": [{"secretRef": {"name": "account"}}],
-    },
-}
+    }
+)
 
 
 def test_a_replaced_value_stays_hidden() -> None:

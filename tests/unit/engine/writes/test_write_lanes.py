@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from hearth.engine.writes.write_lanes import WriteLane, WriteLanes, WriteThrottle
-from hearth.model import limits, names
+from hearth.model import limits
 from hearth.model.child import Object
 from hearth.model.kinds import ObjectRef
 from hearth.plan.retry.backoff import ServerResponse, StepFailure
@@ -19,7 +19,8 @@ from support.fake_world import fake_world
 from support.fake_world.fake_world import FakeWorld
 from support.server import fake_kinds, request_faults
 from support.server.request_faults import Request
-from support.stories.world import Address
+from support.stories import stack_manifests
+from support.stories.stack_manifests import STACK
 from support.virtual_time import VirtualClock
 
 
@@ -87,7 +88,6 @@ async def test_a_lane_ends_after_its_cluster_was_unused_twice() -> None:
 
 # ---------------------------------------------------------------- what the API server's answers decide
 
-STACK = Address(api_version=f"{names.GROUP}/{names.VERSION}", kind="Stack", namespace="default", name="shop")
 SIZE = 100
 STEP = Apply(
     resource="a",
@@ -106,13 +106,7 @@ def make_stack(kinds: dict[str, int]) -> Object:
         for kind, count in kinds.items()
         for number in range(count)
     }
-    metadata = {"name": STACK.name, "namespace": STACK.namespace}
-    return {
-        "apiVersion": STACK.api_version,
-        "kind": STACK.kind,
-        "metadata": metadata,
-        "spec": {"template": {"resources": resources}},
-    }
+    return stack_manifests.make_stack({"template": {"resources": resources}})
 
 
 class Log:

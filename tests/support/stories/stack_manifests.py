@@ -1,0 +1,15 @@
+"""Stacks as users write them into a world: `default/shop`, and others beside it. Must not know what is in them."""
+
+from __future__ import annotations
+
+from hearth.model import names
+from hearth.model.child import Object
+from support.stories.world import Address
+
+STACK = Address(api_version=f"{names.GROUP}/{names.VERSION}", kind=names.STACK, namespace="default", name="shop")
+
+
+def make_stack(spec: Object, *, name: str = STACK.name, namespace: str = STACK.namespace) -> Object:
+    """The manifest of a Stack with that spec."""
+    metadata = {"name": name, "namespace": namespace}
+    return {"apiVersion": STACK.api_version, "kind": STACK.kind, "metadata": metadata, "spec": spec}
