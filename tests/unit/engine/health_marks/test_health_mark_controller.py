@@ -1,20 +1,28 @@
-"""The loop of HealthMarks in a world: what it costs, and what happens around Stacks that come and go."""
+"""HealthMarks in a world: what they cost, Stacks that come and go, paths into nested Stacks, and forged statuses."""
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from types import SimpleNamespace
 from typing import Any
 
+import hypothesis
 import pytest
+from hypothesis import strategies as st
 
+from hearth.engine.cluster_objects import HealthMarkObject
 from hearth.engine.health_marks import health_mark_controller
+from hearth.engine.health_marks.mark_index import SignedMarks
 from hearth.model import limits, names
 from hearth.model.child import Object
+from hearth.model.tenancy import Mode
+from hearth.plan.ownership.keyed_hash import KeyedHasher
 from support.checks import expectations
 from support.fake_world import fake_world
 from support.fake_world.fake_world import FakeWorld
 from support.stories import probe_controller, stack_manifests
+from support.stories.stack_manifests import STACK
 from support.stories.world import Address
 
 API = f"{names.GROUP}/{names.VERSION}"
@@ -209,18 +217,18 @@ def test_marks_of_one_namespace_leave_room_to_others(monkeypatch: pytest.MonkeyP
     """Of a limit in all, each has half of what the others leave; who waits has room as soon as one ends."""
     monkeypatch.setattr(limits, "HEALTH_MARKS", 8)
     reached: list[str] = []
-    admission = health_mark_controller.Admission(reached.append)
+    slots = health_mark_controller.MarkSlots(reached.append)
 
     def make(uid: str) -> Any:
         return SimpleNamespace(uid=uid, namespace=uid[0])
 
     many = [f"a{number}" for number in range(20)]
-    assert [uid for uid in many if admission.admit(make(uid))] == many[:4]
-    assert [uid for uid in ("b0", "b1", "b2") if admission.admit(make(uid))] == ["b0", "b1"]
-    assert admission.admit(make("c0"))
+    assert [uid for uid in many if slots.admit(make(uid))] == many[:4]
+    assert [uid for uid in ("b0", "b1", "b2") if slots.admit(make(uid))] == ["b0", "b1"]
+    assert slots.admit(make("c0"))
     assert len(reached) == 17
-    assert [admission.release(uid) for uid in ("a0", "a1", "a2", "a3")] == [None, None, "a4", "b2"]
-    assert [uid for uid in ("a4", "b2") if admission.admit(make(uid))] == ["a4", "b2"]
+    assert [slots.release(uid) for uid in ("a0", "a1", "a2", "a3")] == [None, None, "a4", "b2"]
+    assert [uid for uid in ("a4", "b2") if slots.admit(make(uid))] == ["a4", "b2"]
 
 
 def test_marks_that_are_done_with_take_no_place(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -237,3 +245,209 @@ def test_marks_that_are_done_with_take_no_place(monkeypatch: pytest.MonkeyPatch)
         assert [(await read(world, name))["reason"] for name in ("one", "two")] == ["Healthy", "Healthy"]
 
     fake_world.run(story)
+
+
+# ---------------------------------------------------------------- by paths into nested Stacks
+
+
+def nested_stack(*, namespace: str | None = None) -> Object:
+    """A Stack whose one resource is a nested Stack with the one resource `db`."""
+    template = {"resources": {"db": {"manifest": probe_controller.manifest({"value": 1})}}}
+    inner: Object = {"apiVersion": API, "kind": "Stack", "spec": {"template": template}}
+    if namespace is not None:
+        inner["metadata"] = {"namespace": namespace}
+    return stack_manifests.make_stack(
+        {"template": {"resources": {"cache": {"manifest": inner}}}, "healing": {"policy": "OnUpdate"}}
+    )
+
+
+def mark_by_path(**spec: Any) -> Object:
+    """A HealthMark on the resource `db` of the nested Stack."""
+    return mark(**{"stackName": "shop", "resource": "cache/db", **spec})
+
+
+def test_a_mark_whose_stacks_go_with_each_other_is_done_with() -> None:
+    """The way to its object is gone, and the object too."""
+
+    async def story(world: FakeWorld) -> None:
+        await world.start_controller()
+        await world.user.create(nested_stack())
+        await world.wait_rest()
+        await world.user.patch(
+            dataclasses.replace(STACK, name="shop-cache"),
+            {"spec": {"healing": {"policy": "OnUpdate"}}},
+        )
+        await world.user.create(mark_by_path())
+        await world.wait_rest()
+        assert await read(world) == {"ready": "True", "resolved": "False", "reason": "Marked"}
+        await world.user.delete(Address.of(nested_stack()))
+        await world.wait_rest()
+        assert await read(world) == {"ready": "True", "resolved": "True", "reason": "ObjectDeleted"}
+
+    fake_world.run(story)
+
+
+def test_a_path_does_not_lead_into_another_namespace() -> None:
+    """Who may mark here may not mark there."""
+
+    async def story(world: FakeWorld) -> None:
+        world.tenancy = Mode.TRUSTED
+        await world.start_controller()
+        await world.user.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "elsewhere"}})
+        await world.user.create(nested_stack(namespace="elsewhere"))
+        await world.wait_rest()
+        await world.user.create(mark_by_path())
+        await world.wait_rest()
+        assert (await read(world))["reason"] == "OtherNamespace"
+        assert world.traffic.count()["mark"] == 0
+
+    fake_world.run(story)
+
+
+def test_a_path_that_leads_nowhere_costs_nothing_while_nothing_changes() -> None:
+    """No timer looks for it: all that changes on the way has it looked at again."""
+
+    async def story(world: FakeWorld) -> None:
+        await world.start_controller()
+        await world.user.create(mark_by_path())
+        await world.user.create({**nested_stack(), "metadata": {"name": "other", "namespace": "default"}})
+        await world.wait_rest()
+        assert (await read(world))["reason"] == "StackNotFound"
+        before = len(world.traffic.requests)
+        await world.wait(3600)
+        assert len(world.traffic.requests) == before
+
+    fake_world.run(story)
+
+
+def test_marks_by_path_and_by_name_on_one_object_know_of_each_other() -> None:
+    """The newer word counts, by whichever way it came."""
+
+    async def story(world: FakeWorld) -> None:
+        await world.start_controller()
+        await world.user.create(nested_stack())
+        await world.wait_rest()
+        await world.wait(5)
+        await world.kill_controller()
+        await world.user.create(mark_by_path())
+        await world.wait(5)
+        newer = mark_by_path(stackName="shop-cache", resource="db", markUnhealthy=False)
+        await world.user.create({**newer, "metadata": {"name": "good", "namespace": "default"}})
+        await world.start_controller()
+        await world.wait_rest()
+        assert (await read(world))["reason"] == "Superseded"
+        assert world.traffic.count()["mark"] == 0
+
+    fake_world.run(story)
+
+
+# ---------------------------------------------------------------- only statuses that this operator wrote bind a mark
+
+CONDITIONS = [
+    {"type": "Ready", "status": "True", "reason": "Marked", "message": "m"},
+    {"type": "Resolved", "status": "False", "reason": "Marked", "message": "m"},
+]
+BOUND: Object = {
+    "observedGeneration": 1,
+    "observedUID": "o",
+    "stackName": "shop",
+    "resource": "web",
+    "conditions": CONDITIONS,
+}
+MARK = HealthMarkObject(
+    name="bad",
+    namespace="n",
+    uid="m",
+    generation=1,
+    resource_version=1,
+    written_at="2026-01-01T00:00:00Z",
+    spec={"target": {}, "markUnhealthy": True},
+    status={},
+)
+
+
+class FixedMarks:
+    """Holds one mark."""
+
+    def __init__(self, mark: HealthMarkObject | None) -> None:
+        self.mark = mark
+
+    def find_mark(self, _uid: str) -> HealthMarkObject | None:
+        """That one."""
+        return self.mark
+
+
+def read_signed(status: Any, **changes: Any) -> Object:
+    """What counts of a status of the mark."""
+    held: Any = FixedMarks(dataclasses.replace(MARK, status=status, **changes))
+    found = SignedMarks(held, KeyedHasher(b"k" * 32)).find_mark("m")
+    assert found is not None
+    return found.status
+
+
+def sign(status: Object) -> Object:
+    """As the operator writes it."""
+    held: Any = FixedMarks(MARK)
+    return SignedMarks(held, KeyedHasher(b"k" * 32)).sign(MARK, status)
+
+
+def test_a_status_of_our_own_counts() -> None:
+    """As it was before it was signed."""
+    assert read_signed(sign(BOUND)) == BOUND
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param({"observedUID": "other"}, id="another object"),
+        pytest.param({"resource": "db"}, id="another resource"),
+        pytest.param({"stackName": "other"}, id="another Stack"),
+        pytest.param({"observedGeneration": 2}, id="another generation"),
+        pytest.param({"conditions": []}, id="no conditions"),
+        pytest.param({"signature": "x"}, id="another signature"),
+        pytest.param({"signature": 7}, id="no text"),
+    ],
+)
+def test_a_forged_status_counts_as_none(changes: Object) -> None:
+    """The mark is bound again, by its own rules."""
+    assert read_signed({**sign(BOUND), **changes}) == {}
+
+
+def test_the_status_of_another_mark_counts_as_none() -> None:
+    """And one of an earlier version."""
+    assert read_signed(sign(BOUND), uid="other") == {}
+    assert read_signed(BOUND) == {}
+
+
+def test_that_nothing_more_comes_of_a_mark_is_believed() -> None:
+    """To do nothing does no harm: so resolved marks of an earlier version stay so."""
+    done = {**BOUND, "conditions": [CONDITIONS[0], {**CONDITIONS[1], "status": "True"}]}
+    assert read_signed(done) == done
+    assert read_signed(done, generation=2) == {}
+
+
+def test_a_mark_that_is_gone_is_forgotten() -> None:
+    """With what was known of it."""
+    held: Any = FixedMarks(MARK)
+    marks = SignedMarks(held, KeyedHasher(b"k" * 32))
+    assert marks.find_mark("m") == MARK
+    held.mark = None
+    assert marks.find_mark("m") is None
+    assert marks.find_written("m") == {}
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.just("True"),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["type", "status", "reason", "message", *BOUND]), inner, max_size=5)
+    ),
+)
+
+
+@hypothesis.given(status=JSON | st.fixed_dictionaries(dict.fromkeys(BOUND, JSON)))
+@hypothesis.settings(max_examples=100, derandomize=True, deadline=None, database=None)
+def test_any_status_is_read(status: Any) -> None:
+    """Without a signature nothing of it counts, unless it ends the mark."""
+    found = read_signed(status)
+    assert found == {} or found["observedGeneration"] == MARK.generation

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import random
 from collections.abc import Awaitable, Callable
 from types import SimpleNamespace
 from typing import Any, TypeAlias
@@ -17,17 +18,20 @@ from hearth.engine.work_queue import WorkQueue
 from hearth.model.child import Object
 from hearth.plan.status.ready_condition import DefinitionRejection
 from support import virtual_time
+from support.checks import expectations
 from support.fake_world import fake_world
 from support.fake_world.fake_world import FakeWorld
 from support.server import fake_kinds, request_faults
 from support.server.request_faults import Trouble
 from support.server.request_queue import Desk
+from support.stories import probe_controller, stack_manifests
 from support.stories.stack_manifests import STACK
 from support.stories.world import Address
+from support.units import stack_objects
 from support.virtual_time import VirtualClock
-from unit.engine.status.test_status_writer import STACK as SEEN
 
 VALUES = Address(api_version="v1", kind="ConfigMap", namespace="default", name="values")
+SEEN = stack_objects.make_stack(namespace="default", resource_version=1)
 SIZE, IN_FLIGHT = 100, 8
 Edit: TypeAlias = Callable[[FakeWorld, str], Awaitable[None]]
 
@@ -178,3 +182,52 @@ def test_work_continues_beside_a_refusal() -> None:
         assert not held.is_active
 
     virtual_time.run(story)
+
+
+# ---------------------------------------------------------------- a rollout that is changed every two seconds
+
+LAYERS, WIDTH, EDITS = 10, 8, 20
+
+
+def make_layers(values: list[int]) -> Object:
+    """Layers of probes, each of which waits for one of the layer before; every one takes a while to be ready."""
+    resources: Object = {}
+    for index, value in enumerate(values):
+        resources[f"r{index}"] = {"manifest": probe_controller.manifest({"value": value, "readyAfter": 3})}
+        if index >= WIDTH:
+            resources[f"r{index}"]["dependsOn"] = [f"r{index - WIDTH}"]
+    return {"template": {"resources": resources}}
+
+
+async def is_complete(world: FakeWorld) -> list[str]:
+    """What is still to be done, in a word."""
+    phase = str(expectations.status_of(await world.user.find(STACK)).get("phase"))
+    return [] if phase.endswith("Complete") else [phase]
+
+
+def test_a_rollout_interrupted_again_and_again_wastes_nothing() -> None:
+    """At most one write for each change of an object that had been written already; no revision is waited for."""
+
+    async def story(world: FakeWorld) -> None:
+        chance = random.Random(20)
+        values = [0] * (LAYERS * WIDTH)
+        await world.start_controller()
+        await world.user.create(stack_manifests.make_stack(make_layers(values)))
+        changed = 0
+        for _ in range(EDITS):
+            await asyncio.sleep(2)
+            which = chance.randrange(len(values))
+            address = Address(
+                api_version="testing.hearth.dev/v1", kind="Probe", namespace="default", name=f"shop-r{which}"
+            )
+            changed += await world.user.find(address) is not None
+            values[which] += 1
+            await world.user.replace_spec(STACK, make_layers(values))
+        assert not await world.wait_rest(lambda: is_complete(world))
+
+        spent = world.traffic.count(0)
+        assert 0 < changed < EDITS
+        assert spent["apply"] <= len(values) + changed
+        assert (spent["delete"], spent["get"]) == (0, 0)
+
+    fake_world.run(story)

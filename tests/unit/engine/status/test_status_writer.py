@@ -1,34 +1,45 @@
-"""Statuses are written one after the other, so that the last word about a Stack is the newest."""
+"""Statuses are written one after the other, no more often than pays, and measured: the last word about a Stack is the newest."""
 
 from __future__ import annotations
 
 import asyncio
+import base64
 import dataclasses
 from types import SimpleNamespace
 from typing import Any
 
 import orjson
+import pytest
 
 from hearth.engine.cluster_objects import StackObject
 from hearth.engine.services import Unassisted
-from hearth.engine.status import status_writer
+from hearth.engine.status import stack_measures, status_writer
 from hearth.engine.status.status_writer import StatusWriter
 from hearth.model.child import Object
 from hearth.model.sharding import WHOLE, Share
 from hearth.plan.state.memory import InMemoryState
 from hearth.plan.status.ready_condition import DefinitionRejection, StatusInput
 from support import virtual_time
+from support.checks import expectations
+from support.fake_world import fake_world
+from support.fake_world.fake_world import FakeWorld
+from support.server import request_faults
+from support.server.request_faults import Trouble
+from support.server.request_queue import Desk
+from support.stories import probe_controller, stack_manifests
+from support.stories.stack_manifests import STACK
+from support.stories.world import Address
 from support.units import stack_objects
 from support.units.stack_objects import HASHES
 from support.virtual_time import VirtualClock
 
-STACK = stack_objects.make_stack(namespace="default", resource_version=1)
+SEEN = stack_objects.make_stack(namespace="default", resource_version=1)
 
 
 class SlowHome:
     """Takes its time over each status."""
 
-    def __init__(self, stack: StackObject = STACK) -> None:
+    def __init__(self, stack: StackObject = SEEN) -> None:
         self.stack = stack
         self.begun: list[str] = []
         self.written: list[str] = []
@@ -118,7 +129,7 @@ def test_of_a_large_stack_progress_is_reported_less_often_and_news_as_soon_as_ev
     """As the server looks at all of it at every write."""
 
     async def story() -> None:
-        large = dataclasses.replace(STACK, packed_spec=b" " * 10 * status_writer.BYTES_PER_SECOND)
+        large = dataclasses.replace(SEEN, packed_spec=b" " * 10 * status_writer.BYTES_PER_SECOND)
         home, reported = SlowHome(large), Reported("one")
         home.gate.set()
         recorder = await begin(home, reported)
@@ -144,7 +155,7 @@ class Crowd:
     """A home of many Stacks, which takes every status at once."""
 
     def __init__(self, count: int) -> None:
-        self.stacks = {str(number): dataclasses.replace(STACK, uid=str(number)) for number in range(count)}
+        self.stacks = {str(number): dataclasses.replace(SEEN, uid=str(number)) for number in range(count)}
         self.writes = 0
 
     def find_stack(self, uid: str) -> StackObject:
@@ -200,7 +211,7 @@ def test_an_outcome_waits_for_the_last_write_and_not_for_the_last_look() -> None
     """Progress of a large Stack is looked at each second, and written rarely. The user waits for the end no longer."""
 
     async def story() -> None:
-        large = dataclasses.replace(STACK, packed_spec=b" " * 10 * status_writer.BYTES_PER_SECOND)
+        large = dataclasses.replace(SEEN, packed_spec=b" " * 10 * status_writer.BYTES_PER_SECOND)
         home, reported = SlowHome(large), Reported("one")
         home.gate.set()
         recorder = await begin(home, reported)
@@ -229,3 +240,242 @@ def test_an_outcome_waits_for_the_last_write_and_not_for_the_last_look() -> None
         await recorder.stop()
 
     virtual_time.run(story)
+
+
+# ---------------------------------------------------------------- a lost write
+
+CHILD = Address(api_version="v1", kind="ConfigMap", namespace="default", name="shop-a")
+
+
+def make_spec(value: str) -> Object:
+    """One ConfigMap."""
+    return {
+        "template": {"resources": {"a": {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "data": {"v": value}}}}}
+    }
+
+
+def test_phase_after_a_lost_write() -> None:
+    """Events come so late that the lost write is not seen before the next one."""
+
+    async def play(world: FakeWorld) -> None:
+        world.event_delay = 3.0
+        await world.start_controller()
+        await world.user.create(stack_manifests.make_stack(make_spec("1")))
+        await world.wait_rest()
+        await world.user.replace_spec(STACK, make_spec("2"))
+        await world.wait_rest()
+        lost = request_faults.Trouble(refusal=request_faults.REFUSALS["lost"], verbs=frozenset({"status"}), times=1)
+        world.traffic.troubles.append(lost)
+        await world.user.replace_spec(STACK, make_spec("3"))
+        await world.user.delete(CHILD)
+        await world.wait_rest()
+        stack = await world.user.find(STACK) or {}
+        assert (lost.times, stack["status"]["phase"], stack["status"]["revision"]) == (0, "UpdateComplete", 3)
+
+    fake_world.run(play)
+
+
+# ---------------------------------------------------------------- sensitive values
+
+SECRET: Object = {
+    "apiVersion": "v1",
+    "kind": "Secret",
+    "metadata": {"name": "account", "namespace": "default"},
+    "data": {"password": base64.b64encode(b"the-first-word").decode()},
+}
+SECRETIVE: Object = stack_manifests.make_stack(
+    {
+        "template": {
+            "parameters": {"password": {"sensitive": True}},
+            "resources": {"login": {"manifest": probe_controller.manifest({"value": "${params.password}"})}},
+            "outputs": {"seen": {"value": "${login.status.value}"}},
+        },
+        "parametersFrom": [{"secretRef": {"name": "account"}}],
+    }
+)
+
+
+def test_a_replaced_value_stays_hidden() -> None:
+    """While a child that could not be changed yet still shows it."""
+
+    async def story(world: FakeWorld) -> None:
+        await world.start_controller()
+        await world.user.create(SECRET)
+        await world.user.create(SECRETIVE)
+        await world.wait_rest()
+        world.traffic.troubles.append(Trouble(refusal=request_faults.REFUSALS["policy"], resource="login"))
+        second = base64.b64encode(b"the-second-word").decode()
+        await world.user.patch(Address.of(SECRET), {"data": {"password": second}})
+        await world.wait_rest()
+        found = await world.user.find(Address.of(SECRETIVE))
+        assert found is not None
+        assert (found["status"]["revision"], found["status"]["outputs"]) == (2, {"seen": "(sensitive)"})
+
+    fake_world.run(story)
+
+
+# ---------------------------------------------------------------- repairs that are over in a moment
+
+SMALL, LARGE = 10, 2 * status_writer.BYTES_PER_SECOND
+
+
+def make_stack(size: int) -> Object:
+    """A Stack of two ConfigMaps, whose template takes about so many bytes."""
+    resources = {
+        name: {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "data": {"text": "x" * (size // 2)}}}
+        for name in ("a", "b")
+    }
+    return stack_manifests.make_stack({"template": {"resources": resources}})
+
+
+async def break_it(world: FakeWorld, size: int) -> list[str]:
+    """Have an object of a Stack of that size deleted, and repaired; what was sent until all was at rest."""
+    await world.user.create(make_stack(size))
+    await asyncio.sleep(20)
+    before = len(world.traffic.requests)
+    await world.user.delete(CHILD)
+    await asyncio.sleep(20)
+    assert expectations.status_of(await world.user.find(STACK))["phase"] == "CreateComplete"
+    return [request.verb for request in world.traffic.requests[before:]]
+
+
+@pytest.mark.parametrize(("size", "expected"), [pytest.param(SMALL, 2, id="small"), pytest.param(LARGE, 0, id="large")])
+def test_a_short_repair_is_reported_of_a_small_stack_only(size: int, expected: int) -> None:
+    """There it costs next to nothing."""
+
+    async def story(world: FakeWorld) -> None:
+        await world.start_controller()
+        sent = await break_it(world, size)
+        assert (sent.count("apply"), sent.count("status")) == (1, expected)
+
+    fake_world.run(story)
+
+
+def test_a_repair_that_takes_its_time_is_reported() -> None:
+    """A large Stack says that it is not ready, and that it is again."""
+
+    async def story(world: FakeWorld) -> None:
+        await world.start_controller()
+        world.controllers[0].wire.desk = Desk(places=2, seconds=1.5)
+        sent = await break_it(world, LARGE)
+        assert (sent.count("apply"), sent.count("status")) == (1, 2)
+
+    fake_world.run(story)
+
+
+def count_statuses(world: FakeWorld, since: int = 0) -> int:
+    """How many statuses were sent."""
+    return [request.verb for request in world.traffic.requests[since:]].count("status")
+
+
+def test_what_is_complete_within_a_second_takes_one_status() -> None:
+    """And is reported as soon as it is complete, whether it was created or changed; a Stack that is gone takes none."""
+
+    async def story(world: FakeWorld) -> None:
+        await world.start_controller()
+        await world.user.create(make_stack(SMALL))
+        await asyncio.sleep(0.5)
+        assert expectations.status_of(await world.user.find(STACK))["phase"] == "CreateComplete"
+        assert count_statuses(world) == 1
+        before = len(world.traffic.requests)
+        changed = make_stack(2 * SMALL)["spec"]
+        await world.user.patch(STACK, {"spec": changed})
+        await asyncio.sleep(5)
+        status = expectations.status_of(await world.user.find(STACK))
+        assert (status["phase"], status["observedGeneration"]) == ("UpdateComplete", 2)
+        assert count_statuses(world, before) == 1
+        before = len(world.traffic.requests)
+        await world.user.delete(STACK)
+        await asyncio.sleep(5)
+        assert await world.user.find(STACK) is None
+        assert count_statuses(world, before) == 0
+
+    fake_world.run(story)
+
+
+def test_what_takes_longer_is_reported_after_a_second() -> None:
+    """Its user learns that the work has started."""
+
+    async def story(world: FakeWorld) -> None:
+        await world.start_controller()
+        world.controllers[0].wire.desk = Desk(places=2, seconds=2.5)
+        await world.user.create(make_stack(SMALL))
+        await asyncio.sleep(0.9)
+        assert count_statuses(world) == 0
+        await asyncio.sleep(19)
+        assert expectations.status_of(await world.user.find(STACK))["phase"] == "CreateComplete"
+        assert count_statuses(world) == 2
+
+    fake_world.run(story)
+
+
+def test_of_many_that_start_at_once_each_is_reported_within_half_a_minute() -> None:
+    """They take turns, but a crowd of other Stacks hides none for long."""
+    limiter = status_writer.StatusRateLimiter(interval=1.0)
+    after = {"phase": "CreateInProgress", "observedGeneration": 1, "revision": 1, "problems": [], "conditions": []}
+    stacks = [make_stack_object(str(number)) for number in range(500)]
+    delays = [limiter.find_delay(stack, {"observedGeneration": -1}, after, now=100.0) for stack in stacks]
+    assert min(delays) == status_writer.START_GRACE
+    assert sum(delay <= 5 for delay in delays) <= 6 * status_writer.PROGRESS_WRITES_PER_SECOND + 1
+    assert max(delays) == status_writer.START_REPORTED_AFTER
+    assert limiter.find_delay(stacks[-1], {"observedGeneration": -1}, after, now=130.0) <= 0
+
+
+@pytest.mark.parametrize(
+    "news",
+    [
+        pytest.param({"phase": "CreateComplete"}, id="complete"),
+        pytest.param({"phase": "CreateFailed"}, id="failed"),
+        pytest.param({"problems": [{"resource": "a"}]}, id="a problem"),
+        pytest.param({"breakpoints": [{"resource": "a"}]}, id="a breakpoint"),
+        pytest.param({"handled": {"retry": "1"}}, id="a request was handled"),
+        pytest.param({"conditions": [{"type": "Paused", "status": "True", "reason": "Paused"}]}, id="a condition"),
+    ],
+)
+def test_an_outcome_is_reported_at_once(news: Object) -> None:
+    """Only the mere start waits."""
+    limiter = status_writer.StatusRateLimiter(interval=1.0)
+    start = {"phase": "CreateInProgress", "observedGeneration": 1, "revision": 1, "problems": [], "conditions": []}
+    assert limiter.find_delay(make_stack_object("u"), {}, start, now=1.0) == status_writer.START_GRACE
+    assert limiter.find_delay(make_stack_object("u"), {}, start | news, now=1.0) <= 0
+
+
+def make_stack_object(uid: str) -> StackObject:
+    """A small Stack as the engine sees it."""
+    return dataclasses.replace(SEEN, uid=uid)
+
+
+# ---------------------------------------------------------------- numbers for metrics
+
+NOON = 1_767_268_800.0
+"""2026-01-01T12:00:00Z in seconds since the epoch."""
+
+
+def make_measured(name: str, phase: str, *conditions: str, since: str = "") -> StackObject:
+    return stack_objects.make_stack(
+        name=name, uid=name, phase=phase, true_conditions=conditions, in_progress_since=since
+    )
+
+
+def test_stacks_are_counted_by_phase_and_by_condition() -> None:
+    """A Stack with two conditions counts for both."""
+    stacks = [
+        make_measured("a", "CreateComplete", "Drifted", "Paused"),
+        make_measured("b", "CreateComplete", "Drifted"),
+    ]
+
+    assert stack_measures.count_phases(stacks) == {"CreateComplete": 2}
+    assert stack_measures.count_conditions(stacks) == {"Drifted": 2, "Paused": 1}
+
+
+def test_the_oldest_action_of_each_phase_counts() -> None:
+    """Stacks at rest have none, nor do those whose status has no valid time."""
+    stacks = [
+        make_measured("a", "UpdateInProgress", since="2026-01-01T11:59:00Z"),
+        make_measured("b", "UpdateInProgress", since="2026-01-01T11:00:00Z"),
+        make_measured("c", "DeleteInProgress", since="2026-01-01T12:00:05Z"),
+        make_measured("d", "CreateInProgress", since="yesterday"),
+        make_measured("e", "CreateComplete"),
+    ]
+
+    assert stack_measures.find_oldest(stacks, now=NOON) == {"UpdateInProgress": 3600.0, "DeleteInProgress": 0.0}

@@ -1,23 +1,31 @@
-"""Parameters from elsewhere: what counts, what is missing, and what a revision keeps of it."""
+"""Parameters and templates from elsewhere: what counts, what is missing or wrong, and what a revision keeps of it."""
 
 from __future__ import annotations
 
 import asyncio
 import base64
 import dataclasses
+import gzip
+import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from hearth.engine.definition import definition_sources, revision_builder, stored_definition
 from hearth.engine.definition.definition_sources import SourceReader
+from hearth.engine.ports import ManagementCluster
 from hearth.kube.cache import stack_cache
-from hearth.model import errors
+from hearth.model import errors, limits
 from hearth.model.child import Object
+from hearth.model.errors import ApiStatusError, InvalidDefinition, SourceNotFound
 from hearth.model.kinds import ObjectRef
 from hearth.template.blueprint import Definition
 from hearth.template.compiler import sensitivity
+from support.fake_world import fake_world
+from support.fake_world.fake_world import FakeWorld
+from support.stories import stack_manifests
+from support.stories.world import Address
 from support.units.blueprints import HASHER
 
 SPEC: Object = {
@@ -288,3 +296,215 @@ def test_sources_are_all_that_a_definition_is_read_from() -> None:
     spec = {**SPEC, "templateRef": {"name": "a"}}
     assert sorted(map(str, revision_builder.find_sources("shop", spec))) == ["configmap/a", "configmap/c", "secret/b"]
     assert definition_sources.find_parameter_sources("shop", {}) == ()
+
+
+# ---------------------------------------------------------------- templates in ConfigMaps
+
+WEB: Object = {"resources": {"web": {"manifest": {"apiVersion": "v1", "kind": "ConfigMap"}}}}
+DB: Object = {
+    "parameters": {"size": {"type": "integer", "default": 1}},
+    "resources": {"db": {"manifest": {"apiVersion": "v1", "kind": "Secret"}}},
+}
+
+
+def compress(value: Any) -> str:
+    """Return the `binaryData` form of a value as JSON."""
+    return base64.b64encode(gzip.compress(json.dumps(value).encode())).decode()
+
+
+class TemplateShelf:
+    """ConfigMaps of one namespace by name."""
+
+    def __init__(self, **objects: Object) -> None:
+        self._objects = objects
+
+    def _find(self, ref: ObjectRef) -> Object:
+        if ref.name not in self._objects:
+            raise ApiStatusError(code=404, status={})
+        return self._objects[ref.name]
+
+    async def get_source(self, ref: ObjectRef, *, user: str = "") -> Mapping[str, str]:
+        """As the port says."""
+        return cast("Mapping[str, str]", self._find(ref).get("data") or {})
+
+    async def get_binary_data(self, ref: ObjectRef, *, user: str = "") -> Mapping[str, str]:
+        """As the port says."""
+        return cast("Mapping[str, str]", self._find(ref).get("binaryData") or {})
+
+
+def read(shelf: TemplateShelf, spec: Object) -> tuple[Object, str]:
+    """Return the template of a spec in namespace `shop`, and its location."""
+    return asyncio.run(definition_sources.read_template(SourceReader(cast("ManagementCluster", shelf)), "shop", spec))
+
+
+SHELF = TemplateShelf(
+    web={"data": {"template.yaml": json.dumps(WEB)}, "binaryData": {"web.json.gz": compress(WEB)}},
+    db={"binaryData": {"db.json.gz": compress(DB)}},
+    broken={"binaryData": {"a.gz": base64.b64encode(b"no gzip").decode(), "b.gz": "%%%"}, "data": {"c.gz": "text"}},
+)
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        pytest.param({"template": WEB}, (WEB, "spec.template"), id="inline"),
+        pytest.param({"templateRef": {"name": "web"}}, (WEB, "(configmap/web template.yaml)"), id="plain"),
+        pytest.param(
+            {"templateRef": {"name": "web", "key": "web.json.gz"}},
+            (WEB, "(configmap/web web.json.gz)"),
+            id="compressed",
+        ),
+        pytest.param(
+            {"templateRefs": [{"name": "web"}, {"name": "db", "key": "db.json.gz"}]},
+            (
+                {"resources": {**WEB["resources"], **DB["resources"]}, "parameters": DB["parameters"]},
+                "spec.templateRefs",
+            ),
+            id="united",
+        ),
+    ],
+)
+def test_a_template_is_read_from_its_sources(spec: Object, expected: tuple[Object, str]) -> None:
+    """Every form gives the same template as an inline one."""
+    assert read(SHELF, spec) == expected
+
+
+def test_a_name_in_two_sources_is_a_mistake() -> None:
+    """No order decides which of them counts."""
+    with pytest.raises(InvalidDefinition) as caught:
+        read(SHELF, {"templateRefs": [{"name": "web"}, {"name": "web", "key": "web.json.gz"}]})
+    assert str(caught.value) == (
+        "(configmap/web web.json.gz).resources.web: is also in spec.templateRefs[0] (configmap/web template.yaml); "
+        "remove or rename one of them"
+    )
+
+
+def test_all_missing_sources_are_named_at_once() -> None:
+    """With the keys that exist, and the part of the object that a key belongs to."""
+    refs = [{"name": "web", "key": "x.yaml"}, {"name": "gone"}, {"name": "broken", "key": "c.gz"}]
+    with pytest.raises(SourceNotFound) as caught:
+        read(SHELF, {"templateRefs": refs})
+    assert str(caught.value).splitlines() == [
+        "spec.templateRefs[0].key: configmap/web has no key 'x.yaml' in data; its keys there: template.yaml",
+        "spec.templateRefs[1]: configmap/gone does not exist in namespace shop; create it",
+        "spec.templateRefs[2].key: configmap/broken has no key 'c.gz' in binaryData; its keys there: a.gz and b.gz",
+    ]
+
+
+@pytest.mark.parametrize("key", ["a.gz", "b.gz"])
+def test_what_is_not_compressed_is_named(key: str) -> None:
+    """With the way to make it."""
+    with pytest.raises(
+        InvalidDefinition, match=rf"\(configmap/broken {key}\): is not text compressed by gzip \(.*gzip -9"
+    ):
+        read(SHELF, {"templateRef": {"name": "broken", "key": key}})
+
+
+def test_a_bomb_is_not_inflated() -> None:
+    """A few KiB may stand for gigabytes; inflating ends at the limit."""
+    bomb = base64.b64encode(gzip.compress(bytes(limits.REVISION_BYTES + 1))).decode()
+    shelf = TemplateShelf(bomb={"binaryData": {"template.yaml.gz": bomb}})
+    with pytest.raises(InvalidDefinition, match=f"inflates to more than {limits.REVISION_BYTES} bytes"):
+        read(shelf, {"templateRef": {"name": "bomb", "key": "template.yaml.gz"}})
+
+
+def test_bombs_are_not_inflated_together() -> None:
+    """Each of 32 sources may be within the limit; all of them have that of one definition."""
+    half = base64.b64encode(gzip.compress(b"{}" + b" " * (limits.REVISION_BYTES // 2))).decode()
+    shelf = TemplateShelf(
+        bomb={"binaryData": {"template.yaml.gz": half}}, web={"data": {"template.yaml": json.dumps(WEB)}}
+    )
+    one = {"name": "bomb", "key": "template.yaml.gz"}
+    assert read(shelf, {"templateRefs": [one, {"name": "web"}]}) == (WEB, "spec.templateRefs")
+    with pytest.raises(InvalidDefinition) as caught:
+        read(shelf, {"templateRefs": [one, {"name": "web"}, one]})
+    assert "(configmap/bomb template.yaml.gz): is not text compressed by gzip" in str(caught.value)
+    assert f"at most {limits.REVISION_BYTES} bytes with all others" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        pytest.param({"resources": []}, "resources: must be a mapping, found list", id="no mapping"),
+        pytest.param({"resource": {}}, "resource: is not a part of a template", id="unknown part"),
+    ],
+)
+def test_a_part_that_cannot_be_united_is_named(wrong: Object, message: str) -> None:
+    """At its source."""
+    shelf = TemplateShelf(
+        web={"data": {"template.yaml": json.dumps(WEB)}}, wrong={"data": {"template.yaml": json.dumps(wrong)}}
+    )
+    with pytest.raises(InvalidDefinition, match=r"\(configmap/wrong template.yaml\)\." + message):
+        read(shelf, {"templateRefs": [{"name": "web"}, {"name": "wrong"}]})
+
+
+def test_all_sources_are_followed() -> None:
+    """A change of any of them is a change of the definition."""
+    spec = {"templateRefs": [{"name": "web"}, {"name": "db", "key": "db.json.gz"}]}
+    found = definition_sources.find_template_sources("shop", spec)
+    assert [(str(each.ref), each.key, each.field) for each in found] == [
+        ("configmap/web", "template.yaml", "spec.templateRefs[0]"),
+        ("configmap/db", "db.json.gz", "spec.templateRefs[1]"),
+    ]
+
+
+# ---------------------------------------------------------------- sources that change all the time
+
+STACK: Object = stack_manifests.make_stack(
+    {
+        "adoptionPolicy": "Adopt",
+        "parametersFrom": [{"configMapRef": {"name": "counter"}}],
+        "template": {"parameters": {"count": {"type": "integer"}}, "resources": {}},
+    }
+)
+COUNTER: Object = {
+    "apiVersion": "v1",
+    "kind": "ConfigMap",
+    "metadata": {"name": "counter", "namespace": "default"},
+    "data": {"count": "0"},
+}
+
+
+def make_stack(name: str, count: str) -> Object:
+    """A Stack of one ConfigMap of that name."""
+    manifest = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"count": count}}
+    template = {**STACK["spec"]["template"], "resources": {"a": {"manifest": manifest}}}
+    return {**STACK, "spec": {**STACK["spec"], "template": template}}
+
+
+def test_a_stack_whose_own_object_is_its_source_does_not_keep_the_operator_busy() -> None:
+    """Every apply changes the value that the next one is made from."""
+
+    async def story(world: FakeWorld) -> None:
+        await world.user.create(COUNTER)
+        await world.user.create(make_stack("counter", "${string(params.count + 1)}"))
+        await world.start_controller()
+        await asyncio.sleep(100.0)
+        applied = world.traffic.count()["apply"]
+        assert applied > limits.SOURCE_CHANGES
+        assert applied <= limits.SOURCE_CHANGES + 100.0 / limits.SOURCE_CHANGES_EVERY + 2
+        await world.user.delete(Address.of(STACK))
+        await world.wait_rest()
+
+    fake_world.run(story)
+
+
+def test_of_too_many_changes_the_newest_takes_effect() -> None:
+    """The first few at once, the others together."""
+
+    async def story(world: FakeWorld) -> None:
+        await world.user.create(COUNTER)
+        await world.user.create(make_stack("copy", "${string(params.count)}"))
+        await world.start_controller()
+        await world.wait_rest()
+        before = world.traffic.count()["revision"]
+        for count in range(1, 51):
+            await world.user.patch(Address.of(COUNTER), {"data": {"count": str(count)}})
+            await asyncio.sleep(0.1)
+        await world.wait_rest()
+        copied = await world.user.find(Address.of({**COUNTER, "metadata": {**COUNTER["metadata"], "name": "copy"}}))
+        assert copied is not None
+        assert copied["data"] == {"count": "50"}
+        assert world.traffic.count()["revision"] - before == limits.SOURCE_CHANGES + 1
+
+    fake_world.run(story)

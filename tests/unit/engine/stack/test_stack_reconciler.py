@@ -1,0 +1,315 @@
+"""A Stack in a world of restarts, late lists and other writers: nothing is written twice, dropped, or left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections import Counter
+
+import pytest
+
+from hearth.engine.cluster_objects import StackObject
+from hearth.engine.definition.target_tracker import TargetTracker
+from hearth.engine.stack.stack_reconciler import StackReconciler
+from hearth.engine.work_queue import DirtyScope
+from hearth.model import names
+from hearth.model.child import Object
+from hearth.plan.state.steps import Step
+from support.checks import expectations
+from support.fake_world import fake_world
+from support.fake_world.fake_world import FakeWorld
+from support.server import request_faults
+from support.server.request_faults import WRITES
+from support.stories import probe_controller, stack_manifests
+from support.stories.world import Address
+
+STACKS = 40
+"""More than there are passes in a row, so that writers of statuses get their turns between the passes."""
+
+
+FIRST: Object = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"value": "one"}}
+SECOND: Object = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"first": "${first.metadata.name}"}}
+
+
+def make_stack(number: int) -> Object:
+    """Two ConfigMaps, of which one names the other."""
+    return stack_manifests.make_stack(
+        {"template": {"resources": {"first": {"manifest": FIRST}, "second": {"manifest": SECOND}}}},
+        name=f"stack-{number}",
+    )
+
+
+async def converge(world: FakeWorld, *, stacks: int) -> None:
+    """Stacks that are as wanted, and an operator that has nothing more to do."""
+    await world.start_controller()
+    for number in range(stacks):
+        await world.user.create(make_stack(number))
+    await world.wait_rest()
+
+
+def test_nothing_is_written_after_a_restart() -> None:
+    """However many Stacks wait for a first look at their children."""
+
+    async def story(world: FakeWorld) -> None:
+        await converge(world, stacks=STACKS)
+        await world.kill_controller()
+        before = len(world.traffic.requests)
+        await world.start_controller()
+        await world.wait_rest()
+
+        written = [request for request in world.traffic.requests[before:] if request.verb in WRITES]
+        assert written == []
+
+    fake_world.run(story)
+
+
+def test_nothing_is_said_of_a_stack_before_the_first_look_at_its_children() -> None:
+    """Its caches may be complete already, because of others; the pass that looks is still to come."""
+
+    async def story(world: FakeWorld) -> None:
+        await converge(world, stacks=1)
+        (controller,) = world.controllers
+        engine = controller.engine
+        (uid,) = engine._services.management_cluster.stacks()
+        stack = engine._services.management_cluster.find_stack(uid)
+        assert stack is not None
+        another = StackReconciler(uid, services=engine._services, builder=engine._builder)
+        await another.definition.sync()
+
+        assert another.cache_sync.grace_left() > 0
+        while engine._services.queue.get() is not None:
+            pass
+        another.reconcile(stack, set())
+        assert another.cache_sync.grace_left() == 0
+        assert another.planner is not None
+        assert another.planner.is_complete
+
+    fake_world.run(story)
+
+
+def test_no_earlier_state_of_a_stack_is_kept() -> None:
+    """It has another spec and status, which can be large."""
+
+    async def story(world: FakeWorld) -> None:
+        await converge(world, stacks=3)
+        (controller,) = world.controllers
+        uids = set(controller.engine._services.management_cluster.stacks())
+        gc.collect()
+        kept = Counter(each.uid for each in gc.get_objects() if isinstance(each, StackObject) and each.uid in uids)
+
+        assert len(uids) == 3
+        assert max(kept.values()) <= 1
+
+    fake_world.run(story)
+
+
+# ---------------------------------------------------------------- steps that may not start
+
+
+def test_a_step_deferred_between_two_reconciles_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As when the status of the target before arrives after a reconcile, and that of the present one before the next."""
+    is_persisted, take_step, deferred = TargetTracker.is_persisted.fget, StackReconciler.take_step, []
+    assert is_persisted is not None
+
+    def take(self: StackReconciler, key: str) -> Step | None:
+        if key in deferred:
+            return take_step(self, key)
+        deferred.append(key)
+        monkeypatch.setattr(TargetTracker, "is_persisted", property(lambda _self: False))
+        step = take_step(self, key)
+        monkeypatch.setattr(TargetTracker, "is_persisted", property(is_persisted))
+        # The status writer does the same when the status has the target.
+        self._services.queue.enqueue(self.uid, DirtyScope.STACK)
+        return step
+
+    monkeypatch.setattr(StackReconciler, "take_step", take)
+
+    async def story(world: FakeWorld) -> None:
+        await world.start_controller()
+        config = {"manifest": {"apiVersion": "v1", "kind": "ConfigMap"}}
+        spec = {"template": {"resources": {"a": config, "b": {**config, "dependsOn": ["a"]}}}}
+        address = Address.of(await world.user.create(stack_manifests.make_stack(spec)))
+        await asyncio.sleep(5)
+        assert expectations.status_of(await world.user.find(address) or {})["phase"] == "CreateComplete"
+        assert deferred == ["a", "b"]
+
+    fake_world.run(story)
+
+
+# ---------------------------------------------------------------- writes that no list shows yet
+
+SLOW = 10.0
+"""Seconds until an apply takes effect, as with a slow webhook."""
+
+
+async def start(world: FakeWorld, *resources: str) -> Address:
+    """A Stack of ConfigMaps, which are not awaited."""
+    await world.start_controller()
+    spec = {"template": {"resources": make_resources(*resources)}}
+    return Address.of(await world.user.create(stack_manifests.make_stack(spec)))
+
+
+def make_resources(*resources: str) -> Object:
+    """The resources of a template."""
+    return {name: {"manifest": {"apiVersion": "v1", "kind": "ConfigMap"}} for name in resources}
+
+
+def list_objects(world: FakeWorld) -> list[str]:
+    """The names of all ConfigMaps."""
+    return [raw["metadata"]["name"] for kind, raw in world.server.everything() if kind.name == "ConfigMap"]
+
+
+def test_no_object_outlives_the_stack() -> None:
+    """The finalizer goes after the write, and after the object that it creates."""
+
+    async def story(world: FakeWorld) -> None:
+        address = await start(world)
+        world.controllers[0].wire.slow["apply"] = SLOW
+        await world.user.replace_spec(address, {"template": {"resources": make_resources("a")}})
+        await asyncio.sleep(SLOW / 2)
+        await world.user.delete(address)
+        await asyncio.sleep(SLOW / 4)
+        assert await world.user.find(address) is not None
+        await asyncio.sleep(3 * SLOW)
+        assert await world.user.find(address) is None
+        assert list_objects(world) == []
+
+    fake_world.run(story)
+
+
+def test_no_stack_is_complete_before_it() -> None:
+    """The definition no longer has the resource, and says why it waits."""
+
+    async def story(world: FakeWorld) -> None:
+        address = await start(world, "a")
+        await asyncio.sleep(5)
+        world.controllers[0].wire.slow["apply"] = SLOW
+        await world.user.replace_spec(address, {"template": {"resources": make_resources("a", "b")}})
+        await asyncio.sleep(SLOW / 2)
+        await world.user.replace_spec(address, {"template": {"resources": make_resources("a")}})
+        await asyncio.sleep(SLOW / 4)
+        status = expectations.status_of(await world.user.find(address) or {})
+        assert (status["phase"], status["observedGeneration"]) == ("UpdateInProgress", 3)
+        assert "waits for a write in flight" in expectations.find_condition({"status": status}, "Ready")["message"]
+        await asyncio.sleep(3 * SLOW)
+        status = expectations.status_of(await world.user.find(address) or {})
+        assert (status["phase"], list_objects(world)) == ("UpdateComplete", ["shop-a"])
+
+    fake_world.run(story)
+
+
+# ---------------------------------------------------------------- objects that no list shows yet
+
+CONFIG = {"apiVersion": "v1", "kind": "ConfigMap"}
+
+
+def make_spec(e: Object, **a: object) -> Object:
+    """Two resources: `e` of any kind, and `a`, on which it depends when the Stack is complete."""
+    return {"template": {"resources": {"e": {"manifest": e}, "a": {"manifest": probe_controller.manifest(dict(a))}}}}
+
+
+def list_incarnations(world: FakeWorld) -> list[tuple[str, str]]:
+    """Kind and incarnation of each object of `e`."""
+    found = [raw for _, raw in world.server.everything() if is_of(raw, "e")]
+    return sorted((raw["kind"], raw["metadata"]["annotations"][names.ANNOTATION_INCARNATION]) for raw in found)
+
+
+def is_of(raw: Object, resource: str) -> bool:
+    """Whether the object is one of that resource."""
+    return (raw["metadata"].get("labels") or {}).get(names.LABEL_RESOURCE) == resource
+
+
+def test_the_next_object_waits_until_the_earlier_ones_are_seen() -> None:
+    """Otherwise it would have the number of an earlier one, and the object in use would be deleted at once."""
+
+    async def story(world: FakeWorld) -> None:
+        probe = probe_controller.manifest({"value": 1})
+        await world.start_controller()
+        first = make_spec(probe, value=1)
+        address = Address.of(await world.user.create(stack_manifests.make_stack(first)))
+        await asyncio.sleep(10)
+        await world.user.replace_spec(address, make_spec(CONFIG, value=1))
+        await asyncio.sleep(10)
+        assert list_incarnations(world) == [("ConfigMap", "2")]
+
+        await world.kill_controller()
+        await world.user.replace_spec(address, make_spec(probe, value=1, fails="as written"))
+        world.traffic.unanswered.add("ConfigMap")
+        await world.start_controller()
+        await asyncio.sleep(10)
+        assert list_incarnations(world) == [("ConfigMap", "2")]
+
+        await world.kill_controller()
+        world.traffic.unanswered.clear()
+        await world.start_controller()
+        await asyncio.sleep(60)
+        assert list_incarnations(world) == [("ConfigMap", "2"), ("Probe", "3")]
+
+    fake_world.run(story)
+
+
+# ---------------------------------------------------------------- a user who takes a field back
+
+CONTESTED: Object = stack_manifests.make_stack(
+    {"template": {"resources": {"a": {"manifest": probe_controller.manifest({"value": 1})}}}}
+)
+PROBE = Address(api_version="testing.hearth.dev/v1", kind="Probe", namespace="default", name="shop-a")
+
+
+async def fight(world: FakeWorld, *, seconds: int) -> Counter[str]:
+    """By verb what it costs the operator that a user sets the value ten times a second."""
+    before = len(world.traffic.requests)
+    for _ in range(seconds * 10):
+        live = await world.user.find(PROBE)
+        if live is not None and live["spec"]["value"] != 9:
+            await world.user.patch(PROBE, {"spec": {"value": 9}})
+        await asyncio.sleep(0.1)
+    return world.traffic.count(before)
+
+
+@pytest.mark.parametrize(("seconds", "limit"), [(60, 7), (3600, 25)], ids=["a minute", "an hour"])
+def test_a_contest_costs_few_writes(seconds: int, limit: int) -> None:
+    """Of the object and of the status; the object is read once for the first repair and once for the conflict; the stack is as ready as its object."""
+
+    async def story(world: FakeWorld) -> None:
+        await world.start_controller()
+        await world.user.create(CONTESTED)
+        await world.wait_rest()
+        spent = await fight(world, seconds=seconds)
+        assert 5 <= spent["apply"] <= limit
+        assert spent["status"] <= 3 * limit
+        assert spent["get"] == 2
+        stack = await world.user.find(Address.of(CONTESTED))
+        contested = expectations.find_condition(stack, "DriftConflict")
+        assert "spec.value, owned by 'kubectl-edit', changed repeatedly" in contested["message"]
+        assert expectations.find_condition(stack, "Ready")["status"] == "True"
+
+    fake_world.run(story)
+
+
+# ---------------------------------------------------------------- the end of a Stack
+
+
+@pytest.mark.parametrize(
+    ("word", "slowest"),
+    [pytest.param("conflict", 0.5, id="the Stack changed"), pytest.param("webhook", 4.0, id="a request is rejected")],
+)
+def test_a_finalizer_that_could_not_be_taken_away(word: str, slowest: float) -> None:
+    """At once again where the Stack only changed meanwhile; that is not reported."""
+
+    async def story(world: FakeWorld) -> None:
+        await world.start_controller()
+        template = {"resources": {"a": {"manifest": {"apiVersion": "v1", "kind": "ConfigMap"}}}}
+        address = Address.of(await world.user.create(stack_manifests.make_stack({"template": template})))
+        await asyncio.sleep(5)
+        refusal = request_faults.REFUSALS[word]
+        world.traffic.troubles.append(request_faults.Trouble(refusal=refusal, verbs=frozenset({"finalizer"}), times=1))
+        begun = asyncio.get_running_loop().time()
+        await world.user.delete(address)
+        while await world.user.find(address) is not None:  # noqa: ASYNC110 -- in virtual time
+            await asyncio.sleep(0.01)
+        seconds = asyncio.get_running_loop().time() - begun
+        assert seconds < slowest
+        assert (word == "conflict") is (seconds < 1.0)
+
+    fake_world.run(story)
