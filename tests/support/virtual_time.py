@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import inspect
 import selectors
 from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from hearth import supervision
 
+Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
 EPOCH = 1_767_225_600.0
@@ -121,6 +123,18 @@ def run(test: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
         cancel_all(loop)
         asyncio.set_event_loop(None)
         loop.close()
+
+
+def in_virtual_time(test: Callable[Arguments, Coroutine[Any, Any, None]]) -> Callable[Arguments, None]:
+    """The test as an ordinary one, run in a virtual loop, with the fixtures and parameters that it names."""
+
+    def run_test(*args: Arguments.args, **kwargs: Arguments.kwargs) -> None:
+        run(lambda: test(*args, **kwargs))
+
+    # Not by functools.wraps, through which the runner would see the coroutine.
+    run_test.__name__, run_test.__doc__, run_test.__module__ = test.__name__, test.__doc__, test.__module__
+    run_test.__signature__ = inspect.signature(test)  # type: ignore[attr-defined]  # which every function may have
+    return run_test
 
 
 def cancel_all(loop: asyncio.AbstractEventLoop) -> None:

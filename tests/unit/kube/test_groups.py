@@ -13,8 +13,8 @@ from hearth.model import names
 from hearth.model.child import Object
 from hearth.model.stack_tree import Node, StackTree
 from hearth.model.well_known_kinds import RESOURCE_GROUP
-from support import virtual_time
 from support.units.scripted_api.scripted_connection import DeafListener, ScriptedConnection
+from support.virtual_time import in_virtual_time
 
 ITEM = "/apis/hearth.dev/v1alpha1/namespaces/a/resourcegroups/workers"
 RAW: Object = {
@@ -58,24 +58,21 @@ def test_a_group_and_a_stack_of_one_name_are_two_owners() -> None:
     assert (tree.find_uid("a", "x"), tree.find_uid("a", "x", kind=names.GROUP_KIND)) == ("", "2")
 
 
-def test_the_status_of_a_group_is_written_to_the_group() -> None:
+@in_virtual_time
+async def test_the_status_of_a_group_is_written_to_the_group() -> None:
     """To its own path, and its cache takes the answer."""
-
-    async def story() -> None:
-        answer = {**RAW, "metadata": {**RAW["metadata"], "resourceVersion": "8"}, "status": {"phase": "CreateComplete"}}
-        connection = ScriptedConnection({f"PATCH {ITEM}/status": answer})
-        stacks = StackCache(connection, DeafListener().on_stack)
-        home = KubeManagementCluster(
-            connection,
-            stacks=stacks,
-            groups=StackCache(connection, DeafListener().on_stack, kind=RESOURCE_GROUP, tree=stacks.tree),
-            revisions=RevisionCache(connection, DeafListener().on_revision),
-            sources=SourceCache(connection, DeafListener().on_source),
-        )
-        await home.write_status(stack_cache.parse_stack(RAW, kind=names.GROUP_KIND), {"phase": "CreateComplete"})
-        found = home.find_stack("u")
-        assert found is not None
-        assert (found.kind, found.phase, list(home.stacks())) == ("ResourceGroup", "CreateComplete", ["u"])
-        assert home.tree.find_uid("a", "workers", kind=names.GROUP_KIND) == "u"
-
-    virtual_time.run(story)
+    answer = {**RAW, "metadata": {**RAW["metadata"], "resourceVersion": "8"}, "status": {"phase": "CreateComplete"}}
+    connection = ScriptedConnection({f"PATCH {ITEM}/status": answer})
+    stacks = StackCache(connection, DeafListener().on_stack)
+    home = KubeManagementCluster(
+        connection,
+        stacks=stacks,
+        groups=StackCache(connection, DeafListener().on_stack, kind=RESOURCE_GROUP, tree=stacks.tree),
+        revisions=RevisionCache(connection, DeafListener().on_revision),
+        sources=SourceCache(connection, DeafListener().on_source),
+    )
+    await home.write_status(stack_cache.parse_stack(RAW, kind=names.GROUP_KIND), {"phase": "CreateComplete"})
+    found = home.find_stack("u")
+    assert found is not None
+    assert (found.kind, found.phase, list(home.stacks())) == ("ResourceGroup", "CreateComplete", ["u"])
+    assert home.tree.find_uid("a", "workers", kind=names.GROUP_KIND) == "u"

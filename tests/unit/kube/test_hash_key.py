@@ -10,9 +10,9 @@ from hearth.kube import management_cluster
 from hearth.kube.client.api_requests import ApiClient
 from hearth.model import errors
 from hearth.model.child import Object
-from support import virtual_time
 from support.server import api_errors
 from support.units.scripted_api.scripted_connection import Answer, ScriptedConnection, exists, missing
+from support.virtual_time import in_virtual_time
 
 SECRETS = "/api/v1/namespaces/hearth/secrets"
 GET, CREATE, CREATE_NAMESPACE = f"GET {SECRETS}/hearth-hash-key", f"POST {SECRETS}", "POST /api/v1/namespaces"
@@ -68,29 +68,23 @@ async def get_key(connection: ScriptedConnection) -> bytes:
         ),
     ],
 )
-def test_there_is_one_key_in_the_end(
+@in_virtual_time
+async def test_there_is_one_key_in_the_end(
     script: dict[str, Answer | list[Answer]], expected: bytes, asked: list[str]
 ) -> None:
     """And everybody has the same."""
-
-    async def story() -> None:
-        connection = ScriptedConnection(script)
-        assert await get_key(connection) == expected
-        assert connection.asked == asked
-
-    virtual_time.run(story)
+    connection = ScriptedConnection(script)
+    assert await get_key(connection) == expected
+    assert connection.asked == asked
 
 
-def test_a_new_key_is_stored_for_good() -> None:
+@in_virtual_time
+async def test_a_new_key_is_stored_for_good() -> None:
     """Another one under the same name would make every hash unknown."""
-
-    async def story() -> None:
-        connection = ScriptedConnection({CREATE: {}})
-        await get_key(connection)
-        body = connection.sent[1].body
-        assert (body["data"], body["immutable"]) == (secret(OURS)["data"], True)
-
-    virtual_time.run(story)
+    connection = ScriptedConnection({CREATE: {}})
+    await get_key(connection)
+    body = connection.sent[1].body
+    assert (body["data"], body["immutable"]) == (secret(OURS)["data"], True)
 
 
 @pytest.mark.parametrize(
@@ -101,16 +95,13 @@ def test_a_new_key_is_stored_for_good() -> None:
         pytest.param(secret(b"short"), id="too short"),
     ],
 )
-def test_a_spoilt_key_is_never_replaced_unasked(stored: Object) -> None:
+@in_virtual_time
+async def test_a_spoilt_key_is_never_replaced_unasked(stored: Object) -> None:
     """Who restores it saves all hashes; the message says what may be done."""
-
-    async def story() -> None:
-        with pytest.raises(
-            management_cluster.InvalidHashKey, match=r"hearth-hash-key in namespace hearth: data\.key .* delete"
-        ):
-            await get_key(ScriptedConnection({GET: stored}))
-
-    virtual_time.run(story)
+    with pytest.raises(
+        management_cluster.InvalidHashKey, match=r"hearth-hash-key in namespace hearth: data\.key .* delete"
+    ):
+        await get_key(ScriptedConnection({GET: stored}))
 
 
 @pytest.mark.parametrize(
@@ -120,25 +111,19 @@ def test_a_spoilt_key_is_never_replaced_unasked(stored: Object) -> None:
         pytest.param({CREATE: api_errors.unavailable()}, id="storing"),
     ],
 )
-def test_a_refusal_passes_through(script: dict[str, Answer | list[Answer]]) -> None:
+@in_virtual_time
+async def test_a_refusal_passes_through(script: dict[str, Answer | list[Answer]]) -> None:
     """Nothing can be hashed without the key."""
-
-    async def story() -> None:
-        with pytest.raises(errors.ApiStatusError):
-            await get_key(ScriptedConnection(script))
-
-    virtual_time.run(story)
+    with pytest.raises(errors.ApiStatusError):
+        await get_key(ScriptedConnection(script))
 
 
 @pytest.mark.parametrize(
     "refusal",
     [pytest.param(exists(), id="the key"), pytest.param(api_errors.namespace_missing("hearth"), id="its namespace")],
 )
-def test_what_comes_and_goes_is_tried_again_later(refusal: errors.ApiStatusError) -> None:
+@in_virtual_time
+async def test_what_comes_and_goes_is_tried_again_later(refusal: errors.ApiStatusError) -> None:
     """By the one that asked."""
-
-    async def story() -> None:
-        with pytest.raises(errors.Unreachable, match="try again"):
-            await get_key(ScriptedConnection({CREATE: refusal, CREATE_NAMESPACE: {}}))
-
-    virtual_time.run(story)
+    with pytest.raises(errors.Unreachable, match="try again"):
+        await get_key(ScriptedConnection({CREATE: refusal, CREATE_NAMESPACE: {}}))

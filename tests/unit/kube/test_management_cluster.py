@@ -21,7 +21,6 @@ from hearth.model import errors, limits, names
 from hearth.model.child import Object
 from hearth.model.kinds import ObjectRef
 from hearth.model.well_known_kinds import CONTROLLER_REVISION, STACK
-from support import virtual_time
 from support.server import api_errors
 from support.units.scripted_api.scripted_connection import (
     Answer,
@@ -31,6 +30,7 @@ from support.units.scripted_api.scripted_connection import (
     exists,
     missing,
 )
+from support.virtual_time import in_virtual_time
 
 ITEM = "/apis/hearth.dev/v1alpha1/namespaces/a/stacks/shop"
 REVISIONS = "/apis/apps/v1/namespaces/a/controllerrevisions"
@@ -88,126 +88,99 @@ def make(**script: Answer | list[Answer]) -> tuple[KubeManagementCluster, Script
     return home, connection
 
 
-def test_a_finalizer_is_added_to_those_that_were_read() -> None:
+@in_virtual_time
+async def test_a_finalizer_is_added_to_those_that_were_read() -> None:
     """Under the version that was read, so that no entry is lost; the cache knows at once."""
-
-    async def story() -> None:
-        home, connection = make(patch=shown("x", names.FINALIZER))
-        await home.add_finalizer(stack("x"))
-        wanted = {"metadata": {"finalizers": ["x", names.FINALIZER], "resourceVersion": "7"}}
-        assert connection.sent[0].body == wanted
-        assert connection.sent[0].content_type == "application/merge-patch+json"
-        found = home.find_stack("u")
-        assert found is not None
-        assert (found.finalizers, found.resource_version) == (("x", names.FINALIZER), 8)
-        assert list(home.stacks()) == ["u"]
-
-    virtual_time.run(story)
+    home, connection = make(patch=shown("x", names.FINALIZER))
+    await home.add_finalizer(stack("x"))
+    wanted = {"metadata": {"finalizers": ["x", names.FINALIZER], "resourceVersion": "7"}}
+    assert connection.sent[0].body == wanted
+    assert connection.sent[0].content_type == "application/merge-patch+json"
+    found = home.find_stack("u")
+    assert found is not None
+    assert (found.finalizers, found.resource_version) == (("x", names.FINALIZER), 8)
+    assert list(home.stacks()) == ["u"]
 
 
-def test_a_finalizer_that_is_there_costs_nothing() -> None:
+@in_virtual_time
+async def test_a_finalizer_that_is_there_costs_nothing() -> None:
     """Nor does taking away one that is not."""
-
-    async def story() -> None:
-        home, connection = make()
-        await home.add_finalizer(stack(names.FINALIZER))
-        await home.remove_finalizer(stack("x"))
-        assert connection.sent == []
-
-    virtual_time.run(story)
+    home, connection = make()
+    await home.add_finalizer(stack(names.FINALIZER))
+    await home.remove_finalizer(stack("x"))
+    assert connection.sent == []
 
 
-def test_a_stack_that_changed_meanwhile_keeps_its_finalizers() -> None:
+@in_virtual_time
+async def test_a_stack_that_changed_meanwhile_keeps_its_finalizers() -> None:
     """The caller looks again."""
-
-    async def story() -> None:
-        home, _ = make(patch=conflict())
-        with pytest.raises(errors.ApiStatusError) as caught:
-            await home.add_finalizer(stack())
-        assert caught.value.code == 409
-
-    virtual_time.run(story)
+    home, _ = make(patch=conflict())
+    with pytest.raises(errors.ApiStatusError) as caught:
+        await home.add_finalizer(stack())
+    assert caught.value.code == 409
 
 
-def test_our_finalizer_goes_though_a_status_was_written_meanwhile() -> None:
+@in_virtual_time
+async def test_our_finalizer_goes_though_a_status_was_written_meanwhile() -> None:
     """The live list of finalizers is what it is taken from, so no entry is lost."""
-
-    async def story() -> None:
-        live = shown("theirs", names.FINALIZER, version=9)
-        home, connection = make(patch=[conflict(), shown("theirs", version=10)], stack=live)
-        await home.remove_finalizer(stack(names.FINALIZER))
-        assert [request.method for request in connection.sent] == ["PATCH", "GET", "PATCH"]
-        assert connection.sent[-1].body["metadata"] == {"finalizers": ["theirs"], "resourceVersion": "9"}
-
-    virtual_time.run(story)
+    live = shown("theirs", names.FINALIZER, version=9)
+    home, connection = make(patch=[conflict(), shown("theirs", version=10)], stack=live)
+    await home.remove_finalizer(stack(names.FINALIZER))
+    assert [request.method for request in connection.sent] == ["PATCH", "GET", "PATCH"]
+    assert connection.sent[-1].body["metadata"] == {"finalizers": ["theirs"], "resourceVersion": "9"}
 
 
-def test_a_stack_goes_with_its_last_finalizer() -> None:
+@in_virtual_time
+async def test_a_stack_goes_with_its_last_finalizer() -> None:
     """At once, before its event has come."""
-
-    async def story() -> None:
-        home, connection = make(status=shown(names.FINALIZER), patch=shown(deletionTimestamp="2026-01-01T00:00:00Z"))
-        await home.write_status(stack(names.FINALIZER), {"phase": "DeleteInProgress"})
-        assert home.find_stack("u") is not None
-        await home.remove_finalizer(stack(names.FINALIZER))
-        assert connection.sent[1].body["metadata"]["finalizers"] == []
-        assert home.find_stack("u") is None
-
-    virtual_time.run(story)
+    home, connection = make(status=shown(names.FINALIZER), patch=shown(deletionTimestamp="2026-01-01T00:00:00Z"))
+    await home.write_status(stack(names.FINALIZER), {"phase": "DeleteInProgress"})
+    assert home.find_stack("u") is not None
+    await home.remove_finalizer(stack(names.FINALIZER))
+    assert connection.sent[1].body["metadata"]["finalizers"] == []
+    assert home.find_stack("u") is None
 
 
-def test_a_stack_that_is_gone_needs_no_finalizer_removed_and_no_status() -> None:
+@in_virtual_time
+async def test_a_stack_that_is_gone_needs_no_finalizer_removed_and_no_status() -> None:
     """Both are done then."""
-
-    async def story() -> None:
-        home, _ = make(patch=missing(), status=missing())
-        await home.remove_finalizer(stack(names.FINALIZER))
-        await home.write_status(stack(), {"phase": "CreateComplete"})
-
-    virtual_time.run(story)
+    home, _ = make(patch=missing(), status=missing())
+    await home.remove_finalizer(stack(names.FINALIZER))
+    await home.write_status(stack(), {"phase": "CreateComplete"})
 
 
-def test_a_status_is_written_under_the_version_that_was_read() -> None:
+@in_virtual_time
+async def test_a_status_is_written_under_the_version_that_was_read() -> None:
     """By one request; the cache knows at once."""
-
-    async def story() -> None:
-        home, connection = make(status=shown())
-        await home.write_status(stack(), {"phase": "CreateComplete", "message": None})
-        assert [sent.body for sent in connection.sent] == [
-            {"metadata": {"resourceVersion": "7"}, "status": {"phase": "CreateComplete", "message": None}}
-        ]
-        found = home.find_stack("u")
-        assert found is not None
-        assert found.status == {"phase": "CreateComplete"}
-
-    virtual_time.run(story)
+    home, connection = make(status=shown())
+    await home.write_status(stack(), {"phase": "CreateComplete", "message": None})
+    assert [sent.body for sent in connection.sent] == [
+        {"metadata": {"resourceVersion": "7"}, "status": {"phase": "CreateComplete", "message": None}}
+    ]
+    found = home.find_stack("u")
+    assert found is not None
+    assert found.status == {"phase": "CreateComplete"}
 
 
-def test_a_status_is_written_though_the_stack_changed_meanwhile() -> None:
+@in_virtual_time
+async def test_a_status_is_written_though_the_stack_changed_meanwhile() -> None:
     """A new spec does not make what was observed less true."""
-
-    async def story() -> None:
-        home, connection = make(status=[conflict(), shown(version=12)], stack=shown(version=11))
-        await home.write_status(stack(), {"phase": "CreateComplete"})
-        written = [sent.body["metadata"]["resourceVersion"] for sent in connection.sent if sent.method == "PATCH"]
-        assert written == ["7", "11"]
-
-    virtual_time.run(story)
+    home, connection = make(status=[conflict(), shown(version=12)], stack=shown(version=11))
+    await home.write_status(stack(), {"phase": "CreateComplete"})
+    written = [sent.body["metadata"]["resourceVersion"] for sent in connection.sent if sent.method == "PATCH"]
+    assert written == ["7", "11"]
 
 
 @pytest.mark.parametrize(
     "live",
     [pytest.param(shown(uid="v"), id="another one of that name"), pytest.param(missing(), id="none of that name")],
 )
-def test_a_status_never_meets_another_stack(live: Answer) -> None:
+@in_virtual_time
+async def test_a_status_never_meets_another_stack(live: Answer) -> None:
     """The Stack that it was about is gone."""
-
-    async def story() -> None:
-        home, connection = make(status=conflict(), stack=live)
-        await home.write_status(stack(), {"phase": "CreateComplete"})
-        assert connection.asked == [f"PATCH {ITEM}/status", f"GET {ITEM}"]
-
-    virtual_time.run(story)
+    home, connection = make(status=conflict(), stack=live)
+    await home.write_status(stack(), {"phase": "CreateComplete"})
+    assert connection.asked == [f"PATCH {ITEM}/status", f"GET {ITEM}"]
 
 
 @pytest.mark.parametrize(
@@ -218,18 +191,15 @@ def test_a_status_never_meets_another_stack(live: Answer) -> None:
         pytest.param({"status": conflict(), "stack": api_errors.unavailable()}, 503, 2, id="unknown"),
     ],
 )
-def test_a_status_that_cannot_be_written_is_the_callers_to_try_again(
+@in_virtual_time
+async def test_a_status_that_cannot_be_written_is_the_callers_to_try_again(
     script: dict[str, Answer], code: int, count: int
 ) -> None:
     """After no more than a few requests."""
-
-    async def story() -> None:
-        home, connection = make(**script)
-        with pytest.raises(errors.ApiStatusError) as caught:
-            await home.write_status(stack(), {"phase": "CreateComplete"})
-        assert (caught.value.code, len(connection.sent)) == (code, count)
-
-    virtual_time.run(story)
+    home, connection = make(**script)
+    with pytest.raises(errors.ApiStatusError) as caught:
+        await home.write_status(stack(), {"phase": "CreateComplete"})
+    assert (caught.value.code, len(connection.sent)) == (code, count)
 
 
 def echo(sent: object) -> Object:
@@ -238,72 +208,60 @@ def echo(sent: object) -> Object:
     return {**body, "metadata": {**body["metadata"], "uid": "r", "resourceVersion": "9"}}
 
 
-def test_a_revision_is_stored_and_known_at_once() -> None:
+@in_virtual_time
+async def test_a_revision_is_stored_and_known_at_once() -> None:
     """Owned by its Stack, with what is needed to know it without reading the definition."""
-
-    async def story() -> None:
-        home, connection = make(create=echo)
-        await home.create_revision(stack(), REVISION, DEFINITION)
-        body = connection.sent[0].body
-        assert body["metadata"]["labels"] == {
-            "hearth.dev/stack-uid": "u",
-            "hearth.dev/stack": "shop",
-            "hearth.dev/bucket": "175",
-        }
-        assert body["metadata"]["annotations"] == {
-            "hearth.dev/hash": "k1:abc",
-            "hearth.dev/kinds": "apps/v1/Deployment,v1/ConfigMap",
-            "hearth.dev/revision": "3",
-            "hearth.dev/signature": "k1:def",
-        }
-        (owner,) = body["metadata"]["ownerReferences"]
-        assert (owner["kind"], owner["uid"], owner["controller"], owner["blockOwnerDeletion"]) == (
-            "Stack",
-            "u",
-            True,
-            False,
-        )
-        assert (body["revision"], body["data"]) == (3, DEFINITION)
-        assert home.revisions("u") == (REVISION,)
-
-    virtual_time.run(story)
+    home, connection = make(create=echo)
+    await home.create_revision(stack(), REVISION, DEFINITION)
+    body = connection.sent[0].body
+    assert body["metadata"]["labels"] == {
+        "hearth.dev/stack-uid": "u",
+        "hearth.dev/stack": "shop",
+        "hearth.dev/bucket": "175",
+    }
+    assert body["metadata"]["annotations"] == {
+        "hearth.dev/hash": "k1:abc",
+        "hearth.dev/kinds": "apps/v1/Deployment,v1/ConfigMap",
+        "hearth.dev/revision": "3",
+        "hearth.dev/signature": "k1:def",
+    }
+    (owner,) = body["metadata"]["ownerReferences"]
+    assert (owner["kind"], owner["uid"], owner["controller"], owner["blockOwnerDeletion"]) == (
+        "Stack",
+        "u",
+        True,
+        False,
+    )
+    assert (body["revision"], body["data"]) == (3, DEFINITION)
+    assert home.revisions("u") == (REVISION,)
 
 
-def test_a_revision_that_exists_stays_as_it_is() -> None:
+@in_virtual_time
+async def test_a_revision_that_exists_stays_as_it_is() -> None:
     """It is immutable: what is stored is the result, regardless of what was to be stored now."""
-
-    async def story() -> None:
-        stored = {**controller_revision.make_objects(stack(), REVISION, DEFINITION)[-1]}
-        stored["metadata"] = {**stored["metadata"], "uid": "r", "resourceVersion": "9"}
-        home, connection = make(create=exists(), get=stored)
-        later = dataclasses.replace(REVISION, number=REVISION.number + 1)
-        assert await home.create_revision(stack(), later, DEFINITION) == REVISION
-        assert [request.method for request in connection.sent] == ["POST", "GET"]
-
-    virtual_time.run(story)
+    stored = {**controller_revision.make_objects(stack(), REVISION, DEFINITION)[-1]}
+    stored["metadata"] = {**stored["metadata"], "uid": "r", "resourceVersion": "9"}
+    home, connection = make(create=exists(), get=stored)
+    later = dataclasses.replace(REVISION, number=REVISION.number + 1)
+    assert await home.create_revision(stack(), later, DEFINITION) == REVISION
+    assert [request.method for request in connection.sent] == ["POST", "GET"]
 
 
-def test_any_other_refusal_of_a_revision_passes_through() -> None:
+@in_virtual_time
+async def test_any_other_refusal_of_a_revision_passes_through() -> None:
     """Nothing may be applied before it is stored."""
-
-    async def story() -> None:
-        home, _ = make(create=api_errors.unavailable())
-        with pytest.raises(errors.ApiStatusError):
-            await home.create_revision(stack(), REVISION, DEFINITION)
-
-    virtual_time.run(story)
+    home, _ = make(create=api_errors.unavailable())
+    with pytest.raises(errors.ApiStatusError):
+        await home.create_revision(stack(), REVISION, DEFINITION)
 
 
 @pytest.mark.parametrize("size", [pytest.param(10, id="small"), pytest.param(200_000, id="large")])
-def test_a_definition_comes_back_as_it_was_stored(size: int) -> None:
+@in_virtual_time
+async def test_a_definition_comes_back_as_it_was_stored(size: int) -> None:
     """Regardless of its size."""
-
-    async def story() -> None:
-        definition: Object = {"template": {"a": "ä" * size}, "parameters": {}}
-        home, _ = make(get=controller_revision.make_objects(stack(), REVISION, definition)[-1])
-        assert await home.get_definition(stack(), REVISION) == definition
-
-    virtual_time.run(story)
+    definition: Object = {"template": {"a": "ä" * size}, "parameters": {}}
+    home, _ = make(get=controller_revision.make_objects(stack(), REVISION, definition)[-1])
+    assert await home.get_definition(stack(), REVISION) == definition
 
 
 def compress(text: bytes) -> Object:
@@ -337,18 +295,15 @@ HUGE: Object = {"template": {"a": random.Random(1).randbytes(1_500_000).hex()}, 
 """A definition that does not fit into one object even when it is compressed."""
 
 
-def test_a_huge_definition_is_stored_in_several_objects() -> None:
+@in_virtual_time
+async def test_a_huge_definition_is_stored_in_several_objects() -> None:
     """The object that names the others is written last, so that a crash in between leaves nothing that counts."""
-
-    async def story() -> None:
-        *parts, last = controller_revision.make_objects(stack(), REVISION, HUGE)
-        assert [part["metadata"]["name"] for part in parts] == [f"{REVISION.name}-part-{at}" for at in (1, 2)]
-        assert all("labels" not in part["metadata"] for part in parts), "no list of revisions shows them"
-        assert last["metadata"]["name"] == REVISION.name
-        assert max(len(orjson.dumps(each)) for each in (*parts, last)) < 1_100_000, "etcd takes 1.5 MiB"
-        assert controller_revision.parse_definition(last, parts) == HUGE
-
-    virtual_time.run(story)
+    *parts, last = controller_revision.make_objects(stack(), REVISION, HUGE)
+    assert [part["metadata"]["name"] for part in parts] == [f"{REVISION.name}-part-{at}" for at in (1, 2)]
+    assert all("labels" not in part["metadata"] for part in parts), "no list of revisions shows them"
+    assert last["metadata"]["name"] == REVISION.name
+    assert max(len(orjson.dumps(each)) for each in (*parts, last)) < 1_100_000, "etcd takes 1.5 MiB"
+    assert controller_revision.parse_definition(last, parts) == HUGE
 
 
 DENSE = bytes(ord("#") + at % 57 if at < 171 else ord("]") + at % 34 for at in range(256))
@@ -424,16 +379,13 @@ def test_a_definition_that_a_user_spoilt_is_named(data: object) -> None:
         controller_revision.parse_definition(raw)
 
 
-def test_a_source_is_read() -> None:
+@in_virtual_time
+async def test_a_source_is_read() -> None:
     """Its data, and nothing else of it."""
-
-    async def story() -> None:
-        source = {"metadata": {"name": "c", "namespace": "a", "uid": "c", "resourceVersion": "1"}, "data": {"k": "v"}}
-        home, _ = make(source=source)
-        ref = ObjectRef(group="", kind="ConfigMap", namespace="a", name="c")
-        assert await home.get_source(ref) == {"k": "v"}
-
-    virtual_time.run(story)
+    source = {"metadata": {"name": "c", "namespace": "a", "uid": "c", "resourceVersion": "1"}, "data": {"k": "v"}}
+    home, _ = make(source=source)
+    ref = ObjectRef(group="", kind="ConfigMap", namespace="a", name="c")
+    assert await home.get_source(ref) == {"k": "v"}
 
 
 def test_stacks_and_revisions_are_what_the_paths_say() -> None:

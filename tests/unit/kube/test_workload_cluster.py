@@ -11,10 +11,10 @@ from hearth.model import errors, names
 from hearth.model.child import Child, Object
 from hearth.model.kinds import Kind, ObjectRef
 from hearth.plan.retry.retry_triggers import RetryTrigger
-from support import virtual_time
 from support.server import api_errors
 from support.units import signing
 from support.units.scripted_api.scripted_connection import Answer, ScriptedConnection, conflict, missing
+from support.virtual_time import in_virtual_time
 
 CONFIG_MAP = Kind(group="", version="v1", name="ConfigMap", plural="configmaps", namespaced=True)
 COLLECTION = "/api/v1/namespaces/a/configmaps"
@@ -85,26 +85,23 @@ async def apply(cluster: KubeWorkloadCluster) -> Child:
     return await cluster.apply(config_map(), kind=CONFIG_MAP, manager="hearth:a/s", force=True)
 
 
-def test_an_apply_is_one_request_and_its_answer_is_in_the_cache() -> None:
+@in_virtual_time
+async def test_an_apply_is_one_request_and_its_answer_is_in_the_cache() -> None:
     """The manifest travels as it is."""
-
-    async def story() -> None:
-        cluster, connection, ears = make(PATCH=config_map(version=11))
-        child = await apply(cluster)
-        sent = connection.sent[0]
-        assert (child.uid, child.resource_version) == ("1", 11)
-        assert cluster.children_of("s", "r") == (child,)
-        assert cluster.children("s") == {"r": (child,)}
-        assert (str(sent), sent.content_type, sent.body) == (
-            f"PATCH {ITEM}",
-            "application/apply-patch+yaml",
-            config_map(),
-        )
-        assert sent.query == {"fieldManager": "hearth:a/s", "force": "true", "fieldValidation": "Strict"}
-        assert len(connection.sent) == 1
-        assert ears.requests == [("apply", "ConfigMap", 200)]
-
-    virtual_time.run(story)
+    cluster, connection, ears = make(PATCH=config_map(version=11))
+    child = await apply(cluster)
+    sent = connection.sent[0]
+    assert (child.uid, child.resource_version) == ("1", 11)
+    assert cluster.children_of("s", "r") == (child,)
+    assert cluster.children("s") == {"r": (child,)}
+    assert (str(sent), sent.content_type, sent.body) == (
+        f"PATCH {ITEM}",
+        "application/apply-patch+yaml",
+        config_map(),
+    )
+    assert sent.query == {"fieldManager": "hearth:a/s", "force": "true", "fieldValidation": "Strict"}
+    assert len(connection.sent) == 1
+    assert ears.requests == [("apply", "ConfigMap", 200)]
 
 
 @pytest.mark.parametrize(
@@ -114,17 +111,14 @@ def test_an_apply_is_one_request_and_its_answer_is_in_the_cache() -> None:
         pytest.param(errors.Unreachable("down"), 0, id="no answer"),
     ],
 )
-def test_a_refusal_passes_through_as_it_came(error: Exception, code: int) -> None:
+@in_virtual_time
+async def test_a_refusal_passes_through_as_it_came(error: Exception, code: int) -> None:
     """And the observer hears its code."""
-
-    async def story() -> None:
-        cluster, _, ears = make(PATCH=error)
-        with pytest.raises(type(error)) as caught:
-            await apply(cluster)
-        assert caught.value is error
-        assert ears.requests == [("apply", "ConfigMap", code)]
-
-    virtual_time.run(story)
+    cluster, _, ears = make(PATCH=error)
+    with pytest.raises(type(error)) as caught:
+        await apply(cluster)
+    assert caught.value is error
+    assert ears.requests == [("apply", "ConfigMap", code)]
 
 
 @pytest.mark.parametrize(
@@ -137,16 +131,13 @@ def test_a_refusal_passes_through_as_it_came(error: Exception, code: int) -> Non
         {"metadata": {"name": "b", "uid": "1", "resourceVersion": "x"}},
     ],
 )
-def test_an_answer_that_is_no_object_is_none(answer: dict[str, Any]) -> None:
+@in_virtual_time
+async def test_an_answer_that_is_no_object_is_none(answer: dict[str, Any]) -> None:
     """Nothing of it is kept, and the write is tried again."""
-
-    async def story() -> None:
-        cluster, _, _ = make(PATCH=answer)
-        with pytest.raises(errors.Unreachable, match="the response is not a ConfigMap"):
-            await apply(cluster)
-        assert cluster.children("s") == {}
-
-    virtual_time.run(story)
+    cluster, _, _ = make(PATCH=answer)
+    with pytest.raises(errors.Unreachable, match="the response is not a ConfigMap"):
+        await apply(cluster)
+    assert cluster.children("s") == {}
 
 
 DELETING = config_map(version=12, deletionTimestamp="2026-01-01T00:00:00Z", finalizers=["x"])
@@ -164,23 +155,20 @@ DELETING = config_map(version=12, deletionTimestamp="2026-01-01T00:00:00Z", fina
         pytest.param({"DELETE": conflict(), "GET": missing()}, True, id="a conflict, and then nothing there"),
     ],
 )
-def test_when_a_deleted_child_is_gone(script: dict[str, Answer], *, expected: bool) -> None:
+@in_virtual_time
+async def test_when_a_deleted_child_is_gone(script: dict[str, Answer], *, expected: bool) -> None:
     """And the cache knows at once."""
-
-    async def story() -> None:
-        cluster, connection, _ = make(PATCH=config_map(), **script)
-        child = await apply(cluster)
-        assert await cluster.delete(child) == expected
-        assert connection.sent[1].body == {
-            "apiVersion": "v1",
-            "kind": "DeleteOptions",
-            "propagationPolicy": "Background",
-            "preconditions": {"uid": "1", "resourceVersion": "10"},
-        }
-        left = cluster.children_of("s", "r")
-        assert [each.deleting for each in left] == ([] if expected else [True])
-
-    virtual_time.run(story)
+    cluster, connection, _ = make(PATCH=config_map(), **script)
+    child = await apply(cluster)
+    assert await cluster.delete(child) == expected
+    assert connection.sent[1].body == {
+        "apiVersion": "v1",
+        "kind": "DeleteOptions",
+        "propagationPolicy": "Background",
+        "preconditions": {"uid": "1", "resourceVersion": "10"},
+    }
+    left = cluster.children_of("s", "r")
+    assert [each.deleting for each in left] == ([] if expected else [True])
 
 
 @pytest.mark.parametrize(
@@ -191,18 +179,15 @@ def test_when_a_deleted_child_is_gone(script: dict[str, Answer], *, expected: bo
         pytest.param({"DELETE": api_errors.unavailable()}, 503, id="not now"),
     ],
 )
-def test_a_refused_deletion_is_no_deletion(script: dict[str, Answer], code: int) -> None:
+@in_virtual_time
+async def test_a_refused_deletion_is_no_deletion(script: dict[str, Answer], code: int) -> None:
     """The child stays in the cache."""
-
-    async def story() -> None:
-        cluster, _, _ = make(PATCH=config_map(), **script)
-        child = await apply(cluster)
-        with pytest.raises(errors.ApiStatusError) as caught:
-            await cluster.delete(child)
-        assert caught.value.code == code
-        assert cluster.children_of("s", "r") == (child,)
-
-    virtual_time.run(story)
+    cluster, _, _ = make(PATCH=config_map(), **script)
+    child = await apply(cluster)
+    with pytest.raises(errors.ApiStatusError) as caught:
+        await cluster.delete(child)
+    assert caught.value.code == code
+    assert cluster.children_of("s", "r") == (child,)
 
 
 LIST = "GET /api/v1/configmaps"
@@ -232,70 +217,55 @@ def page(*items: Object, continued: str = "") -> Object:
         ),
     ],
 )
-def test_a_live_list_is_complete(pages: list[Answer], expected: list[str]) -> None:
+@in_virtual_time
+async def test_a_live_list_is_complete(pages: list[Answer], expected: list[str]) -> None:
     """However the server cuts it up."""
-
-    async def story() -> None:
-        cluster, connection, _ = make()
-        connection.script[LIST] = list(pages)
-        found = await cluster.list_children(CONFIG_MAP, "s")
-        assert [child.uid for child in found] == expected
-        assert all(child.kind == CONFIG_MAP for child in found)
-        assert connection.sent[0].query["labelSelector"] == "hearth.dev/stack-uid=s"
-
-    virtual_time.run(story)
+    cluster, connection, _ = make()
+    connection.script[LIST] = list(pages)
+    found = await cluster.list_children(CONFIG_MAP, "s")
+    assert [child.uid for child in found] == expected
+    assert all(child.kind == CONFIG_MAP for child in found)
+    assert connection.sent[0].query["labelSelector"] == "hearth.dev/stack-uid=s"
 
 
-def test_a_list_that_is_refused_is_not_empty() -> None:
+@in_virtual_time
+async def test_a_list_that_is_refused_is_not_empty() -> None:
     """A finalizer hangs on it."""
-
-    async def story() -> None:
-        cluster, connection, _ = make()
-        connection.script[LIST] = api_errors.unavailable()
-        with pytest.raises(errors.ApiStatusError):
-            await cluster.list_children(CONFIG_MAP, "s")
-
-    virtual_time.run(story)
+    cluster, connection, _ = make()
+    connection.script[LIST] = api_errors.unavailable()
+    with pytest.raises(errors.ApiStatusError):
+        await cluster.list_children(CONFIG_MAP, "s")
 
 
-def test_an_operator_of_one_namespace_lists_only_there() -> None:
+@in_virtual_time
+async def test_an_operator_of_one_namespace_lists_only_there() -> None:
     """It may not look anywhere else."""
-
-    async def story() -> None:
-        connection = ScriptedConnection({f"GET {COLLECTION}": page(config_map())})
-        cluster = KubeWorkloadCluster(connection, Ears(), namespace="a")
-        assert len(await cluster.list_children(CONFIG_MAP, "s")) == 1
-
-    virtual_time.run(story)
+    connection = ScriptedConnection({f"GET {COLLECTION}": page(config_map())})
+    cluster = KubeWorkloadCluster(connection, Ears(), namespace="a")
+    assert len(await cluster.list_children(CONFIG_MAP, "s")) == 1
 
 
 @pytest.mark.parametrize("allowed", [pytest.param(True, id="yes"), pytest.param(False, id="no")])
-def test_an_access_review_is_answered(*, allowed: bool) -> None:
+@in_virtual_time
+async def test_an_access_review_is_answered(*, allowed: bool) -> None:
     """By the server's own word."""
-
-    async def story() -> None:
-        cluster, connection, _ = make()
-        path = "POST /apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
-        connection.script[path] = {"status": {"allowed": allowed}}
-        assert await cluster.is_allowed("patch", kind=CONFIG_MAP, namespace="a") == allowed
-
-    virtual_time.run(story)
+    cluster, connection, _ = make()
+    path = "POST /apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+    connection.script[path] = {"status": {"allowed": allowed}}
+    assert await cluster.is_allowed("patch", kind=CONFIG_MAP, namespace="a") == allowed
 
 
-def test_a_change_of_kinds_is_reported() -> None:
+@in_virtual_time
+async def test_a_change_of_kinds_is_reported() -> None:
     """Once, by the refresh that found it."""
-
-    async def story() -> None:
-        connection, ears = ScriptedConnection(), Ears()
-        served = {"resource": "configmaps", "responseKind": {"kind": "ConfigMap"}, "scope": "Namespaced"}
-        verbs = ["delete", "list", "patch", "watch"]
-        version = {"version": "v1", "resources": [{**served, "verbs": verbs}]}
-        core = {"kind": "APIGroupDiscoveryList", "items": [{"metadata": {}, "versions": [version]}]}
-        connection.script = {"GET /api": core, "GET /apis": {"kind": "APIGroupDiscoveryList"}}
-        cluster = KubeWorkloadCluster(connection, ears)
-        await cluster.open()
-        await cluster.refresh_kinds()
-        assert cluster.kinds.find("v1", "ConfigMap") == CONFIG_MAP
-        assert ears.kinds == 1
-
-    virtual_time.run(story)
+    connection, ears = ScriptedConnection(), Ears()
+    served = {"resource": "configmaps", "responseKind": {"kind": "ConfigMap"}, "scope": "Namespaced"}
+    verbs = ["delete", "list", "patch", "watch"]
+    version = {"version": "v1", "resources": [{**served, "verbs": verbs}]}
+    core = {"kind": "APIGroupDiscoveryList", "items": [{"metadata": {}, "versions": [version]}]}
+    connection.script = {"GET /api": core, "GET /apis": {"kind": "APIGroupDiscoveryList"}}
+    cluster = KubeWorkloadCluster(connection, ears)
+    await cluster.open()
+    await cluster.refresh_kinds()
+    assert cluster.kinds.find("v1", "ConfigMap") == CONFIG_MAP
+    assert ears.kinds == 1

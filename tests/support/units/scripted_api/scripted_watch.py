@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -212,14 +212,3 @@ async def elapse(seconds: float) -> None:
     over = loop.create_future()
     loop.call_later(seconds, over.set_result, None)
     await over
-
-
-def in_virtual_time(test: Callable[[], Coroutine[Any, Any, None]]) -> Callable[[], None]:
-    """The test as an ordinary one, run in a virtual loop."""
-
-    def run() -> None:
-        virtual_time.run(test)
-
-    # Not by functools.wraps, through which the runner would see the coroutine.
-    run.__name__, run.__doc__ = test.__name__, test.__doc__
-    return run

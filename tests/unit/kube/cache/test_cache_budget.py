@@ -17,6 +17,7 @@ from support.units.scripted_api.scripted_watch import (
     list_end,
     make_object,
 )
+from support.virtual_time import in_virtual_time
 
 BIG = limits.OBJECT_KEPT_BYTES
 UNPROVEN = "?"
@@ -90,7 +91,7 @@ def forged(name: str, version: int, **parts: object) -> Object:
     return {**raw, "metadata": {**raw["metadata"], "annotations": {}}}
 
 
-@scripted_watch.in_virtual_time
+@in_virtual_time
 async def test_a_large_field_is_left_out_and_the_others_stay() -> None:
     """Until it is small again; and it is counted once, not at every event."""
     bench = Bench(("data", "a"), ("data", "b"))
@@ -104,7 +105,7 @@ async def test_a_large_field_is_left_out_and_the_others_stay() -> None:
     assert (child.omitted, child.fields["data"]) == ((), {"a": "x", "b": "z"})
 
 
-@scripted_watch.in_virtual_time
+@in_virtual_time
 async def test_ours_among_large_annotations_and_labels_stay() -> None:
     """They say whose the object is; anyone may add others."""
     annotations = {
@@ -123,7 +124,7 @@ async def test_ours_among_large_annotations_and_labels_stay() -> None:
     assert len(child.finalizers) == limits.FINALIZERS_KEPT
 
 
-@scripted_watch.in_virtual_time
+@in_virtual_time
 async def test_objects_that_prove_nothing_fill_no_memory() -> None:
     """However many there are: what is beyond the budget keeps no field that anybody reads."""
     count = 400
@@ -142,7 +143,7 @@ async def test_objects_that_prove_nothing_fill_no_memory() -> None:
     assert bench.find("real").omitted == ()
 
 
-@scripted_watch.in_virtual_time
+@in_virtual_time
 async def test_the_budget_is_free_again_when_objects_go_or_shrink() -> None:
     """Nothing is counted twice, regardless of what becomes of an object."""
     bench = Bench(("data",))
@@ -161,7 +162,7 @@ async def test_the_budget_is_free_again_when_objects_go_or_shrink() -> None:
     assert [child.omitted for child in bench.caches.children_of("s1", UNPROVEN)] == [()] * whole
 
 
-@scripted_watch.in_virtual_time
+@in_virtual_time
 async def test_one_stack_has_a_share_and_no_more() -> None:
     """Other Stacks keep theirs."""
     bench = Bench(("data",))
@@ -180,7 +181,7 @@ async def test_one_stack_has_a_share_and_no_more() -> None:
     assert other.omitted == ()
 
 
-@scripted_watch.in_virtual_time
+@in_virtual_time
 async def test_bytes_are_counted_by_kind_while_objects_come_and_go() -> None:
     """In KiB of what is kept, rounded up for each object."""
     bench = Bench(("data",))

@@ -26,6 +26,7 @@ from support.units.scripted_api.scripted_watch import (
     make_object,
     modified,
 )
+from support.virtual_time import in_virtual_time
 
 DATA = ("data",)
 GREETING = ("data", "greeting")
@@ -75,7 +76,7 @@ def labelled(name: str, version: int, *, stack: str = "s1", resource: str, **par
     return make_object(name, version, labels={names.LABEL_STACK_UID: stack, names.LABEL_RESOURCE: resource}, **parts)
 
 
-@scripted_watch.in_virtual_time
+@in_virtual_time
 async def test_a_followed_kind_is_there_once_it_was_listed() -> None:
     """Until then `follow` says no."""
     bench = Bench(Stream(added("a", 3), list_end(5)))
@@ -86,7 +87,7 @@ async def test_a_followed_kind_is_there_once_it_was_listed() -> None:
     assert bench.connection.asked[0].query["labelSelector"] == "hearth.dev/stack-uid"
 
 
-@scripted_watch.in_virtual_time
+@in_virtual_time
 async def test_children_are_found_by_stack_and_resource_across_kinds() -> None:
     """Both of one resource, where an old incarnation is still there."""
     secret = dataclasses.replace(CONFIG_MAP, name="Secret", plural="secrets")
@@ -103,7 +104,7 @@ async def test_children_are_found_by_stack_and_resource_across_kinds() -> None:
     assert bench.caches.children("ghost") == {}
 
 
-@scripted_watch.in_virtual_time
+@in_virtual_time
 async def test_a_list_again_replaces_what_another_cluster_had() -> None:
     """Its versions may be higher, so that the watch alone would notice nothing."""
     bench = Bench(Stream(added("a", 3), list_end(5)), Stream(added("b", 7), list_end(9)))
@@ -116,7 +117,7 @@ async def test_a_list_again_replaces_what_another_cluster_had() -> None:
     assert bench.connection.asked[1].is_fresh
 
 
-@scripted_watch.in_virtual_time
+@in_virtual_time
 async def test_metadata_alone_is_watched_where_nothing_else_is_read() -> None:
     """No data of a Secret is loaded for nothing."""
     bench = Bench(Stream(list_end(5)))
@@ -125,7 +126,7 @@ async def test_metadata_alone_is_watched_where_nothing_else_is_read() -> None:
     assert [question.accept for question in bench.connection.asked] == [METADATA]
 
 
-@scripted_watch.in_virtual_time
+@in_virtual_time
 async def test_a_request_for_more_fields_lists_afresh_and_keeps_the_old_ones_meanwhile() -> None:
     """And wakes no stack by itself: what others read of the object is as it was."""
     whole = added("a", 3, data={"greeting": "hello", "secret": "x"})
@@ -141,7 +142,7 @@ async def test_a_request_for_more_fields_lists_afresh_and_keeps_the_old_ones_mea
     assert bench.connection.asked[-1].accept == "application/json"
 
 
-@scripted_watch.in_virtual_time
+@in_virtual_time
 async def test_requests_of_one_moment_cost_one_list() -> None:
     """A hundred Stacks start at once."""
     bench = Bench(Stream(list_end(5)), Stream(list_end(6)), Stream(list_end(7)))
@@ -155,7 +156,7 @@ async def test_requests_of_one_moment_cost_one_list() -> None:
     assert len(bench.connection.asked) == 2
 
 
-@scripted_watch.in_virtual_time
+@in_virtual_time
 async def test_a_trickle_of_requests_does_not_starve_a_list() -> None:
     """The one under way comes to its end, then one serves all further requests."""
     slow = Stream()
@@ -171,7 +172,7 @@ async def test_a_trickle_of_requests_does_not_starve_a_list() -> None:
     assert len(bench.connection.asked) == 2
 
 
-@scripted_watch.in_virtual_time
+@in_virtual_time
 async def test_what_is_covered_already_costs_nothing() -> None:
     """A path below one that is kept, and what is kept of every object."""
     bench = Bench(Stream(list_end(5)))
@@ -182,7 +183,7 @@ async def test_what_is_covered_already_costs_nothing() -> None:
     assert len(bench.connection.asked) == 1
 
 
-@scripted_watch.in_virtual_time
+@in_virtual_time
 async def test_a_change_wakes_and_a_mere_version_does_not() -> None:
     """The version is kept all the same."""
     stream = Stream(added("a", 3, data={"greeting": "hello"}), list_end(5))
@@ -196,7 +197,7 @@ async def test_a_change_wakes_and_a_mere_version_does_not() -> None:
     assert await bench.hear() == ["s1/a"]
 
 
-@scripted_watch.in_virtual_time
+@in_virtual_time
 async def test_the_beginning_of_a_deletion_and_a_finalizer_wake() -> None:
     """Neither is among the fields."""
     stream = Stream(added("a", 3), list_end(5))
@@ -209,7 +210,7 @@ async def test_the_beginning_of_a_deletion_and_a_finalizer_wake() -> None:
     assert await bench.hear() == ["s1/a"]
 
 
-@scripted_watch.in_virtual_time
+@in_virtual_time
 async def test_lost_ownership_wakes() -> None:
     """Drift is seen in managedFields alone."""
     entry = {"manager": "hearth:default/s", "operation": "Apply", "fieldsV1": {"f:data": {"f:a": {}, "f:b": {}}}}
@@ -221,7 +222,7 @@ async def test_lost_ownership_wakes() -> None:
     assert await bench.hear() == ["s1/a"]
 
 
-@scripted_watch.in_virtual_time
+@in_virtual_time
 async def test_our_own_writes_wake_no_stack() -> None:
     """Neither the answer nor its event; another client's next change does."""
     stream = Stream(added("a", 3, data={"greeting": "hello"}), list_end(5))
@@ -236,7 +237,7 @@ async def test_our_own_writes_wake_no_stack() -> None:
     assert await bench.hear() == ["s1/a"]
 
 
-@scripted_watch.in_virtual_time
+@in_virtual_time
 async def test_an_answer_keeps_no_more_than_the_watch_shows() -> None:
     """Else the next event would look like a change."""
     entry = {"manager": "hearth:default/s", "operation": "Apply", "fieldsV1": {"f:data": {}}}
@@ -249,7 +250,7 @@ async def test_an_answer_keeps_no_more_than_the_watch_shows() -> None:
     assert await bench.hear() == []
 
 
-@scripted_watch.in_virtual_time
+@in_virtual_time
 async def test_our_own_deletion_is_done_at_once_and_wakes_no_stack() -> None:
     """Late events of the old object do not bring it back; its successor comes."""
     stream = Stream(added("a", 3), list_end(5))
@@ -264,7 +265,7 @@ async def test_our_own_deletion_is_done_at_once_and_wakes_no_stack() -> None:
     assert await bench.hear() == ["s1/a"]
 
 
-@scripted_watch.in_virtual_time
+@in_virtual_time
 async def test_a_label_that_names_another_resource_wakes_both() -> None:
     """The one that lost the object, and the one that has it now."""
     stream = Stream(added("a", 3), list_end(5))
@@ -277,7 +278,7 @@ async def test_a_label_that_names_another_resource_wakes_both() -> None:
     assert len(bench.caches.children_of("s2", "b")) == 1
 
 
-@scripted_watch.in_virtual_time
+@in_virtual_time
 async def test_what_went_while_unobserved_wakes() -> None:
     """Seen by the next list alone."""
     expired = scripted_watch.error(410)
@@ -287,7 +288,7 @@ async def test_what_went_while_unobserved_wakes() -> None:
     assert bench.versions() == {"b": 4}
 
 
-@scripted_watch.in_virtual_time
+@in_virtual_time
 async def test_a_kind_that_vanished_takes_its_objects_along_and_comes_back_at_once() -> None:
     """Its definition was deleted, and made again much later."""
     gone = [errors.ApiStatusError(code=404, status=None) for _ in range(10)]
@@ -305,7 +306,7 @@ async def test_a_kind_that_vanished_takes_its_objects_along_and_comes_back_at_on
     assert bench.versions() == {"a": 30}
 
 
-@scripted_watch.in_virtual_time
+@in_virtual_time
 async def test_a_kind_served_under_two_versions_is_watched_once() -> None:
     """Under the first one that was asked for, until only the other is served."""
     newer = dataclasses.replace(CONFIG_MAP, version="v2")
@@ -322,7 +323,7 @@ async def test_a_kind_served_under_two_versions_is_watched_once() -> None:
     assert bench.caches.children_of("s1", "a")[0].kind == newer
 
 
-@scripted_watch.in_virtual_time
+@in_virtual_time
 async def test_a_kind_that_moved_is_watched_where_it_is_now() -> None:
     """A definition made again with another plural."""
     moved = dataclasses.replace(CONFIG_MAP, plural="configs")
@@ -335,7 +336,7 @@ async def test_a_kind_that_moved_is_watched_where_it_is_now() -> None:
     assert bench.connection.asked[-1].path == "/api/v1/configs"
 
 
-@scripted_watch.in_virtual_time
+@in_virtual_time
 async def test_one_namespace_alone_can_be_watched() -> None:
     """Where the operator may see no other; kinds of cluster scope have none."""
     role = Kind(
@@ -349,7 +350,7 @@ async def test_one_namespace_alone_can_be_watched() -> None:
     assert paths == ["/api/v1/namespaces/shop/configmaps", "/apis/rbac.authorization.k8s.io/v1/clusterroles"]
 
 
-@scripted_watch.in_virtual_time
+@in_virtual_time
 async def test_health_tells_of_each_watch() -> None:
     """For readiness and metrics."""
     bench = Bench(Stream(added("a", 3), list_end(5)).end())
@@ -374,7 +375,7 @@ async def test_health_tells_of_each_watch() -> None:
 def test_a_watch_that_keeps_asking_is_not_silent(error: Exception) -> None:
     """Restarting the process for it would not bring anything back."""
 
-    @scripted_watch.in_virtual_time
+    @in_virtual_time
     async def look() -> None:
         bench = Bench(Stream(added("a", 3), list_end(5)).end(), *[error] * 1000)
         bench.caches.follow(CONFIG_MAP, [])
@@ -386,7 +387,7 @@ def test_a_watch_that_keeps_asking_is_not_silent(error: Exception) -> None:
     look()
 
 
-@scripted_watch.in_virtual_time
+@in_virtual_time
 async def test_closing_before_the_first_list_asks_for_nothing() -> None:
     """However many requests there were."""
     bench = Bench()
@@ -397,7 +398,7 @@ async def test_closing_before_the_first_list_asks_for_nothing() -> None:
     assert bench.connection.asked == []
 
 
-@scripted_watch.in_virtual_time
+@in_virtual_time
 async def test_after_closing_no_stream_is_left() -> None:
     """Nor any task."""
     stream = Stream(list_end(5))
@@ -408,7 +409,7 @@ async def test_after_closing_no_stream_is_left() -> None:
     assert not stream.is_open
 
 
-@scripted_watch.in_virtual_time
+@in_virtual_time
 async def test_a_list_of_our_own_brings_the_cache_up_to_date() -> None:
     """What it shows newer is taken in, what it does not show is gone, and no listener is notified; other Stacks are not meant."""
     other = scripted_watch.event("ADDED", labelled("z", 3, stack="s2", resource="a"))
@@ -423,7 +424,7 @@ async def test_a_list_of_our_own_brings_the_cache_up_to_date() -> None:
     assert await bench.hear() == []
 
 
-@scripted_watch.in_virtual_time
+@in_virtual_time
 async def test_a_list_of_our_own_says_nothing_of_what_is_newer() -> None:
     """A write since, and a deletion that the watch has seen since."""
     stream = Stream(added("a", 2), added("b", 3), list_end(5))
@@ -438,7 +439,7 @@ async def test_a_list_of_our_own_says_nothing_of_what_is_newer() -> None:
     assert bench.versions() == {"a": 2, "c": 10}
 
 
-@scripted_watch.in_virtual_time
+@in_virtual_time
 async def test_a_late_event_brings_nothing_back_that_a_list_did_not_show() -> None:
     """The watch is behind; its word of the end comes in the end."""
     stream = Stream(added("a", 2), list_end(5))
@@ -453,7 +454,7 @@ async def test_a_late_event_brings_nothing_back_that_a_list_did_not_show() -> No
     assert bench.versions() == {}
 
 
-@scripted_watch.in_virtual_time
+@in_virtual_time
 async def test_a_list_of_a_kind_that_is_not_followed_is_not_kept() -> None:
     """No watch would look after it."""
     bench = Bench()

@@ -17,11 +17,11 @@ from hearth.model.kinds import Kind
 from hearth.plan.health import health_rules
 from hearth.template.blueprint import Definition
 from hearth.template.compiler import compiler
-from support import virtual_time
 from support.units import blueprints, signing
 from support.units.scripted_api import scripted_watch
 from support.units.scripted_api.scripted_connection import DeafListener
 from support.units.scripted_api.scripted_watch import ScriptedConnection, ServedKinds, Stream, elapse, event, list_end
+from support.virtual_time import in_virtual_time
 
 SECRET = Kind(group="", version="v1", name="Secret", plural="secrets", namespaced=True)
 HIDDEN = "c3dvcmRmaXNo"
@@ -99,17 +99,16 @@ async def read(caches: ChildCache, *, used: str, way: str) -> set[str]:
         pytest.param("data.password", JSON, True, id="what it holds is used"),
     ],
 )
-def test_what_a_secret_holds_is_kept_only_where_it_is_used(used: str, accept: str, way: str, *, is_kept: bool) -> None:
+@in_virtual_time
+async def test_what_a_secret_holds_is_kept_only_where_it_is_used(
+    used: str, accept: str, way: str, *, is_kept: bool
+) -> None:
     """The watch asks for the metadata alone; an answer that carries the whole object is cut down before it is kept."""
-
-    async def story() -> None:
-        shown = make_secret(3) if is_kept else {"metadata": make_secret(3)["metadata"]}
-        connection = ScriptedConnection(streams=[Stream(event("ADDED", shown), list_end(5))])
-        caches = ChildCache(connection, Served(), DeafListener(), options=scripted_watch.RULES)
-        caches.trust(signing.Trusting())
-        texts = await read(caches, used=used, way=way)
-        assert [question.accept for question in connection.asked] == [accept]
-        assert any("as-it-is" in text for text in texts)
-        assert any(HIDDEN in text for text in texts) == is_kept
-
-    virtual_time.run(story)
+    shown = make_secret(3) if is_kept else {"metadata": make_secret(3)["metadata"]}
+    connection = ScriptedConnection(streams=[Stream(event("ADDED", shown), list_end(5))])
+    caches = ChildCache(connection, Served(), DeafListener(), options=scripted_watch.RULES)
+    caches.trust(signing.Trusting())
+    texts = await read(caches, used=used, way=way)
+    assert [question.accept for question in connection.asked] == [accept]
+    assert any("as-it-is" in text for text in texts)
+    assert any(HIDDEN in text for text in texts) == is_kept

@@ -22,6 +22,7 @@ from support.units.scripted_api.scripted_watch import (
     list_end,
     make_object,
 )
+from support.virtual_time import in_virtual_time
 
 DATA = frozenset({("data", "a")})
 
@@ -92,7 +93,7 @@ def modified(name: str, version: int, a: str = "1", unread: str = "x") -> bytes:
     return event("MODIFIED", config(name, version, a, unread))
 
 
-@scripted_watch.in_virtual_time
+@in_virtual_time
 async def test_many_stacks_share_one_watch() -> None:
     """Of one name, which the server is asked for alone."""
     bench = Bench(Stream(added("gateway", 5), list_end(6)))
@@ -105,7 +106,7 @@ async def test_many_stacks_share_one_watch() -> None:
     assert found.fields["data"] == {"a": "1"}
 
 
-@scripted_watch.in_virtual_time
+@in_virtual_time
 async def test_another_query_lists_again_and_keeps_only_what_is_meant() -> None:
     """What was known stays meanwhile."""
     bench = Bench(
@@ -122,7 +123,7 @@ async def test_another_query_lists_again_and_keeps_only_what_is_meant() -> None:
     assert (bench.cache.health()[0].objects, bench.selectors()[-1]) == (2, {})
 
 
-@scripted_watch.in_virtual_time
+@in_virtual_time
 async def test_a_burst_counts_together() -> None:
     """The first change at once, all others after two seconds; what is not read never."""
     stream = Stream(added("gateway", 5), list_end(6))
@@ -139,7 +140,7 @@ async def test_a_burst_counts_together() -> None:
     assert await bench.hear(5.0) == []
 
 
-@scripted_watch.in_virtual_time
+@in_virtual_time
 async def test_watches_end_with_their_readers() -> None:
     """And what they kept is counted no more."""
     held = [0]
@@ -156,7 +157,7 @@ async def test_watches_end_with_their_readers() -> None:
     assert (bench.cache.health(), held) == ([], [0])
 
 
-@scripted_watch.in_virtual_time
+@in_virtual_time
 async def test_a_namespace_has_a_share_of_the_watches() -> None:
     """Which another one does not use up; what waits is read as soon as there is room."""
     bench = Bench(*(Stream(list_end(6)) for _ in range(100)))
@@ -176,20 +177,18 @@ async def test_a_namespace_has_a_share_of_the_watches() -> None:
 
 
 @pytest.mark.parametrize("is_refused", [False, True])
-def test_large_fields_are_left_out(*, is_refused: bool) -> None:
+@in_virtual_time
+async def test_large_fields_are_left_out(*, is_refused: bool) -> None:
     """Of one object, and of all if the tenant's servers sent too much."""
 
     def hold(change: int) -> None:
         if is_refused and change > 0:
             raise OSError
 
-    async def act() -> None:
-        text = "x" * (10 if is_refused else limits.OBJECT_KEPT_BYTES + 1)
-        bench = Bench(Stream(added("gateway", 5, text), list_end(6)), hold=hold)
-        bench.follow("s1", gateway=one("gateway"))
-        await bench.hear()
-        (found,) = bench.cache.find("s1", "gateway").objects
-        assert ("data", "a") in found.omitted
-        assert "data" not in found.fields
-
-    scripted_watch.in_virtual_time(act)()
+    text = "x" * (10 if is_refused else limits.OBJECT_KEPT_BYTES + 1)
+    bench = Bench(Stream(added("gateway", 5, text), list_end(6)), hold=hold)
+    bench.follow("s1", gateway=one("gateway"))
+    await bench.hear()
+    (found,) = bench.cache.find("s1", "gateway").objects
+    assert ("data", "a") in found.omitted
+    assert "data" not in found.fields

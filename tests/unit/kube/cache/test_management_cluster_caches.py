@@ -23,6 +23,7 @@ from support.units.scripted_api.scripted_watch import (
     make_object,
     modified,
 )
+from support.virtual_time import in_virtual_time
 
 SOURCE = ObjectRef(group="", kind="ConfigMap", namespace="default", name="template")
 
@@ -73,7 +74,7 @@ async def follow_stacks(stream: Stream, *, namespace: str = "") -> tuple[StackCa
     return cache, listener, connection
 
 
-@scripted_watch.in_virtual_time
+@in_virtual_time
 async def test_a_stack_is_found_with_all_that_a_pass_needs() -> None:
     """And is None once it is gone."""
     raw = stack("shop", 3, phase="CreateComplete", annotations={"hearth.dev/retry": "1"}, finalizers=["x/y"])
@@ -90,7 +91,7 @@ async def test_a_stack_is_found_with_all_that_a_pass_needs() -> None:
     assert (cache.find_stack("shop"), listener.heard) == (None, ["shop"])
 
 
-@scripted_watch.in_virtual_time
+@in_virtual_time
 async def test_a_stack_that_is_handed_out_may_be_changed() -> None:
     """It is the caller's own copy."""
     cache, _, _ = await follow_stacks(Stream(scripted_watch.event("ADDED", stack("shop", 3)), list_end(5)))
@@ -102,7 +103,7 @@ async def test_a_stack_that_is_handed_out_may_be_changed() -> None:
     assert second.spec == {"parameters": {"n": 1}}
 
 
-@scripted_watch.in_virtual_time
+@in_virtual_time
 async def test_our_own_status_writes_wake_no_stack() -> None:
     """Another client's do, and so does an edit."""
     stream = Stream(scripted_watch.event("ADDED", stack("shop", 3)), list_end(5))
@@ -127,7 +128,7 @@ async def test_our_own_status_writes_wake_no_stack() -> None:
 def test_what_our_own_answer_shows_of_others_is_reported(changed: Object) -> None:
     """It came a moment before our write, and its event will be no news."""
 
-    @scripted_watch.in_virtual_time
+    @in_virtual_time
     async def put() -> None:
         stream = Stream(scripted_watch.event("ADDED", stack("shop", 3)), list_end(5))
         cache, listener, _ = await follow_stacks(stream)
@@ -139,7 +140,7 @@ def test_what_our_own_answer_shows_of_others_is_reported(changed: Object) -> Non
     put()
 
 
-@scripted_watch.in_virtual_time
+@in_virtual_time
 async def test_a_version_alone_wakes_no_stack_and_is_kept() -> None:
     """Field owners changed, which is not kept; the next write states the version."""
     stream = Stream(scripted_watch.event("ADDED", stack("shop", 3)), list_end(5))
@@ -151,7 +152,7 @@ async def test_a_version_alone_wakes_no_stack_and_is_kept() -> None:
     assert (found.resource_version, listener.heard) == (6, [])
 
 
-@scripted_watch.in_virtual_time
+@in_virtual_time
 async def test_stacks_of_one_namespace_alone_can_be_watched() -> None:
     """All stacks there, regardless of their labels."""
     _, _, connection = await follow_stacks(Stream(list_end(5)), namespace="shop")
@@ -165,7 +166,7 @@ def revision(name: str, version: int, *, number: int, kinds: str = "") -> Object
     return make_object(name, version, annotations={**annotations, names.ANNOTATION_KINDS: kinds})
 
 
-@scripted_watch.in_virtual_time
+@in_virtual_time
 async def test_revisions_are_read_off_their_metadata_in_order() -> None:
     """Their definitions are not loaded. The listener hears of what others change, not of the list or own writes."""
     second = revision("r2", 4, number=2, kinds="v1/ConfigMap,apps/v1/Deployment")
@@ -197,7 +198,7 @@ async def test_revisions_are_read_off_their_metadata_in_order() -> None:
     assert cache.revisions("ghost") == ()
 
 
-@scripted_watch.in_virtual_time
+@in_virtual_time
 async def test_a_source_is_read_once_and_watched_from_then_on() -> None:
     """What was read already wakes no stack when the watch shows it."""
     raw = make_object("template", 3, data={"stack.yaml": "a"})
@@ -219,7 +220,7 @@ async def test_a_source_is_read_once_and_watched_from_then_on() -> None:
     assert (listener.heard, await cache.get_source(SOURCE)) == (["configmap/template"], {"stack.yaml": "b"})
 
 
-@scripted_watch.in_virtual_time
+@in_virtual_time
 async def test_a_source_that_is_missing_is_reported_when_it_comes() -> None:
     """Until then asking says 404, from the server as from memory."""
     stream = Stream(list_end(5))
@@ -238,7 +239,7 @@ async def test_a_source_that_is_missing_is_reported_when_it_comes() -> None:
     assert (listener.heard, await cache.get_source(SOURCE)) == (["configmap/template"], {"stack.yaml": "a"})
 
 
-@scripted_watch.in_virtual_time
+@in_virtual_time
 async def test_a_source_that_is_made_again_under_its_name_is_the_new_one() -> None:
     """Its predecessor's deletion comes as an event of its own."""
     stream = Stream(added("template", 3, uid="old", data={"a": "1"}), list_end(5))
@@ -251,7 +252,7 @@ async def test_a_source_that_is_made_again_under_its_name_is_the_new_one() -> No
     assert await cache.get_source(SOURCE) == {"a": "2"}
 
 
-@scripted_watch.in_virtual_time
+@in_virtual_time
 async def test_a_source_is_watched_for_as_long_as_it_is_followed() -> None:
     """Anyone who reads it without following it only reads it."""
     page = make_object("template", 3, data={"a": "1"})
@@ -272,7 +273,7 @@ async def test_a_source_is_watched_for_as_long_as_it_is_followed() -> None:
     await cache.close()
 
 
-@scripted_watch.in_virtual_time
+@in_virtual_time
 async def test_of_a_secret_nothing_is_kept_but_what_tells_a_change() -> None:
     """It is read again each time."""
     ref = ObjectRef(group="", kind="Secret", namespace="default", name="template")
@@ -311,7 +312,7 @@ async def follow_many(
     return cache, listener, connection, refs
 
 
-@scripted_watch.in_virtual_time
+@in_virtual_time
 async def test_many_sources_share_one_watch() -> None:
     """Of metadata, over all namespaces; it shows changes as fast as one of their own, and is reported as a limit."""
     most = limits.SOURCE_WATCHES_PER_NAMESPACE
@@ -333,7 +334,7 @@ async def test_many_sources_share_one_watch() -> None:
     await cache.close()
 
 
-@scripted_watch.in_virtual_time
+@in_virtual_time
 async def test_the_watch_that_sources_share_ends_with_the_last_of_them() -> None:
     """And starts again for the next one."""
     most = limits.SOURCE_WATCHES_PER_NAMESPACE
@@ -352,7 +353,7 @@ async def test_the_watch_that_sources_share_ends_with_the_last_of_them() -> None
     await cache.close()
 
 
-@scripted_watch.in_virtual_time
+@in_virtual_time
 async def test_a_source_that_is_followed_again_at_once_stays_watched() -> None:
     """The end of the shared watch, which is under way, must not win."""
     most = limits.SOURCE_WATCHES_PER_NAMESPACE
@@ -368,7 +369,7 @@ async def test_a_source_that_is_followed_again_at_once_stays_watched() -> None:
     await cache.close()
 
 
-@scripted_watch.in_virtual_time
+@in_virtual_time
 async def test_sources_of_a_kind_that_may_not_be_watched_are_polled() -> None:
     """Each by its name, which the account may be allowed where all of them are not; and the Stacks hear that it is so."""
     most = limits.SOURCE_WATCHES_PER_NAMESPACE
@@ -393,7 +394,7 @@ async def test_sources_of_a_kind_that_may_not_be_watched_are_polled() -> None:
     await cache.close()
 
 
-@scripted_watch.in_virtual_time
+@in_virtual_time
 async def test_there_is_a_cap_over_all_namespaces() -> None:
     """However few each of them has; what ends makes room."""
     refs = [
@@ -413,7 +414,7 @@ async def test_there_is_a_cap_over_all_namespaces() -> None:
     await cache.close()
 
 
-@scripted_watch.in_virtual_time
+@in_virtual_time
 async def test_a_large_source_is_not_kept() -> None:
     """It is read again each time, and a change is noticed all the same."""
     data = {"a": "x" * limits.SOURCE_KEPT_BYTES}
@@ -431,7 +432,7 @@ async def test_a_large_source_is_not_kept() -> None:
     assert listener.heard == ["configmap/template"]
 
 
-@scripted_watch.in_virtual_time
+@in_virtual_time
 async def test_a_kind_that_may_not_be_listed_is_known_as_such_at_once() -> None:
     """The operator then starts without it, and continues with it once the right is granted."""
     listed = Stream(scripted_watch.event("ADDED", stack("shop", 3)), list_end(5))

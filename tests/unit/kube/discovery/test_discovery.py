@@ -10,8 +10,8 @@ import pytest
 from hearth.kube.discovery.discovery import Discovery
 from hearth.model import errors
 from hearth.model.kinds import Kind
-from support import virtual_time
 from support.units.scripted_api.scripted_connection import ScriptedConnection
+from support.virtual_time import in_virtual_time
 
 USABLE = ["create", "delete", "get", "list", "patch", "watch"]
 
@@ -45,22 +45,19 @@ def make(*answers: Any) -> tuple[Discovery, ScriptedConnection, list[int]]:
     return discovery, connection, changes
 
 
-def test_kinds_are_found_by_api_version_and_kind() -> None:
+@in_virtual_time
+async def test_kinds_are_found_by_api_version_and_kind() -> None:
     """Built-in ones and others, with scope and plural."""
-
-    async def story() -> None:
-        discovery, connection, _ = make(listing(WIDGETS))
-        assert discovery.find("v1", "ConfigMap") is None
-        await discovery.refresh()
-        config_map = Kind(group="", version="v1", name="ConfigMap", plural="configmaps", namespaced=True)
-        widget = Kind(group="a.test", version="v1", name="Widget", plural="widgets", namespaced=False)
-        assert discovery.find("v1", "ConfigMap") == config_map
-        assert discovery.find("a.test/v1", "Widget") == widget
-        assert discovery.find("a.test/v2", "Widget") is None
-        assert set(discovery.all()) == {config_map, widget}
-        assert sorted(connection.asked) == ["GET /api", "GET /apis"]
-
-    virtual_time.run(story)
+    discovery, connection, _ = make(listing(WIDGETS))
+    assert discovery.find("v1", "ConfigMap") is None
+    await discovery.refresh()
+    config_map = Kind(group="", version="v1", name="ConfigMap", plural="configmaps", namespaced=True)
+    widget = Kind(group="a.test", version="v1", name="Widget", plural="widgets", namespaced=False)
+    assert discovery.find("v1", "ConfigMap") == config_map
+    assert discovery.find("a.test/v1", "Widget") == widget
+    assert discovery.find("a.test/v2", "Widget") is None
+    assert set(discovery.all()) == {config_map, widget}
+    assert sorted(connection.asked) == ["GET /api", "GET /apis"]
 
 
 @pytest.mark.parametrize(
@@ -72,97 +69,76 @@ def test_kinds_are_found_by_api_version_and_kind() -> None:
         pytest.param({"resource": "odd", "responseKind": None, "verbs": USABLE}, id="of no known kind"),
     ],
 )
-def test_kinds_that_cannot_be_children_are_not_known(unusable: dict[str, Any]) -> None:
+@in_virtual_time
+async def test_kinds_that_cannot_be_children_are_not_known(unusable: dict[str, Any]) -> None:
     """One verb too few is enough."""
-
-    async def story() -> None:
-        discovery, _, _ = make(listing(group("a.test", "v1", unusable)))
-        await discovery.refresh()
-        assert [kind.name for kind in discovery.all()] == ["ConfigMap"]
-
-    virtual_time.run(story)
+    discovery, _, _ = make(listing(group("a.test", "v1", unusable)))
+    await discovery.refresh()
+    assert [kind.name for kind in discovery.all()] == ["ConfigMap"]
 
 
-def test_the_generation_rises_only_with_a_change() -> None:
+@in_virtual_time
+async def test_the_generation_rises_only_with_a_change() -> None:
     """Listeners are notified only then."""
-
-    async def story() -> None:
-        discovery, _, changes = make(listing(), listing(), listing(WIDGETS), listing(WIDGETS), listing())
-        generations = []
-        for _ in range(5):
-            await discovery.refresh()
-            generations.append(discovery.generation)
-        assert generations == [1, 1, 2, 2, 3]
-        assert changes == [1, 2, 3]
-
-    virtual_time.run(story)
+    discovery, _, changes = make(listing(), listing(), listing(WIDGETS), listing(WIDGETS), listing())
+    generations = []
+    for _ in range(5):
+        await discovery.refresh()
+        generations.append(discovery.generation)
+    assert generations == [1, 1, 2, 2, 3]
+    assert changes == [1, 2, 3]
 
 
-def test_a_group_whose_server_is_down_keeps_its_kinds() -> None:
+@in_virtual_time
+async def test_a_group_whose_server_is_down_keeps_its_kinds() -> None:
     """Children of its kinds must not be taken for gone; all other groups work on."""
-
-    async def story() -> None:
-        more = group("b.test", "v1", resource("Gadget", "gadgets"))
-        discovery, _, changes = make(
-            listing(WIDGETS), listing(group("a.test", "v1", freshness="Stale"), more), listing(more)
-        )
-        await discovery.refresh()
-        await discovery.refresh()
-        assert discovery.find("a.test/v1", "Widget") is not None
-        assert discovery.find("b.test/v1", "Gadget") is not None
-        await discovery.refresh()
-        assert discovery.find("a.test/v1", "Widget") is None
-        assert len(changes) == 3
-
-    virtual_time.run(story)
+    more = group("b.test", "v1", resource("Gadget", "gadgets"))
+    discovery, _, changes = make(
+        listing(WIDGETS), listing(group("a.test", "v1", freshness="Stale"), more), listing(more)
+    )
+    await discovery.refresh()
+    await discovery.refresh()
+    assert discovery.find("a.test/v1", "Widget") is not None
+    assert discovery.find("b.test/v1", "Gadget") is not None
+    await discovery.refresh()
+    assert discovery.find("a.test/v1", "Widget") is None
+    assert len(changes) == 3
 
 
-def test_a_stale_group_that_still_lists_its_kinds_is_believed() -> None:
+@in_virtual_time
+async def test_a_stale_group_that_still_lists_its_kinds_is_believed() -> None:
     """The server may know them from before."""
-
-    async def story() -> None:
-        discovery, _, _ = make(listing({**WIDGETS, "versions": [{**WIDGETS["versions"][0], "freshness": "Stale"}]}))
-        await discovery.refresh()
-        assert discovery.find("a.test/v1", "Widget") is not None
-
-    virtual_time.run(story)
+    discovery, _, _ = make(listing({**WIDGETS, "versions": [{**WIDGETS["versions"][0], "freshness": "Stale"}]}))
+    await discovery.refresh()
+    assert discovery.find("a.test/v1", "Widget") is not None
 
 
-def test_many_misses_at_once_are_one_question() -> None:
+@in_virtual_time
+async def test_many_misses_at_once_are_one_question() -> None:
     """And the next comes a second later."""
-
-    async def story() -> None:
-        discovery, connection, _ = make(listing())
-        await asyncio.gather(*(discovery.refresh() for _ in range(50)))
-        await discovery.refresh()
-        assert [sent.at for sent in connection.sent] == [0.0, 0.0, 1.0, 1.0]
-
-    virtual_time.run(story)
+    discovery, connection, _ = make(listing())
+    await asyncio.gather(*(discovery.refresh() for _ in range(50)))
+    await discovery.refresh()
+    assert [sent.at for sent in connection.sent] == [0.0, 0.0, 1.0, 1.0]
 
 
-def test_a_failed_question_leaves_everything_as_it_was() -> None:
+@in_virtual_time
+async def test_a_failed_question_leaves_everything_as_it_was() -> None:
     """The error reaches who asked."""
-
-    async def story() -> None:
-        discovery, _, changes = make(listing(WIDGETS), errors.Unreachable("down"))
+    discovery, _, changes = make(listing(WIDGETS), errors.Unreachable("down"))
+    await discovery.refresh()
+    with pytest.raises(errors.Unreachable, match="down"):
         await discovery.refresh()
-        with pytest.raises(errors.Unreachable, match="down"):
-            await discovery.refresh()
-        assert discovery.find("a.test/v1", "Widget") is not None
-        assert changes == [1]
-
-    virtual_time.run(story)
+    assert discovery.find("a.test/v1", "Widget") is not None
+    assert changes == [1]
 
 
-def test_a_server_without_aggregated_discovery_is_named() -> None:
+@in_virtual_time
+async def test_a_server_without_aggregated_discovery_is_named() -> None:
     """With the version that is needed."""
-
-    async def story() -> None:
-        discovery, _, _ = make({"kind": "APIGroupList"})
-        with pytest.raises(errors.Unreachable, match=r"APIGroupList.*1\.26"):
-            await discovery.refresh()
-
-    virtual_time.run(story)
+    discovery, _, _ = make({"kind": "APIGroupList"})
+    with pytest.raises(errors.Unreachable, match=r"APIGroupList.*1\.26"):
+        await discovery.refresh()
 
 
 @pytest.mark.parametrize(
@@ -179,15 +155,12 @@ def test_a_server_without_aggregated_discovery_is_named() -> None:
         pytest.param(group("b.test", "v1", resource(["Odd"], "odds")), id="a kind that is a list"),  # type: ignore[arg-type]  # as a broken server answers
     ],
 )
-def test_a_group_that_cannot_be_read_leaves_the_others(malformed: Any) -> None:
+@in_virtual_time
+async def test_a_group_that_cannot_be_read_leaves_the_others(malformed: Any) -> None:
     """An aggregated API server says what it likes."""
-
-    async def story() -> None:
-        discovery, _, _ = make(listing(malformed, WIDGETS))
-        await discovery.refresh()
-        assert {kind.name for kind in discovery.all()} == {"ConfigMap", "Widget"}
-
-    virtual_time.run(story)
+    discovery, _, _ = make(listing(malformed, WIDGETS))
+    await discovery.refresh()
+    assert {kind.name for kind in discovery.all()} == {"ConfigMap", "Widget"}
 
 
 def describe(kind: str) -> dict[str, Any]:
@@ -196,32 +169,29 @@ def describe(kind: str) -> dict[str, Any]:
     return {"components": {"schemas": {kind: {"type": "object", "x-kubernetes-group-version-kind": [named]}}}}
 
 
-def test_only_kinds_that_come_later_are_waited_for() -> None:
+@in_virtual_time
+async def test_only_kinds_that_come_later_are_waited_for() -> None:
     """At the first search all of them are unknown, and described long since."""
-
-    async def story() -> None:
-        gadgets = group("a.test", "v1", resource("Widget", "widgets", scope="Cluster"), resource("Gadget", "gadgets"))
-        _, connection, changes = make(listing(WIDGETS), listing(gadgets))
-        discovery = Discovery(connection, on_change=lambda: changes.append(discovery.generation))
-        schemas, clock = discovery.schemas, asyncio.get_running_loop().time
-        entry = {"paths": {"apis/a.test/v1": {"serverRelativeURL": "?hash=1"}}}
-        connection.script |= {
-            "GET /openapi/v3": [{"paths": {}}, {"paths": {}}, {"paths": {}}, entry],
-            "GET /openapi/v3/apis/a.test/v1": describe("Gadget"),
-        }
-        await discovery.refresh()
-        begin, (widget,) = clock(), [kind for kind in discovery.all() if kind.name == "Widget"]
-        await schemas.load([widget])
-        assert (clock() - begin, discovery.find_schema(widget)) == (0.0, None)
-        await discovery.refresh()
-        gadget = discovery.find("a.test/v1", "Gadget")
-        assert gadget is not None
-        await schemas.load([gadget])
-        assert discovery.find_schema(gadget) is not None
-        # The others that use this group have not heard of it yet.
-        before = len(changes)
-        await discovery.refresh_schemas()
-        await discovery.refresh_schemas()
-        assert len(changes) == before + 1
-
-    virtual_time.run(story)
+    gadgets = group("a.test", "v1", resource("Widget", "widgets", scope="Cluster"), resource("Gadget", "gadgets"))
+    _, connection, changes = make(listing(WIDGETS), listing(gadgets))
+    discovery = Discovery(connection, on_change=lambda: changes.append(discovery.generation))
+    schemas, clock = discovery.schemas, asyncio.get_running_loop().time
+    entry = {"paths": {"apis/a.test/v1": {"serverRelativeURL": "?hash=1"}}}
+    connection.script |= {
+        "GET /openapi/v3": [{"paths": {}}, {"paths": {}}, {"paths": {}}, entry],
+        "GET /openapi/v3/apis/a.test/v1": describe("Gadget"),
+    }
+    await discovery.refresh()
+    begin, (widget,) = clock(), [kind for kind in discovery.all() if kind.name == "Widget"]
+    await schemas.load([widget])
+    assert (clock() - begin, discovery.find_schema(widget)) == (0.0, None)
+    await discovery.refresh()
+    gadget = discovery.find("a.test/v1", "Gadget")
+    assert gadget is not None
+    await schemas.load([gadget])
+    assert discovery.find_schema(gadget) is not None
+    # The others that use this group have not heard of it yet.
+    before = len(changes)
+    await discovery.refresh_schemas()
+    await discovery.refresh_schemas()
+    assert len(changes) == before + 1

@@ -11,7 +11,7 @@ import pytest
 
 from hearth.kube.discovery.refresh_timing import LATE_KINDS, SCHEMA_DELAYS, KindRefresh, LateSchemas, SingleFlight
 from hearth.model import errors
-from support import virtual_time
+from support.virtual_time import in_virtual_time
 
 
 class Runs:
@@ -42,75 +42,60 @@ class Runs:
             self.at_once -= 1
 
 
-def test_callers_at_the_same_time_share_one_run() -> None:
+@in_virtual_time
+async def test_callers_at_the_same_time_share_one_run() -> None:
     """However many they are."""
-
-    async def story() -> None:
-        runs = Runs()
-        shared = SingleFlight(runs.run, interval=1.0)
-        await asyncio.gather(*(shared() for _ in range(100)))
-        assert runs.begun == [0.0]
-
-    virtual_time.run(story)
+    runs = Runs()
+    shared = SingleFlight(runs.run, interval=1.0)
+    await asyncio.gather(*(shared() for _ in range(100)))
+    assert runs.begun == [0.0]
 
 
-def test_runs_keep_their_distance() -> None:
+@in_virtual_time
+async def test_runs_keep_their_distance() -> None:
     """Who comes too early waits, instead of getting an old answer."""
-
-    async def story() -> None:
-        runs = Runs()
-        shared = SingleFlight(runs.run, interval=1.0)
-        for _ in range(3):
-            await shared()
-        assert runs.begun == [0.0, 1.0, 2.0]
-
-    virtual_time.run(story)
+    runs = Runs()
+    shared = SingleFlight(runs.run, interval=1.0)
+    for _ in range(3):
+        await shared()
+    assert runs.begun == [0.0, 1.0, 2.0]
 
 
-def test_who_comes_while_a_run_is_under_way_gets_the_next() -> None:
+@in_virtual_time
+async def test_who_comes_while_a_run_is_under_way_gets_the_next() -> None:
     """That run may have asked before what the caller wants to know was there; and no two overlap."""
-
-    async def story() -> None:
-        runs = Runs(lasts=5.0)
-        shared = SingleFlight(runs.run, interval=1.0)
-        first = asyncio.create_task(shared())
-        await runs.has_begun.wait()
-        await shared()
-        assert first.done()
-        assert runs.begun == [0.0, 5.0]
-
-    virtual_time.run(story)
+    runs = Runs(lasts=5.0)
+    shared = SingleFlight(runs.run, interval=1.0)
+    first = asyncio.create_task(shared())
+    await runs.has_begun.wait()
+    await shared()
+    assert first.done()
+    assert runs.begun == [0.0, 5.0]
 
 
-def test_an_error_reaches_every_caller_and_not_the_next() -> None:
+@in_virtual_time
+async def test_an_error_reaches_every_caller_and_not_the_next() -> None:
     """The next run is a new chance."""
-
-    async def story() -> None:
-        runs = Runs()
-        runs.errors = [OSError("down"), None]
-        shared = SingleFlight(runs.run, interval=1.0)
-        outcomes = await asyncio.gather(shared(), shared(), return_exceptions=True)
-        assert [str(outcome) for outcome in outcomes] == ["down", "down"]
-        await shared()
-
-    virtual_time.run(story)
+    runs = Runs()
+    runs.errors = [OSError("down"), None]
+    shared = SingleFlight(runs.run, interval=1.0)
+    outcomes = await asyncio.gather(shared(), shared(), return_exceptions=True)
+    assert [str(outcome) for outcome in outcomes] == ["down", "down"]
+    await shared()
 
 
-def test_a_caller_that_gives_up_ends_the_run_of_no_other_caller() -> None:
+@in_virtual_time
+async def test_a_caller_that_gives_up_ends_the_run_of_no_other_caller() -> None:
     """The others still get their answer."""
-
-    async def story() -> None:
-        runs = Runs(lasts=1.0)
-        shared = SingleFlight(runs.run, interval=1.0)
-        first, second = asyncio.create_task(shared()), asyncio.create_task(shared())
-        await asyncio.sleep(0)
-        first.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await first
-        await second
-        assert runs.begun == [0.0]
-
-    virtual_time.run(story)
+    runs = Runs(lasts=1.0)
+    shared = SingleFlight(runs.run, interval=1.0)
+    first, second = asyncio.create_task(shared()), asyncio.create_task(shared())
+    await asyncio.sleep(0)
+    first.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await first
+    await second
+    assert runs.begun == [0.0]
 
 
 class Kinds:
@@ -128,29 +113,25 @@ class Kinds:
             raise errors.Unreachable("away")
 
 
-def test_no_change_of_the_kinds_is_missed() -> None:
+@in_virtual_time
+async def test_no_change_of_the_kinds_is_missed() -> None:
     """One that comes while they are read causes another reading; each burst ends with a late one."""
-
-    async def story() -> list[float]:
-        kinds = Kinds()
-        refresh = KindRefresh(kinds.read, where="test")
-        refresh.on_change()
-        await asyncio.sleep(0.5)
-        refresh.on_change()
-        refresh.on_change()
-        await asyncio.sleep(10.0)
-        assert len(kinds.begun) == 3
-        kinds.is_away = True
-        refresh.on_change()
-        await asyncio.sleep(2.0)
-        refresh.on_change()
-        await asyncio.sleep(10.0)
-        begun = [each - kinds.begun[0] for each in kinds.begun]
-        refresh.on_change()
-        await refresh.close()
-        return begun
-
-    found = virtual_time.run(story)
+    kinds = Kinds()
+    refresh = KindRefresh(kinds.read, where="test")
+    refresh.on_change()
+    await asyncio.sleep(0.5)
+    refresh.on_change()
+    refresh.on_change()
+    await asyncio.sleep(10.0)
+    assert len(kinds.begun) == 3
+    kinds.is_away = True
+    refresh.on_change()
+    await asyncio.sleep(2.0)
+    refresh.on_change()
+    await asyncio.sleep(10.0)
+    found = [each - kinds.begun[0] for each in kinds.begun]
+    refresh.on_change()
+    await refresh.close()
     assert found == pytest.approx([0.0, 1.0, 1.0 + 1.0 + LATE_KINDS, 10.5, 12.5, 13.5 + LATE_KINDS])
 
 
@@ -173,61 +154,49 @@ class Search:
         self.on_call()
 
 
-def test_a_change_is_followed_by_a_series_of_searches() -> None:
+@in_virtual_time
+async def test_a_change_is_followed_by_a_series_of_searches() -> None:
     """Which ends."""
-
-    async def run() -> None:
-        search = Search()
-        begin = asyncio.get_running_loop().time()
-        LateSchemas(search).start()
-        await asyncio.sleep(10 * sum(SCHEMA_DELAYS))
-        assert [each - begin for each in search.times] == ALL
-
-    virtual_time.run(run)
+    search = Search()
+    begin = asyncio.get_running_loop().time()
+    LateSchemas(search).start()
+    await asyncio.sleep(10 * sum(SCHEMA_DELAYS))
+    assert [each - begin for each in search.times] == ALL
 
 
-def test_another_change_starts_the_series_again() -> None:
+@in_virtual_time
+async def test_another_change_starts_the_series_again() -> None:
     """Two of them together are one."""
-
-    async def run() -> None:
-        search = Search()
-        late = LateSchemas(search)
-        begin = asyncio.get_running_loop().time()
-        late.start()
-        await asyncio.sleep(SCHEMA_DELAYS[0] / 2)
-        late.start()
-        await asyncio.sleep(10 * sum(SCHEMA_DELAYS))
-        assert [each - begin for each in search.times] == [SCHEMA_DELAYS[0] / 2 + each for each in ALL]
-
-    virtual_time.run(run)
+    search = Search()
+    late = LateSchemas(search)
+    begin = asyncio.get_running_loop().time()
+    late.start()
+    await asyncio.sleep(SCHEMA_DELAYS[0] / 2)
+    late.start()
+    await asyncio.sleep(10 * sum(SCHEMA_DELAYS))
+    assert [each - begin for each in search.times] == [SCHEMA_DELAYS[0] / 2 + each for each in ALL]
 
 
-def test_a_search_that_finds_a_change_starts_the_series_again() -> None:
+@in_virtual_time
+async def test_a_search_that_finds_a_change_starts_the_series_again() -> None:
     """It ends by itself, since what it found is not yet processed."""
-
-    async def run() -> None:
-        search = Search()
-        late = LateSchemas(search)
-        begin = asyncio.get_running_loop().time()
-        search.on_call = lambda: late.start() if len(search.times) == 2 else None
-        late.start()
-        await asyncio.sleep(10 * sum(SCHEMA_DELAYS))
-        assert [each - begin for each in search.times] == [*ALL[:2], *(ALL[1] + each for each in ALL)]
-
-    virtual_time.run(run)
+    search = Search()
+    late = LateSchemas(search)
+    begin = asyncio.get_running_loop().time()
+    search.on_call = lambda: late.start() if len(search.times) == 2 else None
+    late.start()
+    await asyncio.sleep(10 * sum(SCHEMA_DELAYS))
+    assert [each - begin for each in search.times] == [*ALL[:2], *(ALL[1] + each for each in ALL)]
 
 
-def test_no_search_outlives_its_cluster() -> None:
+@in_virtual_time
+async def test_no_search_outlives_its_cluster() -> None:
     """Closing stops the series; without one it does nothing."""
-
-    async def run() -> None:
-        search = Search()
-        late = LateSchemas(search)
-        await late.close()
-        late.start()
-        await asyncio.sleep(SCHEMA_DELAYS[0] / 2)
-        await late.close()
-        await asyncio.sleep(10 * sum(SCHEMA_DELAYS))
-        assert search.times == []
-
-    virtual_time.run(run)
+    search = Search()
+    late = LateSchemas(search)
+    await late.close()
+    late.start()
+    await asyncio.sleep(SCHEMA_DELAYS[0] / 2)
+    await late.close()
+    await asyncio.sleep(10 * sum(SCHEMA_DELAYS))
+    assert search.times == []

@@ -11,8 +11,8 @@ from hearth.kube.discovery import discovery
 from hearth.kube.discovery.discovery import Schemas
 from hearth.model import errors
 from hearth.model.kinds import Kind
-from support import virtual_time
 from support.units.scripted_api.scripted_connection import Answer, ScriptedConnection, Sent
+from support.virtual_time import in_virtual_time
 
 CONFIG_MAP = Kind(group="", version="v1", name="ConfigMap", plural="configmaps", namespaced=True)
 SECRET = Kind(group="", version="v1", name="Secret", plural="secrets", namespaced=True)
@@ -67,48 +67,39 @@ def make(**script: Answer | list[Answer]) -> tuple[Schemas, ScriptedConnection]:
     return Schemas(connection), connection
 
 
-def test_a_schema_is_found_once_it_was_loaded() -> None:
+@in_virtual_time
+async def test_a_schema_is_found_once_it_was_loaded() -> None:
     """With what it refers to; anyone who did not ask for it gets nothing."""
-
-    async def story() -> None:
-        schemas, connection = make(index=index(core="1", widgets="1"), core=document(CONFIG_MAP))
-        assert schemas.find_schema(CONFIG_MAP) is None
-        await schemas.load([CONFIG_MAP])
-        found = schemas.find_schema(CONFIG_MAP)
-        assert found is not None
-        assert schemas.find_definition(found["properties"]["metadata"]["$ref"]) == {"type": "object"}
-        assert schemas.find_schema(WIDGET) is None
-        assert schemas.find_definition("#/components/schemas/test.Widget") is None
-        assert connection.asked == [INDEX, CORE]
-
-    virtual_time.run(story)
+    schemas, connection = make(index=index(core="1", widgets="1"), core=document(CONFIG_MAP))
+    assert schemas.find_schema(CONFIG_MAP) is None
+    await schemas.load([CONFIG_MAP])
+    found = schemas.find_schema(CONFIG_MAP)
+    assert found is not None
+    assert schemas.find_definition(found["properties"]["metadata"]["$ref"]) == {"type": "object"}
+    assert schemas.find_schema(WIDGET) is None
+    assert schemas.find_definition("#/components/schemas/test.Widget") is None
+    assert connection.asked == [INDEX, CORE]
 
 
-def test_what_is_known_is_not_asked_for_again() -> None:
+@in_virtual_time
+async def test_what_is_known_is_not_asked_for_again() -> None:
     """Nor is a second kind of the same document."""
-
-    async def story() -> None:
-        schemas, connection = make(index=index(core="1"), core=document(CONFIG_MAP, SECRET))
-        await asyncio.gather(*(schemas.load([CONFIG_MAP]) for _ in range(10)))
-        await schemas.load([SECRET])
-        assert schemas.find_schema(SECRET) is not None
-        assert connection.asked == [INDEX, CORE]
-
-    virtual_time.run(story)
+    schemas, connection = make(index=index(core="1"), core=document(CONFIG_MAP, SECRET))
+    await asyncio.gather(*(schemas.load([CONFIG_MAP]) for _ in range(10)))
+    await schemas.load([SECRET])
+    assert schemas.find_schema(SECRET) is not None
+    assert connection.asked == [INDEX, CORE]
 
 
-def test_texts_for_people_are_left_out() -> None:
+@in_virtual_time
+async def test_texts_for_people_are_left_out() -> None:
     """They are most of a document; a property called description stays."""
-
-    async def story() -> None:
-        schemas, _ = make(index=index(core="1"), core=document(CONFIG_MAP, description="string"))
-        await schemas.load([CONFIG_MAP])
-        found = schemas.find_schema(CONFIG_MAP)
-        assert found is not None
-        assert "description" not in found
-        assert found["properties"]["description"] == {"type": "string"}
-
-    virtual_time.run(story)
+    schemas, _ = make(index=index(core="1"), core=document(CONFIG_MAP, description="string"))
+    await schemas.load([CONFIG_MAP])
+    found = schemas.find_schema(CONFIG_MAP)
+    assert found is not None
+    assert "description" not in found
+    assert found["properties"]["description"] == {"type": "string"}
 
 
 def test_defaults_stay_whole() -> None:
@@ -127,79 +118,64 @@ def test_defaults_stay_whole() -> None:
         pytest.param({"components": {"schemas": {"a": None}}}, id="broken"),
     ],
 )
-def test_a_schema_that_cannot_be_had_is_left_out(answer: Answer) -> None:
+@in_virtual_time
+async def test_a_schema_that_cannot_be_had_is_left_out(answer: Answer) -> None:
     """The other documents are loaded all the same, and no error is reported."""
-
-    async def story() -> None:
-        schemas, _ = make(index=index(core="1", widgets="1"), core=document(CONFIG_MAP), widgets=answer)
-        await schemas.load([WIDGET, CONFIG_MAP])
-        assert schemas.find_schema(CONFIG_MAP) is not None
-        assert schemas.find_schema(WIDGET) is None
-
-    virtual_time.run(story)
+    schemas, _ = make(index=index(core="1", widgets="1"), core=document(CONFIG_MAP), widgets=answer)
+    await schemas.load([WIDGET, CONFIG_MAP])
+    assert schemas.find_schema(CONFIG_MAP) is not None
+    assert schemas.find_schema(WIDGET) is None
 
 
-def test_a_server_without_an_index_has_no_schemas() -> None:
+@in_virtual_time
+async def test_a_server_without_an_index_has_no_schemas() -> None:
     """Which is no error either."""
-
-    async def story() -> None:
-        schemas, _ = make()
-        await schemas.load([CONFIG_MAP])
-        assert schemas.find_schema(CONFIG_MAP) is None
-
-    virtual_time.run(story)
+    schemas, _ = make()
+    await schemas.load([CONFIG_MAP])
+    assert schemas.find_schema(CONFIG_MAP) is None
 
 
-def test_a_broken_document_is_not_asked_for_at_every_load() -> None:
+@in_virtual_time
+async def test_a_broken_document_is_not_asked_for_at_every_load() -> None:
     """A while later it is, and then anyone who compiled without it may do so again."""
-
-    async def story() -> None:
-        schemas, connection = make(index=index(widgets="1"), widgets=[errors.Unreachable("down"), document(WIDGET)])
-        await schemas.load([WIDGET])
-        await schemas.load([WIDGET])
-        assert connection.asked == [INDEX, WIDGETS]
-        assert schemas.generation == 0
-        await wait(discovery.SCHEMA_RETRY)
-        await schemas.load([WIDGET])
-        assert schemas.find_schema(WIDGET) is not None
-        assert schemas.generation == 1
-
-    virtual_time.run(story)
+    schemas, connection = make(index=index(widgets="1"), widgets=[errors.Unreachable("down"), document(WIDGET)])
+    await schemas.load([WIDGET])
+    await schemas.load([WIDGET])
+    assert connection.asked == [INDEX, WIDGETS]
+    assert schemas.generation == 0
+    await wait(discovery.SCHEMA_RETRY)
+    await schemas.load([WIDGET])
+    assert schemas.find_schema(WIDGET) is not None
+    assert schemas.generation == 1
 
 
-def test_a_changed_hash_brings_the_new_schema() -> None:
+@in_virtual_time
+async def test_a_changed_hash_brings_the_new_schema() -> None:
     """And raises the generation; the same hash brings nothing."""
-
-    async def story() -> None:
-        schemas, connection = make(
-            index=[index(widgets="1"), index(widgets="1"), index(widgets="2")],
-            widgets=[document(WIDGET, size="string"), document(WIDGET, size="integer")],
-        )
-        await schemas.load([WIDGET])
-        assert schemas.find_schema(WIDGET) is not None
-        await schemas.refresh()
-        assert (schemas.generation, connection.asked.count(WIDGETS)) == (0, 1)
-        await schemas.refresh()
-        found = schemas.find_schema(WIDGET)
-        assert found is not None
-        assert found["properties"]["size"] == {"type": "integer"}
-        assert (schemas.generation, connection.asked.count(WIDGETS)) == (1, 2)
-
-    virtual_time.run(story)
+    schemas, connection = make(
+        index=[index(widgets="1"), index(widgets="1"), index(widgets="2")],
+        widgets=[document(WIDGET, size="string"), document(WIDGET, size="integer")],
+    )
+    await schemas.load([WIDGET])
+    assert schemas.find_schema(WIDGET) is not None
+    await schemas.refresh()
+    assert (schemas.generation, connection.asked.count(WIDGETS)) == (0, 1)
+    await schemas.refresh()
+    found = schemas.find_schema(WIDGET)
+    assert found is not None
+    assert found["properties"]["size"] == {"type": "integer"}
+    assert (schemas.generation, connection.asked.count(WIDGETS)) == (1, 2)
 
 
-def test_a_schema_that_comes_after_it_was_asked_for_raises_the_generation() -> None:
+@in_virtual_time
+async def test_a_schema_that_comes_after_it_was_asked_for_raises_the_generation() -> None:
     """A kind that was just made is served before its schema is published."""
-
-    async def story() -> None:
-        schemas, _ = make(index=[index(), index(widgets="1")], widgets=document(WIDGET))
-        await schemas.load([WIDGET])
-        assert (schemas.find_schema(WIDGET), schemas.generation) == (None, 0)
-        await schemas.refresh()
-        assert schemas.find_schema(WIDGET) is not None
-        assert schemas.generation == 1
-
-    virtual_time.run(story)
+    schemas, _ = make(index=[index(), index(widgets="1")], widgets=document(WIDGET))
+    await schemas.load([WIDGET])
+    assert (schemas.find_schema(WIDGET), schemas.generation) == (None, 0)
+    await schemas.refresh()
+    assert schemas.find_schema(WIDGET) is not None
+    assert schemas.generation == 1
 
 
 def be_cancelled(_sent: Sent) -> dict[str, Any]:
@@ -207,122 +183,101 @@ def be_cancelled(_sent: Sent) -> dict[str, Any]:
     raise asyncio.CancelledError
 
 
-def test_a_schema_counts_although_the_search_that_found_it_was_cancelled() -> None:
+@in_virtual_time
+async def test_a_schema_counts_although_the_search_that_found_it_was_cancelled() -> None:
     """Another change of the kinds starts the searches again, in the midst of one."""
-
-    async def story() -> None:
-        schemas, _ = make(
-            index=[index(), index(core="1", widgets="1")],
-            core=document(CONFIG_MAP),
-            widgets=[be_cancelled, document(WIDGET)],
-        )
-        await schemas.load([CONFIG_MAP, WIDGET])
-        await asyncio.gather(asyncio.create_task(schemas.refresh()), return_exceptions=True)
-        assert schemas.find_schema(CONFIG_MAP) is not None
-        assert (schemas.find_schema(WIDGET), schemas.generation) == (None, 1)
-        await schemas.refresh()
-        assert schemas.find_schema(WIDGET) is not None
-        assert schemas.generation == 2
-
-    virtual_time.run(story)
+    schemas, _ = make(
+        index=[index(), index(core="1", widgets="1")],
+        core=document(CONFIG_MAP),
+        widgets=[be_cancelled, document(WIDGET)],
+    )
+    await schemas.load([CONFIG_MAP, WIDGET])
+    await asyncio.gather(asyncio.create_task(schemas.refresh()), return_exceptions=True)
+    assert schemas.find_schema(CONFIG_MAP) is not None
+    assert (schemas.find_schema(WIDGET), schemas.generation) == (None, 1)
+    await schemas.refresh()
+    assert schemas.find_schema(WIDGET) is not None
+    assert schemas.generation == 2
 
 
-def test_a_load_that_was_cancelled_is_followed_all_the_same() -> None:
+@in_virtual_time
+async def test_a_load_that_was_cancelled_is_followed_all_the_same() -> None:
     """What it had loaded counts as requested, so that its changes are noticed."""
-
-    async def story() -> None:
-        schemas, connection = make(
-            index=[index(core="1", widgets="1"), index(core="2", widgets="1")],
-            core=document(CONFIG_MAP),
-            widgets=[be_cancelled, document(WIDGET)],
-        )
-        await asyncio.gather(asyncio.create_task(schemas.load([CONFIG_MAP, WIDGET])), return_exceptions=True)
-        await schemas.load([CONFIG_MAP])
-        await schemas.refresh()
-        assert (connection.asked.count(CORE), schemas.generation) == (2, 1)
-
-    virtual_time.run(story)
+    schemas, connection = make(
+        index=[index(core="1", widgets="1"), index(core="2", widgets="1")],
+        core=document(CONFIG_MAP),
+        widgets=[be_cancelled, document(WIDGET)],
+    )
+    await asyncio.gather(asyncio.create_task(schemas.load([CONFIG_MAP, WIDGET])), return_exceptions=True)
+    await schemas.load([CONFIG_MAP])
+    await schemas.refresh()
+    assert (connection.asked.count(CORE), schemas.generation) == (2, 1)
 
 
-def test_the_schema_of_a_new_kind_is_waited_for() -> None:
+@in_virtual_time
+async def test_the_schema_of_a_new_kind_is_waited_for() -> None:
     """The server serves a kind before it describes it, alone or beside the others of its group."""
-
-    async def story() -> None:
-        schemas, connection = make(
-            index=[index(widgets="1"), index(widgets="1"), index(widgets="2")],
-            widgets=[document(CONFIG_MAP), document(CONFIG_MAP, WIDGET)],
-        )
-        schemas.expect([WIDGET])
-        await schemas.load([WIDGET])
-        assert schemas.find_schema(WIDGET) is not None
-        times = [sent.at for sent in connection.sent if str(sent) == INDEX]
-        assert times == pytest.approx([times[0] + wait for wait in range(3)])
-
-    virtual_time.run(story)
+    schemas, connection = make(
+        index=[index(widgets="1"), index(widgets="1"), index(widgets="2")],
+        widgets=[document(CONFIG_MAP), document(CONFIG_MAP, WIDGET)],
+    )
+    schemas.expect([WIDGET])
+    await schemas.load([WIDGET])
+    assert schemas.find_schema(WIDGET) is not None
+    times = [sent.at for sent in connection.sent if str(sent) == INDEX]
+    assert times == pytest.approx([times[0] + wait for wait in range(3)])
 
 
-def test_a_new_kind_that_is_never_described_is_waited_for_once() -> None:
+@in_virtual_time
+async def test_a_new_kind_that_is_never_described_is_waited_for_once() -> None:
     """Some seconds; what one waits for holds up no other kind."""
-
-    async def story() -> None:
-        schemas, _ = make(index=index(core="1"), core=document(CONFIG_MAP))
-        clock = asyncio.get_running_loop().time
-        schemas.expect([WIDGET])
-        begin = clock()
-        waiting = asyncio.create_task(schemas.load([WIDGET]))
-        await schemas.load([CONFIG_MAP])
-        assert clock() - begin < discovery.INDEX_INTERVAL + 0.1
-        await waiting
-        assert clock() - begin == pytest.approx(discovery.PUBLISH_TIMEOUT, abs=discovery.INDEX_INTERVAL)
-        begin = clock()
-        await schemas.load([WIDGET])
-        assert clock() - begin <= discovery.INDEX_INTERVAL
-        assert schemas.find_schema(WIDGET) is None
-
-    virtual_time.run(story)
+    schemas, _ = make(index=index(core="1"), core=document(CONFIG_MAP))
+    clock = asyncio.get_running_loop().time
+    schemas.expect([WIDGET])
+    begin = clock()
+    waiting = asyncio.create_task(schemas.load([WIDGET]))
+    await schemas.load([CONFIG_MAP])
+    assert clock() - begin < discovery.INDEX_INTERVAL + 0.1
+    await waiting
+    assert clock() - begin == pytest.approx(discovery.PUBLISH_TIMEOUT, abs=discovery.INDEX_INTERVAL)
+    begin = clock()
+    await schemas.load([WIDGET])
+    assert clock() - begin <= discovery.INDEX_INTERVAL
+    assert schemas.find_schema(WIDGET) is None
 
 
-def test_a_kind_that_comes_back_is_read_again() -> None:
+@in_virtual_time
+async def test_a_kind_that_comes_back_is_read_again() -> None:
     """Under the same hash too; in between it has no schema."""
-
-    async def story() -> None:
-        schemas, connection = make(index=index(widgets="1"), widgets=document(WIDGET))
-        await schemas.load([WIDGET])
-        schemas.forget([WIDGET, CONFIG_MAP])
-        assert schemas.find_schema(WIDGET) is None
-        schemas.expect([WIDGET])
-        await schemas.load([WIDGET])
-        assert schemas.find_schema(WIDGET) is not None
-        assert connection.asked.count(WIDGETS) == 2
-
-    virtual_time.run(story)
+    schemas, connection = make(index=index(widgets="1"), widgets=document(WIDGET))
+    await schemas.load([WIDGET])
+    schemas.forget([WIDGET, CONFIG_MAP])
+    assert schemas.find_schema(WIDGET) is None
+    schemas.expect([WIDGET])
+    await schemas.load([WIDGET])
+    assert schemas.find_schema(WIDGET) is not None
+    assert connection.asked.count(WIDGETS) == 2
 
 
-def test_an_unreadable_schema_of_a_new_kind_is_not_waited_for() -> None:
+@in_virtual_time
+async def test_an_unreadable_schema_of_a_new_kind_is_not_waited_for() -> None:
     """It is published; nothing better comes."""
-
-    async def story() -> None:
-        poisoned = document(WIDGET)
-        poisoned["components"]["schemas"]["test.Widget"]["properties"] = nested(60)
-        schemas, _ = make(index=index(widgets="1"), widgets=poisoned)
-        schemas.expect([WIDGET])
-        begin = asyncio.get_running_loop().time()
-        await schemas.load([WIDGET])
-        assert asyncio.get_running_loop().time() == begin
-        assert schemas.find_schema(WIDGET) is None
-
-    virtual_time.run(story)
+    poisoned = document(WIDGET)
+    poisoned["components"]["schemas"]["test.Widget"]["properties"] = nested(60)
+    schemas, _ = make(index=index(widgets="1"), widgets=poisoned)
+    schemas.expect([WIDGET])
+    begin = asyncio.get_running_loop().time()
+    await schemas.load([WIDGET])
+    assert asyncio.get_running_loop().time() == begin
+    assert schemas.find_schema(WIDGET) is None
 
 
-def test_nothing_is_looked_after_that_was_not_requested() -> None:
+@in_virtual_time
+async def test_nothing_is_looked_after_that_was_not_requested() -> None:
     """A refresh of the kinds costs nothing more then."""
-
-    async def story() -> None:
-        schemas, connection = make(index=index(core="1"))
-        await schemas.refresh()
-        assert connection.asked == []
-
-    virtual_time.run(story)
+    schemas, connection = make(index=index(core="1"))
+    await schemas.refresh()
+    assert connection.asked == []
 
 
 async def wait(seconds: float) -> None:
@@ -352,25 +307,20 @@ def nested(levels: int) -> dict[str, Any]:
         pytest.param({"x-kubernetes-group-version-kind": 3}, id="of kinds that are no list"),
     ],
 )
-def test_a_schema_that_cannot_be_read_is_none(schema: Any) -> None:
+@in_virtual_time
+async def test_a_schema_that_cannot_be_read_is_none(schema: Any) -> None:
     """The others of its document and of all other documents are there; it is counted once."""
-
-    async def story() -> None:
-        poisoned = document(WIDGET)
-        poisoned["components"]["schemas"]["test.Deep"] = schema
-        connection = ScriptedConnection(
-            {INDEX: index(core="1", widgets="1"), CORE: document(SECRET), WIDGETS: poisoned}
-        )
-        counter = Counter()
-        schemas = Schemas(connection, observer=counter)
-        await schemas.load([WIDGET, SECRET])
-        await schemas.refresh()
-        assert schemas.find_schema(WIDGET) is not None
-        assert schemas.find_schema(SECRET) is not None
-        assert schemas.find_definition(discovery.REFERENCE_PREFIX + "test.Deep") is None
-        assert counter.skipped == [("OpenAPI", "schema")]
-
-    virtual_time.run(story)
+    poisoned = document(WIDGET)
+    poisoned["components"]["schemas"]["test.Deep"] = schema
+    connection = ScriptedConnection({INDEX: index(core="1", widgets="1"), CORE: document(SECRET), WIDGETS: poisoned})
+    counter = Counter()
+    schemas = Schemas(connection, observer=counter)
+    await schemas.load([WIDGET, SECRET])
+    await schemas.refresh()
+    assert schemas.find_schema(WIDGET) is not None
+    assert schemas.find_schema(SECRET) is not None
+    assert schemas.find_definition(discovery.REFERENCE_PREFIX + "test.Deep") is None
+    assert counter.skipped == [("OpenAPI", "schema")]
 
 
 @pytest.mark.parametrize(
@@ -383,12 +333,9 @@ def test_a_document_of_another_shape_has_no_schemas(answer: dict[str, Any]) -> N
 
 
 @pytest.mark.parametrize("answer", [{}, {"paths": 3}, {"paths": {"apis/a.test/v1": 3}}])
-def test_an_index_of_another_shape_names_nothing(answer: dict[str, Any]) -> None:
+@in_virtual_time
+async def test_an_index_of_another_shape_names_nothing(answer: dict[str, Any]) -> None:
     """Then nothing is typed."""
-
-    async def story() -> None:
-        schemas, _ = make(index=answer)
-        await schemas.load([WIDGET])
-        assert schemas.find_schema(WIDGET) is None
-
-    virtual_time.run(story)
+    schemas, _ = make(index=answer)
+    await schemas.load([WIDGET])
+    assert schemas.find_schema(WIDGET) is None

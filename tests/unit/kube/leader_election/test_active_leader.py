@@ -14,6 +14,7 @@ from hearth.kube.leader_election.active_leader import LOOK_INTERVAL, VALID_LOOKS
 from hearth.model.sharding import WHOLE, Share
 from support import virtual_time
 from support.units.scripted_api.fake_lease_server import LeaseConnection, LeaseServer
+from support.virtual_time import in_virtual_time
 
 HALF = Share(index=0, count=2)
 
@@ -104,75 +105,63 @@ def make_presence(server: LeaseServer, identity: str, *, connection: LeaseConnec
     return Presence(ApiClient(cast(Connection, way), None), "ops", "hearth-alone", identity, Scope())
 
 
-def test_of_two_processes_without_an_election_the_later_one_ends() -> None:
+@in_virtual_time
+async def test_of_two_processes_without_an_election_the_later_one_ends() -> None:
     """It works until it has seen the first one renew; the first one continues, and frees the Lease at its end."""
-
-    async def story() -> None:
-        server = LeaseServer()
-        first = asyncio.ensure_future(make_presence(server, "first").hold())
-        await asyncio.sleep(7.0)
-        begun = asyncio.get_running_loop().time()
-        assert await make_presence(server, "second").hold() == "lease/hearth-alone in namespace ops is held by first"
-        assert asyncio.get_running_loop().time() - begun < 2 * LOOK_INTERVAL
-        assert not first.done()
-        first.cancel()
-        await asyncio.gather(first, return_exceptions=True)
-        assert server.held == ["first", ""]
-
-    virtual_time.run(story)
+    server = LeaseServer()
+    first = asyncio.ensure_future(make_presence(server, "first").hold())
+    await asyncio.sleep(7.0)
+    begun = asyncio.get_running_loop().time()
+    assert await make_presence(server, "second").hold() == "lease/hearth-alone in namespace ops is held by first"
+    assert asyncio.get_running_loop().time() - begun < 2 * LOOK_INTERVAL
+    assert not first.done()
+    first.cancel()
+    await asyncio.gather(first, return_exceptions=True)
+    assert server.held == ["first", ""]
 
 
-def test_after_a_crash_the_next_process_takes_the_lease_over() -> None:
+@in_virtual_time
+async def test_after_a_crash_the_next_process_takes_the_lease_over() -> None:
     """It waits for nothing; a Lease that no process renews says nothing about another one."""
-
-    async def story() -> None:
-        server = LeaseServer()
-        crashed = make_presence(server, "crashed")
-        working = asyncio.ensure_future(crashed.hold())
-        await asyncio.sleep(12.0)
-        # As a process ends that is killed: nothing is given back.
-        crashed.identity = "not the one that is released"
-        working.cancel()
-        await asyncio.gather(working, return_exceptions=True)
-        following = asyncio.ensure_future(make_presence(server, "next").hold())
-        await asyncio.sleep(LOOK_INTERVAL * (VALID_LOOKS + 2))
-        assert (server.held, following.done()) == (["crashed", "next"], False)
-        following.cancel()
-        await asyncio.gather(following, return_exceptions=True)
-
-    virtual_time.run(story)
+    server = LeaseServer()
+    crashed = make_presence(server, "crashed")
+    working = asyncio.ensure_future(crashed.hold())
+    await asyncio.sleep(12.0)
+    # As a process ends that is killed: nothing is given back.
+    crashed.identity = "not the one that is released"
+    working.cancel()
+    await asyncio.gather(working, return_exceptions=True)
+    following = asyncio.ensure_future(make_presence(server, "next").hold())
+    await asyncio.sleep(LOOK_INTERVAL * (VALID_LOOKS + 2))
+    assert (server.held, following.done()) == (["crashed", "next"], False)
+    following.cancel()
+    await asyncio.gather(following, return_exceptions=True)
 
 
-def test_of_two_at_the_same_moment_one_stays() -> None:
+@in_virtual_time
+async def test_of_two_at_the_same_moment_one_stays() -> None:
     """The one that was faster to write the Lease."""
-
-    async def story() -> list[bool]:
-        server = LeaseServer()
-        both = [asyncio.ensure_future(make_presence(server, name).hold()) for name in ("one", "two")]
-        await asyncio.sleep(5 * LOOK_INTERVAL)
-        done = sorted(each.done() for each in both)
-        for each in both:
-            each.cancel()
-        await asyncio.gather(*both, return_exceptions=True)
-        return done
-
-    assert virtual_time.run(story) == [False, True]
+    server = LeaseServer()
+    both = [asyncio.ensure_future(make_presence(server, name).hold()) for name in ("one", "two")]
+    await asyncio.sleep(5 * LOOK_INTERVAL)
+    done = sorted(each.done() for each in both)
+    for each in both:
+        each.cancel()
+    await asyncio.gather(*both, return_exceptions=True)
+    assert done == [False, True]
 
 
-def test_a_process_that_may_not_use_leases_works_alone() -> None:
+@in_virtual_time
+async def test_a_process_that_may_not_use_leases_works_alone() -> None:
     """And asks once; a server that is away is asked again."""
-
-    async def story() -> None:
-        refused = LeaseConnection(LeaseServer(), is_refused=True)
-        assert await make_presence(refused.server, "one", connection=refused).hold() == ""
-        assert len(refused.asked) == 1
-        away = LeaseConnection(LeaseServer(), is_cut=True)
-        working = asyncio.ensure_future(make_presence(away.server, "one", connection=away).hold())
-        await asyncio.sleep(60.0)
-        away.is_cut = False
-        await asyncio.sleep(4 * LOOK_INTERVAL)
-        assert (away.server.held, working.done()) == (["one"], False)
-        working.cancel()
-        await asyncio.gather(working, return_exceptions=True)
-
-    virtual_time.run(story)
+    refused = LeaseConnection(LeaseServer(), is_refused=True)
+    assert await make_presence(refused.server, "one", connection=refused).hold() == ""
+    assert len(refused.asked) == 1
+    away = LeaseConnection(LeaseServer(), is_cut=True)
+    working = asyncio.ensure_future(make_presence(away.server, "one", connection=away).hold())
+    await asyncio.sleep(60.0)
+    away.is_cut = False
+    await asyncio.sleep(4 * LOOK_INTERVAL)
+    assert (away.server.held, working.done()) == (["one"], False)
+    working.cancel()
+    await asyncio.gather(working, return_exceptions=True)

@@ -13,9 +13,9 @@ from hearth.kube.client.connection import Connection
 from hearth.kube.leader_election import leases
 from hearth.kube.leader_election.leader_elector import LeaderElectionConfig, LeaderElector, LeadershipLost
 from hearth.model.sharding import WHOLE, Share
-from support import virtual_time
 from support.units.scripted_api import fake_lease_server
 from support.units.scripted_api.fake_lease_server import LeaseConnection, LeaseServer
+from support.virtual_time import in_virtual_time
 
 
 class Candidate:
@@ -72,229 +72,184 @@ async def two() -> AsyncIterator[tuple[LeaseServer, Candidate, Candidate]]:
     await second.kill()
 
 
-def test_a_single_candidate_begins_at_once() -> None:
+@in_virtual_time
+async def test_a_single_candidate_begins_at_once() -> None:
     """A look at its lease and, before and after it takes it, at those who may divide the Stacks otherwise; no watch."""
-
-    async def story() -> None:
-        server = LeaseServer()
-        only = Candidate(server, "only")
-        await asyncio.wait_for(only.won.wait(), 0.1)
-        assert only.connection.asked == ["GET", "LIST", "POST", "LIST"]
-        assert server.lease is not None
-        assert server.lease["spec"]["leaseDurationSeconds"] == 15
-        assert server.lease["spec"]["renewTime"].endswith("Z")
-        await only.kill()
-
-    virtual_time.run(story)
+    server = LeaseServer()
+    only = Candidate(server, "only")
+    await asyncio.wait_for(only.won.wait(), 0.1)
+    assert only.connection.asked == ["GET", "LIST", "POST", "LIST"]
+    assert server.lease is not None
+    assert server.lease["spec"]["leaseDurationSeconds"] == 15
+    assert server.lease["spec"]["renewTime"].endswith("Z")
+    await only.kill()
 
 
 @pytest.mark.parametrize("is_denied", [False, True], ids=["by the candidate", "by another one"])
-def test_the_namespace_is_made_where_it_is_missing(*, is_denied: bool) -> None:
+@in_virtual_time
+async def test_the_namespace_is_made_where_it_is_missing(*, is_denied: bool) -> None:
     """As that of the hash key. What the server says of it does not count: the Lease is tried at once."""
-
-    async def story() -> None:
-        only = Candidate(LeaseServer(has_namespace=False, denies_namespace=is_denied), "only")
-        await asyncio.wait_for(only.won.wait(), 0.1)
-        await only.kill()
-
-    virtual_time.run(story)
+    only = Candidate(LeaseServer(has_namespace=False, denies_namespace=is_denied), "only")
+    await asyncio.wait_for(only.won.wait(), 0.1)
+    await only.kill()
 
 
-def test_the_holder_writes_every_two_seconds_and_the_other_nothing() -> None:
+@in_virtual_time
+async def test_the_holder_writes_every_two_seconds_and_the_other_nothing() -> None:
     """Who stands by has one look and one stream, regardless of the time that passes."""
-
-    async def story() -> None:
-        async with two() as (_, first, second):
-            before = len(first.connection.asked)
-            await asyncio.sleep(60)
-            assert set(first.connection.asked[before:]) == {"PATCH"}
-            assert 29 <= len(first.connection.asked) - before <= 30
-            assert second.connection.asked == ["GET", "WATCH"]
-
-    virtual_time.run(story)
-
-
-def test_after_a_kill_the_other_begins_when_the_lease_has_run_out() -> None:
-    """Counted from the last renewal that it saw."""
-
-    async def story() -> None:
-        async with two() as (server, first, second):
-            await first.kill()
-            killed = asyncio.get_running_loop().time()
-            await second.won.wait()
-            assert 13 <= second.won_at - killed <= 15.1
-            assert server.held == ["first", "second"]
-            assert server.lease is not None
-            assert server.lease["spec"]["leaseTransitions"] == 1
-
-    virtual_time.run(story)
-
-
-def test_a_lease_that_is_given_back_is_taken_at_once() -> None:
-    """In the time of a few requests."""
-
-    async def story() -> None:
-        async with two() as (server, first, second):
-            await first.end()
-            given_back = asyncio.get_running_loop().time()
-            await second.won.wait()
-            assert second.won_at - given_back < 0.1
-            assert server.held == ["first", "", "second"]
-
-    virtual_time.run(story)
-
-
-def test_a_deleted_lease_stays_with_the_quicker_one() -> None:
-    """And the other one stops."""
-
-    async def story() -> None:
-        async with two() as (server, first, second):
-            server.delete()
-            await second.won.wait()
-            await first.task
-            assert first.lost_at - second.won_at < 2.1
-            assert first.reason == "lease/hearth is now held by second"
-
-    virtual_time.run(story)
-
-
-def test_a_holder_that_is_cut_off_stops_before_the_other_begins() -> None:
-    """Two must not work at the same time."""
-
-    async def story() -> None:
-        async with two() as (_, first, second):
-            first.connection.is_cut = True
-            cut = asyncio.get_running_loop().time()
-            await first.task
-            assert 8 <= first.lost_at - cut <= 10
-            assert not second.works
-            await second.won.wait()
-            assert second.won_at - first.lost_at > 4
-            assert first.reason.startswith("lease/hearth could not be renewed for 10 s: ")
-
-    virtual_time.run(story)
-
-
-def test_a_short_fault_costs_no_holder_the_lease() -> None:
-    """Neither one without answers, nor one whose answers are lost after they took effect."""
-
-    async def story() -> None:
-        async with two() as (server, first, _):
-            first.connection.is_refused = True
-            await asyncio.sleep(6)
-            first.connection.is_refused = False
-            await asyncio.sleep(20)
-            first.connection.loses_answers = 2
-            await asyncio.sleep(60)
-            assert first.works
-            assert server.held == ["first"]
-
-    virtual_time.run(story)
-
-
-def test_a_lease_that_was_touched_stays_with_its_holder() -> None:
-    """A label, say: it changed, and is ours all the same."""
-
-    async def story() -> None:
-        async with two() as (server, first, _):
-            assert server.lease is not None
-            server.write(server.lease["spec"])
-            await asyncio.sleep(20)
-            assert first.works
-            assert server.held == ["first"]
-
-    virtual_time.run(story)
-
-
-def test_who_stands_by_without_hearing_anything_takes_nothing() -> None:
-    """A stream that is silent looks like a holder that is dead; the version that is stated tells them apart."""
-
-    async def story() -> None:
-        async with two() as (server, first, second):
-            server.watchers.clear()
-            await asyncio.sleep(60)
-            assert first.works
-            assert not second.works
-            assert server.held == ["first"]
-
-    virtual_time.run(story)
-
-
-def test_hearing_of_an_old_renewal_again_is_no_sign_of_life() -> None:
-    """A stream that starts again shows the lease as it is; a holder that died has not renewed it by that."""
-
-    async def story() -> None:
-        async with two() as (server, first, second):
-            await first.kill()
-            killed = asyncio.get_running_loop().time()
-            for _ in range(4):
-                await asyncio.sleep(5)
-                server.show()
-            assert second.works
-            assert second.won_at - killed <= 15.1
-
-    virtual_time.run(story)
-
-
-def test_of_many_one_wins() -> None:
-    """All at the same moment."""
-
-    async def story() -> None:
-        server = LeaseServer()
-        candidates = [Candidate(server, f"c{number}") for number in range(5)]
-        for count in range(5):
-            await asyncio.sleep(1)
-            (holder,) = [each for each in candidates if each.works]
-            assert len(server.held) == 2 * count + 1
-            await holder.end()
-            candidates.remove(holder)
-
-    virtual_time.run(story)
-
-
-def test_a_candidate_that_may_not_look_says_so_and_keeps_trying() -> None:
-    """As soon as it may it stands."""
-
-    async def story() -> None:
-        only = Candidate(LeaseServer(), "only")
-        only.connection.is_refused = True
+    async with two() as (_, first, second):
+        before = len(first.connection.asked)
         await asyncio.sleep(60)
-        assert only.election.error == "cannot read lease/hearth in namespace ops: leases is forbidden"
-        only.connection.is_refused = False
-        await asyncio.wait_for(only.won.wait(), 3)
-        assert only.election.error == ""
-        await only.kill()
+        assert set(first.connection.asked[before:]) == {"PATCH"}
+        assert 29 <= len(first.connection.asked) - before <= 30
+        assert second.connection.asked == ["GET", "WATCH"]
 
-    virtual_time.run(story)
+
+@in_virtual_time
+async def test_after_a_kill_the_other_begins_when_the_lease_has_run_out() -> None:
+    """Counted from the last renewal that it saw."""
+    async with two() as (server, first, second):
+        await first.kill()
+        killed = asyncio.get_running_loop().time()
+        await second.won.wait()
+        assert 13 <= second.won_at - killed <= 15.1
+        assert server.held == ["first", "second"]
+        assert server.lease is not None
+        assert server.lease["spec"]["leaseTransitions"] == 1
+
+
+@in_virtual_time
+async def test_a_lease_that_is_given_back_is_taken_at_once() -> None:
+    """In the time of a few requests."""
+    async with two() as (server, first, second):
+        await first.end()
+        given_back = asyncio.get_running_loop().time()
+        await second.won.wait()
+        assert second.won_at - given_back < 0.1
+        assert server.held == ["first", "", "second"]
+
+
+@in_virtual_time
+async def test_a_deleted_lease_stays_with_the_quicker_one() -> None:
+    """And the other one stops."""
+    async with two() as (server, first, second):
+        server.delete()
+        await second.won.wait()
+        await first.task
+        assert first.lost_at - second.won_at < 2.1
+        assert first.reason == "lease/hearth is now held by second"
+
+
+@in_virtual_time
+async def test_a_holder_that_is_cut_off_stops_before_the_other_begins() -> None:
+    """Two must not work at the same time."""
+    async with two() as (_, first, second):
+        first.connection.is_cut = True
+        cut = asyncio.get_running_loop().time()
+        await first.task
+        assert 8 <= first.lost_at - cut <= 10
+        assert not second.works
+        await second.won.wait()
+        assert second.won_at - first.lost_at > 4
+        assert first.reason.startswith("lease/hearth could not be renewed for 10 s: ")
+
+
+@in_virtual_time
+async def test_a_short_fault_costs_no_holder_the_lease() -> None:
+    """Neither one without answers, nor one whose answers are lost after they took effect."""
+    async with two() as (server, first, _):
+        first.connection.is_refused = True
+        await asyncio.sleep(6)
+        first.connection.is_refused = False
+        await asyncio.sleep(20)
+        first.connection.loses_answers = 2
+        await asyncio.sleep(60)
+        assert first.works
+        assert server.held == ["first"]
+
+
+@in_virtual_time
+async def test_a_lease_that_was_touched_stays_with_its_holder() -> None:
+    """A label, say: it changed, and is ours all the same."""
+    async with two() as (server, first, _):
+        assert server.lease is not None
+        server.write(server.lease["spec"])
+        await asyncio.sleep(20)
+        assert first.works
+        assert server.held == ["first"]
+
+
+@in_virtual_time
+async def test_who_stands_by_without_hearing_anything_takes_nothing() -> None:
+    """A stream that is silent looks like a holder that is dead; the version that is stated tells them apart."""
+    async with two() as (server, first, second):
+        server.watchers.clear()
+        await asyncio.sleep(60)
+        assert first.works
+        assert not second.works
+        assert server.held == ["first"]
+
+
+@in_virtual_time
+async def test_hearing_of_an_old_renewal_again_is_no_sign_of_life() -> None:
+    """A stream that starts again shows the lease as it is; a holder that died has not renewed it by that."""
+    async with two() as (server, first, second):
+        await first.kill()
+        killed = asyncio.get_running_loop().time()
+        for _ in range(4):
+            await asyncio.sleep(5)
+            server.show()
+        assert second.works
+        assert second.won_at - killed <= 15.1
+
+
+@in_virtual_time
+async def test_of_many_one_wins() -> None:
+    """All at the same moment."""
+    server = LeaseServer()
+    candidates = [Candidate(server, f"c{number}") for number in range(5)]
+    for count in range(5):
+        await asyncio.sleep(1)
+        (holder,) = [each for each in candidates if each.works]
+        assert len(server.held) == 2 * count + 1
+        await holder.end()
+        candidates.remove(holder)
+
+
+@in_virtual_time
+async def test_a_candidate_that_may_not_look_says_so_and_keeps_trying() -> None:
+    """As soon as it may it stands."""
+    only = Candidate(LeaseServer(), "only")
+    only.connection.is_refused = True
+    await asyncio.sleep(60)
+    assert only.election.error == "cannot read lease/hearth in namespace ops: leases is forbidden"
+    only.connection.is_refused = False
+    await asyncio.wait_for(only.won.wait(), 3)
+    assert only.election.error == ""
+    await only.kill()
 
 
 @pytest.mark.parametrize("spec", [{}, {"holderIdentity": ""}], ids=["empty", "no holder"])
-def test_a_lease_that_names_no_holder_is_free(spec: dict[str, str]) -> None:
+@in_virtual_time
+async def test_a_lease_that_names_no_holder_is_free(spec: dict[str, str]) -> None:
     """Regardless of the writer."""
-
-    async def story() -> None:
-        server = LeaseServer()
-        server.write(spec)
-        only = Candidate(server, "only")
-        await asyncio.wait_for(only.won.wait(), 0.1)
-        await only.kill()
-
-    virtual_time.run(story)
+    server = LeaseServer()
+    server.write(spec)
+    only = Candidate(server, "only")
+    await asyncio.wait_for(only.won.wait(), 0.1)
+    await only.kill()
 
 
-def test_a_lease_that_was_taken_without_an_answer_is_known_as_its_own() -> None:
+@in_virtual_time
+async def test_a_lease_that_was_taken_without_an_answer_is_known_as_its_own() -> None:
     """The candidate does not wait for itself."""
-
-    async def story() -> None:
-        server = LeaseServer()
-        server.write({})
-        only = Candidate(server, "only")
-        only.connection.loses_answers = 1
-        await asyncio.wait_for(only.won.wait(), 3)
-        assert server.held == ["", "only"]
-        await only.kill()
-
-    virtual_time.run(story)
+    server = LeaseServer()
+    server.write({})
+    only = Candidate(server, "only")
+    only.connection.loses_answers = 1
+    await asyncio.wait_for(only.won.wait(), 3)
+    assert server.held == ["", "only"]
+    await only.kill()
 
 
 # While the number of shards changes, no one begins on Stacks that are still worked on.
@@ -332,63 +287,51 @@ async def measure(election: LeaderElector) -> float:
         pytest.param(rival(None), id="does not say what it is about"),
     ],
 )
-def test_who_has_nothing_in_common_is_no_rival(other: dict[str, Any]) -> None:
+@in_virtual_time
+async def test_who_has_nothing_in_common_is_no_rival(other: dict[str, Any]) -> None:
     """The lease is won at once."""
-
-    async def story() -> None:
-        _, election = stand(LeaseServer(overlapping=[other]))
-        assert await measure(election) < 0.1
-
-    virtual_time.run(story)
+    _, election = stand(LeaseServer(overlapping=[other]))
+    assert await measure(election) < 0.1
 
 
 @pytest.mark.parametrize("share", [WHOLE, Share(index=1, count=4)], ids=str)
-def test_who_works_on_the_same_stacks_is_waited_for(share: Share) -> None:
+@in_virtual_time
+async def test_who_works_on_the_same_stacks_is_waited_for(share: Share) -> None:
     """Until it ends; meanwhile the lease has no owner."""
-
-    async def story() -> None:
-        server = LeaseServer(overlapping=[rival(share)])
-        _, election = stand(server)
-        winning = asyncio.create_task(measure(election))
-        for number in range(30):
-            await asyncio.sleep(2)
-            server.overlapping = [rival(share, version=str(8 + number))]
-        assert not winning.done()
-        assert server.lease is None
-        assert election.error == ""
-        server.overlapping = [rival(share, holder="")]
-        assert 60 < await winning < 64
-
-    virtual_time.run(story)
+    server = LeaseServer(overlapping=[rival(share)])
+    _, election = stand(server)
+    winning = asyncio.create_task(measure(election))
+    for number in range(30):
+        await asyncio.sleep(2)
+        server.overlapping = [rival(share, version=str(8 + number))]
+    assert not winning.done()
+    assert server.lease is None
+    assert election.error == ""
+    server.overlapping = [rival(share, holder="")]
+    assert 60 < await winning < 64
 
 
-def test_a_rival_that_died_is_waited_for_as_long_as_its_lease_says() -> None:
+@in_virtual_time
+async def test_a_rival_that_died_is_waited_for_as_long_as_its_lease_says() -> None:
     """Counted from the last renewal that was seen."""
-
-    async def story() -> None:
-        _, election = stand(LeaseServer(overlapping=[rival(WHOLE)]))
-        assert 14 < await measure(election) < 18.5
-
-    virtual_time.run(story)
+    _, election = stand(LeaseServer(overlapping=[rival(WHOLE)]))
+    assert 14 < await measure(election) < 18.5
 
 
-def test_a_rival_that_came_at_the_same_moment_is_noticed() -> None:
+@in_virtual_time
+async def test_a_rival_that_came_at_the_same_moment_is_noticed() -> None:
     """Both step back, and one is quicker the next time."""
-
-    async def story() -> None:
-        server = LeaseServer()
-        connection, election = stand(server)
-        winning = asyncio.create_task(measure(election))
-        await asyncio.sleep(2.5 * fake_lease_server.LATENCY)
-        assert connection.asked[-1] == "POST"
-        server.overlapping = [rival(WHOLE)]
-        await asyncio.sleep(1)
-        assert not winning.done()
-        assert server.held == ["new", ""]
-        server.overlapping = []
-        assert await winning < 5
-
-    virtual_time.run(story)
+    server = LeaseServer()
+    connection, election = stand(server)
+    winning = asyncio.create_task(measure(election))
+    await asyncio.sleep(2.5 * fake_lease_server.LATENCY)
+    assert connection.asked[-1] == "POST"
+    server.overlapping = [rival(WHOLE)]
+    await asyncio.sleep(1)
+    assert not winning.done()
+    assert server.held == ["new", ""]
+    server.overlapping = []
+    assert await winning < 5
 
 
 @pytest.mark.parametrize("text", ["2-of-2", "0-of-999", "a-of-b", "", "1-of-1"])

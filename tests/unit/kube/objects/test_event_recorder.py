@@ -10,10 +10,10 @@ from hearth.kube.client.api_requests import ApiClient
 from hearth.kube.objects import event_recorder
 from hearth.kube.objects.event_recorder import EventContent, EventRecorder
 from hearth.model import errors, well_known_kinds
-from support import virtual_time
 from support.server import api_errors
 from support.units import stack_objects
 from support.units.scripted_api.scripted_connection import ScriptedConnection, exists, missing
+from support.virtual_time import in_virtual_time
 
 EVENTS = "/api/v1/namespaces/a/events"
 READY = EventContent(type_="Normal", reason="Ready", message="all 3 resources are ready")
@@ -26,58 +26,49 @@ def make(connection: ScriptedConnection) -> EventRecorder:
     return EventRecorder(ApiClient(connection, None), now=lambda: 1_767_268_800.0)
 
 
-def test_the_first_event_is_posted() -> None:
+@in_virtual_time
+async def test_the_first_event_is_posted() -> None:
     """With what kubectl describe shows."""
-
-    async def story() -> None:
-        connection = ScriptedConnection({f"POST {EVENTS}": {}})
-        await make(connection).emit(STACK, READY)
-        (sent,) = connection.sent
-        assert sent.body["involvedObject"] == {
-            "apiVersion": "hearth.dev/v1alpha1",
-            "kind": "Stack",
-            "name": "shop",
-            "namespace": "a",
-            "uid": "u",
-            "resourceVersion": "7",
-        }
-        reported = {key: sent.body[key] for key in ("type", "reason", "message", "count", "lastTimestamp")}
-        assert reported == {
-            "type": "Normal",
-            "reason": "Ready",
-            "message": "all 3 resources are ready",
-            "count": 1,
-            "lastTimestamp": "2026-01-01T12:00:00Z",
-        }
-
-    virtual_time.run(story)
+    connection = ScriptedConnection({f"POST {EVENTS}": {}})
+    await make(connection).emit(STACK, READY)
+    (sent,) = connection.sent
+    assert sent.body["involvedObject"] == {
+        "apiVersion": "hearth.dev/v1alpha1",
+        "kind": "Stack",
+        "name": "shop",
+        "namespace": "a",
+        "uid": "u",
+        "resourceVersion": "7",
+    }
+    reported = {key: sent.body[key] for key in ("type", "reason", "message", "count", "lastTimestamp")}
+    assert reported == {
+        "type": "Normal",
+        "reason": "Ready",
+        "message": "all 3 resources are ready",
+        "count": 1,
+        "lastTimestamp": "2026-01-01T12:00:00Z",
+    }
 
 
-def test_in_a_namespace_being_deleted_the_event_is_about_that() -> None:
+@in_virtual_time
+async def test_in_a_namespace_being_deleted_the_event_is_about_that() -> None:
     """Nothing new can be made in there, and what holds it up must be said all the same."""
-
-    async def story() -> None:
-        terminating = api_errors.namespace_terminating(well_known_kinds.EVENT, "x", "a")
-        connection = ScriptedConnection({f"POST {EVENTS}": terminating, "POST /api/v1/namespaces/default/events": {}})
-        await make(connection).emit(STACK, READY)
-        assert connection.sent[-1].body["involvedObject"] == {"apiVersion": "v1", "kind": "Namespace", "name": "a"}
-        assert connection.sent[-1].body["metadata"] == {"name": NAME, "namespace": "default"}
-
-    virtual_time.run(story)
+    terminating = api_errors.namespace_terminating(well_known_kinds.EVENT, "x", "a")
+    connection = ScriptedConnection({f"POST {EVENTS}": terminating, "POST /api/v1/namespaces/default/events": {}})
+    await make(connection).emit(STACK, READY)
+    assert connection.sent[-1].body["involvedObject"] == {"apiVersion": "v1", "kind": "Namespace", "name": "a"}
+    assert connection.sent[-1].body["metadata"] == {"name": NAME, "namespace": "default"}
 
 
-def test_the_same_words_again_are_counted() -> None:
+@in_virtual_time
+async def test_the_same_words_again_are_counted() -> None:
     """By one request, without asking first."""
-
-    async def story() -> None:
-        connection = ScriptedConnection({f"POST {EVENTS}": {}, f"PATCH {EVENTS}/{NAME}": {}})
-        recorder = make(connection)
-        for _ in range(3):
-            await recorder.emit(STACK, READY)
-        assert connection.asked == [f"POST {EVENTS}"] + [f"PATCH {EVENTS}/{NAME}"] * 2
-        assert [sent.body["count"] for sent in connection.sent] == [1, 2, 3]
-
-    virtual_time.run(story)
+    connection = ScriptedConnection({f"POST {EVENTS}": {}, f"PATCH {EVENTS}/{NAME}": {}})
+    recorder = make(connection)
+    for _ in range(3):
+        await recorder.emit(STACK, READY)
+    assert connection.asked == [f"POST {EVENTS}"] + [f"PATCH {EVENTS}/{NAME}"] * 2
+    assert [sent.body["count"] for sent in connection.sent] == [1, 2, 3]
 
 
 def test_other_words_are_another_event() -> None:
@@ -87,38 +78,32 @@ def test_other_words_are_another_event() -> None:
     assert len({NAME, event_recorder.event_name(STACK, failed), event_recorder.event_name(again, READY)}) == 3
 
 
-def test_an_event_of_an_earlier_process_is_counted_on() -> None:
+@in_virtual_time
+async def test_an_event_of_an_earlier_process_is_counted_on() -> None:
     """Its count is asked for, once."""
-
-    async def story() -> None:
-        connection = ScriptedConnection(
-            {f"POST {EVENTS}": exists(), f"GET {EVENTS}/{NAME}": {"count": 4}, f"PATCH {EVENTS}/{NAME}": {}}
-        )
-        recorder = make(connection)
-        await recorder.emit(STACK, READY)
-        await recorder.emit(STACK, READY)
-        assert [sent.body["count"] for sent in connection.sent if sent.method == "PATCH"] == [5, 6]
-        assert len(connection.sent) == 4
-
-    virtual_time.run(story)
+    connection = ScriptedConnection(
+        {f"POST {EVENTS}": exists(), f"GET {EVENTS}/{NAME}": {"count": 4}, f"PATCH {EVENTS}/{NAME}": {}}
+    )
+    recorder = make(connection)
+    await recorder.emit(STACK, READY)
+    await recorder.emit(STACK, READY)
+    assert [sent.body["count"] for sent in connection.sent if sent.method == "PATCH"] == [5, 6]
+    assert len(connection.sent) == 4
 
 
-def test_an_event_that_the_server_forgot_starts_again() -> None:
+@in_virtual_time
+async def test_an_event_that_the_server_forgot_starts_again() -> None:
     """It does so after an hour."""
-
-    async def story() -> None:
-        connection = ScriptedConnection({f"POST {EVENTS}": {}, f"PATCH {EVENTS}/{NAME}": [missing(), {}]})
-        recorder = make(connection)
-        for _ in range(3):
-            await recorder.emit(STACK, READY)
-        assert [(sent.method, sent.body["count"]) for sent in connection.sent] == [
-            ("POST", 1),
-            ("PATCH", 2),
-            ("POST", 1),
-            ("PATCH", 2),
-        ]
-
-    virtual_time.run(story)
+    connection = ScriptedConnection({f"POST {EVENTS}": {}, f"PATCH {EVENTS}/{NAME}": [missing(), {}]})
+    recorder = make(connection)
+    for _ in range(3):
+        await recorder.emit(STACK, READY)
+    assert [(sent.method, sent.body["count"]) for sent in connection.sent] == [
+        ("POST", 1),
+        ("PATCH", 2),
+        ("POST", 1),
+        ("PATCH", 2),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -129,17 +114,14 @@ def test_an_event_that_the_server_forgot_starts_again() -> None:
         pytest.param(api_errors.namespace_missing("a"), id="its namespace is gone"),
     ],
 )
-def test_an_event_that_cannot_be_posted_does_no_harm(error: Exception) -> None:
+@in_virtual_time
+async def test_an_event_that_cannot_be_posted_does_no_harm(error: Exception) -> None:
     """It is not remembered as posted either."""
-
-    async def story() -> None:
-        connection = ScriptedConnection({f"POST {EVENTS}": [error, {}]})
-        recorder = make(connection)
-        await recorder.emit(STACK, READY)
-        await recorder.emit(STACK, READY)
-        assert connection.asked == [f"POST {EVENTS}"] * 2
-
-    virtual_time.run(story)
+    connection = ScriptedConnection({f"POST {EVENTS}": [error, {}]})
+    recorder = make(connection)
+    await recorder.emit(STACK, READY)
+    await recorder.emit(STACK, READY)
+    assert connection.asked == [f"POST {EVENTS}"] * 2
 
 
 @pytest.mark.parametrize(
@@ -157,14 +139,11 @@ def test_long_messages_are_cut(message: str, expected: str) -> None:
     assert len(event_recorder.cut(message).encode()) <= 1024
 
 
-def test_what_is_remembered_is_bounded() -> None:
+@in_virtual_time
+async def test_what_is_remembered_is_bounded() -> None:
     """The oldest is forgotten, which costs a question at most."""
-
-    async def story() -> None:
-        connection = ScriptedConnection({f"POST {EVENTS}": {}})
-        recorder = make(connection)
-        for number in range(event_recorder.REMEMBERED + 10):
-            await recorder.emit(STACK, EventContent(type_="Normal", reason="Ready", message=str(number)))
-        assert len(recorder._counts) == event_recorder.REMEMBERED
-
-    virtual_time.run(story)
+    connection = ScriptedConnection({f"POST {EVENTS}": {}})
+    recorder = make(connection)
+    for number in range(event_recorder.REMEMBERED + 10):
+        await recorder.emit(STACK, EventContent(type_="Normal", reason="Ready", message=str(number)))
+    assert len(recorder._counts) == event_recorder.REMEMBERED

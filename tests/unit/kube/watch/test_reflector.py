@@ -19,6 +19,7 @@ from support.units.scripted_api.scripted_watch import (
     list_end,
     modified,
 )
+from support.virtual_time import in_virtual_time
 
 
 class Recorder:
@@ -86,7 +87,7 @@ class Bench:
         return [question.is_fresh for question in self.connection.asked]
 
 
-@scripted_watch.in_virtual_time
+@in_virtual_time
 async def test_a_full_set_comes_as_events_and_changes_follow_on_the_same_stream() -> None:
     """One request where the server has WatchList."""
     bench = Bench(Stream(added("a", 3), bookmark(3), added("b", 2), list_end(5), modified("a", 6), deleted("b", 7)))
@@ -96,7 +97,7 @@ async def test_a_full_set_comes_as_events_and_changes_follow_on_the_same_stream(
     assert bench.watch.version == 7
 
 
-@scripted_watch.in_virtual_time
+@in_virtual_time
 async def test_an_event_that_the_handler_knows_only_moves_the_watch_on() -> None:
     """And a version that goes backwards is still noticed."""
     lines = [
@@ -111,7 +112,7 @@ async def test_an_event_that_the_handler_knows_only_moves_the_watch_on() -> None
     assert bench.watch.restarts == {"backwards": 1}
 
 
-@scripted_watch.in_virtual_time
+@in_virtual_time
 async def test_a_server_without_watch_list_is_listed_in_pages_from_then_on() -> None:
     """Its refusal is remembered for all watches of the connection."""
     refusal = errors.ApiStatusError(code=422, status=None)
@@ -123,7 +124,7 @@ async def test_a_server_without_watch_list_is_listed_in_pages_from_then_on() -> 
     assert bench.connection.asked[-1].query["resourceVersion"] == "9"
 
 
-@scripted_watch.in_virtual_time
+@in_virtual_time
 async def test_a_page_that_expired_begins_the_list_again() -> None:
     """410 on continue."""
     first = scripted_watch.page(9, scripted_watch.make_object("a", 3), token="more")
@@ -133,7 +134,7 @@ async def test_a_page_that_expired_begins_the_list_again() -> None:
     assert await bench.run() == ["listing", "a@3", "listing", "b@11", "synced@12"]
 
 
-@scripted_watch.in_virtual_time
+@in_virtual_time
 async def test_metadata_alone_is_asked_for_with_plain_json_to_fall_back_on() -> None:
     """In lists and streams alike."""
     bench = Bench(pages=[scripted_watch.page(9)])
@@ -143,7 +144,7 @@ async def test_metadata_alone_is_asked_for_with_plain_json_to_fall_back_on() -> 
     assert [question.accept for question in bench.connection.asked] == [METADATA_LIST, METADATA]
 
 
-@scripted_watch.in_virtual_time
+@in_virtual_time
 async def test_a_stream_that_ends_continues_where_it_was() -> None:
     """The server ends each stream after some minutes; a bookmark counts as progress."""
     bench = Bench(Stream(list_end(5), bookmark(8)).end(), Stream(added("a", 9)))
@@ -166,16 +167,15 @@ INTERRUPTED = [
 
 
 @pytest.mark.parametrize(("piece", "is_fresh", "reason"), INTERRUPTED)
-def test_an_interruption_within_a_stream_is_survived(piece: scripted_watch.Piece, is_fresh: bool, reason: str) -> None:
+@in_virtual_time
+async def test_an_interruption_within_a_stream_is_survived(
+    piece: scripted_watch.Piece, is_fresh: bool, reason: str
+) -> None:
     """By going on where that is safe, else by a fresh list."""
-
-    async def test() -> None:
-        bench = Bench(Stream(list_end(5), piece), Stream(list_end(12), added("z", 13)))
-        assert (await bench.run())[-1] == "z@13"
-        assert bench.freshness == [True, is_fresh]
-        assert dict(bench.watch.restarts) == {reason: 1}
-
-    virtual_time.run(test)
+    bench = Bench(Stream(list_end(5), piece), Stream(list_end(12), added("z", 13)))
+    assert (await bench.run())[-1] == "z@13"
+    assert bench.freshness == [True, is_fresh]
+    assert dict(bench.watch.restarts) == {reason: 1}
 
 
 STORES = [
@@ -189,22 +189,19 @@ STORES = [
 
 @pytest.mark.parametrize(("store", "is_fresh"), STORES)
 @pytest.mark.parametrize("away", [errors.Unreachable("refused"), errors.ApiStatusError(code=503, status=None)])
-def test_after_an_outage_the_store_may_be_another_one(
+@in_virtual_time
+async def test_after_an_outage_the_store_may_be_another_one(
     away: Exception, store: Object | Exception, is_fresh: bool
 ) -> None:
     """One that was restored or built again sends nothing for a version that it has not reached."""
-
-    async def test() -> None:
-        bench = Bench(Stream(list_end(5), away), Stream(list_end(8), added("z", 9)))
-        bench.connection.store = store
-        assert (await bench.run())[-1] == "z@9"
-        assert bench.freshness == [True, is_fresh]
-        assert bench.connection.checks == 1
-
-    virtual_time.run(test)
+    bench = Bench(Stream(list_end(5), away), Stream(list_end(8), added("z", 9)))
+    bench.connection.store = store
+    assert (await bench.run())[-1] == "z@9"
+    assert bench.freshness == [True, is_fresh]
+    assert bench.connection.checks == 1
 
 
-@scripted_watch.in_virtual_time
+@in_virtual_time
 async def test_a_store_that_cannot_answer_yet_is_asked_again() -> None:
     """The watch does not go on before it knows."""
     bench = Bench(Stream(list_end(5), errors.Unreachable("refused")), Stream(list_end(3)))
@@ -247,24 +244,21 @@ UNREADABLE = [
 
 
 @pytest.mark.parametrize(("line", "heard", "reason"), UNREADABLE)
-def test_an_object_that_cannot_be_read_is_one_object(line: bytes, heard: list[str], reason: str) -> None:
+@in_virtual_time
+async def test_an_object_that_cannot_be_read_is_one_object(line: bytes, heard: list[str], reason: str) -> None:
     """The others come on the same stream, and nothing is listed for its sake; it is named and counted once."""
-
-    async def test() -> None:
-        pieces = [line[at : at + PIECE] for at in range(0, len(line), PIECE)]
-        bench = Bench(Stream(added("a", 2), list_end(5), *pieces, *pieces, added("z", 9)))
-        with structlog.testing.capture_logs() as said:
-            await bench.run()
-        assert bench.recorder.heard == ["listing", "a@2", "synced@5", *heard, *heard, "z@9"]
-        assert (bench.freshness, dict(bench.watch.restarts), bench.watch.version) == ([True], {}, 9)
-        assert bench.counter.skipped == [("ConfigMap", reason)]
-        named = [each for each in said if each["event"] == "object cannot be read"]
-        assert [each["name"] for each in named] == ["bad" if heard else "poison" if b"poison" in line else None]
-
-    virtual_time.run(test)
+    pieces = [line[at : at + PIECE] for at in range(0, len(line), PIECE)]
+    bench = Bench(Stream(added("a", 2), list_end(5), *pieces, *pieces, added("z", 9)))
+    with structlog.testing.capture_logs() as said:
+        await bench.run()
+    assert bench.recorder.heard == ["listing", "a@2", "synced@5", *heard, *heard, "z@9"]
+    assert (bench.freshness, dict(bench.watch.restarts), bench.watch.version) == ([True], {}, 9)
+    assert bench.counter.skipped == [("ConfigMap", reason)]
+    named = [each for each in said if each["event"] == "object cannot be read"]
+    assert [each["name"] for each in named] == ["bad" if heard else "poison" if b"poison" in line else None]
 
 
-@scripted_watch.in_virtual_time
+@in_virtual_time
 async def test_an_unreadable_object_of_the_first_set_holds_nothing_up() -> None:
     """As events, which are how a restarted operator lists."""
     bench = Bench(Stream(added("a", 2), deep(added("bad", 3)), added("b", 4), list_end(5)))
@@ -272,7 +266,7 @@ async def test_an_unreadable_object_of_the_first_set_holds_nothing_up() -> None:
     assert bench.freshness == [True]
 
 
-@scripted_watch.in_virtual_time
+@in_virtual_time
 async def test_a_page_that_is_too_large_is_asked_for_in_smaller_ones() -> None:
     """However large the objects are."""
     large = errors.AnswerTooLarge("the answer has more bytes than may be read")
@@ -283,7 +277,7 @@ async def test_a_page_that_is_too_large_is_asked_for_in_smaller_ones() -> None:
     assert [question.query.get("limit") for question in bench.connection.asked[:4]] == ["500", "62", "7", "7"]
 
 
-@scripted_watch.in_virtual_time
+@in_virtual_time
 async def test_half_a_line_at_the_end_is_no_event() -> None:
     """The stream was cut; its rest comes again on the next one."""
     line = added("a", 6)
@@ -292,7 +286,7 @@ async def test_half_a_line_at_the_end_is_no_event() -> None:
     assert dict(bench.watch.restarts) == {"broken": 1}
 
 
-@scripted_watch.in_virtual_time
+@in_virtual_time
 async def test_a_line_may_come_in_any_pieces() -> None:
     """Chunks know nothing of lines."""
     line = added("a", 6) + added("b", 7)
@@ -312,20 +306,17 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("code", "is_fresh"), REFUSED)
-def test_a_refusal_is_survived(code: int, is_fresh: bool) -> None:
+@in_virtual_time
+async def test_a_refusal_is_survived(code: int, is_fresh: bool) -> None:
     """Regardless of the code, and however often."""
-
-    async def test() -> None:
-        refusal = errors.ApiStatusError(code=code, status=None)
-        streams: list[Stream | Exception] = [Stream(list_end(5)).end(), refusal, Stream(list_end(8), added("z", 9))]
-        bench = Bench(*streams)
-        assert (await bench.run())[-1] == "z@9"
-        assert bench.freshness == [True, False, is_fresh]
-
-    virtual_time.run(test)
+    refusal = errors.ApiStatusError(code=code, status=None)
+    streams: list[Stream | Exception] = [Stream(list_end(5)).end(), refusal, Stream(list_end(8), added("z", 9))]
+    bench = Bench(*streams)
+    assert (await bench.run())[-1] == "z@9"
+    assert bench.freshness == [True, False, is_fresh]
 
 
-@scripted_watch.in_virtual_time
+@in_virtual_time
 async def test_after_a_silence_it_continues_where_it_was() -> None:
     """However often, as long as something comes in between: a list of everything would be dear."""
     bench = Bench(Stream(list_end(5)), Stream(added("a", 6)), Stream(added("b", 7)))
@@ -336,7 +327,7 @@ async def test_after_a_silence_it_continues_where_it_was() -> None:
     assert bench.freshness == [True, False, False]
 
 
-@scripted_watch.in_virtual_time
+@in_virtual_time
 async def test_a_server_that_stays_silent_is_asked_for_a_fresh_list() -> None:
     """A restored one is silent about versions that it has not reached."""
     bench = Bench(Stream(list_end(5)), Stream(), Stream(list_end(4)))
@@ -344,7 +335,7 @@ async def test_a_server_that_stays_silent_is_asked_for_a_fresh_list() -> None:
     assert bench.freshness == [True, False, True]
 
 
-@scripted_watch.in_virtual_time
+@in_virtual_time
 async def test_bookmarks_keep_a_quiet_stream() -> None:
     """Each puts the limit off."""
     stream = Stream(list_end(5))
@@ -358,7 +349,7 @@ async def test_bookmarks_keep_a_quiet_stream() -> None:
     assert len(bench.connection.asked) == 1
 
 
-@scripted_watch.in_virtual_time
+@in_virtual_time
 async def test_a_silent_first_list_is_tried_in_pages() -> None:
     """Some extension servers take the parameters of WatchList and ignore them."""
     bench = Bench(Stream(added("a", 3)).end(), pages=[scripted_watch.page(9, scripted_watch.make_object("a", 3))])
@@ -366,7 +357,7 @@ async def test_a_silent_first_list_is_tried_in_pages() -> None:
     assert bench.server.has_watch_list
 
 
-@scripted_watch.in_virtual_time
+@in_virtual_time
 async def test_a_version_that_cannot_be_answered_is_given_up() -> None:
     """The same failure at the same version, three times."""
     broken = [Stream(scripted_watch.error(500)) for _ in range(3)]
@@ -375,7 +366,7 @@ async def test_a_version_that_cannot_be_answered_is_given_up() -> None:
     assert bench.freshness[-1]
 
 
-@scripted_watch.in_virtual_time
+@in_virtual_time
 async def test_a_restored_store_voids_all_versions() -> None:
     """The fresh list is older than what was seen: nothing known counts any more."""
     bench = Bench(Stream(list_end(50), added("a", 501), added("b", 90)), Stream(added("b", 90), list_end(100)))
@@ -383,7 +374,7 @@ async def test_a_restored_store_voids_all_versions() -> None:
     assert bench.watch.version == 100
 
 
-@scripted_watch.in_virtual_time
+@in_virtual_time
 async def test_a_kind_that_is_not_served_twice_in_a_row_has_no_objects() -> None:
     """Once may be a kind that was only just made."""
     gone = errors.ApiStatusError(code=404, status=None)
@@ -393,7 +384,7 @@ async def test_a_kind_that_is_not_served_twice_in_a_row_has_no_objects() -> None
     assert heard.index("synced@None") > heard.index("synced@6")
 
 
-@scripted_watch.in_virtual_time
+@in_virtual_time
 async def test_pauses_grow_to_a_limit_and_no_further() -> None:
     """503 for minutes."""
     unavailable = [errors.ApiStatusError(code=503, status=None) for _ in range(20)]
@@ -405,7 +396,7 @@ async def test_pauses_grow_to_a_limit_and_no_further() -> None:
     assert 10.0 * 30 <= loop.time() <= 12.0 * 30
 
 
-@scripted_watch.in_virtual_time
+@in_virtual_time
 async def test_after_a_stream_that_lasted_pauses_are_short_again() -> None:
     """Failures count only in a row."""
     lasting = Stream(list_end(5))
@@ -417,7 +408,7 @@ async def test_after_a_stream_that_lasted_pauses_are_short_again() -> None:
     assert (await bench.run(0.2))[-1] == "a@6"
 
 
-@scripted_watch.in_virtual_time
+@in_virtual_time
 async def test_a_server_that_names_a_pause_gets_it() -> None:
     """429 with Retry-After."""
     bench = Bench(errors.ApiStatusError(code=429, status=None, retry_after=7.0), Stream(list_end(5)))
@@ -425,7 +416,7 @@ async def test_a_server_that_names_a_pause_gets_it() -> None:
     assert (await bench.run(3.0))[-1] == "synced@5"
 
 
-@scripted_watch.in_virtual_time
+@in_virtual_time
 async def test_a_nudge_ends_a_pause_at_once() -> None:
     """When the set of kinds changes."""
     bench = Bench(*[errors.ApiStatusError(code=403, status=None) for _ in range(12)], Stream(list_end(5)))
@@ -439,14 +430,14 @@ async def test_a_nudge_ends_a_pause_at_once() -> None:
     assert loop.time() == before
 
 
-@scripted_watch.in_virtual_time
+@in_virtual_time
 async def test_an_object_that_cannot_be_taken_does_not_keep_the_others_out() -> None:
     """A bug in reading one object must not make a kind deaf."""
     bench = Bench(Stream(added("poison", 3), added("b", 4), list_end(5), modified("b", 6)))
     assert await bench.run() == ["listing", "b@4", "synced@5", "b@6"]
 
 
-@scripted_watch.in_virtual_time
+@in_virtual_time
 async def test_even_an_unknown_error_is_survived() -> None:
     """After any of them the watch continues."""
     bench = Bench(RuntimeError("an unexpected error"), Stream(list_end(5)))
@@ -454,7 +445,7 @@ async def test_even_an_unknown_error_is_survived() -> None:
     assert dict(bench.watch.restarts) == {"unexpected": 1}
 
 
-@scripted_watch.in_virtual_time
+@in_virtual_time
 async def test_a_restart_asks_for_everything_elsewhere_and_leaves_the_old_stream() -> None:
     """Nothing of the old one is delivered any more."""
     old = Stream(list_end(5))
@@ -467,7 +458,7 @@ async def test_a_restart_asks_for_everything_elsewhere_and_leaves_the_old_stream
     assert bench.connection.asked[-1].path == "/api/v2/configmaps"
 
 
-@scripted_watch.in_virtual_time
+@in_virtual_time
 async def test_after_closing_nothing_more_is_heard() -> None:
     """Its stream is closed as well."""
     stream = Stream(list_end(5))
@@ -480,7 +471,7 @@ async def test_after_closing_nothing_more_is_heard() -> None:
     assert not stream.is_open
 
 
-@scripted_watch.in_virtual_time
+@in_virtual_time
 async def test_collection_that_may_not_be_watched_is_answered_and_reported_once() -> None:
     """In the server's words, until a list comes."""
     status = {"kind": "Status", "code": 403, "reason": "Forbidden", "message": "leases is forbidden"}
@@ -496,7 +487,7 @@ async def test_collection_that_may_not_be_watched_is_answered_and_reported_once(
     assert reported == ["leases is forbidden"]
 
 
-@scripted_watch.in_virtual_time
+@in_virtual_time
 async def test_server_that_is_away_has_answered_nothing() -> None:
     """Whether the kind may be watched is not known."""
     bench = Bench(errors.Unreachable("refused"), errors.ApiStatusError(code=429, status=None))
@@ -514,15 +505,12 @@ async def test_server_that_is_away_has_answered_nothing() -> None:
         pytest.param(errors.ApiStatusError(code=422, status=None), False, id="no-watch-list"),
     ],
 )
-def test_a_watch_is_failing_until_the_full_set_comes(answer: Exception, is_failing: bool) -> None:
+@in_virtual_time
+async def test_a_watch_is_failing_until_the_full_set_comes(answer: Exception, is_failing: bool) -> None:
     """Only then can it be that the set never comes."""
-
-    async def run() -> None:
-        bench = Bench(answer, Stream(list_end(5)), pages=[scripted_watch.page(5)])
-        await bench.run(0.01)
-        assert bench.watch.is_failing is is_failing
-        await bench.run(60)
-        assert bench.watch.is_synced
-        assert not bench.watch.is_failing
-
-    scripted_watch.in_virtual_time(run)()
+    bench = Bench(answer, Stream(list_end(5)), pages=[scripted_watch.page(5)])
+    await bench.run(0.01)
+    assert bench.watch.is_failing is is_failing
+    await bench.run(60)
+    assert bench.watch.is_synced
+    assert not bench.watch.is_failing

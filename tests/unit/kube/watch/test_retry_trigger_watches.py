@@ -22,6 +22,7 @@ from support.units.scripted_api.scripted_watch import (
     list_end,
     modified,
 )
+from support.virtual_time import in_virtual_time
 
 KINDS = {
     Kind(group="", version="v1", name="ConfigMap", plural="configmaps", namespaced=True),
@@ -59,7 +60,7 @@ class Bench:
         return heard
 
 
-@scripted_watch.in_virtual_time
+@in_virtual_time
 async def test_a_watch_asks_for_metadata_of_that_one_object() -> None:
     """And tells once when it begins, since no one saw what changed before."""
     bench = Bench(Stream(added("a", 3), list_end(5)))
@@ -72,7 +73,7 @@ async def test_a_watch_asks_for_metadata_of_that_one_object() -> None:
     assert "labelSelector" not in asked.query
 
 
-@scripted_watch.in_virtual_time
+@in_virtual_time
 async def test_a_hundred_changes_in_a_second_are_reported_twice() -> None:
     """At once, and when the second is over."""
     stream = Stream(list_end(5))
@@ -84,7 +85,7 @@ async def test_a_hundred_changes_in_a_second_are_reported_twice() -> None:
     assert await bench.hear() == [taken("a")]
 
 
-@scripted_watch.in_virtual_time
+@in_virtual_time
 async def test_what_is_not_awaited_is_not_watched() -> None:
     """The stream ends; what else needs it keeps it."""
     stream = Stream(list_end(5))
@@ -102,7 +103,7 @@ async def test_what_is_not_awaited_is_not_watched() -> None:
     assert not stream.is_open
 
 
-@scripted_watch.in_virtual_time
+@in_virtual_time
 async def test_without_the_right_to_watch_it_says_so_once_and_asks_no_more() -> None:
     """Until ten minutes later an attempt waits again."""
     bench = Bench(FORBIDDEN, FORBIDDEN, FORBIDDEN)
@@ -119,7 +120,7 @@ async def test_without_the_right_to_watch_it_says_so_once_and_asks_no_more() -> 
     assert len(bench.connection.asked) == 3
 
 
-@scripted_watch.in_virtual_time
+@in_virtual_time
 async def test_a_right_that_came_is_noticed_while_an_attempt_waits_on() -> None:
     """Each refusal asks again, ten minutes apart."""
     bench = Bench(FORBIDDEN, Stream(list_end(5)))
@@ -130,7 +131,7 @@ async def test_a_right_that_came_is_noticed_while_an_attempt_waits_on() -> None:
     assert await bench.hear() == [taken("a")]
 
 
-@scripted_watch.in_virtual_time
+@in_virtual_time
 async def test_there_are_never_more_watches_than_a_connection_can_bear() -> None:
     """What is beyond is tried again by itself. One namespace leaves half of them to the others."""
     bench = Bench()
@@ -141,7 +142,7 @@ async def test_there_are_never_more_watches_than_a_connection_can_bear() -> None
     await bench.watches.close()
 
 
-@scripted_watch.in_virtual_time
+@in_virtual_time
 async def test_the_return_of_the_server_is_reported_to_those_who_wait_for_it() -> None:
     """Any watch on the connection that is heard again tells of it."""
     bench = Bench()
@@ -158,7 +159,7 @@ def configuration(service: str, policy: str = "Fail") -> Object:
     return {"webhooks": [inside, {"clientConfig": {"url": "https://elsewhere"}, "failurePolicy": "Fail"}]}
 
 
-@scripted_watch.in_virtual_time
+@in_virtual_time
 async def test_webhooks_that_did_not_answer_are_reported_through_the_endpoints_of_their_services() -> None:
     """One watch for all of them; a webhook whose silence refuses nothing is left out."""
     slices = Kind(
