@@ -15,8 +15,6 @@ from support.real import operator_fleet, real_user
 from support.real.operator_fleet import Crew
 from support.real.real_user import RealUser
 from support.real.real_world import RealWorld
-from support.stories.snapshot_scene import Scene
-from support.stories.volume_driver import VolumeBinder
 
 
 @pytest.fixture
@@ -47,13 +45,6 @@ async def world(user: RealUser, source: CredentialSource) -> AsyncIterator[RealW
     made.open()
     yield made
     await made.close()
-
-
-@pytest.fixture
-async def scene(world: RealWorld) -> Scene:
-    """A scene in a namespace of its own, with an operator."""
-    await world.start_controller()
-    return Scene(world, VolumeBinder(world))
 
 
 @pytest.fixture

@@ -1,4 +1,7 @@
-"""What a real API server makes of the CustomResourceDefinition: accepts, refuses, prunes, prints and explains."""
+"""What a real API server makes of the CustomResourceDefinitions: accepts, refuses, prunes, prints and explains.
+
+Of Stacks first; then of ResourceGroups with their scale subresource, of HealthMarks, and of `spec.healing`.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +17,25 @@ import kubernetes.client
 import pytest
 from kubernetes.client import ApiException
 
-from hearth.model import limits, phases
+from hearth.kube.client import api_requests
+from hearth.model import errors, limits, names, phases
 from hearth.model.api import crd
+from hearth.model.child import Object
+from hearth.model.errors import ApiStatusError
+from hearth.model.kinds import Kind
+from hearth.model.well_known_kinds import HEALTH_MARK, STACK
+from support.real.real_user import RealUser
+from support.stories.world import Address
 
 PROGRAM = Path(__file__).resolve().parents[2] / "control_plane" / "controlplane.py"
 GROUP, VERSION, PLURAL = "hearth.dev", "v1alpha1", "stacks"
 
 Spec: TypeAlias = dict[str, Any]
 Kubectl: TypeAlias = Callable[..., str]
+MANIFEST = {"apiVersion": "v1", "kind": "ConfigMap"}
+SOUND = {"replicas": 3, "template": {"manifest": MANIFEST}}
+RESOURCE = {"stackName": "shop", "resource": "web"}
+TARGET = {"target": {"apiVersion": "v1", "kind": "ConfigMap", "name": "x"}}
 
 
 @pytest.fixture(scope="session")
@@ -364,3 +378,151 @@ def test_stacks_are_found_under_all_their_names(
 def test_explain_has_something_to_say(installed: None, kubectl: Kubectl, path: str, words: str) -> None:
     """Descriptions are the documentation at hand."""
     assert words in " ".join(kubectl("explain", path).split())
+
+
+def make(user: RealUser, spec: dict[str, Any], name: str = "workers") -> dict[str, Any]:
+    """A group in the namespace of the test."""
+    metadata = {"name": name, "namespace": user.namespace}
+    return {"apiVersion": f"{names.GROUP}/{names.VERSION}", "kind": "ResourceGroup", "metadata": metadata, "spec": spec}
+
+
+@pytest.fixture
+async def address(user: RealUser) -> Address:
+    """A group that is there."""
+    return Address.of(await user.create(make(user, SOUND)))
+
+
+@pytest.mark.parametrize(
+    ("change", "path"),
+    [
+        pytest.param({"replicas": -1}, "spec.replicas", id="negative"),
+        pytest.param({"replicas": limits.GROUP_MEMBERS + 1}, "spec.replicas", id="absurd"),
+        pytest.param({"rollingUpdate": {"maxBatchSize": 0}}, "spec.rollingUpdate.maxBatchSize", id="a batch of none"),
+        pytest.param(
+            {"rollingUpdate": {"maxBatchSize": "0%"}}, "spec.rollingUpdate.maxBatchSize", id="a share of none"
+        ),
+        pytest.param({"rollingUpdate": {"minInService": 4}}, "minInService must not be greater", id="above the size"),
+        pytest.param({"rollingUpdate": {"pauseTime": "2h"}}, "pauseTime must be at most 3600s", id="a long pause"),
+        pytest.param({"removalPolicies": [{"resources": ["-1"]}]}, "spec.removalPolicies[0].resources[0]", id="index"),
+        pytest.param({"removalPolicies": [{"resources": []}]}, "spec.removalPolicies[0].resources", id="no index"),
+        pytest.param({"removalPoliciesMode": "Never"}, "spec.removalPoliciesMode", id="mode"),
+        pytest.param({"template": {}}, "spec.template.manifest", id="no manifest"),
+    ],
+)
+async def test_a_mistake_is_refused_with_its_path(user: RealUser, change: dict[str, Any], path: str) -> None:
+    """Bounds of the schema hold before the operator sees anything."""
+    with pytest.raises(ApiStatusError) as refused:
+        await user.create(make(user, {**SOUND, **change}))
+    assert refused.value.code == 422
+    assert path in str(refused.value)
+
+
+async def test_the_defaults_are_shown(user: RealUser) -> None:
+    """One member, and one at a time in a rolling update."""
+    made = await user.create(make(user, {"template": {"manifest": MANIFEST}, "rollingUpdate": {}}))
+    assert made["spec"]["replicas"] == 1
+    assert made["spec"]["rollingUpdate"] == {"maxBatchSize": 1}
+
+
+async def test_a_name_that_no_member_could_have_is_refused(user: RealUser) -> None:
+    """The name of a group is part of its members' names."""
+    with pytest.raises(ApiStatusError) as refused:
+        await user.create(make(user, SOUND, name="a.b"))
+    assert "contain no dots" in str(refused.value)
+
+
+@pytest.mark.parametrize("replicas", [-1, limits.GROUP_MEMBERS + 1])
+async def test_an_impossible_size_is_refused_by_the_scale_subresource(
+    user: RealUser, address: Address, replicas: int
+) -> None:
+    """An autoscaler cannot write what a user may not."""
+    with pytest.raises(ApiStatusError) as refused:
+        await user.scale(address, replicas, manager="keda")
+    assert refused.value.code == 422
+    assert ((await user.find(address)) or {})["spec"]["replicas"] == 3
+
+
+async def test_a_size_is_scaled_and_its_writer_is_recorded(user: RealUser, address: Address) -> None:
+    """The record of the scale subresource is what keeps the size from being undone."""
+    await user.scale(address, 5, manager="keda")
+    found = await user.find(address) or {}
+    (entry,) = [each for each in found["metadata"]["managedFields"] if each.get("subresource") == "scale"]
+    assert found["spec"]["replicas"] == 5
+    assert (entry["manager"], entry["fieldsV1"]["f:spec"]) == ("keda", {"f:replicas": {}})
+
+
+async def send(user: RealUser, kind: Kind, spec: Object) -> Object:
+    """What the server makes of an object with that spec, as kubectl would send it; nothing is stored."""
+    body = {"apiVersion": kind.api_version, "kind": kind.name, "metadata": {"name": "m"}, "spec": spec}
+    path = api_requests.collection_path(kind, user.namespace)
+    return await user.connection.request("POST", path, query=api_requests.DRY_RUN_QUERY, body=body)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {**RESOURCE, "markUnhealthy": True},
+        {**RESOURCE, "resource": "cache/db", "markUnhealthy": True, "reason": "x"},
+        {**TARGET, "markUnhealthy": False},
+    ],
+    ids=["by resource", "by a path", "by the object"],
+)
+async def test_what_makes_sense_is_taken(user: RealUser, spec: Object) -> None:
+    """As it is."""
+    assert (await send(user, HEALTH_MARK, spec))["spec"] == spec
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        (RESOURCE, "spec.markUnhealthy: Required value"),
+        ({**RESOURCE, "markUnhealthy": "true"}, "must be of type boolean"),
+        ({**RESOURCE, "markUnhealthy": None}, "spec.markUnhealthy"),
+        ({**RESOURCE, "markUnhealthy": True, "unknown": 1}, 'unknown field "spec.unknown"'),
+        ({"markUnhealthy": True}, "exactly one of them must be given"),
+        ({"stackName": "shop", "markUnhealthy": True}, "exactly one of them must be given"),
+        ({**RESOURCE, **TARGET, "markUnhealthy": True}, "exactly one of them must be given"),
+        ({**RESOURCE, "resource": "a//b", "markUnhealthy": True}, "spec.resource"),
+    ],
+    ids=["no word", "a text", "null", "an unknown field", "nothing", "half", "both", "a path with a hole"],
+)
+async def test_what_makes_none_is_refused(user: RealUser, spec: Object, words: str) -> None:
+    """By the server itself."""
+    with pytest.raises(errors.ApiStatusError) as refused:
+        await send(user, HEALTH_MARK, spec)
+    assert refused.value.code in (400, 422)
+    assert words in str(refused.value)
+
+
+@pytest.mark.parametrize("change", [{"resource": "db"}, {**TARGET, "stackName": None, "resource": None}])
+async def test_a_mark_keeps_speaking_of_the_same(user: RealUser, change: Object) -> None:
+    """What it says may change, and whom it is about may not."""
+    metadata = {"name": "m", "namespace": user.namespace}
+    made = await user.create(
+        {
+            "apiVersion": HEALTH_MARK.api_version,
+            "kind": "HealthMark",
+            "metadata": metadata,
+            "spec": {**RESOURCE, "markUnhealthy": True},
+        }
+    )
+    with pytest.raises(errors.ApiStatusError) as refused:
+        await user.patch(Address.of(made), {"spec": change})
+    assert "the target of a mark is immutable" in str(refused.value)
+    changed = await user.patch(Address.of(made), {"spec": {"markUnhealthy": False, "reason": "x"}})
+    assert changed["metadata"]["generation"] == 2
+
+
+@pytest.mark.parametrize(
+    ("limit", "is_taken"),
+    [(1, True), ("40%", True), ("100%", True), (0, False), ("0%", False), ("101%", False), ("four", False)],
+)
+async def test_the_limit_is_a_number_or_a_share(user: RealUser, limit: int | str, is_taken: bool) -> None:
+    """At least one; a share of all."""
+    spec = {"healing": {"policy": "OnUpdate", "maxUnhealthy": limit}, "template": {"resources": {}}}
+    if is_taken:
+        assert (await send(user, STACK, spec))["spec"] == spec
+        return
+    with pytest.raises(errors.ApiStatusError) as refused:
+        await send(user, STACK, spec)
+    assert "spec.healing.maxUnhealthy" in str(refused.value)

@@ -21,7 +21,7 @@ from selenium.webdriver.common.keys import Keys
 
 from hearth.kube.auth import credentials
 from hearth.kube.client.connection import Connection
-from support.browser import attacking_page, page_browser, programs, shown_stacks, terminal_pictures, ui_process
+from support.browser import attacking_page, page_browser, programs, shown_stacks, terminal_pictures
 from support.browser.page_browser import PageBrowser
 from support.browser.shown_stacks import HOSTILE, ShownStacks
 from support.real import real_user, stack_command
@@ -71,7 +71,7 @@ def site(kubeconfig: Path, api_client: Any, browser: PageBrowser) -> Iterator[Si
     asyncio.run(install(kubeconfig, namespace))
     stacks = ShownStacks(api, namespace)
     stacks.create_shop()
-    ui = ui_process.start(kubeconfig, "-n", namespace)
+    ui = stack_command.start_ui(kubeconfig, "-n", namespace)
     browser.open(ui.address)
     yield Site(browser, stacks, browser.driver.current_url)
     ui.kill()
@@ -547,7 +547,7 @@ def test_the_picture_of_a_terminal(site: Site, kubeconfig: Path, tmp_path: Path,
 
 def test_a_lost_connection_is_said(site: Site, kubeconfig: Path) -> None:
     """The page says that it is old, buttons say why nothing happens, and Ctrl-C ends the command quietly."""
-    ui = ui_process.start(kubeconfig, "-n", site.stacks.namespace)
+    ui = stack_command.start_ui(kubeconfig, "-n", site.stacks.namespace)
     site.browser.open(ui.address)
     site.browser.click("a[href$='/shop']")
     site.browser.find("#action-check")

@@ -1,8 +1,14 @@
-"""A Stack whose objects are in another cluster, on two real API servers."""
+"""A Stack whose objects are in another cluster, on two real API servers.
+
+Also what it only reads there, and a namespace that is deleted with such a Stack and its kubeconfig.
+"""
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -13,14 +19,23 @@ from hearth.model.child import Object
 from hearth.model.kinds import Kind
 from hearth.model.well_known_kinds import STACK_DEFINITION
 from support.checks import expectations
-from support.real import definition_leftovers, other_cluster, real_user
+from support.real import definition_leftovers, fault_scenario, other_cluster, real_user
 from support.real.control_plane_processes import OwnPlane
 from support.real.fault_scenario import API_VERSION
 from support.real.other_cluster import Region, config
+from support.real.real_user import RealUser
 from support.real.stack_command import StackCommand
 from support.server import fake_kinds
+from support.stories.world import Address
 
 EXAMPLE = Path(__file__).resolve().parents[3] / "manifests" / "examples" / "other-cluster.yaml"
+CONFIG: Object = {"apiVersion": "v1", "kind": "ConfigMap"}
+RESOURCES: Object = {
+    "platform": {"externalRef": {**CONFIG, "metadata": {"name": "platform"}}},
+    "teams": {"externalRef": {**CONFIG, "metadata": {"selector": {"matchLabels": {"role": "team"}}}}},
+    "db": {"manifest": {**CONFIG, "data": {"v": "${platform.data.v}"}}},
+    "quota": {"forEach": "teams", "manifest": {**CONFIG, "data": {"v": "${item.metadata.name}"}}},
+}
 
 
 async def test_objects_are_created_changed_repaired_and_deleted_there(region: Region) -> None:
@@ -295,3 +310,101 @@ async def until_complete(region: Region, kind: Kind, name: str, **wanted: int) -
         if is_wanted and expectations.find_condition(found, "Ready").get("reason") == "Complete":
             return dict(found["status"])
     raise AssertionError(f"{name}: {found.get('status')}")
+
+
+async def put(user: RealUser, region: Region, name: str, **metadata: Any) -> None:
+    """A ConfigMap that no Stack made, with a value `v`."""
+    value = metadata.pop("v")
+    body = {**CONFIG, "metadata": {"name": name, "namespace": region.namespace, **metadata}, "data": {"v": value}}
+    await user.create(body)
+
+
+def find_address(region: Region, name: str) -> Address:
+    """Where a ConfigMap is."""
+    return Address(api_version="v1", kind="ConfigMap", namespace=region.namespace, name=name)
+
+
+async def test_objects_there_are_read_and_those_here_are_not(region: Region) -> None:
+    """Missing, made, changed, listed and made into members; an object of the same name here means nothing."""
+    await put(region.here, region, "platform", v="here")
+    await put(region.here, region, "red", v="-", labels={"role": "team"})
+    await region.create(RESOURCES)
+    await region.until(phase="CreateInProgress", reason="ObjectNotFound", message="platform")
+
+    await put(region.there, region, "platform", v="1")
+    await region.until(phase="CreateComplete")
+    await region.until_there(db="1")
+    await region.there.patch(find_address(region, "platform"), {"data": {"v": "2"}})
+    await region.until_there(db="2")
+
+    await put(region.there, region, "blue", v="-", labels={"role": "team"})
+    await region.until_there(db="2", **{"quota-blue": "blue"})
+    await put(region.there, region, "green", v="-", labels={"role": "team"})
+    await region.until_there(db="2", **{"quota-blue": "blue", "quota-green": "green"})
+    await region.there.delete(find_address(region, "green"))
+    await region.until_there(db="2", **{"quota-blue": "blue"})
+    await region.until(phase="CreateComplete")
+
+    await region.here.delete(region.address_of("shop"))
+    await region.until_gone()
+    assert await region.list_there() == {}
+    assert await region.there.find(find_address(region, "platform")) is not None
+    region.check_operator()
+
+
+@pytest.fixture
+async def own(region: Region) -> AsyncIterator[Region]:
+    """An operator whose own namespace is another one than that of the Stacks, as in an installation."""
+    await region.operator.kill()
+    async with contextlib.AsyncExitStack() as parts:
+        region.operator.operator_namespace = await fault_scenario.make_namespace(region.here.connection, parts)
+        await region.operator.start()
+        yield region
+
+
+async def delete_namespace(region: Region) -> None:
+    """As `kubectl delete namespace --wait=false`."""
+    await region.here.connection.request("DELETE", f"/api/v1/namespaces/{region.namespace}")
+
+
+async def until_namespace_is_gone(region: Region) -> None:
+    """Until nothing holds it."""
+    async for _ in other_cluster.attempts():
+        found = await region.here.connection.request("GET", "/api/v1/namespaces")
+        if region.namespace not in {raw["metadata"]["name"] for raw in found["items"]}:
+            return
+
+
+async def test_it_ends_and_the_objects_there_are_deleted(own: Region) -> None:
+    """The Secret is gone before them; the connection that is open suffices."""
+    await own.create({"db": config("1"), "web": config("1", needs="db")})
+    await own.until(phase="CreateComplete")
+    await delete_namespace(own)
+    await until_namespace_is_gone(own)
+    assert await own.list_there() == {}
+    own.check_operator()
+
+
+async def test_without_an_open_connection_it_ends_and_names_what_is_left(own: Region) -> None:
+    """The operator did not run when the Secret went; no user can create another one in that namespace."""
+    await own.create({"db": config("1")})
+    await own.until(phase="CreateComplete")
+    made = await own.list_there()
+    uid = made["shop-db"]["metadata"]["labels"][names.LABEL_STACK_UID]
+    await own.operator.kill()
+    await delete_namespace(own)
+    async for _ in other_cluster.attempts():
+        found = await own.here.connection.request("GET", f"/api/v1/namespaces/{own.namespace}/secrets")
+        if not found["items"]:
+            break
+    await own.operator.start()
+    await until_namespace_is_gone(own)
+
+    assert (await own.list_there()).keys() == made.keys()
+    events = await own.here.connection.request("GET", "/api/v1/namespaces/default/events")
+    found = [each for each in events["items"] if each["involvedObject"]["name"] == own.namespace]
+    (event,) = (each for each in found if each["reason"] == "ClusterAbandoned")
+    assert not [each["message"] for each in found if "create it" in each["message"]]
+    assert f"{names.LABEL_STACK_UID}={uid}" in event["message"]
+    assert own.other.server in event["message"]
+    own.check_operator()

@@ -6,12 +6,10 @@ import asyncio
 import os
 import shutil
 import signal
-from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 
 import pytest
 
-from hearth.kube.auth import credentials
 from hearth.model import errors
 from support.real import control_plane_processes, other_cluster
 from support.real.control_plane_processes import OwnPlane
@@ -22,19 +20,10 @@ NAMESPACES = "/api/v1/namespaces"
 
 
 @pytest.fixture(scope="module")
-def plane(request: pytest.FixtureRequest) -> Iterator[OwnPlane]:
+def other_plane(request: pytest.FixtureRequest) -> Iterator[OwnPlane]:
     """A cluster that no other test needs afterward."""
     worker = str(getattr(request.config, "workerinput", {}).get("workerid", "alone"))
     with control_plane_processes.run_plane(f"rebuilt-{worker}") as made:
-        yield made
-
-
-@pytest.fixture
-async def region(kubeconfig: Path, plane: OwnPlane, tmp_path: Path) -> AsyncIterator[Region]:
-    """A namespace here and there, and an operator here."""
-    home = credentials.find_source(kubeconfig=str(kubeconfig), context=None, environ={})
-    other = credentials.find_source(kubeconfig=str(plane.kubeconfig), context=None, environ={})
-    async with other_cluster.run_region(home, other, kubeconfig, tmp_path) as made:
         yield made
 
 
@@ -78,7 +67,7 @@ async def until_replaced(region: Region) -> None:
 
 @pytest.mark.parametrize("change", ["lower versions", "higher versions"])
 async def test_objects_are_created_in_a_cluster_that_was_built_again(
-    region: Region, plane: OwnPlane, change: str
+    region: Region, other_plane: OwnPlane, change: str
 ) -> None:
     """Whether its versions are lower or higher than those that the operator has seen; and an Event says so."""
     await region.create({"db": config("1"), "web": config("1", needs="db")})
@@ -88,8 +77,8 @@ async def test_objects_are_created_in_a_cluster_that_was_built_again(
     if change == "higher versions":
         # The operator must not see the lower ones.
         os.kill(region.operator.process.pid, signal.SIGSTOP)
-    await asyncio.to_thread(stop_and_empty, plane)
-    await asyncio.to_thread(plane.restore)
+    await asyncio.to_thread(stop_and_empty, other_plane)
+    await asyncio.to_thread(other_plane.restore)
     await create_namespace(region)
     if change == "higher versions":
         await pass_version(region, max(int(raw["metadata"]["resourceVersion"]) for raw in made.values()) + 500)

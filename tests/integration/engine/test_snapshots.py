@@ -1,4 +1,7 @@
-"""StackSnapshots on a real API server, with the real definition of VolumeSnapshot and a played driver."""
+"""StackSnapshots on a real API server, with the real definition of VolumeSnapshot and a played driver.
+
+Also StatefulSets that are replaced, with their real controller; a test plays what binds volumes.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +13,13 @@ import yaml
 from hearth.model import errors
 from support.real import real_user, snapshot_crds
 from support.real.real_world import RealWorld
-from support.stories import snapshot_scenarios
+from support.stories import set_replacement_scenarios, snapshot_scenarios
 from support.stories.snapshot_scenarios import Scenario
 from support.stories.snapshot_scene import Scene
 from support.stories.volume_driver import VolumeBinder
 
 EXAMPLE = Path(__file__).resolve().parents[3] / "manifests" / "examples" / "snapshot.yaml"
+SCENARIOS = (*snapshot_scenarios.SCENARIOS, *set_replacement_scenarios.SCENARIOS)
 
 
 @pytest.fixture
@@ -27,7 +31,7 @@ async def scene(world: RealWorld) -> Scene:
 
 
 @pytest.mark.parametrize("restarts", [False, True], ids=["undisturbed", "restarted"])
-@pytest.mark.parametrize("scenario", snapshot_scenarios.SCENARIOS, ids=lambda each: each.__name__)
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda each: each.__name__)
 async def test_scenario(scenario: Scenario, scene: Scene, *, restarts: bool) -> None:
     """Each scenario happens as written, also with a new operator after every step."""
     scene.restarts = restarts

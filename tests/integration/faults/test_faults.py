@@ -1,23 +1,35 @@
-"""Faults between a running operator and a real API server: nothing is lost or made twice, and the status says what is wrong."""
+"""Faults between a running operator and a real API server: nothing is lost or made twice, and the status says what is wrong.
+
+Then a server that says no: rights, webhooks, a namespace or a kind that goes. The status says why; then all continues.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from hearth.kube.auth.credentials import CredentialSource
-from hearth.model import names
-from support.real import fault_scenario
+from hearth.kube.client.connection import Connection
+from hearth.model import errors, names
+from hearth.model.child import Object
+from support.real import fault_scenario, real_user
 from support.real.fault_scenario import Site, elapse
+from support.real.servers import admission_webhook
+from support.real.servers.admission_webhook import Verdict, Webhook
+from support.units import static_credentials
 
 CHILDREN = "/configmaps/shop-"
 """Of the writes of children; a status can be written meanwhile."""
 REVISIONS = "/controllerrevisions"
 """Of the writes of revisions."""
+RBAC = "rbac.authorization.k8s.io"
+ALL = ["get", "list", "watch", "create", "update", "patch", "delete"]
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
 @pytest.fixture
@@ -169,3 +181,210 @@ def hide_revisions(line: bytes) -> bytes | None:
     """The line of a watch, unless it is about a revision: of these its metadata are watched."""
     is_revision = line.startswith(b'{"type":') and f'"{names.ANNOTATION_REVISION}":'.encode() in line
     return None if is_revision else line
+
+
+# ---------------------------------------------------------------- webhooks
+
+
+@pytest.fixture
+async def guard(site: Site) -> AsyncIterator[Webhook]:
+    """A webhook before every write of a ConfigMap in the site's namespace; as yet it allows all."""
+    async with admission_webhook.run_webhook() as made:
+        body = made.make_configuration(site.namespace, namespace=site.namespace)
+        await site.user.connection.request("POST", admission_webhook.CONFIGURATIONS, body=body)
+        try:
+            yield made
+        finally:
+            with contextlib.suppress(errors.ApiStatusError):
+                await site.user.connection.request("DELETE", f"{admission_webhook.CONFIGURATIONS}/{site.namespace}")
+
+
+@pytest.mark.parametrize(
+    ("verdict", "said"),
+    [("deny", "not on a Friday"), ("hang", "failed calling webhook")],
+)
+async def test_a_webhook_in_the_way(site: Site, guard: Webhook, verdict: Verdict, said: str) -> None:
+    """In the middle of a creation and of an update; what it lets through is there."""
+    await admission_webhook.wait_asked(guard, site.user)
+    guard.verdict = verdict
+    await site.create()
+    await site.until_said("cannot apply", said)
+    guard.verdict = "allow"
+    guard.released.set()
+    await site.until_complete()
+    guard.released.clear()
+    guard.verdict = verdict
+    number = await site.edit()
+    await site.until_said("cannot apply", said)
+    guard.verdict = "allow"
+    guard.released.set()
+    await site.until_complete(number)
+    await site.finish()
+
+
+async def test_a_webhook_that_is_taken_away(site: Site, guard: Webhook) -> None:
+    """Its configuration goes while it denies."""
+    await admission_webhook.wait_asked(guard, site.user)
+    guard.verdict = "deny"
+    await site.create()
+    await site.until_said("not on a Friday")
+    await site.user.connection.request("DELETE", f"{admission_webhook.CONFIGURATIONS}/{site.namespace}")
+    await site.until_complete()
+    await site.finish()
+
+
+# ---------------------------------------------------------------- rights
+
+
+async def test_rights_that_are_taken_and_given_back(source: CredentialSource, tmp_path: Path) -> None:
+    """First those to write ConfigMaps, then all to them, watching included."""
+    async with contextlib.AsyncExitStack() as parts:
+        connection = await parts.enter_async_context(Connection(source))
+        namespace = await fault_scenario.make_namespace(connection, parts)
+        account = await make_account(connection, namespace, source)
+        await grant(connection, namespace, "own", rules_of_the_operator())
+        await grant(connection, namespace, "children", [rule([""], ["configmaps"], ALL)])
+        site = await parts.enter_async_context(
+            fault_scenario.run_site(source, tmp_path, operator_source=account, namespace=namespace)
+        )
+        await site.create()
+        await site.until_complete()
+        for left in (["get", "list", "watch", "delete"], []):
+            await grant(connection, namespace, "children", [rule([""], ["configmaps"], left)] if left else [])
+            site.proxy.cut()
+            number = await site.edit()
+            await site.until_said("cannot patch resource")
+            await grant(connection, namespace, "children", [rule([""], ["configmaps"], ALL)])
+            await site.until_complete(number)
+        await site.finish()
+
+
+async def make_account(connection: Connection, namespace: str, source: CredentialSource) -> CredentialSource:
+    """An account without any rights."""
+    accounts = f"/api/v1/namespaces/{namespace}/serviceaccounts"
+    await connection.request("POST", accounts, body={"metadata": {"name": "hearth"}})
+    answer = await connection.request("POST", f"{accounts}/hearth/token", body={"spec": {}})
+    return static_credentials.log_in(source.load(), answer["status"]["token"])
+
+
+def rules_of_the_operator() -> list[Object]:
+    """What it needs for itself in one namespace."""
+    return [
+        rule([names.GROUP], ["stacks", "stacks/status", "resourcegroups", "stacksnapshots"], ALL),
+        rule(["apps"], ["controllerrevisions"], ALL),
+        rule([""], ["secrets", "events"], ALL),
+    ]
+
+
+def rule(groups: Sequence[str], resources: Sequence[str], verbs: Sequence[str]) -> Object:
+    """One rule of a Role."""
+    return {"apiGroups": groups, "resources": resources, "verbs": verbs}
+
+
+async def grant(connection: Connection, namespace: str, name: str, rules: list[Object]) -> None:
+    """A Role with these rules, in place of an earlier one, bound to the account."""
+    path = f"/apis/{RBAC}/v1/namespaces/{namespace}"
+    subject = {"kind": "ServiceAccount", "name": "hearth", "namespace": namespace}
+    bodies = {
+        "roles": {"kind": "Role", "rules": rules},
+        "rolebindings": {
+            "kind": "RoleBinding",
+            "subjects": [subject],
+            "roleRef": {"apiGroup": RBAC, "kind": "Role", "name": name},
+        },
+    }
+    for plural, body in bodies.items():
+        manifest = {"apiVersion": f"{RBAC}/v1", "metadata": {"name": name, "namespace": namespace}, **body}
+        await connection.request(
+            "PATCH",
+            f"{path}/{plural}/{name}",
+            query={"fieldManager": "test", "force": "true"},
+            body=manifest,
+            content_type="application/apply-patch+yaml",
+        )
+
+
+# ---------------------------------------------------------------- what goes
+
+
+async def test_a_namespace_that_goes(site: Site) -> None:
+    """In the middle of a creation: nothing holds it up, nothing is made again, and no error is logged."""
+    slow = {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "b"}}, "readyWhen": ["a.data.a == 'c'"]}
+    after = {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "b"}}, "dependsOn": ["a"]}
+    await site.apply({"template": {"resources": {"a": slow, "b": after}}})
+    await site.until_said("waits for a")
+    await site.user.connection.request("DELETE", f"/api/v1/namespaces/{site.namespace}")
+    for _ in fault_scenario.attempts():
+        if not await is_there(site, f"/api/v1/namespaces/{site.namespace}"):
+            break
+        await elapse(0.1)
+    assert not await is_there(site, f"/api/v1/namespaces/{site.namespace}")
+    assert {name: len(uids) for name, uids in site.made.items()} == {"a": 1}
+    site.check_operator()
+
+
+async def test_a_kind_that_goes_and_comes_back(site: Site) -> None:
+    """Its objects went with it, and are made again; what needs no object of it continues meanwhile."""
+    definition = make_definition(site)
+    path = f"{DEFINITIONS}/{definition['metadata']['name']}"
+    await real_user.install(site.user, [definition])
+    try:
+        manifest = {"apiVersion": f"{definition['spec']['group']}/v1", "kind": "Widget", "spec": {"value": 1}}
+        config = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "${params.word}"}}
+        resources = {"widget": {"manifest": manifest}, "config": {"manifest": config}}
+        parameters = {"word": {"type": "string", "default": "one"}}
+        await site.apply({"template": {"parameters": parameters, "resources": resources}})
+        await until_phase(site, "CreateComplete")
+        await site.user.connection.request("DELETE", path)
+        await site.until_said("Widget")
+        await site.user.patch(site.stack, {"spec": {"parameters": {"word": "two"}}})
+        await elapse(1.0)
+        await real_user.install(site.user, [definition])
+        await until_phase(site, "UpdateComplete")
+        widgets = f"/apis/{definition['spec']['group']}/v1/namespaces/{site.namespace}/widgets"
+        found = await site.user.connection.request("GET", widgets)
+        assert [raw["spec"] for raw in found["items"]] == [{"value": 1}]
+        await site.finish()
+    finally:
+        with contextlib.suppress(errors.ApiStatusError):
+            await site.user.connection.request("DELETE", path)
+
+
+def make_definition(site: Site) -> Object:
+    """A kind that no other test knows; its objects are ready as soon as they are there."""
+    group = f"{site.namespace}.example.com"
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"widgets.{group}"},
+        "spec": {
+            "group": group,
+            "scope": "Namespaced",
+            "names": {"kind": "Widget", "plural": "widgets"},
+            "versions": [{"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}],
+        },
+    }
+
+
+async def until_phase(site: Site, phase: str) -> None:
+    """Until the Stack says so of its present spec."""
+    found: Object = {}
+    for _ in fault_scenario.attempts():
+        found = await site.user.find(site.stack) or {}
+        status = found.get("status") or {}
+        if status.get("phase") == phase and status["observedGeneration"] == found["metadata"]["generation"]:
+            return
+        await elapse(0.1)
+    raise AssertionError(f"expected {phase}, found {found.get('status')}")
+
+
+async def is_there(site: Site, path: str) -> bool:
+    """Whether the object exists."""
+    try:
+        await site.user.connection.request("GET", path)
+    except errors.ApiStatusError as refused:
+        if refused.code != 404:
+            raise
+        return False
+    return True

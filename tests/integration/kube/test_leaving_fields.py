@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import copy
 import random
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from contract.bench import Ears
 from hearth.engine.writes import apply_preparation
-from hearth.kube.client.connection import Connection
 from hearth.kube.workload_cluster import KubeWorkloadCluster
 from hearth.model import errors, names
 from hearth.model.child import Object
@@ -20,7 +18,6 @@ from hearth.plan.ownership.apply_obstacles import FieldsPath
 from hearth.plan.retry.api_errors import MaybeImmutable
 from hearth.plan.state.steps import Apply
 from support import soak
-from support.units import signing
 
 OURS = "hearth:test/shop"
 OWN_LABELS = {names.LABEL_STACK_UID: "u", names.LABEL_RESOURCE: "a"}
@@ -171,16 +168,6 @@ MANIFESTS: tuple[tuple[str, str, Object], ...] = (
     ("v1", "ResourceQuota", {"spec": {"hard": {"pods": "9", "limits.cpu": "90"}, "scopes": ["NotTerminating"]}}),
     ("v1", "LimitRange", {"spec": {"limits": [{"type": "Container", "default": {"cpu": "1"}, "max": {"cpu": "2"}}]}}),
 )  # fmt: skip
-
-
-@pytest.fixture
-async def cluster(connection: Connection) -> AsyncIterator[KubeWorkloadCluster]:
-    """A cluster whose kinds are known."""
-    made = KubeWorkloadCluster(connection, Ears())
-    made.trust(signing.Trusting())
-    await made.open()
-    yield made
-    await made.close()
 
 
 @pytest.mark.parametrize(("version", "name", "content"), MANIFESTS, ids=[name for _, name, _ in MANIFESTS])

@@ -6,37 +6,28 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
+from contract.bench import Ears
 from hearth.kube.auth.credentials import Credentials, CredentialSource
 from hearth.kube.client import api_requests
 from hearth.kube.client.connection import Connection
+from hearth.kube.discovery.discovery import REFRESH_INTERVAL
+from hearth.kube.discovery.refresh_timing import SCHEMA_DELAYS
 from hearth.kube.workload_cluster import KubeWorkloadCluster
 from hearth.model import errors, names
 from hearth.model.child import Object
 from hearth.model.kinds import Kind, ObjectRef
-from hearth.plan.retry.retry_triggers import RetryTrigger
+from support.real import real_user
+from support.real.real_user import RealUser
 from support.units import signing
+from support.units.static_credentials import FixedSource
 
 MANAGER = "hearth:test/shop"
-
-
-class Ears:
-    """Hears everything and does nothing."""
-
-    def on_child(self, stack_uid: str, resource: str) -> None:
-        """A child changed."""
-
-    def on_kinds(self) -> None:
-        """Kinds changed."""
-
-    def on_synced(self, kind: Kind) -> None:
-        """A cache is filled."""
-
-    def on_retry_trigger(self, trigger: RetryTrigger) -> None:
-        """What a refusal hangs on changed."""
+GROUP: Final = "late.example.org"
+POLL: Final = 0.1
 
 
 @dataclass
@@ -50,16 +41,6 @@ class Tokens:
         """The administrator's server, with a token in place of the certificate."""
         token = self.tokens.pop(0) if len(self.tokens) > 1 else self.tokens[0]
         return replace(self.base, certificate=None, key=None, authorization=f"Bearer {token}")
-
-
-@pytest.fixture
-async def cluster(connection: Connection) -> AsyncIterator[KubeWorkloadCluster]:
-    """A cluster whose kinds are known."""
-    made = KubeWorkloadCluster(connection, Ears())
-    made.trust(signing.Trusting())
-    await made.open()
-    yield made
-    await made.close()
 
 
 def find(cluster: KubeWorkloadCluster, api_version: str, kind: str) -> Kind:
@@ -127,17 +108,6 @@ async def test_the_name_in_the_certificate_can_be_stated(source: CredentialSourc
     async with Connection(FixedSource(replace(known, server_name="another.example"))) as own:
         with pytest.raises(errors.Unreachable, match=r"another\.example"):
             await own.request("GET", "/version")
-
-
-@dataclass
-class FixedSource:
-    """Always these."""
-
-    credentials: Credentials
-
-    def load(self) -> Credentials:
-        """They."""
-        return self.credentials
 
 
 async def test_a_write_as_another_account_is_judged_as_that_account(connection: Connection, namespace: str) -> None:
@@ -387,3 +357,52 @@ async def test_what_we_may_do_is_known(
     token = (await connection.request("POST", path, body={"spec": {}}))["status"]["token"]
     async with Connection(Tokens(source.load(), [token])) as own:
         assert not await KubeWorkloadCluster(own, Ears()).is_allowed("patch", kind=kind, namespace=namespace)
+
+
+def define(name: str, **fields: str) -> Object:
+    """A CustomResourceDefinition of that kind, whose status has these fields and types."""
+    status = {"type": "object", "properties": {field: {"type": kind} for field, kind in fields.items()}}
+    schema = {"type": "object", "properties": {"status": status}}
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    plural = f"{name.lower()}s"
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{plural}.{GROUP}"},
+        "spec": {
+            "group": GROUP,
+            "scope": "Namespaced",
+            "names": {"kind": name, "plural": plural},
+            "versions": [version],
+        },
+    }
+
+
+def read_status_fields(cluster: KubeWorkloadCluster, name: str) -> Any:
+    """The declared fields of the kind's status; None without a schema."""
+    kind = cluster.kinds.find(f"{GROUP}/v1", name)
+    schema = cluster.kinds.find_schema(kind) if kind is not None else None
+    return schema and schema["properties"]["status"].get("properties", {}).keys()
+
+
+@pytest.mark.cluster
+async def test_a_changed_definition_is_noticed(
+    cluster: KubeWorkloadCluster, ears: Ears, connection: Connection, namespace: str
+) -> None:
+    """The kinds stay the same, and the schema is published later than the definition changes."""
+    user, definition = RealUser(connection, namespace), define("Changed")
+    await real_user.install(user, [definition])
+    await cluster.refresh_kinds()
+    kind = cluster.kinds.find(f"{GROUP}/v1", "Changed")
+    assert kind is not None
+    await cluster.load_schemas([kind])
+    assert read_status_fields(cluster, "Changed") == set()
+    # The next look is at once, before the new schema is published.
+    await asyncio.sleep(REFRESH_INTERVAL)
+    await user.apply(define("Changed", phase="string"))
+    before = ears.kinds
+    await cluster.refresh_changed_kinds()
+    async with asyncio.timeout(sum(SCHEMA_DELAYS)):
+        while read_status_fields(cluster, "Changed") != {"phase"}:  # noqa: ASYNC110 -- the searches have no event
+            await asyncio.sleep(POLL)
+    assert ears.kinds > before

@@ -27,23 +27,13 @@ from support.change_signal import Pulse
 from support.real import fault_proxy as proxy_module
 from support.real.fault_proxy import FaultProxy
 from support.units.scripted_api.scripted_watch import CONFIG_MAP, ServedKinds
+from support.units.static_credentials import FixedSource
 
 SECRET = Kind(group="", version="v1", name="Secret", plural="secrets", namespaced=True)
 STACK_UID = "fault-stack"
 DATA = ("data",)
 SHIFT = 1_000_000_000
 """Added to every resourceVersion before the store is "restored", so that the real ones are all older."""
-
-
-@dataclass(frozen=True)
-class FixedSource:
-    """Credentials that a test made up."""
-
-    credentials: Credentials
-
-    def load(self) -> Credentials:
-        """These."""
-        return self.credentials
 
 
 @dataclass

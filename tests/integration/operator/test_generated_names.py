@@ -9,7 +9,9 @@ import pytest
 from hearth.model import names
 from hearth.model.child import Object
 from support.checks import expectations
+from support.real.real_world import RealWorld
 from support.stories.snapshot_scene import API, Scene
+from support.stories.volume_driver import VolumeBinder
 from support.stories.world import Address
 
 STACK = "customer-portal-production-europe-west-and-north-of-it"
@@ -20,10 +22,10 @@ RUN = {"spec": {"restartPolicy": "Never", "containers": [{"name": "a", "image": 
 
 
 @pytest.fixture
-def scene(scene: Scene) -> Scene:
-    """A scene whose Stack has a long name."""
-    scene.stack = STACK
-    return scene
+async def scene(world: RealWorld) -> Scene:
+    """A scene in a namespace of its own, with an operator; its Stack has a long name."""
+    await world.start_controller()
+    return Scene(world, VolumeBinder(world), stack=STACK)
 
 
 def make(api_version: str, kind: str, **spec: Any) -> Object:

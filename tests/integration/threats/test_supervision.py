@@ -1,8 +1,16 @@
-"""D1b, D1c, D8, D9: what makes one step, status, resource or watch fail concerns its own Stack alone, which says so."""
+"""D1b, D1c, D8, D9: what makes one step, status, resource or watch fail concerns its own Stack alone, which says so.
+
+And a leader that hangs: the replica that stands by takes over, and tenants are served.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import signal
+import sys
+import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,6 +36,16 @@ LEASE: dict[str, Any] = {
     "metadata": {"name": "mine"},
     "spec": {"holderIdentity": "author"},
 }
+DURATION = 6.0
+ELECTION = ("--leader-election", "--lease-duration=6s", "--renew-deadline=4s", "--retry-period=1s")
+PROGRAM = """
+import runpy, signal, sys, time
+signal.signal(signal.SIGUSR1, lambda *_: time.sleep(3600))
+sys.argv[0] = "hearth"
+runpy.run_module("hearth", run_name="__main__", alter_sys=True)
+"""
+HANGS_ON_SIGNAL = (sys.executable, "-c", PROGRAM)
+"""The operator, whose main thread sleeps once the signal comes, while its other threads run: as in a long call of C."""
 
 
 def assert_served(threats: ThreatWorld) -> None:
@@ -145,3 +163,29 @@ def test_d9_kind_that_may_not_be_watched_concerns_its_stack_alone(threats: Threa
     assert_served(threats)
     author.delete("Stack", tenant.namespace, "shop")
     threats.wait_for(lambda: threats.api.get("Stack", tenant.namespace, "shop") is None, what="the end of the Stack")
+
+
+@pytest.mark.operator_options(*ELECTION)
+def test_the_standby_takes_over_from_a_leader_that_hangs(threats: ThreatWorld, tmp_path: Path) -> None:
+    """Within twice the time of the Lease: once for the silence, once for what is left of it."""
+    leader = threats.operator
+    leader.kill()
+    leader.program = HANGS_ON_SIGNAL
+    leader.start()
+    threats.canary(within=2 * DURATION + 10)
+    standby = dataclasses.replace(leader, log_file=tmp_path / "standby.log", port=0, process=None)
+    standby.start()
+    try:
+        assert leader.process is not None
+        leader.process.send_signal(signal.SIGUSR1)
+        began = time.monotonic()
+        threats.operator = standby
+        threats.canary(within=2 * DURATION + 5)
+        print(f"served again after {time.monotonic() - began:.1f} s")
+
+        assert leader.process.wait(timeout=1) == 1
+        assert "its event loop hangs" in leader.read_log()
+        assert standby.get("/healthz").is_ok
+    finally:
+        standby.kill()
+        threats.operator = leader

@@ -23,7 +23,7 @@ from typing import Any
 import pytest
 import yaml
 
-from support.browser import ui_process
+from support.real import stack_command
 from support.real.stack_command import StackCommand
 from support.threats import other_clusters
 from support.threats.api import Object
@@ -602,7 +602,7 @@ def write_edited(threats: ThreatWorld, tenant: Tenant, name: str, folder: Path) 
 
 def read_page(kubeconfig: Path, threats: ThreatWorld, tenant: Tenant) -> dict[str, str]:
     """What `kubectl stack ui` serves."""
-    ui = ui_process.start(kubeconfig, "-n", tenant.namespace)
+    ui = stack_command.start_ui(kubeconfig, "-n", tenant.namespace)
     try:
         opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(http.cookiejar.CookieJar()))
         with opener.open(ui.address, timeout=60) as answer:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import subprocess
 import sys
 import tomllib
@@ -13,7 +14,8 @@ from pathlib import Path
 PYPROJECT = Path(__file__).resolve().parents[3] / "pyproject.toml"
 SCRIPT = "kubectl-stack"
 LIMIT_SECONDS = 120
-"""An order of magnitude above what a busy machine was seen to need."""
+PATIENCE_SECONDS = 30
+"""Until it answers, and until it has ended: an order of magnitude above what a busy machine was seen to need."""
 
 
 def find_program(script: str = SCRIPT) -> list[str]:
@@ -50,3 +52,33 @@ class StackCommand:
         done = await self.run(*arguments)
         assert done.returncode == code, f"{arguments}: {done.returncode}\n{done.stdout}{done.stderr}"
         return done.stdout + done.stderr
+
+
+@dataclass(slots=True)
+class UiProcess:
+    """One run of `kubectl stack ui`, which prints an address, and serves it until its end."""
+
+    process: subprocess.Popen[str]
+    address: str
+
+    def stop(self) -> int:
+        """Press Ctrl-C; return the exit code."""
+        self.process.send_signal(signal.SIGINT)
+        return self.process.wait(PATIENCE_SECONDS)
+
+    def kill(self) -> None:
+        """End it at once."""
+        self.process.kill()
+        self.process.wait(PATIENCE_SECONDS)
+
+
+def start_ui(kubeconfig: Path, *arguments: str) -> UiProcess:
+    """Start it, and return once it serves."""
+    # A shell that starts tests in the background lets its processes ignore Ctrl-C, which a terminal does not.
+    command = ["env", "--default-signal=INT", *find_program()]
+    command += ["--kubeconfig", str(kubeconfig), "ui", *arguments]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ | {"PYTHONUNBUFFERED": "1"})
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    assert line.startswith("Open http://127.0.0.1:"), line
+    return UiProcess(process, line.split()[1])
