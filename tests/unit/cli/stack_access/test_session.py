@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -17,7 +19,7 @@ from hearth.kube.client.connection import Connection
 from hearth.model import errors
 from hearth.model.well_known_kinds import RESOURCE_GROUP, STACK
 from support.real.servers import stub_server
-from support.real.servers.stub_server import says
+from support.real.servers.stub_server import Answer, says
 
 KUBECONFIG = """\
 apiVersion: v1
@@ -38,20 +40,25 @@ NO_KIND = {
 NO_OBJECT = {**NO_KIND, "message": 'stacks.hearth.dev "web" not found', "details": {"name": "web", "kind": "stacks"}}
 
 
-@pytest.mark.parametrize("body", [b"404 page not found\n", orjson.dumps(NO_KIND)], ids=["no group", "no kind"])
-async def test_a_cluster_without_the_kinds_is_named_with_the_command(tmp_path: Path, body: bytes) -> None:
-    """For lists, and for a Stack that is looked for."""
-    answers = {path: says(body, code=404) for path in (STACKS, f"{STACKS}/web")}
+@contextlib.asynccontextmanager
+async def connect(folder: Path, answers: Mapping[str, Answer]) -> AsyncIterator[Session]:
+    """A session with a server that answers so."""
     async with stub_server.run_stub(stub_server.routes(answers)) as server:
-        kubeconfig = tmp_path / "config"
+        kubeconfig = folder / "config"
         kubeconfig.write_text(KUBECONFIG.format(url=server.url))
         source = credentials.find_source(kubeconfig=str(kubeconfig), context=None, environ={})
         async with Connection(source) as connection:
-            session = Session(connection)
-            with pytest.raises(NotInstalled, match="hearth crds") as listed:
-                await session.list(STACK, "shop")
-            with pytest.raises(NotInstalled) as found:
-                await session.find(STACK, "shop", "web")
+            yield Session(connection)
+
+
+@pytest.mark.parametrize("body", [b"404 page not found\n", orjson.dumps(NO_KIND)], ids=["no group", "no kind"])
+async def test_a_cluster_without_the_kinds_is_named_with_the_command(tmp_path: Path, body: bytes) -> None:
+    """For lists, and for a Stack that is looked for."""
+    async with connect(tmp_path, {path: says(body, code=404) for path in (STACKS, f"{STACKS}/web")}) as session:
+        with pytest.raises(NotInstalled, match="hearth crds") as listed:
+            await session.list(STACK, "shop")
+        with pytest.raises(NotInstalled) as found:
+            await session.find(STACK, "shop", "web")
 
     assert str(listed.value) == str(found.value)
     assert "does not serve stacks.hearth.dev" in str(found.value)
@@ -59,15 +66,10 @@ async def test_a_cluster_without_the_kinds_is_named_with_the_command(tmp_path: P
 
 async def test_a_missing_object_is_none(tmp_path: Path) -> None:
     """Its name is in the answer."""
-    answers = {f"{STACKS}/web": says(orjson.dumps(NO_OBJECT), code=404)}
-    async with stub_server.run_stub(stub_server.routes(answers)) as server:
-        kubeconfig = tmp_path / "config"
-        kubeconfig.write_text(KUBECONFIG.format(url=server.url))
-        source = credentials.find_source(kubeconfig=str(kubeconfig), context=None, environ={})
-        async with Connection(source) as connection:
-            assert await Session(connection).find(STACK, "shop", "web") is None
-            with pytest.raises(errors.ApiStatusError):
-                await Session(connection).get(STACK, "shop", "web")
+    async with connect(tmp_path, {f"{STACKS}/web": says(orjson.dumps(NO_OBJECT), code=404)}) as session:
+        assert await session.find(STACK, "shop", "web") is None
+        with pytest.raises(errors.ApiStatusError):
+            await session.get(STACK, "shop", "web")
 
 
 # ---------------------------------------------------------------- words for kinds, as discovery describes them
