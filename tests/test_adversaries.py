@@ -1,10 +1,11 @@
-"""Clients that undo what the operator writes: what it sends for one object grows with the logarithm of time."""
+"""Clients, and Stacks, that undo what the operator writes: what it sends for one object grows with the logarithm of time."""
 
 from __future__ import annotations
 
 import asyncio
 import random
 from collections.abc import Collection
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -130,6 +131,37 @@ def test_the_status_is_steady_while_objects_vanish() -> None:
     reported = [phase for phase, delayed in phases[phases.index(next(each for each in phases if each[1] == "True")) :]]
     assert {delayed for _, delayed in phases[len(phases) - len(reported) :]} == {"True"}
     assert "CreateComplete" not in reported
+
+
+CIRCLE = """
+story: two Stacks that read and change each other's objects are slowed down
+steps:
+  - stack: other
+    apply:
+      template:
+        resources:
+          theirs: {externalRef: {apiVersion: v1, kind: ConfigMap, metadata: {name: shop-a}}, optional: true}
+          b: {config: {n: "${string(int(theirs.?data.?n.orValue('0')) + 1)}"}}
+    expect: {phase: CreateComplete, objects: {b: {data.n: "1"}}}
+  - apply:
+      template:
+        resources:
+          theirs: {externalRef: {apiVersion: v1, kind: ConfigMap, metadata: {name: other-b}}, optional: true}
+          a: {config: {n: "${string(int(theirs.?data.?n.orValue('0')) + 1)}"}}
+    until: {}
+  - wait: 60m
+    until: {requests: {apply: <=250}}
+  - stack: other
+    edit: {template: {resources: {theirs: null, b: {config: {n: "0"}}}}}
+    expect: {phase: UpdateComplete, objects: {b: {data.n: "0"}}}
+"""
+
+
+def test_stacks_that_feed_each_other_are_slowed_down(tmp_path: Path) -> None:
+    """To about one apply a minute each; a change of one ends it."""
+    file = tmp_path / "circle.yaml"
+    file.write_text(CIRCLE)
+    fake_world.run(lambda world: story_runner.Play(story.load(file), world).perform())
 
 
 class HarassedPlay(story_runner.Play):

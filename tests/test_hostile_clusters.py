@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import statistics
 from collections.abc import Sequence
 from typing import Any
 
@@ -140,7 +139,7 @@ def compare(seeds: Sequence[int]) -> None:
     beside = [measure(seed, is_attacked=True) for seed in seeds]
 
     assert [len(watch.took) for watch in beside] == [neighbors.STACKS + neighbors.EDITS] * len(seeds)
-    assert find_slowest(beside) < WORSE * find_slowest(alone)
+    assert neighbors.find_slowest(beside) < WORSE * neighbors.find_slowest(alone)
 
 
 def measure(seed: int, *, is_attacked: bool) -> neighbors.Stopwatch:
@@ -152,8 +151,3 @@ def measure(seed: int, *, is_attacked: bool) -> neighbors.Stopwatch:
         await neighbor.change_kubeconfig()
 
     return neighbors.measure_beside(seed, attack if is_attacked else None)
-
-
-def find_slowest(watches: Sequence[neighbors.Stopwatch]) -> float:
-    """Seconds to Ready that 99 of 100 edits do not exceed."""
-    return statistics.quantiles([each for watch in watches for each in watch.took], n=100)[98]

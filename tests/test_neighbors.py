@@ -35,13 +35,8 @@ def compare(seeds: list[int] | range) -> None:
     beside = [neighbors.measure(seed, is_attacked=True) for seed in seeds]
 
     assert [len(watch.took) for watch in beside] == [neighbors.STACKS + neighbors.EDITS] * len(seeds)
-    assert find_slowest(beside) < WORSE * find_slowest(alone)
+    assert neighbors.find_slowest(beside) < WORSE * neighbors.find_slowest(alone)
     assert find_slowest_applied(beside) < SHARED * find_slowest_applied(alone)
-
-
-def find_slowest(watches: list[Stopwatch]) -> float:
-    """Seconds to Ready that 99 of 100 edits do not exceed."""
-    return statistics.quantiles([each for watch in watches for each in watch.took], n=100)[98]
 
 
 def find_slowest_applied(watches: list[Stopwatch]) -> float:

@@ -82,17 +82,12 @@ class RestartedPlay(story_runner.Play):
         before = len(fake.traffic.requests)
         fake.latency = SLOW
         await fake.start_controller()
-        await fake.wait_rest(find_nothing)
+        await fake.wait_rest()
         fake.latency = None
         for each in fake.controllers:
             each.wire.latency = fake_connection.LATENCY
         written = [str(each) for each in fake.traffic.requests[before:] if each.verb in WRITES]
         self.wrong += [f"{where}: {written}"] if written else []
-
-
-async def find_nothing() -> list[str]:
-    """Nothing in particular is waited for."""
-    return []
 
 
 @pytest.mark.parametrize("played", STORIES, ids=lambda played: played.slug)
