@@ -1,9 +1,10 @@
-"""Marks gather by Stack and are handed out once, oldest Stack first."""
+"""Marks gather by Stack and are handed out once, oldest Stack first; a task is not begun while it runs."""
 
 from __future__ import annotations
 
 import asyncio
 
+from hearth.engine.named_tasks import NamedTasks
 from hearth.engine.work_queue import CacheSynced, DirtyScope, WorkQueue
 from support.units.blueprints import CONFIG_MAP
 
@@ -56,3 +57,41 @@ def test_namespaces_take_turns() -> None:
     queue.on_stack("b0")
     taken = [queue.get() for _ in range(3)]
     assert [each[0] for each in taken if each is not None] == ["a0", "b0", "a1"]
+
+
+# ---------------------------------------------------------------- tasks of one owner
+
+
+async def test_what_is_requested_after_the_end_is_done_even_before_the_end_is_reported() -> None:
+    begun: list[int] = []
+
+    async def act() -> None:
+        begun.append(len(begun))
+        # Runs after this action has ended, and before its end is reported.
+        if len(begun) == 1:
+            asyncio.get_running_loop().call_soon(tasks.run, "act", act)
+
+    tasks = NamedTasks(lambda name, error: None)
+    tasks.run("act", act)
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+    assert begun == [0, 1]
+
+
+async def test_what_runs_already_is_not_begun_again() -> None:
+    begun: list[int] = []
+
+    async def act() -> None:
+        begun.append(len(begun))
+        await asyncio.sleep(0)
+
+    tasks = NamedTasks(lambda name, error: None)
+    tasks.run("act", act)
+    tasks.run("act", act)
+    for _ in range(5):
+        await asyncio.sleep(0)
+    tasks.run("act", act)
+    await asyncio.sleep(0)
+
+    assert begun == [0, 1]

@@ -1,4 +1,4 @@
-"""What is kept as JSON takes the memory of its text; what was compressed, or is not parsed yet, is read within limits."""
+"""What is kept as JSON takes the memory of its text, and is as it was; what was compressed is read within limits."""
 
 from __future__ import annotations
 
@@ -6,11 +6,18 @@ import gzip
 import time
 import tracemalloc
 import zlib
+from typing import Any
 
 import orjson
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from hearth.model import packing
+from hearth.model import child, child_fields, names, packing
+from hearth.model.child import Object
+from hearth.model.kinds import Kind
+
+# ---------------------------------------------------------------- JSON as its text
 
 KEPT = 50
 
@@ -85,3 +92,77 @@ def test_hostile_texts_take_no_longer(raw: bytes) -> None:
     begin = time.perf_counter()
     packing.has_more_values(raw, 999)
     assert time.perf_counter() - begin < 5
+
+
+# ---------------------------------------------------------------- fields of objects
+
+KIND = Kind(group="apps", version="v1", name="Deployment", plural="deployments", namespaced=True)
+PATHS = (("spec", "replicas"), ("status",))
+IDENTITY = names.identity(stack_uid="s", group="apps", kind="Deployment", namespace="a", name="web")
+OURS = (names.ANNOTATION_IDENTITY, names.ANNOTATION_HASH, names.ANNOTATION_SIGNATURE, names.ANNOTATION_REQUIRES)
+TEXT = st.sampled_from(["", "s", "0", IDENTITY]) | st.text(max_size=8)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | TEXT,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
+    max_leaves=6,
+)
+
+
+def make(metadata: Object, **fields: Any) -> Object:
+    """An object with that metadata."""
+    identity = {"name": "web", "namespace": "a", "uid": "u", "resourceVersion": "7"}
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {**identity, **metadata}, **fields}
+
+
+@given(
+    labels=st.dictionaries(st.sampled_from([names.LABEL_STACK_UID, "app"]), TEXT),
+    annotations=st.dictionaries(st.sampled_from([*OURS, "note"]), TEXT),
+    spec=st.dictionaries(st.sampled_from(["replicas", "other"]), JSON),
+    status=JSON,
+)
+def test_a_child_has_the_fields_of_its_object(labels: Object, annotations: Object, spec: Object, status: Any) -> None:
+    """Also if it has texts of Hearth in other places, or texts that look like its own."""
+    raw = make({"labels": labels, "annotations": annotations, "generation": 3}, spec=spec, status=status)
+    made = child.parse_child(raw, kind=KIND, paths=PATHS)
+    assert made.fields == child_fields.project_fields(raw, kind=KIND, paths=PATHS)
+    assert list(made.fields) == list(child_fields.project_fields(raw, kind=KIND, paths=PATHS))
+
+
+@pytest.mark.parametrize("namespace", ["", "a"])
+def test_an_object_without_labels_and_annotations_has_none(namespace: str) -> None:
+    """Nor does one without namespace get one."""
+    raw = make({})
+    if not namespace:
+        del raw["metadata"]["namespace"]
+    made = child.parse_child(raw, kind=KIND, paths=())
+    identity = {"name": "web", "uid": "u"} | ({"namespace": namespace} if namespace else {})
+    assert made.fields == {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": identity}
+
+
+def test_texts_of_the_child_are_not_kept_twice() -> None:
+    """Its name, its UID and the texts of Hearth are in attributes."""
+    annotations = {names.ANNOTATION_IDENTITY: IDENTITY, names.ANNOTATION_HASH: "h" * 40, "note": "n"}
+    raw = make({"labels": {names.LABEL_STACK_UID: "s"}, "annotations": annotations})
+    made = child.parse_child(raw, kind=KIND, paths=())
+    assert b"web" not in made.packed_fields
+    assert b"hhhh" not in made.packed_fields
+    assert made.fields["metadata"]["annotations"] == annotations
+
+
+def test_fields_read_again_are_not_parsed_again() -> None:
+    """As one reconcile does, also while it reads other objects."""
+    made = [child.parse_child(make({"uid": str(number)}), kind=KIND, paths=()) for number in range(3)]
+    # What other objects left may be dropped while the first of these are read.
+    first = [[each.fields for each in made] for _ in range(2)][-1]
+    assert all(each.fields is found for each, found in zip(made, first, strict=True))
+
+
+def test_of_many_objects_the_fields_read_last_are_kept() -> None:
+    """A process that reads all of them keeps few, and large ones not at all."""
+    made = [child.parse_child(make({"uid": str(number)}), kind=KIND, paths=()) for number in range(600)]
+    first = made[0].fields
+    assert all(each.fields for each in made)
+    assert made[0].fields is not first
+    large = child.parse_child(make({}, status="x" * child_fields.RECENT_BYTES), kind=KIND, paths=PATHS)
+    assert large.fields is not large.fields
+    assert large.fields == large.fields

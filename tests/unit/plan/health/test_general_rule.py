@@ -1,4 +1,4 @@
-"""The general rule on small objects of kinds without a rule of their own (tests/data/general_health)."""
+"""The general rule on small objects of kinds without a rule of their own (tests/data/general_health), and on any size."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from hearth.model.kinds import Kind
 from hearth.plan.health import health_rules
 from hearth.plan.health.general import condition_types, status_fields, vocabulary
 from hearth.plan.health.general.condition_types import Shape
+from hearth.plan.health.general.general_rule import OF_ANY_KIND
 from hearth.plan.health.general.vocabulary import Meaning
 from hearth.plan.health.health_rules import HealthState
 from hearth.template.text import kubectl_yaml
@@ -238,3 +239,41 @@ def test_a_long_text_costs_little() -> None:
 def test_a_pause_is_the_users_word_and_not_the_parts() -> None:
     """What is paused as a whole is at rest; one paused shard is not."""
     assert vocabulary.read("Paused") is Meaning.RESTING
+
+
+# ---------------------------------------------------------------- statuses of any size
+
+LAST = limits.HEALTH_PARTS - 1
+
+
+def make_items(number: int, failing: int) -> list[dict[str, Any]]:
+    """Nodes of which one is failing."""
+    return [{"phase": "Failed" if index == failing else "Ready"} for index in range(number)]
+
+
+@pytest.mark.parametrize(
+    ("failing", "expected"),
+    [
+        pytest.param(LAST, HealthState.PROGRESSING, id="the last one within the limit"),
+        pytest.param(LAST + 1, HealthState.READY, id="the first one beyond it"),
+    ],
+)
+def test_parts_count_up_to_the_limit(failing: int, expected: HealthState) -> None:
+    """In a list, and in several together."""
+    items = make_items(10 * limits.HEALTH_PARTS, failing)
+
+    assert OF_ANY_KIND({"status": {"nodes": items}}).state is expected
+    halves = {"aNodes": items[: LAST // 2], "bNodes": items[LAST // 2 :]}
+    assert OF_ANY_KIND({"status": halves}).state is expected
+
+
+def test_fields_and_conditions_count_up_to_the_limit() -> None:
+    """Fields in the order of their names."""
+    fields = {f"f{index:05}Phase": "Ready" for index in range(2 * limits.HEALTH_PARTS)}
+    conditions = [{"type": f"C{index}Ready", "status": "True"} for index in range(2 * limits.HEALTH_PARTS)]
+
+    assert OF_ANY_KIND({"status": {**fields, "z-phase": "Failed", "phase": "Ready"}}).state is HealthState.READY
+    conditions[-1]["status"] = "False"
+    assert OF_ANY_KIND({"status": {"conditions": conditions}}).state is HealthState.READY
+    conditions[0]["status"] = "False"
+    assert OF_ANY_KIND({"status": {"conditions": conditions}}).state is HealthState.PROGRESSING

@@ -1,7 +1,8 @@
-"""Verdicts on objects as real clusters show them, kind by kind, and on shapes that no cluster should show."""
+"""Verdicts on objects as real clusters show them, kind by kind, and on shapes that no cluster should show; and their texts."""
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -9,8 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hearth.model.child import Object
 from hearth.model.kinds import Kind
-from hearth.plan.health import health_rules, object_reports
+from hearth.plan.health import condition_rules, health_rules, object_reports
+from hearth.plan.health.health_result import NestedStop
 from hearth.plan.health.health_rules import HealthState
 
 READY, PROGRESSING, FAILED, UNKNOWN = (
@@ -330,3 +333,159 @@ def test_any_shape_is_judged(fields: dict[str, Any], of: Kind) -> None:
     verdict = health_rules.assess(fields, kind=of)
     assert verdict.reason
     assert verdict.state is FAILED or not verdict.terminal
+
+
+# ---------------------------------------------------------------- a text with every object that is not ready
+
+WORDS = st.sampled_from(
+    ["", " ", "Ready", "Failed", "Progressing", "Pending", "Degraded", "True", "False", "Error", "Running"]
+)
+CONDITION = st.fixed_dictionaries(
+    {"type": st.sampled_from(["Ready", "Synced", "Available", "Healthy", "Failed", "Progressing", "Stalled"])},
+    optional={"status": st.sampled_from(["True", "False", "Unknown"]), "reason": WORDS, "message": st.just("")},
+)  # fmt: skip
+STATUS = st.fixed_dictionaries(
+    {},
+    optional={
+        "conditions": st.lists(CONDITION, max_size=3),
+        "phase": WORDS,
+        "state": WORDS,
+        "message": st.just(""),
+        "health": st.fixed_dictionaries({}, optional={"status": WORDS, "message": st.just("")}),
+        "observedGeneration": st.integers(1, 2),
+        "replicas": st.integers(0, 2),
+    },
+)
+OTHERS = (Kind(group="example.org", version="v1", name="Widget", plural="widgets", namespaced=True),)
+
+
+def list_kinds() -> list[Kind]:
+    """Every kind with a rule, in code or in the shipped table, and one that only the general rule judges."""
+    keys = [*health_rules.TABLE, *list_shipped()]
+    found = []
+    for key in dict.fromkeys(keys):
+        name, _, group = key.partition(".")
+        found.append(Kind(group=group, version="v1", name=name, plural=f"{name.lower()}s", namespaced=True))
+    return [*found, *OTHERS]
+
+
+def list_shipped() -> list[str]:
+    """The kinds of the shipped table, each as `Kind.group`."""
+    from hearth.template.text import kubectl_yaml
+
+    text = health_rules.read_built_in()["health_rules.yaml"]
+    entries = [each for document in kubectl_yaml.parse_documents(text) for each in document.value]
+    named = [kind for entry in entries for kind in entry["kinds"]]
+    return [f"{name}.{group}" for group, _, name in (each.rpartition("/") for each in named if "*" not in each)]
+
+
+KINDS = list_kinds()
+
+
+def assert_told(kind: Kind, fields: dict[str, Any]) -> None:
+    verdict = health_rules.assess(fields, kind=kind)
+    assert verdict.reason
+    if verdict.state is not HealthState.READY:
+        assert verdict.message.strip(), f"{kind.key}: {verdict}"
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.key)
+def test_an_object_without_a_status_waits_for_something(kind: Kind) -> None:
+    """Just created: nothing has looked at it."""
+    for status in ({}, {"status": {}}, {"status": {"conditions": []}}):
+        assert_told(kind, {"metadata": {"name": "a", "uid": "1", "generation": 1}, "spec": {}, **status})
+
+
+@given(kind=st.sampled_from(KINDS), status=STATUS)
+def test_no_status_leaves_the_reader_without_a_text(kind: Kind, status: dict[str, Any]) -> None:
+    """Also where it reports a state, and no word about it."""
+    assert_told(
+        kind, {"metadata": {"name": "a", "uid": "1", "generation": 2}, "spec": {"replicas": 1}, "status": status}
+    )
+
+
+# ---------------------------------------------------------------- how failed work ended
+
+SECRET = "unspeakable-word"
+
+
+def make_pod(name: str, *ends: tuple[str, int, str]) -> Object:
+    """A pod whose containers ended. ends: name, exit code, time."""
+    statuses = [
+        {"name": container, "state": {"terminated": {"exitCode": code, "finishedAt": at}}}
+        for container, code, at in ends
+    ]
+    return {"metadata": {"name": name, "namespace": "prod"}, "status": {"containerStatuses": statuses}}
+
+
+def test_the_container_that_failed_last_is_named() -> None:
+    """Of all pods of a Job; those that ended well do not count."""
+    pods = [
+        make_pod("a", ("main", 1, "2026-01-01T00:00:00Z")),
+        make_pod("b", ("side", 0, "2026-01-03T00:00:00Z"), ("main", 3, "2026-01-02T00:00:00Z")),
+        {"metadata": {"name": "c"}},
+    ]
+    end = object_reports.find_run_end(pods)
+    assert end is not None
+    assert (end.pod, end.container, end.exit_code) == ("b", "main", 3)
+    assert object_reports.describe_run_end(end, "first\nno such table: orders\n") == (
+        "container main of pod/b ended with exit code 3: no such table: orders"
+    )
+    assert object_reports.find_run_end([make_pod("a", ("main", 0, ""))]) is None
+
+
+@pytest.mark.parametrize(
+    ("log", "shown"),
+    [
+        pytest.param("", "", id="nothing was said"),
+        pytest.param("a\nb\n\n  \n", "b", id="empty lines are no words"),
+        pytest.param("\x1b[31mred\x07\u202eback", "[31mred back", id="no character that a terminal obeys"),
+        pytest.param("x" * 1000, "x" * object_reports.LINE_LENGTH + "…", id="a long line is cut"),
+        pytest.param("x" * object_reports.LOG_BYTES, "", id="a line that was cut by the read may end within a secret"),
+        pytest.param(f"cannot log in with {SECRET}", "cannot log in with …", id="a sensitive value is redacted"),
+        pytest.param(f"sent {base64.b64encode(SECRET.encode()).decode()}", "", id="in base 64 the line is left out"),
+    ],
+)
+def test_the_last_line_of_a_log_is_safe_to_show(log: str, shown: str) -> None:
+    """Its writer is a stranger to its reader."""
+    assert object_reports.find_last_line(log, hidden={SECRET}) == shown
+
+
+# ---------------------------------------------------------------- who waits within a nested Stack
+
+
+def stack(reason: str, *waiting: Any, generation: int = 1) -> dict[str, Any]:
+    """A Stack called `inner` that is not ready for that reason, with these entries in its list of breakpoints."""
+    condition = {"type": "Ready", "status": "False", "reason": reason, "message": "m"}
+    status = {"observedGeneration": 1, "conditions": [condition], "breakpoints": list(waiting)}
+    return {"metadata": {"name": "inner", "generation": generation}, "status": status}
+
+
+DB = {"resource": "db", "hook": "PreCreate", "kind": "Probe", "name": "inner-db"}
+DEEP = {"resource": "deep/db", "hook": "PostUpdate", "stack": "inner-deep"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "stops"),
+    [
+        pytest.param(
+            stack("Stopped", DB, DEEP),
+            (
+                NestedStop(resource="db", hook="PreCreate", kind="Probe", name="inner-db", stack="inner"),
+                NestedStop(resource="deep/db", hook="PostUpdate", stack="inner-deep"),
+            ),
+            id="one of its own, and one further within",
+        ),
+        pytest.param(stack("Progressing", DB), (), id="while something else moves it is no stop"),
+        pytest.param(stack("Stopped", DB, generation=2), (), id="what it said before it was changed counts no more"),
+        pytest.param(
+            stack("Stopped", {"resource": "db", "hook": "Tomorrow"}, {"hook": "PreCreate"}, "x", None),
+            (),
+            id="what makes no sense is passed over",
+        ),
+    ],
+)
+def test_who_waits(fields: dict[str, Any], stops: tuple[NestedStop, ...]) -> None:
+    """Only where nothing within it can move before a person says so."""
+    verdict = condition_rules.assess_stack(fields)
+    assert (verdict.state, verdict.stops) == (HealthState.PROGRESSING, stops)

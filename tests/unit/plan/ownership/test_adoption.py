@@ -1,4 +1,4 @@
-"""Whether what stands under a child's name may be taken over, and what is said where it may not."""
+"""Whether what stands under a child's name may be taken over, whose it is, and what is said where it may not."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 from hearth.model import names, signatures
 from hearth.model.kinds import ObjectRef
 from hearth.plan.ownership import adoption
+from hearth.plan.resource.desired_objects import ObjectClaims
 from support.units import blueprints
 
 REF = ObjectRef(group="", kind="ConfigMap", namespace="default", name="web")
@@ -99,3 +100,81 @@ def test_the_namespace_of_its_stack_is_asked_about() -> None:
         {"metadata": identity("uid-2")}, ref=REF, adopts=True, may_exist=may_exist, ours=blueprints.HASHER
     )
     assert asked == [("uid-2", "prod")]
+
+
+# ---------------------------------------------------------------- whose an object is
+
+MANAGED = {"manager": "hearth:prod/shop"}
+
+
+@pytest.mark.parametrize(
+    ("metadata", "expected"),
+    [
+        (
+            {"managedFields": [{"manager": "helm"}, MANAGED], "annotations": {names.ANNOTATION_IDENTITY: "u/"}},
+            "belongs to the Stack prod/shop",
+        ),
+        (
+            {"managedFields": [{"manager": "helm"}, MANAGED]},
+            "is not managed by any Stack (released by the Stack prod/shop)",
+        ),
+        ({"ownerReferences": [{"kind": "ReplicaSet", "name": "web-1"}]}, "belongs to replicaset/web-1"),
+        ({"annotations": {"meta.helm.sh/release-name": "db"}}, "belongs to the Helm release db"),
+        (
+            {"labels": {"app.kubernetes.io/managed-by": "argo"}},
+            "belongs to 'argo' (its label app.kubernetes.io/managed-by)",
+        ),
+        (
+            {"managedFields": [{"manager": "kubectl-create"}]},
+            "is not managed by any Stack (written by 'kubectl-create')",
+        ),
+        ({}, "is not managed by any Stack"),
+    ],
+    ids=[
+        "another stack",
+        "released by one",
+        "a controller",
+        "helm",
+        "a label",
+        "a person with kubectl",
+        "nothing known",
+    ],
+)
+def test_the_best_that_is_known_is_named(metadata: dict[str, Any], expected: str) -> None:
+    """The most telling sign first."""
+    assert adoption.describe_owner({"metadata": metadata}, is_proven=True) == expected
+
+
+def test_what_proves_nothing_is_said_to_belong_to_no_stack() -> None:
+    """Another client copied the annotations of some child onto it; it may well be this Stack that applied it."""
+    metadata = {"managedFields": [MANAGED], "annotations": {names.ANNOTATION_IDENTITY: "u/"}}
+    found = adoption.describe_owner({"metadata": metadata}, is_proven=False)
+    assert found == (
+        "was applied by the Stack prod/shop, but its labels and annotations hearth.dev/… were changed since"
+    )
+
+
+# ---------------------------------------------------------------- which of two resources owns an object
+
+
+def make_ref(name: str) -> ObjectRef:
+    """A ConfigMap."""
+    return ObjectRef(group="", kind="ConfigMap", namespace="default", name=name)
+
+
+def test_the_first_resource_that_names_an_object_owns_it() -> None:
+    """As often as either names it."""
+    claims = ObjectClaims()
+    assert [claims.claim(make_ref("a"), name) for name in ("web", "db", "web", "db")] == ["web"] * 4
+
+
+def test_all_objects_of_a_changed_resource_are_free() -> None:
+    """Those of its later incarnations too, and no objects of others."""
+    claims = ObjectClaims()
+    for name in ("a", "b", "c"):
+        claims.claim(make_ref(name), "web")
+    claims.claim(make_ref("d"), "db")
+    claims.release(["web", "unknown"])
+    assert [claims.claim(make_ref(name), "new") for name in ("a", "b", "c", "d")] == ["new", "new", "new", "db"]
+    claims.release(["web"])
+    assert claims.claim(make_ref("a"), "db") == "new"

@@ -1,4 +1,4 @@
-"""What is done about fields that others took: by policy, by field, and by how they took them."""
+"""What is done about fields that others took: by policy, by field, by how they took them, and while no step may start."""
 
 from __future__ import annotations
 
@@ -9,17 +9,18 @@ import orjson
 import pytest
 
 from hearth.model import child as children
-from hearth.model import field_paths, names
-from hearth.model.child import Child, Object
+from hearth.model import field_paths, names, packing
+from hearth.model.child import Child, FieldOwnership, Object
 from hearth.plan.ownership import field_ownership
 from hearth.plan.resource import drift, reverted_values
 from hearth.plan.retry.backoff import DriftConflict
 from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state.resource_status import ManagerQuery, ResourceState
 from hearth.plan.state.steps import Apply
-from hearth.template.blueprint import Blueprint, DriftPolicy
+from hearth.plan.status import check_result
+from hearth.template.blueprint import Blueprint, DriftPolicy, Evaluable
 from support.units import blueprints, changed_children
-from support.units.blueprints import Constant, World
+from support.units.blueprints import Constant, Reading, World
 
 MANIFEST: Object = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "1", "b": "2"}, "spec": {"replicas": 2}}
 OURS: Object = {"f:data": {"f:a": {}, "f:b": {}}, "f:spec": {"f:replicas": {}}}
@@ -304,3 +305,70 @@ def test_a_field_left_to_others_is_found_in_a_lost_map(
     finding = drift.compare(child, desired)
     assert [lost.text for lost in finding.tolerated] == tolerated
     assert [lost.text for lost in finding.to_repair] == repaired
+
+
+# ---------------------------------------------------------------- while no step may start
+
+NOTHING_OWNED = FieldOwnership(fields=packing.pack({}))
+
+
+def make_planner() -> StackPlanner:
+    """A planner of `a`, and of `b`, which is made from it."""
+    made = Reading(
+        make=lambda values: {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "data": (values["a"] or {})["data"],
+        },
+        reads={},
+    )
+    manifests: dict[str, Evaluable] = {
+        "a": Constant({"apiVersion": "v1", "kind": "ConfigMap", "data": {"x": "1"}}),
+        "b": made,
+    }
+    return blueprints.make_planner(blueprints.make_blueprint({"a": [], "b": ["a"]}, manifests=manifests))
+
+
+@pytest.fixture
+def world() -> World:
+    """Both are there, and a user has changed `a`."""
+    made = World()
+    made.settle(make_planner())
+    child = made.of("a")[0]
+    fields = {**child.fields, "data": {"x": "9"}}
+    made.children["a"] = [changed_children.with_fields(child, fields, resource_version=77, ownership=NOTHING_OWNED)]
+    return made
+
+
+def test_at_rest_the_resource_and_what_is_made_from_it_stay_ready(world: World) -> None:
+    """Only the repair is planned, not a change of what would be made from the drifted values."""
+    planner = make_planner()
+    planner.set_paused(is_paused=True, is_completed=True)
+    assert world.refresh(planner) == ["a"]
+    assert [each.state for each in planner.statuses.values()] == [ResourceState.READY, ResourceState.READY]
+    assert [each.type for each in planner.conditions.conditions()] == ["Drifted"]
+
+
+def test_before_the_target_is_completed_what_drifted_is_not_ready(world: World) -> None:
+    """Else a revision could count as complete that never was."""
+    planner = make_planner()
+    planner.set_paused(is_paused=True, is_completed=False)
+    world.refresh(planner)
+    states = [each.state for each in planner.statuses.values()]
+    assert states == [ResourceState.PROGRESSING, ResourceState.WAITING]
+    assert [each.type for each in planner.conditions.conditions()] == ["Drifted"]
+    assert [(name, found.reason) for name, found in check_result.find(planner)] == [("a", "Drifted")]
+
+
+def test_a_change_of_the_pause_plans_everything_again(world: World) -> None:
+    """Then the repair may start, and nothing is said of drift."""
+    planner = make_planner()
+    assert planner.set_paused(is_paused=True, is_completed=True)
+    assert not planner.set_paused(is_paused=True, is_completed=True)
+    world.refresh(planner)
+    assert planner.set_paused(is_paused=False, is_completed=True)
+    assert world.refresh(planner) == ["a"]
+    assert isinstance(planner.ready_steps["a"], Apply)
+    assert list(planner.conditions.conditions()) == []
+    assert planner.statuses["b"].state is ResourceState.WAITING
+    assert not planner.set_paused(is_paused=False, is_completed=False)

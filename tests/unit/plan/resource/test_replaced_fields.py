@@ -1,4 +1,4 @@
-"""The record of applied values separates drift of a field in `replaceOn` from a change of the definition."""
+"""Which fields ask for another object, by `replaceOn` or by the API server's word, and what a StatefulSet is changed to."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from hearth.model.child import Object
 from hearth.plan.ownership import applied_fields
 from hearth.plan.ownership.keyed_hash import KeyedHasher
-from hearth.plan.resource import replaced_fields
+from hearth.plan.resource import immutable_fields, replaced_fields, set_replacement
 
 KEY = KeyedHasher(b"a key for tests, long enough")
 
@@ -44,3 +45,148 @@ def test_a_field_that_the_manifest_does_not_set_needs_no_record() -> None:
         {"spec": {"other": 1}}, whole=False, ignored=(), replacing=(("spec", "part"),), owner="uid/web", hashes=KEY
     )
     assert found is None
+
+
+# ---------------------------------------------------------------- fields that a rejected change is about
+
+SIZE = "spec.volumeClaimTemplates[data].spec.resources.requests.storage"
+
+
+def make_set_of_sizes(
+    *, size: Any = "1Gi", claims: tuple[str, ...] = ("data",), image: str = "a", **spec: Any
+) -> Object:
+    """A StatefulSet as a template states it."""
+    templates = [
+        {"metadata": {"name": name}, "spec": {"resources": {"requests": {"storage": size}}}} for name in claims
+    ]
+    pod = {"spec": {"containers": [{"name": "main", "image": image}]}}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "StatefulSet",
+        "spec": {"serviceName": "db", "template": pod, "volumeClaimTemplates": templates, **spec},
+    }
+
+
+def store(raw: Object) -> Object:
+    """The same as the API server stores it: with defaults."""
+    spec = raw["spec"]
+    templates = [
+        {**each, "kind": "PersistentVolumeClaim", "status": {"phase": "Pending"}}
+        for each in spec["volumeClaimTemplates"]
+    ]
+    return {**raw, "spec": {**spec, "volumeClaimTemplates": templates, "podManagementPolicy": "OrderedReady"}}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        pytest.param(make_set_of_sizes(), make_set_of_sizes(size="2Gi"), (f"{SIZE} (1Gi → 2Gi)",), id="a-size"),
+        pytest.param(make_set_of_sizes(), make_set_of_sizes(size="2Gi", image="b"), (f"{SIZE} (1Gi → 2Gi)",), id="not-what-may-change"),
+        pytest.param(make_set_of_sizes(size="1Gi"), make_set_of_sizes(size="1024Mi"), ("spec",), id="no-other-notation-of-a-size"),
+        pytest.param(
+            make_set_of_sizes(), make_set_of_sizes(serviceName="x", size="2Gi"), ("spec.serviceName (db → x)", f"{SIZE} (1Gi → 2Gi)"),
+            id="several",
+        ),
+        pytest.param(
+            make_set_of_sizes(), make_set_of_sizes(podManagementPolicy="Parallel"),
+            ("spec.podManagementPolicy (OrderedReady → Parallel)",), id="a-default",
+        ),
+        pytest.param(
+            make_set_of_sizes(claims=("data", "log")), make_set_of_sizes(), ("spec.volumeClaimTemplates[log] (removed)",), id="removed",
+        ),
+        pytest.param(
+            make_set_of_sizes(), make_set_of_sizes(selector={"matchLabels": {"a.b/c": "d"}}),
+            ('spec.selector (none → {"matchLabels":{"a.b/c":"d"}})',), id="new",
+        ),
+        pytest.param(
+            make_set_of_sizes(), make_set_of_sizes(**{f"x{number}": 1 for number in range(8)}),
+            (*(f"spec.x{number} (none → 1)" for number in range(5)), "3 more"), id="not-too-many",
+        ),
+        pytest.param(make_set_of_sizes(), make_set_of_sizes(serviceName="x" * 99), (f"spec.serviceName (db → {'x' * 60}…)",), id="not-too-long"),
+    ],
+)  # fmt: skip
+def test_the_leaves_are_named_with_both_values(before: Object, after: Object, expected: tuple[str, ...]) -> None:
+    """Those that the API server means by `spec`."""
+    assert immutable_fields.describe(("spec",), after, store(before), is_guarded=False) == expected
+
+
+def test_sensitive_values_are_not_shown_and_sizes_are() -> None:
+    """A message is no place for them, nor for those of a Secret."""
+    after = make_set_of_sizes(serviceName="unspeakable", size="2Gi")
+    found = immutable_fields.describe(("spec",), after, store(make_set_of_sizes()), is_guarded=True)
+    assert found == ("spec.serviceName", f"{SIZE} (1Gi → 2Gi)")
+    secret = {"apiVersion": "v1", "kind": "Secret", "data": {"a": "dW5zcGVha2FibGU="}}
+    assert immutable_fields.describe(("data",), secret, {**secret, "data": {"a": "b2xk"}}, is_guarded=False) == (
+        "data.a",
+    )
+
+
+def test_a_field_within_a_list_counts_with_its_list() -> None:
+    """The API server writes positions, which say little."""
+    job = {"kind": "Job", "apiVersion": "batch/v1", "spec": {"template": {"c": [{"name": "a", "image": "x"}]}}}
+    live = {**job, "spec": {"template": {"c": [{"name": "a", "image": "y"}]}}}
+    assert immutable_fields.describe(("spec.template.c[0].image",), job, live, is_guarded=False) == (
+        "spec.template.c[a].image (y → x)",
+    )
+
+
+# ---------------------------------------------------------------- StatefulSets that are replaced under their names
+
+
+def make_set(**sizes: Any) -> Object:
+    """A StatefulSet with these templates of claims."""
+    templates = [
+        {"metadata": {"name": name}, "spec": {"resources": {"requests": {"storage": size}}}}
+        for name, size in sizes.items()
+    ]
+    return {"spec": {"volumeClaimTemplates": templates}}
+
+
+@pytest.mark.parametrize(
+    ("live", "wanted", "expected"),
+    [
+        pytest.param(make_set(a="1Gi"), make_set(a="2Gi"), [("a", "1Gi", "2Gi", False)], id="larger"),
+        pytest.param(make_set(a="2Gi"), make_set(a="1Gi"), [("a", "2Gi", "1Gi", True)], id="smaller"),
+        pytest.param(make_set(a="1Gi"), make_set(a="1024Mi"), [], id="the-same-in-other-words"),
+        pytest.param(make_set(a="1Gi"), make_set(a="1Gi", b="5Gi"), [], id="a-new-template"),
+        pytest.param(make_set(a="1Gi", b="1Gi"), make_set(a="1Gi"), [], id="a-removed-template"),
+        pytest.param(make_set(a=1073741824), make_set(a="1G"), [("a", "1073741824", "1G", True)], id="a-number"),
+        pytest.param(make_set(a="much"), make_set(a="1Gi"), [], id="no-quantity"),
+        pytest.param({"spec": {}}, {"spec": {"volumeClaimTemplates": None}}, [], id="none"),
+    ],
+)
+def test_which_sizes_change(live: Object, wanted: Object, expected: list[tuple[str, str, str, bool]]) -> None:
+    """By template, with what both say."""
+    found = set_replacement.find_sizes(live, wanted)
+    assert [(each.template, each.present, each.wanted, each.is_smaller) for each in found] == expected
+
+
+@pytest.mark.parametrize(
+    ("live", "wanted", "is_changed"),
+    [
+        ({"matchLabels": {"a": "b"}}, {"matchLabels": {"a": "b"}}, False),
+        ({"matchLabels": {"a": "b"}}, {"matchLabels": {"a": "b"}, "matchExpressions": []}, False),
+        ({"matchLabels": {"a": "b"}}, {"matchLabels": {"a": "c"}}, True),
+        ({"matchLabels": {"a": "b"}}, {"matchLabels": {"a": "b", "c": "d"}}, True),
+        ({"matchLabels": {"a": "b"}}, {}, True),
+    ],
+)
+def test_when_the_pods_would_not_be_found(live: Object, wanted: Object, *, is_changed: bool) -> None:
+    """Any change of the selector counts."""
+    given = ({"spec": {"selector": each}} for each in (live, wanted))
+    assert set_replacement.is_selector_changed(*given) is is_changed
+
+
+@pytest.mark.parametrize(
+    ("labels", "owners", "is_leftover"),
+    [
+        pytest.param({set_replacement.POD_NAME_LABEL: "db-0"}, [], True, id="left"),
+        pytest.param({set_replacement.POD_NAME_LABEL: "db-0"}, [{"controller": True}], False, id="taken-over"),
+        pytest.param({set_replacement.POD_NAME_LABEL: "db-1"}, [], False, id="another-name"),
+        pytest.param({}, [], False, id="of-somebody"),
+    ],
+)
+def test_which_pods_a_deleted_set_left(labels: Object, owners: list[Object], *, is_leftover: bool) -> None:
+    """A name alone makes none of them its Pod."""
+    pod = {"metadata": {"name": "db-0", "labels": labels, "ownerReferences": owners}}
+    assert set_replacement.is_left_pod(pod, "db-0") is is_leftover

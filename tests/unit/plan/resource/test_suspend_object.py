@@ -1,19 +1,26 @@
-"""What is written to suspend one object and to let it go again."""
+"""What is written to suspend one object and to let it go again, and what of its record is trusted."""
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import orjson
 import pytest
 
-from hearth.model import child, names
+from hearth.model import child, limits, names
 from hearth.model.child import Child, Object
 from hearth.model.kinds import Kind
 from hearth.plan.health import health_rules
 from hearth.plan.health.suspend_rules import SuspendRule
 from hearth.plan.ownership.field_ownership import DriftFinding, LostField
-from hearth.plan.resource import suspend_object
+from hearth.plan.resource import resource_planner, suspend_object
+from hearth.plan.resource.suspend_object import SuspendRecord
+from hearth.plan.retry.backoff import Attempt, SuspendAttempt, SuspendPurpose
+from hearth.plan.state.condition_types import ConditionType
+from hearth.plan.state.memory import InMemoryState
+from hearth.plan.state.resource_status import Cause, ResourceState, ResourceStatus
+from hearth.plan.state.steps import Delete, Suspend
 from support.units import suspended
 from support.units.suspended import RECORDS
 
@@ -173,3 +180,184 @@ def test_a_policy_that_keeps_claims_is_not_taken_over(policy: str | None) -> Non
     manifest = suspend_set(make_set(policy))
     assert manifest["spec"] == {"replicas": 0}
     assert read_said(manifest) == {"ours": {"spec.replicas": 3}}
+
+
+# ---------------------------------------------------------------- what is trusted of the record
+
+
+def make_suspended(text: str | None, *, is_owned: bool = True, uid: str = "u", kind: Kind = DEPLOYMENT) -> Child:
+    """An object with that annotation."""
+    metadata: Object = {"name": "web", "namespace": "n", "uid": uid, "resourceVersion": "1"}
+    metadata["annotations"] = {names.ANNOTATION_SUSPENDED: text} if text is not None else {}
+    metadata["managedFields"] = [suspended.OWNED] if is_owned else []
+    return child.parse_child({"metadata": metadata, "spec": {"replicas": 0}}, kind=kind, paths=[REPLICAS])
+
+
+def sign(said: Object, **changes: Any) -> str:
+    """The annotation, signed for the Deployment."""
+    return suspended.sign(said, **{"uid": "u", "kind": DEPLOYMENT, **changes})
+
+
+GOOD: Object = {"theirs": {"spec.replicas": 5}}
+
+
+def test_a_record_of_our_own_is_trusted() -> None:
+    """As it was written."""
+    assert RECORDS.find(make_suspended(sign(GOOD))) == SuspendRecord(theirs={REPLICAS: 5})
+    record = SuspendRecord(ours={REPLICAS: 2}, is_resumed=True)
+    assert RECORDS.find(make_suspended(RECORDS.write(make_suspended(None), record))) == record
+    assert RECORDS.describe(make_suspended(sign(GOOD))) == ()
+    assert RECORDS.describe(make_suspended(None)) == RECORDS.describe(make_suspended("false")) == ()
+
+
+ATTACK = {"theirs": {"spec.paused": True, "spec.template.spec.hostPID": True}}
+OVERLAPPING = {"theirs": {"spec.minReadySeconds": 1, "spec.minReadySeconds.y": 2}}
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        pytest.param(make_suspended(orjson.dumps(GOOD).decode()), id="unsigned"),
+        pytest.param(make_suspended(orjson.dumps(ATTACK).decode()), id="any field"),
+        pytest.param(make_suspended(orjson.dumps(OVERLAPPING).decode()), id="overlapping fields"),
+        pytest.param(make_suspended(sign(GOOD), is_owned=False), id="written by another field manager"),
+        pytest.param(make_suspended(sign(GOOD), uid="v"), id="copied from another object"),
+        pytest.param(make_suspended(sign(GOOD), kind=STATEFUL_SET), id="copied from another kind"),
+        pytest.param(make_suspended(sign(GOOD, stack_uid="s")), id="of another Stack"),
+        pytest.param(make_suspended(sign(GOOD).replace("5", "6", 1)), id="another value"),
+        pytest.param(make_suspended(sign({"theirs": {"spec.replicas": "5"}})), id="a text for a number"),
+        pytest.param(make_suspended(sign({"theirs": {"spec.replicas": True}})), id="a truth value for a number"),
+        pytest.param(make_suspended(sign({"theirs": {"spec.replicas": {"a": 1}}})), id="a map for a number"),
+        pytest.param(make_suspended(sign({"theirs": [1]})), id="a list of fields"),
+        pytest.param(make_suspended("{"), id="no JSON"),
+        pytest.param(make_suspended("[]"), id="a list"),
+        pytest.param(make_suspended("7"), id="a number"),
+        pytest.param(make_suspended(""), id="nothing"),
+        pytest.param(make_suspended("[" * 5_000), id="too deep"),
+        pytest.param(make_suspended('{"signature": 7}'), id="a number for a signature"),
+        pytest.param(make_suspended(sign({"theirs": {}, "x": "a" * limits.ANNOTATION_BYTES})), id="too long"),
+    ],
+)
+def test_any_other_record_is_ignored_and_named(found: Child) -> None:
+    """Nothing of it is written, regardless of what is done with the object."""
+    assert (RECORDS.find(found), RECORDS.is_suspended(found), RECORDS.read(found)) == (None, False, SuspendRecord())
+    (condition,) = RECORDS.describe(found)
+    assert (condition.type, "hearth.dev/suspended-" in condition.message) == (
+        ConditionType.SUSPEND_RECORD_INVALID,
+        True,
+    )
+    for step in (suspend_object.resume(found, RECORDS), suspend_object.restore(found, RECORDS)):
+        assert step.manifest.keys() == {"apiVersion", "kind", "metadata"}
+
+
+def test_only_what_the_rule_of_the_kind_sets_is_written() -> None:
+    """Also where the signature is ours."""
+    found = make_suspended(
+        sign({"theirs": {"spec.replicas": 5, "spec.template.spec.hostPID": True, "metadata.name": "x"}})
+    )
+    assert suspend_object.resume(found, RECORDS).manifest["spec"] == {"replicas": 5}
+
+
+def test_of_a_kind_without_a_rule_nothing_is_written() -> None:
+    """The rule may have been taken away since."""
+    kind = Kind(group="", version="v1", name="ConfigMap", plural="configmaps", namespaced=True)
+    found = make_suspended(sign(GOOD, kind=kind), kind=kind)
+    assert RECORDS.is_suspended(found)
+    assert suspend_object.resume(found, RECORDS).manifest.keys() == {"apiVersion", "kind", "metadata"}
+
+
+# ---------------------------------------------------------------- what runs on as it was
+
+
+def make_remembering(record: Object | None) -> child.Child:
+    """A Deployment that remembers so."""
+    text = suspended.sign(record, uid="u", kind=DEPLOYMENT) if record is not None else ""
+    annotations = {names.ANNOTATION_SUSPENDED: text} if record is not None else {}
+    metadata = {"name": "web", "namespace": "n", "uid": "u", "resourceVersion": "1", "annotations": annotations}
+    metadata["managedFields"] = [suspended.OWNED]
+    return child.parse_child(
+        {"metadata": metadata, "spec": {"replicas": 0}}, kind=DEPLOYMENT, paths=[("spec", "replicas")]
+    )
+
+
+ASLEEP = make_remembering({"ours": {"spec.replicas": 2}})
+AWAKE = make_remembering({"ours": {"spec.replicas": 2}, "awake": True})
+FAILED = ResourceStatus(state=ResourceState.FAILED, reason="Broken", message="", is_stuck=True)
+GOING = ResourceStatus(state=ResourceState.PROGRESSING, reason="Resuming", message="")
+
+
+def settle(
+    state: ResourceState, found: child.Child | None, *others: ResourceStatus, cause: Cause = Cause.ORDER
+) -> ResourceStatus:
+    """The status that comes of it."""
+    status = ResourceStatus(state=state, reason="Any", message="", cause=cause, child=found)
+    return resource_planner.restore_if_stuck("web", status, others, memory=InMemoryState(), records=RECORDS, now=10.0)
+
+
+@pytest.mark.parametrize(
+    ("status", "is_restored"),
+    [
+        pytest.param(settle(ResourceState.FAILED, ASLEEP), True, id="it failed itself"),
+        pytest.param(settle(ResourceState.STOPPED, ASLEEP), True, id="it is stopped"),
+        pytest.param(settle(ResourceState.WAITING, ASLEEP, FAILED), True, id="what it waits for failed"),
+        pytest.param(
+            settle(ResourceState.WAITING, ASLEEP, cause=Cause.VALUE_MISSING), True, id="a value will not come"
+        ),
+        pytest.param(settle(ResourceState.RETRYING, ASLEEP), False, id="another try may do"),
+        pytest.param(settle(ResourceState.WAITING, ASLEEP, FAILED, GOING), False, id="something is in progress still"),
+        pytest.param(
+            settle(ResourceState.WAITING, ASLEEP, cause=Cause.KIND_NOT_AVAILABLE), False, id="it cannot be known yet"
+        ),
+        pytest.param(settle(ResourceState.FAILED, AWAKE), False, id="it runs already"),
+        pytest.param(settle(ResourceState.FAILED, make_remembering(None)), False, id="it never was suspended"),
+        pytest.param(settle(ResourceState.WAITING, None, FAILED), False, id="there is no object"),
+    ],
+)
+def test_what_is_stuck_is_restored(status: ResourceStatus, is_restored: bool) -> None:
+    """Once, and only where waiting is of no use."""
+    assert isinstance(status.restore_step, Suspend) is is_restored
+    if is_restored:
+        assert not status.is_stuck
+
+
+@pytest.mark.parametrize(
+    "found", [AWAKE, make_remembering(None), None], ids=["restored", "never suspended", "no object"]
+)
+def test_those_above_follow_once_it_runs(found: child.Child | None) -> None:
+    """In the order in which all is resumed."""
+    assert settle(ResourceState.FAILED, found).is_stuck
+    assert settle(ResourceState.WAITING, found, FAILED).is_stuck
+    assert not settle(ResourceState.RETRYING, found).is_stuck
+
+
+def test_what_is_restored_says_how_it_was_and_remembers_it() -> None:
+    """So that its definition can take it back later."""
+    step = settle(ResourceState.FAILED, ASLEEP).restore_step
+    assert isinstance(step, Suspend)
+    assert step.purpose is SuspendPurpose.RESTORE
+    assert step.manifest["spec"] == {"replicas": 2}
+    assert '"awake":true' in step.manifest["metadata"]["annotations"][names.ANNOTATION_SUSPENDED]
+
+
+def test_a_step_that_is_planned_goes_before_and_a_refused_one_waits() -> None:
+    """One step a resource at a time."""
+    planned = ResourceStatus(
+        state=ResourceState.FAILED, reason="x", message="", child=ASLEEP, step=Delete(child=ASLEEP)
+    )
+    assert (
+        resource_planner.restore_if_stuck("web", planned, (), memory=InMemoryState(), records=RECORDS, now=10.0)
+        is planned
+    )
+    memory = InMemoryState()
+    attempt = Attempt(
+        attempt_id=SuspendAttempt(uid="u", purpose=SuspendPurpose.RESTORE),
+        failures=1,
+        retry_at=20.0,
+        reason="Denied",
+        message="no",
+        is_final=False,
+    )
+    memory.attempts["u"] = attempt
+    failed = dataclasses.replace(planned, step=None, requeue_at=30.0)
+    status = resource_planner.restore_if_stuck("web", failed, (), memory=memory, records=RECORDS, now=10.0)
+    assert (status.restore_step, status.requeue_at, status.reason) == (None, 20.0, "x")

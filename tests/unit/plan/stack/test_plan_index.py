@@ -1,9 +1,12 @@
-"""The resources of a Stack by state: what all Stacks at rest keep of it."""
+"""The resources of a Stack by state, and what is said of single ones as conditions of the Stack."""
 
 from __future__ import annotations
 
-from hearth.plan.stack.plan_index import NamesByState, PlanIndex
-from hearth.plan.state.resource_status import ResourceState, ResourceStatus
+from hearth.model.phases import DONE
+from hearth.plan.stack.plan_index import NAMED_AT_MOST, ConditionAggregator, NamesByState, PlanIndex
+from hearth.plan.state.condition_types import ConditionType, ExtraCondition
+from hearth.plan.state.resource_status import ResourceCondition, ResourceState, ResourceStatus
+from hearth.plan.status import conditions
 
 
 def make_status(state: ResourceState) -> ResourceStatus:
@@ -36,3 +39,68 @@ def test_reading_an_empty_state_keeps_nothing() -> None:
     names = NamesByState()
     assert [len(names[state]) for state in ResourceState] == [0] * len(ResourceState)
     assert names == {}
+
+
+# ---------------------------------------------------------------- what is said of single resources
+
+
+def condition(message: str, *, type_: ConditionType = ConditionType.DRIFTED) -> ResourceCondition:
+    """One condition."""
+    return ResourceCondition(type=type_, reason="FieldOwnershipLost", message=message)
+
+
+def assess(*extras: ExtraCondition, before: list[dict[str, object]] | None = None) -> dict[str, tuple[str, str, str]]:
+    """By type status, reason and message of the conditions."""
+    found = conditions.build_conditions(
+        DONE,
+        headline=("Complete", "all"),
+        generation=1,
+        before=before or (),
+        now="2026-01-01T00:00:00Z",
+        extras=extras,
+    )
+    return {each["type"]: (each["status"], each["reason"], each["message"]) for each in found}
+
+
+def test_nothing_to_say_says_nothing() -> None:
+    """A Stack that nothing ever happened to has the three conditions of kstatus alone."""
+    assert set(assess()) == {"Ready", "Reconciling", "Stalled"}
+
+
+def test_what_is_true_is_said_and_taken_back() -> None:
+    """Taken back as False, which `kubectl wait` can wait for."""
+    assert assess(ExtraCondition(type="Drifted", reason="FieldOwnershipLost", message="web"))["Drifted"] == (
+        "True",
+        "FieldOwnershipLost",
+        "web",
+    )
+    before = [{"type": "Drifted", "status": "True"}, {"type": "SomethingElse", "status": "True"}]
+    after = assess(before=before)
+    assert after["Drifted"] == ("False", "NotDrifted", "")
+    assert "SomethingElse" not in after
+
+
+def test_remarks_follow_the_resources() -> None:
+    """One condition a type, true while any resource has something to say."""
+    aggregator = ConditionAggregator()
+    aggregator.replace("a", (), (condition("a: x"),))
+    aggregator.replace("b", (), (condition("b: y"), condition("b: z", type_=ConditionType.DRIFT_CONFLICT)))
+    assert [(each.type, each.message) for each in aggregator.conditions()] == [
+        ("Drifted", "a: x; b: y"),
+        ("DriftConflict", "b: z"),
+    ]
+    aggregator.replace("a", (condition("a: x"),), ())
+    aggregator.replace(
+        "b", (condition("b: y"), condition("b: z", type_=ConditionType.DRIFT_CONFLICT)), (condition("b: w"),)
+    )
+    assert [(each.type, each.message) for each in aggregator.conditions()] == [("Drifted", "b: w")]
+
+
+def test_a_thousand_resources_make_a_short_message() -> None:
+    """The first few by name are named, the others counted; the order in which they were found has no effect."""
+    aggregator = ConditionAggregator()
+    for number in reversed(range(1000)):
+        aggregator.replace(f"r{number:03}", (), (condition(f"r{number:03}: spec"),))
+    [found] = aggregator.conditions()
+    assert found.message.startswith("r000: spec; r001: spec;")
+    assert found.message.endswith(f"r004: spec; and {1000 - NAMED_AT_MOST} more")

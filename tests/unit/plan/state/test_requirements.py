@@ -1,13 +1,22 @@
-"""The members of a collection as one status: what changes of it for its dependents, and what each change costs."""
+"""What a resource requires: the members of a collection as one status, and the record that its object has of all."""
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 from typing import Any
 
+import pytest
+
+from hearth.model import names, packing, signatures
+from hearth.model.child import Child, FieldOwnership
+from hearth.plan.retry.backoff import DriftConflict
+from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state.requirements import CollectionStatus
 from hearth.plan.state.resource_status import ResourceState, ResourceStatus
-from support.units import blueprints
+from hearth.plan.state.steps import Apply
+from support.units import blueprints, changed_children
+from support.units.blueprints import HASHER, World
 
 
 def status(name: str, state: ResourceState = ResourceState.READY, **more: Any) -> ResourceStatus:
@@ -74,3 +83,74 @@ def test_without_members_it_is_ready() -> None:
     """And an empty list."""
     collection = CollectionStatus(())
     assert (collection.is_ready, collection.fields) == (True, ())
+
+
+# ---------------------------------------------------------------- when an object's record of them is written again
+
+
+def make_planner(requires: Iterable[str]) -> StackPlanner:
+    """A planner of `a`, `d`, and `top`, which requires some of them."""
+    return blueprints.make_planner(blueprints.make_blueprint({"a": [], "d": [], "top": requires}))
+
+
+@pytest.fixture
+def world() -> World:
+    """`top` requires `a`."""
+    made = World()
+    made.settle(make_planner(["a"]))
+    return made
+
+
+@pytest.mark.parametrize("requires", [["a", "d"], ["d"], []], ids=["one more", "another", "none"])
+def test_a_change_of_depends_on_alone_is_one_apply(world: World, requires: list[str]) -> None:
+    """It changes the record, and nothing follows."""
+    planner = make_planner(requires)
+    assert world.refresh(planner) == ["top"]
+    step = planner.take_step("top")
+    assert isinstance(step, Apply)
+    assert step.uid == world.of("top")[0].uid
+    assert world.carry_out(step).requires == tuple(f"{name}/1" for name in requires)
+    assert world.refresh(planner, "top") == []
+
+
+def test_another_incarnation_alone_is_not_recorded(world: World) -> None:
+    """The record stands for the object that took the other's place."""
+    signature = signatures.write("", resource="top", incarnation=1, requires="a/7", signer=HASHER)
+    known = world.of("top")[0].fields["metadata"]["annotations"]
+    annotations = {**known, names.ANNOTATION_REQUIRES: "a/7", names.ANNOTATION_SIGNATURE: signature}
+    change(world, requires=("a/7",), annotations=annotations)
+    assert world.refresh(make_planner(["a"])) == []
+
+
+@pytest.mark.parametrize("text", ["d/1", None], ids=["changed", "removed"])
+def test_a_user_who_changes_the_record_gets_no_write_at_once_for_it(world: World, text: str | None) -> None:
+    """Their change is drift, which is repaired more and more slowly."""
+    annotations = dict(world.of("top")[0].fields["metadata"]["annotations"])
+    annotations.pop(names.ANNOTATION_REQUIRES)
+    fields = {"f:metadata": {"f:annotations": {f"f:{key}": {} for key in annotations}}}
+    if text is not None:
+        annotations[names.ANNOTATION_REQUIRES] = text
+    change(world, requires=(), annotations=annotations, ownership=FieldOwnership(fields=packing.pack(fields)))
+    world.memory.drift_conflicts["top"] = DriftConflict(
+        repairs=3, next_repair=60.0, expires_at=600.0, fields="metadata.annotations"
+    )
+    planner = make_planner(["a"])
+    assert world.refresh(planner) == []
+    assert planner.requeues == {"top": 60.0}
+
+
+@pytest.mark.parametrize("text", ["d/1", ""], ids=["changed", "removed"])
+def test_a_record_that_admission_changes_in_every_apply_causes_no_write(world: World, text: str) -> None:
+    """Nothing of it is lost, so that writing it again would go on for ever."""
+    annotations = {**world.of("top")[0].fields["metadata"]["annotations"], names.ANNOTATION_REQUIRES: text}
+    change(world, requires=(), annotations=annotations)
+    assert world.refresh(make_planner(["a"])) == []
+
+
+def change(world: World, *, annotations: dict[str, str], **parts: object) -> Child:
+    """Change the object of `top`."""
+    child = world.of("top")[0]
+    metadata = {**child.fields["metadata"], "annotations": annotations}
+    changed = changed_children.with_fields(child, {**child.fields, "metadata": metadata}, **parts)  # type: ignore[arg-type]  # a table
+    world.children["top"] = [changed]
+    return changed

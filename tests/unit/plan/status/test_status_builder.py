@@ -1,11 +1,13 @@
-"""What the status says: phase, conditions, counts, problems and outputs; bounded, and true."""
+"""What the status says: phase, conditions, counts, problems, outputs and revisions; bounded, true, without sensitive values."""
 
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import pytest
 
+from hearth.model import limits
 from hearth.model.child import Object
 from hearth.plan.retry.backoff import ApplyAttempt, Attempt
 from hearth.plan.stack.stack_planner import StackPlanner
@@ -212,3 +214,71 @@ def test_sources_that_are_polled_are_named() -> None:
     )
     assert "warnings" not in build(planner, status_input=dataclasses.replace(polled, is_deleting=True))
     assert "warnings" not in build(planner)
+
+
+# ---------------------------------------------------------------- revisions that completed
+
+
+@pytest.mark.parametrize(
+    ("before", "completed", "expected"),
+    [
+        pytest.param({}, CompletedRevisions(last=1), [], id="the first"),
+        pytest.param({"lastCompletedRevision": 1}, CompletedRevisions(last=2, previous=1), [], id="the second"),
+        pytest.param(
+            {"lastCompletedRevision": 2, "previousCompletedRevision": 1},
+            CompletedRevisions(last=5, previous=2),
+            [1],
+            id="a third",
+        ),
+        pytest.param(
+            {"lastCompletedRevision": 5, "previousCompletedRevision": 2, "earlierCompletedRevisions": [1]},
+            CompletedRevisions(last=1, previous=5),
+            [2],
+            id="back to an earlier one",
+        ),
+        pytest.param(
+            {"earlierCompletedRevisions": ["3", None, -1, 2, {"a": 1}], "lastCompletedRevision": "x"},
+            CompletedRevisions(last=4),
+            [2],
+            id="written by another client",
+        ),
+        pytest.param({"earlierCompletedRevisions": 7}, CompletedRevisions(last=4), [], id="no list"),
+    ],
+)
+def test_earlier_revisions_stay_known(
+    before: dict[str, Any], completed: CompletedRevisions, expected: list[int]
+) -> None:
+    """Each once, and none that is the last or the one before."""
+    assert status_builder.find_earlier_completed(completed, before) == expected
+
+
+def test_only_so_many_are_kept() -> None:
+    """As many as there may be revisions: the newest."""
+    many = {"earlierCompletedRevisions": list(range(1, 1000))}
+    found = status_builder.find_earlier_completed(CompletedRevisions(last=1000), many)
+    assert found == list(range(1000 - limits.REVISION_HISTORY, 1000))
+
+
+# ---------------------------------------------------------------- what other components say
+
+
+def make_status(reason: str, message: str) -> dict[str, Any]:
+    """A status that says the same wherever it quotes objects."""
+    entry = {"reason": reason, "message": message}
+    return {"phase": "CreateFailed", "conditions": [entry], "problems": [entry], "check": {"problems": [entry]}}
+
+
+def test_no_part_shows_a_sensitive_text() -> None:
+    """Neither a reason nor the result of a check."""
+    status = make_status("hunter22", "no hunter22 here")
+    assert status_builder.redact_status(status, ["hunter22"]) == make_status("…", "no … here")
+    assert status_builder.redact_status(status, []) is status
+
+
+def test_long_texts_are_cut() -> None:
+    """Otherwise the API server would reject the whole status. A condition has room for the messages of many problems."""
+    found = status_builder.shorten_status(make_status("r" * 9_000, "m" * 9_000))
+    reason, message = "r" * limits.REASON_SHOWN, "m" * limits.PROBLEM_SHOWN
+    expected = make_status(reason, message)
+    assert found == {**expected, "conditions": [{"reason": reason, "message": "m" * 9_000}]}
+    assert status_builder.shorten_status(expected) == expected

@@ -1,11 +1,14 @@
-"""What metrics show of a status: true conditions of a fixed set, and since when an action is in progress."""
+"""Conditions of a Stack: what metrics show of them, and the table of their types."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from hearth.plan.state import condition_types
+from hearth.plan.state.condition_types import ConditionType
 from hearth.plan.status import conditions
 
 
@@ -56,3 +59,34 @@ def test_the_start_of_an_action_is_that_of_reconciling() -> None:
     assert conditions.summarize(make(("Reconciling", "True", "Progressing")))[1] == "2026-01-01T00:00:00Z"
     assert conditions.summarize(make(("Reconciling", "False", "Settled")))[1] == ""
     assert conditions.summarize({"conditions": [{"type": "Reconciling", "status": "True"}]})[1] == ""
+
+
+# ---------------------------------------------------------------- the table of types
+
+PAGE = Path(__file__).resolve().parents[4] / "docs" / "status.md"
+
+
+def write_table() -> str:
+    """The table of `docs/status.md`."""
+    rows = [
+        f"| `{type_}` | {traits.meaning} | {traits.event or '–'} | {traits.word or '–'} |\n"
+        for type_, traits in condition_types.TABLE.items()
+    ]
+    return "".join(["| condition | True while | Event | in column STATE |\n", "|---|---|---|---|\n", *rows])
+
+
+def test_each_type_has_a_row() -> None:
+    """In the order in which conditions are shown."""
+    assert list(condition_types.TABLE) == list(ConditionType)
+
+
+def test_the_page_has_the_table() -> None:
+    """As it is written here."""
+    assert write_table() in PAGE.read_text(), f"replace the table in docs/status.md by:\n{write_table()}"
+
+
+def test_a_command_has_no_other_fields_than_can_be_filled() -> None:
+    """The name and the namespace of the Stack."""
+    for traits in condition_types.TABLE.values():
+        assert "{" not in traits.command.format(name="shop", namespace="default")
+        assert traits.is_cause or not traits.command
