@@ -20,9 +20,8 @@ import uvloop
 
 import hearth
 from bench.cases import catalogue
-from bench.cases.benchmark import Benchmark
 from bench.instruments import bare_api, place, profiles, usage
-from bench.instruments.lab import BenchmarkOptions
+from bench.instruments.lab import Benchmark, BenchmarkOptions
 from bench.report import page, results, tables
 from bench.report.results import Run
 

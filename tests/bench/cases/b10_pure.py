@@ -8,10 +8,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from bench.cases.benchmark import Benchmark
 from bench.instruments import usage, workload
 from bench.instruments.figures import Phase
-from bench.instruments.lab import BenchmarkOptions
+from bench.instruments.lab import Benchmark, BenchmarkOptions
 from hearth.template.blueprint import Blueprint, Definition
 from hearth.template.compiler import compiler
 from support.units import blueprints

@@ -9,11 +9,10 @@ import dataclasses
 import functools
 from collections.abc import Mapping
 
-from bench.cases.benchmark import Benchmark
 from bench.instruments import bare_api, user, workload
 from bench.instruments import lab as lab_module
 from bench.instruments.figures import Phase
-from bench.instruments.lab import BenchmarkOptions, Lab
+from bench.instruments.lab import Benchmark, BenchmarkOptions, Lab
 from bench.instruments.operator_run import Operator
 from bench.instruments.workload import CONFIG_MAP, GroupWorkload, Workload
 from hearth.model.child import Object

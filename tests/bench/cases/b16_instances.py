@@ -13,11 +13,10 @@ import functools
 from collections.abc import AsyncIterator
 from typing import Any
 
-from bench.cases.benchmark import Benchmark
 from bench.instruments import bare_api, place, usage, user, watches, workload
 from bench.instruments import lab as lab_module
 from bench.instruments.figures import Phase
-from bench.instruments.lab import BenchmarkOptions, Lab
+from bench.instruments.lab import Benchmark, BenchmarkOptions, Lab
 from bench.instruments.operator_run import Operator
 from bench.instruments.workload import INSTANCE, InstanceWorkload, Workload
 from hearth.kube.client import api_requests

@@ -9,10 +9,9 @@ from __future__ import annotations
 import functools
 
 from bench.cases import lifecycle, same_requests
-from bench.cases.benchmark import Benchmark
 from bench.instruments import workload
 from bench.instruments.figures import Phase
-from bench.instruments.lab import BenchmarkOptions
+from bench.instruments.lab import Benchmark, BenchmarkOptions
 from bench.instruments.workload import Workload
 
 QUICK = 20

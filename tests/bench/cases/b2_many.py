@@ -9,11 +9,10 @@ import contextlib
 import time
 from dataclasses import replace
 
-from bench.cases.benchmark import Benchmark
 from bench.instruments import bare_api, repairs, usage, user, workload
 from bench.instruments import lab as lab_module
 from bench.instruments.figures import Phase
-from bench.instruments.lab import BenchmarkOptions, Lab
+from bench.instruments.lab import Benchmark, BenchmarkOptions, Lab
 from bench.instruments.workload import Workload
 
 STACKS = 5000

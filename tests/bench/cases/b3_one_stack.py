@@ -9,10 +9,9 @@ import functools
 from collections.abc import Awaitable, Callable
 
 from bench.cases import ceiling, lifecycle
-from bench.cases.benchmark import Benchmark
 from bench.instruments import workload
 from bench.instruments.figures import Phase
-from bench.instruments.lab import BenchmarkOptions
+from bench.instruments.lab import Benchmark, BenchmarkOptions
 from bench.instruments.workload import Workload
 from hearth.model.child import Object
 

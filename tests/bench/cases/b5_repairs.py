@@ -9,12 +9,11 @@ import functools
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from bench.cases.benchmark import Benchmark
 from bench.instruments import figures, repairs, user, workload
 from bench.instruments import lab as lab_module
 from bench.instruments.bare_api import BareApi
 from bench.instruments.figures import Phase
-from bench.instruments.lab import BenchmarkOptions, Lab
+from bench.instruments.lab import Benchmark, BenchmarkOptions, Lab
 from bench.instruments.watches import Arrivals
 from bench.instruments.workload import Workload
 

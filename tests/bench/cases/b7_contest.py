@@ -10,11 +10,10 @@ import contextlib
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 
-from bench.cases.benchmark import Benchmark
 from bench.instruments import bare_api, figures, repairs, user, watches, workload
 from bench.instruments import lab as lab_module
 from bench.instruments.figures import Phase
-from bench.instruments.lab import BenchmarkOptions, Lab
+from bench.instruments.lab import Benchmark, BenchmarkOptions, Lab
 from bench.instruments.watches import Arrivals
 from bench.instruments.workload import CONFIG_MAP, Workload
 from hearth.model.child import Object

@@ -8,11 +8,10 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
-from bench.cases.benchmark import Benchmark
 from bench.instruments import lab as lab_module
 from bench.instruments import usage, user, workload
 from bench.instruments.figures import Phase
-from bench.instruments.lab import BenchmarkOptions, Lab
+from bench.instruments.lab import Benchmark, BenchmarkOptions, Lab
 from bench.instruments.workload import Workload
 
 STACKS = 1000

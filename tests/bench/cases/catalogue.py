@@ -19,8 +19,8 @@ from bench.cases import (
     b11_groups,
     b16_instances,
 )
-from bench.cases.benchmark import Benchmark
 from bench.cases.clusters import b14_clusters, b15_away
+from bench.instruments.lab import Benchmark
 
 ALL = (
     *b10_pure.BENCHMARKS,

@@ -1,4 +1,4 @@
-"""What a benchmark works with: its namespaces, the operator, what the user sees, and how a piece of work is measured."""
+"""What every benchmark is and works with: namespaces, the operator, what the user sees, and how work is measured."""
 
 from __future__ import annotations
 
@@ -39,6 +39,19 @@ class BenchmarkOptions:
     say: Say
     as_account: bool = False
     """Whether each Stack names a ServiceAccount."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Benchmark:
+    """One of the catalogue."""
+
+    id: str
+    work: str
+    """In words."""
+    measure: Callable[[BenchmarkOptions, str], Awaitable[list[Phase]]]
+    """Given what is wished and the name of the benchmark."""
+    is_usual: bool = True
+    """Whether it runs where none is named; one that takes many minutes does not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,11 +1,12 @@
-"""`docs/performance.md`, generated from the stored runs. Pure."""
+"""`docs/performance.md`, generated from the stored runs, with plots in the words of Mermaid. Pure."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from bench.report import plots, tables
+from bench.instruments.figures import Phase
+from bench.report import tables
 from bench.report.results import Run
 from bench.report.tables import Rows
 
@@ -83,8 +84,8 @@ def make(runs: Sequence[Run], *, known: Sequence[str]) -> str:
         "## Latest figures\n",
         ", ".join(f"{name} {value}" for name, value in run.circumstances.items()) + ".\n",
         "\n".join(f"- **{name}** ({begun[name]}): {work}" for name, work in run.works.items()) + "\n",
-        plots.draw_ratios(run),
-        plots.draw_cost(run),
+        draw_ratios(run),
+        draw_cost(run),
         tables.as_markdown(tables.make_figures(run.phases)) + "\n",
         *name_disturbed(run),
         *show_found(run),
@@ -93,7 +94,7 @@ def make(runs: Sequence[Run], *, known: Sequence[str]) -> str:
     ]
     if len(runs) > 1:
         parts += ["## Ratio of each run\n", tables.as_markdown(make_history(runs, run)) + "\n"]
-        parts += [plots.draw_history(runs, *phase) for phase in FOLLOWED]
+        parts += [draw_history(runs, *phase) for phase in FOLLOWED]
     return "\n".join([*parts, TAIL])
 
 
@@ -128,3 +129,50 @@ def make_history(runs: Sequence[Run], shown: Run) -> Rows:
     phases = [(each.benchmark, each.name) for each in shown.phases if each.ratio is not None]
     head = ["benchmark", "phase", *(run.begun for run in runs)]
     return [head, *([*phase, *(tables.number(ratios.get(phase), 2) for ratios in by_run)] for phase in phases)]
+
+
+def draw_ratios(run: Run) -> str:
+    """Of every phase that has a ceiling, the rate as a part of it."""
+    bars = {name_phase(each): each.ratio for each in run.phases}
+    return draw_bars("Rate relative to the ceiling", bars, unit="ratio")
+
+
+def draw_cost(run: Run) -> str:
+    """Of every phase with a ceiling, what one object costs the operator."""
+    bars = {name_phase(each): each.operator_ms if each.ceiling else None for each in run.phases}
+    return draw_bars("CPU of the operator for one object", bars, unit="ms")
+
+
+def draw_history(runs: Sequence[Run], benchmark: str, phase: str) -> str:
+    """Run by run the rate of one phase as a part of its ceiling, and below it the same by CPU."""
+    found = {
+        run.begun: each for run in runs for each in run.phases if (each.benchmark, each.name) == (benchmark, phase)
+    }
+    title = f"{benchmark} {phase}, all runs: rate (bars) and CPU (line), relative to the bare loop"
+    bars = {begun: each.ratio for begun, each in found.items()}
+    return draw_bars(title, bars, unit="ratio", line={begun: each.cpu_ratio for begun, each in found.items()})
+
+
+def draw_bars(
+    title: str, bars: Mapping[str, float | None], *, unit: str, line: Mapping[str, float | None] | None = None
+) -> str:
+    """A bar for each value that there is; with a line through others, where there are as many. Empty without any."""
+    known = {name: value for name, value in bars.items() if value is not None}
+    if not known:
+        return ""
+    names = ", ".join(f'"{name}"' for name in known)
+    drawing = [f'title "{title}"', f"x-axis [{names}]", f'y-axis "{unit}"', f"bar [{join(known.values())}]"]
+    traced = [value for name in known if (value := (line or {}).get(name)) is not None]
+    if len(traced) == len(known):
+        drawing.append(f"line [{join(traced)}]")
+    return "\n".join(["```mermaid", "xychart-beta", *(f"    {each}" for each in drawing), "```", ""])
+
+
+def name_phase(phase: Phase) -> str:
+    """As an axis names it."""
+    return f"{phase.benchmark} {phase.name}"
+
+
+def join(values: Iterable[float]) -> str:
+    """Numbers as Mermaid reads them."""
+    return ", ".join(f"{value:.3f}" for value in values)

@@ -16,11 +16,10 @@ from pathlib import Path
 
 import orjson
 
-from bench.cases.benchmark import Benchmark
 from bench.instruments import bare_api, operator_run, place, usage, workload
 from bench.instruments import lab as lab_module
 from bench.instruments.figures import Phase
-from bench.instruments.lab import BenchmarkOptions, Lab
+from bench.instruments.lab import Benchmark, BenchmarkOptions, Lab
 from bench.instruments.operator_run import Operator
 from bench.instruments.workload import CONFIG_MAP, Workload
 from hearth.kube.auth import credentials

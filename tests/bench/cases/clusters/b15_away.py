@@ -18,11 +18,10 @@ from pathlib import Path
 
 import orjson
 
-from bench.cases.benchmark import Benchmark
 from bench.instruments import bare_api, figures, operator_run, usage, watches, workload
 from bench.instruments import lab as lab_module
 from bench.instruments.figures import Phase
-from bench.instruments.lab import BenchmarkOptions, Lab
+from bench.instruments.lab import Benchmark, BenchmarkOptions, Lab
 from bench.instruments.operator_run import Operator
 from bench.instruments.watches import Arrivals
 from hearth.cli.demo import operator_process
