@@ -11,10 +11,12 @@ from hearth.kube.auth import credentials
 from hearth.kube.auth.credentials import CredentialSource
 from hearth.kube.client.connection import Connection
 from support import process_lock
-from support.real import operator_fleet, real_user
+from support.real import operator_fleet, real_user, user_shell
 from support.real.operator_fleet import Crew
 from support.real.real_user import RealUser
 from support.real.real_world import RealWorld
+from support.real.stack_command import StackCommand
+from support.real.user_shell import Paster
 
 
 @pytest.fixture
@@ -45,6 +47,24 @@ async def world(user: RealUser, source: CredentialSource) -> AsyncIterator[RealW
     made.open()
     yield made
     await made.close()
+
+
+@pytest.fixture
+def environment(kubeconfig: Path, namespace: str, tmp_path: Path) -> dict[str, str]:
+    """A user's shell: kubectl with its plugin and hearth, in the namespace of the test."""
+    return user_shell.make_environment(kubeconfig, namespace, tmp_path)
+
+
+@pytest.fixture
+def kubectl_stack(kubeconfig: Path, namespace: str) -> StackCommand:
+    """The command, in the namespace of the test."""
+    return StackCommand(kubeconfig=kubeconfig, namespace=namespace)
+
+
+@pytest.fixture
+def paster(environment: dict[str, str], kubectl_stack: StackCommand) -> Paster:
+    """A user who pastes what is printed, in the namespace of the test."""
+    return Paster(environment, kubectl_stack)
 
 
 @pytest.fixture

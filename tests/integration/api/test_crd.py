@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import copy
 import json
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -24,10 +22,10 @@ from hearth.model.child import Object
 from hearth.model.errors import ApiStatusError
 from hearth.model.kinds import Kind
 from hearth.model.well_known_kinds import HEALTH_MARK, STACK
+from support.real import user_shell
 from support.real.real_user import RealUser
 from support.stories.world import Address
 
-PROGRAM = Path(__file__).resolve().parents[2] / "control_plane" / "controlplane.py"
 GROUP, VERSION, PLURAL = "hearth.dev", "v1alpha1", "stacks"
 
 Spec: TypeAlias = dict[str, Any]
@@ -43,8 +41,7 @@ def kubectl(kubeconfig: Path) -> Kubectl:
     """Runs kubectl and gives what it prints."""
 
     def run(word: str, *arguments: str, text: str | None = None) -> str:
-        command = [sys.executable, str(PROGRAM), "kubectl", word, "--kubeconfig", str(kubeconfig), *arguments]
-        done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+        done = user_shell.run_kubectl(kubeconfig, word, *arguments, text=text)
         assert done.returncode == 0, done.stderr
         return done.stdout
 

@@ -7,12 +7,10 @@ import shlex
 import subprocess
 import time
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from support.real import user_shell
 from support.real.operator_fleet import Crew
 from support.real.real_user import RealUser
 from support.real.situations import offers
@@ -25,15 +23,8 @@ HOLD = {"finalizers": ["example.org/hold"]}
 
 
 @pytest.fixture
-def kubectl_stack(kubeconfig: Path, namespace: str) -> StackCommand:
-    """The command, in the namespace of the test."""
-    return StackCommand(kubeconfig=kubeconfig, namespace=namespace)
-
-
-@pytest.fixture
-def shell(kubeconfig: Path, namespace: str, tmp_path: Path) -> Callable[[str], Awaitable[str]]:
+def shell(environment: dict[str, str]) -> Callable[[str], Awaitable[str]]:
     """The shell of the user; a command that fails ends the test."""
-    environment = user_shell.make_environment(kubeconfig, namespace, tmp_path)
 
     async def run(command: str) -> str:
         done = await asyncio.to_thread(

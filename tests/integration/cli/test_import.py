@@ -18,13 +18,13 @@ import pytest
 
 from hearth.cli import main
 from hearth.template.text import kubectl_yaml
+from support.real import user_shell
 from support.real.control_plane_fixtures import VARIABLE
 from support.real.operator_fleet import Crew
 from support.real.real_user import RealUser
 from support.real.stack_command import StackCommand
 
 TESTS = Path(__file__).resolve().parents[2]
-PROGRAM = TESTS / "control_plane" / "controlplane.py"
 BUNDLE = TESTS / "data" / "kube-prometheus.yaml.gz"
 SCALARS, ODD_SCALARS = TESTS / "data" / "scalars.yaml", TESTS / "data" / "odd_scalars.yaml"
 SHOP = TESTS / "data" / "shop.yaml"
@@ -34,8 +34,7 @@ EXPORTED = "deployments,replicasets,pods,services,endpoints,endpointslices,confi
 
 
 def run_kubectl(kubeconfig: Path, *arguments: str) -> str:
-    command = [sys.executable, str(PROGRAM), "kubectl", arguments[0], f"--kubeconfig={kubeconfig}", *arguments[1:]]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = user_shell.run_kubectl(kubeconfig, *arguments)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

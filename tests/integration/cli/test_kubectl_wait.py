@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,7 +12,7 @@ import pytest
 from hearth.model import names
 from hearth.model.child import Object
 from support.gitops import agreement
-from support.real.control_plane_fixtures import PROGRAM
+from support.real import user_shell
 from support.real.real_user import RealUser
 from support.stories.world import Address
 
@@ -32,8 +30,8 @@ async def test_kubectl_waits_as_the_page_says(kubeconfig: Path, user: RealUser, 
     for number, raw in enumerate(rows.values()):
         await store(user, raw, name=f"row-{number}")
 
-    done = run_kubectl(
-        kubeconfig, "wait", "stacks", "--all", "--for=condition=Ready", "--timeout=0", namespace=user.namespace
+    done = user_shell.run_kubectl(
+        kubeconfig, "wait", "-n", user.namespace, "stacks", "--all", "--for=condition=Ready", "--timeout=0"
     )
 
     met = {int(number) for number in re.findall(r"row-(\d+) condition met", done.stdout)}
@@ -60,9 +58,3 @@ def renumber(value: Any, generation: int) -> Any:
     if changed.get("observedGeneration") == generation:
         changed["observedGeneration"] = 1
     return changed
-
-
-def run_kubectl(kubeconfig: Path, *arguments: str, namespace: str) -> subprocess.CompletedProcess[str]:
-    """Run kubectl with the rights of an administrator."""
-    command = [sys.executable, str(PROGRAM), "kubectl", arguments[0], "--kubeconfig", str(kubeconfig), "-n", namespace]
-    return subprocess.run([*command, *arguments[1:]], capture_output=True, text=True, check=False)

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import Any
-
-import pytest
 
 from support.real.operator_fleet import Crew
 from support.real.real_user import RealUser
@@ -18,12 +15,6 @@ CONFIG = {"apiVersion": "v1", "kind": "ConfigMap"}
 WEB = {"web": {"manifest": CONFIG | {"data": {"size": "${params.size}"}}}}
 LIMIT_SECONDS = 120
 POLL_SECONDS = 0.2
-
-
-@pytest.fixture
-def paster(kubeconfig: Path, namespace: str, tmp_path: Path) -> Paster:
-    """In the namespace of the test."""
-    return Paster.make(kubeconfig, namespace, tmp_path)
 
 
 def make(kind: str, namespace: str, **spec: Any) -> dict[str, Any]:

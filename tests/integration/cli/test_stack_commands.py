@@ -6,10 +6,8 @@ Then what it shows of one Stack with everything, without an operator as well; an
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 
 from support.real.operator_fleet import Crew
@@ -19,12 +17,6 @@ from support.stories.world import Address
 
 CONFIG = {"apiVersion": "v1", "kind": "ConfigMap"}
 HOSTILE = "\x1b[2J[red]"
-
-
-@pytest.fixture
-def kubectl_stack(kubeconfig: Path, namespace: str) -> StackCommand:
-    """The command, in the namespace of the test."""
-    return StackCommand(kubeconfig=kubeconfig, namespace=namespace)
 
 
 def make_stack(namespace: str, resources: dict[str, Any], **spec: Any) -> dict[str, Any]:

@@ -15,10 +15,9 @@ from support.real.other_cluster import Region
 
 
 @pytest.fixture(scope="session")
-def other_plane(request: pytest.FixtureRequest) -> Iterator[OwnPlane]:
+def other_plane(worker_id: str) -> Iterator[OwnPlane]:
     """The other cluster, which may be broken."""
-    worker = str(getattr(request.config, "workerinput", {}).get("workerid", "alone"))
-    with control_plane_processes.run_plane(f"other-{worker}") as plane:
+    with control_plane_processes.run_plane(f"other-{worker_id}") as plane:
         yield plane
 
 

@@ -20,10 +20,9 @@ NAMESPACES = "/api/v1/namespaces"
 
 
 @pytest.fixture(scope="module")
-def other_plane(request: pytest.FixtureRequest) -> Iterator[OwnPlane]:
+def other_plane(worker_id: str) -> Iterator[OwnPlane]:
     """A cluster that no other test needs afterward."""
-    worker = str(getattr(request.config, "workerinput", {}).get("workerid", "alone"))
-    with control_plane_processes.run_plane(f"rebuilt-{worker}") as made:
+    with control_plane_processes.run_plane(f"rebuilt-{worker_id}") as made:
         yield made
 
 

@@ -23,10 +23,9 @@ STACK = "world"
 
 
 @pytest.fixture(scope="module")
-def third_plane(request: pytest.FixtureRequest) -> Iterator[OwnPlane]:
+def third_plane(worker_id: str) -> Iterator[OwnPlane]:
     """One more."""
-    worker = str(getattr(request.config, "workerinput", {}).get("workerid", "alone"))
-    with control_plane_processes.run_plane(f"third-{worker}") as plane:
+    with control_plane_processes.run_plane(f"third-{worker_id}") as plane:
         yield plane
 
 

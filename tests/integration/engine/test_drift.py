@@ -19,7 +19,6 @@ import pytest
 from hearth.model import names
 from hearth.model.child import Object
 from support.checks import expectations
-from support.real import user_shell
 from support.real.operator_fleet import Crew
 from support.real.real_user import RealUser
 from support.real.real_world import RealWorld
@@ -145,12 +144,15 @@ def make_role(name: str, labels: dict[str, str], **fields: Any) -> dict[str, Any
 
 
 async def test_an_edit_does_not_empty_the_collected_rules(
-    workers: Crew, user: RealUser, kubeconfig: Path, namespace: str, tmp_path: Path
+    workers: Crew,
+    user: RealUser,
+    environment: dict[str, str],
+    kubectl_stack: StackCommand,
+    namespace: str,
+    tmp_path: Path,
 ) -> None:
     """Its template states `rules: []`, as manifests that people publish do; who watches the role sees no such state."""
     await workers.hire("--tenancy=trusted")
-    environment = user_shell.make_environment(kubeconfig, namespace, tmp_path)
-    stack = StackCommand(kubeconfig=kubeconfig, namespace=namespace)
     whole, mark = f"{namespace}-whole", {"collected-by": namespace}
     rule = {"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}
     resources = {
@@ -164,7 +166,7 @@ async def test_an_edit_does_not_empty_the_collected_rules(
     metadata = {"name": "shop", "namespace": namespace}
     body = {"apiVersion": "hearth.dev/v1alpha1", "kind": "Stack", "metadata": metadata}
     await user.create({**body, "spec": {"template": {"resources": resources}}})
-    await stack.expect("wait", "shop", "--timeout", "60s")
+    await kubectl_stack.expect("wait", "shop", "--timeout", "60s")
     get = ["kubectl", "get", "clusterrole", whole]
     await wait_for([*get, RULES], environment, text="pods")
     address = Address(api_version="hearth.dev/v1alpha1", kind="Stack", namespace=namespace, name="shop")
@@ -172,7 +174,7 @@ async def test_an_edit_does_not_empty_the_collected_rules(
         for edit in ("2", "3"):
             label = {"metadata": {"labels": {"edit": edit}}}
             await user.patch(address, {"spec": {"template": {"resources": {"whole": {"manifest": label}}}}})
-            await stack.expect("wait", "shop", "--timeout", "60s")
+            await kubectl_stack.expect("wait", "shop", "--timeout", "60s")
             await wait_for([*get, "--output=jsonpath={.metadata.labels.edit}"], environment, text=edit)
 
     lines = (tmp_path / "seen").read_text().splitlines()

@@ -5,10 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import subprocess
-from pathlib import Path
 from typing import Any
 
-from support.real import user_shell
 from support.real.operator_fleet import Crew
 from support.real.real_user import RealUser
 from support.real.stack_command import StackCommand
@@ -29,12 +27,10 @@ def make_definition(group: str, *versions: str) -> dict[str, Any]:
 
 
 async def test_objects_of_a_kind_that_loses_a_version_did_not_vanish(
-    workers: Crew, user: RealUser, kubeconfig: Path, namespace: str, tmp_path: Path
+    workers: Crew, user: RealUser, environment: dict[str, str], kubectl_stack: StackCommand, namespace: str
 ) -> None:
     """They keep their UIDs, nothing is written, and no Event says that one was created again."""
     await workers.hire()
-    environment = user_shell.make_environment(kubeconfig, namespace, tmp_path)
-    stack = StackCommand(kubeconfig=kubeconfig, namespace=namespace)
     group = f"{namespace}.example.com"
     await call("kubectl apply -f -", environment, make_definition(group, "v1alpha1", "v1"))
     await call(f"kubectl wait crd/things.{group} --for=condition=Established --timeout=60s", environment)
@@ -43,7 +39,7 @@ async def test_objects_of_a_kind_that_loses_a_version_did_not_vanish(
     template = {"resources": {f"t{number}": thing for number in range(OBJECTS)}}
     body = {"apiVersion": "hearth.dev/v1alpha1", "kind": "Stack", "metadata": metadata, "spec": {"template": template}}
     await user.create(body)
-    await stack.expect("wait", "shop", "--timeout", "60s")
+    await kubectl_stack.expect("wait", "shop", "--timeout", "60s")
     show = f"kubectl get things.{group} -o jsonpath='{{.items[*].metadata.uid}} {{.items[*].metadata.resourceVersion}}'"
     before = await call(show, environment)
     assert len(before.split()) == 2 * OBJECTS

@@ -21,16 +21,10 @@ DOWN = [4.0, pytest.param(120.0, marks=pytest.mark.soak)]
 
 
 @pytest.fixture(scope="module")
-def own_plane(worker: str) -> Iterator[OwnPlane]:
+def own_plane(worker_id: str) -> Iterator[OwnPlane]:
     """One that may be broken."""
-    with control_plane_processes.run_plane(f"faults-{worker}") as plane:
+    with control_plane_processes.run_plane(f"faults-{worker_id}") as plane:
         yield plane
-
-
-@pytest.fixture(scope="module")
-def worker(request: pytest.FixtureRequest) -> str:
-    """Who else runs tests beside this one has another name."""
-    return str(getattr(request.config, "workerinput", {}).get("workerid", "alone"))
 
 
 @pytest.fixture

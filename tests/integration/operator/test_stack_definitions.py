@@ -326,12 +326,6 @@ async def steer_a_rollout(cluster: Cluster, pages: Pages, paster: Paster) -> Non
     assert await cluster.list_pages() == pages
 
 
-@pytest.fixture
-def paster(kubeconfig: Path, namespace: str, tmp_path: Path) -> Paster:
-    """In the namespace of the test."""
-    return Paster.make(kubeconfig, namespace, tmp_path)
-
-
 async def test_a_definition_from_its_creation_to_its_end(
     user: RealUser, definers: Crew, paster: Paster, tmp_path: Path
 ) -> None:

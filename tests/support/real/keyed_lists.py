@@ -19,8 +19,6 @@ from hearth.template.schema import literal_validator, shapes
 
 Schema = Mapping[str, Any]
 PREFIX = "#/components/schemas/"
-OWN_GROUPS = ("", ".k8s.io", "apps", "autoscaling", "batch", "policy")
-"""An API group of Kubernetes is one of these, or ends with the second; CRDs of others may, and are left out by name."""
 
 
 async def get_built_in(connection: Connection) -> Schema:

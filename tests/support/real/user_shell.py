@@ -19,6 +19,14 @@ PROGRAM = Path(__file__).resolve().parents[2] / "control_plane" / "controlplane.
 LIMIT_SECONDS = 120
 
 
+def run_kubectl(
+    kubeconfig: Path, word: str, *arguments: str, text: str | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run the kubectl of the control plane, with the rights of that kubeconfig. word: its verb. Blocks."""
+    command = [sys.executable, str(PROGRAM), "kubectl", word, "--kubeconfig", str(kubeconfig), *arguments]
+    return subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+
+
 def make_environment(kubeconfig: Path, namespace: str, folder: Path) -> dict[str, str]:
     """The variables of such a shell. folder: where its programs are put."""
     config = yaml.safe_load(kubeconfig.read_text())
