@@ -52,8 +52,7 @@ async def test_an_operator_that_finds_no_leader_works() -> None:
     leader.start()
     assert list(leader.find_not_ready()) == ["checks whether another operator leads the same Stacks"]
     found.set_result("")
-    async with asyncio.timeout(10):
-        await leader.acquired.wait()
+    await asyncio.wait_for(leader.acquired.wait(), 10)
     assert (leader.lost.is_set(), list(leader.find_not_ready())) == (False, [])
     await leader.stop()
 
@@ -66,8 +65,7 @@ async def test_an_operator_that_finds_a_leader_does_not_work_and_says_how_to_go_
 
     leader = AlwaysLeader(find)
     leader.start()
-    async with asyncio.timeout(10):
-        await leader.lost.wait()
+    await asyncio.wait_for(leader.lost.wait(), 10)
     reason = str(leader.explain_loss())
     assert not leader.acquired.is_set()
     assert all(word in reason for word in ("lease/hearth", "pod-1", "--leader-election", "--ignore-leader"))
@@ -107,8 +105,7 @@ async def test_work_that_hangs_is_ended_by_force_once_the_lease_is_lost() -> Non
 
     leader = LeaseLeadership(Source(is_broken=True), TERMS, Metrics(), grace=GRACE, end_by_force=end_by_force)
     leader.start()
-    async with asyncio.timeout(10):
-        await leader.lost.wait()
+    await asyncio.wait_for(leader.lost.wait(), 10)
     # Here the work would end. It does not.
     assert await asyncio.to_thread(forced.wait, 10)
 
@@ -135,8 +132,7 @@ async def test_a_leader_whose_loop_hangs_renews_no_more_and_ends_by_force() -> N
     hanging.start()
     hanging.join()
     assert forced.wait(10)
-    async with asyncio.timeout(10):
-        await leader.lost.wait()
+    await asyncio.wait_for(leader.lost.wait(), 10)
     assert "its event loop hangs" in str(leader.explain_loss())
     await leader.stop()
 
@@ -158,11 +154,9 @@ async def test_an_operator_ends_when_another_one_is_seen_at_work() -> None:
 
     leader = AlwaysLeader(find, find_other=lambda: asyncio.wait_for(seen, 10))
     leader.start()
-    async with asyncio.timeout(10):
-        await leader.acquired.wait()
+    await asyncio.wait_for(leader.acquired.wait(), 10)
     assert not leader.lost.is_set()
     seen.set_result("lease/hearth-alone in namespace ops is held by laptop_1")
-    async with asyncio.timeout(10):
-        await leader.lost.wait()
+    await asyncio.wait_for(leader.lost.wait(), 10)
     assert "laptop_1" in str(leader.explain_loss())
     await leader.stop()

@@ -20,6 +20,7 @@ from hearth.handlers.callbacks import HandlerCallbacks
 from hearth.handlers.kopf_supervisor import KopfCallbacks, KopfSupervisor, RunKopf, SupervisorTimeouts, make_run
 from hearth.kube.auth.credentials import Credentials
 from support.real.servers.stub_server import run_stub
+from support.units.static_credentials import FixedSource
 
 QUICK = SupervisorTimeouts(first_pause=0.0, longest_pause=0.0, stop=2.0)
 
@@ -206,16 +207,6 @@ RESOURCE = {
 NAMESPACES = RESOURCE | {"name": "namespaces", "singularName": "namespace", "kind": "Namespace"}
 
 
-class Source:
-    """Credentials for the stub."""
-
-    def __init__(self, url: str) -> None:
-        self._url = url
-
-    def load(self) -> Credentials:
-        return Credentials(server=self._url)
-
-
 class Definitions:
     """Serves one kind, of which there is none at first, and streams what the test puts into the queue of each watch."""
 
@@ -261,7 +252,9 @@ class KopfWorld:
             on_kinds=lambda: self.kinds.put_nowait(None), on_restart=lambda: self.restarts.put_nowait(None)
         )
         patience = SupervisorTimeouts(first_pause=0.0, longest_pause=0.0)
-        kopf = KopfSupervisor(lambda callbacks: make_run(Source(url), callbacks), ears, timeouts=patience)
+        kopf = KopfSupervisor(
+            lambda callbacks: make_run(FixedSource(Credentials(server=url)), callbacks), ears, timeouts=patience
+        )
         kopf.start()
         return kopf
 

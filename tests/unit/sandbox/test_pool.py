@@ -1,6 +1,7 @@
 """Who is evaluated when, what is kept, and who is notified."""
 
 import asyncio
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -72,6 +73,18 @@ class Worker:
         return 0
 
 
+@pytest.fixture
+def desk() -> Desk:
+    return Desk()
+
+
+@pytest.fixture
+async def pool(desk: Desk) -> AsyncIterator[Pool]:
+    made = desk.make_pool()
+    yield made
+    await made.close()
+
+
 async def turn() -> None:
     """Let all that can continue do so."""
     for _ in range(10):
@@ -83,11 +96,8 @@ def ask(pool: Pool, stack: str, text: str, **data: Any) -> Answer | None:
     return pool.ask(text, data)
 
 
-async def test_an_answer_is_pending_then_kept_and_the_stack_is_notified() -> None:
+async def test_an_answer_is_pending_then_kept_and_the_stack_is_notified(desk: Desk, pool: Pool) -> None:
     """It asks again, and has it at once."""
-    desk = Desk()
-    pool = desk.make_pool()
-
     first = ask(pool, "shop", "x", x=1)
     await turn()
     await desk.answer("x", Value(b"1"))
@@ -95,7 +105,6 @@ async def test_an_answer_is_pending_then_kept_and_the_stack_is_notified() -> Non
     assert (first, desk.reported) == (None, ["shop"])
     assert ask(pool, "shop", "x", x=1) == Value(b"1")
     assert desk.asked == ["x"]
-    await pool.close()
 
 
 @pytest.mark.parametrize(
@@ -107,36 +116,28 @@ async def test_an_answer_is_pending_then_kept_and_the_stack_is_notified() -> Non
     ],
 )
 async def test_an_answer_is_kept_for_the_same_question_of_the_same_stack(
-    stack: str, text: str, data: dict[str, Any]
+    desk: Desk, pool: Pool, stack: str, text: str, data: dict[str, Any]
 ) -> None:
     """Anything else is another question."""
-    desk = Desk()
-    pool = desk.make_pool()
     ask(pool, "shop", "x", x=1)
     await turn()
     await desk.answer("x", Value(b"1"))
 
     assert ask(pool, stack, text, **data) is None
-    await pool.close()
 
 
-async def test_each_stack_has_one_expression_evaluated_at_a_time_and_they_take_turns() -> None:
+async def test_each_stack_has_one_expression_evaluated_at_a_time_and_they_take_turns(desk: Desk, pool: Pool) -> None:
     """A hundred expressions of one Stack do not come before the one of another."""
-    desk = Desk()
-    pool = desk.make_pool()
     for number in range(100):
         ask(pool, "hostile", f"x{number}")
     ask(pool, "shop", "y")
     await turn()
 
     assert desk.asked == ["x0", "y"]
-    await pool.close()
 
 
-async def test_a_stack_whose_expressions_take_long_waits_for_its_next_turn() -> None:
+async def test_a_stack_whose_expressions_take_long_waits_for_its_next_turn(desk: Desk, pool: Pool) -> None:
     """It has a fifth of one process at most."""
-    desk = Desk()
-    pool = desk.make_pool()
     ask(pool, "hostile", "x")
     ask(pool, "hostile", "y")
     await turn()
@@ -149,25 +150,19 @@ async def test_a_stack_whose_expressions_take_long_waits_for_its_next_turn() -> 
     await turn()
 
     assert (before, desk.asked) == (["x", "z"], ["x", "z", "y"])
-    await pool.close()
 
 
-async def test_an_excess_is_kept_and_counted() -> None:
+async def test_an_excess_is_kept_and_counted(desk: Desk, pool: Pool) -> None:
     """The same inputs are never tried again."""
-    desk = Desk()
-    pool = desk.make_pool()
     ask(pool, "shop", "x")
     await turn()
     await desk.answer("x", CPU)
 
     assert (ask(pool, "shop", "x"), desk.reached, desk.asked) == (CPU, ["evaluations"], ["x"])
-    await pool.close()
 
 
-async def test_a_lost_process_is_replaced_and_its_expression_tried_again_a_few_times() -> None:
+async def test_a_lost_process_is_replaced_and_its_expression_tried_again_a_few_times(desk: Desk, pool: Pool) -> None:
     """Then it counts as the expression's fault."""
-    desk = Desk()
-    pool = desk.make_pool()
     ask(pool, "shop", "x")
     await turn()
     for _ in range(limits.EVALUATION_TRIES):
@@ -175,13 +170,10 @@ async def test_a_lost_process_is_replaced_and_its_expression_tried_again_a_few_t
 
     assert ask(pool, "shop", "x") == Excess("crashed the process that evaluated it")
     assert (desk.asked, desk.started) == (["x"] * limits.EVALUATION_TRIES, limits.EVALUATION_TRIES)
-    await pool.close()
 
 
-async def test_a_process_that_answered_is_asked_again() -> None:
+async def test_a_process_that_answered_is_asked_again(desk: Desk, pool: Pool) -> None:
     """One is started for a hundred expressions in a row."""
-    desk = Desk()
-    pool = desk.make_pool()
     for number in range(100):
         ask(pool, "shop", f"x{number}")
     await turn()
@@ -189,38 +181,29 @@ async def test_a_process_that_answered_is_asked_again() -> None:
         await desk.answer(f"x{number}", Value(b"1"))
 
     assert desk.started == 1
-    await pool.close()
 
 
-async def test_a_mistake_of_ours_is_an_answer_too() -> None:
+async def test_a_mistake_of_ours_is_an_answer_too(desk: Desk, pool: Pool) -> None:
     """No client ever."""
-    desk = Desk()
-    pool = desk.make_pool()
     ask(pool, "shop", "x")
     await turn()
     await desk.answer("x", ZeroDivisionError())
 
     assert ask(pool, "shop", "x") == Excess("cannot be evaluated because of an internal error")
-    await pool.close()
 
 
-async def test_results_of_a_stack_that_is_gone_are_dropped() -> None:
+async def test_results_of_a_stack_that_is_gone_are_dropped(desk: Desk, pool: Pool) -> None:
     """What comes in afterwards is kept for no Stack."""
-    desk = Desk()
-    pool = desk.make_pool()
     ask(pool, "shop", "x")
     await turn()
     pool.forget("shop")
     await desk.answer("x", Value(b"1"))
 
     assert (desk.reported, ask(pool, "shop", "x")) == ([], None)
-    await pool.close()
 
 
-async def test_what_waits_continues_when_nothing_is_to_come() -> None:
+async def test_what_waits_continues_when_nothing_is_to_come(desk: Desk, pool: Pool) -> None:
     """A definition is compiled again once all its expressions are evaluated."""
-    desk = Desk()
-    pool = desk.make_pool()
     ask(pool, "shop", "x")
     ask(pool, "shop", "y")
     waiting = asyncio.create_task(pool.wait("shop"))
@@ -230,12 +213,10 @@ async def test_what_waits_continues_when_nothing_is_to_come() -> None:
     await desk.answer("y", Value(b"1"))
 
     assert (is_early, waiting.done()) == (False, True)
-    await pool.close()
 
 
-async def test_in_one_turn_a_stack_has_a_share_of_the_process_itself() -> None:
+async def test_in_one_turn_a_stack_has_a_share_of_the_process_itself(pool: Pool) -> None:
     """What is small each by itself goes elsewhere when there is too much of it."""
-    pool = Desk().make_pool()
     each = Cost(time=limits.EVALUATION_MICROSECONDS, memory=1.0)
     pool.begin("shop")
     admitted = [pool.admits(each) for _ in range(20)]
@@ -253,18 +234,15 @@ async def test_in_one_turn_a_stack_has_a_share_of_the_process_itself() -> None:
         pytest.param(Cost(time=1.0, memory=1e9), False, id="memory"),
     ],
 )
-async def test_what_is_evaluated_in_the_process_itself(cost: Cost, is_admitted: bool) -> None:
+async def test_what_is_evaluated_in_the_process_itself(pool: Pool, cost: Cost, is_admitted: bool) -> None:
     """By its upper bound."""
-    pool = Desk().make_pool()
     pool.begin("shop")
 
     assert pool.admits(cost) is is_admitted
 
 
-async def test_inputs_beyond_the_share_of_a_turn_are_not_even_looked_at() -> None:
+async def test_inputs_beyond_the_share_of_a_turn_are_not_even_looked_at(desk: Desk, pool: Pool) -> None:
     """The Stack is notified to ask again."""
-    desk = Desk()
-    pool = desk.make_pool()
     large = "a" * limits.TURN_PACKED_BYTES
     pool.begin("shop")
     pool.ask("x", {"x": large})
@@ -272,19 +250,15 @@ async def test_inputs_beyond_the_share_of_a_turn_are_not_even_looked_at() -> Non
     await waiting.wait_until(lambda: bool(desk.reported))
 
     assert (desk.asked, desk.reported) == (["x"], ["shop"])
-    await pool.close()
 
 
-async def test_what_has_no_json_is_no_question() -> None:
+async def test_what_has_no_json_is_no_question(pool: Pool) -> None:
     """It has an answer at once."""
-    pool = Desk().make_pool()
-
     assert isinstance(ask(pool, "shop", "x", x=2**70), Unwritable)
 
 
-async def test_inputs_that_are_too_large_for_any_process_are_an_excess() -> None:
+async def test_inputs_that_are_too_large_for_any_process_are_an_excess(pool: Pool) -> None:
     """Nothing is copied for them."""
-    pool = Desk().make_pool()
     answer = ask(pool, "shop", "x", x="a" * (limits.EVALUATOR_INPUT_BYTES + 1))
 
     assert answer == Excess("reads more than 16 MiB")
@@ -315,10 +289,8 @@ def test_forgotten_results_take_no_memory() -> None:
     assert results.size == 0
 
 
-async def test_a_script_and_an_expression_of_the_same_text_have_answers_of_their_own() -> None:
+async def test_a_script_and_an_expression_of_the_same_text_have_answers_of_their_own(desk: Desk, pool: Pool) -> None:
     """What one gives is not the other's."""
-    desk = Desk()
-    pool = desk.make_pool()
     ask(pool, "shop", "x", x=1)
     await turn()
     await desk.answer("x", Value(b"1"))
@@ -328,13 +300,10 @@ async def test_a_script_and_an_expression_of_the_same_text_have_answers_of_their
     await desk.answer("script x", Value(b"null"))
 
     assert (ask(pool, "shop", "x", x=1), pool.ask_script("x", {"x": 1})) == (Value(b"1"), Value(b"null"))
-    await pool.close()
 
 
-async def test_namespaces_take_turns_however_many_stacks_they_have() -> None:
+async def test_namespaces_take_turns_however_many_stacks_they_have(desk: Desk, pool: Pool) -> None:
     """Thirty Stacks of one delay the expression of another tenant by what is being evaluated."""
-    desk = Desk()
-    pool = desk.make_pool()
     for number in range(30):
         for each in "xyz":
             ask(pool, f"many/{number}", f"{each}{number}")
@@ -344,13 +313,10 @@ async def test_namespaces_take_turns_however_many_stacks_they_have() -> None:
     await desk.answer("x0", Value(b"1"))
     await desk.answer("x1", Value(b"1"))
     assert desk.asked[2:] == ["o", "x2"]
-    await pool.close()
 
 
-async def test_inputs_of_one_namespace_leave_room_to_others() -> None:
+async def test_inputs_of_one_namespace_leave_room_to_others(desk: Desk, pool: Pool) -> None:
     """A quarter of the bytes, in as many Stacks as it likes; each further namespace has half of what is left."""
-    desk = Desk()
-    pool = desk.make_pool()
     text = "x" * (1024 * 1024)
     for number in range(40):
         ask(pool, f"many/{number}", "x", data=text)
@@ -363,13 +329,10 @@ async def test_inputs_of_one_namespace_leave_room_to_others() -> None:
     assert queued < pool._queued_bytes < limits.ALL_EVALUATIONS_QUEUED_BYTES
     ask(pool, "late/a", "late", data="x" * 64)
     assert pool._bytes_of["late"] > 0
-    await pool.close()
 
 
-async def test_one_large_input_fits_where_nothing_else_waits() -> None:
+async def test_one_large_input_fits_where_nothing_else_waits(desk: Desk, pool: Pool) -> None:
     """It may have as many bytes as an evaluator takes; a second one of another tenant waits until it is taken up."""
-    desk = Desk()
-    pool = desk.make_pool()
     for number in range(limits.EVALUATORS):
         ask(pool, f"busy/{number}", "x")
     large = "x" * (limits.EVALUATOR_INPUT_BYTES - 100)
@@ -378,13 +341,10 @@ async def test_one_large_input_fits_where_nothing_else_waits() -> None:
     assert (pool._bytes_of["a"] > len(large), pool._bytes_of["b"]) == (True, 0)
     ask(pool, "c/c", "c", data="small")
     assert pool._bytes_of["c"] > 0
-    await pool.close()
 
 
-async def test_a_stack_that_is_forgotten_while_it_waits_is_never_taken_up() -> None:
+async def test_a_stack_that_is_forgotten_while_it_waits_is_never_taken_up(desk: Desk, pool: Pool) -> None:
     """Nor while one of its expressions is being evaluated."""
-    desk = Desk()
-    pool = desk.make_pool()
     for each in "xyz":
         ask(pool, "shop/a", each)
     await turn()
@@ -394,4 +354,3 @@ async def test_a_stack_that_is_forgotten_while_it_waits_is_never_taken_up() -> N
     ask(pool, "shop/a", "z")
     await turn()
     assert desk.asked == ["x", "z"]
-    await pool.close()

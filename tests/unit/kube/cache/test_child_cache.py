@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 
 import pytest
 
@@ -10,7 +11,7 @@ from hearth.kube.cache import child_cache
 from hearth.kube.cache.child_cache import ChildCache
 from hearth.kube.watch.reflector import METADATA, WatchOptions
 from hearth.model import errors, names
-from hearth.model.child import Object
+from hearth.model.child import Object, Path
 from hearth.model.kinds import Kind
 from support.units import signing
 from support.units.scripted_api import scripted_watch
@@ -71,6 +72,14 @@ class Bench:
         return {resource: child.resource_version for resource, group in children.items() for child in group}
 
 
+async def follow(*streams: Stream | Exception, paths: Sequence[Path] = ()) -> Bench:
+    """Caches that follow ConfigMaps, and from which everything was heard that they had to say about the first list."""
+    bench = Bench(*streams)
+    bench.caches.follow(CONFIG_MAP, paths)
+    await bench.hear()
+    return bench
+
+
 def labelled(name: str, version: int, *, stack: str = "s1", resource: str, **parts: object) -> Object:
     """An object with these labels."""
     return make_object(name, version, labels={names.LABEL_STACK_UID: stack, names.LABEL_RESOURCE: resource}, **parts)
@@ -93,9 +102,7 @@ async def test_children_are_found_by_stack_and_resource_across_kinds() -> None:
     secret = dataclasses.replace(CONFIG_MAP, name="Secret", plural="secrets")
     second = scripted_watch.event("ADDED", labelled("a2", 4, resource="a"))
     other = scripted_watch.event("ADDED", labelled("z", 5, stack="s2", resource="a"))
-    bench = Bench(Stream(added("a", 3), second, other, list_end(5)), Stream(added("b", 3), list_end(6)))
-    bench.caches.follow(CONFIG_MAP, [])
-    await bench.hear()
+    bench = await follow(Stream(added("a", 3), second, other, list_end(5)), Stream(added("b", 3), list_end(6)))
     bench.caches.follow(secret, [])
     await bench.hear()
     assert {name: len(group) for name, group in bench.caches.children("s1").items()} == {"a": 2, "b": 1}
@@ -107,9 +114,7 @@ async def test_children_are_found_by_stack_and_resource_across_kinds() -> None:
 @in_virtual_time
 async def test_a_list_again_replaces_what_another_cluster_had() -> None:
     """Its versions may be higher, so that the watch alone would notice nothing."""
-    bench = Bench(Stream(added("a", 3), list_end(5)), Stream(added("b", 7), list_end(9)))
-    bench.caches.follow(CONFIG_MAP, [])
-    await bench.hear()
+    bench = await follow(Stream(added("a", 3), list_end(5)), Stream(added("b", 7), list_end(9)))
     bench.caches.list_again()
     assert bench.versions() == {"a": 3}
     assert await bench.hear() == ["s1/b", "s1/a"]
@@ -120,9 +125,7 @@ async def test_a_list_again_replaces_what_another_cluster_had() -> None:
 @in_virtual_time
 async def test_metadata_alone_is_watched_where_nothing_else_is_read() -> None:
     """No data of a Secret is loaded for nothing."""
-    bench = Bench(Stream(list_end(5)))
-    bench.caches.follow(CONFIG_MAP, [("metadata", "ownerReferences"), ("metadata", "name")])
-    await bench.hear()
+    bench = await follow(Stream(list_end(5)), paths=[("metadata", "ownerReferences"), ("metadata", "name")])
     assert [question.accept for question in bench.connection.asked] == [METADATA]
 
 
@@ -130,9 +133,7 @@ async def test_metadata_alone_is_watched_where_nothing_else_is_read() -> None:
 async def test_a_request_for_more_fields_lists_afresh_and_keeps_the_old_ones_meanwhile() -> None:
     """And wakes no stack by itself: what others read of the object is as it was."""
     whole = added("a", 3, data={"greeting": "hello", "secret": "x"})
-    bench = Bench(Stream(added("a", 3), list_end(5)), Stream(whole, list_end(6)))
-    bench.caches.follow(CONFIG_MAP, [])
-    await bench.hear()
+    bench = await follow(Stream(added("a", 3), list_end(5)), Stream(whole, list_end(6)))
     assert not bench.caches.follow(CONFIG_MAP, [GREETING])
     assert bench.versions() == {"a": 3}
     assert bench.caches.follow(CONFIG_MAP, [("metadata", "labels", "x")])
@@ -160,9 +161,7 @@ async def test_requests_of_one_moment_cost_one_list() -> None:
 async def test_a_trickle_of_requests_does_not_starve_a_list() -> None:
     """The one under way comes to its end, then one serves all further requests."""
     slow = Stream()
-    bench = Bench(slow, Stream(list_end(6)))
-    bench.caches.follow(CONFIG_MAP, [])
-    await bench.hear()
+    bench = await follow(slow, Stream(list_end(6)))
     for key in "abc":
         bench.caches.follow(CONFIG_MAP, [("data", key)])
         await bench.hear()
@@ -175,9 +174,7 @@ async def test_a_trickle_of_requests_does_not_starve_a_list() -> None:
 @in_virtual_time
 async def test_what_is_covered_already_costs_nothing() -> None:
     """A path below one that is kept, and what is kept of every object."""
-    bench = Bench(Stream(list_end(5)))
-    bench.caches.follow(CONFIG_MAP, [DATA])
-    await bench.hear()
+    bench = await follow(Stream(list_end(5)), paths=[DATA])
     assert bench.caches.follow(CONFIG_MAP, [GREETING, ("metadata", "name"), ("kind",)])
     await bench.hear()
     assert len(bench.connection.asked) == 1
@@ -187,9 +184,7 @@ async def test_what_is_covered_already_costs_nothing() -> None:
 async def test_a_change_wakes_and_a_mere_version_does_not() -> None:
     """The version is kept all the same."""
     stream = Stream(added("a", 3, data={"greeting": "hello"}), list_end(5))
-    bench = Bench(stream)
-    bench.caches.follow(CONFIG_MAP, [GREETING])
-    await bench.hear()
+    bench = await follow(stream, paths=[GREETING])
     stream.say(modified("a", 6, data={"greeting": "hello", "other": "ignored"}))
     assert await bench.hear() == []
     assert bench.versions() == {"a": 6}
@@ -201,9 +196,7 @@ async def test_a_change_wakes_and_a_mere_version_does_not() -> None:
 async def test_the_beginning_of_a_deletion_and_a_finalizer_wake() -> None:
     """Neither is among the fields."""
     stream = Stream(added("a", 3), list_end(5))
-    bench = Bench(stream)
-    bench.caches.follow(CONFIG_MAP, [])
-    await bench.hear()
+    bench = await follow(stream)
     stream.say(modified("a", 6, finalizers=["x/y"]))
     assert await bench.hear() == ["s1/a"]
     stream.say(modified("a", 7, finalizers=["x/y"], deletionTimestamp="2026-01-01T00:00:00Z"))
@@ -215,9 +208,7 @@ async def test_lost_ownership_wakes() -> None:
     """Drift is seen in managedFields alone."""
     entry = {"manager": "hearth:default/s", "operation": "Apply", "fieldsV1": {"f:data": {"f:a": {}, "f:b": {}}}}
     stream = Stream(added("a", 3, managedFields=[entry]), list_end(5))
-    bench = Bench(stream)
-    bench.caches.follow(CONFIG_MAP, [])
-    await bench.hear()
+    bench = await follow(stream)
     stream.say(modified("a", 6, managedFields=[{**entry, "fieldsV1": {"f:data": {"f:a": {}}}}]))
     assert await bench.hear() == ["s1/a"]
 
@@ -226,9 +217,7 @@ async def test_lost_ownership_wakes() -> None:
 async def test_our_own_writes_wake_no_stack() -> None:
     """Neither the answer nor its event; another client's next change does."""
     stream = Stream(added("a", 3, data={"greeting": "hello"}), list_end(5))
-    bench = Bench(stream)
-    bench.caches.follow(CONFIG_MAP, [GREETING])
-    await bench.hear()
+    bench = await follow(stream, paths=[GREETING])
     child = bench.caches.put(make_object("a", 6, data={"greeting": "bye"}), CONFIG_MAP)
     stream.say(modified("a", 6, data={"greeting": "bye"}))
     assert await bench.hear() == []
@@ -242,9 +231,7 @@ async def test_an_answer_keeps_no_more_than_the_watch_shows() -> None:
     """Else the next event would look like a change."""
     entry = {"manager": "hearth:default/s", "operation": "Apply", "fieldsV1": {"f:data": {}}}
     stream = Stream(list_end(5))
-    bench = Bench(stream)
-    bench.caches.follow(CONFIG_MAP, [])
-    await bench.hear()
+    bench = await follow(stream)
     bench.caches.put(make_object("a", 6, data={}, managedFields=[entry]), CONFIG_MAP)
     stream.say(modified("a", 7, managedFields=[entry]))
     assert await bench.hear() == []
@@ -254,9 +241,7 @@ async def test_an_answer_keeps_no_more_than_the_watch_shows() -> None:
 async def test_our_own_deletion_is_done_at_once_and_wakes_no_stack() -> None:
     """Late events of the old object do not bring it back; its successor comes."""
     stream = Stream(added("a", 3), list_end(5))
-    bench = Bench(stream)
-    bench.caches.follow(CONFIG_MAP, [])
-    await bench.hear()
+    bench = await follow(stream)
     bench.caches.forget(bench.caches.children_of("s1", "a")[0])
     assert bench.versions() == {}
     stream.say(modified("a", 6, annotations={"late": "yes"}), deleted("a", 7))
@@ -269,9 +254,7 @@ async def test_our_own_deletion_is_done_at_once_and_wakes_no_stack() -> None:
 async def test_a_label_that_names_another_resource_wakes_both() -> None:
     """The one that lost the object, and the one that has it now."""
     stream = Stream(added("a", 3), list_end(5))
-    bench = Bench(stream)
-    bench.caches.follow(CONFIG_MAP, [])
-    await bench.hear()
+    bench = await follow(stream)
     stream.say(scripted_watch.event("MODIFIED", labelled("a", 6, stack="s2", resource="b")))
     assert sorted(await bench.hear()) == ["s1/a", "s2/b"]
     assert bench.caches.children("s1") is child_cache.NOTHING
@@ -327,9 +310,7 @@ async def test_a_kind_served_under_two_versions_is_watched_once() -> None:
 async def test_a_kind_that_moved_is_watched_where_it_is_now() -> None:
     """A definition made again with another plural."""
     moved = dataclasses.replace(CONFIG_MAP, plural="configs")
-    bench = Bench(Stream(list_end(5)), Stream(list_end(6)))
-    bench.caches.follow(CONFIG_MAP, [])
-    await bench.hear()
+    bench = await follow(Stream(list_end(5)), Stream(list_end(6)))
     bench.kinds.serve(moved)
     bench.caches.on_kinds()
     await bench.hear()
@@ -402,9 +383,7 @@ async def test_closing_before_the_first_list_asks_for_nothing() -> None:
 async def test_after_closing_no_stream_is_left() -> None:
     """Nor any task."""
     stream = Stream(list_end(5))
-    bench = Bench(stream)
-    bench.caches.follow(CONFIG_MAP, [])
-    await bench.hear()
+    bench = await follow(stream)
     await bench.caches.close()
     assert not stream.is_open
 
@@ -413,9 +392,7 @@ async def test_after_closing_no_stream_is_left() -> None:
 async def test_a_list_of_our_own_brings_the_cache_up_to_date() -> None:
     """What it shows newer is taken in, what it does not show is gone, and no listener is notified; other Stacks are not meant."""
     other = scripted_watch.event("ADDED", labelled("z", 3, stack="s2", resource="a"))
-    bench = Bench(Stream(added("a", 2), added("b", 3), added("c", 4), other, list_end(5)))
-    bench.caches.follow(CONFIG_MAP, [DATA])
-    await bench.hear()
+    bench = await follow(Stream(added("a", 2), added("b", 3), added("c", 4), other, list_end(5)), paths=[DATA])
     found = [labelled("a", 2, resource="a"), labelled("b", 7, resource="b", data={"greeting": "bye"})]
     bench.caches.take_list([*found, labelled("d", 6, resource="d")], kind=CONFIG_MAP, stack_uid="s1", as_of=8)
     assert bench.versions() == {"a": 2, "b": 7, "d": 6}
@@ -428,9 +405,7 @@ async def test_a_list_of_our_own_brings_the_cache_up_to_date() -> None:
 async def test_a_list_of_our_own_says_nothing_of_what_is_newer() -> None:
     """A write since, and a deletion that the watch has seen since."""
     stream = Stream(added("a", 2), added("b", 3), list_end(5))
-    bench = Bench(stream)
-    bench.caches.follow(CONFIG_MAP, [])
-    await bench.hear()
+    bench = await follow(stream)
     stream.say(deleted("b", 9))
     await bench.hear()
     bench.caches.put(labelled("c", 10, resource="c"), CONFIG_MAP)
@@ -443,9 +418,7 @@ async def test_a_list_of_our_own_says_nothing_of_what_is_newer() -> None:
 async def test_a_late_event_brings_nothing_back_that_a_list_did_not_show() -> None:
     """The watch is behind; its word of the end comes in the end."""
     stream = Stream(added("a", 2), list_end(5))
-    bench = Bench(stream)
-    bench.caches.follow(CONFIG_MAP, [])
-    await bench.hear()
+    bench = await follow(stream)
     bench.caches.take_list([], kind=CONFIG_MAP, stack_uid="s1", as_of=8)
     assert bench.versions() == {}
     stream.say(modified("a", 6))

@@ -26,8 +26,6 @@ from support.units.scripted_api.scripted_watch import (
 from support.virtual_time import in_virtual_time
 
 SOURCE = ObjectRef(group="", kind="ConfigMap", namespace="default", name="template")
-
-
 FORBIDDEN = errors.ApiStatusError(code=403, status=None)
 
 
@@ -64,6 +62,12 @@ def stack(name: str, version: int, *, phase: str = "", **metadata: object) -> Ob
     return {**make_object(name, version, generation=1, **metadata), "spec": {"parameters": {"n": 1}}, **status}
 
 
+async def show(stream: Stream, *lines: bytes) -> None:
+    """Let the server send these, and everything happen that follows from it."""
+    stream.say(*lines)
+    await elapse(0.1)
+
+
 async def follow_stacks(stream: Stream, *, namespace: str = "") -> tuple[StackCache, Listener, ScriptedConnection]:
     """A cache that has had its first list."""
     connection, listener = ScriptedConnection(streams=[stream]), Listener()
@@ -86,8 +90,7 @@ async def test_a_stack_is_found_with_all_that_a_pass_needs() -> None:
     assert (found.spec, found.status) == ({"parameters": {"n": 1}}, {"phase": "CreateComplete"})
     assert (found.finalizers, found.annotations) == (("x/y",), {"hearth.dev/retry": "1"})
     assert list(cache.stacks()) == ["shop"]
-    stream.say(deleted("shop", 6))
-    await elapse(0.1)
+    await show(stream, deleted("shop", 6))
     assert (cache.find_stack("shop"), listener.heard) == (None, ["shop"])
 
 
@@ -109,11 +112,9 @@ async def test_our_own_status_writes_wake_no_stack() -> None:
     stream = Stream(scripted_watch.event("ADDED", stack("shop", 3)), list_end(5))
     cache, listener, _ = await follow_stacks(stream)
     cache.put(stack("shop", 6, phase="UpdateComplete"))
-    stream.say(scripted_watch.event("MODIFIED", stack("shop", 6, phase="UpdateComplete")))
-    await elapse(0.1)
+    await show(stream, scripted_watch.event("MODIFIED", stack("shop", 6, phase="UpdateComplete")))
     assert listener.heard == []
-    stream.say(scripted_watch.event("MODIFIED", stack("shop", 7, phase="Spoilt")))
-    await elapse(0.1)
+    await show(stream, scripted_watch.event("MODIFIED", stack("shop", 7, phase="Spoilt")))
     assert listener.heard == ["shop"]
 
 
@@ -125,19 +126,15 @@ async def test_our_own_status_writes_wake_no_stack() -> None:
         pytest.param({"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["x/y"]}, id="deletion"),
     ],
 )
-def test_what_our_own_answer_shows_of_others_is_reported(changed: Object) -> None:
+@in_virtual_time
+async def test_what_our_own_answer_shows_of_others_is_reported(changed: Object) -> None:
     """It came a moment before our write, and its event will be no news."""
-
-    @in_virtual_time
-    async def put() -> None:
-        stream = Stream(scripted_watch.event("ADDED", stack("shop", 3)), list_end(5))
-        cache, listener, _ = await follow_stacks(stream)
-        answer = stack("shop", 7, phase="UpdateComplete")
-        answer["metadata"].update(changed)
-        cache.put(answer)
-        assert listener.heard == ["shop"]
-
-    put()
+    stream = Stream(scripted_watch.event("ADDED", stack("shop", 3)), list_end(5))
+    cache, listener, _ = await follow_stacks(stream)
+    answer = stack("shop", 7, phase="UpdateComplete")
+    answer["metadata"].update(changed)
+    cache.put(answer)
+    assert listener.heard == ["shop"]
 
 
 @in_virtual_time
@@ -145,8 +142,7 @@ async def test_a_version_alone_wakes_no_stack_and_is_kept() -> None:
     """Field owners changed, which is not kept; the next write states the version."""
     stream = Stream(scripted_watch.event("ADDED", stack("shop", 3)), list_end(5))
     cache, listener, _ = await follow_stacks(stream)
-    stream.say(scripted_watch.event("MODIFIED", stack("shop", 6)))
-    await elapse(0.1)
+    await show(stream, scripted_watch.event("MODIFIED", stack("shop", 6)))
     found = cache.find_stack("shop")
     assert found is not None
     assert (found.resource_version, listener.heard) == (6, [])
@@ -188,11 +184,9 @@ async def test_revisions_are_read_off_their_metadata_in_order() -> None:
         ),
     )
     assert connection.asked[0].accept == METADATA
-    stream.say(scripted_watch.event("ADDED", revision("r1", 6, number=1)))
-    await elapse(0.1)
+    await show(stream, scripted_watch.event("ADDED", revision("r1", 6, number=1)))
     assert listener.heard == []
-    stream.say(scripted_watch.event("DELETED", revision("r2", 7, number=2)))
-    await elapse(0.1)
+    await show(stream, scripted_watch.event("DELETED", revision("r2", 7, number=2)))
     assert listener.heard == ["revision of s1"]
     assert [each.name for each in cache.revisions("s1")] == ["r1"]
     assert cache.revisions("ghost") == ()
@@ -207,16 +201,13 @@ async def test_a_source_is_read_once_and_watched_from_then_on() -> None:
     cache = SourceCache(connection, listener.on_source, options=scripted_watch.RULES)
     cache.follow_sources("s1", [SOURCE])
     assert await cache.get_source(SOURCE) == {"stack.yaml": "a"}
-    stream.say(added("template", 3, data={"stack.yaml": "a"}), list_end(5))
-    await elapse(0.1)
+    await show(stream, added("template", 3, data={"stack.yaml": "a"}), list_end(5))
     assert listener.heard == []
     assert await cache.get_source(SOURCE) == {"stack.yaml": "a"}
     assert len(connection.asked) == 2
-    stream.say(modified("template", 6, data={"stack.yaml": "a"}, annotations={"x": "y"}))
-    await elapse(0.1)
+    await show(stream, modified("template", 6, data={"stack.yaml": "a"}, annotations={"x": "y"}))
     assert listener.heard == []
-    stream.say(modified("template", 7, data={"stack.yaml": "b"}))
-    await elapse(0.1)
+    await show(stream, modified("template", 7, data={"stack.yaml": "b"}))
     assert (listener.heard, await cache.get_source(SOURCE)) == (["configmap/template"], {"stack.yaml": "b"})
 
 
@@ -234,8 +225,7 @@ async def test_a_source_that_is_missing_is_reported_when_it_comes() -> None:
         with pytest.raises(errors.ApiStatusError, match=r"404|not found"):
             await cache.get_source(SOURCE)
         await elapse(0.1)
-    stream.say(added("template", 6, data={"stack.yaml": "a"}))
-    await elapse(0.1)
+    await show(stream, added("template", 6, data={"stack.yaml": "a"}))
     assert (listener.heard, await cache.get_source(SOURCE)) == (["configmap/template"], {"stack.yaml": "a"})
 
 
@@ -247,8 +237,7 @@ async def test_a_source_that_is_made_again_under_its_name_is_the_new_one() -> No
     cache = SourceCache(connection, Listener().on_source, options=scripted_watch.RULES)
     cache.follow_sources("s1", [SOURCE])
     await cache.get_source(SOURCE)
-    stream.say(deleted("template", 6, uid="old"), added("template", 7, uid="new", data={"a": "2"}))
-    await elapse(0.1)
+    await show(stream, deleted("template", 6, uid="old"), added("template", 7, uid="new", data={"a": "2"}))
     assert await cache.get_source(SOURCE) == {"a": "2"}
 
 
@@ -286,11 +275,9 @@ async def test_of_a_secret_nothing_is_kept_but_what_tells_a_change() -> None:
         assert await cache.get_source(ref) == {"a": "c2VzYW1l"}
         await elapse(0.1)
     assert "c2VzYW1l" not in repr(cache._sources[ref]._store.records)
-    stream.say(modified("template", 6, data={"a": "c2VzYW1l"}, annotations={"x": "y"}))
-    await elapse(0.1)
+    await show(stream, modified("template", 6, data={"a": "c2VzYW1l"}, annotations={"x": "y"}))
     assert listener.heard == []
-    stream.say(modified("template", 7, data={"a": "bmV3"}))
-    await elapse(0.1)
+    await show(stream, modified("template", 7, data={"a": "bmV3"}))
     assert listener.heard == ["secret/template"]
 
 
@@ -318,8 +305,7 @@ async def test_many_sources_share_one_watch() -> None:
     most = limits.SOURCE_WATCHES_PER_NAMESPACE
     shared = Stream()
     cache, listener, connection, refs = await follow_many(most + 2, shared)
-    shared.say(added(f"n{most}", 3), added("other", 4), list_end(5))
-    await elapse(0.1)
+    await show(shared, added(f"n{most}", 3), added("other", 4), list_end(5))
 
     streams = [each for each in connection.asked if "watch" in each.query]
     assert [each.accept == METADATA for each in streams] == [False] * most + [True]
@@ -328,8 +314,7 @@ async def test_many_sources_share_one_watch() -> None:
     # What was read already is no news; what the first list does not show went in between.
     assert listener.heard == [f"configmap/n{most + 1}"]
     assert (cache.find_uid(refs[most]), cache.find_uid(refs[-1])) == (f"n{most}", "")
-    shared.say(modified("other", 6), modified(f"n{most}", 7), deleted("other", 8), deleted(f"n{most}", 9))
-    await elapse(0.1)
+    await show(shared, modified("other", 6), modified(f"n{most}", 7), deleted("other", 8), deleted(f"n{most}", 9))
     assert listener.heard[1:] == [f"configmap/n{most}"] * 2
     await cache.close()
 
@@ -347,8 +332,7 @@ async def test_the_watch_that_sources_share_ends_with_the_last_of_them() -> None
     cache.follow_sources("s1", refs)
     await cache.get_source(refs[most])
     await elapse(0.1)
-    second.say(modified(f"n{most}", 9))
-    await elapse(0.1)
+    await show(second, modified(f"n{most}", 9))
     assert listener.heard == [f"configmap/n{most}"]
     await cache.close()
 
@@ -363,8 +347,7 @@ async def test_a_source_that_is_followed_again_at_once_stays_watched() -> None:
     cache.follow_sources("s1", refs)
     await cache.get_source(refs[most])
     await elapse(0.1)
-    shared.say(modified(f"n{most}", 9))
-    await elapse(0.1)
+    await show(shared, modified(f"n{most}", 9))
     assert listener.heard == [f"configmap/n{most}"]
     await cache.close()
 
@@ -427,8 +410,7 @@ async def test_a_large_source_is_not_kept() -> None:
         assert await cache.get_source(SOURCE) == data
         await elapse(0.1)
     assert "xx" not in repr(cache._sources[SOURCE]._store.records)
-    stream.say(modified("template", 6, data={"a": "y" * limits.SOURCE_KEPT_BYTES}))
-    await elapse(0.1)
+    await show(stream, modified("template", 6, data={"a": "y" * limits.SOURCE_KEPT_BYTES}))
     assert listener.heard == ["configmap/template"]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gzip
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from hearth.kube.client.connection import Connection
 from hearth.model import errors, limits
 from support.real.servers import stub_server
 from support.real.servers.stub_server import hangs_up, run_stub, says, streams, waits
+from support.units import waiting
 
 
 @dataclass
@@ -269,7 +269,7 @@ async def test_requests_beyond_the_limit_wait_for_a_place() -> None:
     gate = asyncio.Event()
     async with run_stub(waits(gate, says("{}"))) as stub, Connection(source_of(stub.url)) as connection:
         tasks = [asyncio.create_task(connection.request("GET", "/x")) for _ in range(100)]
-        await until(lambda: stub.in_flight == connection_module.REQUESTS_IN_FLIGHT)
+        await waiting.wait_until(lambda: stub.in_flight == connection_module.REQUESTS_IN_FLIGHT)
         gate.set()
         await asyncio.gather(*tasks)
     assert (stub.in_flight_most, len(stub.requests)) == (connection_module.REQUESTS_IN_FLIGHT, 100)
@@ -281,7 +281,7 @@ async def test_streams_leave_the_requests_their_places() -> None:
     answers = [*[streams_until(gate)] * 100, says('{"kind": "Pong"}')]
     async with run_stub(*answers) as stub, Connection(source_of(stub.url)) as connection:
         tasks = [asyncio.create_task(collect(connection, "/w")) for _ in range(100)]
-        await until(lambda: stub.in_flight == 100)
+        await waiting.wait_until(lambda: stub.in_flight == 100)
         assert await connection.request("GET", "/x") == {"kind": "Pong"}
         gate.set()
         await asyncio.gather(*tasks)
@@ -310,7 +310,9 @@ async def test_a_stream_that_is_left_early_is_closed() -> None:
     async with run_stub(streams_until(gate, b"one")) as stub, Connection(source_of(stub.url)) as connection:
         async with connection.stream("/w") as pieces:
             assert await anext(pieces) == b"one"
-        await until(lambda: (stub.requests[0].transport is None) or stub.requests[0].transport.is_closing())
+        await waiting.wait_until(
+            lambda: (stub.requests[0].transport is None) or stub.requests[0].transport.is_closing()
+        )
         gate.set()
 
 
@@ -360,7 +362,7 @@ async def test_a_closed_connection_is_unreachable() -> None:
         connection = Connection(source_of(stub.url))
         await connection.open()
         task = asyncio.create_task(connection.request("GET", "/x"))
-        await until(lambda: stub.in_flight == 1)
+        await waiting.wait_until(lambda: stub.in_flight == 1)
         await connection.close()
         with pytest.raises(errors.Unreachable):
             await task
@@ -375,7 +377,7 @@ async def test_a_cancelled_request_leaves_its_place() -> None:
     async with run_stub(waits(gate, says("{}"))) as stub, Connection(source_of(stub.url)) as connection:
         for _ in range(connection_module.REQUESTS_IN_FLIGHT + 5):
             task = asyncio.create_task(connection.request("GET", "/x"))
-            await until(lambda: stub.in_flight >= 1)
+            await waiting.wait_until(lambda: stub.in_flight >= 1)
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
@@ -407,13 +409,6 @@ def streams_until(gate: asyncio.Event, *pieces: bytes) -> stub_server.Answer:
         return response
 
     return answer
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """Wait, turn by turn of the loop, until the condition holds."""
-    async with asyncio.timeout(10):
-        while not condition():  # noqa: ASYNC110 -- the condition is the state of sockets, which set no event
-            await asyncio.sleep(0)
 
 
 async def test_opening_again_ends_what_was_open() -> None:

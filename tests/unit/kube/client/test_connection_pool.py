@@ -6,13 +6,14 @@ import asyncio
 import contextlib
 import gc
 import weakref
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
 import pytest
 
 from hearth.kube.client.connection_pool import SPARE_CONNECTIONS, ConnectionDropped, ConnectionPool
 from hearth.kube.client.http_response import HttpResponse, MalformedResponse
+from support.units import waiting
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
 REQUEST = b"GET /x HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -64,13 +65,6 @@ async def send(pool: ConnectionPool, method: str = "GET", *, seconds: float = 5.
     return await pool.send(method, "/x?y=z", headers=headers, body=None, seconds=seconds)
 
 
-async def until(condition: Callable[[], bool]) -> None:
-    """Wait, turn by turn of the loop, until the condition holds."""
-    async with asyncio.timeout(10):
-        while not condition():  # noqa: ASYNC110 -- the condition is the state of sockets, which set no event
-            await asyncio.sleep(0)
-
-
 async def test_a_request_is_written_out() -> None:
     """With the path of the server before its own."""
     async with run([OK], path="/prefix") as (server, pool):
@@ -103,7 +97,7 @@ async def test_a_connection_that_the_server_ends_is_not_used_again() -> None:
         await send(pool)
         assert len(server.writers) == 2
         server.writers[1].close()
-        await until(lambda: not any(link.is_open for link in pool._links))
+        await waiting.wait_until(lambda: not any(link.is_open for link in pool._links))
         await send(pool, "PATCH")
         assert len(server.writers) == 3
 
@@ -114,7 +108,7 @@ async def test_an_idle_connection_that_the_server_ends_keeps_no_buffers() -> Non
         await send(pool)
         left = weakref.ref(next(iter(pool._links))._transport)
         server.writers[0].close()
-        await until(lambda: not any(link.is_open for link in pool._links))
+        await waiting.wait_until(lambda: not any(link.is_open for link in pool._links))
         # The transport of this event loop refers to itself.
         gc.collect()
         assert left() is None
@@ -125,9 +119,9 @@ async def test_a_connection_that_ends_before_its_first_request_fails_at_once() -
     async with run([OK]) as (server, pool), asyncio.timeout(10):
         soon = asyncio.get_running_loop().time() + 1000
         link = await pool._connect(soon)
-        await until(lambda: bool(server.writers))
+        await waiting.wait_until(lambda: bool(server.writers))
         server.writers[0].close()
-        await until(lambda: not link.is_open)
+        await waiting.wait_until(lambda: not link.is_open)
         with pytest.raises(ConnectionDropped):
             await pool._ask(link, b"", soon)
         assert pool._links == set()
@@ -149,7 +143,7 @@ async def test_what_only_a_burst_needs_is_closed_soon(monkeypatch: pytest.Monkey
         soon = asyncio.get_running_loop().time() + 1000
         links = [await pool._connect(soon) for _ in range(SPARE_CONNECTIONS + 4)]
         await asyncio.gather(*(pool._ask(link, REQUEST, soon) for link in links[1:]))
-        await until(lambda: len(pool._links) == SPARE_CONNECTIONS + 1)
+        await waiting.wait_until(lambda: len(pool._links) == SPARE_CONNECTIONS + 1)
         assert links[0].is_open
         assert links[0] in pool._links
         assert sum(link.is_open for link in links) == SPARE_CONNECTIONS + 1
@@ -187,7 +181,7 @@ async def test_half_an_answer_is_none(answer: bytes) -> None:
     async with run([answer, None], [OK]) as (server, pool):
         sending = asyncio.ensure_future(send(pool))
         await server.asked.wait()
-        await until(lambda: sending.done() or pool._links != set())
+        await waiting.wait_until(lambda: sending.done() or pool._links != set())
         server.writers[0].close()
         with pytest.raises(MalformedResponse):
             await sending
@@ -212,7 +206,7 @@ async def test_what_was_not_requested_ends_the_connection() -> None:
     async with run([OK], [OK]) as (server, pool):
         await send(pool)
         server.writers[0].write(OK.replace(b"200 OK", b"500 No"))
-        await until(lambda: not any(link.is_open for link in pool._links))
+        await waiting.wait_until(lambda: not any(link.is_open for link in pool._links))
         assert (await send(pool)).code == 200
 
 

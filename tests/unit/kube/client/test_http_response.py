@@ -9,7 +9,6 @@ import ssl
 import tracemalloc
 import zlib
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -22,6 +21,7 @@ from hearth.kube.client.http_response import HttpResponse, HttpResponseParser, M
 from hearth.model import errors, limits
 from support.real.servers import stub_server
 from support.real.servers.stub_server import StubServer, run_stub, says
+from support.units.static_credentials import FixedSource
 
 CHUNKS = b'4\r\n{"a"\r\n3;name=value\r\n:1}\r\n'
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -215,17 +215,6 @@ def test_chunks_of_one_byte_take_no_more_than_their_body() -> None:
 OK = "HTTP/1.1 200 OK"
 CERTIFICATE = Path(__file__).resolve().parents[3] / "data" / "loopback.pem"
 TOKEN = "Bearer token-of-the-operator"
-
-
-@dataclass
-class FixedSource:
-    """Gives these credentials."""
-
-    found: Credentials
-
-    def load(self) -> Credentials:
-        """Always the same."""
-        return self.found
 
 
 @pytest.mark.parametrize(
