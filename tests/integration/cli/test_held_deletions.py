@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from support.real import real_user
 from support.real.operator_fleet import Crew
 from support.real.real_user import RealUser
 from support.real.situations import offers
@@ -162,15 +163,9 @@ async def test_a_conversion_webhook_that_is_down(
     """What can be shown is shown, and what cannot is named."""
     await workers.hire("--tenancy", "trusted")
     group = f"{user.namespace}.example.org"
-    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
-    names = {"kind": "Gizmo", "plural": "gizmos", "singular": "gizmo", "listKind": "GizmoList"}
-    versions = [{"name": name, "served": True, "storage": name == "v1", "schema": schema} for name in ("v1", "v2")]
-    definition = {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"gizmos.{group}"},
-        "spec": {"group": group, "names": names, "scope": "Namespaced", "versions": versions},
-    }
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    definition = real_user.make_crd(group, "Gizmo", {"v1": schema, "v2": schema})
+    versions = definition["spec"]["versions"]
     crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
     await user.connection.request("POST", crds, body=definition)
     await shell(f"kubectl wait crd/gizmos.{group} --for=condition=Established --timeout=60s")

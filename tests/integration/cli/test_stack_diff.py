@@ -16,7 +16,7 @@ from hearth.kube.auth.credentials import CredentialSource
 from hearth.preview.changes import Action
 from support.change_signal import Pulse
 from support.fake_world.preview_of import Seen, find_deeds
-from support.real import fault_proxy
+from support.real import fault_proxy, real_user
 from support.real.fault_proxy import FaultProxy
 from support.real.operator_fleet import Crew
 from support.real.real_user import RealUser
@@ -225,16 +225,7 @@ async def see(user: RealUser) -> Seen:
 def define(group: str) -> dict[str, Any]:
     """A resource that defines the kind Gizmo in that group."""
     schema = {"type": "object", "properties": {"spec": {"type": "object", "properties": {"size": {"type": "integer"}}}}}
-    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
-    stated = {"kind": "Gizmo", "plural": "gizmos", "singular": "gizmo", "listKind": "GizmoList"}
-    return {
-        "manifest": {
-            "apiVersion": "apiextensions.k8s.io/v1",
-            "kind": "CustomResourceDefinition",
-            "metadata": {"name": f"gizmos.{group}"},
-            "spec": {"group": group, "names": stated, "scope": "Namespaced", "versions": [version]},
-        }
-    }
+    return {"manifest": real_user.make_crd(group, "Gizmo", {"v1": schema})}
 
 
 async def test_a_kind_that_the_definition_brings_along_counts(

@@ -36,33 +36,14 @@ STATUS: Final = {
     "updatedPods": NUMBER,
     "nodeStatus": {"type": "object", "additionalProperties": TEXT},
 }
-DEFINITION: Final[Object] = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {"name": f"{GADGET.plural}.{GADGET.group}"},
-    "spec": {
-        "group": GADGET.group,
-        "scope": "Namespaced",
-        "names": {"kind": GADGET.name, "plural": GADGET.plural},
-        "versions": [
-            {
-                "name": GADGET.version,
-                "served": True,
-                "storage": True,
-                "subresources": {"status": {}},
-                "schema": {
-                    "openAPIV3Schema": {
-                        "type": "object",
-                        "properties": {
-                            "spec": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
-                            "status": {"type": "object", "properties": STATUS},
-                        },
-                    }
-                },
-            }
-        ],
+SCHEMA: Final[Object] = {
+    "type": "object",
+    "properties": {
+        "spec": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+        "status": {"type": "object", "properties": STATUS},
     },
 }
+DEFINITION: Final = real_user.make_crd(GADGET.group, GADGET.name, {GADGET.version: SCHEMA}, has_status=True)
 REPORTS: Final[tuple[tuple[Object, str], ...]] = (
     ({"phase": "Running", "isRollingUpdate": True}, "its isRollingUpdate is true"),
     ({"phase": "Running", "matchedPods": 4, "updatedPods": 2}, "its updatedPods is 2 of 4"),

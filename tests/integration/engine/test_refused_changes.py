@@ -77,24 +77,8 @@ class Site:
 
     def definition(self, kind: str, *versions: Object, scope: str = "Namespaced") -> Object:
         """The same as a manifest. versions: the properties of the spec by version."""
-        plural = f"{kind.lower()}s"
-        served = [
-            {
-                "name": version["name"],
-                "served": True,
-                "storage": at == 0,
-                "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": version["spec"]}}},
-            }
-            for at, version in enumerate(versions)
-        ]
-        kinds = {"kind": kind, "plural": plural, "singular": kind.lower(), "listKind": f"{kind}List"}
-        spec = {"group": self.group, "scope": scope, "names": kinds, "versions": served}
-        return {
-            "apiVersion": CRD,
-            "kind": "CustomResourceDefinition",
-            "metadata": {"name": f"{plural}.{self.group}"},
-            "spec": spec,
-        }
+        schemas = {each["name"]: {"type": "object", "properties": {"spec": each["spec"]}} for each in versions}
+        return real_user.make_crd(self.group, kind, schemas, scope=scope)
 
     async def remove_kinds(self) -> None:
         """Delete what is defined in the group: kinds belong to no namespace."""

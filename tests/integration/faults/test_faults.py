@@ -354,17 +354,7 @@ def make_definition(site: Site) -> Object:
     """A kind that no other test knows; its objects are ready as soon as they are there."""
     group = f"{site.namespace}.example.com"
     schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"widgets.{group}"},
-        "spec": {
-            "group": group,
-            "scope": "Namespaced",
-            "names": {"kind": "Widget", "plural": "widgets"},
-            "versions": [{"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}],
-        },
-    }
+    return real_user.make_crd(group, "Widget", {"v1": schema})
 
 
 async def until_phase(site: Site, phase: str) -> None:

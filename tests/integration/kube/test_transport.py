@@ -140,18 +140,7 @@ async def test_a_watch_streams_what_happens(connection: Connection, namespace: s
 def custom_kind(group: str, **properties: Any) -> Object:
     """A CustomResourceDefinition of Widgets."""
     schema = {"type": "object", "properties": {"spec": {"type": "object", "properties": properties}}}
-    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"widgets.{group}"},
-        "spec": {
-            "group": group,
-            "scope": "Namespaced",
-            "names": {"kind": "Widget", "plural": "widgets"},
-            "versions": [version],
-        },
-    }
+    return real_user.make_crd(group, "Widget", {"v1": schema})
 
 
 @contextlib.asynccontextmanager
@@ -363,19 +352,7 @@ def define(name: str, **fields: str) -> Object:
     """A CustomResourceDefinition of that kind, whose status has these fields and types."""
     status = {"type": "object", "properties": {field: {"type": kind} for field, kind in fields.items()}}
     schema = {"type": "object", "properties": {"status": status}}
-    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
-    plural = f"{name.lower()}s"
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{plural}.{GROUP}"},
-        "spec": {
-            "group": GROUP,
-            "scope": "Namespaced",
-            "names": {"kind": name, "plural": plural},
-            "versions": [version],
-        },
-    }
+    return real_user.make_crd(GROUP, name, {"v1": schema})
 
 
 def read_status_fields(cluster: KubeWorkloadCluster, name: str) -> Any:

@@ -11,25 +11,10 @@ import kubernetes.client
 from hearth.handlers import kopf_supervisor
 from hearth.handlers.kopf_supervisor import KopfCallbacks
 from hearth.kube.auth.credentials import CredentialSource
+from support.real import real_user
 
 PATIENCE = 30.0
 """Seconds, on a busy machine."""
-
-
-def make_definition(group: str) -> dict[str, Any]:
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"lamps.{group}"},
-        "spec": {
-            "group": group,
-            "scope": "Namespaced",
-            "names": {"kind": "Lamp", "plural": "lamps"},
-            "versions": [
-                {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {"type": "object"}}}
-            ],
-        },
-    }
 
 
 async def test_a_new_kind_wakes_discovery(source: CredentialSource, api_client: Any) -> None:
@@ -39,7 +24,7 @@ async def test_a_new_kind_wakes_discovery(source: CredentialSource, api_client: 
     kopf = kopf_supervisor.make_supervisor(source, KopfCallbacks(on_kinds=woken.set, on_restart=restarted.set))
 
     kopf.start()
-    definition = make_definition(f"frame-{uuid.uuid4().hex[:8]}.hearth.dev")
+    definition = real_user.make_crd(f"frame-{uuid.uuid4().hex[:8]}.hearth.dev", "Lamp", {"v1": {"type": "object"}})
     # Those that are there are listed at first; what counts is the wake after that.
     await asyncio.wait_for(woken.wait(), PATIENCE)
     woken.clear()

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
-from collections.abc import AsyncIterator, Callable, Collection, Iterable
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -217,6 +217,25 @@ class RealUser:
                     if event["type"] == "ERROR":
                         return
                     yield event["type"], event["object"]
+
+
+def make_crd(
+    group: str, kind: str, schemas: Mapping[str, Object], *, scope: str = "Namespaced", has_status: bool = False
+) -> Object:
+    """A CustomResourceDefinition. schemas: by version; the first is stored. has_status: whether that is a subresource."""
+    subresources: Object = {"subresources": {"status": {}}} if has_status else {}
+    versions = [
+        {"name": each, "served": True, "storage": at == 0, **subresources, "schema": {"openAPIV3Schema": schema}}
+        for at, (each, schema) in enumerate(schemas.items())
+    ]
+    singular = kind.lower()
+    stated = {"kind": kind, "listKind": f"{kind}List", "plural": f"{singular}s", "singular": singular}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{singular}s.{group}"},
+        "spec": {"group": group, "scope": scope, "names": stated, "versions": versions},
+    }
 
 
 def find_kind(api_version: str, name: str) -> Kind:
