@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 from types import FrameType
 
-import failure
+import progress
 
 # The second name is for the tests: it says that the cluster may be filled and emptied at will.
 # Which cluster KUBECONFIG names on a machine at other times is outside the scope here.
@@ -21,7 +21,7 @@ def run(command: list[str], *, kubeconfig: Path) -> int:
     try:
         process = subprocess.Popen(command, env=os.environ | dict.fromkeys(VARIABLES, str(kubeconfig)))
     except OSError as error:
-        raise failure.Impossible(f"cannot run {command[0]}: {error.strerror}") from error
+        raise progress.Impossible(f"cannot run {command[0]}: {error.strerror}") from error
     _pass_on_signals(process)
     code = process.wait()
     return code if code >= 0 else 128 - code
@@ -31,7 +31,7 @@ def parse(words: list[str]) -> list[str]:
     """The command that the words name."""
     command = without_dashes(words)
     if not command:
-        raise failure.Impossible("no command given; write it after `--`: controlplane.py with -- pytest")
+        raise progress.Impossible("no command given; write it after `--`: controlplane.py with -- pytest")
     return command
 
 

@@ -24,7 +24,6 @@ from typing import Any, NoReturn
 
 import binaries
 import command
-import failure
 import locks
 import places
 import plane
@@ -40,7 +39,7 @@ def main() -> int:
         signal.signal(unpleasant, _leave)
     try:
         code: int = arguments.action(places.Home(arguments.name), arguments)
-    except failure.Impossible as error:
+    except progress.Impossible as error:
         progress.say(f"error: {error}")
         return IMPOSSIBLE
     except KeyboardInterrupt:
@@ -140,9 +139,9 @@ def _ensure(home: places.Home, programs: Path, *, limited: bool, kept: bool, aud
     found = plane.find(home)
     if found is not None and found.binaries == str(programs):
         if found.limited != limited:
-            raise failure.Impossible(_other_limits(home, limited=found.limited))
+            raise progress.Impossible(_other_limits(home, limited=found.limited))
         if audited and not found.audited:
-            raise failure.Impossible(
+            raise progress.Impossible(
                 f"the control plane {home.name} is already up, without an audit log; end it first (`down`)"
             )
         progress.say(f"the control plane {home.name} is already up")

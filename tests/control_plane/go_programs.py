@@ -18,7 +18,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import failure
 import locks
 import places
 import progress
@@ -68,7 +67,7 @@ def read_pin(module: Path, path: str) -> str:
     """The version of the Go module `path` that go.mod asks for, as in `v1.36.3`."""
     found = re.search(rf"{re.escape(path)} (v\S+)", _read_go_mod(module))
     if found is None:
-        raise failure.Impossible(f"{module}/go.mod names no version of {path}: restore it")
+        raise progress.Impossible(f"{module}/go.mod names no version of {path}: restore it")
     return found[1]
 
 
@@ -84,7 +83,7 @@ def download(module: Path) -> Path:
         check=False,
     )
     if found.returncode != 0:
-        raise failure.Impossible(f"cannot download what {module}/go.mod requires: {found.stderr or found.stdout}")
+        raise progress.Impossible(f"cannot download what {module}/go.mod requires: {found.stderr or found.stdout}")
     return Path(json.loads(found.stdout)["Dir"])
 
 
@@ -119,7 +118,7 @@ def _build_one(program: Program, *, go: Path, folder: Path, tick: progress.Tick)
         with log.open("w") as output, _start(command, program.module, output.fileno()) as process:
             _wait(process, tick)
         if process.returncode != 0:
-            raise failure.Impossible(
+            raise progress.Impossible(
                 f"cannot build {program.name} from {program.module}/go.mod: go said\n{_tail(log)}\n"
                 "what was built so far is kept; when the cause is gone, run the same command again"
             )

@@ -19,8 +19,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import failure
 import import_world
+import progress
 from import_world import World
 
 from hearth.cli.demo import operator_process
@@ -102,7 +102,7 @@ class Trial:
                     for each in maps:
                         await self.cluster.apply(each, kind=import_world.CONFIG_MAP)
                     await self.run(stack, report, maps=maps)
-        except (failure.Impossible, errors.HearthError) as error:
+        except (progress.Impossible, errors.HearthError) as error:
             report.error = str(error)
         return report
 
@@ -147,12 +147,12 @@ class Trial:
         for each in maps:
             await self.world.delete(import_world.CONFIG_MAP, namespace, each["metadata"]["name"])
         # What is left, the report says by name.
-        with contextlib.suppress(failure.Impossible):
+        with contextlib.suppress(progress.Impossible):
             await wait_until(is_clean, "nothing is left", seconds=self.seconds)
         left = await self.world.find_left(namespace, stack_uid=uid)
         report.parts.append(f"left: {', '.join(left.claims) or 'nothing'}")
         if left.others:
-            raise failure.Impossible(f"not deleted: {', '.join(left.others)}")
+            raise progress.Impossible(f"not deleted: {', '.join(left.others)}")
 
 
 async def wait_until(
@@ -167,7 +167,7 @@ async def wait_until(
     while not await is_reached():
         if time.monotonic() - began > seconds:
             reason = f": {await explain()}" if explain is not None else ""
-            raise failure.Impossible(f"waited {seconds:.0f} s until {what}{reason}")
+            raise progress.Impossible(f"waited {seconds:.0f} s until {what}{reason}")
         await asyncio.sleep(LOOK)
     return time.monotonic() - began
 
@@ -181,7 +181,7 @@ async def import_file(file: str, namespace: str) -> list[Any]:
     )
     output, complaints = await process.communicate()
     if process.returncode != 0:
-        raise failure.Impossible(f"cannot be imported: {complaints.decode().strip()}")
+        raise progress.Impossible(f"cannot be imported: {complaints.decode().strip()}")
     sys.stderr.write(complaints.decode())
     return [document.value for document in kubectl_yaml.parse_documents(output.decode())]
 

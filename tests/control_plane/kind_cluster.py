@@ -11,7 +11,6 @@ import subprocess
 import sys
 
 import command
-import failure
 import places
 import progress
 
@@ -23,7 +22,7 @@ def main() -> int:
     try:
         _check_tools()
         return _run(sys.argv[1:])
-    except failure.Impossible as error:
+    except progress.Impossible as error:
         progress.say(f"error: {error}")
         return 1
     except KeyboardInterrupt:
@@ -34,13 +33,13 @@ def _check_tools() -> None:
     instead = "`make run` needs neither Docker nor kind"
     engine = shutil.which("docker") and subprocess.run(["docker", "info"], capture_output=True, check=False)
     if not engine:
-        raise failure.Impossible(f"kind needs Docker, and there is no `docker` on PATH: install it; {instead}")
+        raise progress.Impossible(f"kind needs Docker, and there is no `docker` on PATH: install it; {instead}")
     if engine.returncode != 0:
-        raise failure.Impossible(
+        raise progress.Impossible(
             f"kind needs Docker, and `docker info` finds no engine that answers: start it; {instead}"
         )
     if shutil.which("kind") is None:
-        raise failure.Impossible(f"there is no `kind` on PATH: install it (kind.sigs.k8s.io); {instead}")
+        raise progress.Impossible(f"there is no `kind` on PATH: install it (kind.sigs.k8s.io); {instead}")
 
 
 def _run(words: list[str]) -> int:
@@ -63,7 +62,7 @@ def _run(words: list[str]) -> int:
 def _kind(*words: str) -> str:
     outcome = subprocess.run(["kind", *words], capture_output=True, text=True, check=False)
     if outcome.returncode != 0:
-        raise failure.Impossible(f"`kind {' '.join(words[:2])}` failed: {outcome.stderr.strip()}")
+        raise progress.Impossible(f"`kind {' '.join(words[:2])}` failed: {outcome.stderr.strip()}")
     return outcome.stdout
 
 

@@ -18,7 +18,6 @@ from dataclasses import asdict, dataclass
 from datetime import timedelta
 from pathlib import Path
 
-import failure
 import locks
 import places
 import processes
@@ -83,7 +82,7 @@ def create(home: places.Home, start: Start) -> None:
     """
     try:
         _create(home, start)
-    except failure.Impossible as error:
+    except progress.Impossible as error:
         progress.say(f"{error}\n  starting it once more")
         _create(home, start)
 
@@ -99,7 +98,7 @@ def _create(home: places.Home, start: Start) -> None:
         _play_the_nodes(home, start)
         _wait_usable(home, start)
     except BaseException as reason:
-        if isinstance(reason, failure.Impossible):
+        if isinstance(reason, progress.Impossible):
             _keep_logs(home)
         delete(home)
         raise
@@ -174,7 +173,7 @@ def _play_the_nodes(home: places.Home, start: Start) -> None:
     stages = places.HERE / "stages.yaml"
     applied = kubectl(home, start.binaries, "apply", "--server-side", f"--filename={stages}")
     if applied.returncode != 0:
-        raise failure.Impossible(f"cannot apply {stages}: {applied.stderr.strip()}")
+        raise progress.Impossible(f"cannot apply {stages}: {applied.stderr.strip()}")
     _kwokctl(home, start, "scale", "node", f"--replicas={NODES}")
 
 
@@ -182,7 +181,7 @@ def _wait_usable(home: places.Home, start: Start) -> None:
     deadline = time.monotonic() + PATIENCE.total_seconds()
     while missing := _missing_for_pods(home, start):
         if time.monotonic() > deadline:
-            raise failure.Impossible(
+            raise progress.Impossible(
                 f"the control plane {home.name} runs, but after {PATIENCE.total_seconds():.0f} s {missing}; "
                 f"look into {home.logs_of_the_failed}, and try again"
             )
@@ -212,7 +211,7 @@ def _kwokctl(home: places.Home, start: Start, *arguments: str) -> None:
             check=False,
         )
     if outcome.returncode != 0:
-        raise failure.Impossible(
+        raise progress.Impossible(
             f"cannot start the control plane {home.name}: `kwokctl {' '.join(arguments[:2])}` failed: {_reason(home)}\n"
             f"all that it said is in {home.log}; what components had logged by then, in {home.logs_of_the_failed}"
         )

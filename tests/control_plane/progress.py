@@ -1,4 +1,4 @@
-"""What the person in front of the screen sees: one line per step, with its seconds while it runs.
+"""What the person in front of the screen sees: one line per step, with its seconds while it runs; and what stands in the way.
 
 On a terminal the seconds count in place; elsewhere a line says what begins and one what it took.
 All goes to standard error, so that the output of a command stays its answer.
@@ -12,6 +12,10 @@ import time
 from collections.abc import Callable, Iterator
 
 Tick = Callable[[], None]
+
+
+class Impossible(Exception):
+    """The person at the keyboard has to act; the text says what stands in the way on this machine, where, and the next step."""
 
 
 def say(sentence: str) -> None:

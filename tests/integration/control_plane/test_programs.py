@@ -11,10 +11,10 @@ from pathlib import Path
 
 import binaries
 import command
-import failure
 import locks
 import places
 import processes
+import progress
 import pytest
 import toolchain
 
@@ -109,7 +109,7 @@ def test_a_command_runs_as_from_a_shell(words: list[str], expected: int) -> None
     ],
 )
 def test_a_command_that_cannot_run_is_named(words: list[str], message: str) -> None:
-    with pytest.raises(failure.Impossible, match=message):
+    with pytest.raises(progress.Impossible, match=message):
         command.run(words, kubeconfig=Path("/k"))
 
 

@@ -18,7 +18,6 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-import failure
 import locks
 import places
 import progress
@@ -44,9 +43,9 @@ def find() -> BrowserPrograms:
     """What is installed. Raises Impossible, with what to do."""
     browser, driver = shutil.which("chromium"), shutil.which("chromedriver")
     if browser is None or driver is None:
-        raise failure.Impossible(f"the tests of the page need the programs chromium and chromedriver: {ADVICE}")
+        raise progress.Impossible(f"the tests of the page need the programs chromium and chromedriver: {ADVICE}")
     if not axe_file().is_file():
-        raise failure.Impossible(f"the tests of the page need axe-core at {axe_file()}: run `make browser`")
+        raise progress.Impossible(f"the tests of the page need axe-core at {axe_file()}: run `make browser`")
     return BrowserPrograms(browser, driver, axe_file())
 
 
@@ -67,7 +66,7 @@ def ensure() -> BrowserPrograms:
 def install(packages: list[str]) -> None:
     """Install packages of Debian."""
     if os.geteuid() != 0 or shutil.which("apt-get") is None:
-        raise failure.Impossible(f"the tests of the page need the packages {', '.join(packages)}: {ADVICE}")
+        raise progress.Impossible(f"the tests of the page need the packages {', '.join(packages)}: {ADVICE}")
     with progress.step(f"installing {', '.join(packages)}, once for this machine"):
         for command in (["update"], ["install", "--yes", "--no-install-recommends", *packages]):
             run(["apt-get", "-qq", *command], DEBIAN_FRONTEND="noninteractive")
@@ -85,11 +84,11 @@ def fetch_axe() -> None:
         content = Path(folder, f"axe-core-{AXE_VERSION}.tgz").read_bytes()
     found = base64.b64encode(hashlib.sha512(content).digest()).decode()
     if found != AXE_SHA512:
-        raise failure.Impossible(f"axe-core {AXE_VERSION} has the hash {found}, expected {AXE_SHA512}; do not use it")
+        raise progress.Impossible(f"axe-core {AXE_VERSION} has the hash {found}, expected {AXE_SHA512}; do not use it")
     with tarfile.open(fileobj=io.BytesIO(content)) as archive:
         member = archive.extractfile(AXE_FILE)
         if member is None:
-            raise failure.Impossible(f"axe-core {AXE_VERSION} has no {AXE_FILE}")
+            raise progress.Impossible(f"axe-core {AXE_VERSION} has no {AXE_FILE}")
         target = axe_file()
         target.parent.mkdir(parents=True, exist_ok=True)
         beside = target.with_suffix(".part")
@@ -101,11 +100,11 @@ def run(command: list[str], **environment: str) -> None:
     """Run a command; its output matters only if it fails."""
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | environment)
     if done.returncode != 0:
-        raise failure.Impossible(f"{' '.join(command)} failed:\n{done.stderr[-2000:]}\n{ADVICE}")
+        raise progress.Impossible(f"{' '.join(command)} failed:\n{done.stderr[-2000:]}\n{ADVICE}")
 
 
 if __name__ == "__main__":
     try:
         ensure()
-    except failure.Impossible as impossible:
+    except progress.Impossible as impossible:
         sys.exit(str(impossible))

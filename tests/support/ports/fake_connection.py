@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import heapq
 from collections import deque
 from collections.abc import Callable
 from typing import TypeAlias, TypeVar
@@ -17,7 +18,6 @@ from hearth.model.kinds import Kind
 from support.server import request_faults
 from support.server.fake_server import FakeServer
 from support.server.request_faults import Request, Traffic
-from support.server.request_queue import Desk
 
 Answer = TypeVar("Answer")
 Receiver: TypeAlias = Callable[[Kind, Object | None, Object | None], None]
@@ -25,6 +25,22 @@ Receiver: TypeAlias = Callable[[Kind, Object | None, Object | None], None]
 
 LATENCY = 0.001
 """Seconds a request travels one way."""
+
+
+class Desk:
+    """Where a fake API server that takes its time serves the requests of all engines, in the order in which they came."""
+
+    def __init__(self, *, places: int, seconds: float) -> None:
+        """places: requests that are served at once; seconds: for each."""
+        self._seconds = seconds
+        self._free = [0.0] * places
+
+    async def serve(self) -> None:
+        """Returns once a request that comes now was served."""
+        now = asyncio.get_running_loop().time()
+        end = max(now, heapq.heappop(self._free)) + self._seconds
+        heapq.heappush(self._free, end)
+        await asyncio.sleep(end - now)
 
 
 class FakeWire:

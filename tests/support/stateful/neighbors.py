@@ -18,8 +18,8 @@ from hearth.model.kinds import Kind
 from support.checks import expectations, invariants
 from support.fake_world import fake_world
 from support.fake_world.fake_world import FakeWorld
+from support.ports.fake_connection import Desk
 from support.server import fake_kinds
-from support.server.request_queue import Desk
 from support.stateful import hostile_specs, hostile_tenant
 from support.stateful.hostile_tenant import Deed, Mallory
 from support.stories.world import Address

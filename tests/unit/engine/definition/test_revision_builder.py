@@ -24,8 +24,8 @@ from hearth.model.kinds import Kind
 from hearth.template.blueprint import Blueprint, Definition, Known, Origin
 from support.fake_world import fake_world
 from support.fake_world.fake_world import FakeWorld
+from support.ports.fake_connection import Desk
 from support.server.request_faults import Request
-from support.server.request_queue import Desk
 from support.stories import stack_manifests
 from support.stories.world import Address
 from support.units.blueprints import CONFIG_MAP, HASHER, ServedKinds

@@ -23,9 +23,9 @@ from support import virtual_time
 from support.checks import expectations
 from support.fake_world import fake_world
 from support.fake_world.fake_world import FakeWorld
+from support.ports.fake_connection import Desk
 from support.server import request_faults
 from support.server.request_faults import Trouble
-from support.server.request_queue import Desk
 from support.stories import probe_controller, stack_manifests
 from support.stories.stack_manifests import STACK
 from support.stories.world import Address

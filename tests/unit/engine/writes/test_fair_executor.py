@@ -16,7 +16,7 @@ from hearth.runtime import LoopClock
 from support.checks import expectations
 from support.fake_world import fake_world
 from support.fake_world.fake_world import FakeWorld
-from support.server.request_queue import Desk
+from support.ports.fake_connection import Desk
 from support.stories.world import Address
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-import failure
+import progress
 import pytest
 
 from support.browser import programs
@@ -28,7 +28,7 @@ def add_program(machine: Path, name: str, script: str = "exit 0") -> None:
 def test_a_missing_browser_fails_with_what_to_do(machine: Path) -> None:
     """The packages of Debian, and the target of make."""
     with pytest.raises(
-        failure.Impossible, match=r"chromium and chromedriver: .* apt-get install chromium .*make browser"
+        progress.Impossible, match=r"chromium and chromedriver: .* apt-get install chromium .*make browser"
     ):
         programs.find()
 
@@ -38,7 +38,7 @@ def test_missing_rules_fail_too(machine: Path) -> None:
     for name in ("chromium", "chromedriver"):
         add_program(machine, name)
 
-    with pytest.raises(failure.Impossible, match=r"need axe-core at .*: run `make browser`"):
+    with pytest.raises(progress.Impossible, match=r"need axe-core at .*: run `make browser`"):
         programs.find()
 
 
@@ -47,7 +47,7 @@ def test_who_may_not_install_hears_which_packages(machine: Path, monkeypatch: py
     add_program(machine, "apt-get")
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
 
-    with pytest.raises(failure.Impossible, match="the packages chromium, chromium-driver, npm: install them as root"):
+    with pytest.raises(progress.Impossible, match="the packages chromium, chromium-driver, npm: install them as root"):
         programs.ensure()
 
 
@@ -59,7 +59,7 @@ def test_rules_with_another_hash_are_not_used(machine: Path) -> None:
         machine, "npm", 'while [ "$1" != --pack-destination ]; do shift; done; echo x > "$2/axe-core-4.14.1.tgz"'
     )
 
-    with pytest.raises(failure.Impossible, match="do not use it"):
+    with pytest.raises(progress.Impossible, match="do not use it"):
         programs.ensure()
     assert not programs.axe_file().exists()
 
@@ -70,5 +70,5 @@ def test_a_command_that_fails_is_quoted(machine: Path) -> None:
         add_program(machine, name)
     add_program(machine, "npm", "echo no network >&2; exit 1")
 
-    with pytest.raises(failure.Impossible, match="no network"):
+    with pytest.raises(progress.Impossible, match="no network"):
         programs.ensure()
