@@ -16,6 +16,11 @@ from hearth.cli.stack_commands import stack_group
 from support.real import stack_command
 
 
+def execute(*program: str) -> str:
+    """What a program writes that ends well."""
+    return subprocess.run(program, capture_output=True, text=True, check=True).stdout
+
+
 def test_help_lists_every_subcommand_with_its_line() -> None:
     """Without a word of documentation at hand."""
     result = click.testing.CliRunner().invoke(main.main, ["--help"])
@@ -51,9 +56,7 @@ def test_asking_for_little_loads_little(arguments: str) -> None:
         "print(sorted({'aiohttp', 'kopf', 'kubernetes', 'pydantic'} & sys.modules.keys()))"
     )
 
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-
-    assert done.stdout.strip() == "[]"
+    assert execute(sys.executable, "-c", program).strip() == "[]"
 
 
 def test_the_operator_loads_nothing_that_it_has_no_use_for() -> None:
@@ -69,16 +72,14 @@ def test_the_operator_loads_nothing_that_it_has_no_use_for() -> None:
         "print(sorted({'cryptography', 'kopf', 'kubernetes', 'pydantic', 'rich'} & sys.modules.keys()))"
     )
 
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    written = execute(sys.executable, "-c", program)
 
-    assert done.stdout.splitlines() == ["[]", "True True", "['kopf']"]
+    assert written.splitlines() == ["[]", "True True", "['kopf']"]
 
 
 def test_the_package_can_be_run_as_a_module() -> None:
     """`python -m hearth` is `hearth`."""
-    done = subprocess.run([sys.executable, "-m", "hearth", "version"], capture_output=True, text=True, check=True)
-
-    assert done.stdout.strip() == hearth.__version__
+    assert execute(sys.executable, "-m", "hearth", "version").strip() == hearth.__version__
 
 
 # ---------------------------------------------------------------- `kubectl stack`
@@ -111,9 +112,7 @@ def test_help_loads_no_client(arguments: str) -> None:
         "print(sorted({'aiohttp', 'kopf', 'kubernetes', 'pydantic', 'rich', 'yaml'} & sys.modules.keys()))"
     )
 
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-
-    assert done.stdout.strip() == "[]"
+    assert execute(sys.executable, "-c", program).strip() == "[]"
 
 
 def test_without_a_cluster_it_says_what_to_pass() -> None:
@@ -134,9 +133,9 @@ def test_kubectl_completes(words: list[str], offered: str) -> None:
     """In its own protocol; the names of Stacks are offered on a real server."""
     program = [*stack_command.find_program("kubectl_complete-stack"), *words]
 
-    done = subprocess.run(program, capture_output=True, text=True, check=True)
+    written = execute(*program)
 
-    first, *_, last = done.stdout.splitlines()
+    first, *_, last = written.splitlines()
     assert first.partition("\t")[0] == offered
     assert last == ":4"
 

@@ -59,12 +59,11 @@ def test_the_stack_goes_where_it_says(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("status", "expected"),
     [
-        ({}, False),
-        ({"conditions": [{"type": "Established", "status": "False"}]}, False),
-        ({"conditions": [{"type": "NamesAccepted", "status": "True"}]}, False),
-        ({"conditions": [{"type": "Established", "status": "True"}]}, True),
+        pytest.param({}, False, id="new"),
+        pytest.param({"conditions": [{"type": "Established", "status": "False"}]}, False, id="not yet"),
+        pytest.param({"conditions": [{"type": "NamesAccepted", "status": "True"}]}, False, id="half"),
+        pytest.param({"conditions": [{"type": "Established", "status": "True"}]}, True, id="served"),
     ],
-    ids=["new", "not yet", "half", "served"],
 )
 def test_a_definition_is_established_when_it_says_so(status: dict[str, object], *, expected: bool) -> None:
     """Before that the API server answers 404."""

@@ -13,30 +13,13 @@ from hearth.cli.commands import run
 from hearth.model.tenancy import Mode
 from hearth.settings import Address, Settings
 
-FLAGS = ["kubeconfig", "context", "namespace", "namespaced-watches", "operator-namespace"]
-FLAGS += ["serve-operator-namespace", "tenancy", "definition-groups", "definition-accounts"]
-FLAGS += [
-    "default-service-account",
-    "other-clusters",
-    "clusters-memory",
-    "allow-loopback-clusters",
-    "http-address",
-    "webhook-address",
-    "webhook-secret",
-    "webhook-configuration",
-    "check-authors",
-    "log-format",
-    "log-level",
-    "max-concurrent-writes",
-    "max-backoff",
-    "leader-election",
-    "ignore-leader",
-    "lease-name",
-    "lease-duration",
-    "renew-deadline",
-    "retry-period",
-]
-FLAGS += ["shards", "shard", "profile"]
+FLAGS = (
+    "kubeconfig context namespace namespaced-watches operator-namespace serve-operator-namespace tenancy "
+    "definition-groups definition-accounts default-service-account other-clusters clusters-memory "
+    "allow-loopback-clusters http-address webhook-address webhook-secret webhook-configuration check-authors "
+    "log-format log-level max-concurrent-writes max-backoff leader-election ignore-leader lease-name "
+    "lease-duration renew-deadline retry-period shards shard profile"
+).split()
 
 
 class Operator:
@@ -66,20 +49,12 @@ def test_without_flags_the_settings_are_the_usual_ones() -> None:
 def test_every_flag_is_heard(tmp_path: Path) -> None:
     """All at once, each with a value that is not its default."""
     settings = invoke(
-        *(
-            "--webhook-address",
-            ":9443",
-            "--webhook-secret",
-            "tls",
-            "--webhook-configuration",
-            "ours",
-            "--no-check-authors",
-        ),
+        *("--webhook-address", ":9443", "--webhook-secret", "tls", "--webhook-configuration", "ours"),
         *("--kubeconfig", "some/config", "--context", "other", "--namespace", "shop", "--operator-namespace", "hearth"),
         *("--http-address", "[::1]:9", "--log-format", "json", "--log-level", "debug", "--max-concurrent-writes", "5"),
         *("--max-backoff", "90s", "--leader-election", "--lease-name", "mine", "--lease-duration", "1m"),
         *("--renew-deadline", "30s", "--retry-period", "5s", "--definition-groups", "platform.example,shop.example"),
-        *("--definition-accounts", "platform:webapps,platform:shops"),
+        *("--definition-accounts", "platform:webapps,platform:shops", "--no-check-authors"),
         *("--profile", str(tmp_path / "profile"), "--tenancy", "trusted", "--default-service-account", "deployer"),
         *("--allow-loopback-clusters", "--no-other-clusters", "--clusters-memory", "300"),
         *("--namespaced-watches", "Secret,Certificate.cert-manager.io", "--serve-operator-namespace"),

@@ -154,11 +154,10 @@ def test_two_manifests_of_one_object_are_refused() -> None:
 @pytest.mark.parametrize(
     "other",
     [
-        CONFIG.replace("{name: a}", "{name: a, namespace: other}"),
-        CONFIG.replace("ConfigMap", "Secret"),
-        CONFIG.replace("v1", "example.org/v1"),
+        pytest.param(CONFIG.replace("{name: a}", "{name: a, namespace: other}"), id="namespace"),
+        pytest.param(CONFIG.replace("ConfigMap", "Secret"), id="kind"),
+        pytest.param(CONFIG.replace("v1", "example.org/v1"), id="group"),
     ],
-    ids=["namespace", "kind", "group"],
 )
 def test_objects_that_differ_in_anything_may_share_a_name(other: str) -> None:
     """What counts is what the API server tells apart."""

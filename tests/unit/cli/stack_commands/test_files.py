@@ -40,6 +40,23 @@ def make(resources: dict[str, Any], **spec: Any) -> dict[str, Any]:
     }
 
 
+def make_bare(**spec: Any) -> dict[str, Any]:
+    """A Stack that names its template instead of stating it."""
+    stack = make({}, **spec)
+    del stack["spec"]["template"]
+    return stack
+
+
+def make_shared(resources: dict[str, Any]) -> dict[str, Any]:
+    """A template of the whole cluster, with one parameter."""
+    return {
+        "apiVersion": "hearth.dev/v1alpha1",
+        "kind": "StackTemplate",
+        "metadata": {"name": "web"},
+        "spec": {"template": {"parameters": {"text": {"type": "string"}}, "resources": resources}},
+    }
+
+
 def run(folder: Path, command: str, *documents: Any, options: tuple[str, ...] = ()) -> tuple[int, str]:
     """Exit code and output of a command on these documents."""
     file = folder / "stack.yaml"
@@ -152,8 +169,7 @@ def test_what_only_a_cluster_knows_is_no_mistake(tmp_path: Path) -> None:
 
 def test_a_template_beside_the_stack_is_found(tmp_path: Path) -> None:
     """In a ConfigMap of the same files; without it, that is said."""
-    stack = make({}, templateRef={"name": "parts"}, parameters={})
-    del stack["spec"]["template"]
+    stack = make_bare(templateRef={"name": "parts"}, parameters={})
     template = yaml.safe_dump({"resources": {"a": {"manifest": CONFIG | {"data": {"x": "${params.none}"}}}}})
     parts = CONFIG | {"metadata": {"name": "parts"}, "data": {"template.yaml": template}}
 
@@ -163,15 +179,9 @@ def test_a_template_beside_the_stack_is_found(tmp_path: Path) -> None:
 
 def test_a_template_of_the_whole_cluster_beside_the_stack_is_found(tmp_path: Path) -> None:
     """It has the kind in its reference, and its mistakes are those of the Stack."""
-    stack = make({}, templateRef={"kind": "StackTemplate", "name": "web"}, parameters={"text": "geheim"})
-    del stack["spec"]["template"]
+    stack = make_bare(templateRef={"kind": "StackTemplate", "name": "web"}, parameters={"text": "geheim"})
     resources = {"a": {"manifest": CONFIG | {"data": {"x": "${params.text}"}}}}
-    shared = {
-        "apiVersion": "hearth.dev/v1alpha1",
-        "kind": "StackTemplate",
-        "metadata": {"name": "web"},
-        "spec": {"template": {"parameters": {"text": {"type": "string"}}, "resources": resources}},
-    }
+    shared = make_shared(resources)
     code, output = run(tmp_path, "render", stack, shared)
     assert (code, next(yaml.safe_load_all(output))["data"]) == (0, {"x": "geheim"})
     assert "is in stacktemplate.hearth.dev/web; pass its file as well" in run(tmp_path, "lint", stack)[1]
@@ -182,12 +192,7 @@ def test_a_template_of_the_whole_cluster_beside_the_stack_is_found(tmp_path: Pat
 def test_a_template_of_the_whole_cluster_is_linted_alone(tmp_path: Path) -> None:
     """For all values of its parameters: only what none could mend is a mistake."""
     resources = {"a": {"manifest": CONFIG | {"data": {"x": "${params.text}"}}}}
-    shared = {
-        "apiVersion": "hearth.dev/v1alpha1",
-        "kind": "StackTemplate",
-        "metadata": {"name": "web"},
-        "spec": {"template": {"parameters": {"text": {"type": "string"}}, "resources": resources}},
-    }
+    shared = make_shared(resources)
     assert run(tmp_path, "lint", shared) == (0, "1 StackTemplate: no mistake\n")
     resources["a"]["manifest"]["data"]["x"] = "${params.none}"
     resources["a"]["dependOn"] = []
@@ -195,8 +200,7 @@ def test_a_template_of_the_whole_cluster_is_linted_alone(tmp_path: Path) -> None
     assert code == 1
     assert "stacktemplate/web: spec.template.resources.a.manifest.data.x" in output
     assert "did you mean 'dependsOn'" in output
-    used = make({}, templateRef={"kind": "StackTemplate", "name": "web"}, parameters={"text": "x"})
-    del used["spec"]["template"]
+    used = make_bare(templateRef={"kind": "StackTemplate", "name": "web"}, parameters={"text": "x"})
     resources["a"] = {"forEach": "reads", "manifest": CONFIG}
     resources["reads"] = {"externalRef": CONFIG | {"metadata": {"selector": {"matchLabels": {"a": "b"}}}}}
     assert run(tmp_path, "lint", used, shared) == (0, "1 Stack, 1 StackTemplate: no mistake\n")
@@ -205,8 +209,7 @@ def test_a_template_of_the_whole_cluster_is_linted_alone(tmp_path: Path) -> None
 def test_a_template_in_several_objects_is_found(tmp_path: Path) -> None:
     """Compressed, as `hearth import` divides it; each object that is missing is said, and each wrong one."""
     references = [{"name": "one", "key": "t.json.gz"}, {"name": "two"}]
-    stack = make({}, templateRefs=references, parameters={})
-    del stack["spec"]["template"]
+    stack = make_bare(templateRefs=references, parameters={})
     first = {"resources": {"a": {"manifest": CONFIG | {"data": {"x": "1"}}}}}
     second = {"resources": {"b": {"manifest": CONFIG | {"data": {"x": "${params.none}"}}}}}
     one = CONFIG | {

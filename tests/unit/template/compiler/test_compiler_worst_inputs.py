@@ -36,7 +36,11 @@ def make_many(count: int, data: Any = None, **words: Any) -> Any:
     return {f"r{number}": make_resource(data, **words) for number in range(count)}
 
 
-PARAMETER = {"p": {}}
+def with_parameter(**resources: Any) -> Any:
+    """A template with the parameter `p`, and these resources."""
+    return {"parameters": {"p": {}}, "resources": resources}
+
+
 THOUSAND = range(1_000)
 CASES: dict[str, tuple[Any, Any, str]] = {
     "dependencies without end": (
@@ -89,22 +93,22 @@ CASES: dict[str, tuple[Any, Any, str]] = {
         "has no closing brace within 4096 characters",
     ),
     "a long text a thousand times": (
-        {"parameters": PARAMETER, "resources": {"a": make_resource({f"x{n}": "${params.p}" for n in THOUSAND})}},
+        with_parameter(a=make_resource({f"x{n}": "${params.p}" for n in THOUSAND})),
         {"p": "x" * 1_000_000},
         "makes the object larger than 2097152 bytes",
     ),
     "a long text in a text": (
-        {"parameters": PARAMETER, "resources": {"a": make_resource({"x": "${params.p}" * 400})}},
+        with_parameter(a=make_resource({"x": "${params.p}" * 400})),
         {"p": "x" * 100_000},
         "makes the object larger than 2097152 bytes",
     ),
     "many maps in a text": (
-        {"parameters": PARAMETER, "resources": {"a": make_resource({"x": "${params.p} " * 60})}},
+        with_parameter(a=make_resource({"x": "${params.p} " * 60})),
         {"p": {f"k{n}": [] for n in THOUSAND}},
         "",
     ),
     "a long text in every resource": (
-        {"parameters": PARAMETER, "resources": make_many(500, {"x": "${params.p}"})},
+        with_parameter(**make_many(500, {"x": "${params.p}"})),
         {"p": "x" * 1_000_000},
         "have more than 16777216 bytes",
     ),
@@ -128,91 +132,69 @@ CASES: dict[str, tuple[Any, Any, str]] = {
         "has 1001 entries, but at most 1000 are allowed",
     ),
     "a collection of too many": (
-        {"parameters": PARAMETER, "resources": {"a": make_resource(forEach="params.p")}},
+        with_parameter(a=make_resource(forEach="params.p")),
         {"p": ["x"] * 100_000},
         "gives 100000 elements, but a template may have at most 10000 resources",
     ),
     "collections of too many together": (
-        {"parameters": PARAMETER, "resources": make_many(3, forEach="params.p")},
+        with_parameter(**make_many(3, forEach="params.p")),
         {"p": ["x"] * 5_000},
         "gives 5000 elements; with the resources before it, the template has more than 10000",
     ),
     "members of too many expressions": (
-        {
-            "parameters": PARAMETER,
-            "resources": {"a": make_resource({f"k{n}": "${item}" for n in range(50)}, forEach="params.p")},
-        },
+        with_parameter(a=make_resource({f"k{n}": "${item}" for n in range(50)}, forEach="params.p")),
         {"p": ["x"] * 5_000},
         "gives 5000 elements of 50 expressions each",
     ),
     "an element of ten megabytes": (
-        {"parameters": PARAMETER, "resources": {"a": make_resource({"x": "${item}"}, forEach="params.p")}},
+        with_parameter(a=make_resource({"x": "${item}"}, forEach="params.p")),
         {"p": ["x" * 10_000_000]},
         "member '0': expression may take more time or memory than is allowed here",
     ),
     "an element of many values": (
-        {
-            "parameters": PARAMETER,
-            "resources": {"a": make_resource({f"k{n}": "${item.k1}" for n in range(500)}, forEach="params.p")},
-        },
+        with_parameter(a=make_resource({f"k{n}": "${item.k1}" for n in range(500)}, forEach="params.p")),
         {"p": [{f"k{n}": "v" for n in range(100_000)}]},
         "",
     ),
     "the same key in every element": (
-        {"parameters": PARAMETER, "resources": {"a": make_resource(forEach="params.p", key="'x'")}},
+        with_parameter(a=make_resource(forEach="params.p", key="'x'")),
         {"p": [1] * 10_000},
         "element 1 gives the text 'x', as element 0 does",
     ),
     "keys of a megabyte": (
-        {"parameters": PARAMETER, "resources": {"a": make_resource(forEach="params.p")}},
+        with_parameter(a=make_resource(forEach="params.p")),
         {"p": {"k" * 1_000_000: 1}},
         "but a key has at most 40",
     ),
     "a key that takes for ever": (
-        {
-            "parameters": PARAMETER,
-            "resources": {
-                "a": make_resource(
-                    forEach="params.p",
-                    key="string(params.p.map(a, params.p.map(b, params.p.map(c, a + b + c))).size())",
-                )
-            },
-        },
+        with_parameter(
+            a=make_resource(
+                forEach="params.p",
+                key="string(params.p.map(a, params.p.map(b, params.p.map(c, a + b + c))).size())",
+            )
+        ),
         {"p": list(range(200))},
         "may take more time or memory than is allowed here",
     ),
     "one name for many members": (
-        {
-            "parameters": PARAMETER,
-            "resources": {
-                "a": {
-                    "forEach": "params.p",
-                    "manifest": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "one"}},
-                }
-            },
-        },
+        with_parameter(
+            a={
+                "forEach": "params.p",
+                "manifest": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "one"}},
+            }
+        ),
         {"p": [1] * 10_000},
         "member '1': names configmap/one, which the resource 'a[0]' also names",
     ),
     "a collection of members that read another": (
-        {
-            "parameters": PARAMETER,
-            "resources": {
-                "a": make_resource(forEach="params.p"),
-                "b": make_resource({"x": "${string(size(a))}"}, forEach="params.p"),
-            },
-        },
+        with_parameter(
+            a=make_resource(forEach="params.p"), b=make_resource({"x": "${string(size(a))}"}, forEach="params.p")
+        ),
         {"p": [1] * 5_000},
         "reads the 5000 members of 'a', for each of its 5000 members",
     ),
     "a collection that waits for another": (
-        {
-            "parameters": PARAMETER,
-            "resources": {
-                "a": make_resource(forEach="params.p"),
-                "b": make_resource(forEach="params.p", dependsOn=["a"]),
-            },
-        },
+        with_parameter(a=make_resource(forEach="params.p"), b=make_resource(forEach="params.p", dependsOn=["a"])),
         {"p": [1] * 5_000},
         "",
     ),
@@ -277,10 +259,7 @@ class Answering:
 
 def test_large_lists_in_one_text_are_pieces_by_themselves() -> None:
     """Reading one takes some 30 ms, and writing it as text as long again; is not awaited two of them."""
-    template = {
-        "parameters": PARAMETER,
-        "resources": {"a": make_resource({"x": "${params.p.map(e, e)} ${params.p.filter(e, true)}"})},
-    }
+    template = with_parameter(a=make_resource({"x": "${params.p.map(e, e)} ${params.p.filter(e, true)}"}))
     evaluator = Answering()
     pieces = compiler.compile_in_pieces(
         Definition(template=template, parameters={"p": list(THOUSAND)}),
