@@ -70,14 +70,13 @@ def test_the_way_to_an_optional_part_is_required_but_not_read() -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("web.status.conditions.exists(c, c.type == 'x')", {("status", "conditions")}),
-        ("web.a[0].b", {("a",)}),
-        ("web.a['k'].b", {("a", "k", "b")}),
-        ("web.a[web.k]", {("a",), ("k",)}),
-        ("web.a.b + web.a.c", {("a", "b"), ("a", "c")}),
-        ("size(web.a) + web.a.b", {("a",)}),
+        pytest.param("web.status.conditions.exists(c, c.type == 'x')", {("status", "conditions")}, id="elements"),
+        pytest.param("web.a[0].b", {("a",)}, id="an index"),
+        pytest.param("web.a['k'].b", {("a", "k", "b")}, id="a constant key"),
+        pytest.param("web.a[web.k]", {("a",), ("k",)}, id="a computed key"),
+        pytest.param("web.a.b + web.a.c", {("a", "b"), ("a", "c")}, id="two"),
+        pytest.param("size(web.a) + web.a.b", {("a",)}, id="the shorter path holds the longer"),
     ],
-    ids=["elements", "an index", "a constant key", "a computed key", "two", "the shorter path holds the longer"],
 )
 def test_what_is_kept_of_an_object(text: str, expected: set[tuple[str, ...]]) -> None:
     """Paths end before the first index or computed key."""

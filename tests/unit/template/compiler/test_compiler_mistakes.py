@@ -279,23 +279,20 @@ def test_a_reserved_name_is_the_mistake_of_one_template() -> None:
 @pytest.mark.parametrize(
     ("resources", "expected"),
     [
-        ({"a": {"name": "x"}, "b": {"name": "x"}}, [("b", "configmap/x", "a")]),
-        (
+        pytest.param({"a": {"name": "x"}, "b": {"name": "x"}}, [("b", "configmap/x", "a")], id="one name"),
+        pytest.param(
             {"a": {"name": "x"}, "b": {"name": "${params.x}"}, "c": {"name": "x", "namespace": "prod"}},
             [("b", "configmap/x", "a"), ("c", "configmap/x", "a")],
+            id="by parameter or own namespace",
         ),
-        ({"a": {"name": "x"}, "b": {"name": "x", "namespace": "other"}}, []),
-        ({"a": {"name": "x"}, "b": {"name": "${a.data.x}"}}, []),
-        ({"aBC": {}, "aBc": {}}, [("aBc", "configmap/shop-a-bc", "aBC")]),
-        ({"web": {}, "b": {"name": "shop-web"}}, [("b", "configmap/shop-web", "web")]),
-    ],
-    ids=[
-        "one name",
-        "by parameter or own namespace",
-        "elsewhere",
-        "not known yet",
-        "made names that coincide",
-        "a made name pinned by another",
+        pytest.param({"a": {"name": "x"}, "b": {"name": "x", "namespace": "other"}}, [], id="elsewhere"),
+        pytest.param({"a": {"name": "x"}, "b": {"name": "${a.data.x}"}}, [], id="not known yet"),
+        pytest.param({"aBC": {}, "aBc": {}}, [("aBc", "configmap/shop-a-bc", "aBC")], id="made names that coincide"),
+        pytest.param(
+            {"web": {}, "b": {"name": "shop-web"}},
+            [("b", "configmap/shop-web", "web")],
+            id="a made name pinned by another",
+        ),
     ],
 )
 def test_two_resources_for_one_object(resources: dict[str, Any], expected: list[tuple[str, str, str]]) -> None:

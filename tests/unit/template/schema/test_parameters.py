@@ -24,26 +24,22 @@ def resolve(rules: dict[str, Any], given: dict[str, Any]) -> tuple[dict[str, Any
 @pytest.mark.parametrize(
     ("rules", "given", "expected"),
     [
-        ({"type": "integer", "default": 2}, {}, 2),
-        ({"type": "integer", "default": 2}, {"x": 5}, 5),
-        ({"type": "integer"}, {"x": 5.0}, 5),
-        ({"type": "number"}, {"x": 5}, 5.0),
-        ({}, {"x": [1]}, [1]),
-        ({"type": "boolean", "default": False}, {}, False),
-        ({"type": ["string", "null"], "default": None}, {}, None),
-        ({"type": "object", "properties": {"r": {"type": "number"}}}, {"x": {"r": 1, "s": 1}}, {"r": 1.0, "s": 1}),
-        ({"type": "array", "items": {"type": "number"}}, {"x": [1, 2.5]}, [1.0, 2.5]),
-    ],
-    ids=[
-        "the default",
-        "given",
-        "a whole number is an integer",
-        "an integer is a number",
-        "no rules",
-        "a default that is false",
-        "a default of null",
-        "numbers within a map",
-        "numbers within a list",
+        pytest.param({"type": "integer", "default": 2}, {}, 2, id="the default"),
+        pytest.param({"type": "integer", "default": 2}, {"x": 5}, 5, id="given"),
+        pytest.param({"type": "integer"}, {"x": 5.0}, 5, id="a whole number is an integer"),
+        pytest.param({"type": "number"}, {"x": 5}, 5.0, id="an integer is a number"),
+        pytest.param({}, {"x": [1]}, [1], id="no rules"),
+        pytest.param({"type": "boolean", "default": False}, {}, False, id="a default that is false"),
+        pytest.param({"type": ["string", "null"], "default": None}, {}, None, id="a default of null"),
+        pytest.param(
+            {"type": "object", "properties": {"r": {"type": "number"}}},
+            {"x": {"r": 1, "s": 1}},
+            {"r": 1.0, "s": 1},
+            id="numbers within a map",
+        ),
+        pytest.param(
+            {"type": "array", "items": {"type": "number"}}, {"x": [1, 2.5]}, [1.0, 2.5], id="numbers within a list"
+        ),
     ],
 )
 def test_values(rules: dict[str, Any], given: dict[str, Any], expected: Any) -> None:

@@ -223,15 +223,14 @@ def test_more_than_the_bounds_is_refused_with_its_line(text: str, message: str) 
 @pytest.mark.parametrize(
     ("text", "value"),
     [
-        ("1" * 309, 1.1111111111111112e308),
-        ("2" * 309, "2" * 309),
-        ("1" * 4301, "1" * 4301),
-        ("0x_", "0x_"),
-        ("._", "._"),
-        ("0x" + "f" * 300, "0x" + "f" * 300),
-        ("<<", "<<"),
+        pytest.param("1" * 309, 1.1111111111111112e308, id="largest float"),
+        pytest.param("2" * 309, "2" * 309, id="no float"),
+        pytest.param("1" * 4301, "1" * 4301, id="thousands of digits"),
+        pytest.param("0x_", "0x_", id="no digits"),
+        pytest.param("._", "._", id="a point"),
+        pytest.param("0x" + "f" * 300, "0x" + "f" * 300, id="hexadecimal"),
+        pytest.param("<<", "<<", id="merge mark"),
     ],
-    ids=["largest float", "no float", "thousands of digits", "no digits", "a point", "hexadecimal", "merge mark"],
 )
 def test_what_only_looks_like_a_number_is_text(text: str, value: Any) -> None:
     """As for kubectl, which asks whether it can be read as one."""

@@ -38,13 +38,12 @@ def test_json_with_tables_in_its_texts_is_read_as_json() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("resources: {", "is not valid YAML"),
-        ("", "found 0 documents"),
-        ("a: 1\n---\nb: 2", "found 2 documents"),
-        ("just words", "must contain one mapping"),
-        ("a: 1\na: 2", "is not valid YAML"),
+        pytest.param("resources: {", "is not valid YAML", id="unterminated"),
+        pytest.param("", "found 0 documents", id="nothing"),
+        pytest.param("a: 1\n---\nb: 2", "found 2 documents", id="two documents"),
+        pytest.param("just words", "must contain one mapping", id="no mapping"),
+        pytest.param("a: 1\na: 2", "is not valid YAML", id="a key twice"),
     ],
-    ids=["unterminated", "nothing", "two documents", "no mapping", "a key twice"],
 )
 def test_what_is_no_template_is_refused_with_its_place(text: str, message: str) -> None:
     """As one mistake among others would be."""
