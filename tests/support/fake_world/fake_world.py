@@ -6,8 +6,10 @@ import asyncio
 import contextlib
 import contextvars
 import datetime
+import functools
+import inspect
 from collections.abc import Callable, Coroutine, Iterator, Mapping, MutableMapping
-from typing import Any, TypeAlias
+from typing import Any, Concatenate, ParamSpec, TypeAlias
 
 import structlog
 
@@ -65,10 +67,9 @@ class NeverRests(AssertionError):
 
 Connect: TypeAlias = Callable[[FakeServer, Traffic], FakeWire]
 """How an operator comes by a connection."""
-
-
 Evaluate: TypeAlias = Callable[[work_queue.WorkQueue], Evaluations]
 """How an operator comes by what evaluates expressions that may take long."""
+Parameters = ParamSpec("Parameters")
 
 
 class SilentObserver:
@@ -141,17 +142,32 @@ def run(test: Callable[[FakeWorld], Coroutine[Any, Any, None]], *, shards: int =
         raise InternalError("\n".join(mistakes))
 
 
+def in_world(
+    test: Callable[Concatenate[FakeWorld, Parameters], Coroutine[Any, Any, None]],
+) -> Callable[Parameters, None]:
+    """The test that runs this one in a fake world of its own, in virtual time; see `run`."""
+
+    @functools.wraps(test)
+    def run_test(*args: Parameters.args, **kwargs: Parameters.kwargs) -> None:
+        run(lambda world: test(world, *args, **kwargs))
+
+    # Else pytest would take the world for a fixture.
+    parameters = list(inspect.signature(test).parameters.values())[1:]
+    run_test.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # read by `inspect`
+    return run_test
+
+
 def find_mistakes(test: Callable[[FakeWorld], Coroutine[Any, Any, None]], *, shards: int = 1) -> list[str]:
     """The same, for a test that makes operators log errors: these, and what must never happen."""
 
-    async def in_world() -> None:
+    async def play() -> None:
         world = FakeWorld(shards=shards)
         await test(world)
         mistakes.extend(secret_leaks.find_leaks("an Event", world.traffic.events))
         mistakes.extend([*world.witness.wrong, *world.oversight.wrong])
 
     with diary() as mistakes, supervision.using(supervision.Supervisor(jitter=lambda: 0.5)):
-        virtual_time.run(in_world)
+        virtual_time.run(play)
     return mistakes
 
 
@@ -161,14 +177,14 @@ def run_shared(test: Callable[[FakeWorld], Coroutine[Any, Any, None]]) -> None:
     Raises InternalError where something happened to its own Stacks that must never happen.
     """
 
-    async def in_world() -> None:
+    async def play() -> None:
         world = FakeWorld(is_shared=True)
         await test(world)
         wrong.extend([*world.witness.wrong, *world.oversight.wrong])
 
     wrong: list[str] = []
     with diary(), supervision.using(supervision.Supervisor()):
-        virtual_time.run(in_world)
+        virtual_time.run(play)
     if wrong:
         raise InternalError("\n".join(wrong))
 

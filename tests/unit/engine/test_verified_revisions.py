@@ -215,28 +215,27 @@ FORGERIES = [
 
 @pytest.mark.parametrize("change", FORGERIES)
 @pytest.mark.parametrize("is_restarted", [False, True], ids=["running", "restarted"])
-def test_a_rollback_to_a_forged_revision_is_refused(change: Callable[[Object], None], *, is_restarted: bool) -> None:
+@fake_world.in_world
+async def test_a_rollback_to_a_forged_revision_is_refused(
+    world: FakeWorld, change: Callable[[Object], None], *, is_restarted: bool
+) -> None:
     """The present revision stays, the status names the forged one, and the next definition is taken as ever."""
-
-    async def play(world: FakeWorld) -> None:
-        await begin(world)
-        await forge(world, 1, change)
-        if is_restarted:
-            await world.kill_controller()
-            await world.start_controller()
-            await world.wait_rest()
-        await world.user.replace_spec(STACK, make_spec("2", rollback={"toRevision": 1}))
+    await begin(world)
+    await forge(world, 1, change)
+    if is_restarted:
+        await world.kill_controller()
+        await world.start_controller()
         await world.wait_rest()
-        stack, child = await world.user.find(STACK) or {}, await world.user.find(CHILD) or {}
-        ready = conditions.find(stack["status"], "Ready")
-        assert (ready["reason"], child["data"], stack["status"]["revision"]) == ("RevisionTampered", {"v": "2"}, 2)
-        assert "controllerrevision.apps/shop-" in ready["message"]
-        await world.user.replace_spec(STACK, make_spec("3"))
-        await world.wait_rest()
-        stack, child = await world.user.find(STACK) or {}, await world.user.find(CHILD) or {}
-        assert (stack["status"]["phase"], child["data"]) == ("UpdateComplete", {"v": "3"})
-
-    fake_world.run(play)
+    await world.user.replace_spec(STACK, make_spec("2", rollback={"toRevision": 1}))
+    await world.wait_rest()
+    stack, child = await world.user.find(STACK) or {}, await world.user.find(CHILD) or {}
+    ready = conditions.find(stack["status"], "Ready")
+    assert (ready["reason"], child["data"], stack["status"]["revision"]) == ("RevisionTampered", {"v": "2"}, 2)
+    assert "controllerrevision.apps/shop-" in ready["message"]
+    await world.user.replace_spec(STACK, make_spec("3"))
+    await world.wait_rest()
+    stack, child = await world.user.find(STACK) or {}, await world.user.find(CHILD) or {}
+    assert (stack["status"]["phase"], child["data"]) == ("UpdateComplete", {"v": "3"})
 
 
 def test_a_forged_part_holds_no_definition_up(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -267,80 +266,71 @@ def test_a_forged_part_holds_no_definition_up(monkeypatch: pytest.MonkeyPatch) -
     fake_world.run(play)
 
 
-def test_a_forged_revision_is_named_though_it_is_not_wanted() -> None:
+@fake_world.in_world
+async def test_a_forged_revision_is_named_though_it_is_not_wanted(world: FakeWorld) -> None:
     """By a condition and an Event, as soon as it is seen, until it is deleted."""
-
-    async def play(world: FakeWorld) -> None:
-        await begin(world)
-        await forge(world, 1, with_evil_hash)
-        stack = await world.user.find(STACK) or {}
-        found = conditions.find(stack["status"], "RevisionTampered")
-        assert (stack["status"]["phase"], found["status"]) == ("UpdateComplete", "True")
-        reported = [event for event in world.traffic.events if event[2] == "RevisionTampered"]
-        assert reported == [("shop", "Warning", "RevisionTampered", found["message"])]
-        [forged] = [raw for raw in world.server.list_all(REVISION) if raw["metadata"]["name"] in found["message"]]
-        await world.user.delete(Address.of(forged))
-        await world.wait_rest()
-        stack = await world.user.find(STACK) or {}
-        assert conditions.find(stack["status"], "RevisionTampered").get("status") != "True"
-
-    fake_world.run(play)
+    await begin(world)
+    await forge(world, 1, with_evil_hash)
+    stack = await world.user.find(STACK) or {}
+    found = conditions.find(stack["status"], "RevisionTampered")
+    assert (stack["status"]["phase"], found["status"]) == ("UpdateComplete", "True")
+    reported = [event for event in world.traffic.events if event[2] == "RevisionTampered"]
+    assert reported == [("shop", "Warning", "RevisionTampered", found["message"])]
+    [forged] = [raw for raw in world.server.list_all(REVISION) if raw["metadata"]["name"] in found["message"]]
+    await world.user.delete(Address.of(forged))
+    await world.wait_rest()
+    stack = await world.user.find(STACK) or {}
+    assert conditions.find(stack["status"], "RevisionTampered").get("status") != "True"
 
 
-def test_thousands_of_forged_revisions_are_looked_at_once_a_second() -> None:
+@fake_world.in_world
+async def test_thousands_of_forged_revisions_are_looked_at_once_a_second(world: FakeWorld) -> None:
     """Each look reads all of them, so that one per change would hold up the others."""
+    await begin(world)
+    [raw, _] = world.server.list_all(REVISION)
+    [operator] = world.controllers
+    home, looks = operator.engine._services.management_cluster, list[float]()
+    read = home.revisions
 
-    async def play(world: FakeWorld) -> None:
-        await begin(world)
-        [raw, _] = world.server.list_all(REVISION)
-        [operator] = world.controllers
-        home, looks = operator.engine._services.management_cluster, list[float]()
-        read = home.revisions
+    def count(stack_uid: str) -> tuple[Revision, ...]:
+        looks.append(asyncio.get_running_loop().time())
+        return read(stack_uid)
 
-        def count(stack_uid: str) -> tuple[Revision, ...]:
-            looks.append(asyncio.get_running_loop().time())
-            return read(stack_uid)
+    async def forge_another(number: int) -> None:
+        metadata = {key: raw["metadata"][key] for key in ("labels", "annotations", "namespace")}
+        await world.user.create({**raw, "metadata": {**metadata, "name": f"forged-{number}"}})
 
-        async def forge_another(number: int) -> None:
-            metadata = {key: raw["metadata"][key] for key in ("labels", "annotations", "namespace")}
-            await world.user.create({**raw, "metadata": {**metadata, "name": f"forged-{number}"}})
-
-        # It loads the idle Stack, which reads all revisions in any case.
-        await forge_another(0)
-        await world.wait_rest()
-        home.revisions = count  # type: ignore[method-assign]  # counts the calls of the real one
-        begun = asyncio.get_running_loop().time()
-        for number in range(1, 50):
-            await forge_another(number)
-            await asyncio.sleep(0.05)
-        await world.wait_rest()
-        assert [round(each - begun) for each in looks] == [0, 1, 2, 3]
-        stack = await world.user.find(STACK) or {}
-        assert conditions.find(stack["status"], "RevisionTampered")["message"].startswith("50 ControllerRevisions")
-
-    fake_world.run(play)
+    # It loads the idle Stack, which reads all revisions in any case.
+    await forge_another(0)
+    await world.wait_rest()
+    home.revisions = count  # type: ignore[method-assign]  # counts the calls of the real one
+    begun = asyncio.get_running_loop().time()
+    for number in range(1, 50):
+        await forge_another(number)
+        await asyncio.sleep(0.05)
+    await world.wait_rest()
+    assert [round(each - begun) for each in looks] == [0, 1, 2, 3]
+    stack = await world.user.find(STACK) or {}
+    assert conditions.find(stack["status"], "RevisionTampered")["message"].startswith("50 ControllerRevisions")
 
 
-def test_a_forged_present_revision_is_stored_again_after_a_restart() -> None:
+@fake_world.in_world
+async def test_a_forged_present_revision_is_stored_again_after_a_restart(world: FakeWorld) -> None:
     """Under a name that was not predictable; a rollback to it works."""
-
-    async def play(world: FakeWorld) -> None:
-        await begin(world)
-        await forge(world, 2, with_evil_hash)
-        await world.kill_controller()
-        await world.start_controller()
-        await world.wait_rest()
-        assert (await world.user.find(CHILD) or {})["data"] == {"v": "2"}
-        stack = await world.user.find(STACK) or {}
-        number = stack["status"]["revision"]
-        await world.user.replace_spec(STACK, make_spec("4"))
-        await world.wait_rest()
-        await world.user.replace_spec(STACK, make_spec("4", rollback={"toRevision": number}))
-        await world.wait_rest()
-        stack, child = await world.user.find(STACK) or {}, await world.user.find(CHILD) or {}
-        assert (number, stack["status"]["phase"], child["data"]) == (3, "RollbackComplete", {"v": "2"})
-
-    fake_world.run(play)
+    await begin(world)
+    await forge(world, 2, with_evil_hash)
+    await world.kill_controller()
+    await world.start_controller()
+    await world.wait_rest()
+    assert (await world.user.find(CHILD) or {})["data"] == {"v": "2"}
+    stack = await world.user.find(STACK) or {}
+    number = stack["status"]["revision"]
+    await world.user.replace_spec(STACK, make_spec("4"))
+    await world.wait_rest()
+    await world.user.replace_spec(STACK, make_spec("4", rollback={"toRevision": number}))
+    await world.wait_rest()
+    stack, child = await world.user.find(STACK) or {}, await world.user.find(CHILD) or {}
+    assert (number, stack["status"]["phase"], child["data"]) == (3, "RollbackComplete", {"v": "2"})
 
 
 def test_nothing_is_left_behind_though_the_kinds_were_forged() -> None:
@@ -361,29 +351,26 @@ def test_nothing_is_left_behind_though_the_kinds_were_forged() -> None:
     fake_world.run(play)
 
 
-def test_a_new_stack_takes_forged_revisions_for_no_history_of_its_own() -> None:
+@fake_world.in_world
+async def test_a_new_stack_takes_forged_revisions_for_no_history_of_its_own(world: FakeWorld) -> None:
     """Else a user who can label a revision could keep its first failure from being rolled back."""
-
-    async def play(world: FakeWorld) -> None:
-        spec = make_spec("1", rollback={"onFailure": True})
-        spec["template"]["resources"]["a"]["failedWhen"] = ["a.metadata.name != ''"]
-        made = await world.user.create(stack_manifests.make_stack(spec))
-        labels = {names.LABEL_STACK_UID: made["metadata"]["uid"]}
-        for number in range(1, 4):
-            annotations = {names.ANNOTATION_REVISION: str(number)}
-            about = {"name": f"forged-{number}", "namespace": "default", "labels": labels, "annotations": annotations}
-            await world.user.create(
-                {
-                    "apiVersion": "apps/v1",
-                    "kind": "ControllerRevision",
-                    "metadata": about,
-                    "revision": number,
-                    "data": {},
-                }
-            )
-        await world.start_controller()
-        await world.wait_rest()
-        status = (await world.user.find(STACK) or {})["status"]
-        assert (status["phase"], await world.user.find(CHILD)) == ("RollbackComplete", None)
-
-    fake_world.run(play)
+    spec = make_spec("1", rollback={"onFailure": True})
+    spec["template"]["resources"]["a"]["failedWhen"] = ["a.metadata.name != ''"]
+    made = await world.user.create(stack_manifests.make_stack(spec))
+    labels = {names.LABEL_STACK_UID: made["metadata"]["uid"]}
+    for number in range(1, 4):
+        annotations = {names.ANNOTATION_REVISION: str(number)}
+        about = {"name": f"forged-{number}", "namespace": "default", "labels": labels, "annotations": annotations}
+        await world.user.create(
+            {
+                "apiVersion": "apps/v1",
+                "kind": "ControllerRevision",
+                "metadata": about,
+                "revision": number,
+                "data": {},
+            }
+        )
+    await world.start_controller()
+    await world.wait_rest()
+    status = (await world.user.find(STACK) or {})["status"]
+    assert (status["phase"], await world.user.find(CHILD)) == ("RollbackComplete", None)

@@ -472,39 +472,33 @@ def make_stack(name: str, count: str) -> Object:
     return {**STACK, "spec": {**STACK["spec"], "template": template}}
 
 
-def test_a_stack_whose_own_object_is_its_source_does_not_keep_the_operator_busy() -> None:
+@fake_world.in_world
+async def test_a_stack_whose_own_object_is_its_source_does_not_keep_the_operator_busy(world: FakeWorld) -> None:
     """Every apply changes the value that the next one is made from."""
-
-    async def story(world: FakeWorld) -> None:
-        await world.user.create(COUNTER)
-        await world.user.create(make_stack("counter", "${string(params.count + 1)}"))
-        await world.start_controller()
-        await asyncio.sleep(100.0)
-        applied = world.traffic.count()["apply"]
-        assert applied > limits.SOURCE_CHANGES
-        assert applied <= limits.SOURCE_CHANGES + 100.0 / limits.SOURCE_CHANGES_EVERY + 2
-        await world.user.delete(Address.of(STACK))
-        await world.wait_rest()
-
-    fake_world.run(story)
+    await world.user.create(COUNTER)
+    await world.user.create(make_stack("counter", "${string(params.count + 1)}"))
+    await world.start_controller()
+    await asyncio.sleep(100.0)
+    applied = world.traffic.count()["apply"]
+    assert applied > limits.SOURCE_CHANGES
+    assert applied <= limits.SOURCE_CHANGES + 100.0 / limits.SOURCE_CHANGES_EVERY + 2
+    await world.user.delete(Address.of(STACK))
+    await world.wait_rest()
 
 
-def test_of_too_many_changes_the_newest_takes_effect() -> None:
+@fake_world.in_world
+async def test_of_too_many_changes_the_newest_takes_effect(world: FakeWorld) -> None:
     """The first few at once, the others together."""
-
-    async def story(world: FakeWorld) -> None:
-        await world.user.create(COUNTER)
-        await world.user.create(make_stack("copy", "${string(params.count)}"))
-        await world.start_controller()
-        await world.wait_rest()
-        before = world.traffic.count()["revision"]
-        for count in range(1, 51):
-            await world.user.patch(Address.of(COUNTER), {"data": {"count": str(count)}})
-            await asyncio.sleep(0.1)
-        await world.wait_rest()
-        copied = await world.user.find(Address.of({**COUNTER, "metadata": {**COUNTER["metadata"], "name": "copy"}}))
-        assert copied is not None
-        assert copied["data"] == {"count": "50"}
-        assert world.traffic.count()["revision"] - before == limits.SOURCE_CHANGES + 1
-
-    fake_world.run(story)
+    await world.user.create(COUNTER)
+    await world.user.create(make_stack("copy", "${string(params.count)}"))
+    await world.start_controller()
+    await world.wait_rest()
+    before = world.traffic.count()["revision"]
+    for count in range(1, 51):
+        await world.user.patch(Address.of(COUNTER), {"data": {"count": str(count)}})
+        await asyncio.sleep(0.1)
+    await world.wait_rest()
+    copied = await world.user.find(Address.of({**COUNTER, "metadata": {**COUNTER["metadata"], "name": "copy"}}))
+    assert copied is not None
+    assert copied["data"] == {"count": "50"}
+    assert world.traffic.count()["revision"] - before == limits.SOURCE_CHANGES + 1

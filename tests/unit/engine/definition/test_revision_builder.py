@@ -403,30 +403,27 @@ def make_stack(name: str) -> Object:
     return stack_manifests.make_stack({"template": template}, name=name)
 
 
-def test_where_many_stacks_are_made_at_once_others_need_not_wait_for_their_revisions() -> None:
+@fake_world.in_world
+async def test_where_many_stacks_are_made_at_once_others_need_not_wait_for_their_revisions(world: FakeWorld) -> None:
     """No more than some are on their way at a time; a Stack that goes, and the statuses, do not wait behind them."""
+    heard: list[tuple[float, Request]] = []
+    begun = asyncio.get_running_loop().time
+    await world.start_controller()
+    old = Address.of(await world.user.create(make_stack("old")))
+    await asyncio.sleep(5)
+    world.controllers[0].wire.desk = Desk(places=1000, seconds=SECONDS)
+    world.traffic.listeners.append(lambda request: heard.append((begun(), request)))
+    since = begun()
+    for number in range(MAX_CONCURRENT_BUILDS + 4):
+        await world.user.create(make_stack(f"new{number}"))
+    await asyncio.sleep(SECONDS / 2)
+    await world.user.delete(old)
+    await asyncio.sleep(5)
 
-    async def story(world: FakeWorld) -> None:
-        heard: list[tuple[float, Request]] = []
-        begun = asyncio.get_running_loop().time
-        await world.start_controller()
-        old = Address.of(await world.user.create(make_stack("old")))
-        await asyncio.sleep(5)
-        world.controllers[0].wire.desk = Desk(places=1000, seconds=SECONDS)
-        world.traffic.listeners.append(lambda request: heard.append((begun(), request)))
-        since = begun()
-        for number in range(MAX_CONCURRENT_BUILDS + 4):
-            await world.user.create(make_stack(f"new{number}"))
-        await asyncio.sleep(SECONDS / 2)
-        await world.user.delete(old)
-        await asyncio.sleep(5)
-
-        finalizers = [moment - since for moment, request in heard if request.verb == "finalizer"]
-        assert (
-            sum(moment < 1.5 * SECONDS for moment in finalizers) == MAX_CONCURRENT_BUILDS - 1
-        )  # One is left to other namespaces.
-        gone = next(moment - since for moment, request in heard if request.verb == "delete")
-        assert gone < 2.5 * SECONDS
-        assert await world.user.find(old) is None
-
-    fake_world.run(story)
+    finalizers = [moment - since for moment, request in heard if request.verb == "finalizer"]
+    assert (
+        sum(moment < 1.5 * SECONDS for moment in finalizers) == MAX_CONCURRENT_BUILDS - 1
+    )  # One is left to other namespaces.
+    gone = next(moment - since for moment, request in heard if request.verb == "delete")
+    assert gone < 2.5 * SECONDS
+    assert await world.user.find(old) is None

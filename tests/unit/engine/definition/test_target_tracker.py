@@ -160,79 +160,64 @@ LATE = "9999-12-31T23:59:59-23:59"
         pytest.param({"signature": "k12345678:" + "a" * 32}, id="another signature"),
     ],
 )
-def test_a_forged_status_decides_nothing(forged: Object) -> None:
+@fake_world.in_world
+async def test_a_forged_status_decides_nothing(world: FakeWorld, forged: Object) -> None:
     """The spec counts, nothing is written to the child, and the status is right again."""
-
-    async def play(world: FakeWorld) -> None:
-        await begin(world)
-        child = await world.user.find(CHILD)
-        await restart_with(world, forged)
-        status = await read_status(world)
-        assert (await world.user.find(CHILD), status["revision"], status["target"]["cause"]) == (child, 2, "Spec")
-        assert (status["lastCompletedRevision"], status["phase"]) == (2, "UpdateComplete")
-
-    fake_world.run(play)
+    await begin(world)
+    child = await world.user.find(CHILD)
+    await restart_with(world, forged)
+    status = await read_status(world)
+    assert (await world.user.find(CHILD), status["revision"], status["target"]["cause"]) == (child, 2, "Spec")
+    assert (status["lastCompletedRevision"], status["phase"]) == (2, "UpdateComplete")
 
 
-def test_other_fields_of_a_status_may_be_written() -> None:
+@fake_world.in_world
+async def test_other_fields_of_a_status_may_be_written(world: FakeWorld) -> None:
     """What another tool puts there takes nothing from the operator's memory."""
-
-    async def play(world: FakeWorld) -> None:
-        before = await begin(world)
-        await restart_with(world, {"summary": "forged", "resources": None, "conditions": []})
-        after = await read_status(world)
-        assert (after["target"], after["signature"]) == (before["target"], before["signature"])
-        assert ("historyUnknown" in after, after["summary"]) == (False, "1/1")
-
-    fake_world.run(play)
+    before = await begin(world)
+    await restart_with(world, {"summary": "forged", "resources": None, "conditions": []})
+    after = await read_status(world)
+    assert (after["target"], after["signature"]) == (before["target"], before["signature"])
+    assert ("historyUnknown" in after, after["summary"]) == (False, "1/1")
 
 
-def test_the_status_of_another_stack_does_not_count() -> None:
+@fake_world.in_world
+async def test_the_status_of_another_stack_does_not_count(world: FakeWorld) -> None:
     """A signature holds for one Stack alone."""
-
-    async def play(world: FakeWorld) -> None:
-        await begin(world)
-        other = Address(api_version=STACK.api_version, kind=STACK.kind, namespace="default", name="other")
-        await world.user.create(stack_manifests.make_stack(make_spec("7"), name="other"))
-        await world.wait_rest()
-        copied = (await world.user.find(other) or {})["status"]
-        await restart_with(
-            world, {key: copied.get(key) for key in ("target", "controllerState", "signature", "lastCompletedRevision")}
-        )
-        status = await read_status(world)
-        assert (status["revision"], status["lastCompletedRevision"], await read_data(world)) == (2, 2, {"v": "2"})
-
-    fake_world.run(play)
+    await begin(world)
+    other = Address(api_version=STACK.api_version, kind=STACK.kind, namespace="default", name="other")
+    await world.user.create(stack_manifests.make_stack(make_spec("7"), name="other"))
+    await world.wait_rest()
+    copied = (await world.user.find(other) or {})["status"]
+    await restart_with(
+        world, {key: copied.get(key) for key in ("target", "controllerState", "signature", "lastCompletedRevision")}
+    )
+    status = await read_status(world)
+    assert (status["revision"], status["lastCompletedRevision"], await read_data(world)) == (2, 2, {"v": "2"})
 
 
-def test_orders_are_not_obeyed_twice_where_the_memory_was_lost() -> None:
+@fake_world.in_world
+async def test_orders_are_not_obeyed_twice_where_the_memory_was_lost(world: FakeWorld) -> None:
     """A token that was there counts as obeyed."""
-
-    async def play(world: FakeWorld) -> None:
-        await begin(world)
-        await world.user.patch(STACK, {"metadata": {"annotations": {"hearth.dev/check": "first"}}})
-        await world.wait_rest()
-        await restart_with(world, {"handled": {"check": "another"}})
-        assert (await read_status(world))["handled"] == {"check": "first"}
-
-    fake_world.run(play)
+    await begin(world)
+    await world.user.patch(STACK, {"metadata": {"annotations": {"hearth.dev/check": "first"}}})
+    await world.wait_rest()
+    await restart_with(world, {"handled": {"check": "another"}})
+    assert (await read_status(world))["handled"] == {"check": "first"}
 
 
-def test_a_stack_whose_memory_was_lost_is_never_rolled_back_to_nothing() -> None:
+@fake_world.in_world
+async def test_a_stack_whose_memory_was_lost_is_never_rolled_back_to_nothing(world: FakeWorld) -> None:
     """What was reached is not known, and may not be deleted for that."""
-
-    async def play(world: FakeWorld) -> None:
-        await begin(world, rollback={"onFailure": True}, timeout="5s")
-        await world.kill_controller()
-        world.server.patch_status(KIND, STACK.namespace, STACK.name, {"signature": "forged"}, manager="forger")
-        failing = {"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [{"name": "main", "image": "x"}]}}
-        spec = make_spec("2", rollback={"onFailure": True}, timeout="5s")
-        spec["template"]["resources"]["b"] = {"manifest": failing, "failedWhen": ["b.metadata.name != ''"]}
-        await world.user.replace_spec(STACK, spec)
-        await world.start_controller()
-        await world.wait_rest()
-        status = await read_status(world)
-        assert await read_data(world) == {"v": "2"}
-        assert (status["historyUnknown"], status["target"]["cause"], status["phase"]) == (True, "Spec", "UpdateFailed")
-
-    fake_world.run(play)
+    await begin(world, rollback={"onFailure": True}, timeout="5s")
+    await world.kill_controller()
+    world.server.patch_status(KIND, STACK.namespace, STACK.name, {"signature": "forged"}, manager="forger")
+    failing = {"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [{"name": "main", "image": "x"}]}}
+    spec = make_spec("2", rollback={"onFailure": True}, timeout="5s")
+    spec["template"]["resources"]["b"] = {"manifest": failing, "failedWhen": ["b.metadata.name != ''"]}
+    await world.user.replace_spec(STACK, spec)
+    await world.start_controller()
+    await world.wait_rest()
+    status = await read_status(world)
+    assert await read_data(world) == {"v": "2"}
+    assert (status["historyUnknown"], status["target"]["cause"], status["phase"]) == (True, "Spec", "UpdateFailed")

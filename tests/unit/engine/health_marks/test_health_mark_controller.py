@@ -48,82 +48,70 @@ async def read(world: FakeWorld, name: str = "bad") -> dict[str, Any]:
     return {"ready": ready.get("status"), "resolved": resolved.get("status"), "reason": ready.get("reason")}
 
 
-def test_a_mark_whose_stack_goes_is_done_with() -> None:
+@fake_world.in_world
+async def test_a_mark_whose_stack_goes_is_done_with(world: FakeWorld) -> None:
     """And a Stack of the same name later is none of its business."""
-
-    async def story(world: FakeWorld) -> None:
-        await world.start_controller()
-        await world.user.create(stack(healing={"policy": "OnUpdate"}))
-        await world.wait_rest()
-        await world.user.create(mark())
-        await world.wait_rest()
-        assert await read(world) == {"ready": "True", "resolved": "False", "reason": "Marked"}
-        await world.user.delete(Address.of(stack()))
-        await world.wait_rest()
-        assert await read(world) == {"ready": "True", "resolved": "True", "reason": "ObjectDeleted"}
-        await world.user.create(stack())
-        await world.wait_rest()
-        assert world.traffic.count()["mark"] == 1
-
-    fake_world.run(story)
+    await world.start_controller()
+    await world.user.create(stack(healing={"policy": "OnUpdate"}))
+    await world.wait_rest()
+    await world.user.create(mark())
+    await world.wait_rest()
+    assert await read(world) == {"ready": "True", "resolved": "False", "reason": "Marked"}
+    await world.user.delete(Address.of(stack()))
+    await world.wait_rest()
+    assert await read(world) == {"ready": "True", "resolved": "True", "reason": "ObjectDeleted"}
+    await world.user.create(stack())
+    await world.wait_rest()
+    assert world.traffic.count()["mark"] == 1
 
 
-def test_an_object_that_is_nobodys_is_looked_for_without_a_write() -> None:
+@fake_world.in_world
+async def test_an_object_that_is_nobodys_is_looked_for_without_a_write(world: FakeWorld) -> None:
     """For an hour, and by one timer however often the mark is touched."""
-
-    async def story(world: FakeWorld) -> None:
-        await world.start_controller()
-        target = {"apiVersion": "testing.hearth.dev/v1", "kind": "Probe", "name": "shop-a"}
-        await world.user.create(mark(target=target))
-        await world.wait_rest()
-        assert (await read(world))["reason"] == "TargetNotFound"
-        before = len(world.traffic.requests)
-        for number in range(20):
-            await world.user.patch(Address.of(mark()), {"metadata": {"labels": {"n": str(number)}}})
-        await world.wait(3600)
-        assert len(world.traffic.requests) == before
-
-    fake_world.run(story)
+    await world.start_controller()
+    target = {"apiVersion": "testing.hearth.dev/v1", "kind": "Probe", "name": "shop-a"}
+    await world.user.create(mark(target=target))
+    await world.wait_rest()
+    assert (await read(world))["reason"] == "TargetNotFound"
+    before = len(world.traffic.requests)
+    for number in range(20):
+        await world.user.patch(Address.of(mark()), {"metadata": {"labels": {"n": str(number)}}})
+    await world.wait(3600)
+    assert len(world.traffic.requests) == before
 
 
-def test_a_mark_that_may_not_be_written_says_so_and_is_tried_again() -> None:
+@fake_world.in_world
+async def test_a_mark_that_may_not_be_written_says_so_and_is_tried_again(world: FakeWorld) -> None:
     """More and more slowly."""
-
-    async def story(world: FakeWorld) -> None:
-        await world.start_controller()
-        await world.user.create(stack(healing={"policy": "OnUpdate"}))
-        await world.wait_rest()
-        world.traffic.denied.add(("patch", "Probe"))
-        await world.user.create(mark())
-        await world.wait(600)
-        assert await read(world) == {"ready": "False", "resolved": "False", "reason": "Denied"}
-        assert 4 <= world.traffic.count()["mark"] <= 12
-        world.traffic.denied.clear()
-        await world.wait(600)
-        assert await read(world) == {"ready": "True", "resolved": "False", "reason": "Marked"}
-
-    fake_world.run(story)
+    await world.start_controller()
+    await world.user.create(stack(healing={"policy": "OnUpdate"}))
+    await world.wait_rest()
+    world.traffic.denied.add(("patch", "Probe"))
+    await world.user.create(mark())
+    await world.wait(600)
+    assert await read(world) == {"ready": "False", "resolved": "False", "reason": "Denied"}
+    assert 4 <= world.traffic.count()["mark"] <= 12
+    world.traffic.denied.clear()
+    await world.wait(600)
+    assert await read(world) == {"ready": "True", "resolved": "False", "reason": "Marked"}
 
 
-def test_marks_cost_nothing_while_nothing_changes() -> None:
+@fake_world.in_world
+async def test_marks_cost_nothing_while_nothing_changes(world: FakeWorld) -> None:
     """Not after a restart either."""
-
-    async def story(world: FakeWorld) -> None:
-        await world.start_controller()
-        await world.user.create(stack())
-        await world.wait_rest()
-        for number in range(30):
-            await world.user.create(mark(f"m{number}"))
-        await world.wait_rest()
-        spent = world.traffic.count()
-        assert spent["mark-status"] <= 4 * 30
-        before = len(world.traffic.requests)
-        await world.kill_controller()
-        await world.start_controller()
-        await world.wait(600)
-        assert world.traffic.count(before)["mark"] == world.traffic.count(before)["mark-status"] == 0
-
-    fake_world.run(story)
+    await world.start_controller()
+    await world.user.create(stack())
+    await world.wait_rest()
+    for number in range(30):
+        await world.user.create(mark(f"m{number}"))
+    await world.wait_rest()
+    spent = world.traffic.count()
+    assert spent["mark-status"] <= 4 * 30
+    before = len(world.traffic.requests)
+    await world.kill_controller()
+    await world.start_controller()
+    await world.wait(600)
+    assert world.traffic.count(before)["mark"] == world.traffic.count(before)["mark-status"] == 0
 
 
 def config_maps(count: int) -> Object:
@@ -155,39 +143,33 @@ def test_marks_on_what_is_nowhere_cost_next_to_nothing() -> None:
     fake_world.run(story)
 
 
-def test_a_mark_finds_its_object_as_soon_as_that_comes() -> None:
+@fake_world.in_world
+async def test_a_mark_finds_its_object_as_soon_as_that_comes(world: FakeWorld) -> None:
     """However rarely it was looked for by then."""
-
-    async def story(world: FakeWorld) -> None:
-        await world.start_controller()
-        await world.user.create(mark(target={"apiVersion": "testing.hearth.dev/v1", "kind": "Probe", "name": "shop-a"}))
-        await world.user.create(mark("other", target={"apiVersion": "v1", "kind": "Probe", "name": "shop-a"}))
-        await world.wait(3600)
-        await world.user.create(stack())
-        await world.wait(1)
-        assert (await read(world))["reason"] == "ObjectTooNew"
-        assert (await read(world, "other"))["reason"] == "TargetNotFound"
-
-    fake_world.run(story)
+    await world.start_controller()
+    await world.user.create(mark(target={"apiVersion": "testing.hearth.dev/v1", "kind": "Probe", "name": "shop-a"}))
+    await world.user.create(mark("other", target={"apiVersion": "v1", "kind": "Probe", "name": "shop-a"}))
+    await world.wait(3600)
+    await world.user.create(stack())
+    await world.wait(1)
+    assert (await read(world))["reason"] == "ObjectTooNew"
+    assert (await read(world, "other"))["reason"] == "TargetNotFound"
 
 
-def test_an_object_that_went_is_no_longer_found() -> None:
+@fake_world.in_world
+async def test_an_object_that_went_is_no_longer_found(world: FakeWorld) -> None:
     """Though a mark that looks for another one keeps the index of the namespace."""
-
-    async def story(world: FakeWorld) -> None:
-        await world.start_controller()
-        await world.user.create(stack())
-        await world.wait_rest()
-        nowhere = {"apiVersion": "testing.hearth.dev/v1", "kind": "Probe", "name": "nowhere"}
-        await world.user.create(mark("waits", target=nowhere))
-        await world.wait_rest()
-        await world.user.delete(Address.of(stack()))
-        await world.wait_rest()
-        await world.user.create(mark(target={**nowhere, "name": "shop-a"}))
-        await world.wait_rest()
-        assert (await read(world))["reason"] == "TargetNotFound"
-
-    fake_world.run(story)
+    await world.start_controller()
+    await world.user.create(stack())
+    await world.wait_rest()
+    nowhere = {"apiVersion": "testing.hearth.dev/v1", "kind": "Probe", "name": "nowhere"}
+    await world.user.create(mark("waits", target=nowhere))
+    await world.wait_rest()
+    await world.user.delete(Address.of(stack()))
+    await world.wait_rest()
+    await world.user.create(mark(target={**nowhere, "name": "shop-a"}))
+    await world.wait_rest()
+    assert (await read(world))["reason"] == "TargetNotFound"
 
 
 def test_there_are_only_so_many_open_marks(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -266,79 +248,67 @@ def mark_by_path(**spec: Any) -> Object:
     return mark(**{"stackName": "shop", "resource": "cache/db", **spec})
 
 
-def test_a_mark_whose_stacks_go_with_each_other_is_done_with() -> None:
+@fake_world.in_world
+async def test_a_mark_whose_stacks_go_with_each_other_is_done_with(world: FakeWorld) -> None:
     """The way to its object is gone, and the object too."""
-
-    async def story(world: FakeWorld) -> None:
-        await world.start_controller()
-        await world.user.create(nested_stack())
-        await world.wait_rest()
-        await world.user.patch(
-            dataclasses.replace(STACK, name="shop-cache"),
-            {"spec": {"healing": {"policy": "OnUpdate"}}},
-        )
-        await world.user.create(mark_by_path())
-        await world.wait_rest()
-        assert await read(world) == {"ready": "True", "resolved": "False", "reason": "Marked"}
-        await world.user.delete(Address.of(nested_stack()))
-        await world.wait_rest()
-        assert await read(world) == {"ready": "True", "resolved": "True", "reason": "ObjectDeleted"}
-
-    fake_world.run(story)
+    await world.start_controller()
+    await world.user.create(nested_stack())
+    await world.wait_rest()
+    await world.user.patch(
+        dataclasses.replace(STACK, name="shop-cache"),
+        {"spec": {"healing": {"policy": "OnUpdate"}}},
+    )
+    await world.user.create(mark_by_path())
+    await world.wait_rest()
+    assert await read(world) == {"ready": "True", "resolved": "False", "reason": "Marked"}
+    await world.user.delete(Address.of(nested_stack()))
+    await world.wait_rest()
+    assert await read(world) == {"ready": "True", "resolved": "True", "reason": "ObjectDeleted"}
 
 
-def test_a_path_does_not_lead_into_another_namespace() -> None:
+@fake_world.in_world
+async def test_a_path_does_not_lead_into_another_namespace(world: FakeWorld) -> None:
     """Who may mark here may not mark there."""
-
-    async def story(world: FakeWorld) -> None:
-        world.tenancy = Mode.TRUSTED
-        await world.start_controller()
-        await world.user.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "elsewhere"}})
-        await world.user.create(nested_stack(namespace="elsewhere"))
-        await world.wait_rest()
-        await world.user.create(mark_by_path())
-        await world.wait_rest()
-        assert (await read(world))["reason"] == "OtherNamespace"
-        assert world.traffic.count()["mark"] == 0
-
-    fake_world.run(story)
+    world.tenancy = Mode.TRUSTED
+    await world.start_controller()
+    await world.user.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "elsewhere"}})
+    await world.user.create(nested_stack(namespace="elsewhere"))
+    await world.wait_rest()
+    await world.user.create(mark_by_path())
+    await world.wait_rest()
+    assert (await read(world))["reason"] == "OtherNamespace"
+    assert world.traffic.count()["mark"] == 0
 
 
-def test_a_path_that_leads_nowhere_costs_nothing_while_nothing_changes() -> None:
+@fake_world.in_world
+async def test_a_path_that_leads_nowhere_costs_nothing_while_nothing_changes(world: FakeWorld) -> None:
     """No timer looks for it: all that changes on the way has it looked at again."""
-
-    async def story(world: FakeWorld) -> None:
-        await world.start_controller()
-        await world.user.create(mark_by_path())
-        await world.user.create({**nested_stack(), "metadata": {"name": "other", "namespace": "default"}})
-        await world.wait_rest()
-        assert (await read(world))["reason"] == "StackNotFound"
-        before = len(world.traffic.requests)
-        await world.wait(3600)
-        assert len(world.traffic.requests) == before
-
-    fake_world.run(story)
+    await world.start_controller()
+    await world.user.create(mark_by_path())
+    await world.user.create({**nested_stack(), "metadata": {"name": "other", "namespace": "default"}})
+    await world.wait_rest()
+    assert (await read(world))["reason"] == "StackNotFound"
+    before = len(world.traffic.requests)
+    await world.wait(3600)
+    assert len(world.traffic.requests) == before
 
 
-def test_marks_by_path_and_by_name_on_one_object_know_of_each_other() -> None:
+@fake_world.in_world
+async def test_marks_by_path_and_by_name_on_one_object_know_of_each_other(world: FakeWorld) -> None:
     """The newer word counts, by whichever way it came."""
-
-    async def story(world: FakeWorld) -> None:
-        await world.start_controller()
-        await world.user.create(nested_stack())
-        await world.wait_rest()
-        await world.wait(5)
-        await world.kill_controller()
-        await world.user.create(mark_by_path())
-        await world.wait(5)
-        newer = mark_by_path(stackName="shop-cache", resource="db", markUnhealthy=False)
-        await world.user.create({**newer, "metadata": {"name": "good", "namespace": "default"}})
-        await world.start_controller()
-        await world.wait_rest()
-        assert (await read(world))["reason"] == "Superseded"
-        assert world.traffic.count()["mark"] == 0
-
-    fake_world.run(story)
+    await world.start_controller()
+    await world.user.create(nested_stack())
+    await world.wait_rest()
+    await world.wait(5)
+    await world.kill_controller()
+    await world.user.create(mark_by_path())
+    await world.wait(5)
+    newer = mark_by_path(stackName="shop-cache", resource="db", markUnhealthy=False)
+    await world.user.create({**newer, "metadata": {"name": "good", "namespace": "default"}})
+    await world.start_controller()
+    await world.wait_rest()
+    assert (await read(world))["reason"] == "Superseded"
+    assert world.traffic.count()["mark"] == 0
 
 
 # ---------------------------------------------------------------- only statuses that this operator wrote bind a mark

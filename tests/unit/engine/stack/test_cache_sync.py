@@ -59,61 +59,49 @@ def list_writes(world: FakeWorld, before: int) -> list[Any]:
     return [str(each) for each in world.traffic.requests[before:] if each.verb in WRITES]
 
 
-def test_list_that_does_not_come_is_no_news() -> None:
+@fake_world.in_world
+async def test_list_that_does_not_come_is_no_news(world: FakeWorld) -> None:
     """And no matter of other Stacks, which work on."""
-
-    async def test(world: FakeWorld) -> None:
-        before = await restart_without_secrets(world, is_failing=False)
-        await world.wait(LONG)
-        assert list_writes(world, before) == []
-        await world.user.replace_spec(find_address("served"), make_spec("ConfigMap", "2"))
-        await world.wait(SOON)
-        assert (await read_status(world, "served"))["phase"] == "UpdateComplete"
-
-    fake_world.run(test)
+    before = await restart_without_secrets(world, is_failing=False)
+    await world.wait(LONG)
+    assert list_writes(world, before) == []
+    await world.user.replace_spec(find_address("served"), make_spec("ConfigMap", "2"))
+    await world.wait(SOON)
+    assert (await read_status(world, "served"))["phase"] == "UpdateComplete"
 
 
-def test_new_spec_reports_what_it_waits_for() -> None:
+@fake_world.in_world
+async def test_new_spec_reports_what_it_waits_for(world: FakeWorld) -> None:
     """Users wait for an answer to their change."""
-
-    async def test(world: FakeWorld) -> None:
-        await restart_without_secrets(world, is_failing=False)
-        await world.wait(LONG)
-        await world.user.replace_spec(find_address("silent"), make_spec("Secret", "2"))
-        await world.wait(SOON)
-        status = await read_status(world, "silent")
-        assert (status["observedGeneration"], status["phase"]) == (2, "UpdateInProgress")
-        assert "Secret objects cannot be watched yet" in conditions.find(status, "Ready")["message"]
-
-    fake_world.run(test)
+    await restart_without_secrets(world, is_failing=False)
+    await world.wait(LONG)
+    await world.user.replace_spec(find_address("silent"), make_spec("Secret", "2"))
+    await world.wait(SOON)
+    status = await read_status(world, "silent")
+    assert (status["observedGeneration"], status["phase"]) == (2, "UpdateInProgress")
+    assert "Secret objects cannot be watched yet" in conditions.find(status, "Ready")["message"]
 
 
-def test_deletion_reports_what_it_waits_for() -> None:
+@fake_world.in_world
+async def test_deletion_reports_what_it_waits_for(world: FakeWorld) -> None:
     """It changes what the Stack works towards."""
-
-    async def test(world: FakeWorld) -> None:
-        await restart_without_secrets(world, is_failing=False)
-        await world.wait(LONG)
-        await world.user.delete(find_address("silent"))
-        await world.wait(SOON)
-        assert (await read_status(world, "silent"))["phase"] == "DeleteInProgress"
-
-    fake_world.run(test)
+    await restart_without_secrets(world, is_failing=False)
+    await world.wait(LONG)
+    await world.user.delete(find_address("silent"))
+    await world.wait(SOON)
+    assert (await read_status(world, "silent"))["phase"] == "DeleteInProgress"
 
 
-def test_list_that_fails_is_reported() -> None:
+@fake_world.in_world
+async def test_list_that_fails_is_reported(world: FakeWorld) -> None:
     """Though only after the grace period: the next attempt may succeed."""
-
-    async def test(world: FakeWorld) -> None:
-        before = await restart_without_secrets(world, is_failing=True)
-        await world.wait(3.0)
-        assert list_writes(world, before) == []
-        await world.wait(SOON)
-        message = conditions.find(await read_status(world, "silent"), "Ready")["message"]
-        assert "Secret objects cannot be watched yet" in message
-        assert (await read_status(world, "served"))["phase"] == "CreateComplete"
-
-    fake_world.run(test)
+    before = await restart_without_secrets(world, is_failing=True)
+    await world.wait(3.0)
+    assert list_writes(world, before) == []
+    await world.wait(SOON)
+    message = conditions.find(await read_status(world, "silent"), "Ready")["message"]
+    assert "Secret objects cannot be watched yet" in message
+    assert (await read_status(world, "served"))["phase"] == "CreateComplete"
 
 
 # ---------------------------------------------------------------- kinds that may not be watched
@@ -150,84 +138,69 @@ async def read_shop(world: FakeWorld) -> Object:
     return status
 
 
-def test_resource_names_the_right_that_is_missing() -> None:
+@fake_world.in_world
+async def test_resource_names_the_right_that_is_missing(world: FakeWorld) -> None:
     """In the server's words; the others are made."""
-
-    async def test(world: FakeWorld) -> None:
-        status = await start(world)
-        [problem] = status["problems"]
-        assert (problem["resource"], problem["reason"]) == ("denied", "Forbidden")
-        assert 'cannot list resource "secrets"' in problem["message"]
-        assert (status["phase"], conditions.find(status, "Ready")["reason"]) == ("CreateInProgress", "Forbidden")
-        assert status["resources"]["ready"] == 1
-
-    fake_world.run(test)
+    status = await start(world)
+    [problem] = status["problems"]
+    assert (problem["resource"], problem["reason"]) == ("denied", "Forbidden")
+    assert 'cannot list resource "secrets"' in problem["message"]
+    assert (status["phase"], conditions.find(status, "Ready")["reason"]) == ("CreateInProgress", "Forbidden")
+    assert status["resources"]["ready"] == 1
 
 
-def test_right_that_comes_is_used() -> None:
+@fake_world.in_world
+async def test_right_that_comes_is_used(world: FakeWorld) -> None:
     """Without any change of the Stack."""
-
-    async def test(world: FakeWorld) -> None:
-        await start(world)
-        world.traffic.denied.clear()
-        await world.wait(60)
-        assert (await read_shop(world))["phase"] == "CreateComplete"
-
-    fake_world.run(test)
+    await start(world)
+    world.traffic.denied.clear()
+    await world.wait(60)
+    assert (await read_shop(world))["phase"] == "CreateComplete"
 
 
-def test_kind_that_was_never_applied_holds_up_no_deletion() -> None:
+@fake_world.in_world
+async def test_kind_that_was_never_applied_holds_up_no_deletion(world: FakeWorld) -> None:
     """Nothing of the Stack can be there."""
-
-    async def test(world: FakeWorld) -> None:
-        await start(world)
-        await world.user.delete(STACK)
-        await world.wait_rest()
-        assert await world.user.find(STACK) is None
-
-    fake_world.run(test)
+    await start(world)
+    await world.user.delete(STACK)
+    await world.wait_rest()
+    assert await world.user.find(STACK) is None
 
 
-def test_definition_without_the_kind_is_completed() -> None:
+@fake_world.in_world
+async def test_definition_without_the_kind_is_completed(world: FakeWorld) -> None:
     """Though an earlier one had it, and the Stack can be deleted after that too."""
-
-    async def test(world: FakeWorld) -> None:
-        await start(world)
-        await world.user.replace_spec(STACK, make_template(has_denied=False))
-        await world.wait_rest()
-        assert (await read_shop(world))["phase"] == "UpdateComplete"
-        await world.user.delete(STACK)
-        await world.wait_rest()
-        assert await world.user.find(STACK) is None
-
-    fake_world.run(test)
+    await start(world)
+    await world.user.replace_spec(STACK, make_template(has_denied=False))
+    await world.wait_rest()
+    assert (await read_shop(world))["phase"] == "UpdateComplete"
+    await world.user.delete(STACK)
+    await world.wait_rest()
+    assert await world.user.find(STACK) is None
 
 
 @pytest.mark.parametrize("is_restarted", [False, True])
-def test_kind_that_was_applied_holds_up_the_deletion(is_restarted: bool) -> None:
+@fake_world.in_world
+async def test_kind_that_was_applied_holds_up_the_deletion(world: FakeWorld, is_restarted: bool) -> None:
     """It is named, with the right that is missing; once that is back the object goes, and then the Stack."""
-
-    async def test(world: FakeWorld) -> None:
+    await world.start_controller()
+    await world.user.create(make_stack())
+    await world.wait_rest()
+    assert (await read_shop(world))["phase"] == "CreateComplete"
+    world.traffic.denied.update({*RIGHTS, ("delete", "Secret")})
+    if is_restarted:
+        await world.kill_controller()
         await world.start_controller()
-        await world.user.create(make_stack())
-        await world.wait_rest()
-        assert (await read_shop(world))["phase"] == "CreateComplete"
-        world.traffic.denied.update({*RIGHTS, ("delete", "Secret")})
-        if is_restarted:
-            await world.kill_controller()
-            await world.start_controller()
-            await world.wait(30)
-        await world.user.delete(STACK)
-        await world.wait(60)
-        blocked = conditions.find(await read_shop(world), "DeletionBlocked")
-        assert blocked["status"] == "True"
-        assert "secret" in blocked["message"].lower()
-        assert "forbidden" in blocked["message"]
-        world.traffic.denied.clear()
-        await world.wait(600)
-        assert (await world.user.find(STACK), await world.user.find(SECRET)) == (None, None)
-
-    fake_world.run(test)
+        await world.wait(30)
+    await world.user.delete(STACK)
+    await world.wait(60)
+    blocked = conditions.find(await read_shop(world), "DeletionBlocked")
+    assert blocked["status"] == "True"
+    assert "secret" in blocked["message"].lower()
+    assert "forbidden" in blocked["message"]
+    world.traffic.denied.clear()
+    await world.wait(600)
+    assert (await world.user.find(STACK), await world.user.find(SECRET)) == (None, None)
 
 
 # ---------------------------------------------------------------- kinds whose schema changes while they are watched
@@ -287,25 +260,22 @@ async def read_ready(world: FakeWorld) -> tuple[bool, str]:
     return ready["status"] == "True", ready["message"]
 
 
-def test_a_kind_that_begins_to_report_is_asked_from_then_on() -> None:
+@fake_world.in_world
+async def test_a_kind_that_begins_to_report_is_asked_from_then_on(world: FakeWorld) -> None:
     """Its objects wait for their controller, and the cache holds what that writes."""
+    await world.start_controller()
+    await world.user.create(make_definition())
+    await world.user.create(make_gadget_stack())
+    await world.wait(5)
+    assert (await read_ready(world))[0]
 
-    async def story(world: FakeWorld) -> None:
-        await world.start_controller()
-        await world.user.create(make_definition())
-        await world.user.create(make_gadget_stack())
-        await world.wait(5)
-        assert (await read_ready(world))[0]
+    await world.user.patch(GADGETS, {"spec": {"versions": make_versions(phase={"type": "string"})}})
+    await world.wait(5)
+    is_ready, message = await read_ready(world)
+    assert not is_ready
+    assert "the controller of example.com/Gadget has not set status.phase" in message
 
-        await world.user.patch(GADGETS, {"spec": {"versions": make_versions(phase={"type": "string"})}})
-        await world.wait(5)
-        is_ready, message = await read_ready(world)
-        assert not is_ready
-        assert "the controller of example.com/Gadget has not set status.phase" in message
-
-        gadget = Address(api_version="example.com/v1", kind="Gadget", namespace="default", name="shop-a")
-        await world.user.patch_status(gadget, {"phase": "Running"})
-        await world.wait(5)
-        assert (await read_ready(world))[0]
-
-    fake_world.run(story)
+    gadget = Address(api_version="example.com/v1", kind="Gadget", namespace="default", name="shop-a")
+    await world.user.patch_status(gadget, {"phase": "Running"})
+    await world.wait(5)
+    assert (await read_ready(world))[0]

@@ -45,83 +45,71 @@ async def read(world: FakeWorld) -> tuple[str, str | None]:
     return status["phase"], (status.get("handled") or {}).get("check")
 
 
-def test_a_check_costs_one_list_a_kind_however_many_objects_there_are() -> None:
+@fake_world.in_world
+async def test_a_check_costs_one_list_a_kind_however_many_objects_there_are(world: FakeWorld) -> None:
     """No request about a single object, one status, one Event."""
-
-    async def story(world: FakeWorld) -> None:
-        await converge(world, resources=MANY)
-        before = len(world.traffic.requests)
-        await ask(world, "1")
-        await world.wait_rest()
-        assert await read(world) == ("CheckComplete", "1")
-        assert dict(world.traffic.count(before)) == {"list": 2, "status": 1, "event": 1}
-
-    fake_world.run(story)
+    await converge(world, resources=MANY)
+    before = len(world.traffic.requests)
+    await ask(world, "1")
+    await world.wait_rest()
+    assert await read(world) == ("CheckComplete", "1")
+    assert dict(world.traffic.count(before)) == {"list": 2, "status": 1, "event": 1}
 
 
-def test_of_two_tokens_quickly_the_later_is_answered() -> None:
+@fake_world.in_world
+async def test_of_two_tokens_quickly_the_later_is_answered(world: FakeWorld) -> None:
     """By lists that began after it was written."""
+    await converge(world, resources=1)
+    before = len(world.traffic.events)
+    asked = []
 
-    async def story(world: FakeWorld) -> None:
-        await converge(world, resources=1)
-        before = len(world.traffic.events)
-        asked = []
+    def ask_again(request: Request) -> None:
+        if request.verb == "list" and not asked:
+            asked.append(len(world.traffic.requests))
+            patch = {"metadata": {"annotations": {names.REQUEST_CHECK: "2"}}}
+            world.server.patch(fake_kinds.STACK.kind, "default", "shop", patch, manager="kubectl-annotate")
 
-        def ask_again(request: Request) -> None:
-            if request.verb == "list" and not asked:
-                asked.append(len(world.traffic.requests))
-                patch = {"metadata": {"annotations": {names.REQUEST_CHECK: "2"}}}
-                world.server.patch(fake_kinds.STACK.kind, "default", "shop", patch, manager="kubectl-annotate")
-
-        world.traffic.listeners.append(ask_again)
-        await ask(world, "1")
-        await world.wait_rest()
-        assert await read(world) == ("CheckComplete", "2")
-        lists = [request for request in world.traffic.requests[asked[0] :] if request.verb == "list"]
-        assert len(lists) >= 2
-        assert [reason for _, _, reason, _ in world.traffic.events[before:]] == ["CheckComplete"]
-
-    fake_world.run(story)
+    world.traffic.listeners.append(ask_again)
+    await ask(world, "1")
+    await world.wait_rest()
+    assert await read(world) == ("CheckComplete", "2")
+    lists = [request for request in world.traffic.requests[asked[0] :] if request.verb == "list"]
+    assert len(lists) >= 2
+    assert [reason for _, _, reason, _ in world.traffic.events[before:]] == ["CheckComplete"]
 
 
-def test_a_check_that_was_under_way_is_done_again() -> None:
+@fake_world.in_world
+async def test_a_check_that_was_under_way_is_done_again(world: FakeWorld) -> None:
     """The operator dies with the first list in flight."""
+    await converge(world, resources=1)
+    before = len(world.traffic.requests)
+    deaths = []
 
-    async def story(world: FakeWorld) -> None:
-        await converge(world, resources=1)
-        before = len(world.traffic.requests)
-        deaths = []
+    def die(request: Request) -> None:
+        if request.verb == "list" and not deaths:
+            deaths.append(request)
+            world.traffic.kill()
 
-        def die(request: Request) -> None:
-            if request.verb == "list" and not deaths:
-                deaths.append(request)
-                world.traffic.kill()
-
-        world.traffic.listeners.append(die)
-        await ask(world, "1")
-        await world.wait_rest()
-        assert await read(world) == ("CheckComplete", "1")
-        count = world.traffic.count(before)
-        assert (count["list"], count["status"], count["apply"], len(deaths)) == (3, 1, 0, 1)
-
-    fake_world.run(story)
+    world.traffic.listeners.append(die)
+    await ask(world, "1")
+    await world.wait_rest()
+    assert await read(world) == ("CheckComplete", "1")
+    count = world.traffic.count(before)
+    assert (count["list"], count["status"], count["apply"], len(deaths)) == (3, 1, 0, 1)
 
 
-def test_an_annotation_that_is_taken_away_asks_for_nothing() -> None:
+@fake_world.in_world
+async def test_an_annotation_that_is_taken_away_asks_for_nothing(world: FakeWorld) -> None:
     """Also where its lists were refused until then: it is no longer reported."""
-
-    async def story(world: FakeWorld) -> None:
-        await converge(world, resources=1)
-        world.traffic.denied.add(("list", "ConfigMap"))
-        await ask(world, "1")
-        await world.wait(5.0)
-        refused = expectations.find_condition(await world.user.find(STACK), "CheckPending")
-        await world.user.patch(STACK, {"metadata": {"annotations": {names.REQUEST_CHECK: None}}})
-        await world.wait_rest()
-        reported = expectations.find_condition(await world.user.find(STACK), "CheckPending")
-        assert (refused["status"], reported["status"], await read(world)) == ("True", "False", ("CreateComplete", None))
-
-    fake_world.run(story)
+    await converge(world, resources=1)
+    world.traffic.denied.add(("list", "ConfigMap"))
+    await ask(world, "1")
+    await world.wait(5.0)
+    refused = expectations.find_condition(await world.user.find(STACK), "CheckPending")
+    await world.user.patch(STACK, {"metadata": {"annotations": {names.REQUEST_CHECK: None}}})
+    await world.wait_rest()
+    reported = expectations.find_condition(await world.user.find(STACK), "CheckPending")
+    assert (refused["status"], reported["status"], await read(world)) == ("True", "False", ("CreateComplete", None))
 
 
 def test_dry_runs_beyond_the_limit_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -118,17 +118,14 @@ async def adopt_in_a_ring(world: FakeWorld) -> dict[str, Object]:
     return find_stacks(world)
 
 
-def test_stacks_that_adopt_each_other_at_the_same_time_form_no_circle() -> None:
+@fake_world.in_world
+async def test_stacks_that_adopt_each_other_at_the_same_time_form_no_circle(world: FakeWorld) -> None:
     """No label shows yet whose they are; statuses that quote each other would grow without end."""
-
-    async def story(world: FakeWorld) -> None:
-        stacks = await adopt_in_a_ring(world)
-        outermost = [raw for raw in stacks.values() if names.LABEL_STACK_UID not in raw["metadata"].get("labels", {})]
-        assert len(outermost) == 1
-        reasons = [each["status"]["problems"][0]["reason"] for each in stacks.values()]
-        assert reasons == ["NestedInItself"] * 3
-
-    fake_world.run(story)
+    stacks = await adopt_in_a_ring(world)
+    outermost = [raw for raw in stacks.values() if names.LABEL_STACK_UID not in raw["metadata"].get("labels", {})]
+    assert len(outermost) == 1
+    reasons = [each["status"]["problems"][0]["reason"] for each in stacks.values()]
+    assert reasons == ["NestedInItself"] * 3
 
 
 def test_a_circle_over_several_processes_is_reported_and_opened_by_an_edit() -> None:
@@ -174,34 +171,28 @@ def test_a_stack_of_a_circle_can_be_deleted() -> None:
     fake_world.run(story, shards=3)
 
 
-def test_a_recursion_that_ends_is_allowed() -> None:
+@fake_world.in_world
+async def test_a_recursion_that_ends_is_allowed(world: FakeWorld) -> None:
     """By a parameter that changes, and a test of it."""
-
-    async def story(world: FakeWorld) -> None:
-        await plant(world, LANDING)
-        stacks = find_stacks(world)
-        assert len(stacks) == 4
-        assert {stack["status"]["phase"] for stack in stacks.values()} == {"CreateComplete"}
-
-    fake_world.run(story)
+    await plant(world, LANDING)
+    stacks = find_stacks(world)
+    assert len(stacks) == 4
+    assert {stack["status"]["phase"] for stack in stacks.values()} == {"CreateComplete"}
 
 
-def test_annotations_do_not_hide_how_deep_a_stack_is() -> None:
+@fake_world.in_world
+async def test_annotations_do_not_hide_how_deep_a_stack_is(world: FakeWorld) -> None:
     """A user takes all of ours off a Stack in the middle: its label alone says where it is."""
-
-    async def story(world: FakeWorld) -> None:
-        await plant(world, STAIRS)
-        middle = Address(api_version=STACK, kind="Stack", namespace="default", name="r-x-x-x-x")
-        live = await world.user.find(middle)
-        assert live is not None
-        await world.kill_controller()
-        gone = dict.fromkeys(live["metadata"]["annotations"])
-        await world.user.patch(middle, {"metadata": {"annotations": gone}})
-        await world.start_controller()
-        await world.wait_rest()
-        assert len(find_stacks(world)) == limits.NESTED_DEPTH + 1
-
-    fake_world.run(story)
+    await plant(world, STAIRS)
+    middle = Address(api_version=STACK, kind="Stack", namespace="default", name="r-x-x-x-x")
+    live = await world.user.find(middle)
+    assert live is not None
+    await world.kill_controller()
+    gone = dict.fromkeys(live["metadata"]["annotations"])
+    await world.user.patch(middle, {"metadata": {"annotations": gone}})
+    await world.start_controller()
+    await world.wait_rest()
+    assert len(find_stacks(world)) == limits.NESTED_DEPTH + 1
 
 
 def make_crowd(count: int, *, namespace: str | None = None) -> Object:

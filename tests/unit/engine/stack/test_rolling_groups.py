@@ -240,21 +240,18 @@ def test_a_change_of_the_size_does_not_start_the_pause_again(sizes: tuple[int, .
 
 
 @pytest.mark.parametrize("rest", [0, 10], ids=["soon after its creation", "unloaded meanwhile"])
-def test_a_group_that_grows_with_its_template_starts_at_once(rest: float) -> None:
+@fake_world.in_world
+async def test_a_group_that_grows_with_its_template_starts_at_once(world: FakeWorld, rest: float) -> None:
     """Neither new members nor those beyond the size are a batch that a pause follows."""
-
-    async def story(world: FakeWorld) -> None:
-        await world.start_controller()
-        metadata = {"name": GROUP.name, "namespace": GROUP.namespace}
-        spec = make_spec(4, least=4, batch=2, pause="60s", value="a")
-        group = await world.user.create(
-            {"apiVersion": GROUP.api_version, "kind": GROUP.kind, "metadata": metadata, "spec": spec}
-        )
-        await wait_complete(world)
-        await asyncio.sleep(rest)
-        await world.user.replace_spec(GROUP, make_spec(6, least=6, batch=2, pause="60s", value="b"))
-        await asyncio.sleep(30)
-        changed = [find_index(each) for each in await find_members(world, group) if is_new(each, "b")]
-        assert sorted(changed) == ["0", "1", "4", "5", "6", "7"]
-
-    fake_world.run(story)
+    await world.start_controller()
+    metadata = {"name": GROUP.name, "namespace": GROUP.namespace}
+    spec = make_spec(4, least=4, batch=2, pause="60s", value="a")
+    group = await world.user.create(
+        {"apiVersion": GROUP.api_version, "kind": GROUP.kind, "metadata": metadata, "spec": spec}
+    )
+    await wait_complete(world)
+    await asyncio.sleep(rest)
+    await world.user.replace_spec(GROUP, make_spec(6, least=6, batch=2, pause="60s", value="b"))
+    await asyncio.sleep(30)
+    changed = [find_index(each) for each in await find_members(world, group) if is_new(each, "b")]
+    assert sorted(changed) == ["0", "1", "4", "5", "6", "7"]

@@ -47,60 +47,51 @@ async def converge(world: FakeWorld, *, stacks: int) -> None:
     await world.wait_rest()
 
 
-def test_nothing_is_written_after_a_restart() -> None:
+@fake_world.in_world
+async def test_nothing_is_written_after_a_restart(world: FakeWorld) -> None:
     """However many Stacks wait for a first look at their children."""
+    await converge(world, stacks=STACKS)
+    await world.kill_controller()
+    before = len(world.traffic.requests)
+    await world.start_controller()
+    await world.wait_rest()
 
-    async def story(world: FakeWorld) -> None:
-        await converge(world, stacks=STACKS)
-        await world.kill_controller()
-        before = len(world.traffic.requests)
-        await world.start_controller()
-        await world.wait_rest()
-
-        written = [request for request in world.traffic.requests[before:] if request.verb in WRITES]
-        assert written == []
-
-    fake_world.run(story)
+    written = [request for request in world.traffic.requests[before:] if request.verb in WRITES]
+    assert written == []
 
 
-def test_nothing_is_said_of_a_stack_before_the_first_look_at_its_children() -> None:
+@fake_world.in_world
+async def test_nothing_is_said_of_a_stack_before_the_first_look_at_its_children(world: FakeWorld) -> None:
     """Its caches may be complete already, because of others; the pass that looks is still to come."""
+    await converge(world, stacks=1)
+    (controller,) = world.controllers
+    engine = controller.engine
+    (uid,) = engine._services.management_cluster.stacks()
+    stack = engine._services.management_cluster.find_stack(uid)
+    assert stack is not None
+    another = StackReconciler(uid, services=engine._services, builder=engine._builder)
+    await another.definition.sync()
 
-    async def story(world: FakeWorld) -> None:
-        await converge(world, stacks=1)
-        (controller,) = world.controllers
-        engine = controller.engine
-        (uid,) = engine._services.management_cluster.stacks()
-        stack = engine._services.management_cluster.find_stack(uid)
-        assert stack is not None
-        another = StackReconciler(uid, services=engine._services, builder=engine._builder)
-        await another.definition.sync()
-
-        assert another.cache_sync.grace_left() > 0
-        while engine._services.queue.get() is not None:
-            pass
-        another.reconcile(stack, set())
-        assert another.cache_sync.grace_left() == 0
-        assert another.planner is not None
-        assert another.planner.is_complete
-
-    fake_world.run(story)
+    assert another.cache_sync.grace_left() > 0
+    while engine._services.queue.get() is not None:
+        pass
+    another.reconcile(stack, set())
+    assert another.cache_sync.grace_left() == 0
+    assert another.planner is not None
+    assert another.planner.is_complete
 
 
-def test_no_earlier_state_of_a_stack_is_kept() -> None:
+@fake_world.in_world
+async def test_no_earlier_state_of_a_stack_is_kept(world: FakeWorld) -> None:
     """It has another spec and status, which can be large."""
+    await converge(world, stacks=3)
+    (controller,) = world.controllers
+    uids = set(controller.engine._services.management_cluster.stacks())
+    gc.collect()
+    kept = Counter(each.uid for each in gc.get_objects() if isinstance(each, StackObject) and each.uid in uids)
 
-    async def story(world: FakeWorld) -> None:
-        await converge(world, stacks=3)
-        (controller,) = world.controllers
-        uids = set(controller.engine._services.management_cluster.stacks())
-        gc.collect()
-        kept = Counter(each.uid for each in gc.get_objects() if isinstance(each, StackObject) and each.uid in uids)
-
-        assert len(uids) == 3
-        assert max(kept.values()) <= 1
-
-    fake_world.run(story)
+    assert len(uids) == 3
+    assert max(kept.values()) <= 1
 
 
 # ---------------------------------------------------------------- steps that may not start
@@ -159,43 +150,37 @@ def list_objects(world: FakeWorld) -> list[str]:
     return [raw["metadata"]["name"] for kind, raw in world.server.everything() if kind.name == "ConfigMap"]
 
 
-def test_no_object_outlives_the_stack() -> None:
+@fake_world.in_world
+async def test_no_object_outlives_the_stack(world: FakeWorld) -> None:
     """The finalizer goes after the write, and after the object that it creates."""
-
-    async def story(world: FakeWorld) -> None:
-        address = await start(world)
-        world.controllers[0].wire.slow["apply"] = SLOW
-        await world.user.replace_spec(address, {"template": {"resources": make_resources("a")}})
-        await asyncio.sleep(SLOW / 2)
-        await world.user.delete(address)
-        await asyncio.sleep(SLOW / 4)
-        assert await world.user.find(address) is not None
-        await asyncio.sleep(3 * SLOW)
-        assert await world.user.find(address) is None
-        assert list_objects(world) == []
-
-    fake_world.run(story)
+    address = await start(world)
+    world.controllers[0].wire.slow["apply"] = SLOW
+    await world.user.replace_spec(address, {"template": {"resources": make_resources("a")}})
+    await asyncio.sleep(SLOW / 2)
+    await world.user.delete(address)
+    await asyncio.sleep(SLOW / 4)
+    assert await world.user.find(address) is not None
+    await asyncio.sleep(3 * SLOW)
+    assert await world.user.find(address) is None
+    assert list_objects(world) == []
 
 
-def test_no_stack_is_complete_before_it() -> None:
+@fake_world.in_world
+async def test_no_stack_is_complete_before_it(world: FakeWorld) -> None:
     """The definition no longer has the resource, and says why it waits."""
-
-    async def story(world: FakeWorld) -> None:
-        address = await start(world, "a")
-        await asyncio.sleep(5)
-        world.controllers[0].wire.slow["apply"] = SLOW
-        await world.user.replace_spec(address, {"template": {"resources": make_resources("a", "b")}})
-        await asyncio.sleep(SLOW / 2)
-        await world.user.replace_spec(address, {"template": {"resources": make_resources("a")}})
-        await asyncio.sleep(SLOW / 4)
-        status = expectations.status_of(await world.user.find(address) or {})
-        assert (status["phase"], status["observedGeneration"]) == ("UpdateInProgress", 3)
-        assert "waits for a write in flight" in expectations.find_condition({"status": status}, "Ready")["message"]
-        await asyncio.sleep(3 * SLOW)
-        status = expectations.status_of(await world.user.find(address) or {})
-        assert (status["phase"], list_objects(world)) == ("UpdateComplete", ["shop-a"])
-
-    fake_world.run(story)
+    address = await start(world, "a")
+    await asyncio.sleep(5)
+    world.controllers[0].wire.slow["apply"] = SLOW
+    await world.user.replace_spec(address, {"template": {"resources": make_resources("a", "b")}})
+    await asyncio.sleep(SLOW / 2)
+    await world.user.replace_spec(address, {"template": {"resources": make_resources("a")}})
+    await asyncio.sleep(SLOW / 4)
+    status = expectations.status_of(await world.user.find(address) or {})
+    assert (status["phase"], status["observedGeneration"]) == ("UpdateInProgress", 3)
+    assert "waits for a write in flight" in expectations.find_condition({"status": status}, "Ready")["message"]
+    await asyncio.sleep(3 * SLOW)
+    status = expectations.status_of(await world.user.find(address) or {})
+    assert (status["phase"], list_objects(world)) == ("UpdateComplete", ["shop-a"])
 
 
 # ---------------------------------------------------------------- objects that no list shows yet
@@ -219,33 +204,30 @@ def is_of(raw: Object, resource: str) -> bool:
     return (raw["metadata"].get("labels") or {}).get(names.LABEL_RESOURCE) == resource
 
 
-def test_the_next_object_waits_until_the_earlier_ones_are_seen() -> None:
+@fake_world.in_world
+async def test_the_next_object_waits_until_the_earlier_ones_are_seen(world: FakeWorld) -> None:
     """Otherwise it would have the number of an earlier one, and the object in use would be deleted at once."""
+    probe = probe_controller.manifest({"value": 1})
+    await world.start_controller()
+    first = make_spec(probe, value=1)
+    address = Address.of(await world.user.create(stack_manifests.make_stack(first)))
+    await asyncio.sleep(10)
+    await world.user.replace_spec(address, make_spec(CONFIG, value=1))
+    await asyncio.sleep(10)
+    assert list_incarnations(world) == [("ConfigMap", "2")]
 
-    async def story(world: FakeWorld) -> None:
-        probe = probe_controller.manifest({"value": 1})
-        await world.start_controller()
-        first = make_spec(probe, value=1)
-        address = Address.of(await world.user.create(stack_manifests.make_stack(first)))
-        await asyncio.sleep(10)
-        await world.user.replace_spec(address, make_spec(CONFIG, value=1))
-        await asyncio.sleep(10)
-        assert list_incarnations(world) == [("ConfigMap", "2")]
+    await world.kill_controller()
+    await world.user.replace_spec(address, make_spec(probe, value=1, fails="as written"))
+    world.traffic.unanswered.add("ConfigMap")
+    await world.start_controller()
+    await asyncio.sleep(10)
+    assert list_incarnations(world) == [("ConfigMap", "2")]
 
-        await world.kill_controller()
-        await world.user.replace_spec(address, make_spec(probe, value=1, fails="as written"))
-        world.traffic.unanswered.add("ConfigMap")
-        await world.start_controller()
-        await asyncio.sleep(10)
-        assert list_incarnations(world) == [("ConfigMap", "2")]
-
-        await world.kill_controller()
-        world.traffic.unanswered.clear()
-        await world.start_controller()
-        await asyncio.sleep(60)
-        assert list_incarnations(world) == [("ConfigMap", "2"), ("Probe", "3")]
-
-    fake_world.run(story)
+    await world.kill_controller()
+    world.traffic.unanswered.clear()
+    await world.start_controller()
+    await asyncio.sleep(60)
+    assert list_incarnations(world) == [("ConfigMap", "2"), ("Probe", "3")]
 
 
 # ---------------------------------------------------------------- a user who takes a field back
@@ -268,23 +250,20 @@ async def fight(world: FakeWorld, *, seconds: int) -> Counter[str]:
 
 
 @pytest.mark.parametrize(("seconds", "limit"), [(60, 7), (3600, 25)], ids=["a minute", "an hour"])
-def test_a_contest_costs_few_writes(seconds: int, limit: int) -> None:
+@fake_world.in_world
+async def test_a_contest_costs_few_writes(world: FakeWorld, seconds: int, limit: int) -> None:
     """Of the object and of the status; the object is read once for the first repair and once for the conflict; the stack is as ready as its object."""
-
-    async def story(world: FakeWorld) -> None:
-        await world.start_controller()
-        await world.user.create(CONTESTED)
-        await world.wait_rest()
-        spent = await fight(world, seconds=seconds)
-        assert 5 <= spent["apply"] <= limit
-        assert spent["status"] <= 3 * limit
-        assert spent["get"] == 2
-        stack = await world.user.find(Address.of(CONTESTED))
-        contested = expectations.find_condition(stack, "DriftConflict")
-        assert "spec.value, owned by 'kubectl-edit', changed repeatedly" in contested["message"]
-        assert expectations.find_condition(stack, "Ready")["status"] == "True"
-
-    fake_world.run(story)
+    await world.start_controller()
+    await world.user.create(CONTESTED)
+    await world.wait_rest()
+    spent = await fight(world, seconds=seconds)
+    assert 5 <= spent["apply"] <= limit
+    assert spent["status"] <= 3 * limit
+    assert spent["get"] == 2
+    stack = await world.user.find(Address.of(CONTESTED))
+    contested = expectations.find_condition(stack, "DriftConflict")
+    assert "spec.value, owned by 'kubectl-edit', changed repeatedly" in contested["message"]
+    assert expectations.find_condition(stack, "Ready")["status"] == "True"
 
 
 # ---------------------------------------------------------------- the end of a Stack
@@ -294,22 +273,19 @@ def test_a_contest_costs_few_writes(seconds: int, limit: int) -> None:
     ("word", "slowest"),
     [pytest.param("conflict", 0.5, id="the Stack changed"), pytest.param("webhook", 4.0, id="a request is rejected")],
 )
-def test_a_finalizer_that_could_not_be_taken_away(word: str, slowest: float) -> None:
+@fake_world.in_world
+async def test_a_finalizer_that_could_not_be_taken_away(world: FakeWorld, word: str, slowest: float) -> None:
     """At once again where the Stack only changed meanwhile; that is not reported."""
-
-    async def story(world: FakeWorld) -> None:
-        await world.start_controller()
-        template = {"resources": {"a": {"manifest": {"apiVersion": "v1", "kind": "ConfigMap"}}}}
-        address = Address.of(await world.user.create(stack_manifests.make_stack({"template": template})))
-        await asyncio.sleep(5)
-        refusal = request_faults.REFUSALS[word]
-        world.traffic.troubles.append(request_faults.Trouble(refusal=refusal, verbs=frozenset({"finalizer"}), times=1))
-        begun = asyncio.get_running_loop().time()
-        await world.user.delete(address)
-        while await world.user.find(address) is not None:  # noqa: ASYNC110 -- in virtual time
-            await asyncio.sleep(0.01)
-        seconds = asyncio.get_running_loop().time() - begun
-        assert seconds < slowest
-        assert (word == "conflict") is (seconds < 1.0)
-
-    fake_world.run(story)
+    await world.start_controller()
+    template = {"resources": {"a": {"manifest": {"apiVersion": "v1", "kind": "ConfigMap"}}}}
+    address = Address.of(await world.user.create(stack_manifests.make_stack({"template": template})))
+    await asyncio.sleep(5)
+    refusal = request_faults.REFUSALS[word]
+    world.traffic.troubles.append(request_faults.Trouble(refusal=refusal, verbs=frozenset({"finalizer"}), times=1))
+    begun = asyncio.get_running_loop().time()
+    await world.user.delete(address)
+    while await world.user.find(address) is not None:  # noqa: ASYNC110 -- in virtual time
+        await asyncio.sleep(0.01)
+    seconds = asyncio.get_running_loop().time() - begun
+    assert seconds < slowest
+    assert (word == "conflict") is (seconds < 1.0)

@@ -95,111 +95,96 @@ async def read_status(world: FakeWorld) -> Object:
     return status
 
 
-def test_a_definition_waits_for_its_expressions_and_asks_for_all_of_them_at_once() -> None:
+@fake_world.in_world
+async def test_a_definition_waits_for_its_expressions_and_asks_for_all_of_them_at_once(world: FakeWorld) -> None:
     """Each is evaluated once; nothing is written before."""
-
-    async def story(world: FakeWorld) -> None:
-        process = make_world(world)
-        await world.start_controller()
-        await world.user.create(
-            make_stack(
-                {
-                    "a": make_config("${params.l.map(i, string(i + 1)).join('')}"),
-                    "b": make_config("${params.l.map(i, string(i)).join('')}"),
-                },
-                parameters={"l": {"type": "array", "default": [1, 2]}},
-                conditions={"c": "params.l.map(i, string(i)).join() == '12'"},
-            )
+    process = make_world(world)
+    await world.start_controller()
+    await world.user.create(
+        make_stack(
+            {
+                "a": make_config("${params.l.map(i, string(i + 1)).join('')}"),
+                "b": make_config("${params.l.map(i, string(i)).join('')}"),
+            },
+            parameters={"l": {"type": "array", "default": [1, 2]}},
+            conditions={"c": "params.l.map(i, string(i)).join() == '12'"},
         )
-        await world.wait(SECONDS)
-        assert read(world) == []
-        await world.wait(20 * SECONDS)
+    )
+    await world.wait(SECONDS)
+    assert read(world) == []
+    await world.wait(20 * SECONDS)
 
-        assert read(world) == ["12", "23"]
-        assert len(process.asked) == len(set(process.asked)) == 3
-        assert (await read_status(world))["phase"] == "CreateComplete"
-
-    fake_world.run(story)
+    assert read(world) == ["12", "23"]
+    assert len(process.asked) == len(set(process.asked)) == 3
+    assert (await read_status(world))["phase"] == "CreateComplete"
 
 
-def test_a_resource_waits_for_its_expressions_and_says_so() -> None:
+@fake_world.in_world
+async def test_a_resource_waits_for_its_expressions_and_says_so(world: FakeWorld) -> None:
     """It continues by itself; so it does after a change of what it reads, and outputs follow."""
+    make_world(world)
+    await world.start_controller()
+    doubled = make_config("${[a.data.value, a.data.value].join('')}")
+    outputs = {"both": {"value": "${[a.data.value, b.data.value].join('+')}"}}
+    await world.user.create(make_stack({"a": make_config("one"), "b": doubled}, outputs=outputs))
+    await world.wait(SECONDS - 1)
+    problems = (await read_status(world))["problems"]
+    await world.wait(20 * SECONDS)
+    before, status = read(world), await read_status(world)
+    await world.user.patch(STACK, {"spec": {"template": {"resources": {"a": make_config("two")}}}})
+    await world.wait(20 * SECONDS)
 
-    async def story(world: FakeWorld) -> None:
-        make_world(world)
-        await world.start_controller()
-        doubled = make_config("${[a.data.value, a.data.value].join('')}")
-        outputs = {"both": {"value": "${[a.data.value, b.data.value].join('+')}"}}
-        await world.user.create(make_stack({"a": make_config("one"), "b": doubled}, outputs=outputs))
-        await world.wait(SECONDS - 1)
-        problems = (await read_status(world))["problems"]
-        await world.wait(20 * SECONDS)
-        before, status = read(world), await read_status(world)
-        await world.user.patch(STACK, {"spec": {"template": {"resources": {"a": make_config("two")}}}})
-        await world.wait(20 * SECONDS)
-
-        assert [(each["resource"], each["reason"]) for each in problems] == [("b", "Evaluating")]
-        assert "waits for the evaluation of `[a.data.value, a.data.value].join('')`" in problems[0]["message"]
-        assert (before, status["outputs"]) == (["one", "oneone"], {"both": "one+oneone"})
-        assert (read(world), (await read_status(world))["outputs"]) == (["two", "twotwo"], {"both": "two+twotwo"})
-
-    fake_world.run(story)
+    assert [(each["resource"], each["reason"]) for each in problems] == [("b", "Evaluating")]
+    assert "waits for the evaluation of `[a.data.value, a.data.value].join('')`" in problems[0]["message"]
+    assert (before, status["outputs"]) == (["one", "oneone"], {"both": "one+oneone"})
+    assert (read(world), (await read_status(world))["outputs"]) == (["two", "twotwo"], {"both": "two+twotwo"})
 
 
-def test_what_exceeds_its_share_fails_its_resource_and_is_not_tried_again() -> None:
+@fake_world.in_world
+async def test_what_exceeds_its_share_fails_its_resource_and_is_not_tried_again(world: FakeWorld) -> None:
     """The others are there; after another change it is as it should be."""
+    process = make_world(world)
+    await world.start_controller()
+    excessive = make_config("${[a.data.value, '" + EXCESSIVE + "'].join('')}")
+    await world.user.create(make_stack({"a": make_config("one"), "b": excessive}))
+    await world.wait(100 * SECONDS)
+    problem = (await read_status(world))["problems"][0]
+    asked = list(process.asked)
+    await world.user.patch(
+        STACK, {"spec": {"template": {"resources": {"b": make_config("${[a.data.value, a.data.value].join('')}")}}}}
+    )
+    await world.wait(20 * SECONDS)
 
-    async def story(world: FakeWorld) -> None:
-        process = make_world(world)
-        await world.start_controller()
-        excessive = make_config("${[a.data.value, '" + EXCESSIVE + "'].join('')}")
-        await world.user.create(make_stack({"a": make_config("one"), "b": excessive}))
-        await world.wait(100 * SECONDS)
-        problem = (await read_status(world))["problems"][0]
-        asked = list(process.asked)
-        await world.user.patch(
-            STACK, {"spec": {"template": {"resources": {"b": make_config("${[a.data.value, a.data.value].join('')}")}}}}
-        )
-        await world.wait(20 * SECONDS)
-
-        place = "spec.template.resources.b.manifest.data.value: expression took more than 1 s of CPU; simplify it: `"
-        assert (problem["reason"], problem["message"].startswith(place)) == ("ExpressionFailed", True)
-        assert len(asked) == 1
-        assert read(world) == ["one", "oneone"]
-
-    fake_world.run(story)
+    place = "spec.template.resources.b.manifest.data.value: expression took more than 1 s of CPU; simplify it: `"
+    assert (problem["reason"], problem["message"].startswith(place)) == ("ExpressionFailed", True)
+    assert len(asked) == 1
+    assert read(world) == ["one", "oneone"]
 
 
-def test_an_excess_in_a_definition_is_one_of_its_mistakes() -> None:
+@fake_world.in_world
+async def test_an_excess_in_a_definition_is_one_of_its_mistakes(world: FakeWorld) -> None:
     """Reported together with the others, and nothing is written."""
+    make_world(world)
+    await world.start_controller()
+    excessive = make_config("${['" + EXCESSIVE + "'].join('')}")
+    await world.user.create(make_stack({"a": excessive, "b": make_config("${1 / 0}")}))
+    await world.wait(20 * SECONDS)
+    status = await read_status(world)
 
-    async def story(world: FakeWorld) -> None:
-        make_world(world)
-        await world.start_controller()
-        excessive = make_config("${['" + EXCESSIVE + "'].join('')}")
-        await world.user.create(make_stack({"a": excessive, "b": make_config("${1 / 0}")}))
-        await world.wait(20 * SECONDS)
-        status = await read_status(world)
-
-        message = next(each["message"] for each in status["conditions"] if each["reason"] == "InvalidTemplate")
-        assert "spec.template.resources.a.manifest.data.value: expression took more than 1 s of CPU" in message
-        assert "spec.template.resources.b.manifest.data.value: `1 / 0` fails" in message
-        assert read(world) == []
-
-    fake_world.run(story)
+    message = next(each["message"] for each in status["conditions"] if each["reason"] == "InvalidTemplate")
+    assert "spec.template.resources.a.manifest.data.value: expression took more than 1 s of CPU" in message
+    assert "spec.template.resources.b.manifest.data.value: `1 / 0` fails" in message
+    assert read(world) == []
 
 
-def test_a_stack_that_is_deleted_while_it_waits_is_gone() -> None:
+@fake_world.in_world
+async def test_a_stack_that_is_deleted_while_it_waits_is_gone(world: FakeWorld) -> None:
     """No client  its expressions."""
+    make_world(world)
+    await world.start_controller()
+    await world.user.create(make_stack({"a": make_config("one"), "b": make_config("${[a.data.value].join('')}")}))
+    await world.wait(1.0)
+    await world.user.delete(STACK)
+    await world.wait(20 * SECONDS)
 
-    async def story(world: FakeWorld) -> None:
-        make_world(world)
-        await world.start_controller()
-        await world.user.create(make_stack({"a": make_config("one"), "b": make_config("${[a.data.value].join('')}")}))
-        await world.wait(1.0)
-        await world.user.delete(STACK)
-        await world.wait(20 * SECONDS)
-
-        assert (await world.user.find(STACK), read(world)) == (None, [])
-
-    fake_world.run(story)
+    assert (await world.user.find(STACK), read(world)) == (None, [])

@@ -97,73 +97,62 @@ async def check(world: FakeWorld, number: int = 1) -> Object:
     return found
 
 
-def test_a_removed_signature_is_put_back_by_one_write() -> None:
+@fake_world.in_world
+async def test_a_removed_signature_is_put_back_by_one_write(world: FakeWorld) -> None:
     """The object is the Stack's own all the while, and is never made again."""
-
-    async def story(world: FakeWorld) -> None:
-        await converge(world, a=A, b=B)
-        before = get(world, CONFIG_MAP, "shop-a")
-        sent = len(world.traffic.requests)
-        await annotate(world, "shop-a", signature=None, identity=None)
-        await world.wait_rest()
-        after = get(world, CONFIG_MAP, "shop-a")
-        assert (after["metadata"]["uid"], after["metadata"]["annotations"]) == (
-            before["metadata"]["uid"],
-            before["metadata"]["annotations"],
-        )
-        assert [each.verb for each in world.traffic.requests[sent:] if each.verb not in ("status", "event")] == [
-            "apply"
-        ]
-        assert get_stack(world)["status"]["phase"] == "CreateComplete"
-
-    fake_world.run(story)
+    await converge(world, a=A, b=B)
+    before = get(world, CONFIG_MAP, "shop-a")
+    sent = len(world.traffic.requests)
+    await annotate(world, "shop-a", signature=None, identity=None)
+    await world.wait_rest()
+    after = get(world, CONFIG_MAP, "shop-a")
+    assert (after["metadata"]["uid"], after["metadata"]["annotations"]) == (
+        before["metadata"]["uid"],
+        before["metadata"]["annotations"],
+    )
+    assert [each.verb for each in world.traffic.requests[sent:] if each.verb not in ("status", "event")] == ["apply"]
+    assert get_stack(world)["status"]["phase"] == "CreateComplete"
 
 
-def test_a_signature_that_goes_while_unobserved_is_put_back_too() -> None:
+@fake_world.in_world
+async def test_a_signature_that_goes_while_unobserved_is_put_back_too(world: FakeWorld) -> None:
     """A process that has never seen it knows the object by its place and by who labelled it."""
-
-    async def story(world: FakeWorld) -> None:
-        await converge(world, a=A, b=B)
-        before = {name: get(world, CONFIG_MAP, name)["metadata"] for name in ("shop-a", "shop-b")}
-        await world.kill_controller()
-        for name in before:
-            await annotate(world, name, signature=None, hash=None, requires=None)
-        await world.start_controller()
-        await world.wait_rest()
-        after = {name: get(world, CONFIG_MAP, name)["metadata"] for name in before}
-        assert [each["uid"] for each in after.values()] == [each["uid"] for each in before.values()]
-        assert [each["annotations"] for each in after.values()] == [each["annotations"] for each in before.values()]
-
-    fake_world.run(story)
+    await converge(world, a=A, b=B)
+    before = {name: get(world, CONFIG_MAP, name)["metadata"] for name in ("shop-a", "shop-b")}
+    await world.kill_controller()
+    for name in before:
+        await annotate(world, name, signature=None, hash=None, requires=None)
+    await world.start_controller()
+    await world.wait_rest()
+    after = {name: get(world, CONFIG_MAP, name)["metadata"] for name in before}
+    assert [each["uid"] for each in after.values()] == [each["uid"] for each in before.values()]
+    assert [each["annotations"] for each in after.values()] == [each["annotations"] for each in before.values()]
 
 
-def test_an_object_with_a_forged_label_is_named_and_left_alone() -> None:
+@fake_world.in_world
+async def test_an_object_with_a_forged_label_is_named_and_left_alone(world: FakeWorld) -> None:
     """By one Event for as long as the process lives, however often it changes; it holds up no deletion either."""
+    stack = await converge(world, a=A, b=B)
+    genuine = get(world, CONFIG_MAP, "shop-a")["metadata"]
+    labels = {**genuine["labels"], names.LABEL_RESOURCE: "x"}
+    metadata = {"name": "forged", "namespace": "hearth", "labels": labels, "annotations": genuine["annotations"]}
+    await world.user.create(
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {**metadata, "finalizers": ["example.org/held"]}}
+    )
+    await world.wait_rest()
+    forged = Address(api_version="v1", kind="ConfigMap", namespace="hearth", name="forged")
+    await world.user.patch(forged, {"data": {"a": "b"}})
+    await world.wait_rest()
+    [message] = find_events(world, "UnprovenObjects")
+    assert "configmap/forged in hearth" in message
 
-    async def story(world: FakeWorld) -> None:
-        stack = await converge(world, a=A, b=B)
-        genuine = get(world, CONFIG_MAP, "shop-a")["metadata"]
-        labels = {**genuine["labels"], names.LABEL_RESOURCE: "x"}
-        metadata = {"name": "forged", "namespace": "hearth", "labels": labels, "annotations": genuine["annotations"]}
-        await world.user.create(
-            {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {**metadata, "finalizers": ["example.org/held"]}}
-        )
-        await world.wait_rest()
-        forged = Address(api_version="v1", kind="ConfigMap", namespace="hearth", name="forged")
-        await world.user.patch(forged, {"data": {"a": "b"}})
-        await world.wait_rest()
-        [message] = find_events(world, "UnprovenObjects")
-        assert "configmap/forged in hearth" in message
-
-        await world.user.delete(STACK)
-        await world.wait_rest()
-        assert world.server.find(fake_kinds.STACK.kind, "default", "shop") is None
-        live = world.server.find(CONFIG_MAP, "hearth", "forged")
-        assert live is not None
-        assert "deletionTimestamp" not in live["metadata"]
-        assert stack["status"]["phase"] == "CreateComplete"
-
-    fake_world.run(story)
+    await world.user.delete(STACK)
+    await world.wait_rest()
+    assert world.server.find(fake_kinds.STACK.kind, "default", "shop") is None
+    live = world.server.find(CONFIG_MAP, "hearth", "forged")
+    assert live is not None
+    assert "deletionTimestamp" not in live["metadata"]
+    assert stack["status"]["phase"] == "CreateComplete"
 
 
 @pytest.mark.parametrize(
@@ -174,121 +163,108 @@ def test_an_object_with_a_forged_label_is_named_and_left_alone() -> None:
         pytest.param(blueprints.MANAGER, False, False, id="another object"),
     ],
 )
-def test_an_unsigned_object_is_taken_up_as_it_is_on_the_server(manager: str, *, is_meant: bool, is_taken: bool) -> None:
+@fake_world.in_world
+async def test_an_unsigned_object_is_taken_up_as_it_is_on_the_server(
+    world: FakeWorld, manager: str, *, is_meant: bool, is_taken: bool
+) -> None:
     """Where the cache had no room for it: the answer to a read decides, and what it says of who labeled it."""
-
-    async def story(world: FakeWorld) -> None:
-        planner = blueprints.make_planner(blueprints.make_blueprint({"a": []}))
-        blueprints.World().refresh(planner)
-        step = planner.take_step("a")
-        assert isinstance(step, Apply)
-        metadata = {**step.manifest["metadata"], "annotations": {}}
-        live = world.server.apply({**step.manifest, "metadata": metadata}, kind=CONFIG_MAP, manager=manager, force=True)
-        step = dataclasses.replace(step, takes_up=live["metadata"]["uid"] if is_meant else "another")
-        executor = step_execution.StepExecutor(
-            cluster=FakeWorkloadCluster(FakeWire(world.server, world.traffic), WorkQueue(), signatures=HASHER),
-            manager=blueprints.MANAGER,
-            may_exist=lambda uid, namespace: uid == blueprints.STACK.uid,
-            ours=HASHER,
-            boundary=blueprints.TRUSTED,
-        )
-        result = await executor.execute_step(step)
-        if is_taken:
-            assert isinstance(result, step_execution.StepDone)
-            assert result.child is not None
-            assert (result.child.uid, result.child.is_identified) == (live["metadata"]["uid"], True)
-        else:
-            assert isinstance(result, StepFailure)
-            assert result.reason == "NotOwned"
-
-    fake_world.run(story)
+    planner = blueprints.make_planner(blueprints.make_blueprint({"a": []}))
+    blueprints.World().refresh(planner)
+    step = planner.take_step("a")
+    assert isinstance(step, Apply)
+    metadata = {**step.manifest["metadata"], "annotations": {}}
+    live = world.server.apply({**step.manifest, "metadata": metadata}, kind=CONFIG_MAP, manager=manager, force=True)
+    step = dataclasses.replace(step, takes_up=live["metadata"]["uid"] if is_meant else "another")
+    executor = step_execution.StepExecutor(
+        cluster=FakeWorkloadCluster(FakeWire(world.server, world.traffic), WorkQueue(), signatures=HASHER),
+        manager=blueprints.MANAGER,
+        may_exist=lambda uid, namespace: uid == blueprints.STACK.uid,
+        ours=HASHER,
+        boundary=blueprints.TRUSTED,
+    )
+    result = await executor.execute_step(step)
+    if is_taken:
+        assert isinstance(result, step_execution.StepDone)
+        assert result.child is not None
+        assert (result.child.uid, result.child.is_identified) == (live["metadata"]["uid"], True)
+    else:
+        assert isinstance(result, StepFailure)
+        assert result.reason == "NotOwned"
 
 
-def test_a_value_changed_under_our_own_name_is_found_by_a_check_and_repaired() -> None:
+@fake_world.in_world
+async def test_a_value_changed_under_our_own_name_is_found_by_a_check_and_repaired(world: FakeWorld) -> None:
     """Ownership cannot show it, so that no other client notices; the status names the field before it is repaired."""
+    await converge(world, a=A, b=B)
+    apply_as_operator(world, "shop-a", data={"value": "evil"})
+    await world.wait_rest()
+    assert get(world, CONFIG_MAP, "shop-a")["data"] == {"value": "evil"}
 
-    async def story(world: FakeWorld) -> None:
-        await converge(world, a=A, b=B)
-        apply_as_operator(world, "shop-a", data={"value": "evil"})
-        await world.wait_rest()
-        assert get(world, CONFIG_MAP, "shop-a")["data"] == {"value": "evil"}
-
-        found = await check(world)
-        [problem] = found["problems"]
-        assert (found["problemCount"], problem["resource"], problem["reason"]) == (1, "a", "Drifted")
-        assert problem["message"] == (
-            "data.value, under the operator's own field manager name: changed by another field manager"
-        )
-        await world.wait_rest()
-        assert get(world, CONFIG_MAP, "shop-a")["data"] == {"value": "one"}
-        assert (await check(world, 2))["problemCount"] == 0
-
-    fake_world.run(story)
+    found = await check(world)
+    [problem] = found["problems"]
+    assert (found["problemCount"], problem["resource"], problem["reason"]) == (1, "a", "Drifted")
+    assert problem["message"] == (
+        "data.value, under the operator's own field manager name: changed by another field manager"
+    )
+    await world.wait_rest()
+    assert get(world, CONFIG_MAP, "shop-a")["data"] == {"value": "one"}
+    assert (await check(world, 2))["problemCount"] == 0
 
 
-def test_a_check_tells_such_a_change_and_leaves_it_where_the_policy_says_so() -> None:
+@fake_world.in_world
+async def test_a_check_tells_such_a_change_and_leaves_it_where_the_policy_says_so(world: FakeWorld) -> None:
     """Under Report it is a condition, under Ignore nothing; an apply for another reason states the value again."""
-
-    async def story(world: FakeWorld) -> None:
-        await converge(world, a={**A, "driftPolicy": "Report"}, b={**A, "driftPolicy": "Ignore"})
-        for name in ("shop-a", "shop-b"):
-            apply_as_operator(world, name, data={"value": "evil"})
-        found = await check(world)
-        assert [(each["resource"], each["reason"]) for each in found["problems"]] == [("a", "FieldOwnershipLost")]
-        await world.wait_rest()
-        assert [get(world, CONFIG_MAP, name)["data"]["value"] for name in ("shop-a", "shop-b")] == ["evil", "evil"]
-
-    fake_world.run(story)
+    await converge(world, a={**A, "driftPolicy": "Report"}, b={**A, "driftPolicy": "Ignore"})
+    for name in ("shop-a", "shop-b"):
+        apply_as_operator(world, name, data={"value": "evil"})
+    found = await check(world)
+    assert [(each["resource"], each["reason"]) for each in found["problems"]] == [("a", "FieldOwnershipLost")]
+    await world.wait_rest()
+    assert [get(world, CONFIG_MAP, name)["data"]["value"] for name in ("shop-a", "shop-b")] == ["evil", "evil"]
 
 
-def test_a_secret_changed_under_our_own_name_is_found_without_its_value() -> None:
+@fake_world.in_world
+async def test_a_secret_changed_under_our_own_name_is_found_without_its_value(world: FakeWorld) -> None:
     """What the template states as text the server keeps in base 64."""
-
-    async def story(world: FakeWorld) -> None:
-        secret = {"manifest": {"apiVersion": "v1", "kind": "Secret", "stringData": {"password": "swordfish"}}}
-        await converge(world, s=secret)
-        assert (await check(world))["problemCount"] == 0
-        apply_as_operator(world, "shop-s", kind=SECRET, data={"password": "ZXZpbA=="})
-        found = await check(world, 2)
-        assert [each["message"] for each in found["problems"]] == [
-            "data.password, under the operator's own field manager name: changed by another field manager"
-        ]
-
-    fake_world.run(story)
+    secret = {"manifest": {"apiVersion": "v1", "kind": "Secret", "stringData": {"password": "swordfish"}}}
+    await converge(world, s=secret)
+    assert (await check(world))["problemCount"] == 0
+    apply_as_operator(world, "shop-s", kind=SECRET, data={"password": "ZXZpbA=="})
+    found = await check(world, 2)
+    assert [each["message"] for each in found["problems"]] == [
+        "data.password, under the operator's own field manager name: changed by another field manager"
+    ]
 
 
-def test_objects_of_the_version_before_are_taken_up_by_one_write_each() -> None:
+@fake_world.in_world
+async def test_objects_of_the_version_before_are_taken_up_by_one_write_each(world: FakeWorld) -> None:
     """Recorded as that version left them; what nothing wants any more is named, and not deleted."""
+    recorded = orjson.loads((DATA / "before_signatures.json").read_bytes())
+    for raw in recorded:
+        world.server.restore(raw)
+    stack = get_stack(world)
+    resources = {name: each for name, each in stack["spec"]["template"]["resources"].items() if name != "gone"}
+    await world.user.replace_spec(STACK, {"template": {"resources": resources}})
+    wanted = ("shop-a", "shop-b", "pinned")
+    before = {name: get(world, CONFIG_MAP, name)["metadata"]["uid"] for name in wanted}
 
-    async def story(world: FakeWorld) -> None:
-        recorded = orjson.loads((DATA / "before_signatures.json").read_bytes())
-        for raw in recorded:
-            world.server.restore(raw)
-        stack = get_stack(world)
-        resources = {name: each for name, each in stack["spec"]["template"]["resources"].items() if name != "gone"}
-        await world.user.replace_spec(STACK, {"template": {"resources": resources}})
-        wanted = ("shop-a", "shop-b", "pinned")
-        before = {name: get(world, CONFIG_MAP, name)["metadata"]["uid"] for name in wanted}
+    sent = len(world.traffic.requests)
+    await world.start_controller()
+    await world.wait_rest()
+    written = [each for each in world.traffic.requests[sent:] if each.verb in ("apply", "delete", "release")]
+    assert sorted((each.verb, each.name) for each in written) == sorted(("apply", name) for name in wanted)
+    assert {name: get(world, CONFIG_MAP, name)["metadata"]["uid"] for name in wanted} == before
+    assert all(read_signature(world, name) for name in wanted)
+    assert read_signature(world, "shop-gone") is None
+    [message] = find_events(world, "UnprovenObjects")
+    assert "configmap/shop-gone" in message
+    assert get_stack(world)["status"]["phase"] == "UpdateComplete"
 
-        sent = len(world.traffic.requests)
-        await world.start_controller()
-        await world.wait_rest()
-        written = [each for each in world.traffic.requests[sent:] if each.verb in ("apply", "delete", "release")]
-        assert sorted((each.verb, each.name) for each in written) == sorted(("apply", name) for name in wanted)
-        assert {name: get(world, CONFIG_MAP, name)["metadata"]["uid"] for name in wanted} == before
-        assert all(read_signature(world, name) for name in wanted)
-        assert read_signature(world, "shop-gone") is None
-        [message] = find_events(world, "UnprovenObjects")
-        assert "configmap/shop-gone" in message
-        assert get_stack(world)["status"]["phase"] == "UpdateComplete"
-
-        await world.user.delete(STACK)
-        await world.wait_rest()
-        assert world.server.find(fake_kinds.STACK.kind, "default", "shop") is None
-        assert [world.server.find(CONFIG_MAP, "default", name) for name in wanted] == [None, None, None]
-        assert world.server.find(CONFIG_MAP, "default", "shop-gone") is not None
-
-    fake_world.run(story)
+    await world.user.delete(STACK)
+    await world.wait_rest()
+    assert world.server.find(fake_kinds.STACK.kind, "default", "shop") is None
+    assert [world.server.find(CONFIG_MAP, "default", name) for name in wanted] == [None, None, None]
+    assert world.server.find(CONFIG_MAP, "default", "shop-gone") is not None
 
 
 # ---------------------------------------------------------------- records on suspended objects
@@ -337,59 +313,52 @@ async def write_record(world: FakeWorld, text: str | None) -> None:
 @pytest.mark.parametrize(
     "text", [ATTACK, OVERLAPPING, "{", "7", "[" * 3_000], ids=["any", "overlap", "no", "7", "deep"]
 )
-def test_a_forged_record_is_named_and_nothing_of_it_written(text: str) -> None:
+@fake_world.in_world
+async def test_a_forged_record_is_named_and_nothing_of_it_written(world: FakeWorld, text: str) -> None:
     """The Stack converges as ever; the condition goes with the annotation."""
-
-    async def play(world: FakeWorld) -> None:
-        before = await begin(world)
-        await write_record(world, text)
-        assert (await find(world, CHILD))["spec"] == before["spec"]
-        found = conditions.find((await find(world, STACK))["status"], "SuspendRecordInvalid")
-        assert (found["status"], found["reason"]) == ("True", "SignatureInvalid")
-        assert "kubectl annotate deployments.apps shop-web -n default hearth.dev/suspended-" in found["message"]
-        await world.user.replace_spec(STACK, make_spec(3))
-        await world.wait_rest()
-        assert (await find(world, CHILD))["spec"] == {**before["spec"], "replicas": 3}
-        await write_record(world, None)
-        status = (await find(world, STACK))["status"]
-        assert (status["phase"], conditions.find(status, "SuspendRecordInvalid")["status"]) == (
-            "UpdateComplete",
-            "False",
-        )
-
-    fake_world.run(play)
+    before = await begin(world)
+    await write_record(world, text)
+    assert (await find(world, CHILD))["spec"] == before["spec"]
+    found = conditions.find((await find(world, STACK))["status"], "SuspendRecordInvalid")
+    assert (found["status"], found["reason"]) == ("True", "SignatureInvalid")
+    assert "kubectl annotate deployments.apps shop-web -n default hearth.dev/suspended-" in found["message"]
+    await world.user.replace_spec(STACK, make_spec(3))
+    await world.wait_rest()
+    assert (await find(world, CHILD))["spec"] == {**before["spec"], "replicas": 3}
+    await write_record(world, None)
+    status = (await find(world, STACK))["status"]
+    assert (status["phase"], conditions.find(status, "SuspendRecordInvalid")["status"]) == (
+        "UpdateComplete",
+        "False",
+    )
 
 
 @pytest.mark.parametrize("text", [ATTACK, None], ids=["forged", "removed"])
-def test_a_suspended_object_without_its_record_gets_what_its_definition_states(text: str | None) -> None:
+@fake_world.in_world
+async def test_a_suspended_object_without_its_record_gets_what_its_definition_states(
+    world: FakeWorld, text: str | None
+) -> None:
     """And nothing else."""
-
-    async def play(world: FakeWorld) -> None:
-        before = await begin(world)
-        await world.user.replace_spec(STACK, make_spec(2, suspended=True))
-        await world.wait_rest()
-        assert (await find(world, CHILD))["spec"]["replicas"] == 0
-        await write_record(world, text)
-        await world.user.replace_spec(STACK, make_spec(2))
-        await world.wait_rest()
-        stack = await find(world, STACK)
-        assert ((await find(world, CHILD))["spec"], stack["status"]["phase"]) == (before["spec"], "ResumeComplete")
-
-    fake_world.run(play)
+    before = await begin(world)
+    await world.user.replace_spec(STACK, make_spec(2, suspended=True))
+    await world.wait_rest()
+    assert (await find(world, CHILD))["spec"]["replicas"] == 0
+    await write_record(world, text)
+    await world.user.replace_spec(STACK, make_spec(2))
+    await world.wait_rest()
+    stack = await find(world, STACK)
+    assert ((await find(world, CHILD))["spec"], stack["status"]["phase"]) == (before["spec"], "ResumeComplete")
 
 
-def test_an_earlier_record_of_the_same_object_is_not_trusted_again() -> None:
+@fake_world.in_world
+async def test_an_earlier_record_of_the_same_object_is_not_trusted_again(world: FakeWorld) -> None:
     """Its signature is ours, and the annotation another writer's."""
-
-    async def play(world: FakeWorld) -> None:
-        await begin(world)
-        await world.user.replace_spec(STACK, make_spec(2, suspended=True))
-        await world.wait_rest()
-        record = (await find(world, CHILD))["metadata"]["annotations"][names.ANNOTATION_SUSPENDED]
-        await world.user.replace_spec(STACK, make_spec(2))
-        await world.wait_rest()
-        await write_record(world, record)
-        found = conditions.find((await find(world, STACK))["status"], "SuspendRecordInvalid")
-        assert found["status"] == "True"
-
-    fake_world.run(play)
+    await begin(world)
+    await world.user.replace_spec(STACK, make_spec(2, suspended=True))
+    await world.wait_rest()
+    record = (await find(world, CHILD))["metadata"]["annotations"][names.ANNOTATION_SUSPENDED]
+    await world.user.replace_spec(STACK, make_spec(2))
+    await world.wait_rest()
+    await write_record(world, record)
+    found = conditions.find((await find(world, STACK))["status"], "SuspendRecordInvalid")
+    assert found["status"] == "True"

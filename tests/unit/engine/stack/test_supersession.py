@@ -121,24 +121,21 @@ def test_nothing_is_started_for_a_superseded_target(edit: Edit) -> None:
         pytest.param(make_spec("${ghost.metadata.name}"), id="with a mistake"),
     ],
 )
-def test_a_newer_target_that_is_rejected_stops_no_rollout(spec: Object) -> None:
+@fake_world.in_world
+async def test_a_newer_target_that_is_rejected_stops_no_rollout(world: FakeWorld, spec: Object) -> None:
     """The one that is under way is brought to its end; that it cannot be stored is no reason to hurry."""
-
-    async def story(world: FakeWorld) -> None:
-        await begin(world)
-        world.traffic.troubles.append(
-            Trouble(refusal=request_faults.REFUSALS["server-error"], verbs=frozenset({"revision"}))
-        )
-        asked = sum(request.verb == "revision" for request in world.traffic.requests)
-        begun = asyncio.get_running_loop().time()
-        await world.user.replace_spec(STACK, spec)
-        await wait_for(lambda: count(world, "two") == SIZE)
-        seconds = asyncio.get_running_loop().time() - begun
-        asked = sum(request.verb == "revision" for request in world.traffic.requests) - asked
-        assert seconds < stack_reconciler.MAX_HOLD
-        assert asked <= 2 + seconds / sync_schedule.RETRY
-
-    fake_world.run(story)
+    await begin(world)
+    world.traffic.troubles.append(
+        Trouble(refusal=request_faults.REFUSALS["server-error"], verbs=frozenset({"revision"}))
+    )
+    asked = sum(request.verb == "revision" for request in world.traffic.requests)
+    begun = asyncio.get_running_loop().time()
+    await world.user.replace_spec(STACK, spec)
+    await wait_for(lambda: count(world, "two") == SIZE)
+    seconds = asyncio.get_running_loop().time() - begun
+    asked = sum(request.verb == "revision" for request in world.traffic.requests) - asked
+    assert seconds < stack_reconciler.MAX_HOLD
+    assert asked <= 2 + seconds / sync_schedule.RETRY
 
 
 def make(generation: int) -> tuple[Supersession, Any, WorkQueue]:
@@ -205,29 +202,24 @@ async def is_complete(world: FakeWorld) -> list[str]:
     return [] if phase.endswith("Complete") else [phase]
 
 
-def test_a_rollout_interrupted_again_and_again_wastes_nothing() -> None:
+@fake_world.in_world
+async def test_a_rollout_interrupted_again_and_again_wastes_nothing(world: FakeWorld) -> None:
     """At most one write for each change of an object that had been written already; no revision is waited for."""
+    chance = random.Random(20)
+    values = [0] * (LAYERS * WIDTH)
+    await world.start_controller()
+    await world.user.create(stack_manifests.make_stack(make_layers(values)))
+    changed = 0
+    for _ in range(EDITS):
+        await asyncio.sleep(2)
+        which = chance.randrange(len(values))
+        address = Address(api_version="testing.hearth.dev/v1", kind="Probe", namespace="default", name=f"shop-r{which}")
+        changed += await world.user.find(address) is not None
+        values[which] += 1
+        await world.user.replace_spec(STACK, make_layers(values))
+    assert not await world.wait_rest(lambda: is_complete(world))
 
-    async def story(world: FakeWorld) -> None:
-        chance = random.Random(20)
-        values = [0] * (LAYERS * WIDTH)
-        await world.start_controller()
-        await world.user.create(stack_manifests.make_stack(make_layers(values)))
-        changed = 0
-        for _ in range(EDITS):
-            await asyncio.sleep(2)
-            which = chance.randrange(len(values))
-            address = Address(
-                api_version="testing.hearth.dev/v1", kind="Probe", namespace="default", name=f"shop-r{which}"
-            )
-            changed += await world.user.find(address) is not None
-            values[which] += 1
-            await world.user.replace_spec(STACK, make_layers(values))
-        assert not await world.wait_rest(lambda: is_complete(world))
-
-        spent = world.traffic.count(0)
-        assert 0 < changed < EDITS
-        assert spent["apply"] <= len(values) + changed
-        assert (spent["delete"], spent["get"]) == (0, 0)
-
-    fake_world.run(story)
+    spent = world.traffic.count(0)
+    assert 0 < changed < EDITS
+    assert spent["apply"] <= len(values) + changed
+    assert (spent["delete"], spent["get"]) == (0, 0)

@@ -66,128 +66,112 @@ def find_ready(raw: Object) -> tuple[str, str]:
     return ready["reason"], ready["message"]
 
 
-def test_a_group_that_the_operator_may_not_use_says_how_to_allow_it() -> None:
-    async def test(world: FakeWorld) -> None:
-        await world.start_controller()
-        await define(world, make_spec(group="other.example"), name="sites.other.example")
-        reason, message = find_ready(
-            await read(world, Address(**{**vars_of(DEFINITION), "name": "sites.other.example"}))
-        )
-        assert reason == "InvalidDefinition"
-        assert "--definition-groups=other.example,platform.example" in message
-
-    fake_world.run(test)
+@fake_world.in_world
+async def test_a_group_that_the_operator_may_not_use_says_how_to_allow_it(world: FakeWorld) -> None:
+    await world.start_controller()
+    await define(world, make_spec(group="other.example"), name="sites.other.example")
+    reason, message = find_ready(await read(world, Address(**{**vars_of(DEFINITION), "name": "sites.other.example"})))
+    assert reason == "InvalidDefinition"
+    assert "--definition-groups=other.example,platform.example" in message
 
 
-def test_a_definition_that_another_installation_serves_is_left_alone() -> None:
+@fake_world.in_world
+async def test_a_definition_that_another_installation_serves_is_left_alone(world: FakeWorld) -> None:
     """Two operators with groups of their own would contradict each other in its status for ever."""
-
-    async def test(world: FakeWorld) -> None:
-        name = "sites.other.example"
-        other = Address(**{**vars_of(DEFINITION), "name": name})
-        await define(world, make_spec(group="other.example"), name=name)
-        uid = (await read(world, other))["metadata"]["uid"]
-        annotations = {names.ANNOTATION_DEFINITION: uid, names.ANNOTATION_SIGNATURE: "k00000000:theirs"}
-        crd = instance_schema.make_crd(make_spec(group="other.example"))
-        await world.user.create({**crd, "metadata": {"name": name, "annotations": annotations}})
-        await world.start_controller()
-        await rest(world)
-        assert "conditions" not in (await read(world, other)).get("status", {})
-        await world.user.replace_spec(other, make_spec(group="other.example", layout="two"))
-        await rest(world)
-        assert "conditions" not in (await read(world, other)).get("status", {})
-
-    fake_world.run(test)
+    name = "sites.other.example"
+    other = Address(**{**vars_of(DEFINITION), "name": name})
+    await define(world, make_spec(group="other.example"), name=name)
+    uid = (await read(world, other))["metadata"]["uid"]
+    annotations = {names.ANNOTATION_DEFINITION: uid, names.ANNOTATION_SIGNATURE: "k00000000:theirs"}
+    crd = instance_schema.make_crd(make_spec(group="other.example"))
+    await world.user.create({**crd, "metadata": {"name": name, "annotations": annotations}})
+    await world.start_controller()
+    await rest(world)
+    assert "conditions" not in (await read(world, other)).get("status", {})
+    await world.user.replace_spec(other, make_spec(group="other.example", layout="two"))
+    await rest(world)
+    assert "conditions" not in (await read(world, other)).get("status", {})
 
 
 def vars_of(address: Address) -> dict[str, str]:
     return {name: getattr(address, name) for name in Address.__dataclass_fields__}
 
 
-def test_a_change_that_instances_do_not_fit_is_refused_until_they_do() -> None:
-    async def test(world: FakeWorld) -> None:
-        await world.start_controller()
-        await define(world, make_spec(size={"type": "integer", "default": 1}))
-        await make_site(world, size=7)
-        await world.user.replace_spec(
-            DEFINITION, make_spec(layout="two", size={"type": "integer", "default": 1, "maximum": 5})
-        )
-        await rest(world)
-        reason, message = find_ready(await read(world, DEFINITION))
-        assert reason == "InstancesDoNotFit"
-        assert "default/one: spec.size: must be at most 5" in message
-        assert (await read(world, PAGE))["data"]["layout"] == "one"
+@fake_world.in_world
+async def test_a_change_that_instances_do_not_fit_is_refused_until_they_do(world: FakeWorld) -> None:
+    await world.start_controller()
+    await define(world, make_spec(size={"type": "integer", "default": 1}))
+    await make_site(world, size=7)
+    await world.user.replace_spec(
+        DEFINITION, make_spec(layout="two", size={"type": "integer", "default": 1, "maximum": 5})
+    )
+    await rest(world)
+    reason, message = find_ready(await read(world, DEFINITION))
+    assert reason == "InstancesDoNotFit"
+    assert "default/one: spec.size: must be at most 5" in message
+    assert (await read(world, PAGE))["data"]["layout"] == "one"
 
-        await world.user.patch(SITE, {"spec": {"size": 3}})
-        await world.wait(10.0)
-        await rest(world)
-        assert find_ready(await read(world, DEFINITION))[0] == "Complete"
-        assert (await read(world, PAGE))["data"]["layout"] == "two"
-
-    fake_world.run(test)
+    await world.user.patch(SITE, {"spec": {"size": 3}})
+    await world.wait(10.0)
+    await rest(world)
+    assert find_ready(await read(world, DEFINITION))[0] == "Complete"
+    assert (await read(world, PAGE))["data"]["layout"] == "two"
 
 
-def test_a_pinned_instance_keeps_its_revision_and_follows_when_it_is_released() -> None:
-    async def test(world: FakeWorld) -> None:
-        await world.start_controller()
-        await define(world, make_spec())
-        await make_site(world, stack={"definitionRevision": 1})
-        await world.user.replace_spec(DEFINITION, make_spec(layout="two"))
-        await rest(world)
-        assert find_ready(await read(world, DEFINITION))[0] == "Complete"
-        assert (await read(world, PAGE))["data"]["layout"] == "one"
+@fake_world.in_world
+async def test_a_pinned_instance_keeps_its_revision_and_follows_when_it_is_released(world: FakeWorld) -> None:
+    await world.start_controller()
+    await define(world, make_spec())
+    await make_site(world, stack={"definitionRevision": 1})
+    await world.user.replace_spec(DEFINITION, make_spec(layout="two"))
+    await rest(world)
+    assert find_ready(await read(world, DEFINITION))[0] == "Complete"
+    assert (await read(world, PAGE))["data"]["layout"] == "one"
 
-        await world.kill_controller()
-        await world.start_controller()
-        await rest(world)
-        assert (await read(world, PAGE))["data"]["layout"] == "one"
-        await world.user.patch(SITE, {"spec": {"stack": None}})
-        await rest(world)
-        assert (await read(world, PAGE))["data"]["layout"] == "two"
-
-    fake_world.run(test)
+    await world.kill_controller()
+    await world.start_controller()
+    await rest(world)
+    assert (await read(world, PAGE))["data"]["layout"] == "one"
+    await world.user.patch(SITE, {"spec": {"stack": None}})
+    await rest(world)
+    assert (await read(world, PAGE))["data"]["layout"] == "two"
 
 
-def test_a_definition_that_is_orphaned_leaves_all_as_it_is() -> None:
+@fake_world.in_world
+async def test_a_definition_that_is_orphaned_leaves_all_as_it_is(world: FakeWorld) -> None:
     """The kind, the instance without a finalizer, and its object, also if the operator dies meanwhile."""
-
-    async def test(world: FakeWorld) -> None:
-        await world.start_controller()
-        await define(world, make_spec() | {"deletionPolicy": "Orphan"})
-        await make_site(world)
-        page = await read(world, PAGE)
-        await world.kill_controller()
-        await world.user.delete(DEFINITION)
-        await world.start_controller()
-        await rest(world)
-        assert await world.user.find(DEFINITION) is None
-        assert (await read(world, PAGE)) == page
-        site = await read(world, SITE)
-        assert names.FINALIZER not in site["metadata"].get("finalizers", ())
-        await world.user.delete(SITE)
-        await rest(world)
-        assert await world.user.find(SITE) is None
-        assert (await read(world, PAGE)) == page
-        # What is left is no concern of the checks of this world, which knows it as what a deleted Stack left behind.
-        await world.user.delete(PAGE)
-
-    fake_world.run(test)
+    await world.start_controller()
+    await define(world, make_spec() | {"deletionPolicy": "Orphan"})
+    await make_site(world)
+    page = await read(world, PAGE)
+    await world.kill_controller()
+    await world.user.delete(DEFINITION)
+    await world.start_controller()
+    await rest(world)
+    assert await world.user.find(DEFINITION) is None
+    assert (await read(world, PAGE)) == page
+    site = await read(world, SITE)
+    assert names.FINALIZER not in site["metadata"].get("finalizers", ())
+    await world.user.delete(SITE)
+    await rest(world)
+    assert await world.user.find(SITE) is None
+    assert (await read(world, PAGE)) == page
+    # What is left is no concern of the checks of this world, which knows it as what a deleted Stack left behind.
+    await world.user.delete(PAGE)
 
 
-def test_an_orphaned_instance_is_not_looked_after_any_more() -> None:
-    async def test(world: FakeWorld) -> None:
-        await world.start_controller()
-        await define(world, make_spec() | {"deletionPolicy": "Orphan"})
-        await make_site(world)
-        await world.user.delete(DEFINITION)
-        await rest(world)
-        await world.user.patch(PAGE, {"data": {"layout": "changed"}})
-        await rest(world)
-        assert (await read(world, PAGE))["data"]["layout"] == "changed"
-        await world.user.delete(SITE)
-        await world.user.delete(PAGE)
-
-    fake_world.run(test)
+@fake_world.in_world
+async def test_an_orphaned_instance_is_not_looked_after_any_more(world: FakeWorld) -> None:
+    await world.start_controller()
+    await define(world, make_spec() | {"deletionPolicy": "Orphan"})
+    await make_site(world)
+    await world.user.delete(DEFINITION)
+    await rest(world)
+    await world.user.patch(PAGE, {"data": {"layout": "changed"}})
+    await rest(world)
+    assert (await read(world, PAGE))["data"]["layout"] == "changed"
+    await world.user.delete(SITE)
+    await world.user.delete(PAGE)
 
 
 VIEW, EDIT = (
@@ -196,147 +180,132 @@ VIEW, EDIT = (
 )
 
 
-def test_roles_for_users_of_the_kind_are_made_on_request_and_go_with_it() -> None:
+@fake_world.in_world
+async def test_roles_for_users_of_the_kind_are_made_on_request_and_go_with_it(world: FakeWorld) -> None:
     """None may write a status, by which an instance tells how it is; those of another client are left alone."""
+    await world.start_controller()
+    await define(world, make_spec() | {"roles": "Aggregate"})
+    edit = await read(world, EDIT)
+    assert edit["metadata"]["labels"] == {"rbac.authorization.k8s.io/aggregate-to-edit": "true"}
+    assert [rule["resources"] for rule in edit["rules"]] == [["sites"]]
+    assert (await read(world, DEFINITION))["status"]["roles"] == ["sites-view", "sites-edit"]
 
-    async def test(world: FakeWorld) -> None:
-        await world.start_controller()
-        await define(world, make_spec() | {"roles": "Aggregate"})
-        edit = await read(world, EDIT)
-        assert edit["metadata"]["labels"] == {"rbac.authorization.k8s.io/aggregate-to-edit": "true"}
-        assert [rule["resources"] for rule in edit["rules"]] == [["sites"]]
-        assert (await read(world, DEFINITION))["status"]["roles"] == ["sites-view", "sites-edit"]
+    # What another client changes is mended with the next change of the definition.
+    await world.user.patch(EDIT, {"rules": []})
+    await world.user.replace_spec(DEFINITION, make_spec(layout="two") | {"roles": "Aggregate"})
+    await rest(world)
+    assert (await read(world, EDIT))["rules"] == edit["rules"]
 
-        # What another client changes is mended with the next change of the definition.
-        await world.user.patch(EDIT, {"rules": []})
-        await world.user.replace_spec(DEFINITION, make_spec(layout="two") | {"roles": "Aggregate"})
-        await rest(world)
-        assert (await read(world, EDIT))["rules"] == edit["rules"]
+    await world.user.replace_spec(DEFINITION, make_spec(layout="two"))
+    await rest(world)
+    assert [await world.user.find(each) for each in (VIEW, EDIT)] == [None, None]
+    assert (await read(world, DEFINITION))["status"]["roles"] == []
 
-        await world.user.replace_spec(DEFINITION, make_spec(layout="two"))
-        await rest(world)
-        assert [await world.user.find(each) for each in (VIEW, EDIT)] == [None, None]
-        assert (await read(world, DEFINITION))["status"]["roles"] == []
-
-        await world.user.replace_spec(DEFINITION, make_spec(layout="two") | {"roles": "Aggregate"})
-        await rest(world)
-        await world.user.delete(DEFINITION)
-        await rest(world)
-        assert [await world.user.find(each) for each in (DEFINITION, VIEW, EDIT)] == [None, None, None]
-
-    fake_world.run(test)
+    await world.user.replace_spec(DEFINITION, make_spec(layout="two") | {"roles": "Aggregate"})
+    await rest(world)
+    await world.user.delete(DEFINITION)
+    await rest(world)
+    assert [await world.user.find(each) for each in (DEFINITION, VIEW, EDIT)] == [None, None, None]
 
 
-def test_a_role_of_another_client_is_neither_changed_nor_deleted() -> None:
-    async def test(world: FakeWorld) -> None:
-        await world.start_controller()
-        theirs = {"apiVersion": EDIT.api_version, "kind": EDIT.kind, "metadata": {"name": EDIT.name}, "rules": []}
-        await world.user.create(theirs)
-        spec = make_spec() | {"roles": "Aggregate"}
-        await world.user.create(
-            {"apiVersion": DEFINITION.api_version, "kind": DEFINITION.kind, "metadata": {"name": NAME}, "spec": spec}
-        )
-        await world.wait(10.0)
-        reason, message = find_ready(await read(world, DEFINITION))
-        assert (reason, "a ClusterRole sites-edit exists" in message) == ("RolesRefused", True)
-        await world.user.replace_spec(DEFINITION, make_spec())
-        await rest(world)
-        assert find_ready(await read(world, DEFINITION))[0] == "Complete"
-        assert (await read(world, EDIT))["rules"] == []
-        assert await world.user.find(VIEW) is None
-
-    fake_world.run(test)
+@fake_world.in_world
+async def test_a_role_of_another_client_is_neither_changed_nor_deleted(world: FakeWorld) -> None:
+    await world.start_controller()
+    theirs = {"apiVersion": EDIT.api_version, "kind": EDIT.kind, "metadata": {"name": EDIT.name}, "rules": []}
+    await world.user.create(theirs)
+    spec = make_spec() | {"roles": "Aggregate"}
+    await world.user.create(
+        {"apiVersion": DEFINITION.api_version, "kind": DEFINITION.kind, "metadata": {"name": NAME}, "spec": spec}
+    )
+    await world.wait(10.0)
+    reason, message = find_ready(await read(world, DEFINITION))
+    assert (reason, "a ClusterRole sites-edit exists" in message) == ("RolesRefused", True)
+    await world.user.replace_spec(DEFINITION, make_spec())
+    await rest(world)
+    assert find_ready(await read(world, DEFINITION))[0] == "Complete"
+    assert (await read(world, EDIT))["rules"] == []
+    assert await world.user.find(VIEW) is None
 
 
-def test_an_instance_beside_a_stack_of_its_name_has_objects_of_its_own() -> None:
+@fake_world.in_world
+async def test_an_instance_beside_a_stack_of_its_name_has_objects_of_its_own(world: FakeWorld) -> None:
     """Their generated names are longer, and those of the Stack stay as they are."""
-
-    async def test(world: FakeWorld) -> None:
-        await world.start_controller()
-        stack = {"apiVersion": f"{names.GROUP}/{names.VERSION}", "kind": names.STACK, "metadata": {"name": SITE.name}}
-        page = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"layout": "of the Stack"}}
-        stack["metadata"]["namespace"] = SITE.namespace
-        await world.user.create({**stack, "spec": {"template": {"resources": {"page": {"manifest": page}}}}})
-        await define(world, make_spec())
-        await make_site(world)
-        assert (await read(world, PAGE))["data"]["layout"] == "of the Stack"
-        site = await read(world, SITE)
-        assert find_ready(site)[0] == "Complete"
-        found = await world.user.find_children(site["metadata"]["uid"], {"ConfigMap"})
-        assert [each["data"]["layout"] for each in found] == ["one"]
-        assert found[0]["metadata"]["name"].startswith(f"{PAGE.name}-")
-
-    fake_world.run(test)
+    await world.start_controller()
+    stack = {"apiVersion": f"{names.GROUP}/{names.VERSION}", "kind": names.STACK, "metadata": {"name": SITE.name}}
+    page = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"layout": "of the Stack"}}
+    stack["metadata"]["namespace"] = SITE.namespace
+    await world.user.create({**stack, "spec": {"template": {"resources": {"page": {"manifest": page}}}}})
+    await define(world, make_spec())
+    await make_site(world)
+    assert (await read(world, PAGE))["data"]["layout"] == "of the Stack"
+    site = await read(world, SITE)
+    assert find_ready(site)[0] == "Complete"
+    found = await world.user.find_children(site["metadata"]["uid"], {"ConfigMap"})
+    assert [each["data"]["layout"] for each in found] == ["one"]
+    assert found[0]["metadata"]["name"].startswith(f"{PAGE.name}-")
 
 
-def test_old_revisions_that_no_instance_has_are_deleted() -> None:
+@fake_world.in_world
+async def test_old_revisions_that_no_instance_has_are_deleted(world: FakeWorld) -> None:
     """As of a Stack, ten beside the newest stay; one of them is that to which an instance is pinned."""
-
-    async def test(world: FakeWorld) -> None:
-        await world.start_controller()
-        await define(world, make_spec())
-        await make_site(world, stack={"definitionRevision": 1})
-        for number in range(2, 16):
-            await world.user.replace_spec(DEFINITION, make_spec(layout=f"layout {number}"))
-            await rest(world)
-        mine = (await read(world, SITE))["metadata"]["uid"]
-        (own,) = (raw for raw in world.server.list_all(fake_kinds.CONTROLLER_REVISION.kind) if is_owned(raw, mine))
-        assert own["metadata"]["annotations"][names.ANNOTATION_DEFINITION_REVISION] == "1"
-        uid = (await read(world, DEFINITION))["metadata"]["uid"]
-        listed = [raw for raw in world.server.list_all(fake_kinds.CONTROLLER_REVISION.kind) if is_owned(raw, uid)]
-        assert sorted(raw["revision"] for raw in listed) == [1, *range(6, 16)]
-
-        await world.kill_controller()
-        await world.start_controller()
+    await world.start_controller()
+    await define(world, make_spec())
+    await make_site(world, stack={"definitionRevision": 1})
+    for number in range(2, 16):
+        await world.user.replace_spec(DEFINITION, make_spec(layout=f"layout {number}"))
         await rest(world)
-        assert (await read(world, PAGE))["data"]["layout"] == "one"
-        assert find_ready(await read(world, DEFINITION))[0] == "Complete"
+    mine = (await read(world, SITE))["metadata"]["uid"]
+    (own,) = (raw for raw in world.server.list_all(fake_kinds.CONTROLLER_REVISION.kind) if is_owned(raw, mine))
+    assert own["metadata"]["annotations"][names.ANNOTATION_DEFINITION_REVISION] == "1"
+    uid = (await read(world, DEFINITION))["metadata"]["uid"]
+    listed = [raw for raw in world.server.list_all(fake_kinds.CONTROLLER_REVISION.kind) if is_owned(raw, uid)]
+    assert sorted(raw["revision"] for raw in listed) == [1, *range(6, 16)]
 
-    fake_world.run(test)
+    await world.kill_controller()
+    await world.start_controller()
+    await rest(world)
+    assert (await read(world, PAGE))["data"]["layout"] == "one"
+    assert find_ready(await read(world, DEFINITION))[0] == "Complete"
 
 
 def is_owned(raw: Object, uid: str) -> bool:
     return any(each["uid"] == uid for each in raw["metadata"].get("ownerReferences") or ())
 
 
-def test_a_forged_status_or_label_of_an_instance_reaches_nothing() -> None:
-    async def test(world: FakeWorld) -> None:
-        await world.start_controller()
-        await define(world, make_spec())
-        await make_site(world)
-        await world.kill_controller()
-        await world.user.patch_status(
-            SITE, {"definitionRevision": 999, "controllerState": {"definitionRevision": 999}, "phase": "CreateComplete"}
-        )
-        await world.user.patch(SITE, {"metadata": {"annotations": {names.PROMOTE: "999"}}})
-        await world.start_controller()
-        await rest(world)
-        site = await read(world, SITE)
-        assert site["status"]["definitionRevision"] == 1
-        assert (await read(world, PAGE))["data"]["layout"] == "one"
-
-    fake_world.run(test)
+@fake_world.in_world
+async def test_a_forged_status_or_label_of_an_instance_reaches_nothing(world: FakeWorld) -> None:
+    await world.start_controller()
+    await define(world, make_spec())
+    await make_site(world)
+    await world.kill_controller()
+    await world.user.patch_status(
+        SITE, {"definitionRevision": 999, "controllerState": {"definitionRevision": 999}, "phase": "CreateComplete"}
+    )
+    await world.user.patch(SITE, {"metadata": {"annotations": {names.PROMOTE: "999"}}})
+    await world.start_controller()
+    await rest(world)
+    site = await read(world, SITE)
+    assert site["status"]["definitionRevision"] == 1
+    assert (await read(world, PAGE))["data"]["layout"] == "one"
 
 
-def test_options_that_are_not_listed_are_without_effect_even_past_the_schema() -> None:
-    async def test(world: FakeWorld) -> None:
-        await world.start_controller()
-        await define(world, make_spec())
-        # Stored as if the API server had not pruned it.
-        raw = {
-            "apiVersion": SITE.api_version,
-            "kind": SITE.kind,
-            "metadata": {"name": SITE.name, "namespace": SITE.namespace},
-            "spec": {"stack": {"paused": True}},
-        }
-        await world.user.create(raw)
-        await rest(world)
-        assert await world.user.find(PAGE) is None
-        await world.user.patch(SITE, {"spec": {"stack": None}})
-        await rest(world)
-        assert await world.user.find(PAGE) is not None
-
-    fake_world.run(test)
+@fake_world.in_world
+async def test_options_that_are_not_listed_are_without_effect_even_past_the_schema(world: FakeWorld) -> None:
+    await world.start_controller()
+    await define(world, make_spec())
+    # Stored as if the API server had not pruned it.
+    raw = {
+        "apiVersion": SITE.api_version,
+        "kind": SITE.kind,
+        "metadata": {"name": SITE.name, "namespace": SITE.namespace},
+        "spec": {"stack": {"paused": True}},
+    }
+    await world.user.create(raw)
+    await rest(world)
+    assert await world.user.find(PAGE) is None
+    await world.user.patch(SITE, {"spec": {"stack": None}})
+    await rest(world)
+    assert await world.user.find(PAGE) is not None
 
 
 def test_a_tampered_revision_is_not_used() -> None:
@@ -365,95 +334,86 @@ def test_a_tampered_revision_is_not_used() -> None:
     assert [line for line in with_logs if "Traceback" in line] == []
 
 
-def test_a_definition_with_instances_stays_and_ends_with_the_last_one() -> None:
-    async def test(world: FakeWorld) -> None:
-        await world.start_controller()
-        await define(world, make_spec())
-        await make_site(world)
-        await world.user.delete(DEFINITION)
-        await rest(world)
-        reason, message = find_ready(await read(world, DEFINITION))
-        assert reason == "DeletionBlocked"
-        assert "default/one" in message
-        await world.user.delete(SITE)
-        await world.wait(10.0)
-        await rest(world)
-        assert await world.user.find(DEFINITION) is None
-        assert await world.user.find(PAGE) is None
-
-    fake_world.run(test)
+@fake_world.in_world
+async def test_a_definition_with_instances_stays_and_ends_with_the_last_one(world: FakeWorld) -> None:
+    await world.start_controller()
+    await define(world, make_spec())
+    await make_site(world)
+    await world.user.delete(DEFINITION)
+    await rest(world)
+    reason, message = find_ready(await read(world, DEFINITION))
+    assert reason == "DeletionBlocked"
+    assert "default/one" in message
+    await world.user.delete(SITE)
+    await world.wait(10.0)
+    await rest(world)
+    assert await world.user.find(DEFINITION) is None
+    assert await world.user.find(PAGE) is None
 
 
-def test_objects_are_written_as_the_account_of_the_definition_and_beside_the_instance_alone() -> None:
-    async def test(world: FakeWorld) -> None:
-        world.definer_accounts = frozenset({"platform:webapps"})
-        await world.start_controller()
-        spec = make_spec(where={"type": "string"})
-        spec["template"]["resources"]["page"]["manifest"]["metadata"] = {"namespace": "${params.where}"}
-        await define(world, spec | {"account": {"namespace": "platform", "name": "webapps"}})
-        await make_site(world, where="default")
-        users = {each.user for each in world.traffic.requests if each.verb == "apply"}
-        assert users == {"system:serviceaccount:platform:webapps"}
+@fake_world.in_world
+async def test_objects_are_written_as_the_account_of_the_definition_and_beside_the_instance_alone(
+    world: FakeWorld,
+) -> None:
+    world.definer_accounts = frozenset({"platform:webapps"})
+    await world.start_controller()
+    spec = make_spec(where={"type": "string"})
+    spec["template"]["resources"]["page"]["manifest"]["metadata"] = {"namespace": "${params.where}"}
+    await define(world, spec | {"account": {"namespace": "platform", "name": "webapps"}})
+    await make_site(world, where="default")
+    users = {each.user for each in world.traffic.requests if each.verb == "apply"}
+    assert users == {"system:serviceaccount:platform:webapps"}
 
-        await world.user.replace_spec(SITE, {"where": "vault"})
-        await rest(world)
-        reason, message = find_ready(await read(world, SITE))
-        assert reason == "NamespaceNotAllowed"
-        assert (
-            f"StackDefinition {NAME} may only make objects in the namespace of each of its instances, default"
-            in message
-        )
-
-    fake_world.run(test)
+    await world.user.replace_spec(SITE, {"where": "vault"})
+    await rest(world)
+    reason, message = find_ready(await read(world, SITE))
+    assert reason == "NamespaceNotAllowed"
+    assert f"StackDefinition {NAME} may only make objects in the namespace of each of its instances, default" in message
 
 
-def test_an_account_that_the_operator_may_not_use_any_more_is_not_used() -> None:
-    async def test(world: FakeWorld) -> None:
-        world.definer_accounts = frozenset({"platform:webapps"})
-        await world.start_controller()
-        spec = make_spec() | {"account": {"namespace": "platform", "name": "webapps"}}
-        await define(world, spec)
-        await make_site(world)
-        page = await read(world, PAGE)
+@fake_world.in_world
+async def test_an_account_that_the_operator_may_not_use_any_more_is_not_used(world: FakeWorld) -> None:
+    world.definer_accounts = frozenset({"platform:webapps"})
+    await world.start_controller()
+    spec = make_spec() | {"account": {"namespace": "platform", "name": "webapps"}}
+    await define(world, spec)
+    await make_site(world)
+    page = await read(world, PAGE)
 
-        await world.kill_controller()
-        world.definer_accounts = frozenset({"platform:others"})
-        await world.user.patch(PAGE, {"data": {"layout": "drifted"}})
-        await world.start_controller()
-        await rest(world)
-        assert "--definition-accounts=platform:webapps" in find_ready(await read(world, SITE))[1]
-        assert (await read(world, PAGE))["data"] == {"layout": "drifted"}
-        reason, message = find_ready(await read(world, DEFINITION))
-        assert reason == "InvalidDefinition"
-        assert "--definition-accounts=platform:others,platform:webapps" in message
-        assert page["metadata"]["uid"] == (await read(world, PAGE))["metadata"]["uid"]
-
-    fake_world.run(test)
+    await world.kill_controller()
+    world.definer_accounts = frozenset({"platform:others"})
+    await world.user.patch(PAGE, {"data": {"layout": "drifted"}})
+    await world.start_controller()
+    await rest(world)
+    assert "--definition-accounts=platform:webapps" in find_ready(await read(world, SITE))[1]
+    assert (await read(world, PAGE))["data"] == {"layout": "drifted"}
+    reason, message = find_ready(await read(world, DEFINITION))
+    assert reason == "InvalidDefinition"
+    assert "--definition-accounts=platform:others,platform:webapps" in message
+    assert page["metadata"]["uid"] == (await read(world, PAGE))["metadata"]["uid"]
 
 
-def test_an_event_says_what_became_of_a_definition_once_for_each_reason() -> None:
-    async def test(world: FakeWorld) -> None:
-        await world.start_controller()
-        await define(world, make_spec())
-        await make_site(world)
-        await world.user.replace_spec(DEFINITION, make_spec(layout="two"))
-        await rest(world)
-        broken = make_spec(layout="${params.nothing}")
-        await world.user.replace_spec(DEFINITION, broken)
-        await rest(world)
-        await world.user.replace_spec(DEFINITION, make_spec(layout="${params.other}"))
-        await rest(world)
+@fake_world.in_world
+async def test_an_event_says_what_became_of_a_definition_once_for_each_reason(world: FakeWorld) -> None:
+    await world.start_controller()
+    await define(world, make_spec())
+    await make_site(world)
+    await world.user.replace_spec(DEFINITION, make_spec(layout="two"))
+    await rest(world)
+    broken = make_spec(layout="${params.nothing}")
+    await world.user.replace_spec(DEFINITION, broken)
+    await rest(world)
+    await world.user.replace_spec(DEFINITION, make_spec(layout="${params.other}"))
+    await rest(world)
 
-        said = [(type_, reason) for name, type_, reason, _ in world.traffic.events if name == NAME]
-        assert said == [
-            ("Normal", "Complete"),
-            ("Normal", "RollingOut"),
-            ("Normal", "Complete"),
-            ("Warning", "InvalidDefinition"),
-            ("Warning", "InvalidDefinition"),
-        ]
-
-    fake_world.run(test)
+    said = [(type_, reason) for name, type_, reason, _ in world.traffic.events if name == NAME]
+    assert said == [
+        ("Normal", "Complete"),
+        ("Normal", "RollingOut"),
+        ("Normal", "Complete"),
+        ("Warning", "InvalidDefinition"),
+        ("Warning", "InvalidDefinition"),
+    ]
 
 
 def make_mark(**reference: str) -> Object:
@@ -462,34 +422,32 @@ def make_mark(**reference: str) -> Object:
     return {"apiVersion": f"{names.GROUP}/{names.VERSION}", "kind": "HealthMark", "metadata": metadata, "spec": spec}
 
 
-def test_a_mark_names_an_instance_by_its_kind_and_name() -> None:
-    async def test(world: FakeWorld) -> None:
-        await world.start_controller()
-        await define(world, make_spec())
-        await make_site(world)
-        await world.user.create(make_mark(kind="Site", name="two"))
-        await world.user.create(make_mark(kind="Spot", name="one"))
-        await rest(world)
-        page = await read(world, PAGE)
-        said = [await read_mark(world, name) for name in ("site-two", "spot-one")]
-        assert said[0] == "namespace default has no Site two; there are: one"
-        assert said[1] == "no StackDefinition makes the kind Spot, or several do; state spec.stackRef.group"
+@fake_world.in_world
+async def test_a_mark_names_an_instance_by_its_kind_and_name(world: FakeWorld) -> None:
+    await world.start_controller()
+    await define(world, make_spec())
+    await make_site(world)
+    await world.user.create(make_mark(kind="Site", name="two"))
+    await world.user.create(make_mark(kind="Spot", name="one"))
+    await rest(world)
+    page = await read(world, PAGE)
+    said = [await read_mark(world, name) for name in ("site-two", "spot-one")]
+    assert said[0] == "namespace default has no Site two; there are: one"
+    assert said[1] == "no StackDefinition makes the kind Spot, or several do; state spec.stackRef.group"
 
-        await world.user.create(make_mark(kind="Site", name="one"))
-        await rest(world)
-        status = (await read(world, address_of_mark("site-one")))["status"]
-        assert status["stackRef"] == {"kind": "Site", "group": GROUP, "name": "one"}
-        assert status["observedUID"] == page["metadata"]["uid"]
-        (replaced,) = await find_pages(world)
-        assert replaced != page["metadata"]["uid"]
+    await world.user.create(make_mark(kind="Site", name="one"))
+    await rest(world)
+    status = (await read(world, address_of_mark("site-one")))["status"]
+    assert status["stackRef"] == {"kind": "Site", "group": GROUP, "name": "one"}
+    assert status["observedUID"] == page["metadata"]["uid"]
+    (replaced,) = await find_pages(world)
+    assert replaced != page["metadata"]["uid"]
 
-        # Nothing is replaced twice, and a new process reads its own status.
-        await world.kill_controller()
-        await world.start_controller()
-        await rest(world)
-        assert await find_pages(world) == [replaced]
-
-    fake_world.run(test)
+    # Nothing is replaced twice, and a new process reads its own status.
+    await world.kill_controller()
+    await world.start_controller()
+    await rest(world)
+    assert await find_pages(world) == [replaced]
 
 
 async def find_pages(world: FakeWorld) -> list[str]:
@@ -520,37 +478,35 @@ async def write_source(world: FakeWorld, template: Object) -> None:
     await rest(world)
 
 
-def test_a_template_in_other_objects_is_waited_for_and_followed() -> None:
-    async def test(world: FakeWorld) -> None:
-        await world.start_controller()
-        spec = make_spec()
-        template = spec.pop("template")
-        named = {"templateNamespace": "default", "templateRefs": [{"kind": "ConfigMap", "name": "site"}]}
-        await define(world, {**spec, **named})
-        reason, message = find_ready(await read(world, DEFINITION))
-        assert reason == "SourceNotFound"
-        assert message.startswith("spec.templateRefs[0]: configmap/site does not exist in namespace default; create it")
+@fake_world.in_world
+async def test_a_template_in_other_objects_is_waited_for_and_followed(world: FakeWorld) -> None:
+    await world.start_controller()
+    spec = make_spec()
+    template = spec.pop("template")
+    named = {"templateNamespace": "default", "templateRefs": [{"kind": "ConfigMap", "name": "site"}]}
+    await define(world, {**spec, **named})
+    reason, message = find_ready(await read(world, DEFINITION))
+    assert reason == "SourceNotFound"
+    assert message.startswith("spec.templateRefs[0]: configmap/site does not exist in namespace default; create it")
 
-        await write_source(world, template)
-        await make_site(world)
-        assert (await read(world, PAGE))["data"] == {"layout": "one"}
+    await write_source(world, template)
+    await make_site(world)
+    assert (await read(world, PAGE))["data"] == {"layout": "one"}
 
-        template["resources"]["page"]["manifest"]["data"]["layout"] = "two"
-        await write_source(world, template)
-        assert (await read(world, PAGE))["data"] == {"layout": "two"}
-        assert (await read(world, DEFINITION))["status"]["revision"] == 2
+    template["resources"]["page"]["manifest"]["data"]["layout"] = "two"
+    await write_source(world, template)
+    assert (await read(world, PAGE))["data"] == {"layout": "two"}
+    assert (await read(world, DEFINITION))["status"]["revision"] == 2
 
-        await write_source(world, {"resources": {"page": {"manifest": {"kind": 1}}}})
-        reason, message = find_ready(await read(world, DEFINITION))
-        assert reason == "InvalidDefinition"
-        assert "(configmap/site template.yaml).resources.page.manifest" in message
+    await write_source(world, {"resources": {"page": {"manifest": {"kind": 1}}}})
+    reason, message = find_ready(await read(world, DEFINITION))
+    assert reason == "InvalidDefinition"
+    assert "(configmap/site template.yaml).resources.page.manifest" in message
 
-        await world.user.delete(SOURCE)
-        await rest(world)
-        assert find_ready(await read(world, DEFINITION))[0] == "SourceNotFound"
-        assert (await read(world, PAGE))["data"] == {"layout": "two"}
-
-    fake_world.run(test)
+    await world.user.delete(SOURCE)
+    await rest(world)
+    assert find_ready(await read(world, DEFINITION))[0] == "SourceNotFound"
+    assert (await read(world, PAGE))["data"] == {"layout": "two"}
 
 
 def site(index: int) -> Address:
@@ -599,20 +555,20 @@ def test_several_processes_roll_out_one_definition() -> None:
     fake_world.run(test, shards=2)
 
 
-def test_objects_of_an_instance_are_in_the_cluster_that_it_names_where_the_definition_lets_it() -> None:
-    async def test(world: FakeWorld) -> None:
-        await world.start_controller()
-        await world.add_cluster("region")
-        there = {"kubeConfig": {"secretRef": {"name": "region"}}}
-        await define(world, make_spec())
-        with pytest.raises(errors.ApiStatusError, match=r'unknown field "spec.stack.kubeConfig"'):
-            await make_site(world, stack=there)
-
-        await world.user.patch(DEFINITION, {"spec": {"options": ["kubeConfig"]}})
-        await rest(world)
+@fake_world.in_world
+async def test_objects_of_an_instance_are_in_the_cluster_that_it_names_where_the_definition_lets_it(
+    world: FakeWorld,
+) -> None:
+    await world.start_controller()
+    await world.add_cluster("region")
+    there = {"kubeConfig": {"secretRef": {"name": "region"}}}
+    await define(world, make_spec())
+    with pytest.raises(errors.ApiStatusError, match=r'unknown field "spec.stack.kubeConfig"'):
         await make_site(world, stack=there)
-        place = CONFIG_MAP, PAGE.namespace, PAGE.name
-        assert world.others["region"].server.find(*place) is not None
-        assert world.server.find(*place) is None
 
-    fake_world.run(test)
+    await world.user.patch(DEFINITION, {"spec": {"options": ["kubeConfig"]}})
+    await rest(world)
+    await make_site(world, stack=there)
+    place = CONFIG_MAP, PAGE.namespace, PAGE.name
+    assert world.others["region"].server.find(*place) is not None
+    assert world.server.find(*place) is None

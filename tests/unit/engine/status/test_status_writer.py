@@ -254,25 +254,22 @@ def make_spec(value: str) -> Object:
     }
 
 
-def test_phase_after_a_lost_write() -> None:
+@fake_world.in_world
+async def test_phase_after_a_lost_write(world: FakeWorld) -> None:
     """Events come so late that the lost write is not seen before the next one."""
-
-    async def play(world: FakeWorld) -> None:
-        world.event_delay = 3.0
-        await world.start_controller()
-        await world.user.create(stack_manifests.make_stack(make_spec("1")))
-        await world.wait_rest()
-        await world.user.replace_spec(STACK, make_spec("2"))
-        await world.wait_rest()
-        lost = request_faults.Trouble(refusal=request_faults.REFUSALS["lost"], verbs=frozenset({"status"}), times=1)
-        world.traffic.troubles.append(lost)
-        await world.user.replace_spec(STACK, make_spec("3"))
-        await world.user.delete(CHILD)
-        await world.wait_rest()
-        stack = await world.user.find(STACK) or {}
-        assert (lost.times, stack["status"]["phase"], stack["status"]["revision"]) == (0, "UpdateComplete", 3)
-
-    fake_world.run(play)
+    world.event_delay = 3.0
+    await world.start_controller()
+    await world.user.create(stack_manifests.make_stack(make_spec("1")))
+    await world.wait_rest()
+    await world.user.replace_spec(STACK, make_spec("2"))
+    await world.wait_rest()
+    lost = request_faults.Trouble(refusal=request_faults.REFUSALS["lost"], verbs=frozenset({"status"}), times=1)
+    world.traffic.troubles.append(lost)
+    await world.user.replace_spec(STACK, make_spec("3"))
+    await world.user.delete(CHILD)
+    await world.wait_rest()
+    stack = await world.user.find(STACK) or {}
+    assert (lost.times, stack["status"]["phase"], stack["status"]["revision"]) == (0, "UpdateComplete", 3)
 
 
 # ---------------------------------------------------------------- sensitive values
@@ -295,23 +292,20 @@ SECRETIVE: Object = stack_manifests.make_stack(
 )
 
 
-def test_a_replaced_value_stays_hidden() -> None:
+@fake_world.in_world
+async def test_a_replaced_value_stays_hidden(world: FakeWorld) -> None:
     """While a child that could not be changed yet still shows it."""
-
-    async def story(world: FakeWorld) -> None:
-        await world.start_controller()
-        await world.user.create(SECRET)
-        await world.user.create(SECRETIVE)
-        await world.wait_rest()
-        world.traffic.troubles.append(Trouble(refusal=request_faults.REFUSALS["policy"], resource="login"))
-        second = base64.b64encode(b"the-second-word").decode()
-        await world.user.patch(Address.of(SECRET), {"data": {"password": second}})
-        await world.wait_rest()
-        found = await world.user.find(Address.of(SECRETIVE))
-        assert found is not None
-        assert (found["status"]["revision"], found["status"]["outputs"]) == (2, {"seen": "(sensitive)"})
-
-    fake_world.run(story)
+    await world.start_controller()
+    await world.user.create(SECRET)
+    await world.user.create(SECRETIVE)
+    await world.wait_rest()
+    world.traffic.troubles.append(Trouble(refusal=request_faults.REFUSALS["policy"], resource="login"))
+    second = base64.b64encode(b"the-second-word").decode()
+    await world.user.patch(Address.of(SECRET), {"data": {"password": second}})
+    await world.wait_rest()
+    found = await world.user.find(Address.of(SECRETIVE))
+    assert found is not None
+    assert (found["status"]["revision"], found["status"]["outputs"]) == (2, {"seen": "(sensitive)"})
 
 
 # ---------------------------------------------------------------- repairs that are over in a moment
@@ -340,27 +334,21 @@ async def break_it(world: FakeWorld, size: int) -> list[str]:
 
 
 @pytest.mark.parametrize(("size", "expected"), [pytest.param(SMALL, 2, id="small"), pytest.param(LARGE, 0, id="large")])
-def test_a_short_repair_is_reported_of_a_small_stack_only(size: int, expected: int) -> None:
+@fake_world.in_world
+async def test_a_short_repair_is_reported_of_a_small_stack_only(world: FakeWorld, size: int, expected: int) -> None:
     """There it costs next to nothing."""
-
-    async def story(world: FakeWorld) -> None:
-        await world.start_controller()
-        sent = await break_it(world, size)
-        assert (sent.count("apply"), sent.count("status")) == (1, expected)
-
-    fake_world.run(story)
+    await world.start_controller()
+    sent = await break_it(world, size)
+    assert (sent.count("apply"), sent.count("status")) == (1, expected)
 
 
-def test_a_repair_that_takes_its_time_is_reported() -> None:
+@fake_world.in_world
+async def test_a_repair_that_takes_its_time_is_reported(world: FakeWorld) -> None:
     """A large Stack says that it is not ready, and that it is again."""
-
-    async def story(world: FakeWorld) -> None:
-        await world.start_controller()
-        world.controllers[0].wire.desk = Desk(places=2, seconds=1.5)
-        sent = await break_it(world, LARGE)
-        assert (sent.count("apply"), sent.count("status")) == (1, 2)
-
-    fake_world.run(story)
+    await world.start_controller()
+    world.controllers[0].wire.desk = Desk(places=2, seconds=1.5)
+    sent = await break_it(world, LARGE)
+    assert (sent.count("apply"), sent.count("status")) == (1, 2)
 
 
 def count_statuses(world: FakeWorld, since: int = 0) -> int:
@@ -368,45 +356,39 @@ def count_statuses(world: FakeWorld, since: int = 0) -> int:
     return [request.verb for request in world.traffic.requests[since:]].count("status")
 
 
-def test_what_is_complete_within_a_second_takes_one_status() -> None:
+@fake_world.in_world
+async def test_what_is_complete_within_a_second_takes_one_status(world: FakeWorld) -> None:
     """And is reported as soon as it is complete, whether it was created or changed; a Stack that is gone takes none."""
-
-    async def story(world: FakeWorld) -> None:
-        await world.start_controller()
-        await world.user.create(make_stack(SMALL))
-        await asyncio.sleep(0.5)
-        assert expectations.status_of(await world.user.find(STACK))["phase"] == "CreateComplete"
-        assert count_statuses(world) == 1
-        before = len(world.traffic.requests)
-        changed = make_stack(2 * SMALL)["spec"]
-        await world.user.patch(STACK, {"spec": changed})
-        await asyncio.sleep(5)
-        status = expectations.status_of(await world.user.find(STACK))
-        assert (status["phase"], status["observedGeneration"]) == ("UpdateComplete", 2)
-        assert count_statuses(world, before) == 1
-        before = len(world.traffic.requests)
-        await world.user.delete(STACK)
-        await asyncio.sleep(5)
-        assert await world.user.find(STACK) is None
-        assert count_statuses(world, before) == 0
-
-    fake_world.run(story)
+    await world.start_controller()
+    await world.user.create(make_stack(SMALL))
+    await asyncio.sleep(0.5)
+    assert expectations.status_of(await world.user.find(STACK))["phase"] == "CreateComplete"
+    assert count_statuses(world) == 1
+    before = len(world.traffic.requests)
+    changed = make_stack(2 * SMALL)["spec"]
+    await world.user.patch(STACK, {"spec": changed})
+    await asyncio.sleep(5)
+    status = expectations.status_of(await world.user.find(STACK))
+    assert (status["phase"], status["observedGeneration"]) == ("UpdateComplete", 2)
+    assert count_statuses(world, before) == 1
+    before = len(world.traffic.requests)
+    await world.user.delete(STACK)
+    await asyncio.sleep(5)
+    assert await world.user.find(STACK) is None
+    assert count_statuses(world, before) == 0
 
 
-def test_what_takes_longer_is_reported_after_a_second() -> None:
+@fake_world.in_world
+async def test_what_takes_longer_is_reported_after_a_second(world: FakeWorld) -> None:
     """Its user learns that the work has started."""
-
-    async def story(world: FakeWorld) -> None:
-        await world.start_controller()
-        world.controllers[0].wire.desk = Desk(places=2, seconds=2.5)
-        await world.user.create(make_stack(SMALL))
-        await asyncio.sleep(0.9)
-        assert count_statuses(world) == 0
-        await asyncio.sleep(19)
-        assert expectations.status_of(await world.user.find(STACK))["phase"] == "CreateComplete"
-        assert count_statuses(world) == 2
-
-    fake_world.run(story)
+    await world.start_controller()
+    world.controllers[0].wire.desk = Desk(places=2, seconds=2.5)
+    await world.user.create(make_stack(SMALL))
+    await asyncio.sleep(0.9)
+    assert count_statuses(world) == 0
+    await asyncio.sleep(19)
+    assert expectations.status_of(await world.user.find(STACK))["phase"] == "CreateComplete"
+    assert count_statuses(world) == 2
 
 
 def test_of_many_that_start_at_once_each_is_reported_within_half_a_minute() -> None:

@@ -213,16 +213,15 @@ def make(kind: str, spec: dict[str, Any]) -> Object:
         ),
     ],
 )
-def test_what_the_server_no_longer_has_is_not_written_again(kind: str, spec: dict[str, Any], verb: str) -> None:
+@fake_world.in_world
+async def test_what_the_server_no_longer_has_is_not_written_again(
+    world: FakeWorld, kind: str, spec: dict[str, Any], verb: str
+) -> None:
     """The answer to the first write says so."""
-
-    async def story(world: FakeWorld) -> None:
-        world.event_delay = LATE
-        await world.start_controller()
-        address = Address.of(await world.user.create(make(kind, spec)))
-        await asyncio.sleep(LATE / 2)
-        await world.user.delete(address)
-        await asyncio.sleep(3 * LATE)
-        assert [each.name for each in world.traffic.requests if each.verb == verb] == ["shop"]
-
-    fake_world.run(story)
+    world.event_delay = LATE
+    await world.start_controller()
+    address = Address.of(await world.user.create(make(kind, spec)))
+    await asyncio.sleep(LATE / 2)
+    await world.user.delete(address)
+    await asyncio.sleep(3 * LATE)
+    assert [each.name for each in world.traffic.requests if each.verb == verb] == ["shop"]

@@ -138,59 +138,48 @@ async def wait_complete(world: FakeWorld) -> float:
     return asyncio.get_running_loop().time() - begun
 
 
-def test_a_busy_server_is_left_alone_for_as_long_as_it_asks_for() -> None:
+@fake_world.in_world
+async def test_a_busy_server_is_left_alone_for_as_long_as_it_asks_for(world: FakeWorld) -> None:
     """Those under way when it said so are refused, and no others; then all go on."""
+    log = Log(world)
+    await world.start_controller()
+    world.traffic.troubles.append(request_faults.Trouble(refusal=request_faults.REFUSALS["busy"], times=4))
+    await world.user.create(make_stack({"ConfigMap": SIZE}))
+    seconds = await wait_complete(world)
 
-    async def story(world: FakeWorld) -> None:
-        log = Log(world)
-        await world.start_controller()
-        world.traffic.troubles.append(request_faults.Trouble(refusal=request_faults.REFUSALS["busy"], times=4))
-        await world.user.create(make_stack({"ConfigMap": SIZE}))
-        seconds = await wait_complete(world)
-
-        first = log.moments[0][0]
-        assert log.count(0, first + 2.0) == 4
-        assert log.count(first + 2.0, first + 2.5) == SIZE
-        assert seconds < first + 3.5
-        assert len(log.moments) == SIZE + 4
-
-    fake_world.run(story)
+    first = log.moments[0][0]
+    assert log.count(0, first + 2.0) == 4
+    assert log.count(first + 2.0, first + 2.5) == SIZE
+    assert seconds < first + 3.5
+    assert len(log.moments) == SIZE + 4
 
 
-def test_a_server_that_is_busy_for_long_is_asked_once_in_a_while() -> None:
+@fake_world.in_world
+async def test_a_server_that_is_busy_for_long_is_asked_once_in_a_while(world: FakeWorld) -> None:
     """A thousand resources do not each burn an attempt."""
-
-    async def story(world: FakeWorld) -> None:
-        log = Log(world)
-        await world.start_controller()
-        busy = request_faults.Trouble(refusal=request_faults.REFUSALS["busy"])
-        world.traffic.troubles.append(busy)
-        await world.user.create(make_stack({"ConfigMap": SIZE}))
-        await asyncio.sleep(60)
-        assert len(log.moments) <= 4 + 2 + 60 / 2
-        busy.times = 0
-        assert await wait_complete(world) < 5
-
-    fake_world.run(story)
+    log = Log(world)
+    await world.start_controller()
+    busy = request_faults.Trouble(refusal=request_faults.REFUSALS["busy"])
+    world.traffic.troubles.append(busy)
+    await world.user.create(make_stack({"ConfigMap": SIZE}))
+    await asyncio.sleep(60)
+    assert len(log.moments) <= 4 + 2 + 60 / 2
+    busy.times = 0
+    assert await wait_complete(world) < 5
 
 
 @pytest.mark.parametrize("word", ["not-now", "internal", "unavailable", "quota"])
-def test_what_one_kind_is_refused_for_holds_nothing_else_back(word: str) -> None:
+@fake_world.in_world
+async def test_what_one_kind_is_refused_for_holds_nothing_else_back(world: FakeWorld, word: str) -> None:
     """Also where a webhook answers in the words of the server's flow control."""
+    log = Log(world)
+    await world.start_controller()
+    world.traffic.troubles.append(request_faults.Trouble(refusal=request_faults.REFUSALS[word], kind="Secret", times=8))
+    await world.user.create(make_stack({"Secret": 8, "ConfigMap": SIZE}))
+    await wait_complete(world)
 
-    async def story(world: FakeWorld) -> None:
-        log = Log(world)
-        await world.start_controller()
-        world.traffic.troubles.append(
-            request_faults.Trouble(refusal=request_faults.REFUSALS[word], kind="Secret", times=8)
-        )
-        await world.user.create(make_stack({"Secret": 8, "ConfigMap": SIZE}))
-        await wait_complete(world)
-
-        first = log.moments[0][0]
-        assert log.count(0, first + 0.5) == SIZE
-
-    fake_world.run(story)
+    first = log.moments[0][0]
+    assert log.count(0, first + 0.5) == SIZE
 
 
 def test_a_hold_ends_by_itself() -> None:
@@ -210,18 +199,15 @@ def test_a_hold_ends_by_itself() -> None:
     virtual_time.run(story)
 
 
-def test_what_waits_is_reported() -> None:
+@fake_world.in_world
+async def test_what_waits_is_reported(world: FakeWorld) -> None:
     """For readers of the metrics of a process."""
-
-    async def story(world: FakeWorld) -> None:
-        await world.start_controller()
-        engine = world.controllers[0].engine
-        assert engine.count_writes() == {"limit": 4, "in_flight": 0, "queued": 0}
-        world.traffic.troubles.append(request_faults.Trouble(refusal=request_faults.REFUSALS["busy"], times=4))
-        await world.user.create(make_stack({"ConfigMap": SIZE}))
-        await asyncio.sleep(1)
-        assert engine.count_writes() == {"limit": 2, "in_flight": 0, "queued": SIZE - 4}
-        await wait_complete(world)
-        assert engine.count_writes()["queued"] == 0
-
-    fake_world.run(story)
+    await world.start_controller()
+    engine = world.controllers[0].engine
+    assert engine.count_writes() == {"limit": 4, "in_flight": 0, "queued": 0}
+    world.traffic.troubles.append(request_faults.Trouble(refusal=request_faults.REFUSALS["busy"], times=4))
+    await world.user.create(make_stack({"ConfigMap": SIZE}))
+    await asyncio.sleep(1)
+    assert engine.count_writes() == {"limit": 2, "in_flight": 0, "queued": SIZE - 4}
+    await wait_complete(world)
+    assert engine.count_writes()["queued"] == 0
