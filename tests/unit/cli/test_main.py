@@ -125,9 +125,7 @@ def test_without_a_cluster_it_says_what_to_pass() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "offered"),
-    [(["unp"], "unpause"), (["wait", "shop", "--ti"], "--timeout")],
-    ids=["subcommand", "option"],
+    ("words", "offered"), [(["unp"], "unpause"), (["wait", "shop", "--ti"], "--timeout")], ids=["subcommand", "option"]
 )
 def test_kubectl_completes(words: list[str], offered: str) -> None:
     """In its own protocol; the names of Stacks are offered on a real server."""
@@ -140,7 +138,7 @@ def test_kubectl_completes(words: list[str], offered: str) -> None:
     assert last == ":4"
 
 
-# ---------------------------------------------------------------- options that take one of some words: the words of the docs, in any case
+# ---------------------------------------------------------------- options that take one of some words
 
 AS_KUBERNETES_WRITES_THEM = {"Normal", "Warning"}
 

@@ -70,7 +70,7 @@ def test_a_definition_is_established_when_it_says_so(status: dict[str, object], 
     assert demo_cluster.is_established({"status": status}) is expected
 
 
-# ---------------------------------------------------------------- what is recommended to try: commands that fit the example at hand
+# ---------------------------------------------------------------- what is recommended to try
 
 EXAMPLE = Path(__file__).resolve().parents[4] / "manifests" / "examples" / "guestbook.yaml"
 

@@ -101,7 +101,7 @@ def test_a_definition_in_several_objects_is_read() -> None:
         read(Shelf(*parts[:1], last), last)
 
 
-# ---------------------------------------------------------------- releases of Helm in their Secrets, also hostile ones
+# ---------------------------------------------------------------- releases of Helm, also hostile ones
 
 
 def make_release(content: bytes, *, version: str = "1", status: str = "deployed") -> dict[str, Any]:

@@ -51,10 +51,7 @@ def test_causes_are_drawn_below_what_they_explain() -> None:
             'User "ann" cannot patch resource "deployments" in API group "apps" in the namespace "prod"',
             "kubectl auth can-i patch deployments.apps -n prod --as ann",
         ),
-        (
-            'failed calling webhook "a.b"',
-            "kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations",
-        ),
+        ('failed calling webhook "a.b"', "kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations"),
         ("anything else", ""),
     ],
 )

@@ -24,8 +24,7 @@ RESOURCES = {
     "key": manifest("Secret", stringData={"password": "${params.password}"}),
     "stated": manifest("Secret", data={"literal": "Z2VoZWlt"}),
     "web": manifest(
-        "Deployment",
-        spec={"containers": [{"name": "app", "env": [{"name": "A", "value": "${params.password}"}]}]},
+        "Deployment", spec={"containers": [{"name": "app", "env": [{"name": "A", "value": "${params.password}"}]}]}
     ),
     "odd": manifest(data={"broken": "${params.}"}),
     "many": manifest(data={"each": "${item.text}"}) | {"forEach": "params.items"},

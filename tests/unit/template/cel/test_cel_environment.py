@@ -84,7 +84,7 @@ def test_an_extension_is_loaded_only_for_its_functions(text: str, loaded: list[s
     assert found.strip() == str(loaded)
 
 
-# ---------------------------------------------------------------- functions beside CEL's own: JSON, YAML, digests, merged maps, sorted lists
+# ---------------------------------------------------------------- functions beside CEL's own
 
 VALUES = {
     "params": {"labels": {"b": "2", "a": "1"}, "names": ["c", "a"], "mixed": ["a", 1], "none": None, "big": 1 << 60}

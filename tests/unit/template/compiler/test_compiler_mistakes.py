@@ -146,11 +146,7 @@ def test_expressions(spec: str, path: str, message: str) -> None:
             "when",
             "must be one expression, found 'x ${params.count > 1}'; write it without ${…}",
         ),
-        (
-            "when: '${true}${true}'",
-            "when",
-            "must be one expression, found '${true}${true}'; write it without ${…}",
-        ),
+        ("when: '${true}${true}'", "when", "must be one expression, found '${true}${true}'; write it without ${…}"),
         (
             "readyWhen: [a.data.k]",
             "readyWhen[0]",
@@ -268,10 +264,7 @@ def test_a_reserved_name_is_the_mistake_of_one_template() -> None:
     """Templates of others with the same expressions stay as valid as they were."""
     wrong, right = (f"resources: {{{name}: {{{SOUND}, readyWhen: ['1 < 2 + 3']}}}}" for name in ("string", "config"))
     assert find_mistakes(wrong) == [
-        (
-            f"{RESOURCES}.string",
-            "'string' is a reserved word of the expression language; rename the resource",
-        )
+        (f"{RESOURCES}.string", "'string' is a reserved word of the expression language; rename the resource")
     ]
     assert find_mistakes(right) == []
 

@@ -169,8 +169,7 @@ CASES: dict[str, tuple[Any, Any, str]] = {
     "a key that takes for ever": (
         with_parameter(
             a=make_resource(
-                forEach="params.p",
-                key="string(params.p.map(a, params.p.map(b, params.p.map(c, a + b + c))).size())",
+                forEach="params.p", key="string(params.p.map(a, params.p.map(b, params.p.map(c, a + b + c))).size())"
             )
         ),
         {"p": list(range(200))},

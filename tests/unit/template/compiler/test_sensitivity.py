@@ -264,7 +264,7 @@ def test_what_is_not_sensitive_has_its_value(text: str, expected: Any) -> None:
     assert evaluate(text, as_output=True) == Known(expected)
 
 
-# ---------------------------------------------------------------- the replacement of a sensitive value is not taken for the value
+# ---------------------------------------------------------------- masks, which are not taken for the value
 
 
 def find_mistakes(resources: Any, *, given: Any = None, rules: Any = None) -> list[str]:

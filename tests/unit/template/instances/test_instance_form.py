@@ -117,8 +117,7 @@ def test_what_does_not_fit_is_found(spec: Any, paths: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("size", "is_known", "paths"),
-    [(4, True, ["spec.size"]), (9, True, []), (9, False, ["spec.size"]), (3, True, [])],
+    ("size", "is_known", "paths"), [(4, True, ["spec.size"]), (9, True, []), (9, False, ["spec.size"]), (3, True, [])]
 )
 def test_an_instance_is_unfit_only_where_it_fitted_before(size: int, is_known: bool, paths: list[str]) -> None:
     """One that was wrong already is no reason to refuse a definition; without its own revision nothing is known of that."""

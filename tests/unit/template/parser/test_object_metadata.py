@@ -79,8 +79,7 @@ def test_a_sensitive_value_in_a_name_is_not_quoted() -> None:
 
 
 @pytest.mark.parametrize(
-    "metadata",
-    [None, {}, {"name": "system:a.B_c", "namespace": "team-1", "labels": {"a": "b"}, "annotations": None}],
+    "metadata", [None, {}, {"name": "system:a.B_c", "namespace": "team-1", "labels": {"a": "b"}, "annotations": None}]
 )
 def test_what_an_object_can_have_is_no_mistake(metadata: Any) -> None:
     """What its kind demands besides, the API server says."""

@@ -18,10 +18,7 @@ NAME_RULE = "names start with a lower-case letter and have at most 40 letters an
     [
         ([], [("spec.template", "must be a map with resources, found a list")]),
         ("{}", [("spec.template.resources", "is missing; list the resources by name, or {} for none")]),
-        (
-            "resources: []",
-            [("spec.template.resources", "must be a map by name, found a list")],
-        ),
+        ("resources: []", [("spec.template.resources", "must be a map by name, found a list")]),
         (
             in_resource(f"{{{SOUND}}}", "resorces: {}"),
             [("spec.template.resorces", "'resorces' is not known; did you mean 'resources'?")],

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -99,12 +100,7 @@ from support.units.templates.invalid_templates import (
         ),
         (
             in_resource("{manifest: {apiVersion: apps/v1, kind: ControllerRevision, revision: 1}}"),
-            [
-                (
-                    f"{A}.manifest.kind",
-                    "ControllerRevision stores revisions of Stacks; remove the resource",
-                )
-            ],
+            [(f"{A}.manifest.kind", "ControllerRevision stores revisions of Stacks; remove the resource")],
         ),
         *(
             (
@@ -304,8 +300,6 @@ def test_what_cannot_repeat_anything_costs_nothing() -> None:
     """A value of a variable, for example: only a key tells elements apart."""
     raw = in_kind("Pod", "{containers: [{name: a, env: [{name: X, value: '${b.metadata.name}'}]}]}")
     raw += "  b: {manifest: {apiVersion: v1, kind: ConfigMap}}\n"
-    import yaml
-
     definition = Definition(template=yaml.safe_load(raw), parameters={})
     blueprint = compiler.compile_template(definition, stack=STACK, kinds=KINDS)
 

@@ -158,10 +158,7 @@ def test_everything_is_named_at_once() -> None:
         ),
         ({"type": "strin"}, ["p.x.type: there is no type 'strin'; did you mean 'string'?"]),
         ({"minimum": "1"}, ["p.x.minimum: must be of type number, found the text '1'"]),
-        (
-            {"pattern": "("},
-            ["p.x.pattern: is not a valid regular expression: missing ): (; found '('"],
-        ),
+        ({"pattern": "("}, ["p.x.pattern: is not a valid regular expression: missing ): (; found '('"]),
         ({"type": "integer", "default": "x"}, ["p.x.default: must be of type integer, found the text 'x'"]),
         (
             {"properties": {"a": {"typ": 1}}},

@@ -89,8 +89,7 @@ STATUS = {
 
 
 @pytest.mark.parametrize(
-    ("number", "state"),
-    [(1, ""), (2, "failed"), (3, "active, rolled back to, completed"), (4, "completed")],
+    ("number", "state"), [(1, ""), (2, "failed"), (3, "active, rolled back to, completed"), (4, "completed")]
 )
 def test_what_became_of_a_revision(number: int, state: str) -> None:
     """As the status of the Stack says."""

@@ -149,12 +149,7 @@ def test_a_mark_is_deleted_with_its_stack() -> None:
 
     assert mark["metadata"]["generateName"] == "shop-cache-db-disk-"
     assert mark["metadata"]["ownerReferences"][0]["uid"] == "u-1"
-    assert mark["spec"] == {
-        "stackName": "shop",
-        "resource": "cacheDb/disk",
-        "markUnhealthy": True,
-        "reason": "broken",
-    }
+    assert mark["spec"] == {"stackName": "shop", "resource": "cacheDb/disk", "markUnhealthy": True, "reason": "broken"}
     assert mark_requests.make_mark(make_marked(), "web", reason=None)["spec"]["markUnhealthy"] is False
 
 

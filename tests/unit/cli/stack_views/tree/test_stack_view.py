@@ -115,12 +115,7 @@ def test_what_the_status_says_of_a_resource_counts_most() -> None:
     """The operator knows why an object is not there."""
     refused = {"resource": "disk", "reason": "Forbidden", "message": "exceeded quota"}
 
-    assert find_rows(problems=[refused])[0] == (
-        "disk",
-        "persistentvolumeclaim",
-        "failed",
-        "Forbidden: exceeded quota",
-    )
+    assert find_rows(problems=[refused])[0] == ("disk", "persistentvolumeclaim", "failed", "Forbidden: exceeded quota")
 
 
 def test_waiting_for_a_kind_is_no_failure() -> None:
@@ -160,10 +155,7 @@ def test_a_stack_that_is_being_deleted_shows_what_is_gone() -> None:
 
 def test_the_head_comes_from_the_status() -> None:
     """Outputs in the order of their names."""
-    conditions = [
-        {"type": "Ready", "status": "True", "message": "all is well"},
-        {"type": "Stalled", "status": "False"},
-    ]
+    conditions = [{"type": "Ready", "status": "True", "message": "all is well"}, {"type": "Stalled", "status": "False"}]
     stack = make_stack(
         observedGeneration=3,
         phase="UpdateComplete",
