@@ -129,27 +129,24 @@ def test_error_in_a_log_fails_the_story() -> None:
         fake_world.run(test)
 
 
-def test_something_that_never_rests_is_reported() -> None:
+@fake_world.in_world
+async def test_something_that_never_rests_is_reported(world: FakeWorld) -> None:
     """A fight that continues for ever is no rest."""
+    manifest = world.server.create(config(a="0"), manager="another")
+    stopped = False
 
-    async def test(world: FakeWorld) -> None:
-        manifest = world.server.create(config(a="0"), manager="another")
-        stopped = False
+    async def fight() -> None:
+        for number in range(10**6):
+            await asyncio.sleep(10)
+            await world.user.patch(Address.of(manifest), {"data": {"a": str(number)}})
 
-        async def fight() -> None:
-            for number in range(10**6):
-                await asyncio.sleep(10)
-                await world.user.patch(Address.of(manifest), {"data": {"a": str(number)}})
-
-        fighting = asyncio.ensure_future(fight())
-        try:
-            await world.wait_rest(nothing)
-        except fake_world.NeverRests:
-            stopped = True
-        fighting.cancel()
-        assert stopped
-
-    fake_world.run(test)
+    fighting = asyncio.ensure_future(fight())
+    try:
+        await world.wait_rest(nothing)
+    except fake_world.NeverRests:
+        stopped = True
+    fighting.cancel()
+    assert stopped
 
 
 async def nothing() -> list[str]:
@@ -157,31 +154,28 @@ async def nothing() -> list[str]:
     return []
 
 
-def test_probe_does_what_its_spec_says() -> None:
+@fake_world.in_world
+async def test_probe_does_what_its_spec_says(world: FakeWorld) -> None:
     """Ready after its time, with its value; then it fails; its deletion takes its time."""
-
-    async def test(world: FakeWorld) -> None:
-        spec = {"value": 7, "readyAfter": 5, "deleteAfter": 4}
-        made = probe_controller.manifest(spec)
-        made["metadata"] |= {"name": "p", "namespace": "default"}
-        address = Address.of(await world.user.create(made))
-        await asyncio.sleep(4)
-        early = (await world.user.find(address) or {})["status"]
-        await asyncio.sleep(2)
-        ready = (await world.user.find(address) or {})["status"]
-        await world.user.patch(address, {"spec": {"fails": "no", "readyAfter": 0}})
-        await asyncio.sleep(1)
-        failed = (await world.user.find(address) or {})["status"]
-        await world.user.delete(address)
-        await asyncio.sleep(3)
-        lingering = await world.user.find(address)
-        await asyncio.sleep(2)
-        gone = await world.user.find(address)
-        assert (early["ready"], ready["ready"], ready["value"], ready["observedGeneration"]) == (False, True, 7, 1)
-        assert (failed["ready"], failed["observedGeneration"], failed["conditions"][1]["status"]) == (False, 2, "True")
-        assert (lingering is not None, gone) == (True, None)
-
-    fake_world.run(test)
+    spec = {"value": 7, "readyAfter": 5, "deleteAfter": 4}
+    made = probe_controller.manifest(spec)
+    made["metadata"] |= {"name": "p", "namespace": "default"}
+    address = Address.of(await world.user.create(made))
+    await asyncio.sleep(4)
+    early = (await world.user.find(address) or {})["status"]
+    await asyncio.sleep(2)
+    ready = (await world.user.find(address) or {})["status"]
+    await world.user.patch(address, {"spec": {"fails": "no", "readyAfter": 0}})
+    await asyncio.sleep(1)
+    failed = (await world.user.find(address) or {})["status"]
+    await world.user.delete(address)
+    await asyncio.sleep(3)
+    lingering = await world.user.find(address)
+    await asyncio.sleep(2)
+    gone = await world.user.find(address)
+    assert (early["ready"], ready["ready"], ready["value"], ready["observedGeneration"]) == (False, True, 7, 1)
+    assert (failed["ready"], failed["observedGeneration"], failed["conditions"][1]["status"]) == (False, 2, "True")
+    assert (lingering is not None, gone) == (True, None)
 
 
 def child(name: str, **annotations: str) -> Object:
