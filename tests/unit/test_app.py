@@ -25,22 +25,27 @@ from support.real.servers.stub_server import says
 
 PROGRAM = Path(__file__).resolve().parent.parent / "support" / "real" / "idle_operator.py"
 
-# Nothing listens there: the frame keeps trying, which is no reason not to start, nor not to end.
+NOWHERE = "https://127.0.0.1:9"
+"""Nothing listens there: the frame keeps trying, which is no reason not to start, nor not to end."""
 KUBECONFIG = """\
 apiVersion: v1
 kind: Config
-current-context: nowhere
-contexts: [{name: nowhere, context: {cluster: nowhere, user: ghost}}]
-clusters: [{name: nowhere, cluster: {server: "https://127.0.0.1:9"}}]
-users: [{name: ghost, user: {token: some-token}}]
+current-context: here
+contexts: [{{name: here, context: {{cluster: here, user: admin}}}}]
+clusters: [{{name: here, cluster: {{server: "{url}"}}}}]
+users: [{{name: admin, user: {{token: some-token}}}}]
 """
+
+
+def write_kubeconfig(folder: Path, url: str) -> Path:
+    file = folder / "config"
+    file.write_text(KUBECONFIG.format(url=url))
+    return file
 
 
 @pytest.fixture
 def kubeconfig(tmp_path: Path) -> Path:
-    file = tmp_path / "config"
-    file.write_text(KUBECONFIG)
-    return file
+    return write_kubeconfig(tmp_path, NOWHERE)
 
 
 @contextlib.contextmanager
@@ -112,14 +117,6 @@ def test_credentials_that_cannot_be_read_are_reported_in_a_sentence(tmp_path: Pa
 
 
 DEFINITIONS = "GET /apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-KUBECONFIG_OF = """\
-apiVersion: v1
-kind: Config
-current-context: here
-contexts: [{{name: here, context: {{cluster: here, user: admin}}}}]
-clusters: [{{name: here, cluster: {{server: "{url}"}}}}]
-users: [{{name: admin, user: {{token: some-token}}}}]
-"""
 
 
 async def test_the_process_refuses_to_run_and_says_the_command(tmp_path: Path) -> None:
@@ -129,8 +126,7 @@ async def test_the_process_refuses_to_run_and_says_the_command(tmp_path: Path) -
     answers = {f"{DEFINITIONS}/{name}": says(orjson.dumps(each)) for name, each in definitions.items()}
 
     async with stub_server.run_stub(stub_server.routes(answers)) as server:
-        kubeconfig = tmp_path / "config"
-        kubeconfig.write_text(KUBECONFIG_OF.format(url=server.url))
+        kubeconfig = write_kubeconfig(tmp_path, server.url)
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, str(PROGRAM), str(kubeconfig)), stderr=asyncio.subprocess.PIPE
         )
