@@ -16,30 +16,18 @@ import yaml
 
 from hearth.kube.client import api_requests
 from hearth.model import errors, names
-from hearth.model.kinds import Kind
 from support.real import operator_fleet
 from support.real.operator_fleet import make_stack
 from support.real.real_user import RealUser
 from support.real.real_world import POLL, TIMEOUT, RealWorld
 from support.server import fake_kinds
 from support.stories.world import Address
+from support.units import sample_manifests
 
 FOLDER = Path(__file__).resolve().parents[3] / "manifests" / "finalizer"
 GROUP = "admissionregistration.k8s.io"
-POLICY = Kind(
-    group=GROUP,
-    version="v1",
-    name="MutatingAdmissionPolicy",
-    plural="mutatingadmissionpolicies",
-    namespaced=False,
-)
-BINDING = Kind(
-    group=GROUP,
-    version="v1",
-    name="MutatingAdmissionPolicyBinding",
-    plural="mutatingadmissionpolicybindings",
-    namespaced=False,
-)
+POLICY = sample_manifests.kind(GROUP, "v1", "MutatingAdmissionPolicy", namespaced=False)
+BINDING = sample_manifests.kind(GROUP, "v1", "MutatingAdmissionPolicyBinding", namespaced=False)
 
 
 @pytest.fixture

@@ -39,13 +39,17 @@ def run_kubectl(kubeconfig: Path, *arguments: str) -> str:
     return done.stdout
 
 
-def test_a_shop_runs_and_goes_without_a_trace(kubeconfig: Path) -> None:
-    """One of everything: a kind and an object of it, claims, accounts and rights, lists, shell variables."""
-    command = [sys.executable, str(TESTS / "control_plane" / "import_files.py"), "--timeout=90", str(SHOP)]
-
-    done = subprocess.run(
+def import_file(kubeconfig: Path, file: Path, *, seconds: int) -> subprocess.CompletedProcess[str]:
+    """Import a file, run what it holds until it is ready or so many seconds have passed, and delete it."""
+    command = [sys.executable, str(TESTS / "control_plane" / "import_files.py"), f"--timeout={seconds}", str(file)]
+    return subprocess.run(
         command, capture_output=True, text=True, check=False, env=os.environ | {VARIABLE: str(kubeconfig)}
     )
+
+
+def test_a_shop_runs_and_goes_without_a_trace(kubeconfig: Path) -> None:
+    """One of everything: a kind and an object of it, claims, accounts and rights, lists, shell variables."""
+    done = import_file(kubeconfig, SHOP, seconds=90)
 
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.startswith("ok  shop.yaml  17 resources  Ready after ")
@@ -62,11 +66,8 @@ def test_the_largest_of_bundles_runs_and_goes_without_a_trace(kubeconfig: Path, 
     kept = [text for text in texts if text.strip() and not re.search(r"(?m)^kind: APIService$", text)]
     file = tmp_path / "kube-prometheus.yaml.gz"
     file.write_bytes(gzip.compress("---\n".join(kept).encode()))
-    command = [sys.executable, str(TESTS / "control_plane" / "import_files.py"), "--timeout=300", str(file)]
 
-    done = subprocess.run(
-        command, capture_output=True, text=True, check=False, env=os.environ | {VARIABLE: str(kubeconfig)}
-    )
+    done = import_file(kubeconfig, file, seconds=300)
 
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.startswith("ok  kube-prometheus.yaml.gz  130 resources  5 ConfigMaps beside it  Ready after ")
@@ -77,11 +78,8 @@ def test_what_does_not_become_ready_is_reported(kubeconfig: Path, tmp_path: Path
     """With the reason, and everything is deleted again all the same."""
     file = tmp_path / "broken.yaml"
     file.write_text("{apiVersion: v1, kind: Service, metadata: {name: web}, spec: {ports: [{port: 123456}]}}")
-    command = [sys.executable, str(TESTS / "control_plane" / "import_files.py"), "--timeout=5", str(file)]
 
-    done = subprocess.run(
-        command, capture_output=True, text=True, check=False, env=os.environ | {VARIABLE: str(kubeconfig)}
-    )
+    done = import_file(kubeconfig, file, seconds=5)
 
     assert done.returncode == 1, done.stdout + done.stderr
     assert done.stdout.startswith("FAILED  broken.yaml  1 resources")

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from hearth.model.well_known_kinds import CUSTOM_RESOURCE_DEFINITION
 from support.real import raw_api
 from support.real.raw_api import RawApi
 from support.units import sample_manifests
@@ -16,7 +17,7 @@ def api(api_client: Any) -> RawApi:
     """Raw requests, on a server that serves the kind of the shapes."""
     server = RawApi(api_client)
     definition = sample_manifests.DEFINITION
-    answer = server.apply(definition, kind=sample_manifests.DEFINITIONS)
+    answer = server.apply(definition, kind=CUSTOM_RESOURCE_DEFINITION)
     assert answer.is_accepted, answer.body
     kind = sample_manifests.CUSTOM
     # Served a moment after it is accepted; every request is a look, so that no one sleeps.

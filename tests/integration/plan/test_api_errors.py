@@ -17,13 +17,7 @@ from support.real.refused_requests import Row, Site
 from support.units import error_texts
 from support.units.sample_manifests import kind
 
-POLICY = Kind(
-    group="admissionregistration.k8s.io",
-    version="v1",
-    name="ValidatingAdmissionPolicy",
-    plural="validatingadmissionpolicies",
-    namespaced=False,
-)
+POLICY = kind("admissionregistration.k8s.io", "v1", "ValidatingAdmissionPolicy", namespaced=False)
 POLICY_BINDING = kind(POLICY.group, "v1", "ValidatingAdmissionPolicyBinding", namespaced=False)
 
 ROWS: list[tuple[Row, type[ErrorClass]]] = [

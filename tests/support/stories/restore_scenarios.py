@@ -232,12 +232,18 @@ async def restore_of_lost_volume(scene: Scene) -> None:
     assert (await scene.find_claim())["metadata"]["uid"] == before
 
 
-async def deleted_while_restored(scene: Scene) -> None:
-    """A snapshot that is deleted while its Stack is restored from it waits for the end of the restore."""
-    await prepare(scene)
+async def begin_restore(scene: Scene) -> str:
+    """A restore whose new claim waits for its volume; the UID of the old claim."""
+    before = await prepare(scene)
     scene.is_binding = False
     await scene.request(toSnapshot="before")
     await scene.reach(lambda: find_new_claim(scene))
+    return before
+
+
+async def deleted_while_restored(scene: Scene) -> None:
+    """A snapshot that is deleted while its Stack is restored from it waits for the end of the restore."""
+    await begin_restore(scene)
     await scene.delete("StackSnapshot", "before")
     await scene.reach_snapshot("Complete", "Deleting")
     assert all(each is not None for each in await scene.find_volumes())
@@ -248,10 +254,7 @@ async def deleted_while_restored(scene: Scene) -> None:
 
 async def abandoned_restore(scene: Scene) -> None:
     """A restore that is taken back before its claims are ready leaves the Stack with its old claim and data."""
-    before = await prepare(scene)
-    scene.is_binding = False
-    await scene.request(toSnapshot="before")
-    await scene.reach(lambda: find_new_claim(scene))
+    before = await begin_restore(scene)
     await scene.request()
     await scene.reach_stack("UpdateComplete")
     assert (await scene.find_claim())["metadata"]["uid"] == before
@@ -261,10 +264,7 @@ async def abandoned_restore(scene: Scene) -> None:
 
 async def overridden_restore(scene: Scene) -> None:
     """A definition that ends a restore and is taken back does not start it again: the data was written since."""
-    before = await prepare(scene)
-    scene.is_binding = False
-    await scene.request(toSnapshot="before")
-    await scene.reach(lambda: find_new_claim(scene))
+    before = await begin_restore(scene)
     requested = scene.spec["template"]["resources"]
     scene.is_binding = True
     for resources, phase in (
@@ -279,10 +279,7 @@ async def overridden_restore(scene: Scene) -> None:
 
 async def deleted_stack_during_restore(scene: Scene) -> None:
     """A Stack can be deleted in the middle of its restore; the snapshot stays."""
-    await prepare(scene)
-    scene.is_binding = False
-    await scene.request(toSnapshot="before")
-    await scene.reach(lambda: find_new_claim(scene))
+    await begin_restore(scene)
     await scene.delete("Stack", "shop")
     await scene.reach_gone(scene.address("Stack", "shop"))
     await scene.reach_snapshot("Complete", "Complete")

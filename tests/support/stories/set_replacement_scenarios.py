@@ -266,8 +266,7 @@ async def later_incarnation(scene: Scene) -> None:
     assert after["metadata"]["name"] == before["metadata"]["name"]
     assert after["metadata"]["uid"] != before["metadata"]["uid"]
     assert await find_claims(scene, after) == grown(claims, "2Gi")
-    for claim in await scene.find_set_claims(first):
-        await scene.world.user.delete(Address.of(claim))
+    await delete_claims(scene, first)
     await end(scene)
 
 
@@ -298,9 +297,14 @@ async def beside_an_earlier_one(scene: Scene) -> None:
     assert after["metadata"]["name"] == second["metadata"]["name"]
     assert await find_claims(scene, after) == grown(claims, "2Gi")
     assert await find_claims(scene, first) == earlier
-    for claim in await scene.find_set_claims(first):
-        await scene.world.user.delete(Address.of(claim))
+    await delete_claims(scene, first)
     await end(scene)
+
+
+async def delete_claims(scene: Scene, of: Object) -> None:
+    """Delete what a StatefulSet left to its users."""
+    for claim in await scene.find_set_claims(of):
+        await scene.world.user.delete(Address.of(claim))
 
 
 async def begin_held(scene: Scene) -> Object:
@@ -365,8 +369,7 @@ async def removed_in_between(scene: Scene) -> None:
     await scene.reach_stack("UpdateComplete")
     await reach_no_pods(scene, before)
     assert await find_claims(scene, before) == claims
-    for claim in await scene.find_set_claims(before):
-        await scene.world.user.delete(Address.of(claim))
+    await delete_claims(scene, before)
     await end(scene)
 
 
@@ -377,8 +380,7 @@ async def deleted_in_between(scene: Scene) -> None:
     await scene.world.start_controller()
     await scene.reach_gone(scene.address("Stack", "shop"))
     await reach_no_pods(scene, before)
-    for claim in await scene.find_set_claims(before):
-        await scene.world.user.delete(Address.of(claim))
+    await delete_claims(scene, before)
 
 
 async def suspended_in_between(scene: Scene) -> None:

@@ -73,13 +73,6 @@ CUSTOM_SCHEMA = {
     },
 }
 CUSTOM = Kind(group="shapes.hearth.dev", version="v1", name="Shape", plural="shapes", namespaced=True)
-DEFINITIONS = Kind(
-    group="apiextensions.k8s.io",
-    version="v1",
-    name="CustomResourceDefinition",
-    plural="customresourcedefinitions",
-    namespaced=False,
-)
 DEFINITION: Object = {
     "apiVersion": "apiextensions.k8s.io/v1",
     "kind": "CustomResourceDefinition",
