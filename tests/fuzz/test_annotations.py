@@ -7,7 +7,7 @@ from typing import Any
 import hypothesis
 import orjson
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from hearth.model import child, names
@@ -17,13 +17,11 @@ from hearth.plan.health import health_rules
 from hearth.plan.ownership.field_ownership import DriftFinding
 from hearth.plan.resource import suspend_object
 from hearth.plan.resource.suspend_object import SuspendRecord
-from support.units import suspended
+from support.units import fuzzing, suspended
 from support.units.suspended import RECORDS
 
-QUICK = settings(
-    max_examples=300, derandomize=True, deadline=None, database=None, suppress_health_check=list(HealthCheck)
-)
-LONG = settings(QUICK, max_examples=100_000, derandomize=False)
+QUICK = settings(fuzzing.QUICK, max_examples=300)
+LONG = settings(fuzzing.LONG, max_examples=100_000)
 DEPLOYMENT = Kind(group="apps", version="v1", name="Deployment", plural="deployments", namespaced=True)
 JOB = Kind(group="batch", version="v1", name="Job", plural="jobs", namespaced=True)
 APPLICATION = Kind(group="argoproj.io", version="v1alpha1", name="Application", plural="applications", namespaced=True)

@@ -7,16 +7,15 @@ from typing import Any
 
 import orjson
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hearth.template.schema import json_schema, parameters
 from hearth.template.schema.json_schema import Effort
+from support.units import fuzzing
 
-QUICK = settings(
-    max_examples=200, derandomize=True, deadline=None, database=None, suppress_health_check=list(HealthCheck)
-)
-LONG = settings(QUICK, max_examples=30_000, derandomize=False)
+QUICK = settings(fuzzing.QUICK, max_examples=200)
+LONG = settings(fuzzing.LONG, max_examples=30_000)
 WORDS = st.sampled_from(sorted(json_schema.WORDS)) | st.sampled_from(["$ref", "contains", "sensitive", "if", ""])
 PATTERNS = st.sampled_from(["^(a+)+$", "(", "(?=a)", r"\1", "a{1000}", r"\pL{900}", "(a|b)*a(a|b){400}", "[z-a]"])
 LEAVES = (

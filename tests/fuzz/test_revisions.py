@@ -10,7 +10,7 @@ from typing import Any
 import hypothesis
 import orjson
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from hearth.engine import verified_revisions
@@ -21,13 +21,11 @@ from hearth.kube.leader_election import leases
 from hearth.kube.objects import controller_revision
 from hearth.model import errors, limits, names
 from hearth.model.child import Object
-from support.units import stack_objects
+from support.units import fuzzing, stack_objects
 from support.units.stack_objects import HASHES
 
-QUICK = settings(
-    max_examples=200, derandomize=True, deadline=None, database=None, suppress_health_check=list(HealthCheck)
-)
-LONG = settings(QUICK, max_examples=50_000, derandomize=False)
+QUICK = settings(fuzzing.QUICK, max_examples=200)
+LONG = settings(fuzzing.LONG, max_examples=50_000)
 STACK = stack_objects.make_stack()
 DEFINITION: Object = {
     "template": {"resources": {"a": {"manifest": {"kind": "ConfigMap"}}}},

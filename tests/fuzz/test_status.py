@@ -7,7 +7,7 @@ from typing import Any
 import hypothesis
 import orjson
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from hearth.engine.definition.target_tracker import TargetTracker
@@ -18,12 +18,11 @@ from hearth.model.text import times
 from hearth.plan.ownership.keyed_hash import KeyedHasher
 from hearth.plan.status import check_result, conditions, status_changes
 from hearth.plan.target import target_status
+from support.units import fuzzing
 
 HASHES = KeyedHasher(b"k" * 32)
-QUICK = settings(
-    max_examples=100, derandomize=True, deadline=None, database=None, suppress_health_check=list(HealthCheck)
-)
-LONG = settings(QUICK, max_examples=50_000, derandomize=False)
+QUICK = settings(fuzzing.QUICK, max_examples=100)
+LONG = settings(fuzzing.LONG, max_examples=50_000)
 
 WORDS = st.sampled_from(
     [
@@ -44,15 +43,7 @@ MOMENTS = st.sampled_from(
         "NaN",
     ]
 )
-LEAVES = (
-    st.none()
-    | st.booleans()
-    | st.integers(min_value=-(2**63), max_value=2**64 - 1)
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(max_size=8)
-    | WORDS
-    | MOMENTS
-)
+LEAVES = fuzzing.LEAVES | WORDS | MOMENTS
 JSON = st.recursive(
     LEAVES,
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(WORDS | st.text(max_size=4), inner, max_size=6),

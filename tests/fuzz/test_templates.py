@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hearth.engine.definition import revision_builder
@@ -15,12 +15,10 @@ from hearth.model.errors import InvalidDefinition, SourceNotFound
 from hearth.plan.ownership.keyed_hash import KeyedHasher
 from hearth.template.compiler import compiler
 from hearth.template.parser import template_kinds
-from support.units import blueprints
+from support.units import blueprints, fuzzing
 
-QUICK = settings(
-    max_examples=300, derandomize=True, deadline=None, database=None, suppress_health_check=list(HealthCheck)
-)
-LONG = settings(QUICK, max_examples=30_000, derandomize=False)
+QUICK = settings(fuzzing.QUICK, max_examples=300)
+LONG = settings(fuzzing.LONG, max_examples=30_000)
 KINDS = blueprints.ServedKinds(blueprints.CONFIG_MAP)
 NAMES = st.sampled_from(["a", "b", "web", "Web", "params", "string", "x" * 41, "", "1", "ä"])
 TEXTS = st.sampled_from(

@@ -7,17 +7,16 @@ import contextlib
 import orjson
 import pytest
 import yaml
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hearth.model import chunked_work
 from hearth.model.errors import InvalidDefinition
 from hearth.template.text import bounds, kubectl_yaml, template_source
+from support.units import fuzzing
 
-QUICK = settings(
-    max_examples=300, derandomize=True, deadline=2000, database=None, suppress_health_check=list(HealthCheck)
-)
-LONG = settings(QUICK, max_examples=50_000, derandomize=False)
+QUICK = settings(fuzzing.QUICK, max_examples=300, deadline=2000)
+LONG = settings(fuzzing.LONG, max_examples=50_000, deadline=2000)
 TOKENS = st.sampled_from(
     [
         *("a", "b: ", "- ", "? ", ": ", "\n", "\n  ", "\n    ", "[", "]", "{", "}", ", ", "'", '"', "|\n", ">-\n"),
