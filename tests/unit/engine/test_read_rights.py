@@ -80,107 +80,92 @@ def drain(queue: WorkQueue) -> dict[str, set[Any]]:
     return found
 
 
-def test_one_question_answers_for_all_stacks_of_an_account() -> None:
+@virtual_time.in_virtual_time
+async def test_one_question_answers_for_all_stacks_of_an_account() -> None:
     """Each is enqueued with the answer; RBAC is watched from then on."""
+    cluster = Cluster()
+    rights, queue = make(cluster)
+    assert [rights.of(uid).find(CHILD, ACCOUNT) for uid in ("s1", "s2")] == [Access.UNKNOWN] * 2
+    assert rights.is_asking("s1")
+    await asyncio.sleep(0.1)
 
-    async def run() -> None:
-        cluster = Cluster()
-        rights, queue = make(cluster)
-        assert [rights.of(uid).find(CHILD, ACCOUNT) for uid in ("s1", "s2")] == [Access.UNKNOWN] * 2
-        assert rights.is_asking("s1")
-        await asyncio.sleep(0.1)
-
-        assert drain(queue) == {"s1": {DirtyScope.ALL_RESOURCES}, "s2": {DirtyScope.ALL_RESOURCES}}
-        assert [rights.of(uid).find(CHILD, ACCOUNT) for uid in ("s1", "s2", "s3")] == [Access.GRANTED] * 3
-        assert cluster.asked == [""]
-        assert cluster.watched == [rights.trigger]
-        assert rights.watched == {rights.trigger}
-        assert not rights.is_asking("s1")
-        await rights.stop()
-
-    virtual_time.run(run)
+    assert drain(queue) == {"s1": {DirtyScope.ALL_RESOURCES}, "s2": {DirtyScope.ALL_RESOURCES}}
+    assert [rights.of(uid).find(CHILD, ACCOUNT) for uid in ("s1", "s2", "s3")] == [Access.GRANTED] * 3
+    assert cluster.asked == [""]
+    assert cluster.watched == [rights.trigger]
+    assert rights.watched == {rights.trigger}
+    assert not rights.is_asking("s1")
+    await rights.stop()
 
 
-def test_a_name_is_asked_about_where_not_all_are_granted() -> None:
+@virtual_time.in_virtual_time
+async def test_a_name_is_asked_about_where_not_all_are_granted() -> None:
     """And a denial of it is final until RBAC changes."""
+    cluster = Cluster(granted=set())
+    rights, queue = make(cluster)
+    rights.of("s1").find(CHILD, ACCOUNT)
+    await asyncio.sleep(0.1)
+    rights.of("s1").find(CHILD, ACCOUNT)
+    await asyncio.sleep(0.1)
+    assert rights.of("s1").find(CHILD, ACCOUNT) is Access.DENIED
+    assert cluster.asked == ["", "a"]
 
-    async def run() -> None:
-        cluster = Cluster(granted=set())
-        rights, queue = make(cluster)
-        rights.of("s1").find(CHILD, ACCOUNT)
-        await asyncio.sleep(0.1)
-        rights.of("s1").find(CHILD, ACCOUNT)
-        await asyncio.sleep(0.1)
-        assert rights.of("s1").find(CHILD, ACCOUNT) is Access.DENIED
-        assert cluster.asked == ["", "a"]
-
-        drain(queue)
-        cluster.granted = {"a"}
-        rights.on_change()
-        await asyncio.sleep(0.1)
-        assert drain(queue) == {"s1": {DirtyScope.ALL_RESOURCES}}
-        assert rights.of("s1").find(CHILD, ACCOUNT) is Access.GRANTED
-        await rights.stop()
-
-    virtual_time.run(run)
+    drain(queue)
+    cluster.granted = {"a"}
+    rights.on_change()
+    await asyncio.sleep(0.1)
+    assert drain(queue) == {"s1": {DirtyScope.ALL_RESOURCES}}
+    assert rights.of("s1").find(CHILD, ACCOUNT) is Access.GRANTED
+    await rights.stop()
 
 
-def test_an_authorizer_that_learns_later_is_asked_once_more() -> None:
+@virtual_time.in_virtual_time
+async def test_an_authorizer_that_learns_later_is_asked_once_more() -> None:
     """Its own watch of RBAC may be behind."""
-
-    async def run() -> None:
-        cluster = Cluster()
-        rights, _ = make(cluster)
-        rights.of("s1").find(CHILD, ACCOUNT)
-        await asyncio.sleep(0.1)
-        rights.on_change()
-        await asyncio.sleep(0.5)
-        cluster.granted = set()
-        assert rights.of("s1").find(CHILD, ACCOUNT) is Access.GRANTED
-        await asyncio.sleep(read_rights.SETTLED_AFTER)
-        assert rights.of("s1").find(CHILD, ACCOUNT) is Access.UNKNOWN
-        await asyncio.sleep(0.1)
-        assert rights.of("s1").find(CHILD, ACCOUNT) is Access.DENIED
-        await rights.stop()
-
-    virtual_time.run(run)
+    cluster = Cluster()
+    rights, _ = make(cluster)
+    rights.of("s1").find(CHILD, ACCOUNT)
+    await asyncio.sleep(0.1)
+    rights.on_change()
+    await asyncio.sleep(0.5)
+    cluster.granted = set()
+    assert rights.of("s1").find(CHILD, ACCOUNT) is Access.GRANTED
+    await asyncio.sleep(read_rights.SETTLED_AFTER)
+    assert rights.of("s1").find(CHILD, ACCOUNT) is Access.UNKNOWN
+    await asyncio.sleep(0.1)
+    assert rights.of("s1").find(CHILD, ACCOUNT) is Access.DENIED
+    await rights.stop()
 
 
-def test_a_question_without_an_answer_is_asked_again() -> None:
+@virtual_time.in_virtual_time
+async def test_a_question_without_an_answer_is_asked_again() -> None:
     """Nothing is readable meanwhile."""
-
-    async def run() -> None:
-        cluster = Cluster(is_away=True)
-        rights, queue = make(cluster)
-        rights.of("s1").find(CHILD, ACCOUNT)
-        await asyncio.sleep(0.1)
-        assert rights.of("s1").find(CHILD, ACCOUNT) is Access.UNKNOWN
-        cluster.is_away = False
-        await asyncio.sleep(read_rights.RETRY)
-        assert drain(queue) == {"s1": {DirtyScope.ALL_RESOURCES}}
-        assert rights.of("s1").find(CHILD, ACCOUNT) is Access.GRANTED
-        await rights.stop()
-
-    virtual_time.run(run)
+    cluster = Cluster(is_away=True)
+    rights, queue = make(cluster)
+    rights.of("s1").find(CHILD, ACCOUNT)
+    await asyncio.sleep(0.1)
+    assert rights.of("s1").find(CHILD, ACCOUNT) is Access.UNKNOWN
+    cluster.is_away = False
+    await asyncio.sleep(read_rights.RETRY)
+    assert drain(queue) == {"s1": {DirtyScope.ALL_RESOURCES}}
+    assert rights.of("s1").find(CHILD, ACCOUNT) is Access.GRANTED
+    await rights.stop()
 
 
-def test_answers_go_with_the_last_stack_that_needs_them() -> None:
+@virtual_time.in_virtual_time
+async def test_answers_go_with_the_last_stack_that_needs_them() -> None:
     """A new Stack of the same account asks again; nothing is watched in between."""
-
-    async def run() -> None:
-        cluster = Cluster()
-        rights, _ = make(cluster)
-        for uid in ("s1", "s2"):
-            rights.of(uid).find(CHILD, ACCOUNT)
-        await asyncio.sleep(0.1)
-        rights.forget("s1")
-        assert rights.watched
-        rights.forget("s2")
-        assert rights.watched == set()
-        assert rights.of("s3").find(CHILD, ACCOUNT) is Access.UNKNOWN
-        await rights.stop()
-
-    virtual_time.run(run)
+    cluster = Cluster()
+    rights, _ = make(cluster)
+    for uid in ("s1", "s2"):
+        rights.of(uid).find(CHILD, ACCOUNT)
+    await asyncio.sleep(0.1)
+    rights.forget("s1")
+    assert rights.watched
+    rights.forget("s2")
+    assert rights.watched == set()
+    assert rights.of("s3").find(CHILD, ACCOUNT) is Access.UNKNOWN
+    await rights.stop()
 
 
 def ask(rights: ReadRights, *names: str) -> None:
@@ -189,41 +174,35 @@ def ask(rights: ReadRights, *names: str) -> None:
         rights.find_answer("s1", ACCOUNT, kind=CHILD.kind, namespace="default", name=name)
 
 
-def test_a_question_that_always_fails_holds_up_no_other() -> None:
+@virtual_time.in_virtual_time
+async def test_a_question_that_always_fails_holds_up_no_other() -> None:
     """As many as are asked at once may fail; the others are asked all the same, also when RBAC changes."""
-
-    async def run() -> None:
-        cluster = Cluster(broken={"w", "x", "y", "z"})
-        rights, _ = make(cluster)
-        ask(rights, "w", "x", "y", "z", "a")
-        await asyncio.sleep(read_rights.RETRY + 0.1)
-        assert rights.find_answer("s1", ACCOUNT, kind=CHILD.kind, namespace="default", name="a") is False
-        cluster.granted = {"a"}
-        rights.on_change()
-        await asyncio.sleep(2 * read_rights.RETRY)
-        assert rights.find_answer("s1", ACCOUNT, kind=CHILD.kind, namespace="default", name="a") is True
-        await rights.stop()
-
-    virtual_time.run(run)
+    cluster = Cluster(broken={"w", "x", "y", "z"})
+    rights, _ = make(cluster)
+    ask(rights, "w", "x", "y", "z", "a")
+    await asyncio.sleep(read_rights.RETRY + 0.1)
+    assert rights.find_answer("s1", ACCOUNT, kind=CHILD.kind, namespace="default", name="a") is False
+    cluster.granted = {"a"}
+    rights.on_change()
+    await asyncio.sleep(2 * read_rights.RETRY)
+    assert rights.find_answer("s1", ACCOUNT, kind=CHILD.kind, namespace="default", name="a") is True
+    await rights.stop()
 
 
-def test_changes_of_rbac_without_end_leave_pauses() -> None:
+@virtual_time.in_virtual_time
+async def test_changes_of_rbac_without_end_leave_pauses() -> None:
     """All questions are asked again for a tenth of the time, and once more after the last change."""
-
-    async def run() -> None:
-        cluster = Cluster()
-        rights, _ = make(cluster)
-        ask(rights, *(f"n{number}" for number in range(100)))
-        await asyncio.sleep(1)
-        cluster.asked.clear()
-        for _ in range(600):
-            rights.on_change()
-            await asyncio.sleep(0.1)
-        # 25 rounds of 10 ms take 0.25 s; with the pause, one of them fits into 2.75 s.
-        assert 18 * 100 <= len(cluster.asked) <= 26 * 100
-        cluster.granted = {"n7"}
-        await asyncio.sleep(10)
-        assert rights.find_answer("s1", ACCOUNT, kind=CHILD.kind, namespace="default", name="n7") is True
-        await rights.stop()
-
-    virtual_time.run(run)
+    cluster = Cluster()
+    rights, _ = make(cluster)
+    ask(rights, *(f"n{number}" for number in range(100)))
+    await asyncio.sleep(1)
+    cluster.asked.clear()
+    for _ in range(600):
+        rights.on_change()
+        await asyncio.sleep(0.1)
+    # 25 rounds of 10 ms take 0.25 s; with the pause, one of them fits into 2.75 s.
+    assert 18 * 100 <= len(cluster.asked) <= 26 * 100
+    cluster.granted = {"n7"}
+    await asyncio.sleep(10)
+    assert rights.find_answer("s1", ACCOUNT, kind=CHILD.kind, namespace="default", name="n7") is True
+    await rights.stop()

@@ -147,38 +147,32 @@ def make(generation: int) -> tuple[Supersession, Any, WorkQueue]:
     return Supersession(SEEN.uid, services=services, definition_sync=definition_sync), definition_sync, queue
 
 
-def test_a_spec_that_takes_too_long_holds_nothing_up() -> None:
+@virtual_time.in_virtual_time
+async def test_a_spec_that_takes_too_long_holds_nothing_up() -> None:
     """Nor does the next, before one of them was accepted."""
+    held, definition_sync, queue = make(1)
+    seen = dataclasses.replace(SEEN, generation=2)
+    held.update(seen)
+    assert held.is_active
+    await asyncio.sleep(stack_reconciler.MAX_HOLD + 1)
+    assert queue.get() is not None
+    held.update(dataclasses.replace(SEEN, generation=3))
+    assert not held.is_active
 
-    async def story() -> None:
-        held, definition_sync, queue = make(1)
-        seen = dataclasses.replace(SEEN, generation=2)
-        held.update(seen)
-        assert held.is_active
-        await asyncio.sleep(stack_reconciler.MAX_HOLD + 1)
-        assert queue.get() is not None
-        held.update(dataclasses.replace(SEEN, generation=3))
-        assert not held.is_active
-
-        definition_sync.generation = 3
-        held.update(dataclasses.replace(SEEN, generation=3))
-        held.update(dataclasses.replace(SEEN, generation=4))
-        assert held.is_active
-
-    virtual_time.run(story)
+    definition_sync.generation = 3
+    held.update(dataclasses.replace(SEEN, generation=3))
+    held.update(dataclasses.replace(SEEN, generation=4))
+    assert held.is_active
 
 
-def test_work_continues_beside_a_refusal() -> None:
+@virtual_time.in_virtual_time
+async def test_work_continues_beside_a_refusal() -> None:
     """Regardless of what  refused: what runs is all that there is."""
-
-    async def story() -> None:
-        held, definition_sync, _ = make(1)
-        held.update(dataclasses.replace(SEEN, generation=2))
-        definition_sync.rejection = DefinitionRejection(reason="RevisionStoreFailed", message="no")
-        held.update(dataclasses.replace(SEEN, generation=2))
-        assert not held.is_active
-
-    virtual_time.run(story)
+    held, definition_sync, _ = make(1)
+    held.update(dataclasses.replace(SEEN, generation=2))
+    definition_sync.rejection = DefinitionRejection(reason="RevisionStoreFailed", message="no")
+    held.update(dataclasses.replace(SEEN, generation=2))
+    assert not held.is_active
 
 
 # ---------------------------------------------------------------- a rollout that is changed every two seconds

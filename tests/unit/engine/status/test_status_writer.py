@@ -108,47 +108,41 @@ async def begin(home: SlowHome, reported: Reported) -> StatusWriter:
     return recorder
 
 
-def test_a_slow_write_is_never_overtaken() -> None:
+@virtual_time.in_virtual_time
+async def test_a_slow_write_is_never_overtaken() -> None:
     """It might come last, and then the status would tell for ever what no longer is so."""
+    home, reported = SlowHome(), Reported("one")
+    recorder = await begin(home, reported)
+    await asyncio.sleep(10)
+    assert home.begun == ["one"]
 
-    async def story() -> None:
-        home, reported = SlowHome(), Reported("one")
-        recorder = await begin(home, reported)
-        await asyncio.sleep(10)
-        assert home.begun == ["one"]
-
-        home.gate.set()
-        await asyncio.sleep(2)
-        assert home.written[:2] == ["one", "two"]
-        await recorder.stop()
-
-    virtual_time.run(story)
+    home.gate.set()
+    await asyncio.sleep(2)
+    assert home.written[:2] == ["one", "two"]
+    await recorder.stop()
 
 
-def test_of_a_large_stack_progress_is_reported_less_often_and_news_as_soon_as_ever() -> None:
+@virtual_time.in_virtual_time
+async def test_of_a_large_stack_progress_is_reported_less_often_and_news_as_soon_as_ever() -> None:
     """As the server looks at all of it at every write."""
-
-    async def story() -> None:
-        large = dataclasses.replace(SEEN, packed_spec=b" " * 10 * status_writer.BYTES_PER_SECOND)
-        home, reported = SlowHome(large), Reported("one")
-        home.gate.set()
-        recorder = await begin(home, reported)
-        for _ in range(70):
-            # Never at the very moment of a look.
-            await asyncio.sleep(0.13)
-            recorder.request("u")
-        assert home.written == ["one"]
-        assert reported.looks <= 11
-        await asyncio.sleep(2)
-        assert home.written == ["one", "two"]
-
-        reported.message, reported.reason = "three", "SourceNotFound"
+    large = dataclasses.replace(SEEN, packed_spec=b" " * 10 * status_writer.BYTES_PER_SECOND)
+    home, reported = SlowHome(large), Reported("one")
+    home.gate.set()
+    recorder = await begin(home, reported)
+    for _ in range(70):
+        # Never at the very moment of a look.
+        await asyncio.sleep(0.13)
         recorder.request("u")
-        await asyncio.sleep(1.5)
-        assert home.written == ["one", "two", "three"]
-        await recorder.stop()
+    assert home.written == ["one"]
+    assert reported.looks <= 11
+    await asyncio.sleep(2)
+    assert home.written == ["one", "two"]
 
-    virtual_time.run(story)
+    reported.message, reported.reason = "three", "SourceNotFound"
+    recorder.request("u")
+    await asyncio.sleep(1.5)
+    assert home.written == ["one", "two", "three"]
+    await recorder.stop()
 
 
 class Crowd:
@@ -207,39 +201,36 @@ def test_among_many_progress_is_reported_less_often_and_in_the_end_all_of_it() -
     )
 
 
-def test_an_outcome_waits_for_the_last_write_and_not_for_the_last_look() -> None:
+@virtual_time.in_virtual_time
+async def test_an_outcome_waits_for_the_last_write_and_not_for_the_last_look() -> None:
     """Progress of a large Stack is looked at each second, and written rarely. The user waits for the end no longer."""
-
-    async def story() -> None:
-        large = dataclasses.replace(SEEN, packed_spec=b" " * 10 * status_writer.BYTES_PER_SECOND)
-        home, reported = SlowHome(large), Reported("one")
-        home.gate.set()
-        recorder = await begin(home, reported)
-        await asyncio.sleep(3)
-        # Looked at a moment ago, and put off.
+    large = dataclasses.replace(SEEN, packed_spec=b" " * 10 * status_writer.BYTES_PER_SECOND)
+    home, reported = SlowHome(large), Reported("one")
+    home.gate.set()
+    recorder = await begin(home, reported)
+    await asyncio.sleep(3)
+    # Looked at a moment ago, and put off.
+    recorder.request("u")
+    await asyncio.sleep(0.01)
+    looks = reported.looks
+    reported.has_outcome, reported.message, reported.reason = True, "end", "SourceNotFound"
+    for _ in range(20):
         recorder.request("u")
         await asyncio.sleep(0.01)
-        looks = reported.looks
-        reported.has_outcome, reported.message, reported.reason = True, "end", "SourceNotFound"
-        for _ in range(20):
-            recorder.request("u")
-            await asyncio.sleep(0.01)
-        assert home.written == ["one", "end"]
-        assert reported.looks == looks + 1
+    assert home.written == ["one", "end"]
+    assert reported.looks == looks + 1
 
-        # Another one waits its second: at most one status is written in each.
-        reported.has_outcome, reported.message = False, "again"
-        recorder.request("u")
-        await asyncio.sleep(0.3)
-        reported.has_outcome, reported.message, reported.reason = True, "once more", "InvalidTemplate"
-        recorder.request("u")
-        await asyncio.sleep(0.4)
-        assert home.written == ["one", "end"]
-        await asyncio.sleep(0.2)
-        assert home.written == ["one", "end", "once more"]
-        await recorder.stop()
-
-    virtual_time.run(story)
+    # Another one waits its second: at most one status is written in each.
+    reported.has_outcome, reported.message = False, "again"
+    recorder.request("u")
+    await asyncio.sleep(0.3)
+    reported.has_outcome, reported.message, reported.reason = True, "once more", "InvalidTemplate"
+    recorder.request("u")
+    await asyncio.sleep(0.4)
+    assert home.written == ["one", "end"]
+    await asyncio.sleep(0.2)
+    assert home.written == ["one", "end", "once more"]
+    await recorder.stop()
 
 
 # ---------------------------------------------------------------- a lost write

@@ -182,21 +182,18 @@ async def test_what_one_kind_is_refused_for_holds_nothing_else_back(world: FakeW
     assert log.count(0, first + 0.5) == SIZE
 
 
-def test_a_hold_ends_by_itself() -> None:
+@virtual_time.in_virtual_time
+async def test_a_hold_ends_by_itself() -> None:
     """Once, when the last of those who were turned away at the same time may come again."""
-
-    async def story() -> None:
-        loop, woken = asyncio.get_running_loop(), list[float]()
-        throttle = WriteThrottle(most=32, clock=VirtualClock())
-        for after in (2.0, 3.0, 1.0):
-            trouble = StepFailure(reason="Unavailable", message="busy", retry_after=after, server=ServerResponse.BUSY)
-            throttle.on_result(STEP, trouble, begun=0.0, in_flight=4, wake=lambda: woken.append(loop.time()))
-        assert throttle.find_limit() == 0
-        await asyncio.sleep(10)
-        assert woken == [3.0]
-        assert throttle.find_limit() == throttle.limit == 2
-
-    virtual_time.run(story)
+    loop, woken = asyncio.get_running_loop(), list[float]()
+    throttle = WriteThrottle(most=32, clock=VirtualClock())
+    for after in (2.0, 3.0, 1.0):
+        trouble = StepFailure(reason="Unavailable", message="busy", retry_after=after, server=ServerResponse.BUSY)
+        throttle.on_result(STEP, trouble, begun=0.0, in_flight=4, wake=lambda: woken.append(loop.time()))
+    assert throttle.find_limit() == 0
+    await asyncio.sleep(10)
+    assert woken == [3.0]
+    assert throttle.find_limit() == throttle.limit == 2
 
 
 @fake_world.in_world
