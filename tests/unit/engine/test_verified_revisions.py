@@ -238,32 +238,29 @@ async def test_a_rollback_to_a_forged_revision_is_refused(
     assert (stack["status"]["phase"], child["data"]) == ("UpdateComplete", {"v": "3"})
 
 
-def test_a_forged_part_holds_no_definition_up(monkeypatch: pytest.MonkeyPatch) -> None:
+@fake_world.in_world
+async def test_a_forged_part_holds_no_definition_up(world: FakeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     """The definition is stored under other names: no watch shows the part that is in the way."""
     monkeypatch.setattr(controller_revision, "COMPRESSED_FROM", 0)
     monkeypatch.setattr(limits, "PART_BYTES", 60)
-
-    async def play(world: FakeWorld) -> None:
-        await begin(world)
-        known = {raw["metadata"]["name"] for raw in world.server.list_all(REVISION)}
-        for value in ("3", "2"):
-            await world.user.replace_spec(STACK, make_spec(value))
-            await world.wait_rest()
-        for raw in [each for each in world.server.list_all(REVISION) if each["metadata"]["name"] not in known]:
-            await world.user.delete(Address.of(raw))
-            if raw["metadata"]["name"].endswith("-part-1"):
-                metadata = {key: raw["metadata"][key] for key in ("name", "namespace", "ownerReferences")}
-                await world.user.create({**raw, "metadata": metadata, "data": {"compressed": "evil"}})
+    await begin(world)
+    known = {raw["metadata"]["name"] for raw in world.server.list_all(REVISION)}
+    for value in ("3", "2"):
+        await world.user.replace_spec(STACK, make_spec(value))
         await world.wait_rest()
-        await world.user.replace_spec(STACK, make_spec("3"))
-        await world.wait_rest()
-        await world.kill_controller()
-        await world.start_controller()
-        await world.wait_rest()
-        stack, child = await world.user.find(STACK) or {}, await world.user.find(CHILD) or {}
-        assert (stack["status"]["phase"], child["data"]) == ("UpdateComplete", {"v": "3"})
-
-    fake_world.run(play)
+    for raw in [each for each in world.server.list_all(REVISION) if each["metadata"]["name"] not in known]:
+        await world.user.delete(Address.of(raw))
+        if raw["metadata"]["name"].endswith("-part-1"):
+            metadata = {key: raw["metadata"][key] for key in ("name", "namespace", "ownerReferences")}
+            await world.user.create({**raw, "metadata": metadata, "data": {"compressed": "evil"}})
+    await world.wait_rest()
+    await world.user.replace_spec(STACK, make_spec("3"))
+    await world.wait_rest()
+    await world.kill_controller()
+    await world.start_controller()
+    await world.wait_rest()
+    stack, child = await world.user.find(STACK) or {}, await world.user.find(CHILD) or {}
+    assert (stack["status"]["phase"], child["data"]) == ("UpdateComplete", {"v": "3"})
 
 
 @fake_world.in_world
@@ -333,22 +330,20 @@ async def test_a_forged_present_revision_is_stored_again_after_a_restart(world: 
     assert (number, stack["status"]["phase"], child["data"]) == (3, "RollbackComplete", {"v": "2"})
 
 
-def test_nothing_is_left_behind_though_the_kinds_were_forged() -> None:
+@fake_world.in_world
+async def test_nothing_is_left_behind_though_the_kinds_were_forged(world: FakeWorld) -> None:
     """The deletion of the Stack looks at all kinds then."""
 
     def without_kinds(raw: Object) -> None:
         raw["metadata"]["annotations"][names.ANNOTATION_KINDS] = ""
 
-    async def play(world: FakeWorld) -> None:
-        await begin(world)
-        await forge(world, 2, without_kinds)
-        await world.kill_controller()
-        await world.user.delete(STACK)
-        await world.start_controller()
-        await world.wait_rest()
-        assert (await world.user.find(STACK), await world.user.find(CHILD)) == (None, None)
-
-    fake_world.run(play)
+    await begin(world)
+    await forge(world, 2, without_kinds)
+    await world.kill_controller()
+    await world.user.delete(STACK)
+    await world.start_controller()
+    await world.wait_rest()
+    assert (await world.user.find(STACK), await world.user.find(CHILD)) == (None, None)
 
 
 @fake_world.in_world

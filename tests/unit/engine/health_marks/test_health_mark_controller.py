@@ -120,27 +120,24 @@ def config_maps(count: int) -> Object:
     return stack("maps", template={"resources": {f"n{number}": {"manifest": manifest} for number in range(count)}})
 
 
-def test_marks_on_what_is_nowhere_cost_next_to_nothing() -> None:
+@fake_world.in_world
+async def test_marks_on_what_is_nowhere_cost_next_to_nothing(world: FakeWorld) -> None:
     """8,000 of them less than a hundredth of a core, regardless of what else is in their namespace; here a twentieth of that."""
     marks, hours = 400, 1
-
-    async def story(world: FakeWorld) -> None:
-        await world.start_controller()
-        await world.user.create(config_maps(300))
-        await world.wait_rest()
-        for number in range(marks):
-            target = {"apiVersion": "v1", "kind": "ConfigMap", "name": f"nowhere-{number}"}
-            await world.user.create(mark(f"m{number}", target=target))
-        await world.wait_rest()
-        assert (await read(world, "m0"))["reason"] == "TargetNotFound"
-        began, requests = time.process_time(), len(world.traffic.requests)
-        await world.wait(hours * 3600)
-        share = (time.process_time() - began) / (hours * 3600)
-        print(f"{share * 8000 / marks:.4%} of a core for 8,000")
-        assert share < 0.01 * marks / 8000
-        assert len(world.traffic.requests) == requests
-
-    fake_world.run(story)
+    await world.start_controller()
+    await world.user.create(config_maps(300))
+    await world.wait_rest()
+    for number in range(marks):
+        target = {"apiVersion": "v1", "kind": "ConfigMap", "name": f"nowhere-{number}"}
+        await world.user.create(mark(f"m{number}", target=target))
+    await world.wait_rest()
+    assert (await read(world, "m0"))["reason"] == "TargetNotFound"
+    began, requests = time.process_time(), len(world.traffic.requests)
+    await world.wait(hours * 3600)
+    share = (time.process_time() - began) / (hours * 3600)
+    print(f"{share * 8000 / marks:.4%} of a core for 8,000")
+    assert share < 0.01 * marks / 8000
+    assert len(world.traffic.requests) == requests
 
 
 @fake_world.in_world
@@ -172,27 +169,24 @@ async def test_an_object_that_went_is_no_longer_found(world: FakeWorld) -> None:
     assert (await read(world))["reason"] == "TargetNotFound"
 
 
-def test_there_are_only_so_many_open_marks(monkeypatch: pytest.MonkeyPatch) -> None:
+@fake_world.in_world
+async def test_there_are_only_so_many_open_marks(world: FakeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     """The others say so, and the next has its turn when one is done with."""
     monkeypatch.setattr(limits, "HEALTH_MARKS_PER_NAMESPACE", 2)
-
-    async def story(world: FakeWorld) -> None:
-        await world.start_controller()
-        for name in ("one", "two", "three", "four"):
-            await world.user.create(mark(name, stackName="ghost", resource="a", markUnhealthy=True))
-            await world.wait_rest()
-        assert [(await read(world, name))["reason"] for name in ("one", "two", "three", "four")] == [
-            "StackNotFound",
-            "StackNotFound",
-            "TooManyMarks",
-            "TooManyMarks",
-        ]
-        await world.user.delete(Address.of(mark("one")))
+    await world.start_controller()
+    for name in ("one", "two", "three", "four"):
+        await world.user.create(mark(name, stackName="ghost", resource="a", markUnhealthy=True))
         await world.wait_rest()
-        reasons = [(await read(world, name))["reason"] for name in ("two", "three", "four")]
-        assert reasons == ["StackNotFound", "StackNotFound", "TooManyMarks"]
-
-    fake_world.run(story)
+    assert [(await read(world, name))["reason"] for name in ("one", "two", "three", "four")] == [
+        "StackNotFound",
+        "StackNotFound",
+        "TooManyMarks",
+        "TooManyMarks",
+    ]
+    await world.user.delete(Address.of(mark("one")))
+    await world.wait_rest()
+    reasons = [(await read(world, name))["reason"] for name in ("two", "three", "four")]
+    assert reasons == ["StackNotFound", "StackNotFound", "TooManyMarks"]
 
 
 def test_marks_of_one_namespace_leave_room_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -213,20 +207,17 @@ def test_marks_of_one_namespace_leave_room_to_others(monkeypatch: pytest.MonkeyP
     assert [uid for uid in ("a4", "b2") if slots.admit(make(uid))] == ["a4", "b2"]
 
 
-def test_marks_that_are_done_with_take_no_place(monkeypatch: pytest.MonkeyPatch) -> None:
+@fake_world.in_world
+async def test_marks_that_are_done_with_take_no_place(world: FakeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     """They may be kept in Git for ever."""
     monkeypatch.setattr(limits, "HEALTH_MARKS_PER_NAMESPACE", 1)
-
-    async def story(world: FakeWorld) -> None:
-        await world.start_controller()
-        await world.user.create(stack())
+    await world.start_controller()
+    await world.user.create(stack())
+    await world.wait_rest()
+    for name in ("one", "two"):
+        await world.user.create(mark(name, stackName="shop", resource="a", markUnhealthy=False))
         await world.wait_rest()
-        for name in ("one", "two"):
-            await world.user.create(mark(name, stackName="shop", resource="a", markUnhealthy=False))
-            await world.wait_rest()
-        assert [(await read(world, name))["reason"] for name in ("one", "two")] == ["Healthy", "Healthy"]
-
-    fake_world.run(story)
+    assert [(await read(world, name))["reason"] for name in ("one", "two")] == ["Healthy", "Healthy"]
 
 
 # ---------------------------------------------------------------- by paths into nested Stacks

@@ -112,22 +112,19 @@ async def test_an_annotation_that_is_taken_away_asks_for_nothing(world: FakeWorl
     assert (refused["status"], reported["status"], await read(world)) == ("True", "False", ("CreateComplete", None))
 
 
-def test_dry_runs_beyond_the_limit_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+@fake_world.in_world
+async def test_dry_runs_beyond_the_limit_are_counted(world: FakeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     """By the name that docs/limits.md states, once for each object that is not compared."""
     monkeypatch.setattr(limits, "CHECK_DRY_RUNS", 2)
-
-    async def story(world: FakeWorld) -> None:
-        await converge(world, resources=5)
-        await world.kill_controller()
-        manager = names.field_manager(STACK.namespace, STACK.name)
-        for raw in world.server.list_all(fake_kinds.CONFIG_MAP.kind):
-            metadata = {key: raw["metadata"][key] for key in ("name", "namespace", "labels", "annotations")}
-            altered = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"value": "two"}}
-            world.server.apply(altered, kind=fake_kinds.CONFIG_MAP.kind, manager=manager, force=True)
-        await world.start_controller()
-        [operator] = world.controllers
-        await ask(world, "1")
-        await world.wait_rest()
-        assert operator.limits == ["check-dry-runs"] * 3
-
-    fake_world.run(story)
+    await converge(world, resources=5)
+    await world.kill_controller()
+    manager = names.field_manager(STACK.namespace, STACK.name)
+    for raw in world.server.list_all(fake_kinds.CONFIG_MAP.kind):
+        metadata = {key: raw["metadata"][key] for key in ("name", "namespace", "labels", "annotations")}
+        altered = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"value": "two"}}
+        world.server.apply(altered, kind=fake_kinds.CONFIG_MAP.kind, manager=manager, force=True)
+    await world.start_controller()
+    [operator] = world.controllers
+    await ask(world, "1")
+    await world.wait_rest()
+    assert operator.limits == ["check-dry-runs"] * 3

@@ -54,33 +54,30 @@ def test_scenario_with_a_fault_at_every_write(scenario: Scenario) -> None:
         perform(scenario, interruption=Interruption(write=write, how=WAYS[write % len(WAYS)]))
 
 
-def test_an_object_keeps_a_name_that_an_earlier_version_gave_it(monkeypatch: pytest.MonkeyPatch) -> None:
+@fake_world.in_world
+async def test_an_object_keeps_a_name_that_an_earlier_version_gave_it(
+    world: FakeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A new operator writes nothing, and a StatefulSet that is replaced with its claims kept has that name again."""
     limits = names.NAME_LENGTHS
-
-    async def story(world: FakeWorld) -> None:
-        scene = Scene(world, StatusBinder(world), stack=LONG)
-        monkeypatch.setattr(names, "NAME_LENGTHS", {})
-        await world.start_controller()
-        before = await set_replacement_scenarios.begin(scene)
-        assert len(before["metadata"]["name"]) > limits["StatefulSet.apps"]
-        await world.kill_controller()
-        monkeypatch.setattr(names, "NAME_LENGTHS", limits)
-        writes = len(world.traffic.requests)
-        await world.start_controller()
-        await world.wait(60)
-        assert not {each.verb for each in world.traffic.requests[writes:]} & {"apply", "delete", "status"}
-        assert (await set_replacement_scenarios.find_set(scene))["metadata"]["uid"] == before["metadata"]["uid"]
-        claims = await set_replacement_scenarios.find_claims(scene, before)
-        await set_replacement_scenarios.apply(
-            scene, set_replacement_scenarios.make_set(scene, "2Gi", image="db:2", replace="KeepClaims")
-        )
-        await scene.reach_stack("UpdateComplete")
-        after = await set_replacement_scenarios.find_set(scene)
-        assert after["metadata"]["name"] == before["metadata"]["name"]
-        assert after["metadata"]["uid"] != before["metadata"]["uid"]
-        assert await set_replacement_scenarios.find_claims(scene, after) == set_replacement_scenarios.grown(
-            claims, "2Gi"
-        )
-
-    fake_world.run(story)
+    scene = Scene(world, StatusBinder(world), stack=LONG)
+    monkeypatch.setattr(names, "NAME_LENGTHS", {})
+    await world.start_controller()
+    before = await set_replacement_scenarios.begin(scene)
+    assert len(before["metadata"]["name"]) > limits["StatefulSet.apps"]
+    await world.kill_controller()
+    monkeypatch.setattr(names, "NAME_LENGTHS", limits)
+    writes = len(world.traffic.requests)
+    await world.start_controller()
+    await world.wait(60)
+    assert not {each.verb for each in world.traffic.requests[writes:]} & {"apply", "delete", "status"}
+    assert (await set_replacement_scenarios.find_set(scene))["metadata"]["uid"] == before["metadata"]["uid"]
+    claims = await set_replacement_scenarios.find_claims(scene, before)
+    await set_replacement_scenarios.apply(
+        scene, set_replacement_scenarios.make_set(scene, "2Gi", image="db:2", replace="KeepClaims")
+    )
+    await scene.reach_stack("UpdateComplete")
+    after = await set_replacement_scenarios.find_set(scene)
+    assert after["metadata"]["name"] == before["metadata"]["name"]
+    assert after["metadata"]["uid"] != before["metadata"]["uid"]
+    assert await set_replacement_scenarios.find_claims(scene, after) == set_replacement_scenarios.grown(claims, "2Gi")

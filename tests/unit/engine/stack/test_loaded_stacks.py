@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Collection
 
 import pytest
 
@@ -197,73 +197,60 @@ def list_loaded(world: FakeWorld) -> list[str]:
     return sorted(stack.name for uid in engine._reconcilers if (stack := stacks.find_stack(uid)) is not None)
 
 
-def play(test: Callable[[FakeWorld], Awaitable[None]], *stacks: Object) -> None:
-    """Run a test with these Stacks, after time enough to unload those that may be."""
-
-    async def story(world: FakeWorld) -> None:
-        await world.start_controller()
-        for each in stacks:
-            await world.user.create(each)
-        await world.wait(5 * SOON)
-        await test(world)
-
-    fake_world.run(story)
+async def begin(world: FakeWorld, *stacks: Object) -> None:
+    """Create these Stacks; time enough to unload those that may be."""
+    await world.start_controller()
+    for each in stacks:
+        await world.user.create(each)
+    await world.wait(5 * SOON)
 
 
-def test_an_idle_stack_is_unloaded_and_nothing_is_sent() -> None:
+@fake_world.in_world
+async def test_an_idle_stack_is_unloaded_and_nothing_is_sent(world: FakeWorld) -> None:
     """Neither when it is unloaded nor when it is loaded for an event that changes nothing."""
-
-    async def test(world: FakeWorld) -> None:
-        assert list_loaded(world) == []
-        before = len(world.traffic.requests)
-        await world.user.patch(STACK, {"metadata": {"labels": {"team": "a"}}})
-        await world.wait(INTERVAL)
-        assert list_loaded(world) == ["shop"]
-        assert [str(each.verb) for each in world.traffic.requests[before:]] == []
-
-    play(test, make_stack())
+    await begin(world, make_stack())
+    assert list_loaded(world) == []
+    before = len(world.traffic.requests)
+    await world.user.patch(STACK, {"metadata": {"labels": {"team": "a"}}})
+    await world.wait(INTERVAL)
+    assert list_loaded(world) == ["shop"]
+    assert [str(each.verb) for each in world.traffic.requests[before:]] == []
 
 
-def test_what_is_unloaded_leaves_the_memory_at_once() -> None:
+@fake_world.in_world
+async def test_what_is_unloaded_leaves_the_memory_at_once(world: FakeWorld) -> None:
     """It waits for no search for garbage, which may not come for hours."""
-
-    async def test(world: FakeWorld) -> None:
-        services = find_engine(world)._services
-        alive = [each for each in gc.get_objects() if isinstance(each, DefinitionSync) and each.services is services]
-        assert alive == []
-
     gc.collect()
     gc.disable()
     try:
-        play(test, *(make_stack(f"shop-{number}") for number in range(3)))
+        await begin(world, *(make_stack(f"shop-{number}") for number in range(3)))
+        services = find_engine(world)._services
+        alive = [each for each in gc.get_objects() if isinstance(each, DefinitionSync) and each.services is services]
+        assert alive == []
     finally:
         gc.enable()
 
 
-def test_each_event_keeps_a_stack_loaded_for_longer() -> None:
+@fake_world.in_world
+async def test_each_event_keeps_a_stack_loaded_for_longer(world: FakeWorld) -> None:
     """To load it costs more than most events."""
-
-    async def test(world: FakeWorld) -> None:
-        await world.user.patch(STACK, {"metadata": {"labels": {"team": "a"}}})
-        await world.wait(SOON)
-        assert list_loaded(world) == ["shop"]
-        await world.wait(GROWTH * SOON)
-        assert list_loaded(world) == []
-
-    play(test, make_stack())
+    await begin(world, make_stack())
+    await world.user.patch(STACK, {"metadata": {"labels": {"team": "a"}}})
+    await world.wait(SOON)
+    assert list_loaded(world) == ["shop"]
+    await world.wait(GROWTH * SOON)
+    assert list_loaded(world) == []
 
 
-def test_a_stack_in_conflict_with_another_writer_stays_loaded() -> None:
+@fake_world.in_world
+async def test_a_stack_in_conflict_with_another_writer_stays_loaded(world: FakeWorld) -> None:
     """How often its fields were taken back is known in memory alone. Later it does not matter."""
-
-    async def test(world: FakeWorld) -> None:
-        await world.user.patch(CHILD, {"data": {"value": "two"}})
-        await world.wait(2 * GROWTH * SOON)
-        assert list_loaded(world) == ["shop"]
-        await world.wait(3600)
-        assert list_loaded(world) == []
-
-    play(test, make_stack())
+    await begin(world, make_stack())
+    await world.user.patch(CHILD, {"data": {"value": "two"}})
+    await world.wait(2 * GROWTH * SOON)
+    assert list_loaded(world) == ["shop"]
+    await world.wait(3600)
+    assert list_loaded(world) == []
 
 
 @pytest.mark.parametrize(
@@ -276,73 +263,61 @@ def test_a_stack_in_conflict_with_another_writer_stays_loaded() -> None:
         ),
     ],
 )
-def test_some_stacks_stay_loaded(stack: Object) -> None:
+@fake_world.in_world
+async def test_some_stacks_stay_loaded(world: FakeWorld, stack: Object) -> None:
     """Those that are not at their target, that wait for something, or that take long to load."""
-
-    async def test(world: FakeWorld) -> None:
-        assert list_loaded(world) == ["shop"]
-
-    play(test, stack)
+    await begin(world, stack)
+    assert list_loaded(world) == ["shop"]
 
 
-def test_a_status_that_another_writer_wiped_is_restored() -> None:
+@fake_world.in_world
+async def test_a_status_that_another_writer_wiped_is_restored(world: FakeWorld) -> None:
     """Meanwhile nothing of the Stack was in memory but the status that the operator wrote last."""
-
-    async def test(world: FakeWorld) -> None:
-        before = await world.user.find(STACK)
-        assert before is not None
-        await world.user.patch_status(STACK, dict.fromkeys(before["status"]))
-        await world.wait(SOON)
-        after = await world.user.find(STACK)
-        assert after is not None
-        ignored = ("conditions",)  # They became so just now.
-        assert {key: after["status"].get(key) for key in before["status"] if key not in ignored} == {
-            key: value for key, value in before["status"].items() if key not in ignored
-        }
-
-    play(test, make_stack())
+    await begin(world, make_stack())
+    before = await world.user.find(STACK)
+    assert before is not None
+    await world.user.patch_status(STACK, dict.fromkeys(before["status"]))
+    await world.wait(SOON)
+    after = await world.user.find(STACK)
+    assert after is not None
+    ignored = ("conditions",)  # They became so just now.
+    assert {key: after["status"].get(key) for key in before["status"] if key not in ignored} == {
+        key: value for key, value in before["status"].items() if key not in ignored
+    }
 
 
-def test_a_removed_kind_loads_the_stacks_that_use_it() -> None:
+@fake_world.in_world
+async def test_a_removed_kind_loads_the_stacks_that_use_it(world: FakeWorld) -> None:
     """Their objects are gone with it. The others stay unloaded."""
-
-    async def test(world: FakeWorld) -> None:
-        definition = Address.of(probe_controller.definition())
-        await world.user.delete(definition)
-        find_engine(world)._services.queue.on_kinds()
-        await world.wait(SOON)
-        assert list_loaded(world) == ["other"]
-
-    play(test, make_stack(), make_probe_stack("other"))
+    await begin(world, make_stack(), make_probe_stack("other"))
+    definition = Address.of(probe_controller.definition())
+    await world.user.delete(definition)
+    find_engine(world)._services.queue.on_kinds()
+    await world.wait(SOON)
+    assert list_loaded(world) == ["other"]
 
 
-def test_new_health_rules_load_the_stacks_of_their_kinds() -> None:
+@fake_world.in_world
+async def test_new_health_rules_load_the_stacks_of_their_kinds(world: FakeWorld) -> None:
     """Their objects may be ready no more."""
-
-    async def test(world: FakeWorld) -> None:
-        assert list_loaded(world) == []
-        rule = '[{"kinds": ["ConfigMap"], "cases": [{"when": "true", "state": "progressing", "message": "not yet"}]}]'
-        metadata = {"name": "hearth-health-rules", "namespace": "default"}
-        await world.user.create(
-            {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"rules": rule}}
-        )
-        await world.wait(SOON)
-        assert list_loaded(world) == ["shop"]
-        stack = await world.user.find(STACK)
-        assert stack is not None
-        assert "not yet" in str(stack["status"]["conditions"])
-
-    play(test, make_stack(), make_probe_stack("other"))
+    await begin(world, make_stack(), make_probe_stack("other"))
+    assert list_loaded(world) == []
+    rule = '[{"kinds": ["ConfigMap"], "cases": [{"when": "true", "state": "progressing", "message": "not yet"}]}]'
+    metadata = {"name": "hearth-health-rules", "namespace": "default"}
+    await world.user.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"rules": rule}})
+    await world.wait(SOON)
+    assert list_loaded(world) == ["shop"]
+    stack = await world.user.find(STACK)
+    assert stack is not None
+    assert "not yet" in str(stack["status"]["conditions"])
 
 
-def test_a_deleted_stack_is_loaded_and_deleted() -> None:
+@fake_world.in_world
+async def test_a_deleted_stack_is_loaded_and_deleted(world: FakeWorld) -> None:
     """With its objects."""
-
-    async def test(world: FakeWorld) -> None:
-        await world.user.delete(STACK)
-        await asyncio.sleep(SOON)
-        assert await world.user.find(STACK) is None
-        assert await world.user.find(CHILD) is None
-        assert STACK.name not in list_loaded(world)
-
-    play(test, make_stack())
+    await begin(world, make_stack())
+    await world.user.delete(STACK)
+    await asyncio.sleep(SOON)
+    assert await world.user.find(STACK) is None
+    assert await world.user.find(CHILD) is None
+    assert STACK.name not in list_loaded(world)

@@ -61,24 +61,21 @@ def read_problem(stack: Mapping[str, Object], resource: str) -> tuple[str, str]:
     return problem["reason"], problem["message"]
 
 
-def test_a_template_that_nests_itself_is_refused_before_anything_is_written() -> None:
+@fake_world.in_world
+async def test_a_template_that_nests_itself_is_refused_before_anything_is_written(world: FakeWorld) -> None:
     """The resources say so; a parameter that changes is what ends it otherwise."""
-
-    async def story(world: FakeWorld) -> None:
-        await plant(world, FORK)
-        stacks = find_stacks(world)
-        assert list(stacks) == ["r"]
-        assert stacks["r"]["status"]["phase"] == "CreateFailed"
-        assert read_problem(stacks["r"], "left") == (
-            "NestedInItself",
-            (
-                "cannot apply stack.hearth.dev/r-left: its template, configmap/bomb, with the same parameters is that of Stack "
-                "default/r, in which it is nested (default/r), so nesting would never end; pass a different parameter to the "
-                "nested Stack, and test it in `when`"
-            ),
-        )
-
-    fake_world.run(story)
+    await plant(world, FORK)
+    stacks = find_stacks(world)
+    assert list(stacks) == ["r"]
+    assert stacks["r"]["status"]["phase"] == "CreateFailed"
+    assert read_problem(stacks["r"], "left") == (
+        "NestedInItself",
+        (
+            "cannot apply stack.hearth.dev/r-left: its template, configmap/bomb, with the same parameters is that of Stack "
+            "default/r, in which it is nested (default/r), so nesting would never end; pass a different parameter to the "
+            "nested Stack, and test it in `when`"
+        ),
+    )
 
 
 @pytest.mark.parametrize("shards", [1, 3])
@@ -203,51 +200,47 @@ def make_crowd(count: int, *, namespace: str | None = None) -> Object:
 
 
 @pytest.mark.parametrize("namespace", [None, "elsewhere"])
-def test_there_are_never_more_nested_stacks_than_the_limit(
-    monkeypatch: pytest.MonkeyPatch, namespace: str | None
+@fake_world.in_world
+async def test_there_are_never_more_nested_stacks_than_the_limit(
+    world: FakeWorld, monkeypatch: pytest.MonkeyPatch, namespace: str | None
 ) -> None:
     """However many are on their way at once; the others go on when there is room."""
     monkeypatch.setattr(limits, "NESTED_STACKS", 5)
-
-    async def story(world: FakeWorld) -> None:
-        world.tenancy = Mode.TRUSTED
-        await world.start_controller()
-        await world.user.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "elsewhere"}})
-        await world.user.create(make_root(template=make_crowd(8, namespace=namespace)))
-        await world.wait_rest()
-        stacks = find_stacks(world)
-        assert len(stacks) == 6
-        reasons = {problem["reason"] for problem in stacks["r"]["status"]["problems"]}
-        assert reasons == {"TooManyNested"}
-        await world.user.patch(Address.of(stacks["r"]), {"spec": {"template": make_crowd(3, namespace=namespace)}})
-        drop = {f"n{number}": None for number in range(3, 8)}
-        await world.user.patch(Address.of(stacks["r"]), {"spec": {"template": {"resources": drop}}})
-        await world.wait_rest()
-        stacks = find_stacks(world)
-        assert (len(stacks), stacks["r"]["status"]["phase"]) == (4, "UpdateComplete")
-
-    fake_world.run(story)
+    world.tenancy = Mode.TRUSTED
+    await world.start_controller()
+    await world.user.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "elsewhere"}})
+    await world.user.create(make_root(template=make_crowd(8, namespace=namespace)))
+    await world.wait_rest()
+    stacks = find_stacks(world)
+    assert len(stacks) == 6
+    reasons = {problem["reason"] for problem in stacks["r"]["status"]["problems"]}
+    assert reasons == {"TooManyNested"}
+    await world.user.patch(Address.of(stacks["r"]), {"spec": {"template": make_crowd(3, namespace=namespace)}})
+    drop = {f"n{number}": None for number in range(3, 8)}
+    await world.user.patch(Address.of(stacks["r"]), {"spec": {"template": {"resources": drop}}})
+    await world.wait_rest()
+    stacks = find_stacks(world)
+    assert (len(stacks), stacks["r"]["status"]["phase"]) == (4, "UpdateComplete")
 
 
-def test_forged_labels_in_other_namespaces_count_for_no_stack(monkeypatch: pytest.MonkeyPatch) -> None:
+@fake_world.in_world
+async def test_forged_labels_in_other_namespaces_count_for_no_stack(
+    world: FakeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Or a tenant who learns a UID could use up another's share."""
     monkeypatch.setattr(limits, "NESTED_STACKS", 5)
-
-    async def story(world: FakeWorld) -> None:
-        await world.start_controller()
-        await world.user.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "elsewhere"}})
-        await world.user.create(make_root(template=make_crowd(1)))
-        await world.wait_rest()
-        root = await world.user.find(Address.of(make_root()))
-        assert root is not None
-        labels = {names.LABEL_STACK_UID: root["metadata"]["uid"], names.LABEL_RESOURCE: "n0"}
-        for number in range(9):
-            metadata = {"name": f"f{number}", "namespace": "elsewhere", "labels": labels}
-            await world.user.create({**make_root(paused=True, template=make_crowd(0)), "metadata": metadata})
-        await world.user.patch(Address.of(root), {"spec": {"template": make_crowd(4)}})
-        await world.wait_rest()
-        root = await world.user.find(Address.of(root))
-        assert root is not None
-        assert expectations.find_condition(root, "Ready")["status"] == "True"
-
-    fake_world.run(story)
+    await world.start_controller()
+    await world.user.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "elsewhere"}})
+    await world.user.create(make_root(template=make_crowd(1)))
+    await world.wait_rest()
+    root = await world.user.find(Address.of(make_root()))
+    assert root is not None
+    labels = {names.LABEL_STACK_UID: root["metadata"]["uid"], names.LABEL_RESOURCE: "n0"}
+    for number in range(9):
+        metadata = {"name": f"f{number}", "namespace": "elsewhere", "labels": labels}
+        await world.user.create({**make_root(paused=True, template=make_crowd(0)), "metadata": metadata})
+    await world.user.patch(Address.of(root), {"spec": {"template": make_crowd(4)}})
+    await world.wait_rest()
+    root = await world.user.find(Address.of(root))
+    assert root is not None
+    assert expectations.find_condition(root, "Ready")["status"] == "True"

@@ -198,45 +198,39 @@ async def create_complete(world: FakeWorld, spec: Object) -> Object:
     return group
 
 
-def test_a_pause_outlasts_a_change_of_the_size_and_no_other_update() -> None:
+@fake_world.in_world
+async def test_a_pause_outlasts_a_change_of_the_size_and_no_other_update(world: FakeWorld) -> None:
     """An autoscaler may write a size at any time. A template that replaces a bad one is not delayed by the last pause."""
     watcher, spec = Watcher(value="b"), make_spec(MEMBERS, least=2, batch=4, pause="20s", value="b")
-
-    async def story(world: FakeWorld) -> None:
-        group = await create_complete(world, spec)
-        began = asyncio.get_running_loop().time()
-        await world.user.replace_spec(GROUP, spec)
-        for size in (9, 8):
-            await asyncio.sleep(6)
-            await world.user.scale(GROUP, size, manager="autoscaler")
-        await asyncio.sleep(7)
-        watcher.look(await find_members(world, group), began_with=frozenset("0123456789"), now=began)
-        assert sorted(watcher.changed_at) == ["0", "1", "2", "3"]
-        await world.user.replace_spec(GROUP, make_spec(8, least=2, batch=4, pause="20s", value="c"))
-        await asyncio.sleep(2)
-        assert sum(is_new(each, "c") for each in await find_members(world, group)) == 4
-
-    fake_world.run(story)
+    group = await create_complete(world, spec)
+    began = asyncio.get_running_loop().time()
+    await world.user.replace_spec(GROUP, spec)
+    for size in (9, 8):
+        await asyncio.sleep(6)
+        await world.user.scale(GROUP, size, manager="autoscaler")
+    await asyncio.sleep(7)
+    watcher.look(await find_members(world, group), began_with=frozenset("0123456789"), now=began)
+    assert sorted(watcher.changed_at) == ["0", "1", "2", "3"]
+    await world.user.replace_spec(GROUP, make_spec(8, least=2, batch=4, pause="20s", value="c"))
+    await asyncio.sleep(2)
+    assert sum(is_new(each, "c") for each in await find_members(world, group)) == 4
 
 
 @pytest.mark.parametrize("sizes", [pytest.param((9, 8), id="shrinks"), pytest.param((11, 12), id="grows")])
-def test_a_change_of_the_size_does_not_start_the_pause_again(sizes: tuple[int, ...]) -> None:
+@fake_world.in_world
+async def test_a_change_of_the_size_does_not_start_the_pause_again(world: FakeWorld, sizes: tuple[int, ...]) -> None:
     """Members that an autoscaler adds are no batch. Otherwise one that acts within each pause would stop the update."""
     watcher, spec = Watcher(value="b"), make_spec(MEMBERS, least=2, batch=4, pause="20s", value="b")
-
-    async def story(world: FakeWorld) -> None:
-        group = await create_complete(world, spec)
-        began = asyncio.get_running_loop().time()
-        await world.user.replace_spec(GROUP, spec)
-        for size in sizes:
-            await asyncio.sleep(8)
-            await world.user.scale(GROUP, size, manager="autoscaler")
-        await asyncio.sleep(12)
-        # The first batch was ready after 5 s, and the pause over after 25 s.
-        watcher.look(await find_members(world, group), began_with=frozenset("0123456789"), now=began)
-        assert len(watcher.changed_at) == 8
-
-    fake_world.run(story)
+    group = await create_complete(world, spec)
+    began = asyncio.get_running_loop().time()
+    await world.user.replace_spec(GROUP, spec)
+    for size in sizes:
+        await asyncio.sleep(8)
+        await world.user.scale(GROUP, size, manager="autoscaler")
+    await asyncio.sleep(12)
+    # The first batch was ready after 5 s, and the pause over after 25 s.
+    watcher.look(await find_members(world, group), began_with=frozenset("0123456789"), now=began)
+    assert len(watcher.changed_at) == 8
 
 
 @pytest.mark.parametrize("rest", [0, 10], ids=["soon after its creation", "unloaded meanwhile"])

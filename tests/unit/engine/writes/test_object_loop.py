@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -18,15 +17,6 @@ from support.fake_world import fake_world
 from support.fake_world.fake_world import FakeWorld
 from support.stories.world import Address
 from support.virtual_time import VirtualClock
-
-
-def perform(test: Callable[[], Awaitable[None]]) -> None:
-    """Run it in virtual time."""
-
-    async def run() -> None:
-        await test()
-
-    virtual_time.run(run)
 
 
 class Looks:
@@ -55,138 +45,114 @@ class Looks:
         return len(self.taken) % self.steps != 0
 
 
-def test_steps_follow_each_other_until_there_is_nothing_to_do() -> None:
+@virtual_time.in_virtual_time
+async def test_steps_follow_each_other_until_there_is_nothing_to_do() -> None:
     """Without another call."""
-
-    async def test() -> None:
-        looks = Looks(steps=3)
-        looks.enqueue("a")
-        await asyncio.sleep(1)
-        assert [uid for _, uid in looks.taken] == ["a", "a", "a"]
-
-    perform(test)
+    looks = Looks(steps=3)
+    looks.enqueue("a")
+    await asyncio.sleep(1)
+    assert [uid for _, uid in looks.taken] == ["a", "a", "a"]
 
 
-def test_a_change_meanwhile_is_not_lost() -> None:
+@virtual_time.in_virtual_time
+async def test_a_change_meanwhile_is_not_lost() -> None:
     """The object is processed once more, and never twice at a time."""
+    looks = Looks()
+    looks.seconds = 5
+    looks.enqueue("a")
+    await asyncio.sleep(1)
+    looks.enqueue("a")
+    looks.enqueue("a")
+    await asyncio.sleep(20)
+    assert looks.taken == [(0, "a"), (5, "a")]
 
-    async def test() -> None:
+
+@virtual_time.in_virtual_time
+async def test_the_last_timer_counts() -> None:
+    """One object has one."""
+    looks = Looks()
+    looks.loop.enqueue_later("a", 2)
+    looks.loop.enqueue_later("a", 7)
+    looks.loop.enqueue_later("b", 3)
+    looks.loop.cancel("b")
+    await asyncio.sleep(20)
+    assert looks.taken == [(7, "a")]
+    looks.loop.enqueue_later("a", 7)
+    await looks.loop.stop()
+    await asyncio.sleep(20)
+    assert len(looks.taken) == 1
+
+
+@virtual_time.in_virtual_time
+async def test_a_failure_is_retried_and_the_others_continue() -> None:
+    """An internal error ends no worker."""
+    looks = Looks()
+    looks.failures = object_loop.WORKERS + 1
+    looks.enqueue("a")
+    await asyncio.sleep(0.01)
+    assert len(looks.taken) == 1
+    await asyncio.sleep(600)
+    assert len(looks.taken) == object_loop.WORKERS + 2
+    looks.enqueue("b")
+    await asyncio.sleep(1)
+    assert looks.taken[-1][1] == "b"
+
+
+@virtual_time.in_virtual_time
+async def test_an_object_that_is_written_forever_is_an_internal_error() -> None:
+    """It waits for its retry, and others are processed."""
+    looks = Looks(steps=1000)
+    looks.enqueue("a")
+    await asyncio.sleep(0.01)
+    assert len(looks.taken) == object_loop.MAX_STEPS
+    looks.steps = 1
+    looks.enqueue("b")
+    await asyncio.sleep(0.01)
+    assert looks.taken[-1][1] == "b"
+
+
+@virtual_time.in_virtual_time
+async def test_a_step_that_takes_long_makes_room_and_continues_later() -> None:
+    """It has more time then, and it is no stall."""
+    looks = Looks()
+    looks.seconds = 100.0
+    looks.enqueue("a")
+    for _ in range(60):
+        await asyncio.sleep(10)
+        assert looks.loop.find_stall() == ""
+    started = [at for at, _ in looks.taken]
+    assert len(started) == 3  # After 30 and 60 seconds it had not ended; after 100 it had.
+    assert started[1] - started[0] >= object_loop.STEP_SECONDS
+
+
+@virtual_time.in_virtual_time
+async def test_long_steps_of_one_namespace_leave_a_worker_to_others() -> None:
+    """At once, not when one of them ends."""
+    looks = Looks()
+    looks.seconds = 20.0
+    for number in range(20):
+        looks.loop.enqueue("attacker", f"a{number}")
+    await asyncio.sleep(1)
+    assert len(looks.taken) == object_loop.WORKERS - 1
+    looks.loop.enqueue("other", "b")
+    await asyncio.sleep(0.1)
+    assert looks.taken[-1][1] == "b"
+
+
+@virtual_time.in_virtual_time
+async def test_a_change_at_the_moment_of_its_turn_is_no_second_turn() -> None:
+    """At any moment, no other worker has the object at the same time."""
+    for moment in range(8):
         looks = Looks()
         looks.seconds = 5
         looks.enqueue("a")
-        await asyncio.sleep(1)
-        looks.enqueue("a")
+        for _ in range(moment):
+            await asyncio.sleep(0)
         looks.enqueue("a")
         await asyncio.sleep(20)
-        assert looks.taken == [(0, "a"), (5, "a")]
-
-    perform(test)
-
-
-def test_the_last_timer_counts() -> None:
-    """One object has one."""
-
-    async def test() -> None:
-        looks = Looks()
-        looks.loop.enqueue_later("a", 2)
-        looks.loop.enqueue_later("a", 7)
-        looks.loop.enqueue_later("b", 3)
-        looks.loop.cancel("b")
-        await asyncio.sleep(20)
-        assert looks.taken == [(7, "a")]
-        looks.loop.enqueue_later("a", 7)
+        begun = [at for at, _ in looks.taken]
+        assert all(later - earlier >= 5 for earlier, later in itertools.pairwise(begun))
         await looks.loop.stop()
-        await asyncio.sleep(20)
-        assert len(looks.taken) == 1
-
-    perform(test)
-
-
-def test_a_failure_is_retried_and_the_others_continue() -> None:
-    """An internal error ends no worker."""
-
-    async def test() -> None:
-        looks = Looks()
-        looks.failures = object_loop.WORKERS + 1
-        looks.enqueue("a")
-        await asyncio.sleep(0.01)
-        assert len(looks.taken) == 1
-        await asyncio.sleep(600)
-        assert len(looks.taken) == object_loop.WORKERS + 2
-        looks.enqueue("b")
-        await asyncio.sleep(1)
-        assert looks.taken[-1][1] == "b"
-
-    perform(test)
-
-
-def test_an_object_that_is_written_forever_is_an_internal_error() -> None:
-    """It waits for its retry, and others are processed."""
-
-    async def test() -> None:
-        looks = Looks(steps=1000)
-        looks.enqueue("a")
-        await asyncio.sleep(0.01)
-        assert len(looks.taken) == object_loop.MAX_STEPS
-        looks.steps = 1
-        looks.enqueue("b")
-        await asyncio.sleep(0.01)
-        assert looks.taken[-1][1] == "b"
-
-    perform(test)
-
-
-def test_a_step_that_takes_long_makes_room_and_continues_later() -> None:
-    """It has more time then, and it is no stall."""
-
-    async def test() -> None:
-        looks = Looks()
-        looks.seconds = 100.0
-        looks.enqueue("a")
-        for _ in range(60):
-            await asyncio.sleep(10)
-            assert looks.loop.find_stall() == ""
-        started = [at for at, _ in looks.taken]
-        assert len(started) == 3  # After 30 and 60 seconds it had not ended; after 100 it had.
-        assert started[1] - started[0] >= object_loop.STEP_SECONDS
-
-    perform(test)
-
-
-def test_long_steps_of_one_namespace_leave_a_worker_to_others() -> None:
-    """At once, not when one of them ends."""
-
-    async def test() -> None:
-        looks = Looks()
-        looks.seconds = 20.0
-        for number in range(20):
-            looks.loop.enqueue("attacker", f"a{number}")
-        await asyncio.sleep(1)
-        assert len(looks.taken) == object_loop.WORKERS - 1
-        looks.loop.enqueue("other", "b")
-        await asyncio.sleep(0.1)
-        assert looks.taken[-1][1] == "b"
-
-    perform(test)
-
-
-def test_a_change_at_the_moment_of_its_turn_is_no_second_turn() -> None:
-    """At any moment, no other worker has the object at the same time."""
-
-    async def test() -> None:
-        for moment in range(8):
-            looks = Looks()
-            looks.seconds = 5
-            looks.enqueue("a")
-            for _ in range(moment):
-                await asyncio.sleep(0)
-            looks.enqueue("a")
-            await asyncio.sleep(20)
-            begun = [at for at, _ in looks.taken]
-            assert all(later - earlier >= 5 for earlier, later in itertools.pairwise(begun))
-            await looks.loop.stop()
-
-    perform(test)
 
 
 # ---------------------------------------------------------------- deletions whose event is late
