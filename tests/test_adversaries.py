@@ -17,7 +17,7 @@ from support.fake_world import fake_world
 from support.fake_world.fake_world import FakeWorld
 from support.stateful import adversaries, adversary_costs
 from support.stateful.fake_adversary import FakeAdversary
-from support.stories import story, story_runner
+from support.stories import stack_manifests, story, story_runner
 from support.stories.story import Story
 
 STORIES = story.load_all()
@@ -50,22 +50,17 @@ def find_excess(world: FakeWorld, since: int, seconds: float, deeds: Collection[
 
 
 @pytest.mark.parametrize("deeds", [*ALONE, *TOGETHER], ids="+".join)
-def test_what_an_object_costs_is_bounded_for_any_cause(deeds: list[str]) -> None:
+@fake_world.in_world
+async def test_what_an_object_costs_is_bounded_for_any_cause(world: FakeWorld, deeds: list[str]) -> None:
     """Ten times a second, for a while; the Stack tells of it, or is as it should be."""
-    found: dict[str, Any] = {}
+    adversary = FakeAdversary(world, deeds)
+    adversary.start()
+    await start_stack(world)
+    await asyncio.sleep(SECONDS)
+    excess, status = find_excess(world, 0, SECONDS, deeds), find_stack(world)["status"]
+    await adversary.stop()
 
-    async def test(world: FakeWorld) -> None:
-        adversary = FakeAdversary(world, deeds)
-        adversary.start()
-        await start_stack(world)
-        await asyncio.sleep(SECONDS)
-        found["excess"] = find_excess(world, 0, SECONDS, deeds)
-        found["stack"] = find_stack(world)
-        await adversary.stop()
-
-    fake_world.run(test)
-    assert found["excess"] == {}
-    status = found["stack"]["status"]
+    assert excess == {}
     reported = {each["type"] for each in status["conditions"] if each["status"] == "True"} & {
         "WritesDelayed",
         "DriftConflict",
@@ -77,9 +72,7 @@ def test_what_an_object_costs_is_bounded_for_any_cause(deeds: list[str]) -> None
 async def start_stack(world: FakeWorld) -> None:
     """Start an operator, and create the Stack."""
     await world.start_controller()
-    metadata = {"name": "shop", "namespace": world.namespace}
-    manifest = {"apiVersion": "hearth.dev/v1alpha1", "kind": "Stack", "metadata": metadata, "spec": story.expand(SPEC)}
-    await world.user.create(manifest)
+    await world.user.create(stack_manifests.make_stack(story.expand(SPEC)))
 
 
 def find_stack(world: FakeWorld) -> Any:
@@ -88,46 +81,40 @@ def find_stack(world: FakeWorld) -> Any:
 
 
 @pytest.mark.parametrize("deed", ["collect", "mutate"])
-def test_what_an_object_costs_in_a_day_hardly_grows(deed: str) -> None:
+@fake_world.in_world
+async def test_what_an_object_costs_in_a_day_hardly_grows(world: FakeWorld, deed: str) -> None:
     """Twelve writes in ten minutes, then one in five minutes."""
     counts: list[int] = []
+    adversary = FakeAdversary(world, [deed])
+    adversary.start()
+    await start_stack(world)
+    for seconds in (600.0, 3000.0, 82800.0):
+        since = len(world.traffic.requests)
+        await asyncio.sleep(seconds)
+        sent = [each for each in world.traffic.requests[since:] if each.verb == "apply"]
+        counts.append(max(adversaries.count_by_object(sent).values()))
+    await adversary.stop()
 
-    async def test(world: FakeWorld) -> None:
-        adversary = FakeAdversary(world, [deed])
-        adversary.start()
-        await start_stack(world)
-        for seconds in (600.0, 3000.0, 82800.0):
-            since = len(world.traffic.requests)
-            await asyncio.sleep(seconds)
-            sent = [each for each in world.traffic.requests[since:] if each.verb == "apply"]
-            counts.append(max(adversaries.count_by_object(sent).values()))
-        await adversary.stop()
-
-    fake_world.run(test)
     longest = backoff.MAX_BACKOFF * (1 - 0.5 / 4)
     assert [
         count <= most for count, most in zip(counts, (14, 3000 / longest + 1, 82800 / longest + 1), strict=True)
     ] == [True] * 3
 
 
-def test_the_status_is_steady_while_objects_vanish() -> None:
+@fake_world.in_world
+async def test_the_status_is_steady_while_objects_vanish(world: FakeWorld) -> None:
     """Once it tells of it, the Stack is never ready, nor in progress, before that ends."""
     phases: list[tuple[str, str]] = []
+    adversary = FakeAdversary(world, ["alternate"])
+    await start_stack(world)
+    await asyncio.sleep(5.0)
+    adversary.start()
+    for _ in range(240):
+        await asyncio.sleep(0.5)
+        stack = find_stack(world)
+        phases.append((stack["status"]["phase"], expectations.find_condition(stack, "WritesDelayed").get("status", "")))
+    await adversary.stop()
 
-    async def test(world: FakeWorld) -> None:
-        adversary = FakeAdversary(world, ["alternate"])
-        await start_stack(world)
-        await asyncio.sleep(5.0)
-        adversary.start()
-        for _ in range(240):
-            await asyncio.sleep(0.5)
-            stack = find_stack(world)
-            phases.append(
-                (stack["status"]["phase"], expectations.find_condition(stack, "WritesDelayed").get("status", ""))
-            )
-        await adversary.stop()
-
-    fake_world.run(test)
     reported = [phase for phase, delayed in phases[phases.index(next(each for each in phases if each[1] == "True")) :]]
     assert {delayed for _, delayed in phases[len(phases) - len(reported) :]} == {"True"}
     assert "CreateComplete" not in reported
@@ -157,11 +144,12 @@ steps:
 """
 
 
-def test_stacks_that_feed_each_other_are_slowed_down(tmp_path: Path) -> None:
+@fake_world.in_world
+async def test_stacks_that_feed_each_other_are_slowed_down(world: FakeWorld, tmp_path: Path) -> None:
     """To about one apply a minute each; a change of one ends it."""
     file = tmp_path / "circle.yaml"
     file.write_text(CIRCLE)
-    fake_world.run(lambda world: story_runner.Play(story.load(file), world).perform())
+    await story_runner.Play(story.load(file), world).perform()
 
 
 class HarassedPlay(story_runner.Play):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Sequence
-from typing import Any
 
 import pytest
 
@@ -17,7 +16,7 @@ from support.fake_world.fake_world import FakeWorld
 from support.server import fake_kinds
 from support.stateful import adversary_costs, hostile_cluster, hostile_tenant, neighbors
 from support.stateful.hostile_cluster import NAME, WAYS, HostileServer
-from support.stories import story
+from support.stories import stack_manifests, story
 from support.stories.world import Address
 
 STACKS = 4
@@ -39,11 +38,6 @@ SPEC: Object = {
         "outputs": {"value": {"value": "${b.status.value}"}},
     },
 }
-
-
-def stack(name: str, namespace: str, spec: Object) -> Object:
-    metadata = {"name": name, "namespace": namespace}
-    return {"apiVersion": "hearth.dev/v1alpha1", "kind": "Stack", "metadata": metadata, "spec": story.expand(spec)}
 
 
 class Neighbor:
@@ -68,7 +62,10 @@ class Neighbor:
         hostile_cluster.attach(self.world.others[NAME], self.server)
         self.world.others[NAME].server.create(namespace, manager=hostile_tenant.MANAGER)
         for number in range(STACKS):
-            await self.world.user.create(stack(f"foul-{number}", hostile_tenant.NAMESPACE, SPEC))
+            made = stack_manifests.make_stack(
+                story.expand(SPEC), name=f"foul-{number}", namespace=hostile_tenant.NAMESPACE
+            )
+            await self.world.user.create(made)
 
     async def change_kubeconfig(self) -> None:
         """Write another one, right or wrong, every few seconds; a server goes away and comes back between."""
@@ -96,28 +93,23 @@ class Neighbor:
 
 
 @pytest.mark.parametrize("ways", [[each] for each in WAYS], ids="+".join)
-def test_what_a_lying_server_is_sent_is_bounded(ways: list[str]) -> None:
+@fake_world.in_world
+async def test_what_a_lying_server_is_sent_is_bounded(world: FakeWorld, ways: list[str]) -> None:
     """For each of its objects as for one that another client undoes; its Stacks complete once it tells the truth.
 
     The events that it never sent are lost, so that happens after the next list: here, of an operator that starts.
     """
-    found: dict[str, Any] = {}
-
-    async def test(world: FakeWorld) -> None:
-        await world.start_controller()
-        neighbor = Neighbor(world, random.Random(1), ways)
-        await neighbor.settle()
-        await asyncio.sleep(SECONDS)
-        assert any(each.name.startswith("foul-") for each in world.traffic.requests if each.verb == "apply")
-        found["excess"] = adversary_costs.find_excess(world.traffic.requests, SECONDS)
-        await neighbor.become_honest()
-        await world.kill_controller()
-        await world.start_controller()
-        await asyncio.sleep(RECOVERY)
-        found["unfinished"] = neighbor.find_unfinished()
-
-    fake_world.run(test)
-    assert found == {"excess": {}, "unfinished": []}
+    await world.start_controller()
+    neighbor = Neighbor(world, random.Random(1), ways)
+    await neighbor.settle()
+    await asyncio.sleep(SECONDS)
+    assert any(each.name.startswith("foul-") for each in world.traffic.requests if each.verb == "apply")
+    excess = adversary_costs.find_excess(world.traffic.requests, SECONDS)
+    await neighbor.become_honest()
+    await world.kill_controller()
+    await world.start_controller()
+    await asyncio.sleep(RECOVERY)
+    assert (excess, neighbor.find_unfinished()) == ({}, [])
 
 
 def test_home_stacks_notice_nothing_of_hostile_clusters() -> None:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from support.fake_world import crash_injection, fake_world
+from support.fake_world.fake_world import FakeWorld
 from support.server import request_faults
 from support.stories import story
 from support.stories.instance_play import InstancePlay, can_be_played
@@ -71,9 +72,10 @@ def disturb(played: Story, *, choose: Callable[[int, str], tuple[str, ...]]) -> 
 
 
 @pytest.mark.parametrize("played", STORIES, ids=lambda played: played.slug)
-def test_story_with_instances(played: Story) -> None:
+@fake_world.in_world
+async def test_story_with_instances(world: FakeWorld, played: Story) -> None:
     """The story goes as written, and leaves nothing behind: no definition, and no kind."""
-    fake_world.run(lambda world: InstancePlay(played, world).perform())
+    await InstancePlay(played, world).perform()
 
 
 @pytest.mark.parametrize("played", STORIES, ids=lambda played: played.slug)

@@ -15,9 +15,9 @@ from support.checks import invariants
 from support.fake_world import fake_world
 from support.fake_world.fake_world import FakeWorld
 from support.server import fake_kinds
-from support.stories.world import Address
+from support.stories import stack_manifests
+from support.stories.stack_manifests import STACK
 
-STACK = Address(api_version="hearth.dev/v1alpha1", kind="Stack", namespace="default", name="shop")
 PLACES = ("shop", "shop-east", "shop-west")
 OBJECTS = ("one", "two", "three")
 RESOURCES = ("a", "b", "c", "d", "e")
@@ -101,9 +101,8 @@ def test_an_object_that_moves_is_never_made_again(shards: int, plans: list[tuple
 
     async def story(world: FakeWorld) -> None:
         await world.start_controller()
-        metadata = {"name": "shop", "namespace": "default"}
         first = make_spec({name: (*place, False) for name, (*place, _) in plans[0][0].items()}, is_pending=False)
-        await world.user.create({"apiVersion": STACK.api_version, "kind": "Stack", "metadata": metadata, "spec": first})
+        await world.user.create(stack_manifests.make_stack(first))
 
         async def settle(plan: Plan) -> Any:
             async def look() -> list[str]:

@@ -7,6 +7,7 @@ import pytest
 from hearth.kube.objects import controller_revision
 from hearth.model import limits
 from support.fake_world import crash_injection, fake_world
+from support.fake_world.fake_world import FakeWorld
 from support.stories import story, story_runner
 from support.stories.story import Story
 
@@ -41,9 +42,10 @@ DISTURBED = [played for played in STORIES if played.slug not in FORGOTTEN]
 
 
 @pytest.mark.parametrize("played", STORIES, ids=lambda played: played.slug)
-def test_story(played: Story) -> None:
+@fake_world.in_world
+async def test_story(world: FakeWorld, played: Story) -> None:
     """The story goes as written, and leaves nothing behind."""
-    fake_world.run(lambda world: story_runner.Play(played, world).perform())
+    await story_runner.Play(played, world).perform()
 
 
 @pytest.mark.parametrize(
@@ -57,17 +59,14 @@ def test_story_with_the_work_divided(played: Story) -> None:
 @pytest.mark.parametrize(
     "played", [played for played in STORIES if played.slug not in WITHOUT_ACCOUNT], ids=lambda played: played.slug
 )
-def test_story_as_an_account(played: Story) -> None:
+@fake_world.in_world
+async def test_story_as_an_account(world: FakeWorld, played: Story) -> None:
     """All that concerns a child or a source is done as the account of its Stack, with not one more request."""
-
-    async def perform(world: fake_world.FakeWorld) -> None:
-        world.default_account = ACCOUNT
-        await story_runner.Play(played, world).perform()
-        requests = [each for each in world.traffic.requests if each.verb in ABOUT_CHILDREN]
-        others = [each for each in requests if each.kind.name not in OWN_KINDS and each.name not in OWN_SOURCES]
-        assert {str(each): each.user for each in others if each.user != USER} == {}
-
-    fake_world.run(perform)
+    world.default_account = ACCOUNT
+    await story_runner.Play(played, world).perform()
+    requests = [each for each in world.traffic.requests if each.verb in ABOUT_CHILDREN]
+    others = [each for each in requests if each.kind.name not in OWN_KINDS and each.name not in OWN_SOURCES]
+    assert {str(each): each.user for each in others if each.user != USER} == {}
 
 
 @pytest.mark.parametrize("delay", [pytest.param(0.0, id="early"), pytest.param(3.0, id="late")])

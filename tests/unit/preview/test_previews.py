@@ -20,10 +20,8 @@ from support.fake_world import fake_world, preview_of
 from support.fake_world.fake_world import FakeWorld
 from support.ports.fake_live_cluster import FakeLiveCluster
 from support.server import fake_kinds
-from support.stories import probe_controller
-from support.stories.world import Address
-
-STACK = Address(api_version=f"{names.GROUP}/{names.VERSION}", kind="Stack", namespace="default", name="shop")
+from support.stories import probe_controller, stack_manifests
+from support.stories.stack_manifests import STACK
 
 
 def resource(kind: str, *, api_version: str = "v1", keys: Object | None = None, **manifest: Any) -> Object:
@@ -59,10 +57,7 @@ def preview_after(
     async def test(world: FakeWorld) -> None:
         await world.start_controller()
         if before is not None:
-            metadata = {"name": STACK.name, "namespace": STACK.namespace}
-            await world.user.create(
-                {"apiVersion": STACK.api_version, "kind": "Stack", "metadata": metadata, "spec": before}
-            )
+            await world.user.create(stack_manifests.make_stack(before))
             await asyncio.sleep(200)
         if then is not None:
             await world.user.replace_spec(STACK, then)
@@ -377,7 +372,8 @@ def test_what_another_cluster_has_is_no_preview() -> None:
         preview_after(None, {**spec_of({"a": config(v="x")}), "kubeConfig": {"secretRef": {"name": "east"}}})
 
 
-def test_an_unfinished_update_is_previewed_from_where_it_is() -> None:
+@fake_world.in_world
+async def test_an_unfinished_update_is_previewed_from_where_it_is(world: FakeWorld) -> None:
     """What has the new definition is not changed again; what has the old one is."""
 
     def made(text: str, *stops: str) -> Object:
@@ -386,22 +382,13 @@ def test_an_unfinished_update_is_previewed_from_where_it_is() -> None:
             {"a": config(v=text), "b": config(v=text, of="${a.data.v}")}, environment={"breakpoints": points}
         )
 
-    found: list[Preview] = []
-
-    async def test(world: FakeWorld) -> None:
-        await world.start_controller()
-        metadata = {"name": STACK.name, "namespace": STACK.namespace}
-        manifest = {"apiVersion": STACK.api_version, "kind": "Stack", "metadata": metadata, "spec": made("x")}
-        await world.user.create(manifest)
-        await asyncio.sleep(100)
-        await world.user.replace_spec(STACK, made("y", "b"))
-        await asyncio.sleep(100)
-        found.append(await preview_of.preview_spec(world.server, made("y")))
-        found.append(await preview_of.preview_spec(world.server, made("y", "b")))
-        found.append(await preview_of.preview_spec(world.server, made("x", "a", "b")))
-
-    fake_world.run(test)
-    assert [actions(each) for each in found] == [
+    await world.start_controller()
+    await world.user.create(stack_manifests.make_stack(made("x")))
+    await asyncio.sleep(100)
+    await world.user.replace_spec(STACK, made("y", "b"))
+    await asyncio.sleep(100)
+    targets = (made("y"), made("y", "b"), made("x", "a", "b"))
+    assert [actions(await preview_of.preview_spec(world.server, each)) for each in targets] == [
         {"b": Action.UPDATE},
         {"b": Action.STOP},
         {"a": Action.STOP, "b": Action.WAIT},
