@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from hearth.kube.cache.child_cache import ChildCache
 from hearth.kube.cache.stack_cache import StackCache
 from hearth.model import names
-from hearth.model.kinds import Kind
 from support import virtual_time
+from support.ports.silent_ports import DeafListener
 from support.units import fuzzing
 from support.units.fuzzing import JSON, LONG, QUICK
 from support.units.scripted_api import scripted_watch
@@ -54,19 +54,6 @@ def streams(draw: st.DrawFn) -> list[bytes]:
     return draw(fuzzing.in_pieces(b"".join(draw(st.lists(lines(), min_size=1, max_size=4)))))
 
 
-class Deaf:
-    """A listener to whom it is all the same."""
-
-    def on_child(self, stack_uid: str, resource: str) -> None:
-        """A child changed."""
-
-    def on_synced(self, kind: Kind) -> None:
-        """A kind is there."""
-
-    def on_stack(self, uid: str) -> None:
-        """A Stack changed."""
-
-
 def survive(pieces: list[bytes]) -> None:
     """After all that, a healthy object is known, and nothing happened that was not expected."""
     end = [scripted_watch.added("z", 3, generation=1), scripted_watch.list_end(5)]
@@ -74,7 +61,7 @@ def survive(pieces: list[bytes]) -> None:
 
     async def test() -> None:
         children = ChildCache(
-            ScriptedConnection(streams=list(script)), ServedKinds(), Deaf(), options=scripted_watch.RULES
+            ScriptedConnection(streams=list(script)), ServedKinds(), DeafListener(), options=scripted_watch.RULES
         )
         children.follow(CONFIG_MAP, [("data",), ("status", "phase")])
         await scripted_watch.elapse(100.0)
@@ -92,7 +79,9 @@ def survive_stacks(pieces: list[bytes]) -> None:
     script = [Stream(*end, *pieces).end(), *(Stream(*end) for _ in range(8))]
 
     async def test() -> None:
-        stacks = StackCache(ScriptedConnection(streams=list(script)), Deaf().on_stack, options=scripted_watch.RULES)
+        stacks = StackCache(
+            ScriptedConnection(streams=list(script)), DeafListener().on_stack, options=scripted_watch.RULES
+        )
         stacks.start()
         await scripted_watch.elapse(100.0)
         assert "z" in stacks.stacks()

@@ -15,7 +15,6 @@ import structlog
 
 from hearth import supervision
 from hearth.engine import services, stack_controller, work_queue
-from hearth.engine.cluster_objects import StackObject
 from hearth.engine.ports import Evaluations
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
@@ -38,6 +37,7 @@ from support.ports.fake_remote_clusters import FakeRemoteClusters, OtherServer
 from support.ports.fake_snapshot_client import FakeSnapshots
 from support.ports.fake_stack_definitions import FakeStackDefinitions
 from support.ports.fake_workload_cluster import FakeWorkloadCluster
+from support.ports.silent_ports import SilentObserver
 from support.server import fake_kinds
 from support.server.fake_server import FakeServer
 from support.server.request_faults import Traffic
@@ -70,42 +70,6 @@ Connect: TypeAlias = Callable[[FakeServer, Traffic], FakeWire]
 Evaluate: TypeAlias = Callable[[work_queue.WorkQueue], Evaluations]
 """How an operator comes by what evaluates expressions that may take long."""
 Parameters = ParamSpec("Parameters")
-
-
-class SilentObserver:
-    """The port `Observer`, which notes limits and measures nothing."""
-
-    def __init__(self) -> None:
-        self.limits: list[str] = []
-        """Each limit that was reached, as often as it was."""
-
-    def begin_reconcile(self) -> None:
-        """As the port says."""
-
-    def resume_reconcile(self, trace: object) -> None:
-        """As the port says."""
-
-    def on_reconcile(self, *, result: str, seconds: float, stack: StackObject | None = None) -> None:
-        """As the port says."""
-
-    def on_dequeue(self, seconds: float) -> None:
-        """As the port says."""
-
-    def on_event_to_write(self, seconds: float) -> None:
-        """As the port says."""
-
-    def on_request(self, *, verb: str, kind: str, code: int, seconds: float) -> None:
-        """As the port says."""
-
-    def on_skipped_object(self, *, kind: str, reason: str) -> None:
-        """Nothing."""
-
-    def on_watch_restart(self, *, kind: str, reason: str) -> None:
-        """As the port says."""
-
-    def on_limit(self, limit: str) -> None:
-        """As the port says."""
-        self.limits.append(limit)
 
 
 class InternalError(AssertionError):

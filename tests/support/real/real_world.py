@@ -17,13 +17,13 @@ from hearth.model.tenancy import Mode
 from hearth.plan.ownership.keyed_hash import KeyedHasher
 from hearth.runtime import KubeRuntime
 from hearth.settings import Settings
-from support.fake_world.fake_world import SilentObserver
 from support.ports.recorded_ports import (
     RecordedManagementCluster,
     RecordedMarks,
     RecordedSnapshots,
     RecordedWorkloadCluster,
 )
+from support.ports.silent_ports import SilentObserver
 from support.real import real_user
 from support.real.real_user import RealUser
 from support.server.request_faults import Traffic

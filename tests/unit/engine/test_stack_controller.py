@@ -15,7 +15,8 @@ from hearth.model.kinds import Kind
 from hearth.model.sharding import Share
 from support import virtual_time
 from support.fake_world import fake_world
-from support.fake_world.fake_world import Controller, SilentObserver
+from support.fake_world.fake_world import Controller
+from support.ports.silent_ports import SilentObserver
 from support.server import fake_kinds
 from support.server.fake_server import FakeServer
 from support.server.request_faults import Traffic

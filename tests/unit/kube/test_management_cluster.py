@@ -23,15 +23,9 @@ from hearth.model.child import Object
 from hearth.model.kinds import ObjectRef
 from hearth.model.stack_tree import Node, StackTree
 from hearth.model.well_known_kinds import CONTROLLER_REVISION, RESOURCE_GROUP, STACK
+from support.ports.silent_ports import DeafListener
 from support.server import api_errors
-from support.units.scripted_api.scripted_connection import (
-    Answer,
-    DeafListener,
-    ScriptedConnection,
-    conflict,
-    exists,
-    missing,
-)
+from support.units.scripted_api.scripted_connection import Answer, ScriptedConnection, conflict, exists, missing
 from support.virtual_time import in_virtual_time
 
 ITEM = "/apis/hearth.dev/v1alpha1/namespaces/a/stacks/shop"

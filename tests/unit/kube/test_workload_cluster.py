@@ -10,7 +10,7 @@ from hearth.kube.workload_cluster import KubeWorkloadCluster
 from hearth.model import errors, names
 from hearth.model.child import Child, Object
 from hearth.model.kinds import Kind, ObjectRef
-from hearth.plan.retry.retry_triggers import RetryTrigger
+from support.ports.silent_ports import DeafListener, SilentObserver
 from support.server import api_errors
 from support.units import signing
 from support.units.scripted_api.scripted_connection import Answer, ScriptedConnection, conflict, missing
@@ -22,47 +22,21 @@ ITEM = f"{COLLECTION}/b"
 REF = ObjectRef(group="", kind="ConfigMap", namespace="a", name="b")
 
 
-class Ears:
-    """Hears everything and does nothing."""
+class Ears(DeafListener, SilentObserver):
+    """Counts changes of kinds, and notes requests."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.kinds = 0
         self.requests: list[tuple[str, str, int]] = []
-
-    def on_child(self, stack_uid: str, resource: str) -> None:
-        """A child changed."""
-
-    def on_synced(self, kind: Kind) -> None:
-        """A cache is filled."""
-
-    def on_retry_trigger(self, trigger: RetryTrigger) -> None:
-        """What a refusal hangs on changed."""
 
     def on_kinds(self) -> None:
         """Kinds changed."""
         self.kinds += 1
 
-    def on_reconcile(self, *, result: str, seconds: float, stack: object = None) -> None:
-        """A pass ended."""
-
-    def on_dequeue(self, seconds: float) -> None:
-        """A write of a child began."""
-
-    def on_event_to_write(self, seconds: float) -> None:
-        """A write is sent."""
-
     def on_request(self, *, verb: str, kind: str, code: int, seconds: float) -> None:
         """A request ended."""
         self.requests.append((verb, kind, code))
-
-    def on_skipped_object(self, *, kind: str, reason: str) -> None:
-        """Nothing is counted."""
-
-    def on_watch_restart(self, *, kind: str, reason: str) -> None:
-        """A watch starts again."""
-
-    def on_limit(self, limit: str) -> None:
-        """A limit was reached."""
 
 
 def config_map(*, uid: str = "1", version: int = 10, **metadata: object) -> Object:

@@ -10,29 +10,9 @@ from typing import TypeAlias
 
 from hearth.model import errors
 from hearth.model.child import Object
-from hearth.model.kinds import Kind, ObjectRef
 from support.server import api_errors
 
 Answer: TypeAlias = Object | Exception | Callable[["Sent"], Object]
-
-
-class DeafListener:
-    """Hears of everything, and does and keeps nothing."""
-
-    def on_child(self, stack_uid: str, resource: str) -> None:
-        """A child changed."""
-
-    def on_synced(self, kind: Kind) -> None:
-        """A kind is there."""
-
-    def on_stack(self, uid: str) -> None:
-        """A Stack changed."""
-
-    def on_revision(self, stack_uid: str) -> None:
-        """A revision changed."""
-
-    def on_source(self, ref: ObjectRef) -> None:
-        """A source changed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

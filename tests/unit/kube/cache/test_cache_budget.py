@@ -5,7 +5,7 @@ from __future__ import annotations
 from hearth.kube.cache.child_cache import ChildCache
 from hearth.model import limits, names
 from hearth.model.child import Child, Object, Path
-from hearth.model.kinds import Kind
+from support.ports.silent_ports import DeafListener, SilentObserver
 from support.units import signing
 from support.units.scripted_api import scripted_watch
 from support.units.scripted_api.scripted_watch import (
@@ -23,39 +23,16 @@ BIG = limits.OBJECT_KEPT_BYTES
 UNPROVEN = "?"
 
 
-class Observer:
-    """Writes down which limits were reached; the listener, too."""
-
-    def __init__(self) -> None:
-        self.limits: list[str] = []
-
-    def on_child(self, stack_uid: str, resource: str) -> None:
-        """As the listener."""
-
-    def on_synced(self, kind: Kind) -> None:
-        """As the listener."""
-
-    def on_watch_restart(self, *, kind: str, reason: str) -> None:
-        """As the observer."""
-
-    def on_skipped_object(self, *, kind: str, reason: str) -> None:
-        """As the observer."""
-
-    def on_limit(self, limit: str) -> None:
-        """As the observer."""
-        self.limits.append(limit)
-
-
 class Bench:
     """A cache of ConfigMaps of which some fields are read, behind a scripted watch."""
 
     def __init__(self, *paths: Path) -> None:
-        self.observer = Observer()
+        self.observer = SilentObserver()
         self.stream = Stream()
         self._paths = paths
         connection = ScriptedConnection(streams=[self.stream])
         self.caches = ChildCache(
-            connection, ServedKinds(), self.observer, options=scripted_watch.RULES, observer=self.observer
+            connection, ServedKinds(), DeafListener(), options=scripted_watch.RULES, observer=self.observer
         )
         self.caches.trust(signing.Trusting())
 

@@ -21,10 +21,10 @@ from hearth.plan.health import health_rules
 from hearth.template.blueprint import Definition
 from hearth.template.compiler import compiler
 from support import virtual_time
+from support.ports.silent_ports import DeafListener
 from support.units import blueprints, signing
 from support.units.blueprints import HASHER
 from support.units.scripted_api import scripted_watch
-from support.units.scripted_api.scripted_connection import DeafListener
 from support.units.scripted_api.scripted_watch import (
     CONFIG_MAP,
     ScriptedConnection,

@@ -12,6 +12,7 @@ from hearth.model import label_selectors, limits
 from hearth.model.child import Object
 from hearth.model.external_objects import ExternalQuery
 from hearth.model.kinds import Kind
+from support.ports.silent_ports import DeafListener
 from support.units.scripted_api import scripted_watch
 from support.units.scripted_api.scripted_watch import (
     CONFIG_MAP,
@@ -27,7 +28,7 @@ from support.virtual_time import in_virtual_time
 DATA = frozenset({("data", "a")})
 
 
-class Listener:
+class Listener(DeafListener):
     """Writes down whom it would wake."""
 
     def __init__(self) -> None:
@@ -36,9 +37,6 @@ class Listener:
     def on_child(self, stack_uid: str, resource: str) -> None:
         """Something that is read changed."""
         self.heard.append(f"{stack_uid}/{resource}")
-
-    def on_synced(self, kind: Kind) -> None:
-        """Not called."""
 
 
 class Bench:

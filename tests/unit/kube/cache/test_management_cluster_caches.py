@@ -12,6 +12,7 @@ from hearth.kube.watch.reflector import METADATA
 from hearth.model import errors, limits, names
 from hearth.model.child import Object
 from hearth.model.kinds import ObjectRef
+from support.ports.silent_ports import SilentObserver
 from support.units.scripted_api import scripted_watch
 from support.units.scripted_api.scripted_watch import (
     ScriptedConnection,
@@ -29,12 +30,12 @@ SOURCE = ObjectRef(group="", kind="ConfigMap", namespace="default", name="templa
 FORBIDDEN = errors.ApiStatusError(code=403, status=None)
 
 
-class Listener:
+class Listener(SilentObserver):
     """Writes down whom it would wake, and which limits are reached."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.heard: list[str] = []
-        self.limits: list[str] = []
 
     def on_stack(self, uid: str) -> None:
         """A Stack changed."""
@@ -47,13 +48,6 @@ class Listener:
     def on_source(self, ref: ObjectRef) -> None:
         """A source changed."""
         self.heard.append(str(ref))
-
-    def on_watch_restart(self, *, kind: str, reason: str) -> None:
-        """As the observer."""
-
-    def on_limit(self, limit: str) -> None:
-        """As the observer."""
-        self.limits.append(limit)
 
 
 def stack(name: str, version: int, *, phase: str = "", **metadata: object) -> Object:

@@ -17,7 +17,7 @@ from hearth.model.kinds import Kind
 from hearth.template.instances import instance_form
 from hearth.template.instances.instance_form import InstanceForms
 from support import virtual_time
-from support.units.scripted_api.scripted_connection import DeafListener
+from support.ports.silent_ports import DeafListener
 from support.units.scripted_api.scripted_watch import ScriptedConnection, Stream, event, list_end
 
 KNOWN = "known"

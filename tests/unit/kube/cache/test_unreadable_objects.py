@@ -13,8 +13,8 @@ from hearth.kube.cache.child_cache import ChildCache
 from hearth.kube.cache.stack_cache import StackCache
 from hearth.model.child import Child
 from support import virtual_time
+from support.ports.silent_ports import DeafListener
 from support.units.scripted_api import scripted_watch
-from support.units.scripted_api.scripted_connection import DeafListener
 from support.units.scripted_api.scripted_watch import CONFIG_MAP, ScriptedConnection, ServedKinds, Stream, list_end
 
 MARK = '"the deep part"'

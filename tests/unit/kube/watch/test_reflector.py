@@ -9,6 +9,7 @@ from hearth.kube.watch.reflector import METADATA, METADATA_LIST, Reflector, Watc
 from hearth.model import errors, limits
 from hearth.model.child import Object
 from support import virtual_time
+from support.ports.silent_ports import SilentObserver
 from support.units.scripted_api import scripted_watch
 from support.units.scripted_api.scripted_watch import (
     ScriptedConnection,
@@ -47,21 +48,16 @@ class Recorder:
         self.heard.append(f"synced@{version}")
 
 
-class Counter:
-    """An observer that writes down what was skipped."""
+class Counter(SilentObserver):
+    """Writes down what was skipped, too."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.skipped: list[tuple[str, str]] = []
-
-    def on_watch_restart(self, *, kind: str, reason: str) -> None:
-        """Others look at that."""
 
     def on_skipped_object(self, *, kind: str, reason: str) -> None:
         """An object was skipped."""
         self.skipped.append((kind, reason))
-
-    def on_limit(self, limit: str) -> None:
-        """Nor at limits."""
 
 
 class Bench:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 import pytest
 import structlog
@@ -16,6 +15,7 @@ from support.fake_world import fake_world
 from support.fake_world.fake_world import FakeWorld
 from support.ports.fake_connection import FakeWire
 from support.ports.fake_workload_cluster import FakeWorkloadCluster
+from support.ports.silent_ports import DeafListener
 from support.server import api_errors, fake_kinds, request_faults
 from support.server.fake_server import FakeServer
 from support.server.request_faults import Interruption, Request, Traffic, Trouble
@@ -25,13 +25,6 @@ from support.units import signing
 
 CONFIG_MAP = fake_kinds.CONFIG_MAP.kind
 OURS = "hearth:default/shop"
-
-
-class Deaf:
-    """A listener that hears nothing."""
-
-    def __getattr__(self, name: str) -> Any:
-        return lambda *arguments: None
 
 
 def config(name: str = "web", **data: str) -> Object:
@@ -64,7 +57,7 @@ def test_interruption_at_a_write(how: str, is_made: bool) -> None:
         log = Traffic(interruption=Interruption(write=2, how=how))
         wire = FakeWire(server, log)
         log.kill = wire.cut
-        cluster = FakeWorkloadCluster(wire, Deaf(), signatures=signing.Trusting())
+        cluster = FakeWorkloadCluster(wire, DeafListener(), signatures=signing.Trusting())
         await apply(cluster, config("first"))
         with pytest.raises((errors.ApiStatusError, errors.Unreachable, asyncio.CancelledError)):
             await apply(cluster, config("second"))
@@ -104,7 +97,7 @@ def test_held_events_come_late_and_in_order() -> None:
     async def test() -> tuple[list[str], list[str]]:
         server = FakeServer(lambda: 0.0)
         wire = FakeWire(server, Traffic())
-        cluster = FakeWorkloadCluster(wire, Deaf(), signatures=signing.Trusting())
+        cluster = FakeWorkloadCluster(wire, DeafListener(), signatures=signing.Trusting())
         cluster.follow(CONFIG_MAP, ())
         await asyncio.sleep(1)
         wire.hold("ConfigMap")

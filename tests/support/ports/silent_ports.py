@@ -1,0 +1,68 @@
+"""A listener and an observer for tests in which they are of no interest, and to build others upon."""
+
+from __future__ import annotations
+
+from hearth.engine.cluster_objects import StackObject
+from hearth.model.kinds import Kind, ObjectRef
+from hearth.plan.retry.retry_triggers import RetryTrigger
+
+
+class DeafListener:
+    """Hears of everything, and does and keeps nothing."""
+
+    def on_child(self, stack_uid: str, resource: str) -> None:
+        """A child changed."""
+
+    def on_synced(self, kind: Kind) -> None:
+        """A kind is there."""
+
+    def on_stack(self, uid: str) -> None:
+        """A Stack changed."""
+
+    def on_revision(self, stack_uid: str) -> None:
+        """A revision changed."""
+
+    def on_source(self, ref: ObjectRef) -> None:
+        """A source changed."""
+
+    def on_retry_trigger(self, trigger: RetryTrigger) -> None:
+        """What a refusal hangs on changed."""
+
+    def on_kinds(self) -> None:
+        """Kinds changed."""
+
+
+class SilentObserver:
+    """The port `Observer`, which notes limits and measures nothing."""
+
+    def __init__(self) -> None:
+        self.limits: list[str] = []
+        """Each limit that was reached, as often as it was."""
+
+    def begin_reconcile(self) -> None:
+        """As the port says."""
+
+    def resume_reconcile(self, trace: object) -> None:
+        """As the port says."""
+
+    def on_reconcile(self, *, result: str, seconds: float, stack: StackObject | None = None) -> None:
+        """As the port says."""
+
+    def on_dequeue(self, seconds: float) -> None:
+        """As the port says."""
+
+    def on_event_to_write(self, seconds: float) -> None:
+        """As the port says."""
+
+    def on_request(self, *, verb: str, kind: str, code: int, seconds: float) -> None:
+        """As the port says."""
+
+    def on_skipped_object(self, *, kind: str, reason: str) -> None:
+        """Nothing."""
+
+    def on_watch_restart(self, *, kind: str, reason: str) -> None:
+        """As the port says."""
+
+    def on_limit(self, limit: str) -> None:
+        """As the port says."""
+        self.limits.append(limit)
