@@ -23,6 +23,7 @@ from support.real import real_user, user_shell
 from support.real.real_user import RealUser
 from support.real.real_world import RealWorld
 from support.server import request_faults
+from support.stories import stack_manifests
 from support.stories.world import Address
 
 API = f"{names.GROUP}/{names.VERSION}"
@@ -52,11 +53,10 @@ def make_later() -> Object:
 
 async def test_stacks_do_not_notice_an_upgrade_of_their_definition(world: RealWorld) -> None:
     """Nothing is written, the next change is applied, and so it is after the way back."""
-    shop = Address(api_version=API, kind=names.STACK, namespace=world.namespace, name="shop")
+    shop = stack_manifests.address_in(world.namespace)
     config = {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "data": {"v": "1"}}}
-    metadata = {"name": shop.name, "namespace": shop.namespace}
     spec = {"template": {"resources": {"a": config}}}
-    await world.user.create({"apiVersion": API, "kind": names.STACK, "metadata": metadata, "spec": spec})
+    await world.user.create(stack_manifests.make_stack(spec, name=shop.name, namespace=shop.namespace))
     assert await world.wait_until(lambda: find_missing(world, shop, "CreateComplete")) == []
 
     for definition, value in ((make_later(), "2"), (crd.make_crds()[0], "3")):

@@ -22,6 +22,7 @@ from support.gitops import agreement, recorded_statuses
 from support.real import real_user
 from support.real.real_user import RealUser
 from support.real.real_world import RealWorld
+from support.stories import stack_manifests
 from support.stories.world import Address
 
 API = f"{names.GROUP}/{names.VERSION}"
@@ -79,7 +80,7 @@ async def test_flux_waits_for_the_stack_and_prunes_it(pipeline: Pipeline, make: 
     What a user sets beside Git is removed, unless an annotation keeps it.
     """
     user = RealUser(pipeline.connection, pipeline.namespace)
-    shop = Address(api_version=API, kind=names.STACK, namespace=pipeline.namespace, name="shop")
+    shop = stack_manifests.address_in(pipeline.namespace)
     checks = [{**SHOP, "namespace": pipeline.namespace}]
     await pipeline.create(**({"healthChecks": checks} if has_check else {"wait": True}))
 

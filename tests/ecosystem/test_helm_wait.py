@@ -18,7 +18,7 @@ from support.ecosystem.helm import Helm
 from support.real import real_user
 from support.real.real_user import RealUser
 from support.real.real_world import RealWorld
-from support.stories.world import Address
+from support.stories import stack_manifests
 
 API = f"{names.GROUP}/{names.VERSION}"
 STACK = """
@@ -56,7 +56,7 @@ class User:
 
     async def read_phase(self) -> str | None:
         """The phase of the Stack; None if there is none."""
-        stack = Address(api_version=API, kind=names.STACK, namespace=self.cluster.namespace, name="shop")
+        stack = stack_manifests.address_in(self.cluster.namespace)
         found = await self.cluster.find(stack)
         return None if found is None else str(found.get("status", {}).get("phase"))
 

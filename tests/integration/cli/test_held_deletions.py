@@ -16,7 +16,7 @@ from support.real.operator_fleet import Crew
 from support.real.real_user import RealUser
 from support.real.situations import offers
 from support.real.stack_command import StackCommand
-from support.stories.world import Address
+from support.stories import stack_manifests
 
 PATIENCE_SECONDS = 90.0
 POLL_SECONDS = 1.0
@@ -38,12 +38,9 @@ def shell(environment: dict[str, str]) -> Callable[[str], Awaitable[str]]:
 
 
 def make_stack(namespace: str, **resources: Any) -> dict[str, Any]:
-    return {
-        "apiVersion": "hearth.dev/v1alpha1",
-        "kind": "Stack",
-        "metadata": {"name": "shop", "namespace": namespace},
-        "spec": {"template": {"resources": {name: {"manifest": each} for name, each in resources.items()}}},
-    }
+    return stack_manifests.make_stack(
+        {"template": {"resources": {name: {"manifest": each} for name, each in resources.items()}}}, namespace=namespace
+    )
 
 
 async def explain_until(kubectl_stack: StackCommand, *expected: str) -> str:
@@ -65,7 +62,7 @@ async def follow(said: str, shell: Callable[[str], Awaitable[str]], user: RealUs
     for command in commands:
         await shell(command)
     deadline = time.monotonic() + PATIENCE_SECONDS
-    address = Address(api_version="hearth.dev/v1alpha1", kind="Stack", namespace=user.namespace, name="shop")
+    address = stack_manifests.address_in(user.namespace)
     while await user.find(address) is not None:
         assert time.monotonic() < deadline, "the Stack is still there"
         await asyncio.sleep(POLL_SECONDS)
@@ -91,9 +88,7 @@ async def test_an_object_in_a_namespace(
 
     assert "finalizers remaining: example.org/hold" in said
     assert f"kubectl patch configmaps theirs -n {inner}" in said
-    stack = await user.find(
-        Address(api_version="hearth.dev/v1alpha1", kind="Stack", namespace=user.namespace, name="shop")
-    )
+    stack = await user.find(stack_manifests.address_in(user.namespace))
     assert stack is not None
     (blocked,) = [each for each in stack["status"]["conditions"] if each["type"] == "DeletionBlocked"]
     assert blocked["status"] == "True"

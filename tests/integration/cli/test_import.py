@@ -23,6 +23,7 @@ from support.real.control_plane_fixtures import VARIABLE
 from support.real.operator_fleet import Crew
 from support.real.real_user import RealUser
 from support.real.stack_command import StackCommand
+from support.stories import stack_manifests
 
 TESTS = Path(__file__).resolve().parents[2]
 BUNDLE = TESTS / "data" / "kube-prometheus.yaml.gz"
@@ -177,12 +178,10 @@ async def test_an_exported_stack_is_imported_with_the_same_objects(
         "resources": {name: {"manifest": each} for name, each in zip("abc", (config, service, secret), strict=True)},
     }
     await user.create(
-        {
-            "apiVersion": "hearth.dev/v1alpha1",
-            "kind": "Stack",
-            "metadata": {"name": "shop", "namespace": user.namespace},
-            "spec": {"deletionPolicy": "Abandon", "template": template, "parameters": {"password": "geheim-1"}},
-        }
+        stack_manifests.make_stack(
+            {"deletionPolicy": "Abandon", "template": template, "parameters": {"password": "geheim-1"}},
+            namespace=user.namespace,
+        )
     )
     kubectl_stack = StackCommand(kubeconfig=kubeconfig, namespace=user.namespace)
     await kubectl_stack.expect("wait", "shop", "--timeout", "60s")

@@ -22,6 +22,7 @@ from support.ecosystem.kubectl import Kubectl
 from support.real.operator_fleet import Crew
 from support.real.real_user import RealUser
 from support.real.stack_command import StackCommand
+from support.stories import stack_manifests
 
 GROUP = "sso.example.com"
 OPTIONS = ("--tenancy=trusted",)
@@ -188,8 +189,7 @@ async def test_a_withheld_value_is_never_overwritten(workers: Crew, user: RealUs
     await workers.hire()
     template = {"parameters": {"password": PASSWORD}, "resources": {"config": {"manifest": MANIFEST}}}
     spec = {"deletionPolicy": "Abandon", "template": template, "parameters": {"password": "correct-horse"}}
-    metadata = {"name": "masked", "namespace": user.namespace}
-    await user.create({"apiVersion": "hearth.dev/v1alpha1", "kind": "Stack", "metadata": metadata, "spec": spec})
+    await user.create(stack_manifests.make_stack(spec, name="masked", namespace=user.namespace))
     await kubectl_stack.expect("wait", "masked", "--timeout", "60s")
     before = await asyncio.to_thread(masked.read)
 

@@ -9,14 +9,11 @@ from typing import Any
 
 import pytest
 
-from hearth.model import names
 from hearth.model.child import Object
 from support.gitops import agreement
 from support.real import user_shell
 from support.real.real_user import RealUser
-from support.stories.world import Address
-
-API = f"{names.GROUP}/{names.VERSION}"
+from support.stories import stack_manifests
 
 
 @pytest.fixture(scope="module")
@@ -42,9 +39,8 @@ async def test_kubectl_waits_as_the_page_says(kubeconfig: Path, user: RealUser, 
 async def store(user: RealUser, raw: Object, *, name: str) -> None:
     """Create a Stack with the status of another one; its generation is the first."""
     spec = {"template": {"resources": {}}, "suspended": False}
-    metadata = {"name": name, "namespace": user.namespace}
-    await user.create({"apiVersion": API, "kind": names.STACK, "metadata": metadata, "spec": spec})
-    address = Address(api_version=API, kind=names.STACK, namespace=user.namespace, name=name)
+    await user.create(stack_manifests.make_stack(spec, name=name, namespace=user.namespace))
+    address = stack_manifests.address_in(user.namespace, name)
     await user.patch_status(address, renumber(raw.get("status", {}), raw["metadata"]["generation"]))
 
 

@@ -29,6 +29,7 @@ from support.real.operator_fleet import Crew
 from support.real.raw_api import RawApi
 from support.real.real_user import RealUser
 from support.real.stack_command import StackCommand
+from support.stories import stack_manifests
 from support.stories.world import Address
 
 SCREENSHOTS = "HEARTH_SCREENSHOTS"
@@ -384,12 +385,7 @@ async def test_an_operator_at_work_is_seen_live(site: Site, workers: Crew, user:
     await asyncio.to_thread(site.browser.open, address)
     await asyncio.to_thread(site.browser.wait_text, "does not exist")
     await user.create(
-        {
-            "apiVersion": "hearth.dev/v1alpha1",
-            "kind": "Stack",
-            "metadata": {"name": "live", "namespace": user.namespace},
-            "spec": {"template": {"resources": resources}},
-        }
+        stack_manifests.make_stack({"template": {"resources": resources}}, name="live", namespace=user.namespace)
     )
     await asyncio.to_thread(site.browser.wait_text, "CreateComplete")
     await asyncio.to_thread(site.browser.find, ".graph a.ready[data-resource='second']")
@@ -401,16 +397,13 @@ async def test_a_rollback_shows_what_it_changes_before_it_is_confirmed(
     """By the engine itself, for each revision that is chosen."""
     await workers.hire()
     config = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "first"}}
-    stack = {
-        "apiVersion": "hearth.dev/v1alpha1",
-        "kind": "Stack",
-        "metadata": {"name": "back", "namespace": user.namespace},
-        "spec": {"template": {"resources": {"web": {"manifest": config}}}},
-    }
+    stack = stack_manifests.make_stack(
+        {"template": {"resources": {"web": {"manifest": config}}}}, name="back", namespace=user.namespace
+    )
     await user.create(stack)
     await asyncio.to_thread(site.browser.open, f"{site.root}stacks/{user.namespace}/back")
     await asyncio.to_thread(site.browser.wait_text, "CreateComplete")
-    address = Address(api_version="hearth.dev/v1alpha1", kind="Stack", namespace=user.namespace, name="back")
+    address = stack_manifests.address_in(user.namespace, "back")
     await user.patch(address, {"spec": {"template": {"resources": {"web": {"manifest": {"data": {"a": "second"}}}}}}})
     await asyncio.to_thread(site.browser.wait_text, "UpdateComplete")
 
@@ -428,16 +421,13 @@ async def test_the_wanted_object_stands_beside_the_live_one(site: Site, workers:
     await workers.hire()
     config = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "wanted", "b": "same"}}
     await user.create(
-        {
-            "apiVersion": "hearth.dev/v1alpha1",
-            "kind": "Stack",
-            "metadata": {"name": "beside", "namespace": user.namespace},
-            "spec": {"template": {"resources": {"web": {"manifest": config}}}},
-        }
+        stack_manifests.make_stack(
+            {"template": {"resources": {"web": {"manifest": config}}}}, name="beside", namespace=user.namespace
+        )
     )
     await asyncio.to_thread(site.browser.open, f"{site.root}stacks/{user.namespace}/beside")
     await asyncio.to_thread(site.browser.wait_text, "CreateComplete")
-    stack = Address(api_version="hearth.dev/v1alpha1", kind="Stack", namespace=user.namespace, name="beside")
+    stack = stack_manifests.address_in(user.namespace, "beside")
     await user.patch(stack, {"spec": {"paused": True}})
     await asyncio.to_thread(site.browser.wait_text, "paused")
     live = Address(api_version="v1", kind="ConfigMap", namespace=user.namespace, name="beside-web")
@@ -464,12 +454,7 @@ async def test_a_nested_stack_opens_in_place(site: Site, workers: Crew, user: Re
     nested = {"apiVersion": "hearth.dev/v1alpha1", "kind": "Stack", "spec": inner}
     resources = {"inner": {"manifest": nested}, "beside": {"dependsOn": ["inner"], "manifest": config}}
     await user.create(
-        {
-            "apiVersion": "hearth.dev/v1alpha1",
-            "kind": "Stack",
-            "metadata": {"name": "outer", "namespace": user.namespace},
-            "spec": {"template": {"resources": resources}},
-        }
+        stack_manifests.make_stack({"template": {"resources": resources}}, name="outer", namespace=user.namespace)
     )
     await asyncio.to_thread(site.browser.open, f"{site.root}stacks/{user.namespace}/outer")
     await asyncio.to_thread(site.browser.wait_text, "CreateComplete")

@@ -19,7 +19,7 @@ from support.fake_world.preview_of import Seen
 from support.real.real_world import RealWorld
 from support.stateful import preview_session, random_templates
 from support.stateful.random_templates import Drafts, Edit
-from support.stories.world import Address
+from support.stories import stack_manifests
 
 SEED = 13
 EDITS = 4
@@ -65,7 +65,7 @@ async def test_every_preview_comes_true(world: RealWorld) -> None:
     """A new Stack, then edits of it with breakpoints and restrictions, each from where the one before ended."""
     chance, user = random.Random(SEED), world.user
     session = Session(user.connection)
-    address = Address(api_version=STACK.api_version, kind="Stack", namespace=user.namespace, name="shop")
+    address = stack_manifests.address_in(user.namespace)
     drafts = random_templates.build([choose_edit(chance, ("add",)) for _ in range(6)])
     before = Seen(objects={})
     said: set[Action] = set()
@@ -77,8 +77,7 @@ async def test_every_preview_comes_true(world: RealWorld) -> None:
         if before.objects or await user.find(address):
             await user.replace_spec(address, spec)
         else:
-            metadata = {"name": "shop", "namespace": user.namespace}
-            await user.create({"apiVersion": STACK.api_version, "kind": "Stack", "metadata": metadata, "spec": spec})
+            await user.create(stack_manifests.make_stack(spec, namespace=user.namespace))
 
         async def compare(preview: Preview = preview, before: Seen = before) -> list[str]:
             stack = await user.find(address)

@@ -13,6 +13,7 @@ import yaml
 from support.real.operator_fleet import Crew
 from support.real.real_user import RealUser
 from support.real.stack_command import StackCommand
+from support.stories import stack_manifests
 from support.stories.world import Address
 
 CONFIG = {"apiVersion": "v1", "kind": "ConfigMap"}
@@ -21,19 +22,14 @@ HOSTILE = "\x1b[2J[red]"
 
 def make_stack(namespace: str, resources: dict[str, Any], **spec: Any) -> dict[str, Any]:
     template = {"parameters": {"size": {"type": "string", "default": "s"}}, "resources": resources}
-    return {
-        "apiVersion": "hearth.dev/v1alpha1",
-        "kind": "Stack",
-        "metadata": {"name": "shop", "namespace": namespace},
-        "spec": {"template": template} | spec,
-    }
+    return stack_manifests.make_stack({"template": template} | spec, namespace=namespace)
 
 
 WEB = {"web": {"manifest": CONFIG | {"data": {"size": "${params.size}"}}}}
 
 
 def address(namespace: str) -> Address:
-    return Address(api_version="hearth.dev/v1alpha1", kind="Stack", namespace=namespace, name="shop")
+    return stack_manifests.address_in(namespace)
 
 
 async def test_a_breakpoint_is_named_and_continued(workers: Crew, user: RealUser, kubectl_stack: StackCommand) -> None:
@@ -185,21 +181,19 @@ def make_stack_with_everything(namespace: str) -> dict[str, Any]:
         "size": {"type": "string", "default": "s"},
         "password": {"type": "string", "sensitive": True},
     }
-    return {
-        "apiVersion": "hearth.dev/v1alpha1",
-        "kind": "Stack",
-        "metadata": {"name": "shop", "namespace": namespace},
-        "spec": {
+    return stack_manifests.make_stack(
+        {
             "template": {"parameters": parameters, "resources": resources, "outputs": {"out": {"value": HOSTILE}}},
             "parameters": {"password": "geheim-1"},
         },
-    }
+        namespace=namespace,
+    )
 
 
 async def test_one_stack_is_seen_from_all_sides(workers: Crew, user: RealUser, kubectl_stack: StackCommand) -> None:
     """List, tree, history and events; the same without an operator; no secret, and nothing that a terminal obeys."""
     operator = await workers.hire()
-    address = Address(api_version="hearth.dev/v1alpha1", kind="Stack", namespace=user.namespace, name="shop")
+    address = stack_manifests.address_in(user.namespace)
     await user.create(make_stack_with_everything(user.namespace))
     await kubectl_stack.expect("wait", "shop", "--timeout", "60s")
     await user.patch(address, {"spec": {"parameters": {"size": "m", "password": "geheim-2"}}})
@@ -301,12 +295,9 @@ async def test_a_group_in_a_stack_is_seen_with_its_members(
     group = make_group(user.namespace)
     manifest = {"apiVersion": group["apiVersion"], "kind": group["kind"], "spec": group["spec"]}
     await user.create(
-        {
-            "apiVersion": "hearth.dev/v1alpha1",
-            "kind": "Stack",
-            "metadata": {"name": "shop", "namespace": user.namespace},
-            "spec": {"template": {"resources": {"queue": {"manifest": manifest}}}},
-        }
+        stack_manifests.make_stack(
+            {"template": {"resources": {"queue": {"manifest": manifest}}}}, namespace=user.namespace
+        )
     )
     await kubectl_stack.expect("wait", "shop", "--timeout", "60s")
 

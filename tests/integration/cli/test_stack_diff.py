@@ -21,9 +21,9 @@ from support.real.fault_proxy import FaultProxy
 from support.real.operator_fleet import Crew
 from support.real.real_user import RealUser
 from support.real.stack_command import StackCommand
+from support.stories import stack_manifests
 from support.stories.world import Address
 
-API_VERSION = "hearth.dev/v1alpha1"
 KINDS = ("ConfigMap", "Service", "Secret", "Job")
 
 
@@ -73,12 +73,7 @@ def kubectl_stack(auditor: AuditingProxy, namespace: str, tmp_path: Path) -> Sta
 
 def make_stack(namespace: str, resources: dict[str, Any], **spec: Any) -> dict[str, Any]:
     template = {"parameters": {"password": {"type": "string", "sensitive": True}}, "resources": resources}
-    return {
-        "apiVersion": API_VERSION,
-        "kind": "Stack",
-        "metadata": {"name": "shop", "namespace": namespace},
-        "spec": {"template": template} | spec,
-    }
+    return stack_manifests.make_stack({"template": template} | spec, namespace=namespace)
 
 
 def config(**data: str) -> dict[str, Any]:
@@ -216,7 +211,7 @@ async def test_a_stack_with_an_account_is_tried_as_that(
 
 async def see(user: RealUser) -> Seen:
     """The objects of the Stack."""
-    stack = await user.find(Address(api_version=API_VERSION, kind="Stack", namespace=user.namespace, name="shop"))
+    stack = await user.find(stack_manifests.address_in(user.namespace))
     assert stack is not None
     found = await user.find_children(stack["metadata"]["uid"], KINDS)
     return Seen(objects={raw["metadata"]["uid"]: raw for raw in found})

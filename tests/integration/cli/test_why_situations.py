@@ -32,6 +32,7 @@ from support.real.real_user import RealUser
 from support.real.situations import offers, pod_situations, stack_situations
 from support.real.situations.situation import Situation
 from support.real.stack_command import StackCommand
+from support.stories import stack_manifests
 
 SITUATIONS = (*pod_situations.POD_SITUATIONS, *stack_situations.STACK_SITUATIONS)
 PATIENCE_SECONDS = 60.0
@@ -64,12 +65,9 @@ async def arrange(session: Session, namespace: str, situation: Situation) -> Non
         "parameters": {"size": {"type": "string", "default": "s"}},
         "resources": fill(dict(situation.resources), namespace),
     }
-    body = {
-        "apiVersion": "hearth.dev/v1alpha1",
-        "kind": "Stack",
-        "metadata": {"name": situation.name, "namespace": namespace},
-        "spec": {"template": template, **fill(dict(situation.spec), namespace)},
-    }
+    body = stack_manifests.make_stack(
+        {"template": template, **fill(dict(situation.spec), namespace)}, name=situation.name, namespace=namespace
+    )
     await session.create(STACK, namespace, body=body)
 
 

@@ -26,6 +26,7 @@ from support.real.other_cluster import Region, config
 from support.real.real_user import RealUser
 from support.real.stack_command import StackCommand
 from support.server import fake_kinds
+from support.stories import stack_manifests
 from support.stories.world import Address
 
 EXAMPLE = Path(__file__).resolve().parents[3] / "manifests" / "examples" / "other-cluster.yaml"
@@ -113,8 +114,7 @@ async def test_a_remote_stack_in_a_stack(region: Region) -> None:
     east = {"manifest": {"apiVersion": API_VERSION, "kind": "Stack", "spec": spec}}
     note = {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "data": {"v": "${east.status.outputs.value}"}}}
     parent = {"template": {"resources": {"east": east, "note": note}}}
-    metadata = {"name": "world", "namespace": region.namespace}
-    await region.here.create({"apiVersion": API_VERSION, "kind": "Stack", "metadata": metadata, "spec": parent})
+    await region.here.create(stack_manifests.make_stack(parent, name="world", namespace=region.namespace))
     await region.until("world", phase="CreateComplete")
     assert (await region.list_there(region.here))["world-note"]["data"] == {"v": "1"}
     made = await region.list_there()

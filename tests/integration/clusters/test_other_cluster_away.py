@@ -15,9 +15,9 @@ from hearth.model import names
 from hearth.model.child import Object
 from support.real import other_cluster
 from support.real.control_plane_processes import OwnPlane
-from support.real.fault_scenario import API_VERSION
 from support.real.other_cluster import Region, config
 from support.server import fake_kinds
+from support.stories import stack_manifests
 
 AWAY = "ClusterUnreachable"
 CHAIN = 8
@@ -127,9 +127,8 @@ async def test_stacks_here_are_not_delayed(region: Region, other_plane: OwnPlane
     """While the other cluster is dead or hangs with writes in flight, a Stack here is changed as fast as before."""
     await region.create({f"r{number}": config("1") for number in range(40)})
     await region.until(phase="CreateComplete")
-    metadata = {"name": "local", "namespace": region.namespace}
     spec = {"template": {"resources": {"a": config("0")}}}
-    await region.here.create({"apiVersion": API_VERSION, "kind": "Stack", "metadata": metadata, "spec": spec})
+    await region.here.create(stack_manifests.make_stack(spec, name="local", namespace=region.namespace))
     await region.until("local", phase="CreateComplete")
     usual = await measure(region, range(1, 21))
     if fault == "hold":

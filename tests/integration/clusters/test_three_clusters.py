@@ -18,6 +18,7 @@ from support.real.control_plane_processes import OwnPlane
 from support.real.fault_scenario import API_VERSION
 from support.real.other_cluster import Region, config, make_kubeconfig
 from support.real.real_user import RealUser
+from support.stories import stack_manifests
 
 STACK = "world"
 
@@ -55,8 +56,7 @@ async def reach_west(region: Region, plane: OwnPlane) -> AsyncIterator[RealUser]
 
 async def create(region: Region, spec: Object) -> None:
     """The Stack, which is not awaited."""
-    metadata = {"name": STACK, "namespace": region.namespace}
-    await region.here.create({"apiVersion": API_VERSION, "kind": "Stack", "metadata": metadata, "spec": spec})
+    await region.here.create(stack_manifests.make_stack(spec, name=STACK, namespace=region.namespace))
 
 
 async def test_a_wave_over_two_clusters_of_which_one_is_away(

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from hearth.kube.client import api_requests
-from hearth.model import names
 from hearth.model.child import Object
 from support.real.real_user import find_kind
 from support.real.real_world import RealWorld
+from support.stories import stack_manifests
 from support.stories.world import Address
 
 TIMEOUT = 60.0
@@ -76,16 +76,13 @@ async def apply(world: RealWorld, raw: Object, *, by: str) -> Object:
 
 async def write_stack(world: RealWorld, *manifests: Object, is_new: bool = True, **spec: Any) -> Address:
     """A Stack that adopts these objects."""
-    stack = Address(
-        api_version=f"{names.GROUP}/{names.VERSION}", kind="Stack", namespace=world.namespace, name="adopting"
-    )
+    stack = stack_manifests.address_in(world.namespace, "adopting")
     resources = {
         raw["kind"][:1].lower() + raw["kind"][1:]: {"manifest": raw, "readyWhen": ["true"]} for raw in manifests
     }
     spec = {"adoptionPolicy": "Adopt", "template": {"resources": resources}, **spec}
-    metadata = {"name": stack.name, "namespace": world.namespace}
     if is_new:
-        await world.user.create({"apiVersion": stack.api_version, "kind": "Stack", "metadata": metadata, "spec": spec})
+        await world.user.create(stack_manifests.make_stack(spec, name=stack.name, namespace=world.namespace))
     else:
         await world.user.replace_spec(stack, spec)
     return stack

@@ -16,13 +16,13 @@ from typing import Any
 
 import pytest
 
-from hearth.model import names
 from hearth.model.child import Object
 from support.checks import expectations
 from support.real.operator_fleet import Crew
 from support.real.real_user import RealUser
 from support.real.real_world import RealWorld
 from support.real.stack_command import StackCommand
+from support.stories import stack_manifests
 from support.stories.world import Address
 
 PROGRAM = Path(__file__).parents[2] / "control_plane" / "controlplane.py"
@@ -58,9 +58,7 @@ class Shop:
 
     def __init__(self, world: RealWorld) -> None:
         self.world = world
-        self.stack = Address(
-            api_version=f"{names.GROUP}/{names.VERSION}", kind="Stack", namespace=world.namespace, name="shop"
-        )
+        self.stack = stack_manifests.address_in(world.namespace)
         self.deployment = Address(api_version="apps/v1", kind="Deployment", namespace=world.namespace, name="shop-web")
 
     async def create(self) -> None:
@@ -169,7 +167,7 @@ async def test_an_edit_does_not_empty_the_collected_rules(
     await kubectl_stack.expect("wait", "shop", "--timeout", "60s")
     get = ["kubectl", "get", "clusterrole", whole]
     await wait_for([*get, RULES], environment, text="pods")
-    address = Address(api_version="hearth.dev/v1alpha1", kind="Stack", namespace=namespace, name="shop")
+    address = stack_manifests.address_in(namespace)
     async with watched([*get, "--watch", RULES], environment, tmp_path / "seen"):
         for edit in ("2", "3"):
             label = {"metadata": {"labels": {"edit": edit}}}

@@ -10,6 +10,7 @@ from typing import Any
 from support.real.operator_fleet import Crew
 from support.real.real_user import RealUser
 from support.real.stack_command import StackCommand
+from support.stories import stack_manifests
 
 OBJECTS = 5
 QUIET_SECONDS = 5
@@ -35,9 +36,8 @@ async def test_objects_of_a_kind_that_loses_a_version_did_not_vanish(
     await call("kubectl apply -f -", environment, make_definition(group, "v1alpha1", "v1"))
     await call(f"kubectl wait crd/things.{group} --for=condition=Established --timeout=60s", environment)
     thing = {"manifest": {"apiVersion": f"{group}/v1", "kind": "Thing", "spec": {"size": 1}}, "readyWhen": ["true"]}
-    metadata = {"name": "shop", "namespace": namespace}
     template = {"resources": {f"t{number}": thing for number in range(OBJECTS)}}
-    body = {"apiVersion": "hearth.dev/v1alpha1", "kind": "Stack", "metadata": metadata, "spec": {"template": template}}
+    body = stack_manifests.make_stack({"template": template}, namespace=namespace)
     await user.create(body)
     await kubectl_stack.expect("wait", "shop", "--timeout", "60s")
     show = f"kubectl get things.{group} -o jsonpath='{{.items[*].metadata.uid}} {{.items[*].metadata.resourceVersion}}'"

@@ -13,12 +13,12 @@ import pytest
 
 from hearth.engine import health_rule_loader
 from hearth.kube.client import api_requests
-from hearth.model import names
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
 from support.checks import expectations
 from support.real import real_user
 from support.real.real_world import RealWorld
+from support.stories import stack_manifests
 from support.stories.world import Address
 
 TIMEOUT = 45.0
@@ -63,7 +63,7 @@ async def create_stack(
     world: RealWorld, name: str, manifest: Object, *, others: Object | None = None, **spec: Any
 ) -> Address:
     """A Stack with a resource `it`, and others where they are stated."""
-    address = Address(api_version=f"{names.GROUP}/{names.VERSION}", kind="Stack", namespace=world.namespace, name=name)
+    address = stack_manifests.address_in(world.namespace, name)
     metadata = {"name": name, "namespace": world.namespace}
     head = {"apiVersion": address.api_version, "kind": "Stack", "metadata": metadata}
     template = {"resources": {"it": {"manifest": manifest}, **(others or {})}}
@@ -261,13 +261,12 @@ async def test_a_kind_without_a_rule_is_read_by_what_its_schema_declares(world: 
     # The server serves the kind before it publishes the schema, and the Stack uses it at once.
     await real_user.install(world.user, [DEFINITION])
     world.on_kinds()
-    address = Address(api_version=f"{names.GROUP}/{names.VERSION}", kind="Stack", namespace=world.namespace, name="own")
+    address = stack_manifests.address_in(world.namespace, "own")
     gadget = {"manifest": {"apiVersion": GADGET.api_version, "kind": GADGET.name, "spec": {}}}
     after = {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "data": {}}, "dependsOn": ["it"]}
     template = {"resources": {"it": gadget, "after": after}}
-    metadata = {"name": address.name, "namespace": world.namespace}
     await world.user.create(
-        {"apiVersion": address.api_version, "kind": "Stack", "metadata": metadata, "spec": {"template": template}}
+        stack_manifests.make_stack({"template": template}, name=address.name, namespace=world.namespace)
     )
     await wait_message(world, address, is_ready=False, part="has not set status.phase")
     config_map = Address(api_version="v1", kind="ConfigMap", namespace=world.namespace, name="own-after")

@@ -13,6 +13,7 @@ from hearth.model import names
 from hearth.model.child import Object
 from support.checks import expectations
 from support.real.real_world import RealWorld
+from support.stories import stack_manifests
 from support.stories.world import Address
 
 REVISIONS = "/apis/apps/v1/namespaces/{namespace}/controllerrevisions"
@@ -40,9 +41,7 @@ class Shop:
     def __init__(self, world: RealWorld) -> None:
         self._world = world
         self.user = world.user
-        self.stack = Address(
-            api_version="hearth.dev/v1alpha1", kind="Stack", namespace=self.user.namespace, name="shop"
-        )
+        self.stack = stack_manifests.address_in(self.user.namespace)
 
     async def write(self, name: str, resources: Object) -> None:
         """Create or change one part of the template."""
@@ -54,11 +53,8 @@ class Shop:
     async def create(self) -> None:
         """Create the Stack."""
         refs = [{"name": name, "key": "part.json.gz"} for name in PARTS]
-        metadata = {"name": "shop", "namespace": self.user.namespace}
         spec = {"templateRefs": refs}
-        await self.user.create(
-            {"apiVersion": "hearth.dev/v1alpha1", "kind": "Stack", "metadata": metadata, "spec": spec}
-        )
+        await self.user.create(stack_manifests.make_stack(spec, namespace=self.user.namespace))
 
     async def wait(self, *, revision: int, ready: str) -> None:
         """Wait until that revision is complete."""

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from hearth.model import errors, names
+from hearth.model import errors
 from hearth.model.child import Object
 from hearth.model.tenancy import Mode
 from support.checks import expectations
 from support.real import real_user
 from support.real.real_world import RealWorld
-from support.stories.world import Address
+from support.stories import stack_manifests
 
 CRD = "apiextensions.k8s.io/v1"
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -29,9 +29,7 @@ class Site:
     def __init__(self, world: RealWorld) -> None:
         self.world = world
         self.group = f"{world.namespace}.example.com"
-        self.stack = Address(
-            api_version=f"{names.GROUP}/{names.VERSION}", kind="Stack", namespace=world.namespace, name="shop"
-        )
+        self.stack = stack_manifests.address_in(world.namespace)
 
     async def create(self, manifest: Object, **policy: str) -> None:
         """Make the Stack and wait until it is complete."""

@@ -8,9 +8,9 @@ from collections.abc import Callable
 import pytest
 
 from hearth.engine.stack.loaded_stacks import UNLOAD_AFTER
-from hearth.model import names
 from hearth.model.child import Object
 from support.real.real_world import RealWorld
+from support.stories import stack_manifests
 from support.stories.world import Address
 
 TIMEOUT = 45.0
@@ -30,12 +30,11 @@ async def wait(world: RealWorld, address: Address, is_so: Callable[[Object], boo
 async def test_an_unloaded_stack_is_repaired_restored_and_changed(world: RealWorld) -> None:
     """Without another word of its user, and as if it had been in memory all the time."""
     await world.start_controller()
-    stack = Address(api_version=f"{names.GROUP}/{names.VERSION}", kind="Stack", namespace=world.namespace, name="shop")
+    stack = stack_manifests.address_in(world.namespace)
     child = Address(api_version="v1", kind="ConfigMap", namespace=world.namespace, name="shop-one")
     manifest = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"value": "one"}}
     spec: Object = {"template": {"resources": {"one": {"manifest": manifest}}}}
-    metadata = {"name": stack.name, "namespace": world.namespace}
-    await world.user.create({"apiVersion": stack.api_version, "kind": "Stack", "metadata": metadata, "spec": spec})
+    await world.user.create(stack_manifests.make_stack(spec, name=stack.name, namespace=world.namespace))
     complete = await wait(world, stack, lambda found: found.get("status", {}).get("phase") == "CreateComplete")
     await wait_unloaded(world)
 

@@ -10,6 +10,7 @@ from hearth.model.child import Object
 from hearth.model.tenancy import Mode
 from support.checks import expectations
 from support.real.real_world import RealWorld
+from support.stories import stack_manifests
 from support.stories.world import Address
 
 HOLD = "example.com/hold"
@@ -19,11 +20,8 @@ def make_stack(namespace: str) -> Object:
     """One child in the namespace, and one that is in none and that a user holds."""
     role: Object = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole"}
     here: Object = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "1"}}
-    return {
-        "apiVersion": f"{names.GROUP}/{names.VERSION}",
-        "kind": "Stack",
-        "metadata": {"name": "shop", "namespace": namespace},
-        "spec": {
+    return stack_manifests.make_stack(
+        {
             "template": {
                 "resources": {
                     "here": {"manifest": here},
@@ -31,7 +29,8 @@ def make_stack(namespace: str) -> Object:
                 }
             }
         },
-    }
+        namespace=namespace,
+    )
 
 
 async def test_a_namespace_goes_with_the_stack_in_it(world: RealWorld) -> None:

@@ -11,6 +11,7 @@ from hearth.model import names
 from hearth.model.child import Object
 from support.real.real_user import RealUser
 from support.real.real_world import RealWorld
+from support.stories import stack_manifests
 from support.stories.world import Address
 
 EXAMPLE = Path(__file__).resolve().parents[3] / "manifests" / "examples" / "group.yaml"
@@ -111,12 +112,11 @@ async def test_what_an_autoscaler_writes_is_not_undone(world: RealWorld) -> None
     }
     # Its metrics are not served here; a size below its minimum needs none.
     resources = {"workers": {"manifest": group}, "scaler": {"manifest": scaler, "readyWhen": ["true"]}}
-    shop = Address(api_version=API_VERSION, kind="Stack", namespace=world.namespace, name="shop")
+    shop = stack_manifests.address_in(world.namespace)
     workers = Address(api_version=API_VERSION, kind="ResourceGroup", namespace=world.namespace, name="shop-workers")
     await world.start_controller()
     spec = {"template": {"resources": resources}}
-    metadata = {"name": "shop", "namespace": world.namespace}
-    await world.user.create({"apiVersion": API_VERSION, "kind": "Stack", "metadata": metadata, "spec": spec})
+    await world.user.create(stack_manifests.make_stack(spec, namespace=world.namespace))
     scaled = await wait_for(world, workers, spec__replicas=3, status__replicas=3, status__readyReplicas=3)
     entries = scaled["metadata"]["managedFields"]
     assert [each["manager"] for each in entries if each.get("subresource") == "scale"] == ["kube-controller-manager"]

@@ -11,6 +11,7 @@ from hearth.model import names
 from hearth.model.child import Object
 from support.checks import expectations
 from support.real.real_world import RealWorld
+from support.stories import stack_manifests
 from support.stories.world import Address
 
 API_VERSION = f"{names.GROUP}/{names.VERSION}"
@@ -43,9 +44,8 @@ def make_nested(parameters: Object) -> Object:
 
 async def create(world: RealWorld, spec: Object) -> Address:
     """A Stack of that spec; it is not awaited."""
-    metadata = {"name": "shop", "namespace": world.namespace}
-    await world.user.create({"apiVersion": API_VERSION, "kind": "Stack", "metadata": metadata, "spec": spec})
-    return Address(api_version=API_VERSION, kind="Stack", namespace=world.namespace, name="shop")
+    await world.user.create(stack_manifests.make_stack(spec, namespace=world.namespace))
+    return stack_manifests.address_in(world.namespace)
 
 
 async def list_all(world: RealWorld, path: str) -> list[Object]:

@@ -15,7 +15,7 @@ from hearth.serve import tracing
 from hearth.serve.tracing import TracedMetrics
 from support.real import real_world
 from support.real.real_user import RealUser
-from support.stories.world import Address
+from support.stories import stack_manifests
 
 API = f"{names.GROUP}/{names.VERSION}"
 FIRST = {"manifest": {"apiVersion": "v1", "kind": "ConfigMap"}}
@@ -43,10 +43,9 @@ async def test_the_requests_of_a_stack_are_parts_of_its_reconciles(
     observer = TracedMetrics(tracing.make_provider(SimpleSpanProcessor(exporter)))
     operator = real_world.InProcess(KubeRuntime(real_world.make_settings(namespace), source, observer))
     await operator.start()
-    shop = Address(api_version=API, kind=names.STACK, namespace=namespace, name="shop")
-    metadata = {"name": "shop", "namespace": namespace}
+    shop = stack_manifests.address_in(namespace)
     spec = {"template": {"resources": {"first": FIRST, "second": SECOND}}}
-    await user.create({"apiVersion": API, "kind": names.STACK, "metadata": metadata, "spec": spec})
+    await user.create(stack_manifests.make_stack(spec, namespace=namespace))
     async with asyncio.timeout(TIMEOUT):
         while (await user.find(shop) or {}).get("status", {}).get("phase") != "CreateComplete":  # noqa: ASYNC110 -- a server has no event
             await asyncio.sleep(0.1)

@@ -26,6 +26,7 @@ from support.real.fault_proxy import FaultProxy
 from support.real.operator_process import OperatorProcess
 from support.real.real_user import RealUser
 from support.server import fake_kinds
+from support.stories import stack_manifests
 from support.stories.world import Address
 
 CONFIG_MAP = fake_kinds.CONFIG_MAP.kind
@@ -58,7 +59,7 @@ class Site:
     @property
     def stack(self) -> Address:
         """Where the Stack is."""
-        return Address(api_version=API_VERSION, kind="Stack", namespace=self.namespace, name="shop")
+        return stack_manifests.address_in(self.namespace)
 
     async def create(self, count: int = 20) -> None:
         """A Stack of so many ConfigMaps in layers; it is not awaited."""
@@ -68,8 +69,7 @@ class Site:
 
     async def apply(self, spec: Object) -> None:
         """A Stack with that spec."""
-        metadata = {"name": self.stack.name, "namespace": self.namespace}
-        await self.user.create({"apiVersion": API_VERSION, "kind": "Stack", "metadata": metadata, "spec": spec})
+        await self.user.create(stack_manifests.make_stack(spec, name=self.stack.name, namespace=self.namespace))
 
     async def edit(self) -> int:
         """Change the value of every resource; the number of the round."""

@@ -19,10 +19,10 @@ from hearth.kube.client.connection import Connection
 from hearth.model import names
 from hearth.model.child import Object
 from support.real import fault_scenario, real_user
-from support.real.fault_scenario import API_VERSION
 from support.real.operator_process import OperatorProcess
 from support.real.real_user import RealUser
 from support.server import fake_kinds
+from support.stories import stack_manifests
 from support.stories.world import Address
 
 POLL = 0.1
@@ -75,7 +75,7 @@ class Region:
 
     def address_of(self, name: str) -> Address:
         """Where a Stack is."""
-        return Address(api_version=API_VERSION, kind="Stack", namespace=self.namespace, name=name)
+        return stack_manifests.address_in(self.namespace, name)
 
     async def put_kubeconfig(self, content: Object | str, *, name: str = SECRET, key: str = "value") -> None:
         """Store a kubeconfig in a Secret."""
@@ -96,12 +96,11 @@ class Region:
         """A Stack with its objects there; it is not awaited."""
         reference = {"secretRef": {"name": SECRET}}
         await self.here.create(
-            {
-                "apiVersion": API_VERSION,
-                "kind": "Stack",
-                "metadata": {"name": name, "namespace": self.namespace},
-                "spec": {"kubeConfig": reference, "template": {"resources": resources}, **spec},
-            }
+            stack_manifests.make_stack(
+                {"kubeConfig": reference, "template": {"resources": resources}, **spec},
+                name=name,
+                namespace=self.namespace,
+            )
         )
 
     async def edit(self, patch: Object, *, name: str = "shop") -> None:

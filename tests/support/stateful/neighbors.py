@@ -22,7 +22,7 @@ from support.ports.fake_connection import Desk
 from support.server import fake_kinds
 from support.stateful import hostile_specs, hostile_tenant
 from support.stateful.hostile_tenant import Deed, Mallory
-from support.stories.world import Address
+from support.stories import stack_manifests
 
 STACKS = 20
 EDITS = 150
@@ -116,7 +116,7 @@ async def edit(world: FakeWorld, chance: random.Random) -> None:
     for number in range(STACKS + EDITS):
         await asyncio.sleep(chance.expovariate(1 / BETWEEN))
         name = f"shop-{number if number < STACKS else chance.randrange(STACKS)}"
-        address = Address(api_version=hostile_specs.STACK_VERSION, kind="Stack", namespace="default", name=name)
+        address = stack_manifests.address_in("default", name)
         if number < STACKS:
             metadata = {"name": name, "namespace": "default"}
             manifest = {"apiVersion": hostile_specs.STACK_VERSION, "kind": "Stack", "metadata": metadata}

@@ -27,6 +27,7 @@ from support.stateful.fake_adversary import FakeAdversary
 from support.stateful.hostile_tenant import Deed, Mallory
 from support.stateful.session_state import Harassed, Ordered, Since
 from support.stateful.target_model import Circumstances, Mind
+from support.stories.stack_manifests import STACK
 from support.stories.world import Address
 
 Result = TypeVar("Result")
@@ -35,7 +36,6 @@ PATIENCE = 900.0
 """Virtual seconds in which everything that is going to be well is: the longest backoff thrice over."""
 LONG = 700.0
 """Virtual seconds in which anything that is repeated would be seen: the longest backoff twice over."""
-STACK = Address(api_version=f"{names.GROUP}/{names.VERSION}", kind="Stack", namespace="default", name="shop")
 MOST_FAULTS = 3
 """Refusals between two rests: with more of them a resource might use up its attempts."""
 

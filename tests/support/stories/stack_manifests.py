@@ -13,3 +13,8 @@ def make_stack(spec: Object, *, name: str = STACK.name, namespace: str = STACK.n
     """The manifest of a Stack with that spec."""
     metadata = {"name": name, "namespace": namespace}
     return {"apiVersion": STACK.api_version, "kind": STACK.kind, "metadata": metadata, "spec": spec}
+
+
+def address_in(namespace: str, name: str = STACK.name) -> Address:
+    """Where the Stack of that name is, or `shop`."""
+    return Address(api_version=STACK.api_version, kind=STACK.kind, namespace=namespace, name=name)
