@@ -20,6 +20,7 @@ from support.real.operator_process import OperatorProcess
 from support.real.real_user import RealUser
 from support.real.real_world import POLL
 from support.server import fake_kinds
+from support.stories import stack_manifests
 from support.stories.world import Address
 
 PATIENCE = 60.0
@@ -98,9 +99,7 @@ def make_stack(namespace: str, *, size: int, name: str = "shop", value: str = "v
     """A Stack of so many ConfigMaps, each with that value."""
     config = {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "data": {"key": value}}}
     resources = {f"c{number}": config for number in range(size)}
-    metadata = {"name": name, "namespace": namespace}
-    kind = {"apiVersion": f"{names.GROUP}/{names.VERSION}", "kind": "Stack"}
-    return {**kind, "metadata": metadata, "spec": {"template": {"resources": resources}}}
+    return stack_manifests.make_stack({"template": {"resources": resources}}, name=name, namespace=namespace)
 
 
 async def wait_complete(user: RealUser, *stacks: dict[str, Any], seconds: float = PATIENCE) -> None:

@@ -116,13 +116,10 @@ async def edit(world: FakeWorld, chance: random.Random) -> None:
     for number in range(STACKS + EDITS):
         await asyncio.sleep(chance.expovariate(1 / BETWEEN))
         name = f"shop-{number if number < STACKS else chance.randrange(STACKS)}"
-        address = stack_manifests.address_in("default", name)
         if number < STACKS:
-            metadata = {"name": name, "namespace": "default"}
-            manifest = {"apiVersion": hostile_specs.STACK_VERSION, "kind": "Stack", "metadata": metadata}
-            await world.user.create({**manifest, "spec": make_spec(number)})
+            await world.user.create(stack_manifests.make_stack(make_spec(number), name=name))
         else:
-            await world.user.replace_spec(address, make_spec(number))
+            await world.user.replace_spec(stack_manifests.address_in("default", name), make_spec(number))
 
 
 async def attack(world: FakeWorld, chance: random.Random) -> None:

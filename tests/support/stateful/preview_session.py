@@ -14,7 +14,8 @@ from support.server import fake_kinds
 from support.stateful import random_templates
 from support.stateful.random_templates import Drafts, Edit
 from support.stateful.session_state import Ordered
-from support.stateful.stack_session import STACK, Session
+from support.stateful.stack_session import Session
+from support.stories.stack_manifests import STACK
 
 HOOKS = ("PreCreate", "PostCreate", "PreUpdate", "PostUpdate", "PreReplace", "PostReplace", "PreDelete", "PostDelete")
 KNOWN_EDITS = tuple(what for what in random_templates.EDITS if what not in ("fails", "heal"))

@@ -27,6 +27,7 @@ from support.stateful.fake_adversary import FakeAdversary
 from support.stateful.hostile_tenant import Deed, Mallory
 from support.stateful.session_state import Harassed, Ordered, Since
 from support.stateful.target_model import Circumstances, Mind
+from support.stories import stack_manifests
 from support.stories.stack_manifests import STACK
 from support.stories.world import Address
 
@@ -156,9 +157,7 @@ class Session:
         self.is_restarted = False
         spec = ordered.make_spec()
         self.tell(apply=spec)
-        metadata = {"name": STACK.name, "namespace": STACK.namespace}
-        manifest = {"apiVersion": STACK.api_version, "kind": STACK.kind, "metadata": metadata, "spec": spec}
-        self.uid = self.run(self.world.user.create(manifest))["metadata"]["uid"]
+        self.uid = self.run(self.world.user.create(stack_manifests.make_stack(spec)))["metadata"]["uid"]
 
     def say(self) -> None:
         """Replace the spec by what is ordered now."""

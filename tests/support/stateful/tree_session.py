@@ -13,7 +13,8 @@ from support.checks import expectations, group_expansion, invariants, template_v
 from support.server import fake_kinds
 from support.stateful import nested_manifests, random_templates
 from support.stateful.session_state import Ordered
-from support.stateful.stack_session import STACK, Session
+from support.stateful.stack_session import Session
+from support.stories.stack_manifests import STACK
 from support.stories.world import Address
 
 SCALER = "keda"
