@@ -1,18 +1,22 @@
-"""The audit of locked packages, by pip-audit and a service that this process plays: what fails, and what is a notice."""
+"""The audit of locked packages, by pip-audit and a service that this process plays, and the lock itself."""
 
 from __future__ import annotations
 
 import http.server
 import json
+import re
 import socket
 import sys
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
+import click.testing
 import pytest
 
+from hearth.cli import main
 from support.checks import audit
 
 KNOWN = {
@@ -124,3 +128,35 @@ def test_packages_that_the_service_does_not_have_are_named() -> None:
     report = json.dumps({"dependencies": [sample, {"name": "a", "skip_reason": "a (1) is not found"}]})
 
     assert "not audited: a (1) is not found" in audit.judge(report, "", accepted={}).text
+
+
+# What else stands between a forged package and the operator, and where generated files go.
+
+
+ROOT = Path(__file__).resolve().parents[2]
+LOCKED = re.compile(r"[A-Za-z0-9._-]+(\[[a-z,]+\])?==[^ ]+( ; [^\\]+)?( --hash=sha256:[0-9a-f]{64})+")
+
+
+def test_every_locked_package_has_hashes() -> None:
+    """With one hash in the file pip demands one of every package; none may come from anywhere else."""
+    text = (ROOT / "requirements.lock").read_text().replace(" \\\n   ", "")
+    lines = [line for line in text.splitlines() if line and not line.startswith("#")]
+
+    assert len(lines) > 30
+    assert [line for line in lines if not LOCKED.fullmatch(line)] == []
+    assert "--no-build-isolation" in (ROOT / "Makefile").read_text()
+
+
+def test_definitions_are_written_under_fixed_names(tmp_path: Path) -> None:
+    """Nothing in a model decides where they go."""
+    result = click.testing.CliRunner().invoke(main.main, ["crds", "--directory", str(tmp_path)])
+
+    assert result.exit_code == 0
+    assert {each.name for each in tmp_path.rglob("*")} == {
+        "stacks.hearth.dev.yaml",
+        "healthmarks.hearth.dev.yaml",
+        "resourcegroups.hearth.dev.yaml",
+        "stacksnapshots.hearth.dev.yaml",
+        "stacktemplates.hearth.dev.yaml",
+        "stackdefinitions.hearth.dev.yaml",
+    }

@@ -9,7 +9,7 @@ import re
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import structlog
@@ -149,6 +149,18 @@ def test_configuring_again_takes_the_place_of_the_first_time() -> None:
 
     assert first.getvalue() == ""
     assert len(read_json(second)) == 1
+
+
+@pytest.mark.parametrize("value", ["a\nb", 'a" level="x', "a\u2028b", "a\x1b[31m", "a\r", "{}\n{}", "a=b c=d", "a\x00"])
+def test_a_value_is_no_line_of_the_log(value: str) -> None:
+    """Names and messages of tenants stay one field of one line, in both formats."""
+    for format_ in get_args(LogFormat):
+        stream = configure(format_)
+        structlog.get_logger("hearth").info("step failed", message=value)
+        (line,) = stream.getvalue().splitlines()
+        assert line.isprintable()
+        if format_ == "json":
+            assert json.loads(line)["message"] == value
 
 
 # docs/logs.md names sentences that the operator logs, and the fields that come first.

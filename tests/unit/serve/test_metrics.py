@@ -191,6 +191,28 @@ def test_who_works_is_shown(metrics: Metrics) -> None:
     assert read(metrics, "hearth_leader") == 1
 
 
+LABELS = {"code", "condition", "kind", "le", "limit", "phase", "reason", "result", "state", "verb", "where"}
+"""Of our metrics: nothing of them is a name that a tenant chooses."""
+
+
+def test_no_metric_has_a_label_for_what_tenants_name() -> None:
+    """Kinds, phases, codes and reasons alone: as many series as there are of these."""
+    metrics = Metrics()
+    metrics.sample(cached_objects=dict, cached_bytes=dict, stacks=dict, writes=dict)
+    text = metrics.render().decode()
+    declared = {label for _, names in find_label_names(metrics) for label in names}
+
+    assert {label for label in declared if label not in LABELS} == set()
+    assert "hearth_build_info" in text
+
+
+def find_label_names(metrics: Metrics) -> list[tuple[str, tuple[str, ...]]]:
+    """The labels of each metric of ours, by its name."""
+    collectors = {id(each): each for each in vars(metrics).values() if hasattr(each, "_labelnames")}
+    assert len(collectors) > 5
+    return [(each._name, tuple(each._labelnames)) for each in collectors.values()]
+
+
 # A scrape of one process shows what both do.
 
 
