@@ -31,7 +31,7 @@ GROUP, VERSION, PLURAL = "hearth.dev", "v1alpha1", "stacks"
 Spec: TypeAlias = dict[str, Any]
 Kubectl: TypeAlias = Callable[..., str]
 MANIFEST = {"apiVersion": "v1", "kind": "ConfigMap"}
-SOUND = {"replicas": 3, "template": {"manifest": MANIFEST}}
+SOUND_GROUP = {"replicas": 3, "template": {"manifest": MANIFEST}}
 RESOURCE = {"stackName": "shop", "resource": "web"}
 TARGET = {"target": {"apiVersion": "v1", "kind": "ConfigMap", "name": "x"}}
 
@@ -377,7 +377,7 @@ def test_explain_has_something_to_say(installed: None, kubectl: Kubectl, path: s
     assert words in " ".join(kubectl("explain", path).split())
 
 
-def make(user: RealUser, spec: dict[str, Any], name: str = "workers") -> dict[str, Any]:
+def make_group(user: RealUser, spec: dict[str, Any], name: str = "workers") -> dict[str, Any]:
     """A group in the namespace of the test."""
     metadata = {"name": name, "namespace": user.namespace}
     return {"apiVersion": f"{names.GROUP}/{names.VERSION}", "kind": "ResourceGroup", "metadata": metadata, "spec": spec}
@@ -386,7 +386,7 @@ def make(user: RealUser, spec: dict[str, Any], name: str = "workers") -> dict[st
 @pytest.fixture
 async def address(user: RealUser) -> Address:
     """A group that is there."""
-    return Address.of(await user.create(make(user, SOUND)))
+    return Address.of(await user.create(make_group(user, SOUND_GROUP)))
 
 
 @pytest.mark.parametrize(
@@ -409,14 +409,14 @@ async def address(user: RealUser) -> Address:
 async def test_a_mistake_is_refused_with_its_path(user: RealUser, change: dict[str, Any], path: str) -> None:
     """Bounds of the schema hold before the operator sees anything."""
     with pytest.raises(ApiStatusError) as refused:
-        await user.create(make(user, {**SOUND, **change}))
+        await user.create(make_group(user, {**SOUND_GROUP, **change}))
     assert refused.value.code == 422
     assert path in str(refused.value)
 
 
 async def test_the_defaults_are_shown(user: RealUser) -> None:
     """One member, and one at a time in a rolling update."""
-    made = await user.create(make(user, {"template": {"manifest": MANIFEST}, "rollingUpdate": {}}))
+    made = await user.create(make_group(user, {"template": {"manifest": MANIFEST}, "rollingUpdate": {}}))
     assert made["spec"]["replicas"] == 1
     assert made["spec"]["rollingUpdate"] == {"maxBatchSize": 1}
 
@@ -424,7 +424,7 @@ async def test_the_defaults_are_shown(user: RealUser) -> None:
 async def test_a_name_that_no_member_could_have_is_refused(user: RealUser) -> None:
     """The name of a group is part of its members' names."""
     with pytest.raises(ApiStatusError) as refused:
-        await user.create(make(user, SOUND, name="a.b"))
+        await user.create(make_group(user, SOUND_GROUP, name="a.b"))
     assert "contain no dots" in str(refused.value)
 
 

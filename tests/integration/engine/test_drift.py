@@ -63,9 +63,7 @@ class Shop:
 
     async def create(self) -> None:
         """Make it, with two replicas, and wait until it is there."""
-        metadata = {"name": self.stack.name, "namespace": self.stack.namespace}
-        head = {"apiVersion": self.stack.api_version, "kind": "Stack", "metadata": metadata}
-        await self.world.user.create({**head, "spec": make_spec()})
+        await self.world.user.create(stack_manifests.make_stack(make_spec(), namespace=self.stack.namespace))
         await self.wait(replicas=2)
 
     async def wait(self, *, replicas: int, image: str = "web:1") -> None:
@@ -161,9 +159,7 @@ async def test_an_edit_does_not_empty_the_collected_rules(
             )
         },
     }
-    metadata = {"name": "shop", "namespace": namespace}
-    body = {"apiVersion": "hearth.dev/v1alpha1", "kind": "Stack", "metadata": metadata}
-    await user.create({**body, "spec": {"template": {"resources": resources}}})
+    await user.create(stack_manifests.make_stack({"template": {"resources": resources}}, namespace=namespace))
     await kubectl_stack.expect("wait", "shop", "--timeout", "60s")
     get = ["kubectl", "get", "clusterrole", whole]
     await wait_for([*get, RULES], environment, text="pods")

@@ -11,6 +11,7 @@ from hearth.model import names
 from hearth.model.child import Object
 from support.real.real_user import RealUser
 from support.real.real_world import RealWorld
+from support.stories import stack_manifests
 from support.stories.world import Address
 
 TIMEOUT = 60.0
@@ -45,14 +46,9 @@ CONFIG = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "b"}}
 
 async def create_stack(world: RealWorld, resources: Object, **spec: Any) -> Address:
     """A Stack `once` with these resources."""
-    address = place(world, f"{names.GROUP}/{names.VERSION}", "Stack", "once")
-    head = {
-        "apiVersion": address.api_version,
-        "kind": "Stack",
-        "metadata": {"name": "once", "namespace": world.namespace},
-    }
-    await world.user.create({**head, "spec": {"template": {"resources": resources}, **spec}})
-    return address
+    stated = {"template": {"resources": resources}, **spec}
+    await world.user.create(stack_manifests.make_stack(stated, name="once", namespace=world.namespace))
+    return stack_manifests.address_in(world.namespace, "once")
 
 
 def job(world: RealWorld, name: str = "once-migrate") -> Address:

@@ -64,10 +64,9 @@ async def create_stack(
 ) -> Address:
     """A Stack with a resource `it`, and others where they are stated."""
     address = stack_manifests.address_in(world.namespace, name)
-    metadata = {"name": name, "namespace": world.namespace}
-    head = {"apiVersion": address.api_version, "kind": "Stack", "metadata": metadata}
     template = {"resources": {"it": {"manifest": manifest}, **(others or {})}}
-    await world.user.create({**head, "spec": {"template": template, **spec}})
+    stated = {"template": template, **spec}
+    await world.user.create(stack_manifests.make_stack(stated, name=name, namespace=world.namespace))
     return address
 
 

@@ -33,9 +33,9 @@ class Site:
 
     async def create(self, manifest: Object, **policy: str) -> None:
         """Make the Stack and wait until it is complete."""
-        metadata = {"name": self.stack.name, "namespace": self.stack.namespace}
-        head = {"apiVersion": self.stack.api_version, "kind": "Stack", "metadata": metadata}
-        await self.world.user.create({**head, "spec": make_spec(manifest, policy)})
+        await self.world.user.create(
+            stack_manifests.make_stack(make_spec(manifest, policy), namespace=self.stack.namespace)
+        )
         await self.wait("Complete")
 
     async def edit(self, manifest: Object, **policy: str) -> None:

@@ -23,6 +23,7 @@ from support.real.real_user import RealUser
 from support.real.real_world import InProcess, RecordedMachine
 from support.real.servers import admission_webhook
 from support.server.request_faults import Traffic
+from support.stories import stack_manifests
 from support.stories.world import Address
 from support.units import static_credentials
 
@@ -85,8 +86,7 @@ class Site:
 
     async def until(self, phase: str, *, reason: str = "", within: float = 60.0) -> None:
         """Until the Stack says so."""
-        api_version = f"{names.GROUP}/{names.VERSION}"
-        address = Address(api_version=api_version, kind="Stack", namespace=self.namespace, name="shop")
+        address = stack_manifests.address_in(self.namespace)
         latest = time.monotonic() + within
         while True:
             status = ((await self.user.find(address)) or {}).get("status") or {}
