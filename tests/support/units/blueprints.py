@@ -14,7 +14,7 @@ from hearth.model.tenancy import Boundary
 from hearth.plan.health import health_rules
 from hearth.plan.ownership.keyed_hash import KeyedHasher
 from hearth.plan.stack.stack_planner import StackPlanner
-from hearth.plan.state.memory import InMemoryState
+from hearth.plan.state.memory import InMemoryState, RefusedChange
 from hearth.plan.state.steps import Apply
 from hearth.plan.state.watched_kinds import WatchedKinds
 from hearth.template.blueprint import (
@@ -200,3 +200,23 @@ def make_planner(
         rules=health_rules.DEFAULT_RULES,
         boundary=boundary,
     )
+
+
+def settle(blueprint: Blueprint) -> tuple[World, StackPlanner]:
+    """A world in which all of it is there and ready, and its planner."""
+    world, planner = World(), make_planner(blueprint)
+    world.settle(planner)
+    assert planner.is_complete
+    return world, planner
+
+
+def refuse(world: World, blueprint: Blueprint) -> StackPlanner:
+    """A planner on a world whose `a` the server will not change to what is wanted."""
+    planner = make_planner(blueprint)
+    world.refresh(planner)
+    step = planner.take_step("a")
+    assert isinstance(step, Apply)
+    assert step.uid is not None
+    world.memory.immutable[step.uid] = RefusedChange(step.hash, "data")
+    world.refresh(planner, "a")
+    return planner

@@ -26,7 +26,6 @@ from support.stories.stack_manifests import STACK
 from support.stories.world import Address
 
 API = f"{names.GROUP}/{names.VERSION}"
-PROBE = Address(api_version="testing.hearth.dev/v1", kind="Probe", namespace="default", name="shop-a")
 
 
 def stack(name: str = "shop", **spec: Any) -> Object:

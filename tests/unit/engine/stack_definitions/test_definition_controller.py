@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from typing import Any
 
@@ -13,6 +14,7 @@ from hearth.template.instances import instance_schema
 from support.fake_world import fake_world
 from support.fake_world.fake_world import FakeWorld
 from support.server import fake_kinds
+from support.stories import stack_manifests
 from support.stories.world import Address
 
 GROUP = fake_kinds.DEFINED_GROUP
@@ -41,17 +43,13 @@ async def define(world: FakeWorld, spec: Object, *, name: str = NAME) -> None:
     await world.user.create(
         {"apiVersion": DEFINITION.api_version, "kind": DEFINITION.kind, "metadata": {"name": name}, "spec": spec}
     )
-    await rest(world)
-
-
-async def rest(world: FakeWorld) -> None:
     await world.wait_rest()
 
 
 async def make_site(world: FakeWorld, **spec: Any) -> None:
     metadata = {"name": SITE.name, "namespace": SITE.namespace}
     await world.user.create({"apiVersion": SITE.api_version, "kind": SITE.kind, "metadata": metadata, "spec": spec})
-    await rest(world)
+    await world.wait_rest()
 
 
 async def read(world: FakeWorld, address: Address) -> Object:
@@ -70,7 +68,7 @@ def find_ready(raw: Object) -> tuple[str, str]:
 async def test_a_group_that_the_operator_may_not_use_says_how_to_allow_it(world: FakeWorld) -> None:
     await world.start_controller()
     await define(world, make_spec(group="other.example"), name="sites.other.example")
-    reason, message = find_ready(await read(world, Address(**{**vars_of(DEFINITION), "name": "sites.other.example"})))
+    reason, message = find_ready(await read(world, dataclasses.replace(DEFINITION, name="sites.other.example")))
     assert reason == "InvalidDefinition"
     assert "--definition-groups=other.example,platform.example" in message
 
@@ -79,22 +77,18 @@ async def test_a_group_that_the_operator_may_not_use_says_how_to_allow_it(world:
 async def test_a_definition_that_another_installation_serves_is_left_alone(world: FakeWorld) -> None:
     """Two operators with groups of their own would contradict each other in its status for ever."""
     name = "sites.other.example"
-    other = Address(**{**vars_of(DEFINITION), "name": name})
+    other = dataclasses.replace(DEFINITION, name=name)
     await define(world, make_spec(group="other.example"), name=name)
     uid = (await read(world, other))["metadata"]["uid"]
     annotations = {names.ANNOTATION_DEFINITION: uid, names.ANNOTATION_SIGNATURE: "k00000000:theirs"}
     crd = instance_schema.make_crd(make_spec(group="other.example"))
     await world.user.create({**crd, "metadata": {"name": name, "annotations": annotations}})
     await world.start_controller()
-    await rest(world)
+    await world.wait_rest()
     assert "conditions" not in (await read(world, other)).get("status", {})
     await world.user.replace_spec(other, make_spec(group="other.example", layout="two"))
-    await rest(world)
+    await world.wait_rest()
     assert "conditions" not in (await read(world, other)).get("status", {})
-
-
-def vars_of(address: Address) -> dict[str, str]:
-    return {name: getattr(address, name) for name in Address.__dataclass_fields__}
 
 
 @fake_world.in_world
@@ -105,7 +99,7 @@ async def test_a_change_that_instances_do_not_fit_is_refused_until_they_do(world
     await world.user.replace_spec(
         DEFINITION, make_spec(layout="two", size={"type": "integer", "default": 1, "maximum": 5})
     )
-    await rest(world)
+    await world.wait_rest()
     reason, message = find_ready(await read(world, DEFINITION))
     assert reason == "InstancesDoNotFit"
     assert "default/one: spec.size: must be at most 5" in message
@@ -113,7 +107,7 @@ async def test_a_change_that_instances_do_not_fit_is_refused_until_they_do(world
 
     await world.user.patch(SITE, {"spec": {"size": 3}})
     await world.wait(10.0)
-    await rest(world)
+    await world.wait_rest()
     assert find_ready(await read(world, DEFINITION))[0] == "Complete"
     assert (await read(world, PAGE))["data"]["layout"] == "two"
 
@@ -124,16 +118,16 @@ async def test_a_pinned_instance_keeps_its_revision_and_follows_when_it_is_relea
     await define(world, make_spec())
     await make_site(world, stack={"definitionRevision": 1})
     await world.user.replace_spec(DEFINITION, make_spec(layout="two"))
-    await rest(world)
+    await world.wait_rest()
     assert find_ready(await read(world, DEFINITION))[0] == "Complete"
     assert (await read(world, PAGE))["data"]["layout"] == "one"
 
     await world.kill_controller()
     await world.start_controller()
-    await rest(world)
+    await world.wait_rest()
     assert (await read(world, PAGE))["data"]["layout"] == "one"
     await world.user.patch(SITE, {"spec": {"stack": None}})
-    await rest(world)
+    await world.wait_rest()
     assert (await read(world, PAGE))["data"]["layout"] == "two"
 
 
@@ -147,13 +141,13 @@ async def test_a_definition_that_is_orphaned_leaves_all_as_it_is(world: FakeWorl
     await world.kill_controller()
     await world.user.delete(DEFINITION)
     await world.start_controller()
-    await rest(world)
+    await world.wait_rest()
     assert await world.user.find(DEFINITION) is None
     assert (await read(world, PAGE)) == page
     site = await read(world, SITE)
     assert names.FINALIZER not in site["metadata"].get("finalizers", ())
     await world.user.delete(SITE)
-    await rest(world)
+    await world.wait_rest()
     assert await world.user.find(SITE) is None
     assert (await read(world, PAGE)) == page
     # What is left is no concern of the checks of this world, which knows it as what a deleted Stack left behind.
@@ -166,9 +160,9 @@ async def test_an_orphaned_instance_is_not_looked_after_any_more(world: FakeWorl
     await define(world, make_spec() | {"deletionPolicy": "Orphan"})
     await make_site(world)
     await world.user.delete(DEFINITION)
-    await rest(world)
+    await world.wait_rest()
     await world.user.patch(PAGE, {"data": {"layout": "changed"}})
-    await rest(world)
+    await world.wait_rest()
     assert (await read(world, PAGE))["data"]["layout"] == "changed"
     await world.user.delete(SITE)
     await world.user.delete(PAGE)
@@ -193,18 +187,18 @@ async def test_roles_for_users_of_the_kind_are_made_on_request_and_go_with_it(wo
     # What another client changes is mended with the next change of the definition.
     await world.user.patch(EDIT, {"rules": []})
     await world.user.replace_spec(DEFINITION, make_spec(layout="two") | {"roles": "Aggregate"})
-    await rest(world)
+    await world.wait_rest()
     assert (await read(world, EDIT))["rules"] == edit["rules"]
 
     await world.user.replace_spec(DEFINITION, make_spec(layout="two"))
-    await rest(world)
+    await world.wait_rest()
     assert [await world.user.find(each) for each in (VIEW, EDIT)] == [None, None]
     assert (await read(world, DEFINITION))["status"]["roles"] == []
 
     await world.user.replace_spec(DEFINITION, make_spec(layout="two") | {"roles": "Aggregate"})
-    await rest(world)
+    await world.wait_rest()
     await world.user.delete(DEFINITION)
-    await rest(world)
+    await world.wait_rest()
     assert [await world.user.find(each) for each in (DEFINITION, VIEW, EDIT)] == [None, None, None]
 
 
@@ -221,7 +215,7 @@ async def test_a_role_of_another_client_is_neither_changed_nor_deleted(world: Fa
     reason, message = find_ready(await read(world, DEFINITION))
     assert (reason, "a ClusterRole sites-edit exists" in message) == ("RolesRefused", True)
     await world.user.replace_spec(DEFINITION, make_spec())
-    await rest(world)
+    await world.wait_rest()
     assert find_ready(await read(world, DEFINITION))[0] == "Complete"
     assert (await read(world, EDIT))["rules"] == []
     assert await world.user.find(VIEW) is None
@@ -231,10 +225,9 @@ async def test_a_role_of_another_client_is_neither_changed_nor_deleted(world: Fa
 async def test_an_instance_beside_a_stack_of_its_name_has_objects_of_its_own(world: FakeWorld) -> None:
     """Their generated names are longer, and those of the Stack stay as they are."""
     await world.start_controller()
-    stack = {"apiVersion": f"{names.GROUP}/{names.VERSION}", "kind": names.STACK, "metadata": {"name": SITE.name}}
     page = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"layout": "of the Stack"}}
-    stack["metadata"]["namespace"] = SITE.namespace
-    await world.user.create({**stack, "spec": {"template": {"resources": {"page": {"manifest": page}}}}})
+    template = {"resources": {"page": {"manifest": page}}}
+    await world.user.create(stack_manifests.make_stack({"template": template}, name=SITE.name))
     await define(world, make_spec())
     await make_site(world)
     assert (await read(world, PAGE))["data"]["layout"] == "of the Stack"
@@ -253,7 +246,7 @@ async def test_old_revisions_that_no_instance_has_are_deleted(world: FakeWorld) 
     await make_site(world, stack={"definitionRevision": 1})
     for number in range(2, 16):
         await world.user.replace_spec(DEFINITION, make_spec(layout=f"layout {number}"))
-        await rest(world)
+        await world.wait_rest()
     mine = (await read(world, SITE))["metadata"]["uid"]
     (own,) = (raw for raw in world.server.list_all(fake_kinds.CONTROLLER_REVISION.kind) if is_owned(raw, mine))
     assert own["metadata"]["annotations"][names.ANNOTATION_DEFINITION_REVISION] == "1"
@@ -263,7 +256,7 @@ async def test_old_revisions_that_no_instance_has_are_deleted(world: FakeWorld) 
 
     await world.kill_controller()
     await world.start_controller()
-    await rest(world)
+    await world.wait_rest()
     assert (await read(world, PAGE))["data"]["layout"] == "one"
     assert find_ready(await read(world, DEFINITION))[0] == "Complete"
 
@@ -283,7 +276,7 @@ async def test_a_forged_status_or_label_of_an_instance_reaches_nothing(world: Fa
     )
     await world.user.patch(SITE, {"metadata": {"annotations": {names.PROMOTE: "999"}}})
     await world.start_controller()
-    await rest(world)
+    await world.wait_rest()
     site = await read(world, SITE)
     assert site["status"]["definitionRevision"] == 1
     assert (await read(world, PAGE))["data"]["layout"] == "one"
@@ -301,10 +294,10 @@ async def test_options_that_are_not_listed_are_without_effect_even_past_the_sche
         "spec": {"stack": {"paused": True}},
     }
     await world.user.create(raw)
-    await rest(world)
+    await world.wait_rest()
     assert await world.user.find(PAGE) is None
     await world.user.patch(SITE, {"spec": {"stack": None}})
-    await rest(world)
+    await world.wait_rest()
     assert await world.user.find(PAGE) is not None
 
 
@@ -327,7 +320,7 @@ def test_a_tampered_revision_is_not_used() -> None:
             address, {"data": {**stolen, "template": {"parameters": None, "resources": {"page": None}}}}
         )
         await world.start_controller()
-        await rest(world)
+        await world.wait_rest()
         assert (await read(world, PAGE))["data"]["layout"] == "one"
 
     with_logs = fake_world.find_mistakes(test)
@@ -340,13 +333,13 @@ async def test_a_definition_with_instances_stays_and_ends_with_the_last_one(worl
     await define(world, make_spec())
     await make_site(world)
     await world.user.delete(DEFINITION)
-    await rest(world)
+    await world.wait_rest()
     reason, message = find_ready(await read(world, DEFINITION))
     assert reason == "DeletionBlocked"
     assert "default/one" in message
     await world.user.delete(SITE)
     await world.wait(10.0)
-    await rest(world)
+    await world.wait_rest()
     assert await world.user.find(DEFINITION) is None
     assert await world.user.find(PAGE) is None
 
@@ -365,7 +358,7 @@ async def test_objects_are_written_as_the_account_of_the_definition_and_beside_t
     assert users == {"system:serviceaccount:platform:webapps"}
 
     await world.user.replace_spec(SITE, {"where": "vault"})
-    await rest(world)
+    await world.wait_rest()
     reason, message = find_ready(await read(world, SITE))
     assert reason == "NamespaceNotAllowed"
     assert f"StackDefinition {NAME} may only make objects in the namespace of each of its instances, default" in message
@@ -384,7 +377,7 @@ async def test_an_account_that_the_operator_may_not_use_any_more_is_not_used(wor
     world.definer_accounts = frozenset({"platform:others"})
     await world.user.patch(PAGE, {"data": {"layout": "drifted"}})
     await world.start_controller()
-    await rest(world)
+    await world.wait_rest()
     assert "--definition-accounts=platform:webapps" in find_ready(await read(world, SITE))[1]
     assert (await read(world, PAGE))["data"] == {"layout": "drifted"}
     reason, message = find_ready(await read(world, DEFINITION))
@@ -399,12 +392,12 @@ async def test_an_event_says_what_became_of_a_definition_once_for_each_reason(wo
     await define(world, make_spec())
     await make_site(world)
     await world.user.replace_spec(DEFINITION, make_spec(layout="two"))
-    await rest(world)
+    await world.wait_rest()
     broken = make_spec(layout="${params.nothing}")
     await world.user.replace_spec(DEFINITION, broken)
-    await rest(world)
+    await world.wait_rest()
     await world.user.replace_spec(DEFINITION, make_spec(layout="${params.other}"))
-    await rest(world)
+    await world.wait_rest()
 
     said = [(type_, reason) for name, type_, reason, _ in world.traffic.events if name == NAME]
     assert said == [
@@ -429,14 +422,14 @@ async def test_a_mark_names_an_instance_by_its_kind_and_name(world: FakeWorld) -
     await make_site(world)
     await world.user.create(make_mark(kind="Site", name="two"))
     await world.user.create(make_mark(kind="Spot", name="one"))
-    await rest(world)
+    await world.wait_rest()
     page = await read(world, PAGE)
     said = [await read_mark(world, name) for name in ("site-two", "spot-one")]
     assert said[0] == "namespace default has no Site two; there are: one"
     assert said[1] == "no StackDefinition makes the kind Spot, or several do; state spec.stackRef.group"
 
     await world.user.create(make_mark(kind="Site", name="one"))
-    await rest(world)
+    await world.wait_rest()
     status = (await read(world, address_of_mark("site-one")))["status"]
     assert status["stackRef"] == {"kind": "Site", "group": GROUP, "name": "one"}
     assert status["observedUID"] == page["metadata"]["uid"]
@@ -446,7 +439,7 @@ async def test_a_mark_names_an_instance_by_its_kind_and_name(world: FakeWorld) -
     # Nothing is replaced twice, and a new process reads its own status.
     await world.kill_controller()
     await world.start_controller()
-    await rest(world)
+    await world.wait_rest()
     assert await find_pages(world) == [replaced]
 
 
@@ -475,7 +468,7 @@ async def write_source(world: FakeWorld, template: Object) -> None:
         await world.user.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
     else:
         await world.user.patch(SOURCE, {"data": data})
-    await rest(world)
+    await world.wait_rest()
 
 
 @fake_world.in_world
@@ -504,17 +497,17 @@ async def test_a_template_in_other_objects_is_waited_for_and_followed(world: Fak
     assert "(configmap/site template.yaml).resources.page.manifest" in message
 
     await world.user.delete(SOURCE)
-    await rest(world)
+    await world.wait_rest()
     assert find_ready(await read(world, DEFINITION))[0] == "SourceNotFound"
     assert (await read(world, PAGE))["data"] == {"layout": "two"}
 
 
 def site(index: int) -> Address:
-    return Address(**{**vars_of(SITE), "name": f"site-{index}"})
+    return dataclasses.replace(SITE, name=f"site-{index}")
 
 
 def page(index: int) -> Address:
-    return Address(**{**vars_of(PAGE), "name": f"site-{index}-page"})
+    return dataclasses.replace(PAGE, name=f"site-{index}-page")
 
 
 async def is_first_moved(world: FakeWorld) -> list[str]:
@@ -533,7 +526,7 @@ def test_several_processes_roll_out_one_definition() -> None:
         for index in range(8):
             metadata = {"name": f"site-{index}", "namespace": "default"}
             await world.user.create({"apiVersion": SITE.api_version, "kind": "Site", "metadata": metadata, "spec": {}})
-        await rest(world)
+        await world.wait_rest()
         uids = [(await read(world, site(index)))["metadata"]["uid"] for index in range(8)]
         assert {sharding.bucket_of(uid) * 2 // sharding.BUCKETS for uid in uids} == {0, 1}, "both processes have some"
         assert [await world.user.find(page(index)) is not None for index in range(8)] == [True] * 8
@@ -544,7 +537,7 @@ def test_several_processes_roll_out_one_definition() -> None:
         await world.wait_until(lambda: is_first_moved(world))
         await world.kill_controller()
         await world.start_controller()
-        await rest(world)
+        await world.wait_rest()
 
         status = (await read(world, DEFINITION))["status"]
         assert (status["revision"], status["updated"], status["instances"]) == (2, 8, 8)
@@ -567,7 +560,7 @@ async def test_objects_of_an_instance_are_in_the_cluster_that_it_names_where_the
         await make_site(world, stack=there)
 
     await world.user.patch(DEFINITION, {"spec": {"options": ["kubeConfig"]}})
-    await rest(world)
+    await world.wait_rest()
     await make_site(world, stack=there)
     place = CONFIG_MAP, PAGE.namespace, PAGE.name
     assert world.others["region"].server.find(*place) is not None

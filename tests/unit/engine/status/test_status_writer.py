@@ -89,18 +89,24 @@ class Reported:
         return StatusInput(generation=1, rejection=refusal)
 
 
-async def begin(home: SlowHome, reported: Reported) -> StatusWriter:
-    """A recorder that was asked for one message, and a moment later of another."""
+def make_writer(home: Any, reported: Reported, *, share: Share = WHOLE) -> StatusWriter:
+    """A recorder at work."""
     services: Any = SimpleNamespace(
         management_cluster=home,
         hashes=HASHES,
         clock=VirtualClock(),
-        share=WHOLE,
+        share=share,
         evaluations=Unassisted(),
         find_namespace=lambda _uid: "shop",
     )
     recorder = StatusWriter(services, find_reconciler=lambda _uid: reported, interval=1.0)
     recorder.start()
+    return recorder
+
+
+async def begin(home: SlowHome, reported: Reported) -> StatusWriter:
+    """A recorder that was asked for one message, and a moment later of another."""
+    recorder = make_writer(home, reported)
     recorder.request("u")
     await asyncio.sleep(0.1)
     reported.message = "two"
@@ -170,16 +176,7 @@ def test_among_many_progress_is_reported_less_often_and_in_the_end_all_of_it() -
 
     async def story(count: int, seconds: int, share: Share = WHOLE) -> Crowd:
         home, reported = Crowd(count), Reported("0")
-        services: Any = SimpleNamespace(
-            management_cluster=home,
-            hashes=HASHES,
-            clock=VirtualClock(),
-            share=share,
-            evaluations=Unassisted(),
-            find_namespace=lambda _uid: "shop",
-        )
-        recorder = StatusWriter(services, find_reconciler=lambda _uid: reported, interval=1.0)
-        recorder.start()
+        recorder = make_writer(home, reported, share=share)
         for second in range(seconds):
             reported.message = str(second)
             for uid in home.stacks:

@@ -10,9 +10,7 @@ from hearth.model import names
 from hearth.model.child import Child
 from hearth.plan.resource import decide, step_planning
 from hearth.plan.retry.backoff import Attempt
-from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state.desired import with_adopted
-from hearth.plan.state.memory import RefusedChange
 from hearth.plan.state.resource_status import ResourceState
 from hearth.plan.state.steps import Apply, Delete, Release
 from hearth.template.blueprint import Blueprint, Replacement
@@ -119,18 +117,6 @@ def config(value: str, *, name: str | None = None) -> Constant:
     return Constant({"apiVersion": "v1", "kind": "ConfigMap", "data": {"x": value}, **metadata})
 
 
-def refuse(world: World, blueprint: Blueprint) -> StackPlanner:
-    """A planner on a world whose `a` the server will not change to what is wanted."""
-    planner = blueprints.make_planner(blueprint)
-    world.refresh(planner)
-    step = planner.take_step("a")
-    assert isinstance(step, Apply)
-    assert step.uid is not None
-    world.memory.immutable[step.uid] = RefusedChange(step.hash, "data")
-    world.refresh(planner, "a")
-    return planner
-
-
 def target(value: str, *, name: str | None = None) -> Blueprint:
     """`a`, retained and replaced with DeleteFirst."""
     made = blueprints.make_blueprint({"a": []}, manifests={"a": config(value, name=name)})
@@ -140,7 +126,7 @@ def target(value: str, *, name: str | None = None) -> Blueprint:
 def test_what_is_kept_does_not_go_first() -> None:
     """Released it would hold its name, so the next one gets another; the old one is released last."""
     world, child = make_world(target("old"))
-    planner = refuse(world, target("new"))
+    planner = blueprints.refuse(world, target("new"))
     step = planner.take_step("a")
     assert isinstance(step, Apply)
     assert (step.uid, step.ref.name == child.name) == (None, False)
@@ -151,7 +137,7 @@ def test_what_is_kept_does_not_go_first() -> None:
 def test_what_is_kept_under_a_stated_name_is_not_replaced() -> None:
     """There is no room for another."""
     world, child = make_world(target("old", name="fixed"))
-    planner = refuse(world, target("new", name="fixed"))
+    planner = blueprints.refuse(world, target("new", name="fixed"))
     status = planner.statuses["a"]
     assert (status.state, status.reason, status.step, status.child) == (
         ResourceState.FAILED,

@@ -32,18 +32,6 @@ def one(data: str, *, name: str | None = None, **policy: object) -> Blueprint:
     return dataclasses.replace(blueprint, resources={**blueprint.resources, "a": changed})
 
 
-def refused(world: World, blueprint: Blueprint) -> StackPlanner:
-    """A planner on a world whose `a` the server will not change to what is wanted now."""
-    planner = blueprints.make_planner(blueprint)
-    world.refresh(planner)
-    step = planner.take_step("a")
-    assert isinstance(step, Apply)
-    assert step.uid is not None
-    world.memory.immutable[step.uid] = RefusedChange(step.hash, "data")
-    world.refresh(planner, "a")
-    return planner
-
-
 @pytest.mark.parametrize(
     ("policy", "expected"),
     [
@@ -77,7 +65,7 @@ def world() -> World:
 
 def test_another_object_is_made_first(world: World) -> None:
     """The old one stays until everything is ready."""
-    planner = refused(world, one("new"))
+    planner = blueprints.refuse(world, one("new"))
     step = planner.ready_steps["a"]
     assert isinstance(step, Apply)
     assert (step.uid, step.ref.name != "shop-a") == (None, True)
@@ -89,7 +77,7 @@ def test_another_object_is_made_first(world: World) -> None:
 
 def test_a_dependent_that_takes_something_from_it_moves_over_before_the_old_one_goes(world: World) -> None:
     """It is written once, and only then is everything ready."""
-    planner = refused(world, one("new"))
+    planner = blueprints.refuse(world, one("new"))
     step = planner.take_step("a")
     assert isinstance(step, Apply)
     world.carry_out(step)
@@ -116,7 +104,7 @@ def test_a_dependent_that_takes_nothing_from_it_is_not_written(world: World) -> 
     """Its record names the old incarnation; that alone is no reason."""
     plain = blueprints.make_blueprint({"a": [], "b": ["a"]})
     assert plain.resources["b"].manifest.evaluate({}) is not None
-    planner = refused(world, one("new"))
+    planner = blueprints.refuse(world, one("new"))
     step = planner.take_step("a")
     assert isinstance(step, Apply)
     world.carry_out(step)
@@ -125,7 +113,7 @@ def test_a_dependent_that_takes_nothing_from_it_is_not_written(world: World) -> 
 
 def test_the_old_object_goes_first_where_that_was_chosen(world: World) -> None:
     """The next is made once it is gone."""
-    planner = refused(world, one("new", replacement=Replacement.DELETE_FIRST))
+    planner = blueprints.refuse(world, one("new", replacement=Replacement.DELETE_FIRST))
     assert planner.take_step("a") == Delete(child=world.of("a")[0])
     world.children["a"] = []
     assert world.refresh(planner, "a") == ["a"]
@@ -145,7 +133,7 @@ def test_what_is_not_replaced_says_what_would_allow_it(blueprint: Blueprint, way
     world = World()
     pinned = "pinned" if way == "DeleteFirst" else None
     world.settle(blueprints.make_planner(one("old", name=pinned)))
-    planner = refused(world, blueprint)
+    planner = blueprints.refuse(world, blueprint)
     status = planner.statuses["a"]
     assert (status.state, status.reason, "a" in planner.ready_steps) == (ResourceState.FAILED, "Immutable", False)
     assert status.message.startswith("data cannot be changed in place")
@@ -155,7 +143,7 @@ def test_what_is_not_replaced_says_what_would_allow_it(blueprint: Blueprint, way
 def test_a_way_back_finds_the_old_object(world: World) -> None:
     """Nothing is applied, and the newcomer goes."""
     old = world.of("a")[0]
-    planner = refused(world, one("new"))
+    planner = blueprints.refuse(world, one("new"))
     step = planner.take_step("a")
     assert isinstance(step, Apply)
     newcomer = world.carry_out(step)
@@ -363,7 +351,7 @@ def test_another_object_that_fails_is_waited_for_beside_the_healthy_old_one() ->
 
     world = World()
     world.settle(blueprints.make_planner(size(1)))
-    planner = refused(world, size(2))
+    planner = blueprints.refuse(world, size(2))
     step = planner.take_step("a")
     assert isinstance(step, Apply)
     newcomer = world.carry_out(step, status=FAILED)

@@ -14,7 +14,7 @@ from hearth.plan.retry.backoff import ApplyAttempt, Attempt
 from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state.resource_status import ResourceState
 from hearth.plan.state.steps import Apply, Delete, affected_keys
-from hearth.template.blueprint import Blueprint, CollectionBlueprint
+from hearth.template.blueprint import CollectionBlueprint
 from support.units import blueprints
 from support.units.blueprints import Constant, Reading, ServedKinds, World
 
@@ -24,14 +24,6 @@ CHAIN = blueprints.make_blueprint({"a": [], "b": ["a"], "c": ["b"]})
 def states(planner: StackPlanner) -> dict[str, ResourceState]:
     """By resource."""
     return {name: status.state for name, status in planner.statuses.items()}
-
-
-def settled(blueprint: Blueprint) -> tuple[World, StackPlanner]:
-    """A world in which all of it is there and ready."""
-    world, planner = World(), blueprints.make_planner(blueprint)
-    world.settle(planner)
-    assert planner.is_complete
-    return world, planner
 
 
 def only(children: Iterable[Child]) -> Child:
@@ -54,13 +46,13 @@ def test_each_resource_costs_one_apply() -> None:
 
 def test_a_complete_planner_plans_nothing() -> None:
     """A pass over everything finds nothing to do."""
-    world, planner = settled(CHAIN)
+    world, planner = blueprints.settle(CHAIN)
     assert (world.refresh(planner), planner.ready_steps, planner.requeues) == ([], {}, {})
 
 
 def test_a_planner_made_again_over_the_same_world_plans_nothing() -> None:
     """A restart writes nothing: the children tell all."""
-    world, _ = settled(CHAIN)
+    world, _ = blueprints.settle(CHAIN)
     world.memory = World().memory
     fresh = blueprints.make_planner(CHAIN)
     assert (world.refresh(fresh), fresh.is_complete) == ([], True)
@@ -68,7 +60,7 @@ def test_a_planner_made_again_over_the_same_world_plans_nothing() -> None:
 
 def test_a_deleted_child_is_made_again() -> None:
     """Under the same name, and nothing else is touched."""
-    world, planner = settled(CHAIN)
+    world, planner = blueprints.settle(CHAIN)
     name = only(world.of("b")).name
     world.children["b"] = []
     assert world.refresh(planner, "b") == ["b"]
@@ -79,7 +71,7 @@ def test_a_deleted_child_is_made_again() -> None:
 
 def test_a_field_that_was_taken_is_taken_back() -> None:
     """Lost ownership is drift, regardless of the values."""
-    world, planner = settled(CHAIN)
+    world, planner = blueprints.settle(CHAIN)
     child = only(world.of("a"))
     world.children["a"] = [dataclasses.replace(child, ownership=FieldOwnership(fields=b"{}"), resource_version=99)]
     assert world.refresh(planner, "a") == ["a"]
@@ -90,7 +82,7 @@ def test_a_field_that_was_taken_is_taken_back() -> None:
 
 def test_what_our_own_answer_lacks_is_no_drift() -> None:
     """The digest of the answer is what later events are held against."""
-    world, planner = settled(CHAIN)
+    world, planner = blueprints.settle(CHAIN)
     child = dataclasses.replace(only(world.of("a")), ownership=FieldOwnership(fields=b"{}"), resource_version=99)
     world.memory.ownership_baseline[child.uid] = (child.hash, child.ownership)
     world.children["a"] = [child]
@@ -99,7 +91,7 @@ def test_what_our_own_answer_lacks_is_no_drift() -> None:
 
 def test_a_child_being_deleted_is_waited_for() -> None:
     """It comes back under the same name once it is gone; an apply now would be lost."""
-    world, planner = settled(CHAIN)
+    world, planner = blueprints.settle(CHAIN)
     leaving = dataclasses.replace(only(world.of("a")), deleting=True, finalizers=("x/y",), resource_version=99)
     world.children["a"] = [leaving]
     assert world.refresh(planner, "a") == []
@@ -109,7 +101,7 @@ def test_a_child_being_deleted_is_waited_for() -> None:
 def test_dependents_of_an_unready_resource_wait_again() -> None:
     """Readiness is not remembered."""
     blueprint = blueprints.make_blueprint({"a": [], "b": ["a"]}, kind=blueprints.GADGET)
-    world, planner = settled(blueprint)
+    world, planner = blueprints.settle(blueprint)
     child = only(world.of("a"))
     world.carry_out(applied(planner, child), status={"conditions": [{"type": "Ready", "status": "False"}]})
     world.refresh(planner, "a")
@@ -140,7 +132,7 @@ def test_a_value_is_taken_from_the_child_it_refers_to() -> None:
         },
         reads={"a": frozenset({("metadata", "name")})},
     )
-    world, _ = settled(blueprints.make_blueprint({"a": [], "b": ["a"]}, manifests={"b": reading}))
+    world, _ = blueprints.settle(blueprints.make_blueprint({"a": [], "b": ["a"]}, manifests={"b": reading}))
     assert only(world.of("b")).fields["data"] == {"from": "shop-a"}
 
 
@@ -209,7 +201,7 @@ def test_an_old_kind_that_is_not_watched_yet_holds_completion() -> None:
 
 def test_nothing_is_deleted_before_all_kinds_are_listed() -> None:
     """An object of the last kind may require the one that is seen; one of a denied kind is never shown."""
-    world, _ = settled(blueprints.make_blueprint({"a": [], "old": []}))
+    world, _ = blueprints.settle(blueprints.make_blueprint({"a": [], "old": []}))
     unwatched = {blueprints.GADGET}
     planner = blueprints.make_planner(blueprints.make_blueprint({"a": []}), unwatched=unwatched)
     assert world.refresh(planner) == []
@@ -219,7 +211,7 @@ def test_nothing_is_deleted_before_all_kinds_are_listed() -> None:
 
 def test_what_the_blueprint_no_longer_names_goes_when_everything_is_ready() -> None:
     """A failed update has destroyed nothing."""
-    world, _ = settled(blueprints.make_blueprint({"a": [], "old": []}))
+    world, _ = blueprints.settle(blueprints.make_blueprint({"a": [], "old": []}))
     planner = blueprints.make_planner(blueprints.make_blueprint({"a": [], "new": []}))
     assert world.refresh(planner) == ["new"]
     step = planner.take_step("new")
@@ -231,7 +223,7 @@ def test_what_the_blueprint_no_longer_names_goes_when_everything_is_ready() -> N
 
 def test_what_is_being_made_holds_what_it_is_made_of() -> None:
     """The object may be there already, though no cache shows it; the answer to its apply frees what it is made of."""
-    world, planner = settled(CHAIN)
+    world, planner = blueprints.settle(CHAIN)
     gone = only(world.of("a"))
     world.children["b"] = world.children["c"] = []
     assert world.refresh(planner, "b", "c") == ["b"]
@@ -246,7 +238,7 @@ def test_what_is_being_made_holds_what_it_is_made_of() -> None:
 
 def test_what_is_wanted_again_counts_once_its_deletion_was_answered() -> None:
     """An object that is made of it meanwhile would be made of what is gone."""
-    world, _ = settled(CHAIN)
+    world, _ = blueprints.settle(CHAIN)
     kept = only(world.of("a"))
     world.children["b"] = world.children["c"] = []
     planner = blueprints.make_planner(blueprints.make_blueprint({}))
@@ -263,7 +255,7 @@ def test_what_is_wanted_again_counts_once_its_deletion_was_answered() -> None:
 
 def test_deletions_are_withdrawn_when_something_is_not_ready_any_more() -> None:
     """What was planned and not begun is not done."""
-    world, _ = settled(blueprints.make_blueprint({"a": [], "old": []}))
+    world, _ = blueprints.settle(blueprints.make_blueprint({"a": [], "old": []}))
     planner = blueprints.make_planner(blueprints.make_blueprint({"a": []}))
     [uid] = world.refresh(planner)
     world.children["a"] = []
@@ -273,7 +265,7 @@ def test_deletions_are_withdrawn_when_something_is_not_ready_any_more() -> None:
 
 def test_a_planned_deletion_of_what_is_named_by_now_does_not_start() -> None:
     """Even if something happened between its plan and its turn."""
-    world, _ = settled(blueprints.make_blueprint({"a": [], "old": []}))
+    world, _ = blueprints.settle(blueprints.make_blueprint({"a": [], "old": []}))
     planner = blueprints.make_planner(blueprints.make_blueprint({"a": []}))
     [uid] = world.refresh(planner)
     planner.wanted.claim(only(world.of("old")).ref, "a")
@@ -283,7 +275,7 @@ def test_a_planned_deletion_of_what_is_named_by_now_does_not_start() -> None:
 def test_an_object_whose_resource_is_renamed_is_kept() -> None:
     """Under a pinned name the new resource names the very object, which our own apply relabels."""
     pinned = Constant({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "pinned"}})
-    world, _ = settled(blueprints.make_blueprint({"old": []}, manifests={"old": pinned}))
+    world, _ = blueprints.settle(blueprints.make_blueprint({"old": []}, manifests={"old": pinned}))
     planner = blueprints.make_planner(blueprints.make_blueprint({"new": []}, manifests={"new": pinned}))
     world.refresh(planner)
     step = planner.take_step("new")
@@ -299,7 +291,7 @@ def test_an_object_whose_resource_is_renamed_is_kept() -> None:
 
 def test_an_object_with_a_copied_label_is_left_alone() -> None:
     """The identity annotation must name the very object."""
-    world, planner = settled(blueprints.make_blueprint({"a": []}))
+    world, planner = blueprints.settle(blueprints.make_blueprint({"a": []}))
     world.children["b"] = [dataclasses.replace(only(world.of("a")), name="copy", is_identified=False, resource="b")]
     assert world.refresh(planner) == []
     assert planner.is_complete
@@ -342,7 +334,7 @@ def test_an_event_costs_the_child_and_its_dependents_only() -> None:
         return Reading(make=make, reads={})
 
     names = {"a": [], "b": ["a"], "x": [], "y": ["x"]}
-    world, planner = settled(blueprints.make_blueprint(names, manifests={name: spy(name) for name in names}))
+    world, planner = blueprints.settle(blueprints.make_blueprint(names, manifests={name: spy(name) for name in names}))
     looked.clear()
     world.children["a"] = [dataclasses.replace(only(world.of("a")), resource_version=99)]
     world.refresh(planner, "a")
@@ -355,7 +347,7 @@ def test_an_event_of_a_member_does_not_look_at_all_objects() -> None:
     collection = CollectionBlueprint(
         name="quota", index=2, members=("quota[a]", "quota[b]"), dependents=(), max_removed="50%"
     )
-    world, planner = settled(dataclasses.replace(made, collections={"quota": collection}))
+    world, planner = blueprints.settle(dataclasses.replace(made, collections={"quota": collection}))
     looked: list[str] = []
 
     class Watched(World):
@@ -420,7 +412,7 @@ def test_an_object_too_large_to_be_kept_is_reported_to_those_who_read_it(
     reads: dict[str, frozenset[Path]], *, is_counted: bool
 ) -> None:
     """Nothing is made of what is not all there; other Stacks, for which the same field is kept, are not disturbed."""
-    world, planner = settled(dataclasses.replace(CHAIN, reads=reads))
+    world, planner = blueprints.settle(dataclasses.replace(CHAIN, reads=reads))
     world.children["a"] = [dataclasses.replace(only(world.of("a")), omitted=(("data", "big"),), resource_version=99)]
 
     world.refresh(planner, "a")
@@ -437,7 +429,7 @@ def test_an_object_too_large_to_be_kept_is_reported_to_those_who_read_it(
 
 def test_a_child_that_cannot_be_read_fails_its_resource_and_no_other() -> None:
     """Nothing is concluded from what is left of it, nothing written over it; whole again, all is as before."""
-    world, planner = settled(CHAIN)
+    world, planner = blueprints.settle(CHAIN)
     whole = only(world.of("b"))
     world.children["b"] = [dataclasses.replace(whole, defect="spec.x is nested too deeply", ownership=None)]
     assert world.refresh(planner, "b") == []
@@ -451,7 +443,7 @@ def test_a_child_that_cannot_be_read_fails_its_resource_and_no_other() -> None:
 
 def test_another_definition_is_written_over_a_child_that_cannot_be_read() -> None:
     """It may be what mends it."""
-    world, planner = settled(CHAIN)
+    world, planner = blueprints.settle(CHAIN)
     other = dataclasses.replace(only(world.of("b")), defect="spec.x is nested too deeply", hash="of another")
     world.children["b"] = [other]
     assert world.refresh(planner, "b") == ["b"]

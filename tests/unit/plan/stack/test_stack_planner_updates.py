@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from hearth.model import chunked_work
-from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state.steps import Apply
 from hearth.template.blueprint import Blueprint, Definition
 from hearth.template.compiler import changed_members, compiler
@@ -45,14 +44,6 @@ def compile_it(resources: Any, zones: Any, previous: Blueprint | None = None) ->
     return made if previous is None else chunked_work.finish(changed_members.share(made, previous))
 
 
-def settle(blueprint: Blueprint) -> tuple[World, StackPlanner]:
-    """All objects are there, and ready."""
-    world, planner = World(), blueprints.make_planner(blueprint)
-    world.settle(planner)
-    assert planner.is_complete
-    return world, planner
-
-
 def change(chance: random.Random) -> tuple[Any, Any]:
     """Resources and zones with another value in one or two places."""
     resources, zones = copy.deepcopy(RESOURCES), copy.deepcopy(ZONES)
@@ -69,7 +60,7 @@ def change(chance: random.Random) -> tuple[Any, Any]:
 def test_it_decides_what_a_new_planner_would(seed: int) -> None:
     """Until everything is ready again, with the same applies in the same order."""
     first = compile_it(RESOURCES, ZONES)
-    world, planner = settle(first)
+    world, planner = blueprints.settle(first)
     blueprint = compile_it(*change(random.Random(seed)), previous=first)
     changed = [name for name, resource in blueprint.resources.items() if resource is not first.resources[name]]
     assert planner.update_blueprint(blueprint) is bool(changed)
@@ -124,7 +115,7 @@ def test_it_continues_with_other_members(seed: int) -> None:
     """New ones are applied, and the objects of the others are deleted, as a new planner decides."""
     chance = random.Random(seed)
     first = compile_it(FREE, ZONES)
-    world, planner = settle(first)
+    world, planner = blueprints.settle(first)
     blueprint = compile_it(FREE, resize(chance), first)
     if not planner.update_blueprint(blueprint):
         before, after = ({name: each.manifest for name, each in some.resources.items()} for some in (first, blueprint))
@@ -172,7 +163,7 @@ def test_it_continues_with_other_members(seed: int) -> None:
 def test_with_members_that_others_read_another_planner_is_needed(zones: Any) -> None:
     """Also if nothing changed: a new target is confirmed by planning all."""
     first = compile_it(RESOURCES, ZONES)
-    _, planner = settle(first)
+    _, planner = blueprints.settle(first)
     assert not planner.update_blueprint(compile_it(RESOURCES, zones, first))
     assert planner.blueprint is first
 
@@ -181,7 +172,7 @@ def test_with_members_that_others_read_another_planner_is_needed(zones: Any) -> 
 def test_with_other_resources_another_planner_is_needed(resources: Any) -> None:
     """They may have kinds that are not watched."""
     first = compile_it(FREE, ZONES)
-    _, planner = settle(first)
+    _, planner = blueprints.settle(first)
     resources = {**resources, "base": config({"a": "2"})}
     assert not planner.update_blueprint(compile_it(resources, [*ZONES, {"name": "new", "size": 1}], first))
 
@@ -200,7 +191,7 @@ def test_one_changed_element_costs_the_same_however_many_there_are() -> None:
     zones = [{"name": f"z{number}", "size": number} for number in range(2_000)]
     resources = {key: each for key, each in RESOURCES.items() if key in ("base", "workers")}
     first = compile_it(resources, zones)
-    world, planner = settle(first)
+    world, planner = blueprints.settle(first)
     zones[77] = {"name": "z77", "size": -1}
     blueprint = compile_it(resources, zones, first)
     begun = time.thread_time()
@@ -219,7 +210,7 @@ def measure_changed_base(count: int) -> float:
     """The CPU per member of planning all of them after a change of what they read."""
     zones = [{"name": f"z{number}", "size": number} for number in range(count)]
     resources = {key: each for key, each in RESOURCES.items() if key in ("base", "workers")}
-    world, planner = settle(compile_it(resources, zones))
+    world, planner = blueprints.settle(compile_it(resources, zones))
     base = planner.statuses["base"].child
     assert base is not None
     shown = {**base.fields, "data": {"a": "2"}}
