@@ -40,6 +40,13 @@ def mark(name: str = "bad", **spec: Any) -> Object:
     return {"apiVersion": API, "kind": "HealthMark", "metadata": {"name": name, "namespace": "default"}, "spec": said}
 
 
+async def begin(world: FakeWorld, made: Object) -> None:
+    """An operator that has nothing more to do for that Stack."""
+    await world.start_controller()
+    await world.user.create(made)
+    await world.wait_rest()
+
+
 async def read(world: FakeWorld, name: str = "bad") -> dict[str, Any]:
     """What the status of a mark says: by condition its status, and the reason."""
     found = await world.user.find(Address.of(mark(name)))
@@ -50,9 +57,7 @@ async def read(world: FakeWorld, name: str = "bad") -> dict[str, Any]:
 @fake_world.in_world
 async def test_a_mark_whose_stack_goes_is_done_with(world: FakeWorld) -> None:
     """And a Stack of the same name later is none of its business."""
-    await world.start_controller()
-    await world.user.create(stack(healing={"policy": "OnUpdate"}))
-    await world.wait_rest()
+    await begin(world, stack(healing={"policy": "OnUpdate"}))
     await world.user.create(mark())
     await world.wait_rest()
     assert await read(world) == {"ready": "True", "resolved": "False", "reason": "Marked"}
@@ -82,9 +87,7 @@ async def test_an_object_that_is_nobodys_is_looked_for_without_a_write(world: Fa
 @fake_world.in_world
 async def test_a_mark_that_may_not_be_written_says_so_and_is_tried_again(world: FakeWorld) -> None:
     """More and more slowly."""
-    await world.start_controller()
-    await world.user.create(stack(healing={"policy": "OnUpdate"}))
-    await world.wait_rest()
+    await begin(world, stack(healing={"policy": "OnUpdate"}))
     world.traffic.denied.add(("patch", "Probe"))
     await world.user.create(mark())
     await world.wait(600)
@@ -98,9 +101,7 @@ async def test_a_mark_that_may_not_be_written_says_so_and_is_tried_again(world: 
 @fake_world.in_world
 async def test_marks_cost_nothing_while_nothing_changes(world: FakeWorld) -> None:
     """Not after a restart either."""
-    await world.start_controller()
-    await world.user.create(stack())
-    await world.wait_rest()
+    await begin(world, stack())
     for number in range(30):
         await world.user.create(mark(f"m{number}"))
     await world.wait_rest()
@@ -123,9 +124,7 @@ def config_maps(count: int) -> Object:
 async def test_marks_on_what_is_nowhere_cost_next_to_nothing(world: FakeWorld) -> None:
     """8,000 of them less than a hundredth of a core, regardless of what else is in their namespace; here a twentieth of that."""
     marks, hours = 400, 1
-    await world.start_controller()
-    await world.user.create(config_maps(300))
-    await world.wait_rest()
+    await begin(world, config_maps(300))
     for number in range(marks):
         target = {"apiVersion": "v1", "kind": "ConfigMap", "name": f"nowhere-{number}"}
         await world.user.create(mark(f"m{number}", target=target))
@@ -155,9 +154,7 @@ async def test_a_mark_finds_its_object_as_soon_as_that_comes(world: FakeWorld) -
 @fake_world.in_world
 async def test_an_object_that_went_is_no_longer_found(world: FakeWorld) -> None:
     """Though a mark that looks for another one keeps the index of the namespace."""
-    await world.start_controller()
-    await world.user.create(stack())
-    await world.wait_rest()
+    await begin(world, stack())
     nowhere = {"apiVersion": "testing.hearth.dev/v1", "kind": "Probe", "name": "nowhere"}
     await world.user.create(mark("waits", target=nowhere))
     await world.wait_rest()
@@ -210,9 +207,7 @@ def test_marks_of_one_namespace_leave_room_to_others(monkeypatch: pytest.MonkeyP
 async def test_marks_that_are_done_with_take_no_place(world: FakeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     """They may be kept in Git for ever."""
     monkeypatch.setattr(limits, "HEALTH_MARKS_PER_NAMESPACE", 1)
-    await world.start_controller()
-    await world.user.create(stack())
-    await world.wait_rest()
+    await begin(world, stack())
     for name in ("one", "two"):
         await world.user.create(mark(name, stackName="shop", resource="a", markUnhealthy=False))
         await world.wait_rest()
@@ -241,9 +236,7 @@ def mark_by_path(**spec: Any) -> Object:
 @fake_world.in_world
 async def test_a_mark_whose_stacks_go_with_each_other_is_done_with(world: FakeWorld) -> None:
     """The way to its object is gone, and the object too."""
-    await world.start_controller()
-    await world.user.create(nested_stack())
-    await world.wait_rest()
+    await begin(world, nested_stack())
     await world.user.patch(
         dataclasses.replace(STACK, name="shop-cache"),
         {"spec": {"healing": {"policy": "OnUpdate"}}},
@@ -286,9 +279,7 @@ async def test_a_path_that_leads_nowhere_costs_nothing_while_nothing_changes(wor
 @fake_world.in_world
 async def test_marks_by_path_and_by_name_on_one_object_know_of_each_other(world: FakeWorld) -> None:
     """The newer word counts, by whichever way it came."""
-    await world.start_controller()
-    await world.user.create(nested_stack())
-    await world.wait_rest()
+    await begin(world, nested_stack())
     await world.wait(5)
     await world.kill_controller()
     await world.user.create(mark_by_path())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -15,8 +16,6 @@ from support.stories import stack_manifests
 from support.stories.stack_manifests import STACK
 from support.stories.world import Address
 
-NAMESPACE = "default"
-API_VERSION = "hearth.dev/v1alpha1"
 SOON = 10.0
 """Seconds; longer than the grace period."""
 LONG = 600.0
@@ -24,7 +23,7 @@ LONG = 600.0
 
 def find_address(name: str) -> Address:
     """The Stack of that name."""
-    return Address(api_version=API_VERSION, kind="Stack", namespace=NAMESPACE, name=name)
+    return dataclasses.replace(STACK, name=name)
 
 
 def make_spec(kind: str, value: str = "1") -> Object:
@@ -106,7 +105,7 @@ async def test_list_that_fails_is_reported(world: FakeWorld) -> None:
 
 # ---------------------------------------------------------------- kinds that may not be watched
 
-SECRET = Address(api_version="v1", kind="Secret", namespace=NAMESPACE, name="shop-denied")
+SECRET = Address(api_version="v1", kind="Secret", namespace="default", name="shop-denied")
 RIGHTS = {("list", "Secret"), ("patch", "Secret"), ("apply", "Secret")}
 
 
@@ -129,13 +128,7 @@ async def start(world: FakeWorld) -> Object:
     await world.start_controller()
     await world.user.create(make_stack())
     await world.wait_rest()
-    return await read_shop(world)
-
-
-async def read_shop(world: FakeWorld) -> Object:
-    """The status."""
-    status: Object = ((await world.user.find(STACK)) or {}).get("status", {})
-    return status
+    return await read_status(world, STACK.name)
 
 
 @fake_world.in_world
@@ -155,7 +148,7 @@ async def test_right_that_comes_is_used(world: FakeWorld) -> None:
     await start(world)
     world.traffic.denied.clear()
     await world.wait(60)
-    assert (await read_shop(world))["phase"] == "CreateComplete"
+    assert (await read_status(world, STACK.name))["phase"] == "CreateComplete"
 
 
 @fake_world.in_world
@@ -173,7 +166,7 @@ async def test_definition_without_the_kind_is_completed(world: FakeWorld) -> Non
     await start(world)
     await world.user.replace_spec(STACK, make_template(has_denied=False))
     await world.wait_rest()
-    assert (await read_shop(world))["phase"] == "UpdateComplete"
+    assert (await read_status(world, STACK.name))["phase"] == "UpdateComplete"
     await world.user.delete(STACK)
     await world.wait_rest()
     assert await world.user.find(STACK) is None
@@ -186,7 +179,7 @@ async def test_kind_that_was_applied_holds_up_the_deletion(world: FakeWorld, is_
     await world.start_controller()
     await world.user.create(make_stack())
     await world.wait_rest()
-    assert (await read_shop(world))["phase"] == "CreateComplete"
+    assert (await read_status(world, STACK.name))["phase"] == "CreateComplete"
     world.traffic.denied.update({*RIGHTS, ("delete", "Secret")})
     if is_restarted:
         await world.kill_controller()
@@ -194,7 +187,7 @@ async def test_kind_that_was_applied_holds_up_the_deletion(world: FakeWorld, is_
         await world.wait(30)
     await world.user.delete(STACK)
     await world.wait(60)
-    blocked = conditions.find(await read_shop(world), "DeletionBlocked")
+    blocked = conditions.find(await read_status(world, STACK.name), "DeletionBlocked")
     assert blocked["status"] == "True"
     assert "secret" in blocked["message"].lower()
     assert "forbidden" in blocked["message"]
