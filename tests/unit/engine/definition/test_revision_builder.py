@@ -13,7 +13,7 @@ import pytest
 
 from hearth.engine import cooperative_work
 from hearth.engine import cooperative_work as turns_module
-from hearth.engine.cluster_objects import Revision, StackObject
+from hearth.engine.cluster_objects import Revision
 from hearth.engine.cooperative_work import CHUNKS_PER_YIELD
 from hearth.engine.definition import revision_builder, stack_revisions
 from hearth.engine.definition.revision_builder import MAX_CONCURRENT_BUILDS, FairSlots, RevisionBuilder, RevisionNumbers
@@ -28,6 +28,7 @@ from support.ports.fake_connection import Desk
 from support.server.request_faults import Request
 from support.stories import stack_manifests
 from support.stories.world import Address
+from support.units import stack_objects
 from support.units.blueprints import CONFIG_MAP, HASHER, ServedKinds
 
 # ---------------------------------------------------------------- kinds that were ever applied
@@ -104,17 +105,8 @@ class Office:
 
     def compile_definition(self, name: str, definition: Definition, namespace: str = "shop", **spec: Any) -> Blueprint:
         """The blueprint of a Stack with that definition."""
-        stack = StackObject(
-            name=name,
-            namespace=namespace,
-            uid=f"uid-{namespace}-{name}",
-            generation=1,
-            resource_version=1,
-            deleting=False,
-            finalizers=(),
-            annotations={},
-            packed_spec=packing.pack(spec),
-            packed_status=packing.pack({}),
+        stack = stack_objects.make_stack(
+            name=name, namespace=namespace, uid=f"uid-{namespace}-{name}", packed_spec=packing.pack(spec)
         )
         return asyncio.run(self._builder.compile(definition, stack))
 

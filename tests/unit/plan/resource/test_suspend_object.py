@@ -269,15 +269,9 @@ def test_of_a_kind_without_a_rule_nothing_is_written() -> None:
 # ---------------------------------------------------------------- what runs on as it was
 
 
-def make_remembering(record: Object | None) -> child.Child:
+def make_remembering(record: Object | None) -> Child:
     """A Deployment that remembers so."""
-    text = suspended.sign(record, uid="u", kind=DEPLOYMENT) if record is not None else ""
-    annotations = {names.ANNOTATION_SUSPENDED: text} if record is not None else {}
-    metadata = {"name": "web", "namespace": "n", "uid": "u", "resourceVersion": "1", "annotations": annotations}
-    metadata["managedFields"] = [suspended.OWNED]
-    return child.parse_child(
-        {"metadata": metadata, "spec": {"replicas": 0}}, kind=DEPLOYMENT, paths=[("spec", "replicas")]
-    )
+    return make_suspended(suspended.sign(record, uid="u", kind=DEPLOYMENT) if record is not None else None)
 
 
 ASLEEP = make_remembering({"ours": {"spec.replicas": 2}})
