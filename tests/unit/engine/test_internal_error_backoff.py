@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -32,7 +33,7 @@ from support.stories.world import Address
 
 SECRET = "tagsecret99"
 NAMESPACE = "default"
-OTHER = Address(api_version="hearth.dev/v1alpha1", kind="Stack", namespace=NAMESPACE, name="other")
+OTHER = dataclasses.replace(STACK, name="other")
 GOOD = Address(api_version="v1", kind="ConfigMap", namespace=NAMESPACE, name="shop-good")
 RULES = {
     "apiVersion": "v1",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from hearth.engine.cluster_objects import Revision
@@ -185,7 +187,7 @@ async def test_other_fields_of_a_status_may_be_written(world: FakeWorld) -> None
 async def test_the_status_of_another_stack_does_not_count(world: FakeWorld) -> None:
     """A signature holds for one Stack alone."""
     await begin(world)
-    other = Address(api_version=STACK.api_version, kind=STACK.kind, namespace="default", name="other")
+    other = dataclasses.replace(STACK, name="other")
     await world.user.create(stack_manifests.make_stack(make_spec("7"), name="other"))
     await world.wait_rest()
     copied = (await world.user.find(other) or {})["status"]

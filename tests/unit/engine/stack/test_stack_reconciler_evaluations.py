@@ -17,6 +17,7 @@ from hearth.template.cel.evaluation import Answer
 from support.fake_world import fake_world
 from support.fake_world.fake_world import FakeWorld
 from support.server import fake_kinds
+from support.stories import stack_manifests
 from support.stories.stack_manifests import STACK
 from support.virtual_time import VirtualClock
 
@@ -72,9 +73,7 @@ def make_world(world: FakeWorld) -> SlowProcess:
 
 def make_stack(resources: Object, **template: object) -> Object:
     """A Stack with these resources."""
-    metadata = {"name": STACK.name, "namespace": STACK.namespace}
-    manifest = {"apiVersion": STACK.api_version, "kind": STACK.kind, "metadata": metadata}
-    return {**manifest, "spec": {"template": {"resources": resources, **template}}}
+    return stack_manifests.make_stack({"template": {"resources": resources, **template}})
 
 
 def make_config(value: str) -> Object:

@@ -80,13 +80,11 @@ async def begin(world: FakeWorld, edit: Edit = edit_spec) -> None:
     """A Stack whose change from `one` to `two` is under way at a slow server."""
     world.concurrency = IN_FLIGHT
     await world.start_controller()
-    metadata = {"name": STACK.name, "namespace": STACK.namespace}
-    manifest = {"apiVersion": STACK.api_version, "kind": STACK.kind, "metadata": metadata}
     await world.user.create(make_values("one"))
     by_reference = make_spec("${params.value}")
     by_reference["template"]["parameters"] = {"value": {"type": "string"}}
     by_reference["parametersFrom"] = [{"configMapRef": {"name": VALUES.name}}]
-    await world.user.create({**manifest, "spec": make_spec("one") if edit is edit_spec else by_reference})
+    await world.user.create(stack_manifests.make_stack(make_spec("one") if edit is edit_spec else by_reference))
     await wait_for(lambda: count(world, "one") == SIZE)
     world.controllers[0].wire.desk = Desk(places=2, seconds=0.02)
     await edit(world, "two")

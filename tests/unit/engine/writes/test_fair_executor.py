@@ -10,13 +10,13 @@ from typing import Any
 
 from hearth.engine.writes.concurrency_limiter import MIN_LIMIT_BY_LATENCY
 from hearth.engine.writes.fair_executor import FairExecutor
-from hearth.model import names
 from hearth.model.child import Object
 from hearth.runtime import LoopClock
 from support.checks import expectations
 from support.fake_world import fake_world
 from support.fake_world.fake_world import FakeWorld
 from support.ports.fake_connection import Desk
+from support.stories import stack_manifests
 from support.stories.world import Address
 
 
@@ -337,11 +337,8 @@ class Site:
             resources[f"c{number}"] = {"manifest": {"apiVersion": "v1", "kind": "ConfigMap"}}
             if is_chain and number:
                 resources[f"c{number}"]["dependsOn"] = [f"c{number - 1}"]
-        address = Address(api_version=f"{names.GROUP}/{names.VERSION}", kind="Stack", namespace="default", name=name)
-        metadata = {"name": name, "namespace": address.namespace}
-        manifest = {"apiVersion": address.api_version, "kind": address.kind, "metadata": metadata}
-        await self.world.user.create({**manifest, "spec": {"template": {"resources": resources}}})
-        return address
+        stack = stack_manifests.make_stack({"template": {"resources": resources}}, name=name)
+        return Address.of(await self.world.user.create(stack))
 
     async def measure_life(self) -> tuple[float, float]:
         """The seconds that a Stack of four takes from its creation until it is complete, and from its deletion until it is gone."""
