@@ -25,8 +25,6 @@ from support.stories.world import Address
 
 STACKS = 40
 """More than there are passes in a row, so that writers of statuses get their turns between the passes."""
-
-
 FIRST: Object = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"value": "one"}}
 SECOND: Object = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"first": "${first.metadata.name}"}}
 

@@ -175,8 +175,6 @@ CHILD = blueprints.make_child(
     {"metadata": {"name": "shop-a", "namespace": "default", "labels": {}, "annotations": {}}}, uid="u"
 )
 OLD = dataclasses.replace(CHILD, resource="a", incarnation=1)
-
-
 CLAIM = dataclasses.replace(OLD, kind=dataclasses.replace(OLD.kind, name="PersistentVolumeClaim"))
 LATER = dataclasses.replace(OLD, incarnation=2)
 LATER_CLAIM = dataclasses.replace(CLAIM, incarnation=2)
