@@ -51,7 +51,7 @@ OBSERVED = 'jsonpath={.status.conditions[?(@.type=="Ready")].observedGeneration}
 """Of the Certificate with another address; Ready may be False then."""
 PROGRAM = Program(name="cert-manager", module=programs.MODULES / "certmanager", package=".")
 """A program of our own around the library: its command is no module that the proxy has."""
-TESTS = Path(__file__).resolve().parents[2]
+TESTS = Path(__file__).resolve().parents[1]
 MONITORING = ("servicemonitors.monitoring.coreos.com", "prometheusrules.monitoring.coreos.com")
 
 
