@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import functools
 import inspect
 import selectors
 from collections.abc import Callable, Coroutine
@@ -131,9 +132,19 @@ def in_virtual_time(test: Callable[Arguments, Coroutine[Any, Any, None]]) -> Cal
     def run_test(*args: Arguments.args, **kwargs: Arguments.kwargs) -> None:
         run(lambda: test(*args, **kwargs))
 
-    # Not by functools.wraps, through which the runner would see the coroutine.
-    run_test.__name__, run_test.__doc__, run_test.__module__ = test.__name__, test.__doc__, test.__module__
-    run_test.__signature__ = inspect.signature(test)  # type: ignore[attr-defined]  # which every function may have
+    return stand_for(test, run_test)
+
+
+def stand_for(
+    test: Callable[..., Coroutine[Any, Any, None]], run_test: Callable[Arguments, None], *, given: int = 0
+) -> Callable[Arguments, None]:
+    """`run_test` with the name, marks and parameters of the test that it runs. given: leading arguments that it adds itself."""
+    functools.update_wrapper(run_test, test)
+    # Through it, the runner would see the coroutine.
+    del run_test.__wrapped__  # type: ignore[attr-defined]
+    # Else pytest would take what is given for fixtures.
+    parameters = list(inspect.signature(test).parameters.values())[given:]
+    run_test.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # which every function may have
     return run_test
 
 

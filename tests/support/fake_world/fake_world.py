@@ -6,8 +6,6 @@ import asyncio
 import contextlib
 import contextvars
 import datetime
-import functools
-import inspect
 from collections.abc import Callable, Coroutine, Iterator, Mapping, MutableMapping
 from typing import Any, Concatenate, ParamSpec, TypeAlias
 
@@ -111,14 +109,10 @@ def in_world(
 ) -> Callable[Parameters, None]:
     """The test that runs this one in a fake world of its own, in virtual time; see `run`."""
 
-    @functools.wraps(test)
     def run_test(*args: Parameters.args, **kwargs: Parameters.kwargs) -> None:
         run(lambda world: test(world, *args, **kwargs))
 
-    # Else pytest would take the world for a fixture.
-    parameters = list(inspect.signature(test).parameters.values())[1:]
-    run_test.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # read by `inspect`
-    return run_test
+    return virtual_time.stand_for(test, run_test, given=1)
 
 
 def find_mistakes(test: Callable[[FakeWorld], Coroutine[Any, Any, None]], *, shards: int = 1) -> list[str]:
