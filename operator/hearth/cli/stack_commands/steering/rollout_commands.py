@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 MODULE: Final = "hearth.cli.stack_commands.steering.rollout_commands"
 DEFINITION: Final = click.argument("definition", metavar="DEFINITION")
 
-
 ROLLOUT_COMMANDS: Mapping[str, Entry] = {
     "status": Entry(f"{MODULE}:status", "Follow a rollout to its end."),
     "history": Entry(f"{MODULE}:history", "Show the revisions of a StackDefinition."),
