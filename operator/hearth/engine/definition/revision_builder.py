@@ -268,7 +268,11 @@ class RevisionBuilder:
         cluster, key = self.find_cluster(stack)
         kinds, identity = cluster.kinds, stack.identity
         pairs = await cooperative_work.finish(template_kinds.find_kinds_in_pieces(definition))
-        await cluster.load_schemas([kind for pair in pairs if (kind := kinds.find(*pair)) is not None])
+        loaded: list[Kind] = []
+        # A kind may appear while others are loaded. The generation counts it, so nothing would load its schema later.
+        while (served := [kind for pair in pairs if (kind := kinds.find(*pair)) is not None]) != loaded:
+            await cluster.load_schemas(served)
+            loaded = served
         # The live spec always decides on adoption, for any revision.
         adopts = bool(policies.adopts(stack.spec.get("adoptionPolicy")))
         generation = kinds.generation

@@ -85,9 +85,15 @@ class Served:
 
     def __init__(self) -> None:
         self.kinds = ServedKinds(CONFIG_MAP)
+        self.loaded: list[Collection[Kind]] = []
+        self.appears: Kind | None = None
+        """Served from the first load on."""
 
     async def load_schemas(self, kinds: Collection[Kind]) -> None:
         """As the port says; there are none."""
+        self.loaded.append(kinds)
+        if self.appears is not None:
+            self.kinds.served[self.appears.api_version, self.appears.name] = self.appears
 
 
 class Office:
@@ -211,6 +217,14 @@ def test_a_changed_kind_compiles_everything_again() -> None:
     one = office.compile("one", FREE)
     office.cluster.kinds.generation += 1
     assert office.compile("two", FREE) is not one
+
+
+def test_the_schema_of_a_kind_that_appears_while_others_are_loaded_is_loaded_too() -> None:
+    """Nothing else would load it: the blueprint is already one of the generation that has the kind."""
+    office = Office()
+    office.cluster.appears = NEW
+    office.compile("one", FREE, {"apiVersion": NEW.api_version, "kind": NEW.name})
+    assert office.cluster.loaded == [[CONFIG_MAP], [CONFIG_MAP, NEW]]
 
 
 def test_the_order_of_the_resources_is_the_definitions_own() -> None:
