@@ -23,8 +23,9 @@ from bench.scale.scale_model import Tree, find_breaks, find_load
 from bench.scale.scale_tables import Simulated
 from bench.scale.simulated import Found
 from hearth import app
+from support import repository
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "scale.md"
+PAGE = repository.DOCS / "scale.md"
 RESOURCES = (1_000, 10_000)
 SHARDS = (1, 10)
 MODELLED = 1_000_000

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 import yaml
 
+from support import repository
 from support.ecosystem import programs
 
-FOLDER = Path(__file__).resolve().parents[2] / "manifests" / "observability"
+FOLDER = repository.MANIFESTS / "observability"
 GROUPS: dict[str, Any] = yaml.safe_load((FOLDER / "alerts.yaml").read_text())["spec"]
 ALERTS = [rule["alert"] for group in GROUPS["groups"] for rule in group["rules"]]
 CONDITION = "hearth_stack_conditions"

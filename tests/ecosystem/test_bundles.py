@@ -19,6 +19,7 @@ from hearth.cli.demo.demo_cluster import Cluster
 from hearth.cli.demo.operator_process import Operator
 from hearth.kube.auth import credentials
 from hearth.kube.client.connection import Connection
+from support import repository
 from support.ecosystem import bundles
 from support.ecosystem.bundles import Bundle
 from support.ecosystem.kubectl import Kubectl
@@ -26,7 +27,7 @@ from support.real.operator_process import is_complaint, sum_metric
 from support.real.stack_command import StackCommand
 from support.threats.slots import Slots
 
-FOLDER = Path(__file__).resolve().parents[1] / "data" / "bundles"
+FOLDER = repository.DATA / "bundles"
 PATIENCE = "90s"
 QUIET = 4.0
 """Seconds without a request, of which the operator sends hundreds to make a bundle."""

@@ -18,6 +18,7 @@ import yaml
 from hearth.cli import main
 from hearth.model.tenancy import Mode
 from hearth.settings import Settings
+from support import repository
 from support.ecosystem import chart_files
 from support.ecosystem import helm as helm_program
 from support.ecosystem.helm import CHART, Helm
@@ -65,7 +66,6 @@ EXAMPLES: dict[str, Any] = {
 """A value for each flag that is not its default."""
 ALONE = ("definitionGroups", "definitionAccounts")
 """Those that cannot be beside shards."""
-ROOT = Path(__file__).resolve().parents[2]
 Object: TypeAlias = dict[str, Any]
 ADDED = frozenset(
     {
@@ -78,7 +78,7 @@ ADDED = frozenset(
 
 def render_kustomization(variant: str) -> list[Object]:
     """The objects of one of them."""
-    command = [str(binaries.ensure() / "kubectl"), "kustomize", str(ROOT / "manifests" / variant)]
+    command = [str(binaries.ensure() / "kubectl"), "kustomize", str(repository.MANIFESTS / variant)]
     text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     return list(yaml.load_all(text, Loader=yaml.CSafeLoader))
 

@@ -19,9 +19,8 @@ import pytest
 import yaml
 from go_programs import Program
 
-from support import console_blocks
+from support import console_blocks, repository
 from support.ecosystem import kinds, programs
-from support.ecosystem.helm import ROOT
 from support.ecosystem.kubectl import Kubectl
 from support.ecosystem.release import CRDS, NAMESPACE, Release
 
@@ -51,15 +50,14 @@ OBSERVED = 'jsonpath={.status.conditions[?(@.type=="Ready")].observedGeneration}
 """Of the Certificate with another address; Ready may be False then."""
 PROGRAM = Program(name="cert-manager", module=programs.MODULES / "certmanager", package=".")
 """A program of our own around the library: its command is no module that the proxy has."""
-TESTS = Path(__file__).resolve().parents[1]
 MONITORING = ("servicemonitors.monitoring.coreos.com", "prometheusrules.monitoring.coreos.com")
 
 
 def read_crds() -> str:
     """Those of cert-manager and of the Prometheus Operator, as one YAML stream."""
-    folder = go_programs.download(TESTS / "ecosystem" / "go" / "crds") / "deploy" / "crds"
+    folder = go_programs.download(repository.TESTS / "ecosystem" / "go" / "crds") / "deploy" / "crds"
     texts = [path.read_text() for path in sorted(folder.glob("cert-manager.io_*.yaml"))]
-    manifests = gzip.decompress((TESTS / "data" / "kube-prometheus.yaml.gz").read_bytes()).decode()
+    manifests = gzip.decompress((repository.DATA / "kube-prometheus.yaml.gz").read_bytes()).decode()
     # Not parsed: the text has a `=` that PyYAML rejects.
     texts += [each for each in manifests.split("\n---\n") if any(f"  name: {name}\n" in each for name in MONITORING)]
     return "\n---\n".join(texts)
@@ -173,7 +171,9 @@ def make_user(release: Release, namespace: str) -> Kubectl:
 
 def read_readme_stack() -> dict[str, Any]:
     """The Stack that the README shows."""
-    stack: dict[str, Any] = yaml.safe_load(console_blocks.read_files((ROOT / "README.md").read_text())["shop.yaml"])
+    stack: dict[str, Any] = yaml.safe_load(
+        console_blocks.read_files((repository.ROOT / "README.md").read_text())["shop.yaml"]
+    )
     return stack
 
 

@@ -16,13 +16,14 @@ from pathlib import Path
 import pytest
 
 import hearth
-
-ROOT = Path(__file__).resolve().parents[2]
+from support import repository
 
 
 def run(*command: str | Path) -> str:
     """The output of a command. Raises AssertionError with both outputs if it fails."""
-    done = subprocess.run([*map(str, command)], cwd=ROOT, capture_output=True, text=True, check=False, timeout=600)
+    done = subprocess.run(
+        [*map(str, command)], cwd=repository.ROOT, capture_output=True, text=True, check=False, timeout=600
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -60,7 +61,7 @@ def test_the_wheel_works_in_an_empty_environment(wheel: Path, tmp_path: Path) ->
 
 def find_newest() -> Path:
     """The newest Python of this machine that the package supports; that of the tests where there is no other."""
-    classifiers = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["classifiers"]
+    classifiers = tomllib.loads((repository.ROOT / "pyproject.toml").read_text())["project"]["classifiers"]
     versions = [each.rpartition(" ")[2] for each in classifiers if re.fullmatch(r".*:: 3\.\d+", each)]
     for version in sorted(versions, key=lambda each: int(each.partition(".")[2]), reverse=True):
         folders = sorted((Path.home() / ".pyenv" / "versions").glob(f"{version}.*/bin"))
@@ -85,9 +86,9 @@ def test_the_command_is_one_file(tmp_path: Path, find_python: Callable[[], Path]
     else:
         run("make", f"PYTHON={python}", f"VENV={tmp_path / 'environment'}", "dist")
     program = tmp_path / "kubectl-stack"
-    shutil.copy(ROOT / "dist" / "kubectl-stack", program)
+    shutil.copy(repository.ROOT / "dist" / "kubectl-stack", program)
     stack = tmp_path / "stack.yaml"
-    shutil.copy(ROOT / "manifests" / "examples" / "guestbook.yaml", stack)
+    shutil.copy(repository.EXAMPLES / "guestbook.yaml", stack)
 
     done = subprocess.run(
         [str(python), "-I", str(program), "lint", "-f", str(stack)],

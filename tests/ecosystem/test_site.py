@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from support import repository
 from support.browser import page_browser, programs
 from support.browser.page_browser import PageBrowser
 
-ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.together
 COPIED = """
 const texts = [];
@@ -38,7 +38,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The site, built as `make docs` does it."""
     folder = tmp_path_factory.mktemp("site")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
-    subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=300)
+    subprocess.run(command, cwd=repository.ROOT, check=True, capture_output=True, timeout=300)
     return folder
 
 

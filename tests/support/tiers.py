@@ -8,12 +8,12 @@ real server the contract tests and a smoke set. `-m more` has everything else bu
 from __future__ import annotations
 
 import zlib
-from pathlib import Path
 
 import pytest
 
+from support import repository
+
 MARK = "more"
-ROOT = Path(__file__).resolve().parents[1]
 SETTINGS = (
     "test_story_with_the_work_divided",
     "test_story_as_an_account",
@@ -58,7 +58,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def is_more(item: pytest.Item) -> bool:
     """Return whether the test belongs to `make test-more`."""
-    place = item.path.relative_to(ROOT).as_posix()
+    place = item.path.relative_to(repository.TESTS).as_posix()
     if item.get_closest_marker("cluster") is not None:
         return place.split("/")[0] not in SMOKE_FOLDERS and not is_smoke(place, item)
     return item.name.partition("[")[0] in SLOW or is_spare(item)

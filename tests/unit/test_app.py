@@ -20,10 +20,11 @@ import orjson
 import pytest
 
 from hearth.model.api import crd
+from support import repository
 from support.real.servers import stub_server
 from support.real.servers.stub_server import says
 
-PROGRAM = Path(__file__).resolve().parent.parent / "support" / "real" / "idle_operator.py"
+PROGRAM = repository.TESTS / "support" / "real" / "idle_operator.py"
 
 NOWHERE = "https://127.0.0.1:9"
 """Nothing listens there: the frame keeps trying, which is no reason not to start, nor not to end."""

@@ -17,6 +17,7 @@ import click.testing
 import pytest
 
 from hearth.cli import main
+from support import repository
 from support.checks import audit
 
 KNOWN = {
@@ -133,18 +134,17 @@ def test_packages_that_the_service_does_not_have_are_named() -> None:
 # What else stands between a forged package and the operator, and where generated files go.
 
 
-ROOT = Path(__file__).resolve().parents[2]
 LOCKED = re.compile(r"[A-Za-z0-9._-]+(\[[a-z,]+\])?==[^ ]+( ; [^\\]+)?( --hash=sha256:[0-9a-f]{64})+")
 
 
 def test_every_locked_package_has_hashes() -> None:
     """With one hash in the file pip demands one of every package; none may come from anywhere else."""
-    text = (ROOT / "requirements.lock").read_text().replace(" \\\n   ", "")
+    text = (repository.ROOT / "requirements.lock").read_text().replace(" \\\n   ", "")
     lines = [line for line in text.splitlines() if line and not line.startswith("#")]
 
     assert len(lines) > 30
     assert [line for line in lines if not LOCKED.fullmatch(line)] == []
-    assert "--no-build-isolation" in (ROOT / "Makefile").read_text()
+    assert "--no-build-isolation" in (repository.ROOT / "Makefile").read_text()
 
 
 def test_definitions_are_written_under_fixed_names(tmp_path: Path) -> None:

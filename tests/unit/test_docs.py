@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 
 from hearth.engine.writes import step_execution
+from support import repository
 
-ROOT = Path(__file__).resolve().parents[2]
 PAGES = [
-    ROOT / "README.md",
-    *(ROOT / "tests" / each for each in ("README.md", "stories/README.md", "stories/COVERAGE.md")),
-    *sorted((ROOT / "docs").rglob("*.md")),
+    repository.ROOT / "README.md",
+    *(repository.TESTS / each for each in ("README.md", "stories/README.md", "stories/COVERAGE.md")),
+    *sorted(repository.DOCS.rglob("*.md")),
 ]
-CODE = ROOT / "operator" / "hearth"
-DECISIONS = ROOT / "docs" / "decisions"
+CODE = repository.OPERATOR / "hearth"
+DECISIONS = repository.DOCS / "decisions"
 LINK = re.compile(r"\]\((?P<path>[^)#\s]*)(?:#(?P<anchor>[^)\s]+))?\)")
 LISTED = re.compile(
     r"^\| (?P<number>\d+) \| \[(?P<title>.+)\]\((?P<name>[\w-]+\.md)\) \| accepted[^|]* \| \d{4}-\d\d-\d\d \|$",
@@ -24,9 +24,9 @@ LISTED = re.compile(
 )
 """A line of the index of decisions."""
 ATTACKS = (
-    ROOT / "tests" / "integration" / "threats",
-    ROOT / "tests" / "integration" / "cli",
-    ROOT / "tests" / "unit" / "cli" / "page",
+    repository.TESTS / "integration" / "threats",
+    repository.TESTS / "integration" / "cli",
+    repository.TESTS / "unit" / "cli" / "page",
 )
 """The folders of the tests that docs/security.md names."""
 MODULE = re.compile(r"`(?P<path>[a-z_]+(?:/[a-z0-9_]+)+\.(?:py|yaml)|test_[a-z0-9_]+\.py)`")
@@ -39,7 +39,7 @@ def find_anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", each.lower()).replace(" ", "-") for each in headings}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(repository.ROOT).as_posix())
 def test_links_lead_somewhere(page: Path) -> None:
     """To a file of the repository, and to a heading in it."""
     links = [link for link in LINK.finditer(page.read_text()) if "://" not in link["path"]]
@@ -49,10 +49,10 @@ def test_links_lead_somewhere(page: Path) -> None:
     assert [(target.name, anchor) for target, anchor in targets if anchor and anchor not in find_anchors(target)] == []
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(repository.ROOT).as_posix())
 def test_modules_that_a_page_names_exist(page: Path) -> None:
     """Also in records of decisions: a module that moved moves there as well."""
-    folders = (CODE, ROOT, ROOT / "tests", *ATTACKS)
+    folders = (CODE, repository.ROOT, repository.TESTS, *ATTACKS)
     named = {found["path"] for found in MODULE.finditer(page.read_text())}
 
     assert sorted(path for path in named if not any((folder / path).exists() for folder in folders)) == []
@@ -61,7 +61,7 @@ def test_modules_that_a_page_names_exist(page: Path) -> None:
 @pytest.mark.parametrize("name", ["architecture.md", "glossary.md"])
 def test_the_map_names_modules(name: str) -> None:
     """Else the other test would pass always."""
-    assert len({found["path"] for found in MODULE.finditer((ROOT / "docs" / name).read_text())}) > 20
+    assert len({found["path"] for found in MODULE.finditer((repository.DOCS / name).read_text())}) > 20
 
 
 def test_decisions_are_numbered_once() -> None:
@@ -84,6 +84,6 @@ def test_the_index_of_decisions_has_each_of_them_once() -> None:
 
 def test_users_find_every_reason_of_a_failed_write() -> None:
     """In the table of docs/status.md."""
-    page = (ROOT / "docs" / "status.md").read_text()
+    page = (repository.DOCS / "status.md").read_text()
 
     assert [reason for reason in step_execution.REASONS.values() if f"`{reason}`" not in page] == []

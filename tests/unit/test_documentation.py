@@ -15,10 +15,12 @@ import pytest
 from documentation import reference
 from hearth.cli import main as cli
 from hearth.cli.stack_commands import stack_group
-from support import console_blocks
+from support import console_blocks, repository
 
-ROOT = Path(__file__).resolve().parents[2]
-PAGES = [ROOT / "README.md", *sorted(path for path in (ROOT / "docs").rglob("*.md") if path.parent.name != "reference")]
+PAGES = [
+    repository.ROOT / "README.md",
+    *sorted(path for path in repository.DOCS.rglob("*.md") if path.parent.name != "reference"),
+]
 FENCE = re.compile(r"^ *```[^\n]*\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 COMMAND = re.compile(r"^(?:\$ )?(?:\| )?(?P<line>(?:kubectl stack|hearth) [a-z].*)$")
 PLACEHOLDER = re.compile(r"…|\.\.\.|\[|<")
@@ -35,7 +37,7 @@ def test_the_site_builds_strictly(tmp_path: Path) -> None:
     """Each link leads somewhere, and each page is in the menu."""
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")]
 
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run(command, cwd=repository.ROOT, capture_output=True, text=True, check=False, timeout=120)
 
     assert done.returncode == 0, done.stdout + done.stderr
     assert (tmp_path / "site" / "reference" / "api.html").is_file()
@@ -48,7 +50,7 @@ def find_commands(page: str) -> list[str]:
     return [each["line"] for each in found if each is not None and not PLACEHOLDER.search(each["line"])]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(repository.ROOT).as_posix())
 def test_commands_of_pages_exist(page: Path) -> None:
     """With the options that the page gives them."""
     wrong = [(line, problem) for line in find_commands(page.read_text()) if (problem := find_problem(line))]
@@ -92,7 +94,7 @@ INDENTED = re.compile(rf"\n\n {{4,}}{PROGRAM}.*|\n(?![ \-*\d]).*\n\n {{4,}}\S.*"
 
 def test_each_command_block_runs_or_says_why_not() -> None:
     """`tests/integration/documentation` runs what is in blocks of the language console, without a reason before them."""
-    pages = {page.relative_to(ROOT).as_posix(): page.read_text() for page in PAGES}
+    pages = {page.relative_to(repository.ROOT).as_posix(): page.read_text() for page in PAGES}
     silent = {name: find_silent_blocks(text) + find_silent_lines(text) for name, text in pages.items()}
 
     assert {name: found for name, found in silent.items() if found} == {}
@@ -168,8 +170,9 @@ def test_an_output_has_the_lines_of_the_page(lines: tuple[str, ...], missing: st
 def test_fragments_of_the_changelog_have_a_type() -> None:
     """The types that the tool knows."""
     types = {
-        each["directory"] for each in tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["towncrier"]["type"]
+        each["directory"]
+        for each in tomllib.loads((repository.ROOT / "pyproject.toml").read_text())["tool"]["towncrier"]["type"]
     }
-    fragments = [path.name for path in (ROOT / "docs" / "changelog.d").glob("*.md")]
+    fragments = [path.name for path in (repository.DOCS / "changelog.d").glob("*.md")]
 
     assert [name for name in fragments if name.split(".")[1] not in types] == []

@@ -5,9 +5,8 @@ from __future__ import annotations
 import ast
 import graphlib
 from collections.abc import Iterator
-from pathlib import Path
 
-SOURCES = Path(__file__).resolve().parents[2] / "operator"
+from support import repository
 
 
 def list_imports(tree: ast.Module) -> Iterator[str]:
@@ -23,8 +22,8 @@ def list_imports(tree: ast.Module) -> Iterator[str]:
 def test_there_is_no_circle_of_imports() -> None:
     """Each module can be the first."""
     files = {
-        ".".join(file.relative_to(SOURCES).with_suffix("").parts).removesuffix(".__init__"): file
-        for file in sorted((SOURCES / "hearth").rglob("*.py"))
+        ".".join(file.relative_to(repository.OPERATOR).with_suffix("").parts).removesuffix(".__init__"): file
+        for file in sorted((repository.OPERATOR / "hearth").rglob("*.py"))
     }
     graph = {
         name: {each for each in list_imports(ast.parse(file.read_text())) if each in files and each != name}

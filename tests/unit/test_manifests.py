@@ -27,10 +27,10 @@ from hearth.handlers.kopf_supervisor import AdmissionCallbacks
 from hearth.model import limits, names
 from hearth.model.tenancy import Mode
 from hearth.settings import Settings
+from support import repository
 from support.ecosystem import chart_files, containerfile
 
-FOLDER = Path(__file__).resolve().parents[2] / "manifests"
-FILES = sorted([*FOLDER.glob("install/*.yaml"), *FOLDER.glob("rbac/*.yaml")])
+FILES = sorted([*repository.MANIFESTS.glob("install/*.yaml"), *repository.MANIFESTS.glob("rbac/*.yaml")])
 
 
 def load(kind: str) -> list[dict[str, Any]]:
@@ -60,7 +60,7 @@ def test_the_arguments_of_the_container_are_understood(pod: dict[str, Any]) -> N
 
 def test_there_are_as_many_pods_as_shards() -> None:
     """One too few, and some Stacks would be without an owner."""
-    (patch,) = yaml.safe_load((FOLDER / "shards" / "kustomization.yaml").read_text())["patches"]
+    (patch,) = yaml.safe_load((repository.MANIFESTS / "shards" / "kustomization.yaml").read_text())["patches"]
     by_path = {step["path"]: step["value"] for step in yaml.safe_load(patch["patch"])}
 
     assert by_path["/spec/template/spec/containers/0/args/-"] == f"--shards={by_path['/spec/replicas']}"
@@ -140,7 +140,8 @@ def test_writing_stacks_is_granted_by_hand_alone() -> None:
 def test_the_policy_adds_the_operators_own_finalizer_and_only_at_creation() -> None:
     """At an update it would undo what the operator takes away; where it fails the operator adds it."""
     policy, binding = (
-        yaml.safe_load((FOLDER / "finalizer" / f"{name}.yaml").read_text()) for name in ("policy", "binding")
+        yaml.safe_load((repository.MANIFESTS / "finalizer" / f"{name}.yaml").read_text())
+        for name in ("policy", "binding")
     )
     (rule,) = policy["spec"]["matchConstraints"]["resourceRules"]
     (mutation,) = policy["spec"]["mutations"]
@@ -168,8 +169,8 @@ def test_the_policy_adds_the_operators_own_finalizer_and_only_at_creation() -> N
 )
 def test_every_file_is_part_of_its_kustomization(file: str) -> None:
     """A file that is not listed is not installed."""
-    path = (FOLDER.parent / file).parent
-    listed = yaml.safe_load((FOLDER.parent / file).read_text())["resources"]
+    path = (repository.ROOT / file).parent
+    listed = yaml.safe_load((repository.ROOT / file).read_text())["resources"]
 
     files = {file.name for file in path.glob("*.yaml")} - {"kustomization.yaml"}
     assert files == {name for name in listed if name.endswith(".yaml")}
@@ -178,7 +179,7 @@ def test_every_file_is_part_of_its_kustomization(file: str) -> None:
 
 def test_kubectl_can_apply_the_folder_of_the_crds() -> None:
     """It reads .yaml, .yml and .json, and rejects a Kustomization, which only `-k` understands."""
-    read = [file for file in (FOLDER.parent / "crds").iterdir() if file.suffix in {".yaml", ".yml", ".json"}]
+    read = [file for file in (repository.ROOT / "crds").iterdir() if file.suffix in {".yaml", ".yml", ".json"}]
 
     assert {yaml.safe_load(file.read_text())["kind"] for file in read} == {"CustomResourceDefinition"}
 
@@ -248,7 +249,7 @@ def forget_place(webhook: dict[str, Any]) -> dict[str, Any]:
 
 def find_strict_patches() -> dict[str, list[dict[str, Any]]]:
     """By the name of its object each patch of the strict installation."""
-    patches = yaml.safe_load((FOLDER / "strict" / "kustomization.yaml").read_text())["patches"]
+    patches = yaml.safe_load((repository.MANIFESTS / "strict" / "kustomization.yaml").read_text())["patches"]
     return {f"{each['target']['kind']}/{each['target']['name']}": yaml.safe_load(each["patch"]) for each in patches}
 
 
@@ -294,15 +295,14 @@ def test_the_strict_installation_has_the_flags_for_its_rights() -> None:
 
 def test_the_containerfile_states_what_the_image_has() -> None:
     """An engine makes an image with the same settings as our own builder."""
-    assert containerfile.read_settings(FOLDER / "image" / "Containerfile") == build.SETTINGS
+    assert containerfile.read_settings(repository.MANIFESTS / "image" / "Containerfile") == build.SETTINGS
 
 
 def test_the_containerfile_copies_all_that_the_builder_reads(tmp_path: Path) -> None:
     """The wheel of Hearth is built from the copied files alone."""
-    root = FOLDER.parent
-    copied = containerfile.list_copied(FOLDER / "image" / "Containerfile")
+    copied = containerfile.list_copied(repository.MANIFESTS / "image" / "Containerfile")
     for name in copied:
-        source, target = root / name, tmp_path / name
+        source, target = repository.ROOT / name, tmp_path / name
         target.parent.mkdir(parents=True, exist_ok=True)
         (shutil.copytree if source.is_dir() else shutil.copyfile)(source, target)
 

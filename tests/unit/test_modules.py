@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-SOURCES = Path(__file__).resolve().parents[2] / "operator"
+from support import repository
+
+COUNTED = re.compile(r"Path\(__file__\)(?:\.resolve\(\))?(?:\.parents\[|\.parent\.parent)")
 LINES = 100
 OUTER = "is in a layer below its reader: access, views and commands of the command line stay apart"
 EXCEPTIONS = {
@@ -20,8 +23,8 @@ EXCEPTIONS = {
 def find_modules() -> dict[str, Path]:
     """All modules by name, without packages."""
     return {
-        ".".join(file.relative_to(SOURCES).with_suffix("").parts): file
-        for file in sorted((SOURCES / "hearth").rglob("*.py"))
+        ".".join(file.relative_to(repository.OPERATOR).with_suffix("").parts): file
+        for file in sorted((repository.OPERATOR / "hearth").rglob("*.py"))
         if file.name != "__init__.py"
     }
 
@@ -66,3 +69,15 @@ def test_readers_are_found() -> None:
 
     assert readers["hearth.handlers.kopf_run"] == {"hearth.handlers.kopf_supervisor"}
     assert len(readers["hearth.model.names"]) > 10
+
+
+def test_tests_know_folders_from_one_place() -> None:
+    """A count of parents names another folder once its file moves, and a test that finds no file may say nothing."""
+    packages = ("bench/cases", "bench/instruments", "contract", "ecosystem", "fuzz", "integration", "support", "unit")
+    found = {
+        file.relative_to(repository.TESTS).as_posix()
+        for package in packages
+        for file in (repository.TESTS / package).rglob("*.py")
+        if COUNTED.search(file.read_text())
+    }
+    assert found == {"support/repository.py"}

@@ -6,9 +6,10 @@ import ast
 import collections
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
-SOURCES = Path(__file__).resolve().parents[2] / "operator" / "hearth"
+from support import repository
+
+SOURCES = repository.OPERATOR / "hearth"
 ROLES = {
     # which of several of one class it is
     *("before", "after", "old", "new", "known", "found", "made", "wanted", "desired", "present", "live", "current"),

@@ -6,7 +6,6 @@ import copy
 import itertools
 import json
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,13 +14,13 @@ import yaml
 from hearth.model.phases import Phase
 from hearth.plan.rollouts.rollout_report import EVENT_TYPES, WARNING, DefinitionReason
 from hearth.plan.status import conditions
+from support import repository
 from support.gitops import grafana_schema
 
-ROOT = Path(__file__).resolve().parents[2]
-FILE = ROOT / "manifests" / "observability" / "alerts.yaml"
+FILE = repository.MANIFESTS / "observability" / "alerts.yaml"
 RULE = yaml.safe_load(FILE.read_text())
 RULES: list[dict[str, Any]] = [rule for group in RULE["spec"]["groups"] for rule in group["rules"]]
-DOCUMENT = (ROOT / "docs" / "metrics.md").read_text()
+DOCUMENT = (repository.DOCS / "metrics.md").read_text()
 NO_ALERT = {
     "RollingBack": "an action in progress: HearthStackInProgressForLong",
     "Stalled": "the phase tells more: HearthStackFailed, HearthStackRolledBack",
@@ -86,7 +85,7 @@ def test_every_alert_says_what_to_do(rule: dict[str, Any]) -> None:
 # The Grafana dashboard shows metrics that exist, with their labels, and fits on its grid.
 
 
-DASHBOARD: dict[str, Any] = json.loads((ROOT / "manifests" / "observability" / "dashboard.json").read_text())
+DASHBOARD: dict[str, Any] = json.loads((repository.MANIFESTS / "observability" / "dashboard.json").read_text())
 PANELS: list[dict[str, Any]] = [panel for panel in DASHBOARD["panels"] if panel["type"] != "row"]
 QUERIES = [(panel["title"], target["expr"]) for panel in PANELS for target in panel["targets"]]
 METRIC = re.compile(r"\b(?:hearth|process)_[a-z_]+")
@@ -101,7 +100,7 @@ COLUMNS = 24
 def find_documented() -> dict[str, set[str]]:
     """Return the labels of each series by its name."""
     found: dict[str, set[str]] = {name: set() for name in OF_PROCESS}
-    for row in ROW.finditer((ROOT / "docs" / "metrics.md").read_text()):
+    for row in ROW.finditer((repository.DOCS / "metrics.md").read_text()):
         labels = set(re.findall(r"`(\w+)`", row["labels"]))
         suffixes = ("_bucket", "_sum", "_count") if row["type"] == "histogram" else ("",)
         found |= {f"{row['name']}{suffix}": labels for suffix in suffixes}
@@ -178,7 +177,7 @@ def test_legends_name_labels_that_are_left() -> None:
 def test_all_own_metrics_are_shown() -> None:
     """A metric that no panel shows is missing here, or not needed."""
     shown = {name for _, query in QUERIES for name in METRIC.findall(query)}
-    documented = {row["name"] for row in ROW.finditer((ROOT / "docs" / "metrics.md").read_text())}
+    documented = {row["name"] for row in ROW.finditer((repository.DOCS / "metrics.md").read_text())}
 
     assert {name for name in documented if not any(each.startswith(name) for each in shown)} == set()
 

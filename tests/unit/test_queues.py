@@ -5,13 +5,13 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-CODE = ROOT / "operator" / "hearth"
-PAGE = ROOT / "docs" / "write-concurrency.md"
+from support import repository
+
+CODE = repository.OPERATOR / "hearth"
+PAGE = repository.DOCS / "write-concurrency.md"
 LINES = {
     *("Queue", "LifoQueue", "PriorityQueue", "SimpleQueue", "deque"),
     *("Semaphore", "BoundedSemaphore", "asyncio.Lock", "asyncio.Condition"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import get_args
 
 import pytest
@@ -11,11 +10,9 @@ import yaml
 
 from hearth.engine.writes.step_execution import StepExecutor
 from hearth.plan.state import steps
-from support import tiers
+from support import repository, tiers
 from support.fake_world import fake_world
 from support.stories import story, story_runner
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_the_smoke_stories_take_every_type_of_step(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -44,7 +41,7 @@ def test_the_smoke_stories_are_played_on_a_real_server() -> None:
 
 def test_a_broken_rule_is_noticed_by_the_tests_of_every_change() -> None:
     """The tests that the mutants name are stories, or tests that need no server; `make test` has those."""
-    rules = yaml.safe_load((ROOT / "tests" / "mutants" / "rules.yaml").read_text())
+    rules = yaml.safe_load((repository.TESTS / "mutants" / "rules.yaml").read_text())
     named = {each["noticed_by"] for each in rules if each.get("noticed_by")}
 
     units = {each for each in named if each.startswith("tests/unit/")}
@@ -53,7 +50,7 @@ def test_a_broken_rule_is_noticed_by_the_tests_of_every_change() -> None:
 
 def test_the_choice_is_made_in_one_place_of_tests_that_exist() -> None:
     """No test marks itself, and none that was renamed comes into `make test` unseen."""
-    sources = {path: path.read_text() for path in (ROOT / "tests").rglob("*.py")}
+    sources = {path: path.read_text() for path in repository.TESTS.rglob("*.py")}
     chosen = {each.partition("[")[0] for each in (*tiers.SLOW, *tiers.SETTINGS, *tiers.DISTURBED, *tiers.NOTICING)}
     defined = set(re.findall(r"^(?:async )?def (test_\w+)", "\n".join(sources.values()), flags=re.MULTILINE))
 

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
-ROOT = pathlib.Path(__file__).parents[2]
+from support import repository
+
 LIST = pathlib.Path(__file__).with_name("retired_words.yaml")
 RETIRED: Mapping[str, Mapping[str, str]] = yaml.safe_load(LIST.read_text())
 SUFFIXES = {".py", ".md", ".yaml", ".toml"}
@@ -21,7 +22,7 @@ QUOTED = (LIST, pathlib.Path(__file__))
 def find_files(places: tuple[str, ...]) -> Iterator[pathlib.Path]:
     """Find the text files in these folders, and these files."""
     for place in places:
-        path = ROOT / place
+        path = repository.ROOT / place
         found = sorted(path.rglob("*")) if path.is_dir() else [path]
         yield from (each for each in found if each.is_file() and (each.suffix in SUFFIXES or each == path))
 
@@ -37,7 +38,7 @@ def find_retired(text: str, words: Mapping[str, str], *, flags: int = 0) -> Iter
 def describe_retired(kind: str, *, flags: int = 0) -> list[str]:
     """Describe each use of a retired word: file, line, word and replacement."""
     return [
-        f"{path.relative_to(ROOT)}:{line}: {word!r}; write {replacement}"
+        f"{path.relative_to(repository.ROOT)}:{line}: {word!r}; write {replacement}"
         for path in find_files(WRITTEN)
         if path not in QUOTED
         for line, word, replacement in find_retired(path.read_text(encoding="utf-8"), RETIRED[kind], flags=flags)

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import uuid
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import orjson
 import yaml
@@ -19,6 +18,7 @@ from hearth.model.api import crd
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
 from hearth.model.well_known_kinds import CUSTOM_RESOURCE_DEFINITION, NAMESPACE, RESOURCE_GROUP, STACK
+from support import repository
 
 POLICY = Kind(
     group="admissionregistration.k8s.io",
@@ -34,7 +34,7 @@ BINDING = Kind(
     plural="mutatingadmissionpolicybindings",
     namespaced=False,
 )
-MANIFESTS = Path(__file__).resolve().parents[3] / "manifests" / "finalizer"
+MANIFESTS = repository.MANIFESTS / "finalizer"
 LABEL = "bench.hearth.dev/finalizer"
 """On a namespace in which Stacks get their finalizer at admission, as in an installation: see docs/finalizer.md."""
 NAME = "bench-stack-finalizer"

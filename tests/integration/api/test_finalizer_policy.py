@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import copy
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +15,7 @@ import yaml
 
 from hearth.kube.client import api_requests
 from hearth.model import errors, names
+from support import repository
 from support.real import operator_fleet
 from support.real.operator_fleet import make_stack
 from support.real.real_user import RealUser
@@ -24,7 +24,7 @@ from support.server import fake_kinds
 from support.stories.world import Address
 from support.units import sample_manifests
 
-FOLDER = Path(__file__).resolve().parents[3] / "manifests" / "finalizer"
+FOLDER = repository.MANIFESTS / "finalizer"
 GROUP = "admissionregistration.k8s.io"
 POLICY = sample_manifests.kind(GROUP, "v1", "MutatingAdmissionPolicy", namespaced=False)
 BINDING = sample_manifests.kind(GROUP, "v1", "MutatingAdmissionPolicyBinding", namespaced=False)

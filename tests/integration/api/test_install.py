@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from support import repository
 from support.real import user_shell
-
-ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.mark.parametrize(
@@ -25,7 +24,7 @@ def test_the_installation_is_accepted(kubeconfig: Path, folder: str, workload: s
 
     done = user_shell.run_kubectl(
         *(kubeconfig, "apply", "--server-side", "--force-conflicts", "--dry-run=server"),
-        *("-k", str(ROOT / "manifests" / folder)),
+        *("-k", str(repository.MANIFESTS / folder)),
     )
 
     assert done.returncode == 0, done.stderr

@@ -16,10 +16,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from support import process_lock
+from support import process_lock, repository
 
-EXAMPLE = Path(__file__).resolve().parents[3] / "manifests" / "examples" / "guestbook.yaml"
-PROGRAM = Path(__file__).resolve().parents[2] / "control_plane" / "controlplane.py"
+EXAMPLE = repository.EXAMPLES / "guestbook.yaml"
 PATIENCE_SECONDS = 90
 """An order of magnitude above what a busy machine was seen to need."""
 
@@ -110,7 +109,15 @@ def test_a_mistake_is_reported_at_admission(kubeconfig: Path, namespace: str, tm
     assert 'admission webhook "stacks.hearth.dev" denied the request' in done.stderr
     assert "there is no resource 'nowhere'" in done.stderr
     assert "Traceback" not in done.stderr
-    kubectl = [sys.executable, str(PROGRAM), "kubectl", "get", "--kubeconfig", str(kubeconfig), "--output=name"]
+    kubectl = [
+        sys.executable,
+        str(repository.CONTROL_PLANE),
+        "kubectl",
+        "get",
+        "--kubeconfig",
+        str(kubeconfig),
+        "--output=name",
+    ]
     left = subprocess.run([*kubectl, "validatingwebhookconfigurations"], capture_output=True, text=True, check=True)
     assert namespace not in left.stdout
 

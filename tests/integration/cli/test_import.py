@@ -18,6 +18,7 @@ import pytest
 
 from hearth.cli import main
 from hearth.template.text import kubectl_yaml
+from support import repository
 from support.real import user_shell
 from support.real.control_plane_fixtures import VARIABLE
 from support.real.operator_fleet import Crew
@@ -25,12 +26,11 @@ from support.real.real_user import RealUser
 from support.real.stack_command import StackCommand
 from support.stories import stack_manifests
 
-TESTS = Path(__file__).resolve().parents[2]
-BUNDLE = TESTS / "data" / "kube-prometheus.yaml.gz"
-SCALARS, ODD_SCALARS = TESTS / "data" / "scalars.yaml", TESTS / "data" / "odd_scalars.yaml"
-SHOP = TESTS / "data" / "shop.yaml"
+BUNDLE = repository.DATA / "kube-prometheus.yaml.gz"
+SCALARS, ODD_SCALARS = repository.DATA / "scalars.yaml", repository.DATA / "odd_scalars.yaml"
+SHOP = repository.DATA / "shop.yaml"
 
-RUNNING = TESTS / "data" / "running.yaml"
+RUNNING = repository.DATA / "running.yaml"
 EXPORTED = "deployments,replicasets,pods,services,endpoints,endpointslices,configmaps,serviceaccounts"
 
 
@@ -42,7 +42,12 @@ def run_kubectl(kubeconfig: Path, *arguments: str) -> str:
 
 def import_file(kubeconfig: Path, file: Path, *, seconds: int) -> subprocess.CompletedProcess[str]:
     """Import a file, run what it holds until it is ready or so many seconds have passed, and delete it."""
-    command = [sys.executable, str(TESTS / "control_plane" / "import_files.py"), f"--timeout={seconds}", str(file)]
+    command = [
+        sys.executable,
+        str(repository.TESTS / "control_plane" / "import_files.py"),
+        f"--timeout={seconds}",
+        str(file),
+    ]
     return subprocess.run(
         command, capture_output=True, text=True, check=False, env=os.environ | {VARIABLE: str(kubeconfig)}
     )

@@ -18,6 +18,7 @@ from hearth.model import names
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
 from hearth.model.well_known_kinds import STACK_DEFINITION
+from support import repository
 from support.checks import expectations
 from support.real import definition_leftovers, fault_scenario, other_cluster, real_user
 from support.real.control_plane_processes import OwnPlane
@@ -29,7 +30,7 @@ from support.server import fake_kinds
 from support.stories import stack_manifests
 from support.stories.world import Address
 
-EXAMPLE = Path(__file__).resolve().parents[3] / "manifests" / "examples" / "other-cluster.yaml"
+EXAMPLE = repository.EXAMPLES / "other-cluster.yaml"
 CONFIG: Object = {"apiVersion": "v1", "kind": "ConfigMap"}
 RESOURCES: Object = {
     "platform": {"externalRef": {**CONFIG, "metadata": {"name": "platform"}}},

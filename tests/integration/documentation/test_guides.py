@@ -12,15 +12,14 @@ from pathlib import Path
 import pytest
 import yaml
 
-from support import console_blocks, free_port
+from support import console_blocks, free_port, repository
 from support.console_blocks import Command
 from support.real.operator_fleet import Crew
 from support.real.real_user import RealUser
 
-ROOT = Path(__file__).resolve().parents[3]
 PAGES = [
     page
-    for page in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
+    for page in (repository.ROOT / "README.md", *sorted(repository.DOCS.rglob("*.md")))
     if console_blocks.read_commands(page.read_text())
 ]
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"
@@ -47,7 +46,7 @@ REVIEWED = Command(
 async def options(user: RealUser) -> AsyncIterator[tuple[str, ...]]:
     """The shipped webhook for the namespace alone, under a URL of this machine; the flags with which it is served."""
     port = free_port.find_free_port()
-    manifests = yaml.safe_load_all((ROOT / "manifests" / "install" / "webhook.yaml").read_text())
+    manifests = yaml.safe_load_all((repository.MANIFESTS / "install" / "webhook.yaml").read_text())
     for manifest in manifests:
         if manifest["kind"] in CONFIGURATIONS:
             manifest["metadata"]["name"] = user.namespace
@@ -85,7 +84,7 @@ async def test_every_command_does_what_its_page_says(
 
 def follow(page: Path, *, namespace: str, folder: Path, environment: dict[str, str]) -> str:
     """Run the commands of a page up to the first that does something else. Returns what that is; "" for none."""
-    own = folder / page.relative_to(ROOT).with_suffix("")
+    own = folder / page.relative_to(repository.ROOT).with_suffix("")
     own.mkdir(parents=True)
     text = page.read_text()
     for name, content in console_blocks.read_files(text).items():
@@ -96,11 +95,11 @@ def follow(page: Path, *, namespace: str, folder: Path, environment: dict[str, s
         problem = console_blocks.run(moved, folder=own, environment=environment)
         if problem:
             console_blocks.run(CLEAN, folder=own, environment=environment)
-            return f"{page.relative_to(ROOT)}: {problem}"
+            return f"{page.relative_to(repository.ROOT)}: {problem}"
     return ""
 
 
 def prepare(folder: Path) -> None:
     """Link what a clone of the repository has."""
     for name in ("manifests", "crds", "docs", "tests"):
-        (folder / name).symlink_to(ROOT / name)
+        (folder / name).symlink_to(repository.ROOT / name)

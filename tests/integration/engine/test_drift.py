@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from hearth.model.child import Object
+from support import repository
 from support.checks import expectations
 from support.real.operator_fleet import Crew
 from support.real.real_user import RealUser
@@ -25,7 +26,6 @@ from support.real.stack_command import StackCommand
 from support.stories import stack_manifests
 from support.stories.world import Address
 
-PROGRAM = Path(__file__).parents[2] / "control_plane" / "controlplane.py"
 SCALERS = "/apis/autoscaling/v2/namespaces/{namespace}/horizontalpodautoscalers"
 LIMIT_SECONDS = 60
 POLL_SECONDS = 0.1
@@ -129,7 +129,7 @@ async def test_an_autoscaler_keeps_what_it_sets(world: RealWorld) -> None:
 
 def kubectl(kubeconfig: Path, *arguments: str, namespace: str) -> None:
     """Run kubectl. Raises CalledProcessError."""
-    command = [sys.executable, str(PROGRAM), "kubectl", *arguments]
+    command = [sys.executable, str(repository.CONTROL_PLANE), "kubectl", *arguments]
     options = ["--kubeconfig", str(kubeconfig), "--namespace", namespace]
     subprocess.run([*command, *options], check=True, capture_output=True, timeout=60)
 

@@ -5,12 +5,11 @@ Also StatefulSets that are replaced, with their real controller; a test plays wh
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 import yaml
 
 from hearth.model import errors
+from support import repository
 from support.real import real_user, snapshot_crds
 from support.real.real_world import RealWorld
 from support.stories import set_replacement_scenarios, snapshot_scenarios
@@ -18,7 +17,7 @@ from support.stories.snapshot_scenarios import Scenario
 from support.stories.snapshot_scene import Scene
 from support.stories.volume_driver import VolumeBinder
 
-EXAMPLE = Path(__file__).resolve().parents[3] / "manifests" / "examples" / "snapshot.yaml"
+EXAMPLE = repository.EXAMPLES / "snapshot.yaml"
 SCENARIOS = (*snapshot_scenarios.SCENARIOS, *set_replacement_scenarios.SCENARIOS)
 
 

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import yaml
 
 from hearth.model import names
 from hearth.model.child import Object
+from support import repository
 from support.real.real_user import RealUser
 from support.real.real_world import RealWorld
 from support.stories import stack_manifests
 from support.stories.world import Address
 
-EXAMPLE = Path(__file__).resolve().parents[3] / "manifests" / "examples" / "group.yaml"
+EXAMPLE = repository.EXAMPLES / "group.yaml"
 API_VERSION = f"{names.GROUP}/{names.VERSION}"
 SCALERS = "/apis/autoscaling/v2/namespaces/{namespace}/horizontalpodautoscalers/workers"
 AUTOSCALER_SECONDS = 120.0

@@ -17,10 +17,11 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, NoEncryption, PrivateFormat
 
 from hearth.model import limits
+from support import repository
 from support.threats import hostile_server, other_clusters
 from support.threats.world import CONFIG_MAPS, STACKS, Rule, Tenant, ThreatWorld, make_config_map, make_stack
 
-CERTIFICATE = Path(__file__).resolve().parents[2] / "data" / "loopback.pem"
+CERTIFICATE = repository.DATA / "loopback.pem"
 SECRETS = Rule(group="", resources=("secrets",), verbs=("get", "create", "update", "patch"))
 LOOPBACK = pytest.mark.operator_options("--allow-loopback-clusters")
 CANARIES = 15

@@ -5,16 +5,16 @@ Also the example that uses one for each namespace of a tenant.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import yaml
 
+from support import repository
 from support.threats.api import Object
 from support.threats.world import Tenant, ThreatWorld
 
 NAME = "shared-web"
-EXAMPLE = Path(__file__).resolve().parents[3] / "manifests" / "examples" / "tenants.yaml"
+EXAMPLE = repository.EXAMPLES / "tenants.yaml"
 PARAMETERS: Object = {"greeting": {"type": "string"}, "size": {"type": "integer", "default": 1}}
 
 

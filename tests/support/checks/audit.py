@@ -24,7 +24,8 @@ from typing import Any
 
 import image_wheels
 
-ROOT = Path(__file__).resolve().parents[3]
+from support import repository
+
 SAMPLE = ("django", "1.11")
 """A package that is not ours, and a version with many known vulnerabilities."""
 PIN = re.compile(r"^([a-z0-9][a-z0-9._-]*)(?:\[[^]]*\])?==([^ ;\\]+)", re.MULTILINE | re.IGNORECASE)
@@ -65,13 +66,13 @@ def main(arguments: Sequence[str]) -> int:
 
 def read_pins(names: Collection[str] | None = None) -> dict[str, str]:
     """Version by package of the lock file; names: only of these."""
-    found = dict(PIN.findall((ROOT / "requirements.lock").read_text()))
+    found = dict(PIN.findall((repository.ROOT / "requirements.lock").read_text()))
     return {name: version for name, version in found.items() if names is None or name in names}
 
 
 def read_accepted() -> dict[str, str]:
     """Reason by vulnerability that does not concern Hearth, from pyproject.toml."""
-    tools = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]
+    tools = tomllib.loads((repository.ROOT / "pyproject.toml").read_text())["tool"]
     accepted: dict[str, str] = tools["hearth"]["audit"]["accepted"]
     return accepted
 

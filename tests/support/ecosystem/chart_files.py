@@ -17,10 +17,10 @@ import click
 import yaml
 
 from hearth.cli.commands import run as run_command
+from support import repository
 
-ROOT = Path(__file__).resolve().parents[3]
-CHART = ROOT / "manifests" / "chart"
-DOCUMENT = ROOT / "docs" / "installation.md"
+CHART = repository.MANIFESTS / "chart"
+DOCUMENT = repository.DOCS / "installation.md"
 SOURCES = (
     *(
         "crds/*.yaml",
@@ -61,7 +61,7 @@ def make_all() -> Mapping[Path, str]:
 
 def find_sources() -> list[Path]:
     """The files that are copied."""
-    found = (path for pattern in SOURCES for path in ROOT.glob(pattern))
+    found = (path for pattern in SOURCES for path in repository.ROOT.glob(pattern))
     return sorted(path for path in found if path.name != "kustomization.yaml")
 
 

@@ -12,9 +12,10 @@ import go_programs
 import yaml
 from go_programs import Program
 
-ROOT = Path(__file__).resolve().parents[3]
-MODULE = ROOT / "tests" / "ecosystem" / "go" / "helm"
-CHART = ROOT / "manifests" / "chart"
+from support import repository
+
+MODULE = repository.TESTS / "ecosystem" / "go" / "helm"
+CHART = repository.MANIFESTS / "chart"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

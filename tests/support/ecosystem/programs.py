@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Sequence
-from pathlib import Path
 
 import go_programs
 from go_programs import Program
 
 from hearth.model.child import Object
+from support import repository
 
-MODULES = Path(__file__).resolve().parents[2] / "ecosystem" / "go"
+MODULES = repository.TESTS / "ecosystem" / "go"
 KSTATUS = Program(name="kstatus", module=MODULES / "kstatus", package=".")
 """A small program of our own around the library."""
 PROMTOOL = Program(

@@ -11,14 +11,14 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from support import free_port
-from support.ecosystem.helm import CHART, ROOT, Helm
+from support import free_port, repository
+from support.ecosystem.helm import CHART, Helm
 from support.ecosystem.kubectl import Kubectl
 from support.threats import installation
 from support.threats.operator import Operator
 
 NAMESPACE = "hearth-system"
-CRDS = tuple(sorted(path.stem for path in (ROOT / "crds").glob("*.hearth.dev.yaml")))
+CRDS = tuple(sorted(path.stem for path in (repository.ROOT / "crds").glob("*.hearth.dev.yaml")))
 NAMES = "custom-columns=:metadata.namespace,:metadata.name"
 
 
@@ -65,7 +65,7 @@ class Release:
         """Run another one; the caller stops it."""
         path = self._write_kubeconfig()
         made = Operator(
-            checkout=ROOT,
+            checkout=repository.ROOT,
             kubeconfig=Path("/", path.relative_to(self.root)),
             log_file=self.folder / f"operator-{len(list(self.folder.glob('operator*')))}.log",
             options=(*self.find_arguments(), *flags),

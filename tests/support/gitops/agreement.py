@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Final
 
 from hearth.model import names, phases
 from hearth.model.child import Object
 from hearth.model.phases import Phase
+from support import repository
 from support.gitops import recorded_statuses
 
-PAGE: Final = Path(__file__).resolve().parents[3] / "docs" / "gitops.md"
+PAGE: Final = repository.DOCS / "gitops.md"
 TOOLS: Final = ("kubectl wait", "kstatus: Flux, Helm 4", "Argo CD")
 HEADER: Final = f"| phase | {' | '.join(TOOLS)} |"
 LINE: Final = re.compile(r"^\| (?P<phase>[^|]+) \| (?P<found>[^|]+(?: \| [^|]+){2}) \|$", re.MULTILINE)

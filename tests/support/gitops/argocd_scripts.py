@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Final
 
 import yaml
@@ -15,8 +14,9 @@ from lupa import lua51
 
 from hearth.model import names
 from hearth.model.child import Object
+from support import repository
 
-FILE: Final = Path(__file__).resolve().parents[3] / "manifests" / "argocd" / "argocd-cm.yaml"
+FILE: Final = repository.MANIFESTS / "argocd" / "argocd-cm.yaml"
 PREFIX: Final = "resource.customizations"
 SETUP: Final = """
 local text, object = ...

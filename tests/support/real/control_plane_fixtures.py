@@ -17,9 +17,8 @@ from typing import Any
 import pytest
 import urllib3.exceptions
 
+from support import repository
 from support.real.raw_api import RawApi
-
-PROGRAM = Path(__file__).resolve().parents[2] / "control_plane" / "controlplane.py"
 
 # Set by `controlplane.py with`, and so by make, which then also ends what it started.
 # KUBECONFIG is never read: a cluster that happens to be set there is not a test bed.
@@ -85,7 +84,9 @@ def namespace(api_client: Any, is_own: bool) -> Iterator[str]:
 
 def _find_own() -> str:
     """The kubeconfig of the control plane that tests start themselves."""
-    found = subprocess.run([sys.executable, PROGRAM, "kubeconfig"], capture_output=True, text=True, check=False)
+    found = subprocess.run(
+        [sys.executable, repository.CONTROL_PLANE, "kubeconfig"], capture_output=True, text=True, check=False
+    )
     return found.stdout.strip()
 
 
@@ -93,6 +94,8 @@ def _start_or_reuse(config: pytest.Config) -> None:
     """Show the progress as it comes: the first time of all it is minutes."""
     capture = config.pluginmanager.getplugin("capturemanager")
     with capture.global_and_fixture_disabled() if capture else contextlib.nullcontext():
-        outcome = subprocess.run([sys.executable, PROGRAM, "up"], check=False)
+        outcome = subprocess.run([sys.executable, repository.CONTROL_PLANE, "up"], check=False)
     if outcome.returncode != 0:
-        pytest.fail(f"no control plane: `{PROGRAM} up` failed with {outcome.returncode}; its output says why")
+        pytest.fail(
+            f"no control plane: `{repository.CONTROL_PLANE} up` failed with {outcome.returncode}; its output says why"
+        )

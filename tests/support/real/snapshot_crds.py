@@ -12,8 +12,9 @@ from pathlib import Path
 import yaml
 
 from hearth.model.child import Object
+from support import repository
 
-CONTROL_PLANE = Path(__file__).parents[2] / "control_plane"
+CONTROL_PLANE = repository.TESTS / "control_plane"
 MODULE = CONTROL_PLANE / "snapshots"
 """`go.mod` pins the version, `go.sum` the content."""
 FIND_GO = "import toolchain; print(toolchain.find_or_fetch((1, 26, 0)))"

@@ -11,7 +11,9 @@ import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
-PYPROJECT = Path(__file__).resolve().parents[3] / "pyproject.toml"
+from support import repository
+
+PYPROJECT = repository.ROOT / "pyproject.toml"
 SCRIPT = "kubectl-stack"
 LIMIT_SECONDS = 120
 PATIENCE_SECONDS = 30

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import yaml
 
+from support import repository
 from support.real import stack_command
 from support.real.stack_command import StackCommand
 
-PROGRAM = Path(__file__).resolve().parents[2] / "control_plane" / "controlplane.py"
 LIMIT_SECONDS = 120
 
 
@@ -23,7 +23,15 @@ def run_kubectl(
     kubeconfig: Path, word: str, *arguments: str, text: str | None = None
 ) -> subprocess.CompletedProcess[str]:
     """Run the kubectl of the control plane, with the rights of that kubeconfig. word: its verb. Blocks."""
-    command = [sys.executable, str(PROGRAM), "kubectl", word, "--kubeconfig", str(kubeconfig), *arguments]
+    command = [
+        sys.executable,
+        str(repository.CONTROL_PLANE),
+        "kubectl",
+        word,
+        "--kubeconfig",
+        str(kubeconfig),
+        *arguments,
+    ]
     return subprocess.run(command, input=text, capture_output=True, text=True, check=False)
 
 
@@ -36,7 +44,9 @@ def make_environment(kubeconfig: Path, namespace: str, folder: Path) -> dict[str
     own.write_text(yaml.safe_dump(config))
     programs = folder / "bin"
     programs.mkdir()
-    built = subprocess.run([sys.executable, str(PROGRAM), "build"], check=True, capture_output=True, text=True)
+    built = subprocess.run(
+        [sys.executable, str(repository.CONTROL_PLANE), "build"], check=True, capture_output=True, text=True
+    )
     (programs / "kubectl").symlink_to(Path(built.stdout.strip()) / "kubectl")
     for script in (stack_command.SCRIPT, "hearth"):
         program = programs / script

@@ -11,8 +11,9 @@ import yaml
 
 from hearth.model import names
 from hearth.model.child import Object
+from support import repository
 
-FOLDER: Final = Path(__file__).resolve().parents[2] / "recordings"
+FOLDER: Final = repository.TESTS / "recordings"
 NAMESPACE: Final = "recorded"
 """Signatures contain the namespace, so it is the same wherever a recording is used."""
 KEY: Final = "hearth-hash-key"

@@ -17,11 +17,12 @@ import yaml
 from hearth.model import names
 from hearth.model.child import Object
 from hearth.model.tenancy import Mode
+from support import repository
 from support.stories import deployment_controller, probe_controller
 
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """In C where it was built so: every process of a test run reads all stories."""
-FOLDER = Path(__file__).parents[2] / "stories"
+FOLDER = repository.TESTS / "stories"
 STACK_NAME = "shop"
 EXPECTATIONS = frozenset(
     {"phase", "ready", "reconciling", "stalled", "reason", "message", "problems", "summary", "revision", "outputs"}

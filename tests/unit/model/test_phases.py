@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from hearth.model import phases
 from hearth.model.phases import Phase
+from support import repository
 from support.checks import phases_page
 
-PAGE = Path(__file__).resolve().parents[3] / "docs" / "phases.md"
+PAGE = repository.DOCS / "phases.md"
 REWRITE = "PYTHONPATH=operator:tests python -m support.checks.phases_page > docs/phases.md"
 
 

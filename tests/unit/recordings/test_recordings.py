@@ -14,7 +14,7 @@ from hearth.model import names
 from hearth.model.api import crd
 from hearth.model.child import Object
 from hearth.plan.ownership.keyed_hash import KeyedHasher
-from support import virtual_time
+from support import repository, virtual_time
 from support.fake_world import fake_world
 from support.fake_world.fake_world import FakeWorld
 from support.recordings import recordings
@@ -160,7 +160,7 @@ def test_what_is_written_once(folder: Path) -> None:
 
 def test_the_table_of_what_is_written_once_has_these_rows() -> None:
     """So that each of them is checked above."""
-    text = (recordings.FOLDER.parents[1] / "docs" / "upgrading.md").read_text()
+    text = (repository.DOCS / "upgrading.md").read_text()
     section = text.partition("## What is written once after the upgrade")[2].partition("\n## ")[0]
     rows = [line.split(" | ") for line in section.splitlines() if line.startswith("| ")][1:]
     assert {row[0].removeprefix("| "): row[1] == "nothing" for row in rows} == {

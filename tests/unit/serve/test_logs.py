@@ -8,7 +8,6 @@ import logging
 import re
 import warnings
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, get_args
 
 import pytest
@@ -16,6 +15,7 @@ import structlog
 
 from hearth.serve import logs
 from hearth.settings import LogFormat, LogLevel
+from support import repository
 from support.units.restored_logging import restored_logging
 
 
@@ -166,8 +166,7 @@ def test_a_value_is_no_line_of_the_log(value: str) -> None:
 # docs/logs.md names sentences that the operator logs, and the fields that come first.
 
 
-ROOT = Path(__file__).resolve().parents[3]
-PAGE = (ROOT / "docs" / "logs.md").read_text()
+PAGE = (repository.DOCS / "logs.md").read_text()
 EVENTS = re.findall(
     r"`([^`]+)`", "".join(re.findall(r"^\| (`[^|]+) \| [a-z, ]*(?:info|warning|error)", PAGE, re.MULTILINE))
 )
@@ -175,7 +174,7 @@ EVENTS = re.findall(
 
 def test_each_sentence_of_the_page_is_logged() -> None:
     """As a text of the code."""
-    code = "\n".join(path.read_text() for path in (ROOT / "operator" / "hearth").rglob("*.py"))
+    code = "\n".join(path.read_text() for path in (repository.OPERATOR / "hearth").rglob("*.py"))
 
     assert len(EVENTS) > 10
     assert [event for event in EVENTS if f'"{event}"' not in code] == []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 from prometheus_client import Metric
@@ -11,6 +10,7 @@ from prometheus_client import Metric
 from hearth.engine.ports import Observer
 from hearth.serve import metrics as metrics_module
 from hearth.serve.metrics import CLUSTER_MEASURES, Metrics
+from support import repository
 
 
 @pytest.fixture
@@ -152,7 +152,7 @@ def test_the_table_for_users_tells_of_every_metric() -> None:
 
 TYPES = {"info": "gauge"}
 """As the text format calls them, which has no others."""
-DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "metrics.md"
+DOCUMENT = repository.DOCS / "metrics.md"
 
 
 def find_shown(family: Metric) -> set[tuple[str, frozenset[str]]]:

@@ -12,15 +12,15 @@ import re
 import ssl
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Literal, TypeAlias
 
 from aiohttp import web
 
 from hearth.model.child import Object
+from support import repository
 from support.real.real_user import RealUser
 
-CERTIFICATE = Path(__file__).resolve().parents[3] / "data" / "loopback.pem"
+CERTIFICATE = repository.DATA / "loopback.pem"
 CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 
 PATIENCE = 60.0

@@ -11,9 +11,10 @@ import yaml
 
 from hearth.cli import main
 from hearth.cli.commands import crds
+from support import repository
 from support.server import fake_kinds
 
-FOLDER = Path(__file__).resolve().parents[4] / "crds"
+FOLDER = repository.ROOT / "crds"
 
 
 @pytest.mark.parametrize("definition", fake_kinds.make_crds(), ids=lambda definition: definition["metadata"]["name"])

@@ -13,6 +13,7 @@ from hearth.cli import main
 from hearth.cli.commands import demo
 from hearth.cli.demo import demo_cluster, demo_run
 from hearth.cli.stack_views.tree.stack_view import ResourceRow, RowState, StackView
+from support import repository
 
 STACK = "apiVersion: hearth.dev/v1alpha1\nkind: Stack\nmetadata: {name: shop}\nspec: {}\n"
 OTHER = "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n"
@@ -72,7 +73,7 @@ def test_a_definition_is_established_when_it_says_so(status: dict[str, object], 
 
 # ---------------------------------------------------------------- what is recommended to try
 
-EXAMPLE = Path(__file__).resolve().parents[4] / "manifests" / "examples" / "guestbook.yaml"
+EXAMPLE = repository.EXAMPLES / "guestbook.yaml"
 
 
 def make_stack(parameters: Any = None, **given: Any) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,8 +10,9 @@ import yaml
 from hearth.cli.importer import stack_assembly
 from hearth.cli.importer.manifest_documents import ManifestDocument, SourceText
 from hearth.cli.importer.manifest_references import ManifestIndex
+from support import repository
 
-SHOP = Path(__file__).resolve().parents[3] / "data" / "shop.yaml"
+SHOP = repository.DATA / "shop.yaml"
 
 
 def find_required(dependent: str, *others: str) -> list[str]:

@@ -12,7 +12,7 @@ from hearth.cli import main
 from hearth.cli.importer import kro_expressions
 from hearth.cli.importer.kro_schema import SchemaReader
 from hearth.template.text import kubectl_yaml
-from support import console_blocks
+from support import console_blocks, repository
 
 # ---------------------------------------------------------------- fields of kro's SimpleSchema as rules of JSON Schema
 
@@ -169,7 +169,7 @@ def test_conditions_reach_all_that_read() -> None:
 
 # ---------------------------------------------------------------- `hearth import --from-kro`
 
-PAGE = Path(__file__).resolve().parents[4] / "docs" / "migration" / "kro.md"
+PAGE = repository.DOCS / "migration" / "kro.md"
 DEFINITION = """
 apiVersion: kro.run/v1alpha1
 kind: ResourceGraphDefinition

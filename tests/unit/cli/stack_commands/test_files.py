@@ -17,6 +17,7 @@ from hearth.cli.stack_access import schema_folder
 from hearth.cli.stack_access.schema_folder import FolderKinds
 from hearth.cli.stack_commands import stack_group
 from hearth.model import limits
+from support import repository
 
 CONFIG: dict[str, Any] = {"apiVersion": "v1", "kind": "ConfigMap"}
 SCHEMA = {
@@ -311,12 +312,11 @@ def test_sarif_without_a_mistake_has_no_result(tmp_path: Path) -> None:
 
 def test_the_hook_accepts_files_without_a_stack() -> None:
     """It is called with any YAML file of a repository; without a file, it says what is missing."""
-    root = Path(__file__).resolve().parents[4]
-    (hook,) = yaml.safe_load((root / ".pre-commit-hooks.yaml").read_text())
+    (hook,) = yaml.safe_load((repository.ROOT / ".pre-commit-hooks.yaml").read_text())
     program, *arguments = hook["entry"].split()
     runner = click.testing.CliRunner()
 
-    accepted = runner.invoke(stack_group.stack, [*arguments, str(root / "tests/data/running.yaml")])
+    accepted = runner.invoke(stack_group.stack, [*arguments, str(repository.DATA / "running.yaml")])
     rejected = runner.invoke(stack_group.stack, arguments[:1])
 
     assert (program, accepted.exit_code, accepted.output) == ("kubectl-stack", 0, "0 Stacks: no mistake\n")
@@ -326,9 +326,8 @@ def test_the_hook_accepts_files_without_a_stack() -> None:
 
 def test_the_outputs_in_the_docs_are_those_of_the_commands(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of the commands that need no cluster; a line `…` stands for any number of lines."""
-    root = Path(__file__).resolve().parents[4]
-    monkeypatch.chdir(root)
-    page = (root / "docs" / "kubectl-stack.md").read_text()
+    monkeypatch.chdir(repository.ROOT)
+    page = (repository.DOCS / "kubectl-stack.md").read_text()
     blocks = [block for block in page.split("```")[1::2] if "\n$ kubectl stack lint" in block]
     sessions = [part.splitlines() for block in blocks for part in block.strip().removeprefix("$ ").split("\n$ ")]
     assert len(sessions) >= 2

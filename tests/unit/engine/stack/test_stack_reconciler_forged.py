@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from pathlib import Path
 from typing import Any
 
 import orjson
@@ -17,6 +16,7 @@ from hearth.model.kinds import Kind
 from hearth.plan.retry.backoff import StepFailure
 from hearth.plan.state.steps import Apply
 from hearth.plan.status import conditions
+from support import repository
 from support.fake_world import fake_world
 from support.fake_world.fake_world import FakeWorld
 from support.ports.fake_connection import FakeWire
@@ -28,7 +28,6 @@ from support.stories.world import Address
 from support.units import blueprints
 from support.units.blueprints import HASHER
 
-DATA = Path(__file__).parents[3] / "data"
 CONFIG_MAP = fake_kinds.CONFIG_MAP.kind
 SECRET = Kind(group="", version="v1", name="Secret", plural="secrets", namespaced=True)
 MANAGER = "hearth:default/shop"
@@ -239,7 +238,7 @@ async def test_a_secret_changed_under_our_own_name_is_found_without_its_value(wo
 @fake_world.in_world
 async def test_objects_of_the_version_before_are_taken_up_by_one_write_each(world: FakeWorld) -> None:
     """Recorded as that version left them; what nothing wants any more is named, and not deleted."""
-    recorded = orjson.loads((DATA / "before_signatures.json").read_bytes())
+    recorded = orjson.loads((repository.DATA / "before_signatures.json").read_bytes())
     for raw in recorded:
         world.server.restore(raw)
     stack = get_stack(world)

@@ -9,7 +9,6 @@ import ssl
 import tracemalloc
 import zlib
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 from aiohttp import web
@@ -19,6 +18,7 @@ from hearth.kube.client import http_response, http_transport
 from hearth.kube.client.connection import Connection
 from hearth.kube.client.http_response import HttpResponse, HttpResponseParser, MalformedResponse, TooLong
 from hearth.model import errors, limits
+from support import repository
 from support.real.servers import stub_server
 from support.real.servers.stub_server import StubServer, run_stub, says
 from support.units.static_credentials import FixedSource
@@ -213,7 +213,7 @@ def test_chunks_of_one_byte_take_no_more_than_their_body() -> None:
 
 
 OK = "HTTP/1.1 200 OK"
-CERTIFICATE = Path(__file__).resolve().parents[3] / "data" / "loopback.pem"
+CERTIFICATE = repository.DATA / "loopback.pem"
 TOKEN = "Bearer token-of-the-operator"
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,8 +12,9 @@ from hearth.model.kinds import Kind
 from hearth.plan.health import health_rules, rule_parser
 from hearth.plan.health.health_rules import HealthState
 from hearth.template.text import kubectl_yaml
+from support import repository
 
-DATA = Path(__file__).parents[3] / "data" / "health"
+DATA = repository.DATA / "health"
 GENERATION = 2
 
 

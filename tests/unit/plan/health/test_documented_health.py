@@ -14,8 +14,9 @@ from hearth.model.child_fields import project_fields
 from hearth.model.kinds import Kind
 from hearth.plan.health.health_rules import HealthRules, HealthState, SingleSchema
 from hearth.template.text import kubectl_yaml
+from support import repository
 
-DATA = Path(__file__).parents[3] / "data" / "documented_health"
+DATA = repository.DATA / "documented_health"
 META = "#/components/schemas/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 OPEN: Final = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 STATES: Final = {

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 import tracemalloc
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,8 +21,9 @@ from hearth.plan.health.general.general_rule import OF_ANY_KIND
 from hearth.plan.health.general.vocabulary import Meaning
 from hearth.plan.health.health_rules import HealthState
 from hearth.template.text import kubectl_yaml
+from support import repository
 
-DATA = Path(__file__).parents[3] / "data" / "general_health"
+DATA = repository.DATA / "general_health"
 META = "#/components/schemas/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 
 

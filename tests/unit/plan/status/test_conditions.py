@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +9,7 @@ import pytest
 from hearth.plan.state import condition_types
 from hearth.plan.state.condition_types import ConditionType
 from hearth.plan.status import conditions
+from support import repository
 
 
 def make(*entries: tuple[str, str, str]) -> dict[str, Any]:
@@ -63,7 +63,7 @@ def test_the_start_of_an_action_is_that_of_reconciling() -> None:
 
 # ---------------------------------------------------------------- the table of types
 
-PAGE = Path(__file__).resolve().parents[4] / "docs" / "status.md"
+PAGE = repository.DOCS / "status.md"
 
 
 def write_table() -> str:

@@ -7,13 +7,13 @@ import json
 import re
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from hearth.template.blueprint import EvaluationError, Known
 from hearth.template.cel import cel_environment, expressions
+from support import repository
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_mistakes_are_named(text: str, words: str) -> None:
 
 # ---------------------------------------------------------------- the page on expressions
 
-PAGE = Path(__file__).resolve().parents[4] / "docs" / "language.md"
+PAGE = repository.DOCS / "language.md"
 ROW = re.compile(r"^\| `(?P<text>[^`]+)` \| `(?P<value>[^`]+)` \|", re.MULTILINE)
 EXAMPLES = [
     (found["text"], json.loads(found["value"]))

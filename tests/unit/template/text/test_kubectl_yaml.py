@@ -13,8 +13,9 @@ import yaml
 from hypothesis import strategies
 
 from hearth.template.text import kubectl_yaml
+from support import repository
 
-SCALARS = Path(__file__).resolve().parents[3] / "data" / "scalars.yaml"
+SCALARS = repository.DATA / "scalars.yaml"
 
 EXPECTED = {
     "yes-in-small": True,

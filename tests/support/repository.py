@@ -1,0 +1,17 @@
+"""Where the parts of the repository are, so that a test that moves still finds them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+DOCS: Final = ROOT / "docs"
+MANIFESTS: Final = ROOT / "manifests"
+EXAMPLES: Final = MANIFESTS / "examples"
+OPERATOR: Final = ROOT / "operator"
+"""What is imported as `hearth`, and its command."""
+TESTS: Final = ROOT / "tests"
+DATA: Final = TESTS / "data"
+CONTROL_PLANE: Final = TESTS / "control_plane" / "controlplane.py"
+"""The program that starts one."""
