@@ -101,7 +101,9 @@ def test_an_object_that_moves_is_never_made_again(shards: int, plans: list[tuple
 
     async def story(world: FakeWorld) -> None:
         await world.start_controller()
-        first = make_spec({name: (*place, False) for name, (*place, _) in plans[0][0].items()}, is_pending=False)
+        first = make_spec(
+            {name: (place, resource, False) for name, (place, resource, _) in plans[0][0].items()}, is_pending=False
+        )
         await world.user.create(stack_manifests.make_stack(first))
 
         async def settle(plan: Plan) -> Any:

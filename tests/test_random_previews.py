@@ -44,8 +44,8 @@ def test_every_preview_comes_true(first: Drafts, planned: Sequence[Any]) -> None
 
 def test_an_edit_that_removes_a_stop_completes_nothing_before() -> None:
     """What was deleted up to the stop and comes back is no creation, which a rule denies: the old target was not complete."""
-    gone = ([Edit(what="remove")], [{"resource": "a", "word": "PostDelete"}], [])
-    back = ([Edit(what="add")], [], [{"resource": "a", "word": "Create"}])
+    gone: Any = ([Edit(what="remove")], [{"resource": "a", "word": "PostDelete"}], [])
+    back: Any = ([Edit(what="add")], [], [{"resource": "a", "word": "Create"}])
     check(random_templates.build([Edit(what="add")]), [gone, back])
 
 

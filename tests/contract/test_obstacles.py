@@ -135,8 +135,8 @@ async def test_a_map_in_a_free_form_field(bench: Bench) -> None:
 async def test_a_map_that_has_only_what_suspends(bench: Bench) -> None:
     """The definition sets it empty, so that it stays, and would become null."""
     child = await bench.apply(bench.probe())
-    down = {"apiVersion": child.kind.api_version, "kind": "Probe", "metadata": {"name": child.name, "uid": child.uid}}
-    down["metadata"]["namespace"] = child.namespace
+    metadata = {"name": child.name, "uid": child.uid, "namespace": child.namespace}
+    down = {"apiVersion": child.kind.api_version, "kind": "Probe", "metadata": metadata}
     await bench.apply({**down, "spec": {"other": "asleep"}}, manager=names.SUSPEND_FIELD_MANAGER)
     rejected = await benches.refused(bench.apply(down, manager=names.SUSPEND_FIELD_MANAGER))
     assert (rejected.code, rejected.causes[0]) == (422, ("FieldValueTypeInvalid", "spec"))

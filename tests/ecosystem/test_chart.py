@@ -149,7 +149,10 @@ def test_every_flag_reaches_the_program(helm: Helm, tmp_path: Path) -> None:
     assert same == {"leader_election", "definition_groups", "definition_accounts"}, (
         "a process outside of a pod has none by default"
     )
-    assert (alone.definition_groups, alone.definition_accounts) == ({"platform.example"}, {"platform:webapps"})
+    assert (alone.definition_groups, alone.definition_accounts) == (
+        frozenset({"platform.example"}),
+        frozenset({"platform:webapps"}),
+    )
     assert (seen.tenancy, seen.share.index, seen.max_concurrent_writes) == (Mode.TRUSTED, 2, 7)
 
 
@@ -231,7 +234,12 @@ def find_args(objects: list[dict[str, Any]]) -> list[str]:
 def read_settings(arguments: list[str]) -> Settings:
     """What the program makes of them."""
     seen: list[Settings] = []
-    programs = main.Programs(run=lambda settings: seen.append(settings) or 0)
+
+    def run(settings: Settings) -> int:
+        seen.append(settings)
+        return 0
+
+    programs = main.Programs(run=run)
     result = click.testing.CliRunner().invoke(main.main, arguments, obj=programs)
     assert result.exit_code == 0, result.output
     return seen[0]

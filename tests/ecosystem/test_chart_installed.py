@@ -134,6 +134,7 @@ def test_the_story_of_the_readme_needs_no_more_than_the_rights_of_the_chart(rele
     stack["spec"]["template"]["outputs"]["name"]["value"] = "${webb.metadata.name}"
     refused = user.run("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=yaml.safe_dump(stack))
     assert "did you mean 'web'?" in refused.stderr
+    assert release.operator is not None
     assert [line for line in release.operator.read_events() if line["level"] == "error"] == []
 
 

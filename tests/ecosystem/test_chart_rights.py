@@ -26,7 +26,7 @@ NOT_LOGGED = "stacks/finalizers,resourcegroups/finalizers: update"
 """Of no request: the admission plugin OwnerReferencesPermissionEnforcement asks for it, which is off by default."""
 CONFIG_MAP = {"manifest": {"apiVersion": "v1", "kind": "ConfigMap"}}
 SECRET = {"manifest": {"apiVersion": "v1", "kind": "Secret"}}
-POLICY = {
+POLICY: Object = {
     "failurePolicy": "Fail",
     "matchConstraints": {
         "resourceRules": [
@@ -225,7 +225,7 @@ def play_webhook(release: Release) -> None:
     user = make_user(release, "webhook")
     rule = {**POLICY["matchConstraints"]["resourceRules"][0]}
     service = {"name": "away", "namespace": "webhook"}
-    webhook = {
+    webhook: Object = {
         "name": "away.example.com",
         "clientConfig": {"service": service},
         "rules": [rule],

@@ -66,7 +66,7 @@ def find_newest() -> Path:
     for version in sorted(versions, key=lambda each: int(each.partition(".")[2]), reverse=True):
         folders = sorted((Path.home() / ".pyenv" / "versions").glob(f"{version}.*/bin"))
         on_path = shutil.which(f"python{version}")
-        found = [*([Path(on_path)] if on_path else ()), *(each / "python" for each in folders)]
+        found: list[Path] = [*([Path(on_path)] if on_path else ()), *(each / "python" for each in folders)]
         if (working := next(filter(is_working, found), None)) is not None:
             return working
     return Path(sys.executable)

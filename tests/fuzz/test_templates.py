@@ -114,9 +114,8 @@ class NoSources:
 
 def check(template: Any, given_: Any) -> None:
     """As an operator does it: read, hash, find the kinds, compile, evaluate."""
-    builder = revision_builder.RevisionBuilder(
-        management_cluster=NoSources(), cluster=None, hashes=KeyedHasher(b"k" * 32)
-    )  # type: ignore[arg-type]  # what it reads of these ports is all there
+    ports: Any = {"management_cluster": NoSources(), "cluster": None}  # what it reads of them is all there
+    builder = revision_builder.RevisionBuilder(**ports, hashes=KeyedHasher(b"k" * 32))
     try:
         definition = asyncio.run(builder.read_spec("shop", {"template": template, "parameters": given_}))
         template_kinds.find_kinds(definition)

@@ -20,7 +20,7 @@ from hearth.cli import main
 from support import repository
 from support.checks import audit
 
-KNOWN = {
+KNOWN: dict[str, Any] = {
     "id": "PYSEC-2000-1",
     "aliases": ["CVE-2000-1"],
     "summary": "bad",

@@ -61,6 +61,7 @@ def test_commands_of_pages_exist(page: Path) -> None:
 def find_problem(line: str) -> str:
     """Return why the command line is wrong; "" if it is not."""
     words = shlex.split(re.split(r"\s[|>&]|;", line)[0], comments=True)
+    command: click.Command
     command, rest = (stack_group.stack, words[2:]) if words[0] == "kubectl" else (cli.main, words[1:])
     try:
         context = click.Context(command, info_name=words[0], **command.context_settings)

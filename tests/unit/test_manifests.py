@@ -23,7 +23,7 @@ import hearth
 from hearth.cli import main
 from hearth.cli.demo import demo_cluster
 from hearth.handlers import admission_handlers
-from hearth.handlers.kopf_supervisor import AdmissionCallbacks
+from hearth.handlers.callbacks import AdmissionCallbacks
 from hearth.model import limits, names
 from hearth.model.tenancy import Mode
 from hearth.settings import Settings
@@ -45,17 +45,26 @@ def pod() -> dict[str, Any]:
     return spec
 
 
+def read_arguments(arguments: list[str]) -> Settings:
+    """What the command line understands of them."""
+    seen: list[Settings] = []
+
+    def run(settings: Settings) -> int:
+        seen.append(settings)
+        return 0
+
+    result = click.testing.CliRunner().invoke(main.main, arguments, obj=main.Programs(run=run))
+    assert result.exit_code == 0, result.output
+    return seen[0]
+
+
 def test_the_arguments_of_the_container_are_understood(pod: dict[str, Any]) -> None:
     """And the server listens where the probes look."""
-    seen: list[Settings] = []
     (container,) = pod["containers"]
+    settings = read_arguments(container["args"])
 
-    programs = main.Programs(run=lambda settings: seen.append(settings) or 0)
-    result = click.testing.CliRunner().invoke(main.main, container["args"], obj=programs)
-
-    assert result.exit_code == 0, result.output
-    assert str(seen[0].http_address) == f"0.0.0.0:{container['ports'][0]['containerPort']}"
-    assert seen[0].log_format == "json"
+    assert str(settings.http_address) == f"0.0.0.0:{container['ports'][0]['containerPort']}"
+    assert settings.log_format == "json"
 
 
 def test_there_are_as_many_pods_as_shards() -> None:
@@ -282,15 +291,11 @@ def test_the_strict_installation_watches_what_the_usual_one_writes() -> None:
 
 def test_the_strict_installation_has_the_flags_for_its_rights() -> None:
     """Without them the operator would ask for what it may not have."""
-    seen: list[Settings] = []
     (container,) = load("Deployment")[0]["spec"]["template"]["spec"]["containers"]
     more = [step["value"] for step in find_strict_patches()["Deployment/hearth"]]
+    settings = read_arguments([*container["args"], *more])
 
-    programs = main.Programs(run=lambda settings: seen.append(settings) or 0)
-    result = click.testing.CliRunner().invoke(main.main, [*container["args"], *more], obj=programs)
-
-    assert result.exit_code == 0, result.output
-    assert (seen[0].tenancy, seen[0].namespaced_watches) == (Mode.STRICT, frozenset({"Secret"}))
+    assert (settings.tenancy, settings.namespaced_watches) == (Mode.STRICT, frozenset({"Secret"}))
 
 
 def test_the_containerfile_states_what_the_image_has() -> None:

@@ -87,7 +87,8 @@ def test_the_definition_is_accepted_without_a_reservation(api: Any, api_client: 
 
     found = extensions.read_custom_resource_definition("stacks.hearth.dev")
 
-    conditions = {condition.type: condition.status for condition in found.status.conditions}
+    status: Any = found.status
+    conditions = {condition.type: condition.status for condition in status.conditions}
     assert conditions == {"NamesAccepted": "True", "Established": "True"}
 
 
@@ -210,7 +211,7 @@ def test_what_is_plainly_wrong_is_refused_by_the_server_itself(
         create(api, namespace, spec)
 
     assert caught.value.status == 422
-    assert words in json.loads(caught.value.body)["message"]
+    assert words in json.loads(caught.value.body or "")["message"]
 
 
 @pytest.mark.parametrize(
@@ -231,7 +232,7 @@ def test_an_unknown_field_is_reported_to_anyone_who_asks_for_strictness(
     with pytest.raises(ApiException) as caught:
         create(api, namespace, spec, field_validation="Strict")
 
-    assert f'unknown field "{path}"' in json.loads(caught.value.body)["message"]
+    assert f'unknown field "{path}"' in json.loads(caught.value.body or "")["message"]
 
 
 def test_an_unknown_field_is_pruned_for_everybody_else(api: Any, namespace: str) -> None:

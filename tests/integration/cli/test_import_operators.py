@@ -168,6 +168,7 @@ class Masked:
     def wait_refused(self, *parts: str) -> None:
         """Until the Stack says so."""
         message = "jsonpath={.status.conditions[?(@.type=='Ready')].message}"
+        found = ""
         for _ in range(300):
             found = self.kubectl.call("get", "stack/again", f"-o={message}")
             if all(part in found for part in parts):

@@ -189,7 +189,7 @@ async def test_rights_that_are_missing(workers: Crew, user: RealUser, paster: Pa
     await user.create(make("Stack", user.namespace, template=template, **spec))
 
     for words in ("cannot be read", "may not use"):
-        said = await wait_for(lambda words=words: find_words(user, words))
+        said = await wait_for(lambda words=words: find_words(user, words))  # type: ignore[misc]  # mypy cannot type a default that binds a loop variable
         await paster.paste(said, r"kubectl create role .*? --serviceaccount=\S+ --namespace=[a-z0-9-]+")
     await paster.stack.expect("wait", "shop", "--timeout", "60s")
 

@@ -123,7 +123,9 @@ def test_a_filter_stays_while_the_list_changes(site: Site) -> None:
     site.browser.find("#connection[data-state=live]")
     site.browser.find("#filter-text").send_keys(f"{stack} stopped")
 
-    count = lambda: site.browser.count(".stacks tbody tr:not([hidden])")  # noqa: E731 -- read again and again
+    def count() -> int:
+        return site.browser.count(".stacks tbody tr:not([hidden])")
+
     site.browser.wait(lambda: count() == 1, "one Stack is left")
     site.stacks.write_status(stack, phase="UpdateFailed", problems=[])
     site.browser.wait(lambda: count() == 0, "it is not stopped any more")
@@ -173,7 +175,10 @@ def test_what_failed_is_in_view_at_first(site: Site) -> None:
 def test_the_picture_is_enlarged_and_fitted(site: Site) -> None:
     """By buttons, so that the keyboard is enough."""
     site.open_stack()
-    width = lambda: site.browser.find(".picture svg").size["width"]  # noqa: E731 -- read again and again
+
+    def width() -> float:
+        return float(site.browser.find(".picture svg").size["width"])
+
     whole = width()
     site.browser.click("[data-zoom=in]")
     site.browser.wait(lambda: width() > whole, "it is larger")

@@ -197,8 +197,8 @@ async def test_a_group_in_another_cluster(region: Region) -> None:
     }
     metadata = {"name": "workers", "namespace": region.namespace}
     await region.here.create({"apiVersion": API_VERSION, "kind": "ResourceGroup", "metadata": metadata, "spec": spec})
+    path = f"/apis/{API_VERSION}/namespaces/{region.namespace}/resourcegroups/workers"
     for count in (2, 4, 1):
-        path = f"/apis/{API_VERSION}/namespaces/{region.namespace}/resourcegroups/workers"
         await region.here.connection.request(
             "PATCH", f"{path}/scale", body={"spec": {"replicas": count}}, content_type="application/merge-patch+json"
         )
@@ -395,8 +395,8 @@ async def test_without_an_open_connection_it_ends_and_names_what_is_left(own: Re
     await own.operator.kill()
     await delete_namespace(own)
     async for _ in other_cluster.attempts():
-        found = await own.here.connection.request("GET", f"/api/v1/namespaces/{own.namespace}/secrets")
-        if not found["items"]:
+        secrets = await own.here.connection.request("GET", f"/api/v1/namespaces/{own.namespace}/secrets")
+        if not secrets["items"]:
             break
     await own.operator.start()
     await until_namespace_is_gone(own)

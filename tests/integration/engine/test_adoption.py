@@ -18,7 +18,7 @@ from support.stories.world import Address
 TIMEOUT = 60.0
 POLL = 0.1
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
-POD = {"metadata": {"labels": {"app": "it"}}, "spec": {"containers": [{"name": "a", "image": "a"}]}}
+POD: Object = {"metadata": {"labels": {"app": "it"}}, "spec": {"containers": [{"name": "a", "image": "a"}]}}
 ONCE = {"spec": {**POD["spec"], "restartPolicy": "Never"}}
 SELECTOR = {"matchLabels": {"app": "it"}}
 

@@ -285,7 +285,7 @@ async def grant(connection: Connection, namespace: str, name: str, rules: list[O
     """A Role with these rules, in place of an earlier one, bound to the account."""
     path = f"/apis/{RBAC}/v1/namespaces/{namespace}"
     subject = {"kind": "ServiceAccount", "name": "hearth", "namespace": namespace}
-    bodies = {
+    bodies: dict[str, Object] = {
         "roles": {"kind": "Role", "rules": rules},
         "rolebindings": {
             "kind": "RoleBinding",

@@ -114,7 +114,7 @@ async def test_a_finalizer_holds_the_stack_until_it_is_taken_away(
 
     await connection.request("DELETE", path_of(stack))
     async with asyncio.timeout(20):
-        while not (held := home.find_stack(stack.uid)).deleting:  # noqa: ASYNC110 -- the same
+        while (held := home.find_stack(stack.uid)) is None or not held.deleting:  # noqa: ASYNC110 -- the same
             await asyncio.sleep(0)
     await home.remove_finalizer(held)
     assert home.find_stack(stack.uid) is None

@@ -135,7 +135,7 @@ async def build(kubeconfig: Path, namespace: str) -> AsyncIterator[Build]:
             direct = await stack.enter_async_context(Connection(source))
             proxy = await stack.enter_async_context(proxy_module.run_proxy(direct.credentials, pulse=pulse))
             through = await stack.enter_async_context(Connection(FixedSource(Credentials(server=proxy.url))))
-            caches = ChildCache(through, ServedKinds(), listener, namespace=namespace, options=WatchOptions(**rules))  # type: ignore[arg-type] -- all of them are numbers here
+            caches = ChildCache(through, ServedKinds(), listener, namespace=namespace, options=WatchOptions(**rules))  # type: ignore[arg-type]  # all of them are numbers here
             stack.push_async_callback(caches.close)
             world = World(direct, proxy, caches, listener, pulse, namespace)
             for name in ("a", "b", "c"):

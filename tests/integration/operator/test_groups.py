@@ -86,7 +86,7 @@ async def find_left(world: RealWorld, address: Address) -> list[str]:
 async def test_what_an_autoscaler_writes_is_not_undone(world: RealWorld) -> None:
     """A real HorizontalPodAutoscaler scales the group of a Stack; edits of the Stack leave the size alone."""
     world.timeout = AUTOSCALER_SECONDS
-    group = {
+    group: Object = {
         "apiVersion": API_VERSION,
         "kind": "ResourceGroup",
         "spec": {
@@ -95,7 +95,7 @@ async def test_what_an_autoscaler_writes_is_not_undone(world: RealWorld) -> None
             "template": {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "data": {"size": "${params.size}"}}},
         },
     }
-    scaler = {
+    scaler: Object = {
         "apiVersion": "autoscaling/v2",
         "kind": "HorizontalPodAutoscaler",
         "spec": {

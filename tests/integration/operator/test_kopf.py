@@ -24,7 +24,7 @@ async def test_a_new_kind_wakes_discovery(source: CredentialSource, api_client: 
     kopf = kopf_supervisor.make_supervisor(source, KopfCallbacks(on_kinds=woken.set, on_restart=restarted.set))
 
     kopf.start()
-    definition = real_user.make_crd(f"frame-{uuid.uuid4().hex[:8]}.hearth.dev", "Lamp", {"v1": {"type": "object"}})
+    definition: Any = real_user.make_crd(f"frame-{uuid.uuid4().hex[:8]}.hearth.dev", "Lamp", {"v1": {"type": "object"}})
     # Those that are there are listed at first; what counts is the wake after that.
     await asyncio.wait_for(woken.wait(), PATIENCE)
     woken.clear()

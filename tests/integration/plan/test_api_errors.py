@@ -103,6 +103,7 @@ def test_a_dry_run_create_tells_what_was_meant(site: Site, provoke: Row, expecte
     assert isinstance(refused, api_errors.NeedsDryRun | api_errors.MaybeImmutable)
     manifest = {**sent[-1], "metadata": {"namespace": site.namespace, **sent[-1]["metadata"]}}
     probe = site.api.create(manifest, kind=of, dryRun="All")
+    assert probe.status is not None
     is_valid = probe.is_accepted or (probe.code, probe.status["reason"]) == (409, "AlreadyExists")
     verdict = Verdict.VALID if is_valid else api_errors.judge_definition(refused, classify(of, probe))
     assert type(api_errors.after_dry_run(refused, verdict)) is expected

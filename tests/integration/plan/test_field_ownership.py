@@ -78,12 +78,12 @@ def along(manifest: Object, path: Node) -> Object:
     """The least part of a manifest that states the node at `path`: maps down to it, but lists whole."""
     least: Object = {"apiVersion": manifest["apiVersion"], "kind": manifest["kind"]}
     least["metadata"] = {key: manifest["metadata"][key] for key in ("name", "namespace") if key in manifest["metadata"]}
-    keys = list(itertools.takewhile(lambda key: isinstance(key, str), path))
+    keys = tuple(itertools.takewhile(lambda key: isinstance(key, str), path))
     holder: Any = least
     for key in keys[:-1]:
         holder = holder.setdefault(key, {})
     if read(manifest, keys[:-1]).get(keys[-1]) is not None:
-        holder[keys[-1]] = read(manifest, tuple(keys))
+        holder[keys[-1]] = read(manifest, keys)
     return least
 
 
@@ -150,7 +150,7 @@ def by_merge_patch(bench: Bench, manifest: Object, live: Object, path: Node, val
     """As `kubectl patch --type=merge`."""
     body = along(with_value(manifest, path, value), path)
     if value is None and all(isinstance(key, str) for key in path):
-        holder = body
+        holder: Any = body
         for key in path[:-1]:
             holder = holder.setdefault(key, {})
         holder[path[-1]] = None

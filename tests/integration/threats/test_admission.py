@@ -1,7 +1,4 @@
-"""The admission webhook on a real API server: under the shipped rights, with the shipped configurations.
-
-The API server has no Services here, so the configurations call a URL on loopback instead; nothing else is changed.
-"""
+"""The admission webhook on a real API server: under the shipped rights, with the shipped configurations."""
 
 from __future__ import annotations
 
@@ -22,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from hearth.cli.commands import import_
 from hearth.cli.importer import stack_assembly
@@ -30,81 +26,25 @@ from hearth.cli.importer.manifest_documents import SourceText
 from hearth.kube.webhook import certificates
 from hearth.kube.webhook.certificates import CertificateSet
 from support import free_port
-from support.threats import installation
+from support.threats import webhook
 from support.threats.api import Api, Object, find_path
 from support.threats.audit_log import AuditLog
 from support.threats.operator import Operator
+from support.threats.webhook import Reviewed
 from support.threats.world import Rule, Tenant, ThreatWorld, make_config_map, make_stack
 from support.units import imported_texts
 
-NAME = "hearth-webhook"
-SYSTEM = "hearth-system"
-KINDS = ("ValidatingWebhookConfiguration", "MutatingWebhookConfiguration")
 MARKS = Rule(
     group="hearth.dev", resources=("healthmarks", "stacksnapshots"), verbs=("get", "list", "create", "update", "patch")
 )
 FINALIZER = "hearth.dev/children"
-MISTAKEN = {
-    "a": {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "data": {"k": "${params.nothing}"}}},
-    "b": {"manifest": {"apiVersion": "v1", "kind": "ConfigMap"}, "dependsOn": ["nowhere"]},
-    "c": {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "data": {"k": "${a.data.("}}},
-}
-
-
-@dataclasses.dataclass(slots=True, kw_only=True)
-class Reviewed:
-    """A world whose operator serves the webhook."""
-
-    threats: ThreatWorld
-    port: int
-
-    def point_to(self, port: int) -> None:
-        """Have the API server call that port, under the path that the operator has set."""
-        for kind in KINDS:
-            found = self.threats.api.get(kind, "", NAME)
-            for index in range(len(found["webhooks"]) if found else 0):
-                before = urllib.parse.urlsplit(found["webhooks"][index]["clientConfig"]["url"])
-                url = before._replace(netloc=f"127.0.0.1:{port}").geturl()
-                steps = [{"op": "add", "path": f"/webhooks/{index}/clientConfig/url", "value": url}]
-                self.threats.api.patch(kind, "", NAME, steps).expect()
-
-    def is_reviewing(self) -> bool:
-        """Whether the API server asks the operator."""
-        stack = make_stack("default", "probe", MISTAKEN)
-        return self.threats.api.send("POST", find_path("Stack", "default"), body=stack, dryRun="All").code == 422
-
-    def read_configuration(self, kind: str = KINDS[0]) -> Object:
-        """A configuration as it is now."""
-        found = self.threats.api.get(kind, "", NAME)
-        assert found is not None
-        return found
 
 
 @pytest.fixture
 def reviewed(threats: ThreatWorld) -> Iterator[Reviewed]:
     """The shipped configurations, and an operator that serves them."""
-    made = Reviewed(threats=threats, port=free_port.find_free_port())
-    configure(threats.api, made.port)
-    threats.operator.kill()
-    threats.operator.options = (f"--webhook-address=127.0.0.1:{made.port}",)
-    threats.operator.start()
-    threats.wait_for(made.is_reviewing, what="the API server asks the webhook")
-    try:
+    with webhook.serve(threats) as made:
         yield made
-    finally:
-        for kind in KINDS:
-            threats.api.delete(kind, "", NAME)
-        threats.api.delete("Secret", SYSTEM, NAME)
-
-
-def configure(api: Api, port: int) -> None:
-    """Install the shipped configurations, with a URL for the Service."""
-    file = installation.find_root() / "manifests" / "install" / "webhook.yaml"
-    for manifest in yaml.safe_load_all(file.read_text()):
-        for webhook in manifest.get("webhooks", ()):
-            webhook["clientConfig"] = {"url": f"https://127.0.0.1:{port}/"}
-        if manifest["kind"] in KINDS:
-            api.apply(manifest).expect()
 
 
 def try_dry_run(api: Api, stack: Object) -> Any:
@@ -130,13 +70,13 @@ def test_reviews(reviewed: Reviewed) -> None:
 
 def check_denial(author: Api, tenant: Tenant) -> None:
     """All mistakes at once, in the words of the status; nothing is stored."""
-    answer = author.try_create(make_stack(tenant.namespace, "wrong", MISTAKEN))
+    answer = author.try_create(make_stack(tenant.namespace, "wrong", webhook.MISTAKEN))
 
     assert answer.code == 422
     message = answer.body["message"]
     assert 'admission webhook "stacks.hearth.dev" denied the request: spec.template.resources.' in message
     assert "(1 of 3 errors; " in message.splitlines()[0]
-    assert all(f"spec.template.resources.{name}" in message for name in MISTAKEN)
+    assert all(f"spec.template.resources.{name}" in message for name in webhook.MISTAKEN)
     assert author.get("Stack", tenant.namespace, "wrong") is None
 
 
@@ -181,14 +121,14 @@ def check_finalizer(threats: ThreatWorld, author: Api, tenant: Tenant) -> None:
 def check_kept_definition(threats: ThreatWorld, author: Api, tenant: Tenant) -> None:
     """A Stack that became invalid can still be paused, resumed and deleted."""
     namespace = tenant.namespace
-    for kind in KINDS[:1]:
-        saved = threats.api.get(kind, "", NAME)
-        threats.api.delete(kind, "", NAME)
-    threats.wait_for(lambda: author.apply(make_stack(namespace, "broken", MISTAKEN)).is_accepted)
+    kind = webhook.KINDS[0]
+    saved = threats.api.get(kind, "", webhook.NAME)
+    threats.api.delete(kind, "", webhook.NAME)
+    threats.wait_for(lambda: author.apply(make_stack(namespace, "broken", webhook.MISTAKEN)).is_accepted)
     assert saved is not None
-    metadata = {"name": NAME}
+    metadata = {"name": webhook.NAME}
     threats.api.create({**saved, "metadata": metadata})
-    threats.wait_for(lambda: try_dry_run(author, make_stack(namespace, "x", MISTAKEN)).code == 422)
+    threats.wait_for(lambda: try_dry_run(author, make_stack(namespace, "x", webhook.MISTAKEN)).code == 422)
 
     paused = author.patch("Stack", namespace, "broken", {"spec": {"paused": True}})
     changed = author.patch("Stack", namespace, "broken", {"spec": {"parameters": {"a": 1}}})
@@ -269,7 +209,7 @@ def test_a_webhook_that_is_down_blocks_nothing(reviewed: Reviewed) -> None:
     threats.operator.kill()
 
     began = time.monotonic()
-    author.create(make_stack(tenant.namespace, "wrong", MISTAKEN))
+    author.create(make_stack(tenant.namespace, "wrong", webhook.MISTAKEN))
     assert time.monotonic() - began < 2.0
 
     threats.operator.start()
@@ -353,14 +293,14 @@ def make_old(api: Api, *, is_read: bool = False) -> bytes:
         old = certificates.renew(CertificateSet(), hosts={"127.0.0.1"}, now=then)
         # The present authority stays trusted, as in a renewal.
         old = dataclasses.replace(old, authorities=old.authorities + found.authorities)
-        api.patch("Secret", SYSTEM, NAME, {"data": certificates.write_data(old)}).expect()
+        api.patch("Secret", webhook.SYSTEM, webhook.NAME, {"data": certificates.write_data(old)}).expect()
         OLD.append(old.certificate)
     return OLD[-1]
 
 
 def read_certificates(api: Api) -> CertificateSet:
     """The Secret as it is now."""
-    return certificates.parse_secret(api.get("Secret", SYSTEM, NAME))
+    return certificates.parse_secret(api.get("Secret", webhook.SYSTEM, webhook.NAME))
 
 
 def test_only_the_api_server_knows_the_path(reviewed: Reviewed) -> None:

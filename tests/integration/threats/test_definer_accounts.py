@@ -9,33 +9,13 @@ from pathlib import Path
 
 import binaries
 import pytest
-from tests.integration.threats import test_admission
 
-from support import free_port
-from support.threats.api import Api, Object, find_path
+from support.threats import webhook
+from support.threats.api import Api, Object
+from support.threats.definitions import FLAGS, NAME, SITES, find_ready, make_definition, make_site, remove, wait_ready
 from support.threats.world import CONFIG_MAPS, READ, WRITE, Rule, ThreatWorld
 
-GROUP = "platform.example"
-NAME = f"sites.{GROUP}"
 ACCOUNT = "webapps"
-FLAGS = (f"--definition-groups={GROUP}",)
-SITES = Rule(group=GROUP, resources=("sites",), verbs=(*READ, *WRITE))
-
-
-def make_definition(template: Object, **spec: object) -> Object:
-    """A kind of sites."""
-    return {
-        "apiVersion": "hearth.dev/v1alpha1",
-        "kind": "StackDefinition",
-        "metadata": {"name": NAME},
-        "spec": {
-            "group": GROUP,
-            "names": {"kind": "Site", "plural": "sites"},
-            "versions": [{"name": "v1alpha1"}],
-            "template": template,
-            **spec,
-        },
-    }
 
 
 def make_acting(account: Object) -> Object:
@@ -43,33 +23,6 @@ def make_acting(account: Object) -> Object:
     page = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "${params.where}"}, "data": {"a": "b"}}
     template: Object = {"parameters": {"where": {"type": "string"}}, "resources": {"page": {"manifest": page}}}
     return make_definition(template, account=account)
-
-
-def make_site(namespace: str, name: str, where: str, **options: object) -> Object:
-    spec = {"where": where, **({"stack": options} if options else {})}
-    metadata = {"name": name, "namespace": namespace}
-    return {"apiVersion": f"{GROUP}/v1alpha1", "kind": "Site", "metadata": metadata, "spec": spec}
-
-
-def find_ready(found: Object | None) -> tuple[str, str]:
-    """Reason and message of `Ready`."""
-    conditions = ((found or {}).get("status") or {}).get("conditions") or ()
-    ready = next((each for each in conditions if each["type"] == "Ready"), {"reason": "", "message": ""})
-    return ready["reason"], ready["message"]
-
-
-def wait_ready(threats: ThreatWorld, kind: str, namespace: str, name: str, words: str) -> Object:
-    """Until the phase, or reason and message of `Ready`, have these words; the object."""
-
-    def look() -> Object | None:
-        found = threats.api.get(kind, namespace, name)
-        phase = ((found or {}).get("status") or {}).get("phase", "")
-        return found if words in " ".join((phase, *find_ready(found))) else None
-
-    try:
-        return threats.wait_for(look, what=f"{words} of {name}")
-    except AssertionError as error:
-        raise AssertionError(f"{name} is not so: {find_ready(threats.api.get(kind, namespace, name))}") from error
 
 
 def list_pages(threats: ThreatWorld, namespace: str) -> list[Object]:
@@ -99,8 +52,8 @@ def platform(threats: ThreatWorld) -> Iterator[str]:
 @pytest.mark.installed("definitions")
 def test_what_an_account_is_used_for(threats: ThreatWorld, platform: str) -> None:
     """Objects are written as it, in the namespace of the instance alone, and only while the installation lists it."""
-    operator, tenant, vault = threats.operator, threats.tenant(), threats.make_namespace("vault")
-    restart(threats, *FLAGS, f"--definition-accounts={platform}:{ACCOUNT}")
+    tenant, vault = threats.tenant(), threats.make_namespace("vault")
+    threats.operator.restart(*FLAGS, f"--definition-accounts={platform}:{ACCOUNT}")
     stranger = {"namespace": platform, "name": "default"}
     threats.api.create(make_acting(stranger))
     ready = wait_ready(threats, "StackDefinition", "", NAME, "InvalidDefinition")
@@ -109,18 +62,20 @@ def test_what_an_account_is_used_for(threats: ThreatWorld, platform: str) -> Non
     wait_ready(threats, "StackDefinition", "", NAME, "Complete")
 
     developer = tenant.make_account("developer", SITES)
-    developer.create(make_site(tenant.namespace, "own", tenant.namespace))
+    developer.create(make_site(tenant.namespace, "own", where=tenant.namespace))
     wait_ready(threats, "Site", tenant.namespace, "own", "CreateComplete")
     page = threats.api.get("ConfigMap", tenant.namespace, "own-page")
     assert page is not None
     assert not developer.try_create({**page, "metadata": {"name": "x", "namespace": tenant.namespace}}).is_accepted
 
     # The account may write there, but the definition does not say so.
-    developer.create(make_site(tenant.namespace, "loot", vault))
+    developer.create(make_site(tenant.namespace, "loot", where=vault))
     wait_ready(threats, "Site", tenant.namespace, "loot", "may only make objects in the namespace of each of its")
     assert list_pages(threats, vault) == []
     # No option of the instance counts that would be another account, and no one else reaches the account by its name.
-    stored = developer.create(make_site(tenant.namespace, "other", vault, serviceAccountName="default"))
+    stored = developer.create(
+        make_site(tenant.namespace, "other", where=vault, stack={"serviceAccountName": "default"})
+    )
     assert stored["spec"] == {"where": vault, "stack": {}}
     forged = {"apiVersion": "hearth.dev/v1alpha1", "kind": "Stack", "metadata": {"name": "as", "namespace": vault}}
     forged |= {"spec": {"serviceAccountName": f"{platform}:{ACCOUNT}", "template": {"resources": {}}}}
@@ -130,8 +85,7 @@ def test_what_an_account_is_used_for(threats: ThreatWorld, platform: str) -> Non
     threats.wait_for(lambda: list_pages(threats, vault), what="the object beyond the namespace")
 
     # What the installation does not list any more is not used any more.
-    operator.kill()
-    restart(threats, *FLAGS)
+    threats.operator.restart(*FLAGS)
     wait_ready(threats, "Site", tenant.namespace, "own", "which the operator may not")
     assert threats.api.get("ConfigMap", tenant.namespace, "own-page") == page
 
@@ -139,13 +93,8 @@ def test_what_an_account_is_used_for(threats: ThreatWorld, platform: str) -> Non
 @pytest.mark.installed("definitions")
 def test_who_may_let_a_definition_act_as_an_account(threats: ThreatWorld, platform: str, tmp_path: Path) -> None:
     """An author who may impersonate it: asked at each new revision, and the command that is offered helps."""
-    port = free_port.find_free_port()
-    test_admission.configure(threats.api, port)
-    restart(threats, *FLAGS, f"--definition-accounts={platform}:{ACCOUNT}", f"--webhook-address=127.0.0.1:{port}")
-    reviewed = test_admission.Reviewed(threats=threats, port=port)
-    threats.wait_for(reviewed.is_reviewing, what="the API server asks the webhook")
-    author = make_platform_engineer(threats, platform)
-    try:
+    with webhook.serve(threats, *FLAGS, f"--definition-accounts={platform}:{ACCOUNT}"):
+        author = make_platform_engineer(threats, platform)
         definition = make_acting({"namespace": platform, "name": ACCOUNT})
         denied = author.try_create(definition)
         assert denied.code == 422, denied.text
@@ -160,10 +109,6 @@ def test_who_may_let_a_definition_act_as_an_account(threats: ThreatWorld, platfo
         assert mistaken.code == 422
         assert "spec.template.parameters.stack" in mistaken.text
         try_template_of_another(threats, author, platform)
-    finally:
-        for kind in test_admission.KINDS:
-            threats.api.delete(kind, "", test_admission.NAME)
-        threats.api.delete("Secret", test_admission.SYSTEM, test_admission.NAME)
 
 
 def try_template_of_another(threats: ThreatWorld, author: Api, namespace: str) -> None:
@@ -203,22 +148,3 @@ def paste(threats: ThreatWorld, command: str, folder: Path) -> None:
     (folder / "kubectl").symlink_to(binaries.ensure() / "kubectl")
     environment = {"PATH": f"{folder}:/usr/bin:/bin", "KUBECONFIG": str(threats.kubeconfig), "HOME": str(folder)}
     subprocess.run(["bash", "-c", command], env=environment, check=True, capture_output=True)
-
-
-def restart(threats: ThreatWorld, *options: str) -> None:
-    """The operator with other flags."""
-    threats.operator.kill()
-    threats.operator.options = options
-    threats.operator.start()
-
-
-def remove(threats: ThreatWorld) -> None:
-    """Delete the definition with its instances: it is not in a namespace that is cleared."""
-    threats.operator.kill()
-    if threats.api.send("GET", find_path("Site")).is_accepted:
-        for namespace in {each["metadata"]["namespace"] for each in threats.api.list("Site")}:
-            threats.api.delete_all("Site", namespace)
-    threats.api.patch("StackDefinition", "", NAME, {"metadata": {"finalizers": None}})
-    threats.api.delete("StackDefinition", "", NAME)
-    threats.api.delete("CustomResourceDefinition", "", NAME)
-    threats.wait_for(lambda: threats.api.get("CustomResourceDefinition", "", NAME) is None, what="the kind is gone")

@@ -189,7 +189,7 @@ def test_n10_an_event_is_refused_with_its_path(threats: ThreatWorld) -> None:
         stack = threats.wait_phase(tenant.namespace, name, "CreateFailed")
         assert "spec.template.resources.note.manifest.kind: Event reports what happened" in str(stack["status"])
         author.delete("Stack", tenant.namespace, name)
-        threats.wait_for(lambda name=name: threats.api.get("Stack", tenant.namespace, name) is None, what="its end")
+    threats.wait_for(lambda: threats.api.list("Stack", tenant.namespace) == [], what="the end of both")
 
 
 def test_n10_a_stack_that_has_one_can_be_deleted(threats: ThreatWorld) -> None:

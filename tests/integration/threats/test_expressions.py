@@ -147,9 +147,10 @@ def test_many_stacks_with_bombs_hold_up_no_one(threats: ThreatWorld) -> None:
     before = threats.operator.memory
     threats.operator.forget_peak()
 
+    bomb: Any = BOMBS[2].values
     with threats.operator.listened_to() as silence:
         for number in range(10):
-            author.create(make(tenant, f"bomb{number}", *BOMBS[2].values))
+            author.create(make(tenant, f"bomb{number}", *bomb))
         other.author().create(make_honest(other))
         threats.wait_phase(other.namespace, "honest", "CreateComplete")
         canary = threats.canary()

@@ -7,11 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 import yaml
-from tests.integration.threats import test_definer_accounts
-from tests.integration.threats.test_definer_accounts import GROUP, NAME, SITES, find_ready, wait_ready
 
-from support.threats import installation
+from support.threats import definitions, installation
 from support.threats.api import MERGE, Api, Object, find_path
+from support.threats.definitions import GROUP, NAME, SITES, find_ready, make_site, wait_ready
 from support.threats.world import PATIENCE, ThreatWorld
 
 MANY = 400
@@ -28,7 +27,7 @@ OTHER = f"places.{GROUP}"
 def make_sites(resources: Object, **spec: object) -> Object:
     """A kind of sites with these resources, which may read its title."""
     template: Object = {"parameters": {"title": {"type": "string", "default": "x"}}, "resources": resources}
-    return test_definer_accounts.make_definition(template, **spec)
+    return definitions.make_definition(template, **spec)
 
 
 def make_page(text: str = "x") -> Object:
@@ -36,22 +35,12 @@ def make_page(text: str = "x") -> Object:
     return {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "data": {"title": "${params.title}", "text": text}}}
 
 
-def make_site(namespace: str, name: str) -> Object:
-    """An instance."""
-    return {
-        "apiVersion": f"{GROUP}/v1alpha1",
-        "kind": "Site",
-        "metadata": {"name": name, "namespace": namespace},
-        "spec": {},
-    }
-
-
 @pytest.fixture
 def served(threats: ThreatWorld) -> Iterator[ThreatWorld]:
     """With the operator that serves definitions; all of the kind is deleted in the end."""
-    test_definer_accounts.restart(threats, f"--definition-groups={GROUP}")
+    threats.operator.restart(*definitions.FLAGS)
     yield threats
-    test_definer_accounts.remove(threats)
+    definitions.remove(threats)
 
 
 @pytest.mark.installed("definitions")

@@ -76,7 +76,7 @@ def test_no_one_has_an_object_deleted_by_labels(threats: ThreatWorld, manager: s
     """An annotator without the right to delete, under any field manager's name, changes nothing of that (A5)."""
     victim, tenant = threats.tenant("victim"), threats.tenant()
     make_shop(threats, tenant)
-    precious = {
+    precious: Object = {
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": {"name": "precious", "namespace": victim.namespace},

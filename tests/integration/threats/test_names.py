@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from support.threats.api import Object
 from support.threats.world import ThreatWorld, make_config_map, make_stack
 
 CONFIG: dict[str, Any] = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "b"}}
@@ -30,7 +31,7 @@ def test_a_name_that_leads_elsewhere_is_a_mistake(threats: ThreatWorld, metadata
     bad = {
         f"r{number}": {"manifest": {**CONFIG, "metadata": point(metadata, each)}} for number, each in enumerate(values)
     }
-    template = {"parameters": {each: {} for each in values}}
+    template: Object = {"parameters": {each: {} for each in values}}
     author.create(make_stack(tenant.namespace, "bad", bad, template=template, parameters=values))
     stack = threats.wait_phase(tenant.namespace, "bad", "CreateFailed")
     said = json.dumps(stack["status"]["conditions"])

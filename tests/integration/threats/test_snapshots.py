@@ -55,7 +55,7 @@ def wait_reason(threats: ThreatWorld, tenant: Tenant, reason: str, *, name: str 
     def look() -> Object | None:
         found = threats.api.get("StackSnapshot", tenant.namespace, name) or {}
         status: Any = found.get("status") or {}
-        ready = next((each for each in status.get("conditions") or () if each["type"] == "Ready"), {})
+        ready: Object = next((each for each in status.get("conditions") or () if each["type"] == "Ready"), {})
         return {**status, "message": ready["message"]} if ready.get("reason") == reason else None
 
     return threats.wait_for(look, what=f"{reason} of stacksnapshot/{name}")

@@ -66,8 +66,9 @@ def test_a_template_is_used_by_tenants_who_may_not_even_read_it(threats: ThreatW
             {"greeting": each.namespace, "version": "1"} for each in tenants
         ]
         threats.api.apply(make_template(version="2")).expect()
-        for tenant in tenants:
-            threats.wait_for(lambda tenant=tenant: read(threats, tenant).get("version") == "2", what="the new version")
+        threats.wait_for(
+            lambda: all(read(threats, tenant).get("version") == "2" for tenant in tenants), what="the new version"
+        )
         # A mistake in it changes nothing anywhere.
         threats.api.apply(make_template(version="${params.missing}")).expect()
         for tenant in tenants:
@@ -95,8 +96,9 @@ def test_the_example_follows_the_namespaces_of_tenants(threats: ThreatWorld) -> 
         threats.wait_phase("platform", "tenants", "CreateComplete")
         for name in tenants:
             threats.api.patch("Namespace", "", name, {"metadata": {"labels": {"tier": "tenant"}}}).expect()
-        for name in tenants:
-            threats.wait_for(lambda name=name: list_baseline(threats, name) == 2, what=f"both objects in {name}")
+        threats.wait_for(
+            lambda: all(list_baseline(threats, name) == 2 for name in tenants), what="both objects in each"
+        )
         assert threats.find_status("platform", "tenants")["phase"] == "CreateComplete"
 
         threats.api.patch("Namespace", "", tenants[0], {"metadata": {"labels": {"tier": None}}}).expect()

@@ -89,10 +89,10 @@ def test_d1c_status_that_cannot_be_written_ends_no_writer(threats: ThreatWorld) 
         resources = {"cfg": make_config_map(f"{name}-cfg")}
         author.create(make_stack(tenant.namespace, name, resources, template=template))
     assert_served(threats)
-    for name in names:
-        threats.wait_for(
-            lambda name=name: threats.find_status(tenant.namespace, name).get("conditions"), what=f"a status of {name}"
-        )
+    threats.wait_for(
+        lambda: all(threats.find_status(tenant.namespace, name).get("conditions") for name in names),
+        what="a status of each",
+    )
 
 
 def test_d1c_forged_time_in_a_status_ends_no_writer(threats: ThreatWorld) -> None:

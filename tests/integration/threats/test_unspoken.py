@@ -127,7 +127,7 @@ def collections(scene: Scene) -> None:
     scene.create("zones", {"w": member}, template=zones, parameters={"zones": ["a", "b"]})
     secret = {**make_config_map(data={"a": "${item}"}), "forEach": "params.pw.split('a')", "key": "item"}
     scene.create("secret-keys", {"w": secret})
-    labelled = {
+    labelled: Object = {
         "manifest": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"labels": {"l": "${params.pw + item}"}}}
     }
     labelled |= {"forEach": "params.zones", "key": "item"}
@@ -398,7 +398,7 @@ def undone(scene: Scene) -> None:
 
 def claims(scene: Scene) -> None:
     """A StatefulSet that is given the value is replaced with its claims kept."""
-    claim = {"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"]}}
+    claim: Object = {"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"]}}
     claim["spec"] |= {"resources": {"requests": {"storage": "1Gi"}}}
     container = {"name": "c", "image": "i", "env": [{"name": "PW", "value": "${params.pw}"}]}
     pod = {"metadata": {"labels": {"app": "set"}}, "spec": {"containers": [container]}}
@@ -423,7 +423,7 @@ def working_cluster(scene: Scene) -> None:
     metadata = {"name": "east", "namespace": scene.namespace}
     secret = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": {"value": content}}
     scene.threats.api.create(secret)
-    label = {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "bad"}}}
+    label: Object = {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "bad"}}}
     label["manifest"]["metadata"] |= {"labels": {"l": "${params.pw}"}}
     resources = {"r": make_config_map("eastern", {"a": "${params.pw}"}), "bad": label}
     scene.create("eastern", resources, kubeConfig={"secretRef": {"name": "east"}})

@@ -103,9 +103,10 @@ class Operator:
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(timeout=START)
 
-    def restart(self, *, is_ready: bool = True) -> None:
-        """Kill it and start it again."""
+    def restart(self, *options: str, is_ready: bool = True) -> None:
+        """Kill it and start it again. options: those that it has from now on; without any it keeps its own."""
         self.kill()
+        self.options = options or self.options
         self.start(is_ready=is_ready)
 
     @property

@@ -53,7 +53,7 @@ class Constant:
 class Reading:
     """A value made of what other resources show."""
 
-    make: Callable[[Values], Any]
+    make: Callable[[Any], Any]
     reads: Mapping[str, frozenset[Path]]
 
     def evaluate(self, values: Values) -> Outcome:

@@ -9,7 +9,7 @@ from typing import Any
 from hearth.engine import health_rule_loader
 from hearth.engine.health_rule_loader import HealthRuleLoader
 from hearth.engine.services import Services
-from hearth.engine.work_queue import WorkQueue
+from hearth.engine.work_queue import Broadcast, WorkQueue
 from hearth.model import errors
 from hearth.model.kinds import Kind, ObjectRef
 from hearth.plan.health.health_rules import HealthRules, RuleChange
@@ -82,7 +82,7 @@ class Bench:
         """The reason of the verdict on a gadget."""
         return self.services.health_rules.assess({"metadata": {}}, kind=GADGET).reason
 
-    async def hear(self, answer: Mapping[str, str] | Exception) -> set[object]:
+    async def hear(self, answer: Mapping[str, str] | Exception) -> set[Broadcast]:
         """What is broadcast once the ConfigMap has changed to that."""
         self.shelf.answer = answer
         self.rules.on_source_changed(REF)

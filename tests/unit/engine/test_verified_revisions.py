@@ -30,13 +30,13 @@ from support.units.stack_objects import HASHES, make_stack
 # ---------------------------------------------------------------- what a signature is about
 
 OTHER_KEY = KeyedHasher(b"o" * 32)
+KINDS = frozenset({"v1/ConfigMap", "v1/Secret"})
 
 
 def make_revision(**changes: Any) -> Revision:
     """A revision of it, signed before the changes are made."""
-    kinds = frozenset({"v1/ConfigMap", "v1/Secret"})
     plain = Revision(
-        name="shop-x", number=3, hash=HASHES.of_stack("u").hash({"v": 1}), kinds=kinds, namespace="a", owner="u"
+        name="shop-x", number=3, hash=HASHES.of_stack("u").hash({"v": 1}), kinds=KINDS, namespace="a", owner="u"
     )
     return dataclasses.replace(verified_revisions.sign(plain, make_stack(), HASHES), **changes)
 
@@ -62,7 +62,7 @@ def test_a_signed_revision_counts() -> None:
     """With its number and its kinds."""
     found = load(make_revision())
     assert (found.verified, found.tampered, found.unsigned) == ((make_revision(),), (), ())
-    assert (found.kinds, found.last_number, found.find(3)) == ({"v1/ConfigMap", "v1/Secret"}, 3, make_revision())
+    assert (found.kinds, found.last_number, found.find(3)) == (KINDS, 3, make_revision())
     assert found.knows_all_kinds([3])
 
 
@@ -113,7 +113,7 @@ def test_a_revision_of_an_earlier_version_is_no_sign_of_tampering() -> None:
     """It does not count either; its number and its kinds are known."""
     found = load(make_revision(signature="", hash="k00000000:abc"))
     assert (found.verified, found.tampered, len(found.unsigned)) == ((), (), 1)
-    assert (found.last_number, found.kinds) == (3, {"v1/ConfigMap", "v1/Secret"})
+    assert (found.last_number, found.kinds) == (3, KINDS)
     assert found.find_unverified(3) is not None
 
 

@@ -213,7 +213,7 @@ class Definitions:
     def __init__(self) -> None:
         self.watches = asyncio.Queue[asyncio.Queue[bytes]]()
 
-    async def answer(self, request: web.Request) -> web.StreamResponse:
+    async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
         match request.path:
             case "/apis":
                 version = {"groupVersion": "apiextensions.k8s.io/v1", "version": "v1"}
@@ -231,7 +231,7 @@ class Definitions:
             case _:
                 return web.json_response({"kind": "List", "metadata": {"resourceVersion": "6"}, "items": []})
 
-    async def answer_watch(self, request: web.Request) -> web.StreamResponse:
+    async def answer_watch(self, request: web.BaseRequest) -> web.StreamResponse:
         response = web.StreamResponse()
         await response.prepare(request)
         lines = asyncio.Queue[bytes]()

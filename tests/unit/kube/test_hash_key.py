@@ -27,7 +27,9 @@ def secret(key: bytes) -> Object:
 async def get_key(connection: ScriptedConnection) -> bytes:
     """The key, or the fixed one where one is made."""
     return await management_cluster.get_or_create_hash_key(
-        ApiClient(connection, None), "hearth", entropy=lambda length: b"o" * length
+        ApiClient(connection, None),  # type: ignore[arg-type]  # the same methods
+        "hearth",
+        entropy=lambda length: b"o" * length,
     )
 
 
@@ -84,6 +86,7 @@ async def test_a_new_key_is_stored_for_good() -> None:
     connection = ScriptedConnection({CREATE: {}})
     await get_key(connection)
     body = connection.sent[1].body
+    assert body is not None
     assert (body["data"], body["immutable"]) == (secret(OURS)["data"], True)
 
 

@@ -25,7 +25,7 @@ from hearth.model.stack_tree import Node, StackTree
 from hearth.model.well_known_kinds import CONTROLLER_REVISION, RESOURCE_GROUP, STACK
 from support.ports.silent_ports import DeafListener
 from support.server import api_errors
-from support.units.scripted_api.scripted_connection import Answer, ScriptedConnection, conflict, exists, missing
+from support.units.scripted_api.scripted_connection import Answer, ScriptedConnection, Sent, conflict, exists, missing
 from support.virtual_time import in_virtual_time
 
 ITEM = "/apis/hearth.dev/v1alpha1/namespaces/a/stacks/shop"
@@ -64,6 +64,12 @@ def shown(*finalizers: str, version: int = 8, **metadata: object) -> Object:
     return {"metadata": {**plain, "finalizers": list(finalizers), **metadata}, "status": {"phase": "CreateComplete"}}
 
 
+def body_of(sent: Sent) -> Object:
+    """What was sent."""
+    assert sent.body is not None
+    return sent.body
+
+
 def make(**script: Answer | list[Answer]) -> tuple[KubeManagementCluster, ScriptedConnection]:
     """A home on a server with these answers: about the Stack, its status, revisions and a source."""
     paths = {
@@ -76,7 +82,7 @@ def make(**script: Answer | list[Answer]) -> tuple[KubeManagementCluster, Script
     }
     connection = ScriptedConnection({paths[name]: answer for name, answer in script.items()})
     home = KubeManagementCluster(
-        connection,
+        connection,  # type: ignore[arg-type]  # the same methods
         stacks=StackCache(connection, DeafListener().on_stack),
         revisions=RevisionCache(connection, DeafListener().on_revision),
         sources=SourceCache(connection, DeafListener().on_source),
@@ -123,7 +129,7 @@ async def test_our_finalizer_goes_though_a_status_was_written_meanwhile() -> Non
     home, connection = make(patch=[conflict(), shown("theirs", version=10)], stack=live)
     await home.remove_finalizer(stack(names.FINALIZER))
     assert [request.method for request in connection.sent] == ["PATCH", "GET", "PATCH"]
-    assert connection.sent[-1].body["metadata"] == {"finalizers": ["theirs"], "resourceVersion": "9"}
+    assert body_of(connection.sent[-1])["metadata"] == {"finalizers": ["theirs"], "resourceVersion": "9"}
 
 
 @in_virtual_time
@@ -133,7 +139,7 @@ async def test_a_stack_goes_with_its_last_finalizer() -> None:
     await home.write_status(stack(names.FINALIZER), {"phase": "DeleteInProgress"})
     assert home.find_stack("u") is not None
     await home.remove_finalizer(stack(names.FINALIZER))
-    assert connection.sent[1].body["metadata"]["finalizers"] == []
+    assert body_of(connection.sent[1])["metadata"]["finalizers"] == []
     assert home.find_stack("u") is None
 
 
@@ -163,7 +169,7 @@ async def test_a_status_is_written_though_the_stack_changed_meanwhile() -> None:
     """A new spec does not make what was observed less true."""
     home, connection = make(status=[conflict(), shown(version=12)], stack=shown(version=11))
     await home.write_status(stack(), {"phase": "CreateComplete"})
-    written = [sent.body["metadata"]["resourceVersion"] for sent in connection.sent if sent.method == "PATCH"]
+    written = [body_of(sent)["metadata"]["resourceVersion"] for sent in connection.sent if sent.method == "PATCH"]
     assert written == ["7", "11"]
 
 
@@ -198,9 +204,9 @@ async def test_a_status_that_cannot_be_written_is_the_callers_to_try_again(
     assert (caught.value.code, len(connection.sent)) == (code, count)
 
 
-def echo(sent: object) -> Object:
+def echo(sent: Sent) -> Object:
     """What was sent, as the server stored it."""
-    body = sent.body
+    body = body_of(sent)
     return {**body, "metadata": {**body["metadata"], "uid": "r", "resourceVersion": "9"}}
 
 
@@ -209,7 +215,7 @@ async def test_a_revision_is_stored_and_known_at_once() -> None:
     """Owned by its Stack, with what is needed to know it without reading the definition."""
     home, connection = make(create=echo)
     await home.create_revision(stack(), REVISION, DEFINITION)
-    body = connection.sent[0].body
+    body = body_of(connection.sent[0])
     assert body["metadata"]["labels"] == {
         "hearth.dev/stack-uid": "u",
         "hearth.dev/stack": "shop",
@@ -442,7 +448,7 @@ async def test_the_status_of_a_group_is_written_to_the_group() -> None:
     connection = ScriptedConnection({f"PATCH {GROUP_ITEM}/status": answer})
     stacks = StackCache(connection, DeafListener().on_stack)
     home = KubeManagementCluster(
-        connection,
+        connection,  # type: ignore[arg-type]  # the same methods
         stacks=stacks,
         groups=StackCache(connection, DeafListener().on_stack, kind=RESOURCE_GROUP, tree=stacks.tree),
         revisions=RevisionCache(connection, DeafListener().on_revision),

@@ -49,7 +49,7 @@ def config_map(*, uid: str = "1", version: int = 10, **metadata: object) -> Obje
 def make(**script: Answer | list[Answer]) -> tuple[KubeWorkloadCluster, ScriptedConnection, Ears]:
     """A cluster on a server with these answers about the ConfigMap a/b, by method."""
     connection, ears = ScriptedConnection({f"{method} {ITEM}": answer for method, answer in script.items()}), Ears()
-    cluster = KubeWorkloadCluster(connection, ears, observer=ears)
+    cluster = KubeWorkloadCluster(connection, ears, observer=ears)  # type: ignore[arg-type]  # the same methods
     cluster.trust(signing.Trusting())
     return cluster, connection, ears
 
@@ -215,7 +215,7 @@ async def test_a_list_that_is_refused_is_not_empty() -> None:
 async def test_an_operator_of_one_namespace_lists_only_there() -> None:
     """It may not look anywhere else."""
     connection = ScriptedConnection({f"GET {COLLECTION}": page(config_map())})
-    cluster = KubeWorkloadCluster(connection, Ears(), namespace="a")
+    cluster = KubeWorkloadCluster(connection, Ears(), namespace="a")  # type: ignore[arg-type]  # the same methods
     assert len(await cluster.list_children(CONFIG_MAP, "s")) == 1
 
 
@@ -238,7 +238,7 @@ async def test_a_change_of_kinds_is_reported() -> None:
     version = {"version": "v1", "resources": [{**served, "verbs": verbs}]}
     core = {"kind": "APIGroupDiscoveryList", "items": [{"metadata": {}, "versions": [version]}]}
     connection.script = {"GET /api": core, "GET /apis": {"kind": "APIGroupDiscoveryList"}}
-    cluster = KubeWorkloadCluster(connection, ears)
+    cluster = KubeWorkloadCluster(connection, ears)  # type: ignore[arg-type]  # the same methods
     await cluster.open()
     await cluster.refresh_kinds()
     assert cluster.kinds.find("v1", "ConfigMap") == CONFIG_MAP

@@ -9,7 +9,7 @@ import pytest
 from hearth.model import field_paths
 from hearth.model.field_paths import ElementPath, ListItem, PathPattern
 
-MANIFEST = {
+MANIFEST: dict[str, Any] = {
     "metadata": {"annotations": {"example.com/owner": "me"}},
     "spec": {"replicas": 2, "containers": [{"name": "web", "image": "a"}, {"name": "log", "ports": [{"port": 80}]}]},
 }

@@ -33,7 +33,7 @@ def take(*entries: Object, **manifest: Any) -> dict[str, Any] | None:
     return None if found is None else {each["manager"]: each["fieldsV1"] for each in found}
 
 
-TWO = {"f:data": {"f:a": {}, "f:b": {}}}
+TWO: Object = {"f:data": {"f:a": {}, "f:b": {}}}
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,9 @@ def test_several_former_ones_and_versions() -> None:
     assert found[0]["apiVersion"] == "apps/v1beta1"
 
 
-CONTAINERS = {"f:spec": {"f:containers": {WEB: {".": {}, "f:name": {}, "f:image": {}}, SIDE: {".": {}, "f:name": {}}}}}
+CONTAINERS: Object = {
+    "f:spec": {"f:containers": {WEB: {".": {}, "f:name": {}, "f:image": {}}, SIDE: {".": {}, "f:name": {}}}}
+}
 
 
 def test_items_of_lists() -> None:
@@ -117,13 +119,13 @@ def test_items_of_lists() -> None:
 def test_an_item_whose_key_has_a_default() -> None:
     """The manifest may leave the protocol out."""
     port = 'k:{"port":80,"protocol":"TCP"}'
-    fields = {"f:spec": {"f:ports": {port: {".": {}, "f:port": {}}}}}
+    fields: Object = {"f:spec": {"f:ports": {port: {".": {}, "f:port": {}}}}}
     assert take(entry("kubectl-edit", fields), spec={"ports": [{"port": 80}]}) == {OURS: fields}
 
 
 def test_texts_of_a_secret_count_as_its_data() -> None:
     """Where the API server stores them."""
-    fields = {"f:stringData": {"f:a": {}}, "f:type": {}}
+    fields: Object = {"f:stringData": {"f:a": {}}, "f:type": {}}
     assert take(entry("kubectl", fields, "Apply")) == {OURS: {"f:data": {"f:a": {}}, "f:type": {}}}
 
 
@@ -138,7 +140,7 @@ def test_a_refused_removal_leaves_what_is_stated() -> None:
 
 def test_an_owner_beside_the_stack_gives_up_what_both_own() -> None:
     """On an object that was adopted before; what only the other one owns stays."""
-    theirs = {"f:data": {".": {}, "f:b": {}, "f:c": {}}}
+    theirs: Object = {"f:data": {".": {}, "f:b": {}, "f:c": {}}}
     there = live(entry(OURS, TWO, "Apply"), entry("kustomize-controller", theirs, "Apply"))
     found = former_appliers.give_up_claims(there, {"data": {"a": "1"}}, manager=OURS)
     assert found is not None
@@ -165,7 +167,9 @@ def test_a_secret_that_was_applied_with_texts() -> None:
 
 
 KEYS = st.sampled_from(["f:a", "f:b", "f:c", WEB, 'v:"x"'])
-FIELDS = st.recursive(st.just({}), lambda inner: st.dictionaries(KEYS, inner, max_size=3), max_leaves=12)
+FIELDS: st.SearchStrategy[Any] = st.recursive(
+    st.just({}), lambda inner: st.dictionaries(KEYS, inner, max_size=3), max_leaves=12
+)
 
 
 def leaves(fields: Any, path: tuple[str, ...] = ()) -> set[tuple[str, ...]]:

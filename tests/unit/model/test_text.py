@@ -6,6 +6,7 @@ import base64
 import itertools
 import json
 import urllib.parse
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -90,7 +91,7 @@ def test_texts_of_a_value() -> None:
 
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), min_size=12, max_size=60)
-WRITERS = {
+WRITERS: dict[str, Callable[[str], str]] = {
     "json": json.dumps,
     "go": lambda text: json.dumps(text).replace("&", r"\u0026").replace("<", r"\u003c").replace(">", r"\u003e"),
     "repr": repr,

@@ -162,7 +162,9 @@ async def test_a_request_is_a_child_of_the_reconcile_that_causes_it(
     await asyncio.gather(started, asyncio.create_task(resume()), asyncio.create_task(send("Later")))
 
     spans = find_by_name(exporter)
-    reconcile = spans["reconcile"].get_span_context()
+    reconcile, resumed = (spans[name].get_span_context() for name in ("reconcile", "apply Resumed"))
+    assert reconcile is not None
+    assert resumed is not None
     parents = {name: find_parent(span) for name, span in spans.items()}
     assert parents == {
         "reconcile": None,
@@ -171,7 +173,7 @@ async def test_a_request_is_a_child_of_the_reconcile_that_causes_it(
         "apply Other": None,
         "apply Later": None,
     }
-    assert spans["apply Resumed"].get_span_context().trace_id == reconcile.trace_id
+    assert resumed.trace_id == reconcile.trace_id
 
 
 def test_a_reconcile_that_fails_ends_its_trace(traced: TracedMetrics, exporter: InMemorySpanExporter) -> None:

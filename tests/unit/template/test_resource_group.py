@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -25,7 +26,7 @@ def read(spec: dict[str, Any], *, surge: int = 0) -> Blueprint:
     return compiler.compile_template(definition, stack=GROUP, kinds=TypedKinds())
 
 
-def find_mistakes(spec: dict[str, Any]) -> list[Mistake]:
+def find_mistakes(spec: dict[str, Any]) -> Sequence[Mistake]:
     """All mistakes of a group, as its status names them."""
     stated = resource_group.make_spec(spec)
     size = members.make_size(stated[resource_group.SIZE], known=())

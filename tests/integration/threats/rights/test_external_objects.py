@@ -74,7 +74,7 @@ def test_nothing_that_the_account_may_not_get(threats: ThreatWorld) -> None:
     author, account = tenant.author(), tenant.make_account("reader", CONFIG_MAPS)
     threats.api.create({**SECRET, "metadata": {**SECRET["metadata"], "namespace": tenant.namespace}})
     copy = make_config_map("copy", {"t": "${string(base64.decode(token.data.token))}"})
-    words = {"serviceAccountName": name_of(account)}
+    words: Any = {"serviceAccountName": name_of(account)}
     template = {"outputs": {"t": {"value": "${token.data.token}"}}}
     author.create(
         make_stack(

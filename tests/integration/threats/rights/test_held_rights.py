@@ -26,7 +26,7 @@ ROLE: Object = {
 }
 NONSENSE_RIGHTS = (CONFIG_MAPS, Rule(group="apps", resources=("controllerrevisions",), verbs=(*READ, *WRITE)))
 CHANGED = make_config_map("cfg", {"a": "c"})
-NONSENSE = (
+NONSENSE: tuple[Object, ...] = (
     {},
     {"hearth.dev/identity": ""},
     {"hearth.dev/identity": "{"},
@@ -84,7 +84,7 @@ def test_a_stack_never_gets_an_object_of_a_living_stack(threats: ThreatWorld, po
         threats.api.create(make_stack(namespace, "thief", {"cfg": resource}))
         threats.wait_phase(namespace, "thief", "CreateFailed")
         threats.api.delete("Stack", namespace, "thief")
-        threats.wait_for(lambda at=namespace: threats.api.get("Stack", at, "thief") is None, what="the thief is gone")
+        threats.wait_for(lambda at=namespace: threats.api.get("Stack", at, "thief") is None, what="the thief is gone")  # type: ignore[misc]  # mypy cannot type a default that binds a loop variable
 
     assert threats.api.get("ConfigMap", victim.namespace, "shared") == before
 
@@ -145,10 +145,9 @@ def test_look_alikes_of_names_are_other_names(threats: ThreatWorld) -> None:
         if author.try_create(make_stack(tenant.namespace, name, resources)).is_accepted:
             created.append(name)
 
-    for name in created:
-        threats.wait_for(
-            lambda at=name: is_refused(threats.find_status(tenant.namespace, at)), what=f"{name} is refused"
-        )
+    threats.wait_for(
+        lambda: all(is_refused(threats.find_status(tenant.namespace, name)) for name in created), what="each is refused"
+    )
     found = {each["metadata"]["name"] for each in threats.api.list("ConfigMap", tenant.namespace)}
     assert found == {"kube-root-ca.crt"}
     threats.canary()

@@ -60,8 +60,8 @@ def test_what_a_controller_fills_in_stays_unread(threats: ThreatWorld) -> None:
         "guesses": ({"tok": {**make_secret("c"), "readyWhen": [guess]}, "free": make_config_map("free")}, {}),
     }
     for name, (resources, template) in stacks.items():
-        account = {"serviceAccountName": name_of(blind)}
-        author.create(make_stack(tenant.namespace, name, resources, template=template, **account))
+        named = name_of(blind)
+        author.create(make_stack(tenant.namespace, name, resources, template=template, serviceAccountName=named))
     for secret in ("a", "b", "c"):
         fill(threats, tenant, secret)
 
@@ -95,8 +95,8 @@ def test_what_an_account_may_read_ends_with_its_right(threats: ThreatWorld) -> N
     template = {"outputs": {"t": {"value": REVEALED}}}
     for name in ("loses", "changes"):
         resources = {"tok": make_secret(name)}
-        account = {"serviceAccountName": name_of(able)}
-        author.create(make_stack(tenant.namespace, name, resources, template=template, **account))
+        named = name_of(able)
+        author.create(make_stack(tenant.namespace, name, resources, template=template, serviceAccountName=named))
         fill(threats, tenant, name)
         threats.wait_phase(tenant.namespace, name, "CreateComplete")
         threats.wait_for(functools.partial(find_outputs, threats, tenant, name), what="the output")
@@ -143,8 +143,7 @@ def test_a_message_quotes_no_object_that_the_account_may_not_see(threats: Threat
         "adopts": {**make_secret("taken"), "adoptionPolicy": "Adopt"},
     }
     for name, resource in resources.items():
-        account = {"serviceAccountName": name_of(blind)}
-        tenant.author().create(make_stack(tenant.namespace, name, {"r": resource}, **account))
+        tenant.author().create(make_stack(tenant.namespace, name, {"r": resource}, serviceAccountName=name_of(blind)))
     threats.wait_phase(tenant.namespace, "tells", "CreateComplete")
     threats.api.annotate("Secret", tenant.namespace, "marked", {"hearth.dev/unhealthy": "loot words"}).expect()
 

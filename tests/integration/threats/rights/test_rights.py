@@ -6,7 +6,7 @@ import pytest
 
 from support.threats import mode_world
 from support.threats.api import Object
-from support.threats.world import READ, WRITE, Rule, ThreatWorld, make_config_map, make_stack
+from support.threats.world import READ, WRITE, Rule, ThreatWorld, make_config_map, make_stack, name_of
 
 ABLE = Rule(group="", resources=("configmaps", "secrets"), verbs=(*READ, *WRITE))
 STRICT = ("--tenancy=strict", "--namespaced-watches=Secret")
@@ -38,8 +38,7 @@ def test_a_strict_operator_reads_no_secret_and_writes_no_child(threats: ThreatWo
         "db": {"manifest": {"apiVersion": "v1", "kind": "Secret", "stringData": {"password": "correct-horse"}}},
         "app": make_config_map(data={"db": "${db.metadata.name}"}),
     }
-    named = {"serviceAccountName": account.account.split("/")[1]}
-    tenant.author().create(make_stack(namespace, "shop", resources, **named))
+    tenant.author().create(make_stack(namespace, "shop", resources, serviceAccountName=name_of(account)))
 
     def is_denied() -> bool:
         text = str(threats.find_status(namespace, "shop").get("problems"))
@@ -68,8 +67,7 @@ def test_an_object_that_is_not_watched_is_not_written(threats: ThreatWorld) -> N
     far = {"manifest": {"apiVersion": "v1", "kind": "Secret", "metadata": metadata}}
     subject = {"kind": "ServiceAccount", "name": "hearth", "namespace": "hearth-system"}
     mode_world.bind(threats.api, tenant.namespace, "hearth-watch-secrets", subject)
-    named = {"serviceAccountName": account.account.split("/")[1]}
-    tenant.author().create(make_stack(tenant.namespace, "shop", {"far": far}, **named))
+    tenant.author().create(make_stack(tenant.namespace, "shop", {"far": far}, serviceAccountName=name_of(account)))
 
     problem = threats.wait_problem(tenant.namespace, "shop")
     while problem["reason"] == "Forbidden":  # until the operator notices that it may watch Secrets
@@ -111,6 +109,7 @@ def test_an_operator_with_the_role_of_an_earlier_version_serves_stacks(threats: 
 
     def is_served() -> bool:
         found = threats.api.get("ResourceGroup", namespace, "workers") or {}
-        return found.get("status", {}).get("phase") == "CreateComplete"
+        phase: object = found.get("status", {}).get("phase")
+        return phase == "CreateComplete"
 
     threats.wait_for(is_served, what="the group", within=90)

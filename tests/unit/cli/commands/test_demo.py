@@ -138,7 +138,14 @@ def test_a_parameter_gets_a_value_that_it_may_have(
 @pytest.mark.parametrize("type_", demo_run.WRONG)
 def test_a_bad_parameter_is_of_another_type(type_: str) -> None:
     """So that it is refused for sure."""
-    named = {"string": str, "integer": int, "number": (int, float), "boolean": bool, "array": list, "object": dict}
+    named: dict[str, type | tuple[type, ...]] = {
+        "string": str,
+        "integer": int,
+        "number": (int, float),
+        "boolean": bool,
+        "array": list,
+        "object": dict,
+    }
     found = demo_run.find_wrong(make_stack({"size": {"type": type_}}))
 
     assert found is not None

@@ -192,7 +192,7 @@ def test_a_template_of_the_whole_cluster_beside_the_stack_is_found(tmp_path: Pat
 
 def test_a_template_of_the_whole_cluster_is_linted_alone(tmp_path: Path) -> None:
     """For all values of its parameters: only what none could mend is a mistake."""
-    resources = {"a": {"manifest": CONFIG | {"data": {"x": "${params.text}"}}}}
+    resources: dict[str, Any] = {"a": {"manifest": CONFIG | {"data": {"x": "${params.text}"}}}}
     shared = make_shared(resources)
     assert run(tmp_path, "lint", shared) == (0, "1 StackTemplate: no mistake\n")
     resources["a"]["manifest"]["data"]["x"] = "${params.none}"

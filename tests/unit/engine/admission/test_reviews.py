@@ -268,6 +268,7 @@ async def test_hostile_specs_are_answered() -> None:
     deep: Any = {}
     for _ in range(2000):
         deep = {"a": deep}
+    spec: Any
     for spec in (
         None,
         [],

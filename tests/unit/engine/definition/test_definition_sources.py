@@ -107,7 +107,7 @@ def test_what_is_missing(shelf: Shelf, expected: str) -> None:
 
 def test_an_optional_source_may_be_missing() -> None:
     """Not one that may not be read: it cannot be known what it holds."""
-    optional = {"parametersFrom": [{"secretRef": {"name": "b", "optional": True}}]}
+    optional: Object = {"parametersFrom": [{"secretRef": {"name": "b", "optional": True}}]}
     assert define(Shelf(), {"n": {"default": 1}}, **optional).parameters == {}
     with pytest.raises(errors.SourceNotFound, match="cannot be read"):
         define(Shelf(b=403), {"n": {"default": 1}}, **optional)
@@ -204,8 +204,12 @@ def restore(recorded: Object, shelf: Shelf, **live: Any) -> Definition:
     """The definition of a revision, years later."""
     return asyncio.run(
         stored_definition.from_stored(
-            recorded, reader=SourceReader(shelf), stack=stack(**live), number=3, hashes=HASHER
-        )  # type: ignore[arg-type]  # only the parts that these tests use
+            recorded,
+            reader=SourceReader(shelf),  # type: ignore[arg-type]  # only the parts that these tests use
+            stack=stack(**live),
+            number=3,
+            hashes=HASHER,
+        )
     )
 
 

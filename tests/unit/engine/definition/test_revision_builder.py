@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import itertools
-from collections.abc import Collection, Generator, Iterator
+from collections.abc import Collection, Generator
 from types import SimpleNamespace
 from typing import Any
 
@@ -384,7 +384,7 @@ async def test_work_in_pieces_leaves_room_for_others() -> None:
     turns: list[int] = []
     done = 0
 
-    def work() -> Iterator[None]:
+    def work() -> Generator[None, None, str]:
         nonlocal done
         for number in range(1, 10 * CHUNKS_PER_YIELD):
             done = number

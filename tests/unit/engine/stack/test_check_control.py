@@ -61,7 +61,7 @@ async def test_of_two_tokens_quickly_the_later_is_answered(world: FakeWorld) -> 
     """By lists that began after it was written."""
     await converge(world, resources=1)
     before = len(world.traffic.events)
-    asked = []
+    asked: list[int] = []
 
     def ask_again(request: Request) -> None:
         if request.verb == "list" and not asked:
@@ -83,7 +83,7 @@ async def test_a_check_that_was_under_way_is_done_again(world: FakeWorld) -> Non
     """The operator dies with the first list in flight."""
     await converge(world, resources=1)
     before = len(world.traffic.requests)
-    deaths = []
+    deaths: list[Request] = []
 
     def die(request: Request) -> None:
         if request.verb == "list" and not deaths:

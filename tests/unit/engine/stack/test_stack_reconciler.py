@@ -97,8 +97,8 @@ async def test_no_earlier_state_of_a_stack_is_kept(world: FakeWorld) -> None:
 
 def test_a_step_deferred_between_two_reconciles_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     """As when the status of the target before arrives after a reconcile, and that of the present one before the next."""
-    is_persisted, take_step, deferred = TargetTracker.is_persisted.fget, StackReconciler.take_step, []
-    assert is_persisted is not None
+    is_persisted, take_step = vars(TargetTracker)["is_persisted"], StackReconciler.take_step
+    deferred: list[str] = []
 
     def take(self: StackReconciler, key: str) -> Step | None:
         if key in deferred:
@@ -106,7 +106,7 @@ def test_a_step_deferred_between_two_reconciles_is_not_lost(monkeypatch: pytest.
         deferred.append(key)
         monkeypatch.setattr(TargetTracker, "is_persisted", property(lambda _self: False))
         step = take_step(self, key)
-        monkeypatch.setattr(TargetTracker, "is_persisted", property(is_persisted))
+        monkeypatch.setattr(TargetTracker, "is_persisted", is_persisted)
         # The status writer does the same when the status has the target.
         self._services.queue.enqueue(self.uid, DirtyScope.STACK)
         return step

@@ -145,22 +145,24 @@ def make(generation: int) -> tuple[Supersession, Any, WorkQueue]:
     return Supersession(SEEN.uid, services=services, definition_sync=definition_sync), definition_sync, queue
 
 
+def update(held: Supersession, generation: int) -> bool:
+    """Show it that generation of its Stack; whether it is active then."""
+    held.update(dataclasses.replace(SEEN, generation=generation))
+    return held.is_active
+
+
 @virtual_time.in_virtual_time
 async def test_a_spec_that_takes_too_long_holds_nothing_up() -> None:
     """Nor does the next, before one of them was accepted."""
     held, definition_sync, queue = make(1)
-    seen = dataclasses.replace(SEEN, generation=2)
-    held.update(seen)
-    assert held.is_active
+    assert update(held, 2)
     await asyncio.sleep(stack_reconciler.MAX_HOLD + 1)
     assert queue.get() is not None
-    held.update(dataclasses.replace(SEEN, generation=3))
-    assert not held.is_active
+    assert not update(held, 3)
 
     definition_sync.generation = 3
-    held.update(dataclasses.replace(SEEN, generation=3))
-    held.update(dataclasses.replace(SEEN, generation=4))
-    assert held.is_active
+    update(held, 3)
+    assert update(held, 4)
 
 
 @virtual_time.in_virtual_time

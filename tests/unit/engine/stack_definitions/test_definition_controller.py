@@ -309,7 +309,7 @@ def test_a_tampered_revision_is_not_used() -> None:
         await world.kill_controller()
         definition = await read(world, DEFINITION)
         (revision,) = await world.user.find_revisions(definition["metadata"]["uid"])
-        stolen = {"template": {"resources": {}}, "parameters": {}}
+        stolen: Object = {"template": {"resources": {}}, "parameters": {}}
         address = Address(
             api_version="apps/v1",
             kind="ControllerRevision",

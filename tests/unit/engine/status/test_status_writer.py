@@ -99,7 +99,7 @@ def make_writer(home: Any, reported: Reported, *, share: Share = WHOLE) -> Statu
         evaluations=Unassisted(),
         find_namespace=lambda _uid: "shop",
     )
-    recorder = StatusWriter(services, find_reconciler=lambda _uid: reported, interval=1.0)
+    recorder = StatusWriter(services, find_reconciler=lambda _uid: reported, interval=1.0)  # type: ignore[arg-type, return-value]  # as much of one as a status takes
     recorder.start()
     return recorder
 

@@ -72,7 +72,7 @@ def test_an_apply_is_strict_and_states_its_manager() -> None:
 
 def test_a_generated_manifest_is_bound_to_no_object() -> None:
     """Name, uid and version are gone; all else stays, and the original is not touched."""
-    original = {
+    original: dict[str, Any] = {
         "kind": "ConfigMap",
         "metadata": {"name": "a", "namespace": "b", "labels": {"c": "d"}, "uid": "1", "resourceVersion": "1"},
         "data": {"e": "f"},

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
+from aiohttp import web
 
 from hearth.kube.auth.credentials import Credentials, NoCredentials
 from hearth.kube.client import connection as connection_module
@@ -207,10 +208,10 @@ async def test_a_stream_survives_the_replacement_of_its_session() -> None:
     gate = asyncio.Event()
     async with run_stub(says("{}")) as other:
 
-        async def answer(request: stub_server.web.BaseRequest) -> stub_server.web.StreamResponse:
+        async def answer(request: web.BaseRequest) -> web.StreamResponse:
             if request.path == "/x":
                 return await UNAUTHORIZED(request)
-            response = stub_server.web.StreamResponse()
+            response = web.StreamResponse()
             await response.prepare(request)
             await response.write(b"one")
             await gate.wait()
@@ -293,7 +294,7 @@ async def test_connections_are_kept_and_used_again() -> None:
         ports = set()
         for _ in range(5):
             await connection.request("GET", "/x")
-            ports.add(stub.requests[-1].transport.get_extra_info("peername")[1])  # type: ignore[union-attr] -- because a served request has its transport
+            ports.add(stub.requests[-1].transport.get_extra_info("peername")[1])  # type: ignore[union-attr]  # because a served request has its transport
     assert len(ports) == 1
 
 
@@ -400,8 +401,8 @@ async def collect(connection: Connection, path: str, *, query: dict[str, str] | 
 def streams_until(gate: asyncio.Event, *pieces: bytes) -> stub_server.Answer:
     """An answer that begins with these pieces, and ends when `gate` is set."""
 
-    async def answer(request: stub_server.web.BaseRequest) -> stub_server.web.StreamResponse:
-        response = stub_server.web.StreamResponse()
+    async def answer(request: web.BaseRequest) -> web.StreamResponse:
+        response = web.StreamResponse()
         await response.prepare(request)
         for piece in pieces:
             await response.write(piece)

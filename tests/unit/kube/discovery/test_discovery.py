@@ -41,7 +41,7 @@ def make(*answers: Any) -> tuple[Discovery, ScriptedConnection, list[int]]:
     """A discovery to which `/apis` answers one after the other; the list counts the reported changes."""
     connection = ScriptedConnection({"GET /api": CORE, "GET /apis": list(answers)})
     changes: list[int] = []
-    discovery = Discovery(connection, on_change=lambda: changes.append(discovery.generation))
+    discovery = Discovery(connection, on_change=lambda: changes.append(discovery.generation))  # type: ignore[arg-type]  # the same methods
     return discovery, connection, changes
 
 
@@ -174,7 +174,7 @@ async def test_only_kinds_that_come_later_are_waited_for() -> None:
     """At the first search all of them are unknown, and described long since."""
     gadgets = group("a.test", "v1", resource("Widget", "widgets", scope="Cluster"), resource("Gadget", "gadgets"))
     _, connection, changes = make(listing(WIDGETS), listing(gadgets))
-    discovery = Discovery(connection, on_change=lambda: changes.append(discovery.generation))
+    discovery = Discovery(connection, on_change=lambda: changes.append(discovery.generation))  # type: ignore[arg-type]  # the same methods
     schemas, clock = discovery.schemas, asyncio.get_running_loop().time
     entry = {"paths": {"apis/a.test/v1": {"serverRelativeURL": "?hash=1"}}}
     connection.script |= {

@@ -40,7 +40,7 @@ def index(**hashes: str) -> dict[str, Any]:
 
 def document(*kinds: Kind, **fields: str) -> dict[str, Any]:
     """A document that defines these kinds, with these properties and their types."""
-    properties = {name: {"type": type_, "description": "For people."} for name, type_ in fields.items()}
+    properties: dict[str, Any] = {name: {"type": type_, "description": "For people."} for name, type_ in fields.items()}
     return {
         "openapi": "3.0.0",
         "components": {
@@ -48,7 +48,7 @@ def document(*kinds: Kind, **fields: str) -> dict[str, Any]:
                 f"test.{kind.name}": {
                     "type": "object",
                     "description": "For people.",
-                    "properties": {**properties, "metadata": {"$ref": "#/components/schemas/test.Meta"}},
+                    "properties": properties | {"metadata": {"$ref": "#/components/schemas/test.Meta"}},
                     "x-kubernetes-group-version-kind": [
                         {"group": kind.group, "version": kind.version, "kind": kind.name}
                     ],
@@ -64,7 +64,7 @@ def make(**script: Answer | list[Answer]) -> tuple[Schemas, ScriptedConnection]:
     """Schemas of a server with these answers: index, core and widgets."""
     paths = {"index": INDEX, "core": CORE, "widgets": WIDGETS}
     connection = ScriptedConnection({paths[name]: answer for name, answer in script.items()})
-    return Schemas(connection), connection
+    return Schemas(connection), connection  # type: ignore[arg-type]  # the same methods
 
 
 @in_virtual_time
@@ -314,7 +314,7 @@ async def test_a_schema_that_cannot_be_read_is_none(schema: Any) -> None:
     poisoned["components"]["schemas"]["test.Deep"] = schema
     connection = ScriptedConnection({INDEX: index(core="1", widgets="1"), CORE: document(SECRET), WIDGETS: poisoned})
     counter = Counter()
-    schemas = Schemas(connection, observer=counter)
+    schemas = Schemas(connection, observer=counter)  # type: ignore[arg-type]  # the same methods
     await schemas.load([WIDGET, SECRET])
     await schemas.refresh()
     assert schemas.find_schema(WIDGET) is not None

@@ -144,7 +144,8 @@ def test_a_secret_keeps_what_was_written() -> None:
 async def test_certificates_that_cannot_be_stored_are_loaded_again(refusal: errors.ApiStatusError) -> None:
     """Both count as a conflict: the caller tries again soon."""
     connection = ScriptedConnection({"POST /api/v1/namespaces/hearth/secrets": refusal})
-    secret = CertificateSecret(client=ApiClient(connection, None), namespace="hearth", name="hearth-webhook")
+    client = ApiClient(connection, None)  # type: ignore[arg-type]  # the same methods
+    secret = CertificateSecret(client=client, namespace="hearth", name="hearth-webhook")
 
     with pytest.raises(errors.ApiStatusError) as caught:
         await secret.load(hosts={HOST}, now=NOW)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -143,6 +143,7 @@ async def test_reviews_are_answered_beside_more_connections_than_may_be(pair: Ce
         return {"response": review["request"]["uid"]}
 
     running = server(serve)
+    assert isinstance(running, AsyncGenerator)
     await anext(running)
     held = [await asyncio.open_connection(HOST, port) for _ in range(400)]
     context = ssl.create_default_context(cadata=pair.authorities.decode())

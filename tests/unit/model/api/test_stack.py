@@ -9,12 +9,13 @@ import pytest
 
 from hearth.model import names
 from hearth.model.api import stack
+from hearth.model.api.base import ApiModel
 
 SMALLEST = {"template": {"resources": {"web": {"manifest": {"apiVersion": "v1", "kind": "ConfigMap"}}}}}
 
 
 def find_models() -> list[type[pydantic.BaseModel]]:
-    return [model for model in vars(stack).values() if isinstance(model, type) and issubclass(model, stack.ApiModel)]
+    return [model for model in vars(stack).values() if isinstance(model, type) and issubclass(model, ApiModel)]
 
 
 def test_a_smallest_stack_is_understood() -> None:
@@ -22,7 +23,9 @@ def test_a_smallest_stack_is_understood() -> None:
     parsed = stack.StackSpec.model_validate(SMALLEST)
 
     assert parsed.template is not None
-    assert parsed.template.resources["web"].manifest.kind == "ConfigMap"
+    manifest = parsed.template.resources["web"].manifest
+    assert manifest is not None
+    assert manifest.kind == "ConfigMap"
 
 
 def test_fields_are_called_in_camel_case_outside() -> None:

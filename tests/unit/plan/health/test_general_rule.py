@@ -72,7 +72,8 @@ def find_schema(row: Mapping[str, Any]) -> dict[str, Any] | None:
 def test_an_object_is_judged_by_what_it_says(row: dict[str, Any]) -> None:
     """Whole, and cut down to the fields that the cache keeps; never terminal."""
     kind, schema = make_kind(row.get("kind", "Widget")), find_schema(row)
-    whole = {"metadata": {"name": "a", "generation": 2}, **{key: row[key] for key in ("spec", "status") if key in row}}
+    parts: dict[str, Any] = {key: row[key] for key in ("spec", "status") if key in row}
+    whole: dict[str, Any] = {"metadata": {"name": "a", "generation": 2}, **parts}
     verdict = health_rules.assess(whole, kind=kind, schema=schema)
     said = {"state": verdict.state.value, "reason": verdict.reason, "message": verdict.message}
     assert {key: said[key] for key in row["expect"]} == row["expect"]
@@ -211,6 +212,8 @@ def test_any_status_is_judged(status: dict[str, Any]) -> None:
 
 def test_long_names_are_not_kept() -> None:
     """A tenant cannot fill the operator's memory by the names of fields, of the status or of its parts."""
+    name = ""
+    status: dict[str, Any] = {}
     tracemalloc.start()
     try:
         for number in range(100):

@@ -95,7 +95,7 @@ DEADLINE = (cond("Progressing", "False", "ProgressDeadlineExceeded", "it took to
 BLOCKED = (cond("ReplicaFailure", "True", "FailedCreate", "exceeded quota"), cond("Available", "False"))
 ON_DELETE = {"updateStrategy": {"type": "OnDelete"}}
 PARTITION = {"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 2}}}
-MOVING = {"currentRevision": "r1"}
+MOVING: dict[str, Any] = {"currentRevision": "r1"}
 EXITED = {"name": "main", "state": {"terminated": {"exitCode": 3, "reason": "Error"}}}
 
 NO_TARGET = """the HPA controller was unable to get the target's current scale: deployments.apps "web" not found"""
@@ -293,7 +293,10 @@ def paths_read(of: Kind) -> set[tuple[str, ...]]:
     }
 
 
-@pytest.mark.parametrize("of", sorted({row[1] for row in ROWS}, key=lambda of: of.key), ids=lambda of: of.key)
+JUDGED = sorted({row[1] for row in ROWS}, key=lambda of: of.key)
+
+
+@pytest.mark.parametrize("of", JUDGED, ids=lambda of: of.key)
 def test_exactly_what_is_read_is_kept(of: Kind) -> None:
     """The cache keeps no field for nothing, and misses none."""
     kept = health_rules.DEFAULT_RULES.paths(of)
@@ -392,7 +395,8 @@ def assert_told(kind: Kind, fields: dict[str, Any]) -> None:
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.key)
 def test_an_object_without_a_status_waits_for_something(kind: Kind) -> None:
     """Just created: nothing has looked at it."""
-    for status in ({}, {"status": {}}, {"status": {"conditions": []}}):
+    without: tuple[dict[str, Any], ...] = ({}, {"status": {}}, {"status": {"conditions": []}})
+    for status in without:
         assert_told(kind, {"metadata": {"name": "a", "uid": "1", "generation": 1}, "spec": {}, **status})
 
 

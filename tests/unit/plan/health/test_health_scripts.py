@@ -104,7 +104,10 @@ def test_a_script_waits_for_the_generation_and_reads_status_and_spec() -> None:
     assert rules.paths(GADGET) == {("status",), ("spec",)} | {path for path in rules.paths(GADGET) if path[0] == "spec"}
 
 
-REFUSED = {"conditions": [{"type": "Ready", "status": "False", "observedGeneration": 2}], "observedGeneration": 1}
+REFUSED: dict[str, Any] = {
+    "conditions": [{"type": "Ready", "status": "False", "observedGeneration": 2}],
+    "observedGeneration": 1,
+}
 
 
 @pytest.mark.parametrize(

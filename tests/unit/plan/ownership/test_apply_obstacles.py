@@ -106,7 +106,7 @@ NO_LIMIT: Object = {"name": "v", "emptyDir": {}}
 )
 def test_a_map_within_a_list_item_that_becomes_empty(stated: list[Object], others: Object, expected: Object) -> None:
     """The patch states the whole list, with the items of others as they are."""
-    ours = {'k:{"name":"v"}': {".": {}, "f:name": {}, "f:emptyDir": {"f:sizeLimit": {}}}}
+    ours: Object = {'k:{"name":"v"}': {".": {}, "f:name": {}, "f:emptyDir": {"f:sizeLimit": {}}}}
     theirs = {'k:{"name":"w"}': {".": {}, "f:name": {}, "f:emptyDir": {"f:medium": {}}}, 'k:{"name":"v"}': others}
     live = make_live(
         {"spec": {"volumes": [OTHER, VOLUME], "x": 1}},
@@ -119,7 +119,7 @@ def test_a_map_within_a_list_item_that_becomes_empty(stated: list[Object], other
 @pytest.mark.parametrize(("stated", "expected"), [([], {"spec": {"ports": []}}), (None, {"spec": {"ports": None}})])
 def test_a_list_that_becomes_empty(stated: list[Object] | None, expected: Object) -> None:
     """It would be null as well."""
-    ours = {"f:spec": {"f:ports": {ITEM_80: {".": {}}}, "f:x": {}}}
+    ours: Object = {"f:spec": {"f:ports": {ITEM_80: {".": {}}}, "f:x": {}}}
     live = make_live({"spec": {"ports": [WEB], "x": 1}}, ours=ours)
     manifest = {"spec": {"x": 1, **({"ports": stated} if stated is not None else {})}}
     assert apply_obstacles.find_emptied(manifest, live) == expected
@@ -128,8 +128,8 @@ def test_a_list_that_becomes_empty(stated: list[Object] | None, expected: Object
 def service(*ports: Object) -> Object:
     """A Service with these ports, of which all but the first are another client's."""
     elements = {80: ITEM_80, 8080: ITEM_8080}
-    ours = {"f:spec": {"f:ports": {ITEM_80: {".": {}, "f:port": {}}}}}
-    others = {"f:spec": {"f:ports": {elements[port["port"]]: {".": {}, "f:name": {}} for port in ports[1:]}}}
+    ours: Object = {"f:spec": {"f:ports": {ITEM_80: {".": {}, "f:port": {}}}}}
+    others: Object = {"f:spec": {"f:ports": {elements[port["port"]]: {".": {}, "f:name": {}} for port in ports[1:]}}}
     return make_live({"spec": {"clusterIP": "10.0.0.1", "ports": list(ports)}}, ours=ours, others=others)
 
 
@@ -154,7 +154,7 @@ def test_an_own_item_that_the_manifest_drops_is_no_obstacle() -> None:
 def test_a_long_list_is_not_compared() -> None:
     """Anyone who adds items to an object cannot slow the operator down."""
     ports = [{"name": f"p{at}", "port": at, "protocol": "TCP"} for at in range(1, 1000)]
-    others = {"f:spec": {"f:ports": {f'k:{{"port":{at},"protocol":"TCP"}}': {} for at in range(1, 1000)}}}
+    others: Object = {"f:spec": {"f:ports": {f'k:{{"port":{at},"protocol":"TCP"}}': {} for at in range(1, 1000)}}}
     live = make_live({"spec": {"ports": ports}}, ours={"f:spec": {}}, others=others)
     assert apply_obstacles.predict({"spec": {"ports": [WEB]}}, live)[1] == []
 
@@ -168,7 +168,7 @@ def test_an_item_that_is_handed_over_is_ours_alone() -> None:
 
 def test_another_item_stays_with_its_owner() -> None:
     """So do entries of subresources."""
-    others = {"f:spec": {"f:ports": {ITEM_8080: {}, ITEM_9090: {}}}}
+    others: Object = {"f:spec": {"f:ports": {ITEM_8080: {}, ITEM_9090: {}}}}
     live = make_live({"spec": {}}, ours={"f:spec": {"f:x": {}}}, others=others)
     live["metadata"]["managedFields"].append({"manager": "m", "subresource": "status", "fieldsV1": {"f:status": {}}})
     entries = apply_obstacles.hand_over(live, [("f:spec", "f:ports", ITEM_8080)])

@@ -140,14 +140,16 @@ def test_a_stated_status_is_nobodys() -> None:
 def test_items_are_matched_one_to_one() -> None:
     """An item that leaves a key out must not take its sibling's entry for its own."""
     manifest = {"spec": {"ports": [{"port": 80}, {"port": 80, "protocol": "UDP"}]}}
-    fields = {"f:spec": {"f:ports": {'k:{"port":80,"protocol":"UDP"}': {".": {}, "f:port": {}, "f:protocol": {}}}}}
+    fields: Object = {
+        "f:spec": {"f:ports": {'k:{"port":80,"protocol":"UDP"}': {".": {}, "f:port": {}, "f:protocol": {}}}}
+    }
     assert lost_fields.find_first_lost(manifest, owned(entry(fields), live=manifest)) == "spec.ports[port=80]"
 
 
 def test_a_lost_member_of_a_set_is_named() -> None:
     """By its value, since it has nothing else."""
     manifest = {"metadata": {"finalizers": ["example.com/a", "example.com/b"]}}
-    fields = {"f:metadata": {"f:finalizers": {'v:"example.com/a"': {}}}}
+    fields: Object = {"f:metadata": {"f:finalizers": {'v:"example.com/a"': {}}}}
     assert lost_fields.find_first_lost(manifest, owned(entry(fields))) == 'metadata.finalizers[="example.com/b"]'
 
 
@@ -164,7 +166,7 @@ def test_keys_are_read_as_json() -> None:
 def test_an_atomic_item_is_owned_whole() -> None:
     """Owner references, for one, are keyed but not divided."""
     manifest = {"metadata": {"ownerReferences": [{"uid": "u", "name": "n"}]}}
-    fields = {"f:metadata": {"f:ownerReferences": {'k:{"uid":"u"}': {}}}}
+    fields: Object = {"f:metadata": {"f:ownerReferences": {'k:{"uid":"u"}': {}}}}
     assert lost_fields.find_first_lost(manifest, owned(entry(fields), live=manifest)) is None
 
 
@@ -194,7 +196,7 @@ def test_a_free_map_in_a_list_item_is_looked_into() -> None:
     """The live item is found by its keys."""
     manifest: Object = {"spec": {"rules": [{"name": "x", "free": {"a": 1}}, {"name": "y", "free": {"a": 1}}]}}
     live: Object = {"spec": {"rules": [{"name": "y", "free": {}}, {"name": "x", "free": {"a": 1}}]}}
-    item = {".": {}, "f:name": {}}
+    item: Object = {".": {}, "f:name": {}}
     fields = {
         "f:spec": {
             "f:rules": {

@@ -16,7 +16,7 @@ from hearth.plan.ownership import leaving_fields
 
 SERVICE = Kind(group="", version="v1", name="Service", plural="services", namespaced=True)
 OTHER = Kind(group="example.com", version="v1", name="Service", plural="services", namespaced=True)
-PORTS = {"f:ports": {'k:{"port":80,"protocol":"TCP"}': {".": {}, "f:port": {}, "f:name": {}, "f:nodePort": {}}}}
+PORTS: Object = {"f:ports": {'k:{"port":80,"protocol":"TCP"}': {".": {}, "f:port": {}, "f:name": {}, "f:nodePort": {}}}}
 OWN = {"manager": f"{names.FIELD_MANAGER_PREFIX}a/b", "operation": "Apply", "apiVersion": "v1"}
 
 
@@ -106,10 +106,10 @@ def test_fields_are_claimed_from_the_placeholder_only() -> None:
 
 
 KEYS = st.sampled_from("abc")
-VALUES = st.recursive(
+VALUES: st.SearchStrategy[Any] = st.recursive(
     st.sampled_from([None, 1, "x", [], {}]), lambda inner: st.dictionaries(KEYS, inner, max_size=3), max_leaves=8
 )
-OWNED = st.recursive(
+OWNED: st.SearchStrategy[Any] = st.recursive(
     st.just({}), lambda inner: st.dictionaries(KEYS.map("f:{}".format) | st.just("."), inner, max_size=3), max_leaves=8
 )
 

@@ -246,9 +246,9 @@ def test_the_holder_of_a_part_of_a_list_is_named() -> None:
     lost = field_ownership.LostField(path=place, text="image")
     [child] = settled(make_blueprint())[0].of("a")
     question = ManagerQuery(child=child, lost=(lost,), manifest=manifest)
-    keyed = {"f:spec": {"f:containers": {'k:{"name":"web"}': {".": {}, "f:image": {}}}}}
-    other = {"f:spec": {"f:containers": {'k:{"name":"log"}': {".": {}, "f:image": {}}}}}
-    whole = {"f:spec": {"f:containers": {}}}
+    keyed: Object = {"f:spec": {"f:containers": {'k:{"name":"web"}': {".": {}, "f:image": {}}}}}
+    other: Object = {"f:spec": {"f:containers": {'k:{"name":"log"}': {".": {}, "f:image": {}}}}}
+    whole: Object = {"f:spec": {"f:containers": {}}}
     assert [reverted_values.holds(each, place, question.manifest) for each in (keyed, other, whole)] == [
         True,
         False,
@@ -315,12 +315,7 @@ NOTHING_OWNED = FieldOwnership(fields=packing.pack({}))
 def make_planner() -> StackPlanner:
     """A planner of `a`, and of `b`, which is made from it."""
     made = Reading(
-        make=lambda values: {
-            "apiVersion": "v1",
-            "kind": "ConfigMap",
-            "data": (values["a"] or {})["data"],
-        },
-        reads={},
+        make=lambda values: {"apiVersion": "v1", "kind": "ConfigMap", "data": (values["a"] or {})["data"]}, reads={}
     )
     manifests: dict[str, Evaluable] = {
         "a": Constant({"apiVersion": "v1", "kind": "ConfigMap", "data": {"x": "1"}}),

@@ -77,6 +77,9 @@ def store(raw: Object) -> Object:
     return {**raw, "spec": {**spec, "volumeClaimTemplates": templates, "podManagementPolicy": "OrderedReady"}}
 
 
+MANY: Object = {f"x{number}": 1 for number in range(8)}
+
+
 @pytest.mark.parametrize(
     ("before", "after", "expected"),
     [
@@ -99,7 +102,7 @@ def store(raw: Object) -> Object:
             ('spec.selector (none → {"matchLabels":{"a.b/c":"d"}})',), id="new",
         ),
         pytest.param(
-            make_set_of_sizes(), make_set_of_sizes(**{f"x{number}": 1 for number in range(8)}),
+            make_set_of_sizes(), make_set_of_sizes(**MANY),
             (*(f"spec.x{number} (none → 1)" for number in range(5)), "3 more"), id="not-too-many",
         ),
         pytest.param(make_set_of_sizes(), make_set_of_sizes(serviceName="x" * 99), (f"spec.serviceName (db → {'x' * 60}…)",), id="not-too-long"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import pytest
 
@@ -42,7 +43,7 @@ def one(data: str, *, name: str | None = None, **policy: object) -> Blueprint:
     ],
 )
 def test_an_open_question_risks_an_object_only_where_the_user_does(
-    world: World, policy: dict[str, object], expected: type[object]
+    world: World, policy: dict[str, Any], expected: type[object]
 ) -> None:
     """Nothing proves that a new object would be accepted. Otherwise the same change is tried again, when it is due."""
     planner = blueprints.make_planner(one("new", **policy))

@@ -104,12 +104,12 @@ def test_what_was_another_clients_is_put_back_and_the_rest_let_go() -> None:
 def test_what_an_apply_takes_back_as_a_whole_needs_no_second_one() -> None:
     """The definition's own apply says so then."""
     found = make(0, holder=names.SUSPEND_FIELD_MANAGER, record={"ours": {"spec.replicas": 5}})
-    manifest = {"metadata": {"annotations": {}}, "spec": {"replicas": 2}}
+    manifest: Object = {"metadata": {"annotations": {}}, "spec": {"replicas": 2}}
     said = suspend_object.mark_resumed(manifest, found, DriftFinding(to_repair=(LOST,)), RECORDS)
     assert said["metadata"]["annotations"] == {names.ANNOTATION_SUSPENDED: "false"}
     assert manifest["metadata"]["annotations"] == {}
     assert suspend_object.mark_resumed(manifest, found, DriftFinding(tolerated=(LOST,)), RECORDS) is manifest
-    unstated = {"metadata": {"annotations": {}}, "spec": {}}
+    unstated: Object = {"metadata": {"annotations": {}}, "spec": {}}
     assert suspend_object.mark_resumed(unstated, found, DriftFinding(), RECORDS) is unstated
     assert not RECORDS.is_suspended(make(2, record="false"))
 
@@ -138,7 +138,7 @@ def make_set(policy: str | None, *, record: Any = None) -> Child:
     if record:
         annotations[names.ANNOTATION_SUSPENDED] = suspended.sign(record, uid="u1", kind=STATEFUL_SET)
     spec: Object = {"replicas": 3, **({WHEN_SCALED[1]: {WHEN_SCALED[2]: policy}} if policy else {})}
-    owned = {"f:replicas": {}, f"f:{WHEN_SCALED[1]}": {f"f:{WHEN_SCALED[2]}": {}}}
+    owned: Object = {"f:replicas": {}, f"f:{WHEN_SCALED[1]}": {f"f:{WHEN_SCALED[2]}": {}}}
     metadata = {
         "name": "db",
         "namespace": "n",

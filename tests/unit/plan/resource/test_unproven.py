@@ -16,7 +16,7 @@ from support.units import blueprints
 from support.units.blueprints import CONFIG_MAP, HASHER, Constant, World
 
 ONE = blueprints.make_blueprint({"a": []})
-OURS = {
+OURS: Object = {
     "f:metadata": {
         "f:labels": {f"f:{names.LABEL_STACK_UID}": {}},
         "f:annotations": {f"f:{names.ANNOTATION_SIGNATURE}": {}},
@@ -36,6 +36,13 @@ def make_manifest(blueprint: Any = ONE) -> Object:
     step = planner.take_step("a")
     assert isinstance(step, Apply)
     return step.manifest
+
+
+def make_third(planner: StackPlanner) -> Object:
+    """What the third incarnation would get applied."""
+    desired = planner._planner.desired.get("a")
+    assert desired is not None
+    return desired.at(3).manifest
 
 
 def make_object(
@@ -112,7 +119,7 @@ def test_a_later_incarnation_is_found_by_what_it_claims() -> None:
     manifest = make_manifest()
     planner = make_planner()
     World().refresh(planner)
-    third = planner._planner.desired.get("a").at(3).manifest
+    third = make_third(planner)
     _, step = refresh(make_object(third, signature=None))
     assert step is not None
     assert (step.uid, step.ref.name) == ("u", third["metadata"]["name"])
@@ -146,7 +153,7 @@ def test_an_unproven_object_never_displaces_a_proven_one() -> None:
     """A forged next incarnation is not even looked at."""
     world, planner = World(), make_planner()
     world.settle(planner)
-    third = planner._planner.desired.get("a").at(3).manifest
+    third = make_third(planner)
     world.children[UNPROVEN] = [make_object(third, signature=None)]
     assert world.refresh(planner) == []
     assert planner.is_complete

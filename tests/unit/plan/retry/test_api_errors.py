@@ -32,7 +32,7 @@ NAMESPACE = Kind(group="", version="v1", name="Namespace", plural="namespaces", 
 WEB = ObjectRef(group="apps", kind="Deployment", namespace="shop", name="web")
 PASSWORD = ObjectRef(group="", kind="Secret", namespace="shop", name="password")
 OF_KIND = {"name": "web", "group": "apps", "kind": "Deployment"}
-OF_RESOURCE = {"name": "web", "group": "apps", "kind": "deployments"}
+OF_RESOURCE: dict[str, Any] = {"name": "web", "group": "apps", "kind": "deployments"}
 IMMUTABLE = {
     "reason": "FieldValueInvalid",
     "message": "Invalid value: {…}: field is immutable",

@@ -127,7 +127,7 @@ def test_unwell_instances_follow_last_and_count_for_nothing() -> None:
 
 
 @pytest.mark.parametrize("options", [{"is_held": True}, {"pin": 1}], ids=["held", "pinned"])
-def test_held_instances_stay_and_follow_when_they_are_released(options: dict[str, object]) -> None:
+def test_held_instances_stay_and_follow_when_they_are_released(options: dict[str, Any]) -> None:
     cluster = Cluster([make(0), make(1, **options)], CANARY)
 
     found = cluster.run(2)
@@ -190,8 +190,8 @@ def test_a_promoted_wave_does_not_wait() -> None:
 
 def test_paused_undone_and_begun_again() -> None:
     cluster = Cluster([make(0), make(1)], CANARY)
-    assert cluster.step(2, lambda _: Health.WELL, RolloutRequests(is_paused=True)).moves == {}
-    assert cluster.record.phase is RolloutPhase.PAUSED
+    paused = cluster.step(2, lambda _: Health.WELL, RolloutRequests(is_paused=True))
+    assert (paused.moves, paused.record.phase) == ({}, RolloutPhase.PAUSED)
     cluster.step(2, lambda _: Health.WELL)
     undo = RolloutRequests(undo=2)
     for _ in range(3):
@@ -199,9 +199,9 @@ def test_paused_undone_and_begun_again() -> None:
     assert cluster.record.phase is RolloutPhase.ROLLED_BACK
     assert {each.revision for each in cluster.instances.values()} == {1}
 
-    cluster.step(2, lambda _: Health.WELL, RolloutRequests(restart="again"))
+    begun = cluster.step(2, lambda _: Health.WELL, RolloutRequests(restart="again"))
 
-    assert cluster.record.phase is RolloutPhase.PROGRESSING
+    assert begun.record.phase is RolloutPhase.PROGRESSING
 
 
 def test_a_newer_revision_supersedes_a_rollout_and_goes_straight() -> None:

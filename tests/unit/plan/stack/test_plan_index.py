@@ -69,12 +69,17 @@ def test_nothing_to_say_says_nothing() -> None:
 
 def test_what_is_true_is_said_and_taken_back() -> None:
     """Taken back as False, which `kubectl wait` can wait for."""
-    assert assess(ExtraCondition(type="Drifted", reason="FieldOwnershipLost", message="web"))["Drifted"] == (
+    assert assess(ExtraCondition(type=ConditionType.DRIFTED, reason="FieldOwnershipLost", message="web"))[
+        "Drifted"
+    ] == (
         "True",
         "FieldOwnershipLost",
         "web",
     )
-    before = [{"type": "Drifted", "status": "True"}, {"type": "SomethingElse", "status": "True"}]
+    before: list[dict[str, object]] = [
+        {"type": "Drifted", "status": "True"},
+        {"type": "SomethingElse", "status": "True"},
+    ]
     after = assess(before=before)
     assert after["Drifted"] == ("False", "NotDrifted", "")
     assert "SomethingElse" not in after

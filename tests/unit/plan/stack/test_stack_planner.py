@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -396,8 +397,8 @@ def happen(world: World, planner: StackPlanner, name: str, event: str) -> None:
         world.children[name] = []
     elif children:
         world.count += 1
-        changed = {"taken": {"ownership": None}, "leaving": {"deleting": True}}[event]
-        world.children[name] = [dataclasses.replace(children[0], resource_version=world.count, **changed)]
+        changes: dict[str, dict[str, Any]] = {"taken": {"ownership": None}, "leaving": {"deleting": True}}
+        world.children[name] = [dataclasses.replace(children[0], resource_version=world.count, **changes[event])]
 
 
 @pytest.mark.parametrize(

@@ -79,11 +79,11 @@ def test_it_decides_what_a_new_planner_would(seed: int) -> None:
         for key in planned:
             fresh.take_step(key)
         for step in steps:
-            world.carry_out(step)  # type: ignore[arg-type] -- nothing is deleted here
+            world.carry_out(step)  # type: ignore[arg-type]  # nothing is deleted here
         if not planned:
             break
-    assert planner.is_complete
-    assert fresh.is_complete
+    for each in (planner, fresh):
+        assert each.is_complete
 
 
 FREE = {name: each for name, each in RESOURCES.items() if name in ("base", "workers")} | {
@@ -147,8 +147,8 @@ def test_it_continues_with_other_members(seed: int) -> None:
                 }
         if not steps:
             break
-    assert planner.is_complete
-    assert fresh.is_complete
+    for each in (planner, fresh):
+        assert each.is_complete
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from hearth.model import names, packing, signatures
-from hearth.model.child import Child, FieldOwnership
+from hearth.model.child import Child, FieldOwnership, Object
 from hearth.plan.retry.backoff import DriftConflict
 from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state.requirements import CollectionStatus
@@ -62,12 +62,15 @@ def test_dependents_are_planned_again_only_if_they_may_go_on_or_read_something_e
 def test_it_is_stuck_if_nothing_else_is_missing() -> None:
     """Like a resource that waits for several."""
     collection = CollectionStatus(("w[a]", "w[b]"))
-    collection.update("w[a]", status("a", ResourceState.FAILED, is_stuck=True))
-    assert not collection.is_stuck
-    collection.update("w[b]", status("b"))
-    assert collection.is_stuck
-    collection.update("w[a]", status("a"))
-    assert not collection.is_stuck
+    stuck = []
+    for name, of_member in (
+        ("w[a]", status("a", ResourceState.FAILED, is_stuck=True)),
+        ("w[b]", status("b")),
+        ("w[a]", status("a")),
+    ):
+        collection.update(name, of_member)
+        stuck.append(collection.is_stuck)
+    assert stuck == [False, True, False]
 
 
 def test_it_is_held_while_the_repair_of_any_member_is() -> None:
@@ -127,7 +130,7 @@ def test_a_user_who_changes_the_record_gets_no_write_at_once_for_it(world: World
     """Their change is drift, which is repaired more and more slowly."""
     annotations = dict(world.of("top")[0].fields["metadata"]["annotations"])
     annotations.pop(names.ANNOTATION_REQUIRES)
-    fields = {"f:metadata": {"f:annotations": {f"f:{key}": {} for key in annotations}}}
+    fields: Object = {"f:metadata": {"f:annotations": {f"f:{key}": {} for key in annotations}}}
     if text is not None:
         annotations[names.ANNOTATION_REQUIRES] = text
     change(world, requires=(), annotations=annotations, ownership=FieldOwnership(fields=packing.pack(fields)))
@@ -151,6 +154,6 @@ def change(world: World, *, annotations: dict[str, str], **parts: object) -> Chi
     """Change the object of `top`."""
     child = world.of("top")[0]
     metadata = {**child.fields["metadata"], "annotations": annotations}
-    changed = changed_children.with_fields(child, {**child.fields, "metadata": metadata}, **parts)  # type: ignore[arg-type]  # a table
+    changed = changed_children.with_fields(child, {**child.fields, "metadata": metadata}, **parts)
     world.children["top"] = [changed]
     return changed

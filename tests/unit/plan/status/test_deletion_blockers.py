@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from hearth.model import names
-from hearth.model.child import Child
+from hearth.model.child import Child, Object
 from hearth.model.kinds import Kind
 from hearth.model.tenancy import Boundary
 from hearth.plan.retry.backoff import Attempt, RemovalAttempt
@@ -35,13 +35,13 @@ OPEN = Reader(boundary=blueprints.TRUSTED)
 def make_nested(conditions: Any, *, name: str = "shop-a", kind: Kind = NESTED) -> Child:
     """A nested Stack in its deletion."""
     metadata = {"name": name, "namespace": "default", "labels": {}, "annotations": {}}
-    extra = {"finalizers": [names.FINALIZER], "deletionTimestamp": "2024-01-01T00:00:00Z"}
+    extra: Object = {"finalizers": [names.FINALIZER], "deletionTimestamp": "2024-01-01T00:00:00Z"}
     return blueprints.make_child(
         {"metadata": metadata}, kind=kind, uid=name, status={"conditions": conditions}, **extra
     )
 
 
-def blocked_by(message: object, *, status: str = "True") -> list[dict[str, object]]:
+def blocked_by(message: object, *, status: str = "True") -> list[Object]:
     """Conditions of a Stack, one of which says what blocks its deletion."""
     ready = {"type": "Ready", "status": "False", "message": "deleting"}
     return [ready, {"type": ConditionType.DELETION_BLOCKED, "status": status, "message": message}]
@@ -57,6 +57,10 @@ class Rights:
         """Nothing to ask."""
 
     def find(self, child: Child, boundary: Boundary) -> Access:
+        """The answer."""
+        return self.answer
+
+    def find_at(self, kind: Kind, namespace: str, name: str, boundary: Boundary) -> Access:
         """The answer."""
         return self.answer
 

@@ -132,7 +132,7 @@ def test_an_event_waits_for_the_name_of_the_manager() -> None:
     complete = ("True", "Complete", "m")
     before, after = make(*complete), make(*complete, "Drifted")
 
-    assert status_changes.find_conditions(before, after, unfinished={"Drifted"}) == ([], {"Drifted"})
+    assert status_changes.find_conditions(before, after, unfinished={"Drifted"}) == ([], frozenset({"Drifted"}))
     events, owed = status_changes.find_conditions(after, after, owed={"Drifted"})
     assert ([event.reason for event in events], owed) == (["Drifted"], frozenset())
     assert status_changes.find_conditions(after, before, owed={"Drifted"}) == ([], frozenset())

@@ -73,7 +73,7 @@ CLAIM_REQUEST = RollbackRequest(
     to_revision=1, spec_hash="x", revision=1, snapshot="before", token="t1", claims=(RESTORED,)
 )
 TEMPLATE = {"metadata": {"name": "data", "labels": {"a": "b"}}, "spec": {"resources": {"requests": {"storage": "1Gi"}}}}
-STATEFUL_SET = {
+STATEFUL_SET: dict[str, Any] = {
     "metadata": {"name": "shop-db", "namespace": "default"},
     "spec": {"volumeClaimTemplates": [TEMPLATE], "selector": {"matchLabels": {"app": "db"}}},
 }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from hearth.template.cel import cel_environment, expressions, type_checker
@@ -181,10 +183,12 @@ def test_all_mistakes_of_an_expression_are_found(scope: type_checker.TypeScope) 
 )
 def test_what_fits_where(result: str, wanted: Type, expected: bool) -> None:
     """Only what certainly does not fit is refused."""
-    schema = {Type.OPEN: {}, Type.MAP: {"type": "object"}, Type.OBJECT: {"properties": {"a": {}}}}.get(
-        wanted, {"type": wanted.value}
-    )
-    shape = shapes.make_shape(schema, find=lambda _: None, memory={}, name="x")
+    others: dict[Type, dict[str, Any]] = {
+        Type.OPEN: {},
+        Type.MAP: {"type": "object"},
+        Type.OBJECT: {"properties": {"a": {}}},
+    }
+    shape = shapes.make_shape(others.get(wanted, {"type": wanted.value}), find=lambda _: None, memory={}, name="x")
     assert (shape.type, type_checker.fits(result, shape)) == (wanted, expected)
 
 

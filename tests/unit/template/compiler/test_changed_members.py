@@ -140,7 +140,7 @@ OTHER_RULES = (
     TEMPLATE["parameters"]["zones"],
     {"type": "array", "items": ITEM, "minItems": SIZE + 1},
 )
-NOT_ALLOWED = ({"name": "Bad Name"}, {}, {"name": "x", "size": "1"}, 7, {"name": "n" * 30})
+NOT_ALLOWED: tuple[Any, ...] = ({"name": "Bad Name"}, {}, {"name": "x", "size": "1"}, 7, {"name": "n" * 30})
 EDITS: dict[str, Callable[[random.Random, Any, Any, int], Any]] = {
     "size": lambda chance, _, all_, at: all_["zones"][at].update(size=chance.randrange(99)),
     "share": lambda chance, _, all_, at: all_["zones"][at].update(share=chance.choice([1, 1.0, 2.5, 1e3])),
@@ -280,7 +280,7 @@ def with_part(template: Any, *keys: str, value: Any) -> Any:
 )
 def test_what_more_than_a_member_depends_on_is_compiled_from_nothing(template: Any) -> None:
     """One changed element may then concern all members, or the rest of the template."""
-    parameters = {"zones": make_zones(), "greeting": "a long greeting"}
+    parameters: dict[str, Any] = {"zones": make_zones(), "greeting": "a long greeting"}
     if "sensitive" in template["parameters"]["zones"]:
         template["resources"]["workers"]["key"] = "string(index)"
     template["resources"]["workers"]["manifest"]["data"].pop("note")

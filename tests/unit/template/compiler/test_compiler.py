@@ -307,9 +307,8 @@ resources:
 
 def test_a_kind_that_is_not_served_is_no_mistake() -> None:
     """It may come; nothing about its fields is checked."""
-    assert compile_text("resources: {a: {manifest: {apiVersion: no.dev/v1, kind: Such, spec: {any: 1}}}}").resources[
-        "a"
-    ]
+    made = compile_text("resources: {a: {manifest: {apiVersion: no.dev/v1, kind: Such, spec: {any: 1}}}}")
+    assert list(made.resources) == ["a"]
 
 
 def test_conditions_may_use_one_another_in_any_order() -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from hearth.model import limits
-from hearth.model.errors import InvalidDefinition
+from hearth.model.errors import InvalidDefinition, Mistake
 from hearth.template.blueprint import Definition
 from hearth.template.cel.cost import Cost
 from hearth.template.cel.evaluation import Value
@@ -222,7 +222,8 @@ def test_no_definition_takes_more_than_its_share(
     pieces = compiler.compile_in_pieces(
         Definition(template=template, parameters=parameters), stack=blueprints.STACK, kinds=KINDS
     )
-    longest, mistakes = 0.0, ()
+    longest = 0.0
+    mistakes: tuple[Mistake, ...] = ()
     while True:
         begun = time.thread_time()
         try:

@@ -205,7 +205,7 @@ def test_members_are_not_known_before_the_list_is_read() -> None:
     template = make_teams("{a: '${item.spec.clusterIP}', b: '${item.metadata.labels.x}'}")
     template += "  user: " + config("{a: '${string(size(reader))}'}")
     made = compile_text(template)
-    assert (list(made.resources), made.unresolved, dict(made.collections)) == (["user"], {"reader"}, {})
+    assert (list(made.resources), made.unresolved, dict(made.collections)) == (["user"], frozenset({"reader"}), {})
     assert (made.externals["gateway"].makes_members, made.externals["gateway"].is_awaited) == (True, True)
     assert made.resources["user"].externals == ("gateway",)
     assert made.reads["gateway"] == {("spec", "clusterIP"), ("metadata", "labels", "x")}

@@ -76,7 +76,7 @@ def test_nothing_is_a_picture_too() -> None:
     """A Stack without resources has an empty one."""
     picture = layout.arrange(make())
 
-    assert picture.boxes == picture.curves == ()
+    assert (picture.boxes, picture.curves) == ((), ())
     assert picture.width > 0 < picture.height
 
 

@@ -138,7 +138,7 @@ def test_a_wait_ends_when_a_snapshot_needs_help() -> None:
 
 
 def make_marked(**metadata: Any) -> StackState:
-    spec = {"template": {"resources": {"web": {}, "cacheDb": {}}}}
+    spec: dict[str, Any] = {"template": {"resources": {"web": {}, "cacheDb": {}}}}
     known = {"name": "shop", "namespace": "prod", "uid": "u-1", "generation": 1}
     return StackState({"metadata": known | metadata, "spec": spec, "status": {"observedGeneration": 1}})
 

@@ -74,7 +74,7 @@ def test_a_token_is_never_used_twice() -> None:
     assert isinstance(verbs.check(make(handled={"check": "t-1"}), token="t-1"), Refusal)
 
 
-TARGET = {"lastCompletedRevision": 3, "previousCompletedRevision": 2}
+TARGET: dict[str, Any] = {"lastCompletedRevision": 3, "previousCompletedRevision": 2}
 
 
 @pytest.mark.parametrize(
