@@ -350,7 +350,9 @@ class StackReconciler:
         self.results.expedite(retry_triggers.KINDS)
         if planner is not None:
             self.cache_sync.on_kinds_changed(planner.blueprint)
-        if self.is_waiting_for_kinds or (planner is not None and planner.has_lost_kinds()):
+        # What is being compiled may have been without the kind.
+        is_compiling = self.definition.schedule.is_running
+        if is_compiling or self.is_waiting_for_kinds or (planner is not None and planner.has_lost_kinds()):
             self.definition.schedule.request()
             self._services.queue.enqueue(self.uid, DirtyScope.STACK)
 

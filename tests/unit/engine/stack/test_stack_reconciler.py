@@ -287,3 +287,33 @@ async def test_a_finalizer_that_could_not_be_taken_away(world: FakeWorld, word: 
     seconds = asyncio.get_running_loop().time() - begun
     assert seconds < slowest
     assert (word == "conflict") is (seconds < 1.0)
+
+
+# ---------------------------------------------------------------- a kind that appears while a definition is read
+
+
+@pytest.mark.parametrize("is_present", [False, True], ids=["a new Stack", "a Stack that is changed"])
+@pytest.mark.parametrize("moment", [0.0, 0.3, 0.6, 0.9, 1.2, 2.5])
+@fake_world.in_world
+async def test_a_definition_is_checked_against_a_kind_that_appears_at_any_moment(
+    world: FakeWorld, moment: float, *, is_present: bool
+) -> None:
+    """As where a user applies both with one command: the mistake is named, and nothing waits for a field in vain."""
+    await world.start_controller()
+    for controller in world.controllers:
+        controller.wire.slow["revision"] = 1.0
+    late = {"manifest": probe_controller.manifest({"value": 1}, kind="Latecomer")}
+    reader = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "${string(late.spec.nothing)}"}}
+    shop, spec = stack_manifests.make_stack({"template": {"resources": {}}}), {"late": late, "b": {"manifest": reader}}
+    if is_present:
+        await world.user.create(shop)
+        await world.wait_rest()
+        await world.user.replace_spec(Address.of(shop), {"template": {"resources": spec}})
+    else:
+        await world.user.create({**shop, "spec": {"template": {"resources": spec}}})
+    await asyncio.sleep(moment)
+    await world.user.create(probe_controller.definition("Latecomer"))
+    await world.wait_rest()
+    ready = expectations.find_condition(await world.user.find(Address.of(shop)), "Ready")
+    assert ready["reason"] == "InvalidTemplate"
+    assert "spec.template.resources.b.manifest.data.a" in ready["message"]
