@@ -262,6 +262,17 @@ def test_every_button_writes_what_its_verb_writes(site: Site) -> None:
     assert stack in {each["spec"]["stackName"] for each in site.stacks.list_all("stacksnapshots")}
 
 
+def test_a_click_right_after_a_dialog_was_closed_opens_the_next_one(site: Site) -> None:
+    """The browser tells the page a moment later that a dialog was closed."""
+    site.open_stack()
+    site.browser.click("#action-check")
+    site.browser.wait_dialog()
+    site.browser.driver.execute_script(
+        "document.querySelector('#cancel').click(); document.querySelector('#action-pause').click()"
+    )
+    site.browser.wait(lambda: "Pause" in site.browser.wait_dialog(), "no dialog that asks for a confirmation")
+
+
 def test_a_resource_is_marked_with_a_reason(site: Site) -> None:
     """The reason is required; the mark names the resource."""
     stack = site.stacks.create_shop("marked-")

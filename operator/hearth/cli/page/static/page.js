@@ -174,12 +174,13 @@ function followLog(place) {
   source.addEventListener("open", () => (state.textContent = "new lines appear by themselves"));
 }
 
-// What is asked for last is shown, and nothing that was asked for before the dialog was closed. The result of an action
-// is shown in any case.
+// What is asked for last is shown, and nothing that was asked for in a dialog which was closed since. The result of an
+// action is shown in any case.
 let asked = 0;
 
 async function show(address, options) {
   const own = ++asked;
+  const isWithin = dialog.open;
   content.setAttribute("aria-busy", "true");
   let html;
   try {
@@ -187,7 +188,8 @@ async function show(address, options) {
   } catch {
     html = null;
   }
-  if (own !== asked && !options) return;
+  const isOutdated = own !== asked || (isWithin && !dialog.open);
+  if (isOutdated && !options) return;
   if (html === null) content.textContent = "The server does not answer: is `kubectl stack ui` still running?";
   else content.innerHTML = html;
   content.removeAttribute("aria-busy");
@@ -261,7 +263,8 @@ document.addEventListener("submit", (event) => {
 });
 
 dialog.addEventListener("close", () => {
-  asked++;
+  // The event comes a moment after the dialog was closed: another one may be open by now.
+  if (dialog.open) return;
   content.removeAttribute("aria-busy");
   content.replaceChildren();
   followLog(content);
