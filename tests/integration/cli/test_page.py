@@ -488,10 +488,12 @@ async def test_a_nested_stack_opens_in_place(site: Site, workers: Crew, user: Re
 def test_what_was_asked_for_before_the_dialog_was_closed_opens_it_no_more(site: Site) -> None:
     """A slow answer comes late."""
     site.open_stack()
+    site.browser.click(".graph a[data-resource='settings']")
+    site.browser.wait_dialog()
     script = (
-        "const link = document.querySelector('.graph a'); const dialog = document.getElementById('dialog');"
+        "const link = document.querySelector(\".graph a[data-resource='web']\");"
         "link.dispatchEvent(new MouseEvent('click', {bubbles: true, cancelable: true}));"
-        "dialog.dispatchEvent(new Event('close')); return link.href.baseVal"
+        "document.getElementById('dialog').close(); return link.href.baseVal"
     )
     path = site.browser.driver.execute_script(script)
     read = "return performance.getEntriesByType('resource').some(each => each.name.endsWith(arguments[0]))"
