@@ -5,7 +5,8 @@ Run by `make reference`. A test compares the pages with what this program writes
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,36 +28,63 @@ KINDS = ("stacks", "resourcegroups", "healthmarks", "stacksnapshots", "stacktemp
 # ---------------------------------------------------------------- API
 
 
-def make_api_page() -> str:
-    """Return the fields of all kinds, as `kubectl explain` knows them."""
-    crds = [
-        yaml.load((ROOT / "crds" / f"{plural}.hearth.dev.yaml").read_text(), Loader=yaml.CSafeLoader)
-        for plural in KINDS
-    ]
-    lines = [HINT, "", "# API", "", "`kubectl explain stack.spec` shows the same on a cluster.", ""]
-    for crd in crds:
-        lines += describe_kind(crd)
-    return "\n".join(lines)
+def make_api_index() -> str:
+    """Return the page that leads to the page of each kind."""
+    lines = [HINT, "", "# API", "", "`kubectl explain stack.spec` shows the same fields on a cluster.", ""]
+    lines += ["| kind | short name | what it is for |", "|---|---|---|"]
+    for crd in map(read_crd, KINDS):
+        version = crd["spec"]["versions"][0]
+        kind, summary = crd["spec"]["names"]["kind"], version["schema"]["openAPIV3Schema"].get("description", "")
+        lines.append(f"| [{kind}](api/{kind.lower()}.md) | {list_short_names(crd)} | {escape(summary)} |")
+    return "\n".join([*lines, ""])
 
 
-def describe_kind(crd: Mapping[str, Any]) -> list[str]:
-    """Return the section of one kind: names, versions and a table for each top-level field."""
-    names, lines = crd["spec"]["names"], []
+def read_crd(plural: str) -> Mapping[str, Any]:
+    """Return the CustomResourceDefinition of a kind from crds/."""
+    crd: Mapping[str, Any] = yaml.load(
+        (ROOT / "crds" / f"{plural}.hearth.dev.yaml").read_text(), Loader=yaml.CSafeLoader
+    )
+    return crd
+
+
+def list_short_names(crd: Mapping[str, Any]) -> str:
+    """Return the short names of a kind, as code."""
+    return ", ".join(f"`{name}`" for name in crd["spec"]["names"].get("shortNames", ()))
+
+
+def make_kind_page(plural: str) -> str:
+    """Return the page of one kind: a table of the fields of `spec` and `status`, and a folded table below each of these."""
+    crd = read_crd(plural)
+    kind = crd["spec"]["names"]["kind"]
+    lines = [HINT, "", f"# {kind}", ""]
     for version in crd["spec"]["versions"]:
-        short = ", ".join(f"`{name}`" for name in names.get("shortNames", ()))
-        lines += [f"## {names['kind']}", "", f"`{crd['spec']['group']}/{version['name']}`, short name {short}", ""]
+        lines += [f"`{crd['spec']['group']}/{version['name']}`, short name {list_short_names(crd)}", ""]
         schema = version["schema"]["openAPIV3Schema"]
         for part in ("spec", "status"):
             if part in schema["properties"]:
-                lines += [f"### {names['kind']} {part}", "", *make_table(schema["properties"][part]), ""]
+                lines += [f"## {part}", "", *describe_part(part, schema["properties"][part])]
+    return "\n".join(lines)
+
+
+def describe_part(part: str, schema: Mapping[str, Any]) -> list[str]:
+    """Return the table of the top-level fields of `spec` or `status`, then the fields below each of them, folded."""
+    fields = schema.get("properties", {})
+    lines = [*make_table(fields.items()), ""]
+    for name, field in fields.items():
+        below = list(walk(field))
+        if below:
+            summary = (
+                f"<summary><code>{part}.{name}</code>: {len(below)} field{'s' if len(below) > 1 else ''}</summary>"
+            )
+            lines += ["<details markdown>", summary, "", *make_table(below), "", "</details>", ""]
     return lines
 
 
-def make_table(schema: Mapping[str, Any]) -> list[str]:
-    """Return a table of all fields below a schema."""
+def make_table(fields: Iterable[tuple[str, Mapping[str, Any]]]) -> list[str]:
+    """Return a table with a row for each path and schema."""
     rows = [
         f"| {write_path(path)} | {find_type(field)} | {find_default(field)} | {escape(field.get('description', ''))} |"
-        for path, field in walk(schema)
+        for path, field in fields
     ]
     return ["| field | type | default | meaning |", "|---|---|---|---|", *rows]
 
@@ -132,11 +160,18 @@ def make_context(command: click.Command, name: str, parent: click.Context | None
     return click.Context(command, info_name=name, parent=parent, terminal_width=WIDTH, **settings)
 
 
-PAGES: Mapping[str, Callable[[], str]] = {"api.md": make_api_page, "command-line.md": make_command_page}
-"""What makes the text of each generated page, by its file name."""
+PAGES: Mapping[str, Callable[[], str]] = {
+    "api.md": make_api_index,
+    **{
+        f"api/{read_crd(plural)['spec']['names']['kind'].lower()}.md": partial(make_kind_page, plural)
+        for plural in KINDS
+    },
+    "command-line.md": make_command_page,
+}
+"""The function that makes the text of each generated page, by file name."""
 
 if __name__ == "__main__":
-    FOLDER.mkdir(parents=True, exist_ok=True)
     for file_name, make_page in PAGES.items():
+        (FOLDER / file_name).parent.mkdir(parents=True, exist_ok=True)
         (FOLDER / file_name).write_text(make_page())
         print(f"wrote docs/reference/{file_name}")

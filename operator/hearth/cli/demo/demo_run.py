@@ -9,8 +9,9 @@ import os
 import shlex
 import shutil
 import signal
+import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -30,6 +31,8 @@ from hearth.model.well_known_kinds import STACK
 
 LOOK: Final = 0.25
 """Seconds between two snapshots. Shorter changes are not visible."""
+PLUGIN: Final = "kubectl-stack"
+"""The program that kubectl runs for `kubectl stack`. It is installed next to Python."""
 READY, NOT_READY, INTERRUPTED = 0, 1, 130
 
 
@@ -205,8 +208,9 @@ async def leave_earlier(watch: StackWatcher) -> None:
 async def stay(watch: StackWatcher, reached: StackView) -> None:
     """Print suggestions, and show their effects until the user stops the demo."""
     plan = watch.options
-    kubectl = plan.kubectl if shutil.which("kubectl") is None else None
-    tries = advise(plan.stack, reached, kubeconfig=plan.kubeconfig, program=kubectl)
+    programs = {"kubectl": plan.kubectl, PLUGIN: str(Path(sys.executable).parent / PLUGIN)}
+    missing = [program for name, program in programs.items() if program is not None and shutil.which(name) is None]
+    tries = advise(plan.stack, reached, kubeconfig=plan.kubeconfig, programs=missing)
     watch.output.print_lines(["", *tries, "", "Ctrl-C stops it.", ""])
     await watch.until(lambda _: False)
 
@@ -234,29 +238,33 @@ WRONG: Final = {
 """A value of another type, by type."""
 
 
-def advise(stack: Object, view: StackView, *, kubeconfig: str, program: str | None) -> list[str]:
+def advise(stack: Object, view: StackView, *, kubeconfig: str, programs: Sequence[str]) -> list[str]:
     """Return the lines to print: the setup of a shell, then one suggestion for each line.
 
-    program: the path of a kubectl that is not on PATH; None if kubectl is.
+    programs: paths of the programs that the suggestions use and that are not on PATH.
     """
     kubectl = f"kubectl -n {shlex.quote(view.namespace)}"
     tries = list(find_tries(stack, view, kubectl))
     width = max(len(title) for title, _ in tries)
-    lines = ["Next steps, in another terminal:", "", f"  {prepare(kubeconfig, program)}", ""]
+    lines = ["Next steps, in another terminal:", "", f"  {prepare(kubeconfig, programs)}", ""]
     return [*lines, *(f"  {title.ljust(width)}   {command}" for title, command in tries)]
 
 
-def prepare(kubeconfig: str, program: str | None) -> str:
-    """Return the command that sets up the cluster and kubectl for the following ones."""
+def prepare(kubeconfig: str, programs: Sequence[str]) -> str:
+    """Return the command that sets the cluster and the PATH for the following ones."""
     command = f"export KUBECONFIG={shlex.quote(kubeconfig)}"
-    if program is None:
+    folders = dict.fromkeys(str(Path(program).parent) for program in programs)
+    if not folders:
         return command
-    return f"{command} PATH={shlex.quote(str(Path(program).parent))}{os.pathsep}$PATH"
+    return f"{command} PATH={shlex.quote(os.pathsep.join(folders))}{os.pathsep}$PATH"
 
 
 def find_tries(stack: Object, view: StackView, kubectl: str) -> Iterator[tuple[str, str]]:
     """Yield each suggestion: its title and its command."""
     name = shlex.quote(view.name)
+    stack_command = kubectl.replace("kubectl", "kubectl stack", 1)
+    yield "see its resources, live", f"{stack_command} tree {name} -w"
+    yield "see the same in a browser", f"{stack_command} ui"
     number = find_number(stack)
     if number is not None:
         yield "edit a parameter", patch(kubectl, name, {number[0]: number[1]})
@@ -270,6 +278,7 @@ def find_tries(stack: Object, view: StackView, kubectl: str) -> Iterator[tuple[s
     wrong = find_wrong(stack)
     if wrong is not None:
         yield "set an invalid parameter: Hearth says what is wrong", patch(kubectl, name, {wrong[0]: wrong[1]})
+    yield "ask what a Stack waits for, while it is not ready", f"{stack_command} why {name}"
     yield "delete the stack", f"{kubectl} delete stack {name}"
 
 

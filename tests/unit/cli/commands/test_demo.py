@@ -89,21 +89,24 @@ def find_tries(stack: dict[str, Any], view: StackView) -> dict[str, str]:
     return dict(demo_run.find_tries(stack, view, "kubectl"))
 
 
-def test_the_example_gives_all_five() -> None:
+def test_the_example_gives_every_suggestion() -> None:
     """They are what the demonstration is about."""
     stack = yaml.safe_load(EXAMPLE.read_text())
 
     lines = demo_run.advise(
-        stack, make_view("configmap/a", "deployment/web", "service/web"), kubeconfig="/k", program=None
+        stack, make_view("configmap/a", "deployment/web", "service/web"), kubeconfig="/k", programs=[]
     )
 
     assert lines[2] == "  export KUBECONFIG=/k"
     kubectl = "kubectl -n prod"
     assert [line.split("   ")[-1].strip() for line in lines[4:]] == [
+        "kubectl stack -n prod tree shop -w",
+        "kubectl stack -n prod ui",
         f"""{kubectl} patch stack shop --type=merge -p '{{"spec":{{"parameters":{{"frontendReplicas":5}}}}}}'""",
         f"{kubectl} delete deployment/web",
         f"{kubectl} set image deployment/web '*=example.com/other'",
         f"""{kubectl} patch stack shop --type=merge -p '{{"spec":{{"parameters":{{"frontendReplicas":"many"}}}}}}'""",
+        "kubectl stack -n prod why shop",
         f"{kubectl} delete stack shop",
     ]
 
@@ -111,7 +114,10 @@ def test_the_example_gives_all_five() -> None:
 def test_an_example_with_nothing_to_change_gives_what_it_can() -> None:
     """No parameter, nothing to scale."""
     assert find_tries(make_stack(), make_view("configmap/a", "secret")) == {
+        "see its resources, live": "kubectl stack tree shop -w",
+        "see the same in a browser": "kubectl stack ui",
         "delete a child: Hearth recreates it": "kubectl delete configmap/a",
+        "ask what a Stack waits for, while it is not ready": "kubectl stack why shop",
         "delete the stack": "kubectl delete stack shop",
     }
 
@@ -154,4 +160,10 @@ def test_a_bad_parameter_is_of_another_type(type_: str) -> None:
 
 def test_names_are_quoted_for_the_shell() -> None:
     """A path may hold anything."""
-    assert demo_run.prepare("/a b/k", "/c d/kubectl") == "export KUBECONFIG='/a b/k' PATH='/c d':$PATH"
+    assert demo_run.prepare("/a b/k", ["/c d/kubectl"]) == "export KUBECONFIG='/a b/k' PATH='/c d':$PATH"
+
+
+def test_each_folder_of_missing_programs_is_put_on_the_path_once() -> None:
+    programs = ["/bin/kubectl", "/venv/kubectl-stack", "/venv/other"]
+
+    assert demo_run.prepare("/k", programs) == "export KUBECONFIG=/k PATH=/bin:/venv:$PATH"
