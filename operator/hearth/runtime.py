@@ -347,6 +347,7 @@ class KubeRuntime:
             namespaced_watches=self._settings.namespaced_watches,
             definitions=self._definitions,
             definition_groups=self._settings.definition_groups,
+            checks_authors=self._settings.check_authors,
             tenancy=self._settings.make_tenancy(),
             share=self._settings.share,
             health_rules=HealthRules(schemas=self._cluster.kinds, scripts=self._evaluations),

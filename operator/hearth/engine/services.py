@@ -78,6 +78,8 @@ class Services:
     """The StackDefinitions; None if this operator serves none."""
     definition_groups: frozenset[str] = frozenset()
     """The API groups in which StackDefinitions may make kinds."""
+    checks_authors: bool = True
+    """Whether authors may choose only the ServiceAccounts and kubeconfigs that they may use themselves."""
     remote_clusters: RemoteClusters | None = None
     """The other clusters that Stacks use; None if this operator uses none."""
     links: ClusterLinks = field(default_factory=ClusterLinks)

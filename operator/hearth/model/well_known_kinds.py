@@ -40,6 +40,14 @@ EVENT = regular_kind("", "Event")
 VOLUME_CLAIM = regular_kind("", "PersistentVolumeClaim")
 CLUSTER_ROLE = regular_kind("rbac.authorization.k8s.io", "ClusterRole", namespaced=False)
 CUSTOM_RESOURCE_DEFINITION = regular_kind("apiextensions.k8s.io", "CustomResourceDefinition", namespaced=False)
+ADMISSION_POLICY = Kind(
+    group="admissionregistration.k8s.io",
+    version="v1",
+    name="ValidatingAdmissionPolicy",
+    plural="validatingadmissionpolicies",
+    namespaced=False,
+)
+ADMISSION_POLICY_BINDING = regular_kind(ADMISSION_POLICY.group, "ValidatingAdmissionPolicyBinding", namespaced=False)
 ACCESS_REVIEW = regular_kind("authorization.k8s.io", "SubjectAccessReview", namespaced=False)
 SERVICE_ACCOUNT = regular_kind("", "ServiceAccount")
 OWN_ACCESS_REVIEW = regular_kind("authorization.k8s.io", "SelfSubjectAccessReview", namespaced=False)

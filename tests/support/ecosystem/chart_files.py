@@ -29,7 +29,10 @@ SOURCES = (
         "manifests/definitions/*.yaml",
         "manifests/observability/alerts.yaml",
     ),
-    *(f"manifests/install/{each}.yaml" for each in ("networkpolicy", "poddisruptionbudget", "rbac", "webhook")),
+    *(
+        f"manifests/install/{each}.yaml"
+        for each in ("accounts", "networkpolicy", "poddisruptionbudget", "rbac", "webhook")
+    ),
 )
 """Patterns of the files that the templates read."""
 START, END = "<!-- values of the chart, by `make chart` -->\n", "<!-- end of the values -->\n"

@@ -49,6 +49,7 @@ def accept(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[api_errors.Ca
     return []
 
 
+POLICIES = "admissionregistration.k8s.io"
 ADDRESS = "10.0.0.1"
 """Of every new Service that states none."""
 
@@ -309,6 +310,14 @@ BUILT_IN = (
     built_in("batch", "CronJob", "cronjobs", fills={"suspend": False}),
     built_in("batch", "Job", "jobs", immutable_field("spec", "template")),
     built_in("rbac.authorization.k8s.io", "ClusterRole", "clusterroles", namespaced=False, has_status=False),
+    built_in(POLICIES, "ValidatingAdmissionPolicy", "validatingadmissionpolicies", namespaced=False, has_status=False),
+    built_in(
+        POLICIES,
+        "ValidatingAdmissionPolicyBinding",
+        "validatingadmissionpolicybindings",
+        namespaced=False,
+        has_status=False,
+    ),
     ROLE_BINDING,
 )
 

@@ -20,6 +20,8 @@ MERGE = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
 JSON = "application/json"
 HOME = {
+    "ValidatingAdmissionPolicy": ("admissionregistration.k8s.io/v1", "validatingadmissionpolicies"),
+    "ValidatingAdmissionPolicyBinding": ("admissionregistration.k8s.io/v1", "validatingadmissionpolicybindings"),
     "Stack": (STACK_VERSION, "stacks"),
     "ResourceGroup": (STACK_VERSION, "resourcegroups"),
     "HealthMark": (STACK_VERSION, "healthmarks"),

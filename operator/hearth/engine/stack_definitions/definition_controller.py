@@ -103,7 +103,7 @@ class StackDefinitionController:
         self._builder = builder
         self._groups = groups
         self._revisions = DefinitionRevisions(services.management_cluster, services.hashes)
-        self._objects = DefinitionObjects(client, services.hashes)
+        self._objects = DefinitionObjects(client, services.hashes, checks_authors=services.checks_authors)
         self._served: dict[str, ServedDefinition] = {}
         """By name of the StackDefinition."""
         self._reasons: dict[str, DefinitionReason] = {}

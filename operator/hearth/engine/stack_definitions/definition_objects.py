@@ -18,11 +18,16 @@ from hearth.model import errors, names, value_class
 from hearth.model.child import Object
 from hearth.model.errors import TamperedRevision
 from hearth.model.kinds import Kind
-from hearth.model.well_known_kinds import CLUSTER_ROLE, CUSTOM_RESOURCE_DEFINITION
+from hearth.model.well_known_kinds import (
+    ADMISSION_POLICY,
+    ADMISSION_POLICY_BINDING,
+    CLUSTER_ROLE,
+    CUSTOM_RESOURCE_DEFINITION,
+)
 from hearth.plan.ownership.keyed_hash import HashFunction
 from hearth.plan.stack.options import HISTORY_LIMIT
 from hearth.plan.status import conditions
-from hearth.template.instances import instance_form, instance_schema
+from hearth.template.instances import instance_form, instance_policy, instance_schema
 from hearth.template.instances.instance_form import InstanceForm
 
 ALLOWED_BY: Final = "manifests/definitions/roles.yaml, or rbac.definitionRoles of the chart"
@@ -30,6 +35,8 @@ ALLOWED_BY: Final = "manifests/definitions/roles.yaml, or rbac.definitionRoles o
 PURPOSES: Final = {
     CUSTOM_RESOURCE_DEFINITION: "kind of a StackDefinition",
     CLUSTER_ROLE: "role of a StackDefinition",
+    ADMISSION_POLICY: "policy of a StackDefinition",
+    ADMISSION_POLICY_BINDING: "binding of a policy of a StackDefinition",
 }
 """What a signature of such an object is for."""
 NOTHING = b"{}"
@@ -45,6 +52,8 @@ class DefinitionObjects:
 
     client: StackDefinitionClient
     hashes: HashFunction
+    checks_authors: bool = True
+    """Whether an admission policy checks which accounts and kubeconfigs the authors of instances may choose."""
 
     async def make(self, raw: Object, *, forms: Iterable[InstanceForm]) -> KindState:
         """Make the kind of a StackDefinition without mistakes as its spec says, unless it is another's.
@@ -52,6 +61,9 @@ class DefinitionObjects:
         forms: the revisions that instances may have.
         """
         metadata, spec = raw["metadata"], raw["spec"]
+        # Before the kind: an unchecked instance could already act with the rights that its author chose.
+        if self.checks_authors and (refusal := await self._keep_policy(raw)):
+            return KindState(refusal=refusal)
         wanted = instance_schema.make_crd(spec, forms=forms)
         try:
             return judge(await self._keep(CUSTOM_RESOURCE_DEFINITION, wanted, uid=metadata["uid"]))
@@ -114,6 +126,30 @@ class DefinitionObjects:
             if error.code != 403:
                 raise
             return f"the operator may not write the ClusterRole {name} ({error}); allow it with {ALLOWED_BY}"
+        return ""
+
+    async def _keep_policy(self, raw: Object) -> str:
+        """Make the admission policy of a kind whose instances can choose rights; return why that is impossible, or ""."""
+        name = raw["metadata"]["name"]
+        hint = "without it, the author of an instance could use any of them; or remove these from spec.options"
+        try:
+            for wanted in instance_policy.make_policy(raw["spec"], owner=raw["metadata"]):
+                kind = ADMISSION_POLICY if wanted["kind"] == ADMISSION_POLICY.name else ADMISSION_POLICY_BINDING
+                await self._keep(kind, wanted, uid=raw["metadata"]["uid"])
+        except NotOwn:
+            return f"a ValidatingAdmissionPolicy or binding {name} exists that this StackDefinition did not make; delete it"
+        except errors.ApiStatusError as error:
+            if error.code == 403:
+                return (
+                    f"the operator may not write the ValidatingAdmissionPolicy {name}, which decides who may set "
+                    f"serviceAccountName and kubeConfig ({error}); grant that with manifests/definitions/rbac.yaml: {hint}"
+                )
+            if error.code == 404:
+                return (
+                    "the API server serves no admissionregistration.k8s.io/v1 ValidatingAdmissionPolicy, which decides who "
+                    f"may set serviceAccountName and kubeConfig; Kubernetes 1.30 and newer do: {hint}"
+                )
+            raise
         return ""
 
     async def _keep(self, kind: Kind, wanted: Object, *, uid: str, parts: tuple[str, ...] = ("spec",)) -> Object:

@@ -13,7 +13,7 @@ from hearth.model.child import Object
 from hearth.template.instances import instance_schema
 from support.fake_world import fake_world
 from support.fake_world.fake_world import FakeWorld
-from support.server import fake_kinds
+from support.server import fake_kinds, request_faults
 from support.stories import stack_manifests
 from support.stories.world import Address
 
@@ -23,6 +23,13 @@ SITE = Address(api_version=f"{GROUP}/v1alpha1", kind="Site", namespace="default"
 NAME = f"sites.{GROUP}"
 DEFINITION = Address(api_version=f"{names.GROUP}/{names.VERSION}", kind="StackDefinition", namespace="", name=NAME)
 PAGE = Address(api_version="v1", kind="ConfigMap", namespace="default", name="one-page")
+
+
+POLICY = Address(
+    api_version="admissionregistration.k8s.io/v1", kind="ValidatingAdmissionPolicy", namespace="", name=NAME
+)
+BINDING = dataclasses.replace(POLICY, kind="ValidatingAdmissionPolicyBinding")
+KIND = Address(api_version="apiextensions.k8s.io/v1", kind="CustomResourceDefinition", namespace="", name=NAME)
 
 
 def make_spec(*, layout: str = "one", group: str = GROUP, **parameters: Any) -> Object:
@@ -200,6 +207,39 @@ async def test_roles_for_users_of_the_kind_are_made_on_request_and_go_with_it(wo
     await world.user.delete(DEFINITION)
     await world.wait_rest()
     assert [await world.user.find(each) for each in (DEFINITION, VIEW, EDIT)] == [None, None, None]
+
+
+@fake_world.in_world
+async def test_a_kind_whose_instances_choose_rights_is_served_after_the_policy_that_checks_them(
+    world: FakeWorld,
+) -> None:
+    await world.start_controller()
+    world.traffic.troubles.append(
+        request_faults.Trouble(
+            refusal=request_faults.REFUSALS["denied"], verbs=frozenset({"apply-kind"}), kind=POLICY.kind
+        )
+    )
+    spec = make_spec() | {"options": ["serviceAccountName"]}
+    await world.user.create(
+        {"apiVersion": DEFINITION.api_version, "kind": DEFINITION.kind, "metadata": {"name": NAME}, "spec": spec}
+    )
+    await world.wait(10.0)
+    reason, message = find_ready(await read(world, DEFINITION))
+    assert (reason, "may not write the ValidatingAdmissionPolicy" in message) == ("KindTaken", True)
+    assert await world.user.find(KIND) is None
+
+    world.traffic.troubles.clear()
+    await world.user.replace_spec(DEFINITION, {**spec, "template": make_spec(layout="two")["template"]})
+    await world.wait_rest()
+    assert find_ready(await read(world, DEFINITION))[0] == "Complete"
+    assert [await world.user.find(each) is None for each in (KIND, POLICY, BINDING)] == [False, False, False]
+
+
+@fake_world.in_world
+async def test_a_kind_without_such_options_needs_no_policy(world: FakeWorld) -> None:
+    await world.start_controller()
+    await define(world, make_spec())
+    assert await world.user.find(POLICY) is None
 
 
 @fake_world.in_world
