@@ -231,17 +231,21 @@ async def test_the_commands_follow_a_stack_into_its_cluster(region: Region, kube
     await region.create({"db": config("1"), "claim": {"manifest": claim}})
     await region.until_there(db="1")
 
-    tree = await command.expect("tree", "shop")
-    found = await command.run("why", "shop")
+    not_asked = await command.run("tree", "shop")
+    assert "add --other-clusters" in not_asked.stdout + not_asked.stderr
+    assert "configmap/shop-db" not in not_asked.stdout
+
+    tree = await command.expect("tree", "shop", "--other-clusters")
+    found = await command.run("why", "shop", "--other-clusters")
     while "ProvisioningFailed" not in found.stdout:
         assert found.returncode == 1, found.stderr
-        found = await command.run("why", "shop")
+        found = await command.run("why", "shop", "--other-clusters")
 
     assert "configmap/shop-db" in tree
     assert "kubectl --kubeconfig <(kubectl get secret east " in found.stdout
     assert "get storageclasses" in found.stdout
 
-    events = await command.expect("events", "shop")
+    events = await command.expect("events", "shop", "--other-clusters")
     assert "ProvisioningFailed" in events
     assert "revision" in events
 

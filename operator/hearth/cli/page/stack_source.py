@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import weakref
 from collections import OrderedDict
 from typing import Final
 
@@ -30,7 +31,8 @@ class StackSource:
         self.session = session
         self.namespace = namespace
         self._reader = StackReader(session, with_groups=True)
-        self._lock = asyncio.Lock()
+        self._locks: weakref.WeakValueDictionary[StackLocation, asyncio.Lock] = weakref.WeakValueDictionary()
+        """One for each Stack: a slow cluster delays only the Stacks in it."""
         self._taken: OrderedDict[StackLocation, tuple[StackObjects | None, float]] = OrderedDict()
         """Snapshots, and when each was taken in seconds of the event loop."""
         self._kinds = {shown_stack.make_word(kind): kind for kind in (STACK, RESOURCE_GROUP)}
@@ -48,7 +50,8 @@ class StackSource:
         Raises ApiStatusError and Unreachable.
         """
         loop = asyncio.get_running_loop()
-        async with self._lock:
+        lock = self._locks.setdefault(location, asyncio.Lock())
+        async with lock:
             known = self._taken.pop(location, None)
             if known is None or is_new or loop.time() - known[1] > FRESH_SECONDS:
                 known = await self._reader.read(location), loop.time()

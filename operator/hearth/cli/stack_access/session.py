@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterator, Mapping
-from typing import TYPE_CHECKING, Final
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import orjson
 
@@ -21,6 +22,8 @@ from hearth.model.well_known_kinds import POD, STACK
 if TYPE_CHECKING:
     from hearth.kube.client.connection import Connection
 
+Consent: TypeAlias = Callable[[str], bool]
+"""Whether to connect to the server with this URL."""
 MANAGER: Final = "kubectl-stack"
 """The field manager of everything that this program writes."""
 METADATA_LIST: Final = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
@@ -28,6 +31,12 @@ CHANGES: Final = frozenset({"ADDED", "MODIFIED", "DELETED"})
 RECONNECT: Final = 1.0
 """Seconds before a watch that broke is started again."""
 PAGE_SIZE: Final = 500
+PAGES_AT_MOST: Final = 200
+"""Pages of one list. A server can announce another page forever."""
+FOREIGN_BYTES: Final = 64 * 2**20
+"""Size of all lists, as JSON, that foreign servers may add to one snapshot of a Stack."""
+FOREIGN_SECONDS: Final = 10.0
+"""Time that one foreign server may take for all pages of a list."""
 
 
 class NotInstalled(errors.ApiStatusError):
@@ -57,13 +66,48 @@ def naming_the_installation(kind: Kind) -> Iterator[None]:
         raise NotInstalled(kind) from refused
 
 
+class ListTooLarge(errors.ApiStatusError):
+    """A server sends more objects of a kind than this program reads."""
+
+    def __init__(self, kind: Kind, limit: str) -> None:
+        """limit: what was exceeded, such as `200 pages`."""
+        message = f"the list of {kind.plural} has more than {limit}, and is not read"
+        super().__init__(code=413, status={"message": message})
+
+
+@dataclass(slots=True)
+class ForeignBudget:
+    """The bytes that all foreign servers together may add to one snapshot of a Stack."""
+
+    left: int = FOREIGN_BYTES
+
+    def reset(self) -> None:
+        """Begin another snapshot."""
+        self.left = FOREIGN_BYTES
+
+    def spend(self, kind: Kind, answer: Object) -> None:
+        """Count an answer. Raises ListTooLarge beyond the budget."""
+        self.left -= len(orjson.dumps(answer))
+        if self.left < 0:
+            raise ListTooLarge(kind, f"{FOREIGN_BYTES // 2**20} MiB, together with the lists before it")
+
+
 class Session:
     """One connection, and the kinds that its server serves."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(
+        self, connection: Connection, *, budget: ForeignBudget | None = None, may_connect: Consent | None = None
+    ) -> None:
+        """Open nothing yet.
+
+        budget: of lists from a server that a tenant chose; None for the user's own server, which has none. may_connect: asked
+        with the address of another cluster before anything is sent to it; None: never connect.
+        """
         from hearth.kube.discovery.discovery import Discovery
 
         self.connection = connection
+        self.may_connect = may_connect or refuse_connection
+        self._budget = budget
         self.kinds = Discovery(connection, on_change=lambda: None)
         self.schemas = self.kinds.schemas
 
@@ -102,21 +146,32 @@ class Session:
         only_metadata: bool = False,
     ) -> list[Object]:
         """Return all objects, page by page; namespace: "" for all. Raises as `get`."""
-        found: list[Object] = []
-        query = {"limit": str(PAGE_SIZE)}
-        query |= {"labelSelector": selector} if selector else {}
-        query |= {"fieldSelector": fields} if fields else {}
-        path = api_requests.collection_path(kind, namespace)
-        accept = f"{METADATA_LIST},{JSON}" if only_metadata else JSON
-        while True:
-            with naming_the_installation(kind):
-                answer = await self.connection.request("GET", path, query=query, accept=accept)
-            # The items of a list state neither.
-            found += [{"apiVersion": kind.api_version, "kind": kind.name, **item} for item in answer.get("items") or ()]
-            continued = (answer.get("metadata") or {}).get("continue")
-            if not continued:
-                return found
-            query["continue"] = continued
+        limit = None if self._budget is None else FOREIGN_SECONDS
+        try:
+            async with asyncio.timeout(limit):
+                found: list[Object] = []
+                query = {"limit": str(PAGE_SIZE)}
+                query |= {"labelSelector": selector} if selector else {}
+                query |= {"fieldSelector": fields} if fields else {}
+                path = api_requests.collection_path(kind, namespace)
+                accept = f"{METADATA_LIST},{JSON}" if only_metadata else JSON
+                for _ in range(PAGES_AT_MOST):
+                    with naming_the_installation(kind):
+                        answer = await self.connection.request("GET", path, query=query, accept=accept)
+                    if self._budget is not None:
+                        self._budget.spend(kind, answer)
+                    # The items of a list state neither.
+                    found += [
+                        {"apiVersion": kind.api_version, "kind": kind.name, **item}
+                        for item in answer.get("items") or ()
+                    ]
+                    continued = (answer.get("metadata") or {}).get("continue")
+                    if not continued:
+                        return found
+                    query["continue"] = continued
+                raise ListTooLarge(kind, f"{PAGES_AT_MOST} pages")
+        except TimeoutError:
+            raise errors.Unreachable(f"no complete list of {kind.plural} within {FOREIGN_SECONDS:g} s") from None
 
     async def get_log(
         self, namespace: str, pod: str, container: str, *, limit: int, lines: int = 1, with_times: bool = False
@@ -182,6 +237,11 @@ class Session:
                         if event is None:
                             return
                         yield event
+
+
+def refuse_connection(server: str) -> bool:  # noqa: ARG001 -- of every server
+    """Never connect to another cluster."""
+    return False
 
 
 def parse_event(line: bytes) -> tuple[str, Object] | None:

@@ -7,14 +7,15 @@ import base64
 import binascii
 import contextlib
 import dataclasses
+import itertools
 import urllib.parse
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from hearth.cli.stack_access import revisions, stack_locations
 from hearth.cli.stack_access.revisions import StoredRevisions
-from hearth.cli.stack_access.session import Session
+from hearth.cli.stack_access.session import ForeignBudget, Session
 from hearth.cli.stack_access.stack_locations import StackLocation
 from hearth.cli.stack_views import safe_text
 from hearth.cli.stack_views.stack_state import StackState
@@ -47,7 +48,6 @@ class StackReader:
     """By UID of a ControllerRevision."""
     _is_limited: bool = False
     """Whether the user may list objects of single namespaces only."""
-    _count: int = 0
 
     def __post_init__(self) -> None:
         """Open nothing yet."""
@@ -56,9 +56,9 @@ class StackReader:
     async def read(self, location: StackLocation) -> StackObjects | None:
         """Return the Stack there with all that belongs to it, or None if it does not exist. Raises ApiStatusError."""
         raw = await self.session.find(location.kind, location.namespace, location.name)
-        self._count = 0
         if raw is None:
             return None
+        self.others.budget.reset()
         stack = location.parse(raw)
         return await self.complete(stack, definer=await self.find_definer(stack))
 
@@ -85,9 +85,16 @@ class StackReader:
             stack = StackState(raw)
         return None
 
-    async def complete(self, stack: StackState, *, depth: int = 0, definer: StackState | None = None) -> StackObjects:
-        """Return the Stack with all that belongs to it. definer: see `StackObjects`."""
-        self._count += 1
+    async def complete(
+        self,
+        stack: StackState,
+        *,
+        depth: int = 0,
+        definer: StackState | None = None,
+        numbers: Iterator[int] | None = None,
+    ) -> StackObjects:
+        """Return the Stack with all that belongs to it. definer: see `StackObjects`; numbers: of the nested Stacks."""
+        numbers = numbers or itertools.count(1)
         stored = await revisions.list_revisions(self.session, stack)
         template = await self.find_template(stack, stored)
         unreadable: dict[str, str] = {}
@@ -108,8 +115,11 @@ class StackReader:
         nested = {}
         if depth < limits.NESTED_DEPTH:
             for child in children:
-                if (child.is_stack or (child.is_group and self.with_groups)) and self._count < NESTED_AT_MOST:
-                    nested[child.uid] = await self.complete(StackState(child.raw), depth=depth + 1, definer=definer)
+                is_nested = child.is_stack or (child.is_group and self.with_groups)
+                if is_nested and next(numbers) < NESTED_AT_MOST:
+                    nested[child.uid] = await self.complete(
+                        StackState(child.raw), depth=depth + 1, definer=definer, numbers=numbers
+                    )
         return StackObjects(
             stack=stack, template=template, children=children, nested=nested, definer=definer, unreadable=unreadable
         )
@@ -259,6 +269,9 @@ class OtherClusters:
     """The sessions of one command. One is opened for each kubeconfig."""
 
     home: Session
+    budget: ForeignBudget = field(default_factory=ForeignBudget)
+    _consents: dict[str, bool] = field(default_factory=dict)
+    """The answers of the user, by server."""
     _open: dict[str, OtherSession] = field(default_factory=dict)
     _connections: list[RemoteConnection] = field(default_factory=list)
 
@@ -277,6 +290,8 @@ class OtherClusters:
             raise ClusterHidden(f"{HIDDEN}, and its kubeconfig is refused: {refused}") from refused
         found = self._open.get(config.key)
         if found is None:
+            if not self._may_connect(config.server):
+                raise ClusterHidden(f"{HIDDEN}; to connect to {config.server}, add --other-clusters")
             share = TenantShares(is_guarded=not self._is_local()).find(stack.namespace)
             connection = RemoteConnection(config, share)
             try:
@@ -284,13 +299,21 @@ class OtherClusters:
             except (errors.HearthError, OSError) as error:
                 raise ClusterHidden(f"{HIDDEN}, and cannot be reached: {error}") from error
             self._connections.append(connection)
-            found = self._open[config.key] = OtherSession(session=Session(connection), namespace=config.namespace)
+            found = self._open[config.key] = OtherSession(
+                session=Session(connection, budget=self.budget), namespace=config.namespace
+            )
         return found
 
     async def close(self) -> None:
         """Close all."""
         while self._connections:
             await self._connections.pop().close()
+
+    def _may_connect(self, server: str) -> bool:
+        """Ask the user once for each server. A tenant chose it, and may learn the user's address from the connection."""
+        if server not in self._consents:
+            self._consents[server] = self.home.may_connect(server)
+        return self._consents[server]
 
     def _is_local(self) -> bool:
         """Return whether the home cluster is on the user's own machine, as for trials."""

@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import functools
 import os
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NoReturn
@@ -44,10 +45,13 @@ class ClusterOptions:
     context: str | None = None
     namespace: str | None = None
     user: str | None = None
+    other_clusters: bool | None = None
+    """Whether to connect to the clusters that Stacks name; None: ask on a terminal, else do not connect."""
 
-    def override(self, **stated: str | None) -> ClusterOptions:
+    def override(self, *, other_clusters: bool | None = None, **stated: str | None) -> ClusterOptions:
         """Return these options with those that are stated, which take precedence."""
-        return replace(self, **{key: each for key, each in stated.items() if each})
+        chosen = self.other_clusters if other_clusters is None else other_clusters
+        return replace(self, other_clusters=chosen, **{key: each for key, each in stated.items() if each})
 
     def find_source(self) -> UserCredentialSource:
         """Return the source of the user's credentials."""
@@ -63,7 +67,12 @@ class ClusterOptions:
         from hearth.kube.client.connection import Connection
 
         async with Connection(self.find_source()) as connection:
-            yield Session(connection)
+            yield Session(connection, may_connect=self._may_connect)
+
+    def _may_connect(self, server: str) -> bool:
+        if self.other_clusters is not None or not (sys.stdin.isatty() and sys.stderr.isatty()):
+            return bool(self.other_clusters)
+        return click.confirm(f"Connect to {safe_text.one_line(server)}, which a Stack names?", err=True)
 
     def find_namespace(self) -> str:
         """Return the stated namespace, else that of the context."""
@@ -77,6 +86,11 @@ def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
     @click.option("--context", help="The context in the kubeconfig.")
     @click.option("-n", "--namespace", help="The namespace. Default: that of the context.")
     @click.option("--as", "user", metavar="USER", callback=check_user, help="The user to act as.")
+    @click.option(
+        "--other-clusters/--no-other-clusters",
+        default=None,
+        help="Connect to the clusters in which Stacks have their objects. Default: ask on a terminal, otherwise do not.",
+    )
     @functools.wraps(command)
     def with_cluster(
         *args: Any,
@@ -84,11 +98,14 @@ def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
         context: str | None,
         namespace: str | None,
         user: str | None,
+        other_clusters: bool | None,
         **options: Any,
     ) -> Any:
         meta = click.get_current_context().meta
         known: ClusterOptions = meta.get(KEY, ClusterOptions())
-        meta[KEY] = merged = known.override(kubeconfig=kubeconfig, context=context, namespace=namespace, user=user)
+        meta[KEY] = merged = known.override(
+            kubeconfig=kubeconfig, context=context, namespace=namespace, user=user, other_clusters=other_clusters
+        )
         set_color(click.get_current_context())
         return command(*args, cluster=merged, **options)
 

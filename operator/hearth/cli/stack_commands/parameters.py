@@ -96,7 +96,9 @@ def find_cluster(ctx: click.Context) -> ClusterOptions:
             if key not in found and each.params.get(key):
                 found[key] = each.params[key]
         each = each.parent
-    return ClusterOptions(**found)
+    return ClusterOptions(
+        kubeconfig=found.get("kubeconfig"), context=found.get("context"), namespace=found.get("namespace")
+    )
 
 
 def complete(

@@ -12,7 +12,7 @@ import orjson
 import pytest
 
 from hearth.cli.stack_access import stack_locations
-from hearth.cli.stack_access.session import NotInstalled, Session
+from hearth.cli.stack_access.session import ForeignBudget, ListTooLarge, NotInstalled, Session
 from hearth.cli.stack_access.stack_locations import UnknownType
 from hearth.kube.auth import credentials
 from hearth.kube.client.connection import Connection
@@ -70,6 +70,26 @@ async def test_a_missing_object_is_none(tmp_path: Path) -> None:
         assert await session.find(STACK, "shop", "web") is None
         with pytest.raises(errors.ApiStatusError):
             await session.get(STACK, "shop", "web")
+
+
+async def test_a_server_that_always_announces_another_page_is_left(tmp_path: Path) -> None:
+    page = orjson.dumps({"items": [{"metadata": {"name": "a"}}], "metadata": {"continue": "more"}})
+    async with connect(tmp_path, {STACKS: says(page)}) as session:
+        with pytest.raises(ListTooLarge, match="more than 200 pages"):
+            await session.list(STACK, "shop")
+
+
+async def test_foreign_servers_share_one_budget_of_bytes(tmp_path: Path) -> None:
+    page = orjson.dumps({"items": [{"metadata": {"name": "a" * 1_000}}], "metadata": {}})
+    budget = ForeignBudget(left=2_500)
+    async with connect(tmp_path, {STACKS: says(page)}) as session:
+        first, second = (Session(session.connection, budget=budget) for _ in range(2))
+        await first.list(STACK, "shop")
+        await second.list(STACK, "shop")
+        with pytest.raises(ListTooLarge, match="MiB, together with the lists before it"):
+            await first.list(STACK, "shop")
+        budget.reset()
+        await first.list(STACK, "shop")
 
 
 # ---------------------------------------------------------------- words for kinds, as discovery describes them

@@ -143,6 +143,9 @@ async def ui(session: Session, namespace: str, port: int, *, all_namespaces: boo
     """
     from hearth.cli.page import server
 
+    # A page cannot ask on the terminal while it serves.
+    is_allowed = bool(click.get_current_context().meta[cluster_options.KEY].other_clusters)
+    session.may_connect = lambda _: is_allowed
     await server.serve_forever(session, namespace="" if all_namespaces else namespace, port=port, show=show_address)
     return DONE
 
