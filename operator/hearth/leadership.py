@@ -15,7 +15,7 @@ import socket
 import threading
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 import structlog
@@ -25,7 +25,7 @@ from hearth.kube.client.api_requests import ApiClient
 from hearth.kube.client.connection import Connection
 from hearth.kube.leader_election import leader_elector
 from hearth.kube.leader_election.active_leader import ActiveLeader, Presence, Scope
-from hearth.kube.leader_election.leader_elector import LeaderElectionConfig, LeaderElector
+from hearth.kube.leader_election.leader_elector import LeaderElectionConfig, LeaderElector, PodIdentity
 from hearth.model import errors
 
 if TYPE_CHECKING:
@@ -280,15 +280,24 @@ async def find_other(settings: Settings, source: CredentialSource) -> str:
         return await presence.hold()
 
 
-def make_election_config(settings: Settings) -> LeaderElectionConfig:
+def find_pod(environ: Mapping[str, str]) -> PodIdentity | None:
+    """Return the Pod of this process, which the shipped manifests state in its environment."""
+    namespace, name, uid = (environ.get(f"HEARTH_POD_{field}", "") for field in ("NAMESPACE", "NAME", "UID"))
+    return PodIdentity(namespace=namespace, name=name, uid=uid) if namespace and name and uid else None
+
+
+def make_election_config(settings: Settings, environ: Mapping[str, str] = os.environ) -> LeaderElectionConfig:
     """Return the configuration of the election, with a unique identity of this process."""
+    pod = find_pod(environ)
+    prefix = f"{socket.gethostname()}_" if pod is None else pod.prefix
     return LeaderElectionConfig(
         name=settings.find_lease_name(),
         group=settings.find_lease_group(),
         share=settings.share,
         served_namespace=settings.namespace or "",
         namespace=settings.operator_namespace,
-        identity=f"{socket.gethostname()}_{uuid.uuid4()}",
+        identity=f"{prefix}{uuid.uuid4()}",
+        pod=pod,
         duration=settings.lease_duration.total_seconds(),
         deadline=settings.renew_deadline.total_seconds(),
         retry=settings.retry_period.total_seconds(),

@@ -10,7 +10,7 @@ import pytest
 
 from hearth import leadership, supervision
 from hearth.kube.auth.credentials import Credentials, NoCredentials
-from hearth.kube.leader_election.leader_elector import LeaderElectionConfig, LeadershipLost
+from hearth.kube.leader_election.leader_elector import LeaderElectionConfig, LeadershipLost, PodIdentity
 from hearth.leadership import AlwaysLeader, LeaseLeadership
 from hearth.serve.metrics import Metrics
 from hearth.settings import Settings
@@ -143,6 +143,15 @@ def test_no_two_processes_stand_under_one_name() -> None:
 
     assert first.identity != second.identity
     assert (first.duration, first.deadline, first.retry) == (15, 10, 2)
+
+
+def test_the_manifests_state_the_pod_of_a_process() -> None:
+    environ = {"HEARTH_POD_NAMESPACE": "ops", "HEARTH_POD_NAME": "hearth-1", "HEARTH_POD_UID": "u1"}
+    found = leadership.make_election_config(Settings(leader_election=True), environ)
+
+    assert found.pod == PodIdentity(namespace="ops", name="hearth-1", uid="u1")
+    assert found.identity.startswith("hearth-1_u1_")
+    assert leadership.make_election_config(Settings(leader_election=True), {"HEARTH_POD_NAME": "x"}).pod is None
 
 
 async def test_an_operator_ends_when_another_one_is_seen_at_work() -> None:

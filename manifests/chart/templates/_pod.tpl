@@ -68,10 +68,16 @@ containers:
     imagePullPolicy: {{ .Values.image.pullPolicy }}
     args:
       {{- include "hearth.args" . | nindent 6 }}
-    {{- with .Values.extraEnv }}
     env:
+      - name: HEARTH_POD_NAMESPACE
+        valueFrom: {fieldRef: {fieldPath: metadata.namespace}}
+      - name: HEARTH_POD_NAME
+        valueFrom: {fieldRef: {fieldPath: metadata.name}}
+      - name: HEARTH_POD_UID
+        valueFrom: {fieldRef: {fieldPath: metadata.uid}}
+      {{- with .Values.extraEnv }}
       {{- toYaml . | nindent 6 }}
-    {{- end }}
+      {{- end }}
     ports:
       - name: http
         containerPort: {{ include "hearth.port" .Values.settings.httpAddress }}

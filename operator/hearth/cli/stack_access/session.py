@@ -70,7 +70,7 @@ class ListTooLarge(errors.ApiStatusError):
     """A server sends more objects of a kind than this program reads."""
 
     def __init__(self, kind: Kind, limit: str) -> None:
-        """limit: what was exceeded, such as `200 pages`."""
+        """limit: what was exceeded, e.g. `200 pages`."""
         message = f"the list of {kind.plural} has more than {limit}, and is not read"
         super().__init__(code=413, status={"message": message})
 

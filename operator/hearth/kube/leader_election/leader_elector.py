@@ -25,7 +25,7 @@ from hearth.kube.leader_election.leases import Lease, LeaseClient, OverlappingLe
 from hearth.kube.watch.reflector import ClusterObserver, Reflector, WatchContext, WatchOptions
 from hearth.model import errors, value_class
 from hearth.model.sharding import WHOLE, Share
-from hearth.model.well_known_kinds import LEASE
+from hearth.model.well_known_kinds import LEASE, POD
 
 if TYPE_CHECKING:
     from hearth.kube.client.connection import Connection
@@ -43,6 +43,24 @@ class LeadershipLost(errors.HearthError):
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class PodIdentity:
+    """The Pod in which this process runs."""
+
+    namespace: str
+    name: str
+    uid: str
+
+    @property
+    def prefix(self) -> str:
+        """The start of the identity of every process of this Pod."""
+        return f"{self.name}_{self.uid}_"
+
+    def refer(self) -> Object:
+        """Return an owner reference."""
+        return {"apiVersion": POD.api_version, "kind": POD.name, "name": self.name, "uid": self.uid}
+
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderElectionConfig:
     """Identity, shard and timing of a candidate; durations in seconds."""
 
@@ -51,6 +69,8 @@ class LeaderElectionConfig:
     namespace: str
     identity: str
     """Unique identity of this process."""
+    pod: PodIdentity | None = None
+    """The Pod of this process, if it is known."""
     group: str = "hearth"
     """Group of the processes that divide the same Stacks."""
     share: Share = WHOLE
@@ -91,6 +111,7 @@ class LeaderElector:
             name=config.name,
             labels=leases.make_labels(config.group, config.share, namespace=config.served_namespace),
             timeout=config.deadline / 2,
+            owners=[config.pod.refer()] if config.pod is not None and config.pod.namespace == config.namespace else [],
         )
         self._overlapping = OverlappingLeases(
             sender, namespace=config.namespace, group=config.group, share=config.share
@@ -198,6 +219,9 @@ class LeaderElector:
     def _is_free(self) -> bool:
         # Its own identity is there if it acquired the lease without getting the answer.
         if self._lease is None or self._lease.holder in ("", self._config.identity):
+            return True
+        # A container starts only after the one before it in the same Pod has ended.
+        if self._config.pod is not None and self._lease.holder.startswith(self._config.pod.prefix):
             return True
         return asyncio.get_running_loop().time() >= self._heard_at + self._lease.seconds
 

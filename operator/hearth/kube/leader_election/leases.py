@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, TypeVar
 
 from hearth.kube.client import api_requests
@@ -70,9 +70,19 @@ class LeaseClient:
     """The requests for one Lease. Each raises `ApiStatusError` or `Unreachable`."""
 
     def __init__(
-        self, client: ApiClient, *, namespace: str, name: str, labels: Mapping[str, str], timeout: float
+        self,
+        client: ApiClient,
+        *,
+        namespace: str,
+        name: str,
+        labels: Mapping[str, str],
+        timeout: float,
+        owners: Sequence[Object] = (),
     ) -> None:
-        """Create the client. labels: for the Lease; timeout: seconds for one response.
+        """Create the client.
+
+        labels: for the Lease; timeout: seconds for one response; owners: references to the Pod of this process. The Lease is
+        deleted with it, also when the process could not release it any more.
 
         A request without a response must not consume the whole time for renewals.
         """
@@ -81,6 +91,8 @@ class LeaseClient:
         self._name = name
         self._labels = {**LABELS, **labels}
         self._timeout = timeout
+        self._owners = list(owners) or None
+        """None removes the reference to the Pod of an earlier holder."""
         self._path = api_requests.object_path(LEASE, namespace, name)
 
     async def find(self) -> Lease | None:
@@ -101,7 +113,8 @@ class LeaseClient:
 
     async def change(self, lease: Lease, spec: Object) -> Lease | None:
         """Change these fields and return the Lease; None if its version differs from the one read, or it is gone."""
-        body = {"metadata": {"resourceVersion": str(lease.version), "labels": self._labels}, "spec": spec}
+        metadata = {"resourceVersion": str(lease.version), "labels": self._labels, "ownerReferences": self._owners}
+        body = {"metadata": metadata, "spec": spec}
         try:
             return parse_lease(await self._limit(self._sender.send("patch", LEASE, self._path, body=body)))
         except errors.ApiStatusError as refused:
@@ -113,7 +126,12 @@ class LeaseClient:
         body: Object = {
             "apiVersion": LEASE.api_version,
             "kind": LEASE.name,
-            "metadata": {"name": self._name, "namespace": self._namespace, "labels": self._labels},
+            "metadata": {
+                "name": self._name,
+                "namespace": self._namespace,
+                "labels": self._labels,
+                "ownerReferences": self._owners,
+            },
             "spec": spec,
         }
         made = await self._limit(self._sender.create_new(LEASE, body))

@@ -36,10 +36,11 @@ class LeaseServer:
     """Other Leases of the same group."""
     watchers: set[asyncio.Queue[bytes]] = field(default_factory=set)
 
-    def write(self, spec: Object) -> Object:
+    def write(self, spec: Object, owners: object = None) -> Object:
         """Store that; the Lease as it is then."""
         self.version += 1
-        metadata = {"name": "hearth", "namespace": "ops", "uid": "u1", "resourceVersion": str(self.version)}
+        metadata: Object = {"name": "hearth", "namespace": "ops", "uid": "u1", "resourceVersion": str(self.version)}
+        metadata |= {"ownerReferences": owners} if owners else {}
         spec = {key: value for key, value in spec.items() if value is not None}
         kind = "MODIFIED" if self.lease is not None else "ADDED"
         self.lease = {"metadata": metadata, "spec": spec}
@@ -107,7 +108,7 @@ class LeaseConnection:
                 raise api_errors.namespace_missing("ops")
             if server.lease is not None:
                 raise exists()
-            return server.write(body["spec"])
+            return server.write(body["spec"], body["metadata"].get("ownerReferences"))
         if method == "GET" and path.endswith("/leases"):
             return {"items": [*server.overlapping, *([server.lease] if server.lease is not None else [])]}
         if server.lease is None:
@@ -116,7 +117,8 @@ class LeaseConnection:
             return server.lease
         if body["metadata"]["resourceVersion"] != server.lease["metadata"]["resourceVersion"]:
             raise conflict()
-        return server.write({**server.lease["spec"], **body["spec"]})
+        owners = body["metadata"].get("ownerReferences", server.lease["metadata"].get("ownerReferences"))
+        return server.write({**server.lease["spec"], **body["spec"]}, owners)
 
     @contextlib.asynccontextmanager
     async def stream(self, path: str, **_: object) -> AsyncIterator[AsyncIterator[bytes]]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
 
 from hearth.kube.client.connection import Connection
 from hearth.kube.leader_election import leases
-from hearth.kube.leader_election.leader_elector import LeaderElectionConfig, LeaderElector, LeadershipLost
+from hearth.kube.leader_election.leader_elector import LeaderElectionConfig, LeaderElector, LeadershipLost, PodIdentity
 from hearth.model.sharding import WHOLE, Share
 from support.units.scripted_api import fake_lease_server
 from support.units.scripted_api.fake_lease_server import LeaseConnection, LeaseServer
@@ -21,9 +22,10 @@ from support.virtual_time import in_virtual_time
 class Candidate:
     """One process that stands for the lease."""
 
-    def __init__(self, server: LeaseServer, name: str) -> None:
+    def __init__(self, server: LeaseServer, name: str, *, pod: PodIdentity | None = None) -> None:
         self.connection = LeaseConnection(server)
-        terms = LeaderElectionConfig(name="hearth", namespace="ops", identity=name)
+        identity = name if pod is None else f"{pod.prefix}{name}"
+        terms = LeaderElectionConfig(name="hearth", namespace="ops", identity=identity, pod=pod)
         self.election = LeaderElector(cast(Connection, self.connection), terms)
         self.won = asyncio.Event()
         self.won_at = self.lost_at = -1.0
@@ -92,6 +94,57 @@ async def test_the_namespace_is_made_where_it_is_missing(*, is_denied: bool) -> 
     only = Candidate(LeaseServer(has_namespace=False, denies_namespace=is_denied), "only")
     await asyncio.wait_for(only.won.wait(), 0.1)
     await only.kill()
+
+
+POD = PodIdentity(namespace="ops", name="hearth-1", uid="u1")
+
+
+@pytest.mark.parametrize(
+    ("pod", "waits"),
+    [
+        pytest.param(POD, False, id="the same Pod"),
+        pytest.param(replace(POD, uid="u2"), True, id="a Pod of the same name"),
+        pytest.param(replace(POD, name="hearth-2", uid="u2"), True, id="another Pod"),
+        pytest.param(None, True, id="no Pod"),
+    ],
+)
+@in_virtual_time
+async def test_only_a_restarted_container_takes_the_lease_of_its_killed_predecessor_at_once(
+    pod: PodIdentity | None, *, waits: bool
+) -> None:
+    server = LeaseServer()
+    first = Candidate(server, "first", pod=POD)
+    await first.won.wait()
+    await first.kill()
+
+    second = Candidate(server, "second", pod=pod)
+    await asyncio.sleep(1)
+    assert second.works is not waits
+    await asyncio.wait_for(second.won.wait(), 20)
+    await second.kill()
+
+
+@pytest.mark.parametrize(
+    ("pod", "owners"),
+    [
+        pytest.param(POD, [{"apiVersion": "v1", "kind": "Pod", "name": "hearth-1", "uid": "u1"}], id="its Pod"),
+        # The garbage collector would look for the Pod in the namespace of the Lease, and delete the Lease.
+        pytest.param(replace(POD, namespace="elsewhere"), None, id="a Pod of another namespace"),
+        pytest.param(None, None, id="no Pod"),
+    ],
+)
+@in_virtual_time
+async def test_the_lease_belongs_to_the_pod_of_its_holder(pod: PodIdentity | None, owners: object) -> None:
+    server = LeaseServer()
+    before = Candidate(server, "before", pod=replace(POD, uid="u0"))
+    await before.won.wait()
+    await before.end()
+    holder = Candidate(server, "holder", pod=pod)
+    await holder.won.wait()
+
+    assert server.lease is not None
+    assert server.lease["metadata"].get("ownerReferences") == owners
+    await holder.kill()
 
 
 @in_virtual_time
