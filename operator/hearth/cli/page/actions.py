@@ -223,7 +223,7 @@ async def restore(context: Context) -> Decision:
     """Go back to a snapshot."""
     name = context.form.get("snapshot", "")
     if not name:
-        return Decision(refusal=f"{context.stack.title} has no snapshot to choose")
+        return Decision(refusal=find_missing_snapshot(context.stack))
     found = await context.session.get(STACK_SNAPSHOT, context.stack.namespace, name)
     return from_result(context, snapshot_requests.restore(context.stack, found))
 
@@ -266,11 +266,17 @@ def judge_breakpoints(stack: StackState, token: str) -> VerbResult:
     return verbs.continue_(stack, where=where, token=token)
 
 
-def find_refusals(stack: StackState) -> dict[str, str]:
+def find_refusals(stack: StackState, *, has_snapshot: bool) -> dict[str, str]:
     """Return by action why it does not apply now; "" if it does, or if only the attempt can tell."""
-    return {
+    judged = {
         each.name: describe_refusal(each.judge(stack, UNUSED)) if each.judge is not None else "" for each in ACTIONS
     }
+    return judged | {"restore": "" if has_snapshot else find_missing_snapshot(stack)}
+
+
+def find_missing_snapshot(stack: StackState) -> str:
+    """Return why a Stack without a snapshot cannot be restored."""
+    return safe_text.one_line(f"{stack.title} has no snapshot to choose")
 
 
 def describe_refusal(result: VerbResult) -> str:
@@ -379,14 +385,18 @@ ACTIONS: Final[tuple[Action, ...]] = (
 BY_NAME: Final = {action.name: action for action in ACTIONS}
 
 
-def list_for(stack: StackState, *, with_resource: bool = False) -> list[Action]:
-    """Return the actions on a Stack or group as a whole, or on one of its resources, that fit its state."""
+def list_for(stack: StackState, *, with_resource: bool = False, is_marked: bool = False) -> list[Action]:
+    """Return the actions on a Stack or group as a whole, or on one of its resources, that fit its state.
+
+    is_marked: whether the object of the resource is marked unhealthy.
+    """
     if stack.is_group:
         return [action for action in ACTIONS if action.is_for_group and not with_resource]
     unfit = {
         "unpause" if not stack.is_paused else "pause",
         "resume" if not stack.is_suspended else "suspend",
         *(() if stack.breakpoints else ("continue",)),
+        *(() if is_marked else ("unmark",)),
     }
     return [
         action

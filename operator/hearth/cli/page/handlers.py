@@ -113,7 +113,7 @@ class Handlers:
             raise web.HTTPNotFound(text=f"{location.name} has no resource {resource!r}")
         values = describe_target(location) | {
             "resource": found,
-            "actions": actions.list_for(snapshot.stack, with_resource=True),
+            "actions": actions.list_for(snapshot.stack, with_resource=True, is_marked=found.is_marked),
             "is_comparable": not location.is_group and bool(found.live),
             "object": object_,
             "now": now,

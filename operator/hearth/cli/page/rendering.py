@@ -97,9 +97,12 @@ class PartRenderer:
         if snapshot is None:
             return {"head": self._render("part_gone.html", {"name": location.name})}
         # Large Stacks take half a second, in which other requests are answered.
-        return await asyncio.to_thread(self._render_stack, snapshot, make_path(location), layers)
+        has_snapshot = await self._source.has_snapshot(snapshot.stack)
+        return await asyncio.to_thread(
+            self._render_stack, snapshot, make_path(location), layers, has_snapshot=has_snapshot
+        )
 
-    def _render_stack(self, objects: StackObjects, path: str, layers: Collection[int]) -> Parts:
+    def _render_stack(self, objects: StackObjects, path: str, layers: Collection[int], *, has_snapshot: bool) -> Parts:
         shown = shown_stack.describe_graph(objects, expanded=layers)
         values = {
             "stack": shown.stack,
@@ -108,7 +111,8 @@ class PartRenderer:
             "folds": layers,
             "path": path,
         }
-        offered = {"actions": actions.list_for(objects.stack), "refusals": actions.find_refusals(objects.stack)}
+        refusals = actions.find_refusals(objects.stack, has_snapshot=has_snapshot)
+        offered = {"actions": actions.list_for(objects.stack), "refusals": refusals}
         return {
             "head": self._render("part_head.html", values),
             "actions": self._render("part_actions.html", values | offered),

@@ -63,6 +63,8 @@ class ShownResource:
     """The page of the nested Stack or group; "" for any other kind."""
     nested: StackObjects | None
     """What is in that, as far as it was read."""
+    is_marked: bool
+    """Whether the object is marked unhealthy."""
 
 
 def describe(
@@ -82,6 +84,8 @@ def describe(
         pods=describe_pods(child, evidence, now=now) if child is not None else (),
         nested_path=find_nested_path(child),
         nested=objects.nested.get(child.uid) if child is not None else None,
+        is_marked=child is not None
+        and names.ANNOTATION_UNHEALTHY in object_fields.mapping(child.raw, "metadata", "annotations"),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import weakref
 from collections import OrderedDict
+from collections.abc import Sequence
 from typing import Final
 
 from hearth.cli.page import shown_stack
@@ -14,11 +15,14 @@ from hearth.cli.stack_access.stack_locations import StackLocation
 from hearth.cli.stack_access.stack_reader import StackReader
 from hearth.cli.stack_views.stack_state import StackState
 from hearth.cli.stack_views.tree.snapshot import StackObjects
+from hearth.model.child import Object
 from hearth.model.kinds import Kind
-from hearth.model.well_known_kinds import RESOURCE_GROUP, STACK
+from hearth.model.well_known_kinds import RESOURCE_GROUP, STACK, STACK_SNAPSHOT
 
 FRESH_SECONDS: Final = 0.4
 """Age up to which a snapshot is used again, e.g. by two tabs."""
+SNAPSHOTS_SECONDS: Final = 10.0
+"""Age up to which a list of StackSnapshots is used again: only the button Restore depends on it."""
 KEPT: Final = 4
 """Snapshots of this many Stacks are kept: each holds all objects of its Stack."""
 
@@ -35,6 +39,8 @@ class StackSource:
         """One for each Stack: a slow cluster delays only the Stacks in it."""
         self._taken: OrderedDict[StackLocation, tuple[StackObjects | None, float]] = OrderedDict()
         """Snapshots, and when each was taken in seconds of the event loop."""
+        self._snapshots: dict[str, tuple[Sequence[Object], float]] = {}
+        """By namespace, its StackSnapshots, and when they were listed."""
         self._kinds = {shown_stack.make_word(kind): kind for kind in (STACK, RESOURCE_GROUP)}
 
     async def find_kind(self, word: str) -> Kind | None:
@@ -59,6 +65,15 @@ class StackSource:
             if len(self._taken) > KEPT:
                 self._taken.popitem(last=False)
             return known[0]
+
+    async def has_snapshot(self, stack: StackState) -> bool:
+        """Return whether a StackSnapshot of this Stack exists that the user may see."""
+        now = asyncio.get_running_loop().time()
+        listed, listed_at = self._snapshots.get(stack.namespace, ((), -SNAPSHOTS_SECONDS))
+        if now - listed_at >= SNAPSHOTS_SECONDS:
+            listed = await self.session.list_allowed(STACK_SNAPSHOT, stack.namespace)
+            self._snapshots[stack.namespace] = listed, now
+        return any(stack.is_named_by(each) for each in listed)
 
     async def find_session(self, objects: StackObjects) -> Session:
         """Return the session with the cluster in which the objects of a Stack are, as far as it can be read."""

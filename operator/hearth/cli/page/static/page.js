@@ -97,10 +97,15 @@ function filterList() {
   rows.sort((one, other) => {
     if (order === "problems" && rank(one) !== rank(other)) return rank(one) - rank(other);
     if (order === "newest" && one.dataset.created !== other.dataset.created) return one.dataset.created < other.dataset.created ? 1 : -1;
+    if (order === "") return rowName(one).localeCompare(rowName(other)) || one.dataset.place - other.dataset.place;
     return one.dataset.place - other.dataset.place;
   });
   rows[0]?.parentElement.append(...rows);
-  document.getElementById("filter-count").textContent = shown === rows.length ? "" : shown + " of " + rows.length;
+  document.getElementById("filter-count").textContent = shown === rows.length ? "" : shown ? shown + " of " + rows.length : "No Stack matches. Clear the search and the filters to see all " + rows.length + ".";
+}
+
+function rowName(row) {
+  return row.querySelector("th a").textContent;
 }
 
 document.getElementById("filters")?.addEventListener("input", filterList);
