@@ -121,7 +121,7 @@ class ClusterWrites(Protocol):
         """
 
     async def delete(self, child: Child, *, keeps_dependents: bool = False) -> bool:
-        """Delete exactly this object (preconditions: UID and version) with background propagation.
+        """Delete exactly this object (preconditions: UID and version). One that owns Pods exists until they are gone.
 
         keeps_dependents: orphan what the object owns instead of deleting it. An object that changed since is deleted too,
         unless the change forbids deletion: `ApiStatusError` with 409. Returns True if the object is gone, also if it already

@@ -193,7 +193,9 @@ class KubeWorkloadCluster:
 
     async def _delete(self, child: Child, *, keeps_dependents: bool) -> bool:
         path = api_requests.object_path(child.kind, child.namespace, child.name)
-        body = api_requests.delete_options(child.uid, version=child.resource_version, keeps_dependents=keeps_dependents)
+        body = api_requests.delete_options(
+            child.uid, version=child.resource_version, keeps_dependents=keeps_dependents, kind=child.kind
+        )
         answer = await self._sender.send_existing("delete", child.kind, path, body=body) or {"kind": "Status"}
         # For some kinds (ServiceAccount, Service) the response is the object as it was, although it is gone.
         metadata = answer.get("metadata")

@@ -18,7 +18,7 @@ from hearth.engine.stack.stack_reconciler import StackReconciler
 from hearth.engine.work_queue import DirtyScope
 from hearth.engine.writes import step_execution
 from hearth.engine.writes.step_execution import StepDone, StepExecutor, StepResult
-from hearth.model import members, names, value_class
+from hearth.model import members, names, value_class, workloads
 from hearth.model.child import Child, Object
 from hearth.model.kinds import ObjectRef
 from hearth.plan.resource import data_kinds, replaced_fields
@@ -265,7 +265,10 @@ class PlannedStep:
 def with_loss(reason: str, old: Child, manifest: Object, replacement: Replacement) -> str:
     """Return the reason of a replacement, with what the replacement does to data."""
     loss = data_kinds.describe_loss(old.kind.key, replacement, has_claims=data_kinds.has_claims(manifest))
-    return f"{reason}; {loss}" if loss else reason
+    overlap = data_kinds.describe_overlap(replacement, manifest)
+    is_stopped = replacement is Replacement.DELETE_FIRST and old.kind.key in workloads.POD_KINDS
+    stop = workloads.find_stop_reason(manifest) if is_stopped else ""
+    return "; ".join(filter(None, (reason, f"stops first: {stop}" if stop else "", loss, overlap)))
 
 
 @dataclass(slots=True)

@@ -16,7 +16,7 @@ from typing import Any
 from hearth.model import names
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
-from support.checks import expectations, group_expansion, invariants, members, template_verification
+from support.checks import expectations, group_expansion, invariants, members, template_verification, volume_writers
 from support.checks.stored_revisions import StoredRevisions
 from support.server import fake_kinds
 from support.server.request_faults import Request, Traffic
@@ -458,7 +458,8 @@ def find_restore_policy(template: Object, resource: str) -> str:
 def find_policy(template: Object, resource: str) -> str:
     """How a resource is replaced, as far as its template says so."""
     found = (template.get("resources") or {}).get(resource) or {}
-    return str((found.get("updatePolicy") or {}).get("replace", ""))
+    default = "DeleteFirst" if volume_writers.stops_first(found.get("manifest") or {}) else ""
+    return str((found.get("updatePolicy") or {}).get("replace", default))
 
 
 def find_cluster(seen: StackSeen) -> Any:

@@ -25,6 +25,7 @@ from support import virtual_time
 from support.checks import secret_leaks
 from support.checks.deletion_invariants import Oversight
 from support.checks.invariants import Witness
+from support.checks.volume_writers import VolumeWriters
 from support.fake_world import fake_user
 from support.fake_world.fake_user import FakeUser
 from support.ports import fake_remote_clusters
@@ -44,6 +45,8 @@ from support.stories.world import Check, find_nothing
 from support.units.in_process import InProcess
 from support.virtual_time import VirtualClock
 
+WORKLOADS = (fake_kinds.DEPLOYMENT.kind, fake_kinds.JOB.kind, fake_kinds.POD.kind)
+"""What the played controllers and the played kubelet look at."""
 QUIET = 30.0
 """Seconds without a request or a change after which nothing moves any more."""
 LONGEST = 3600.0
@@ -122,7 +125,7 @@ def find_mistakes(test: Callable[[FakeWorld], Coroutine[Any, Any, None]], *, sha
         world = FakeWorld(shards=shards)
         await test(world)
         mistakes.extend(secret_leaks.find_leaks("an Event", world.traffic.events))
-        mistakes.extend([*world.witness.wrong, *world.oversight.wrong])
+        mistakes.extend([*world.witness.wrong, *world.oversight.wrong, *world.writers.wrong])
 
     with diary() as mistakes, supervision.using(supervision.Supervisor(jitter=lambda: 0.5)):
         virtual_time.run(play)
@@ -138,7 +141,7 @@ def run_shared(test: Callable[[FakeWorld], Coroutine[Any, Any, None]]) -> None:
     async def play() -> None:
         world = FakeWorld(is_shared=True)
         await test(world)
-        wrong.extend([*world.witness.wrong, *world.oversight.wrong])
+        wrong.extend([*world.witness.wrong, *world.oversight.wrong, *world.writers.wrong])
 
     wrong: list[str] = []
     with diary(), supervision.using(supervision.Supervisor()):
@@ -264,10 +267,10 @@ class FakeWorld:
         self._player = probe_controller.Player(self.user, now=self._now)
         self._workloads = deployment_controller.Controller(self.server)
         self._change = asyncio.Event()
-        self._changes = 0
-        self._others_changes = 0
+        self._changes = self._others_changes = 0
         self.witness = Witness()
         self.oversight = Oversight(self.traffic, self._clock.monotonic)
+        self.writers = VolumeWriters()
         self.traffic.listeners.append(self.oversight.on_request)
         self.server.watchers.append(self._on_change)
         self.server.create(probe_controller.definition(), manager=fake_user.MANAGER)
@@ -284,11 +287,14 @@ class FakeWorld:
             self._change.set()
             self.witness.on_change(kind, before, after)
             self.oversight.on_change(kind, before, after)
+            self.writers.on_change(kind, before, after)
         if kind.group == probe_controller.GROUP:
             # In a context of its own: what the player begins must outlive the operator that made it look.
             asyncio.get_running_loop().call_soon(self._show, before, after, context=contextvars.Context())
-        elif kind == fake_kinds.DEPLOYMENT.kind and after is not None:
-            asyncio.get_running_loop().call_soon(self._workloads.show, kind, after, context=contextvars.Context())
+        elif kind in WORKLOADS:
+            asyncio.get_running_loop().call_soon(
+                self._workloads.show, kind, before, after, context=contextvars.Context()
+            )
 
     def _show(self, before: Object | None, after: Object | None) -> None:
         """The player of probes hears of a change."""

@@ -217,6 +217,7 @@ class FakeWorkloadCluster:
 
     async def _delete(self, child: Child, *, keeps_dependents: bool) -> bool:
         kind, version = child.kind, str(child.resource_version)
+        options = api_requests.delete_options(child.uid, keeps_dependents=keeps_dependents, kind=kind)
         request = describe_child("delete", child)
         try:
             is_gone = await self._wire.send(
@@ -227,7 +228,7 @@ class FakeWorkloadCluster:
                     child.name,
                     uid=child.uid,
                     version=version,
-                    keeps_dependents=keeps_dependents,
+                    policy=options["propagationPolicy"],
                 ),
             )
         except errors.ApiStatusError as error:

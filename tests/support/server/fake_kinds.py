@@ -279,6 +279,8 @@ CUSTOM_RESOURCE_DEFINITION = built_in(
 )
 RESOURCE_QUOTA = built_in("", "ResourceQuota", "resourcequotas")
 ROLE_BINDING = built_in("rbac.authorization.k8s.io", "RoleBinding", "rolebindings", has_status=False)
+POD = built_in("", "Pod", "pods")
+JOB = built_in("batch", "Job", "jobs", immutable_field("spec", "template"))
 DEPLOYMENT = built_in(
     *("apps", "Deployment", "deployments", immutable_field("spec", "selector")),
     fills={"replicas": 1},
@@ -299,7 +301,7 @@ BUILT_IN = (
     *(CONTROLLER_REVISION, CUSTOM_RESOURCE_DEFINITION),
     built_in("", "Service", "services", guard_service, complete=keep_address),
     built_in("", "ServiceAccount", "serviceaccounts", has_status=False),
-    built_in("", "Pod", "pods"),
+    POD,
     built_in("", "PersistentVolumeClaim", "persistentvolumeclaims", guard_claim),
     built_in("", "PersistentVolume", "persistentvolumes", namespaced=False),
     built_in("storage.k8s.io", "StorageClass", "storageclasses", namespaced=False, has_status=False),
@@ -308,7 +310,7 @@ BUILT_IN = (
     DEPLOYMENT,
     built_in("", "PodTemplate", "podtemplates", has_status=False, complete=double_account("template", "spec")),
     built_in("batch", "CronJob", "cronjobs", fills={"suspend": False}),
-    built_in("batch", "Job", "jobs", immutable_field("spec", "template")),
+    JOB,
     built_in("rbac.authorization.k8s.io", "ClusterRole", "clusterroles", namespaced=False, has_status=False),
     built_in(POLICIES, "ValidatingAdmissionPolicy", "validatingadmissionpolicies", namespaced=False, has_status=False),
     built_in(

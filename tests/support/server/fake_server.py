@@ -185,11 +185,11 @@ class FakeServer:
         *,
         uid: str | None = None,
         version: str | None = None,
-        keeps_dependents: bool = False,
+        policy: str = "Background",
     ) -> bool:
-        """DELETE in the background policy; True when the object is gone now, False while finalizers hold it.
+        """DELETE; True when the object is gone now, False while finalizers, its grace period or its dependents hold it.
 
-        keeps_dependents: the policy Orphan, which on a real server takes a moment and a finalizer.
+        policy: the propagation; Orphan takes a moment and a finalizer on a real server.
         """
         self._served(kind)
         live = self.get(kind, namespace, name)
@@ -199,16 +199,30 @@ class FakeServer:
             raise api_errors.conflict(kind, name, why)
         if version is not None and version != found["resourceVersion"]:
             raise api_errors.stale(kind, name)
-        if keeps_dependents:
+        if policy == "Orphan":
             self._orphan(found["uid"])
-        if not found.get("finalizers") and kind not in (fake_kinds.NAMESPACE.kind, _DEFINITIONS):
+        if policy == "Foreground" and self._find_dependents(found["uid"]):
+            found = {**found, "finalizers": [*dict.fromkeys([*found.get("finalizers", ()), FOREGROUND])]}
+        grace = find_grace(kind, live)
+        is_held = found.get("finalizers") or grace or kind in (fake_kinds.NAMESPACE.kind, _DEFINITIONS)
+        if not is_held:
             self._remove(kind, live)
             return True
         if "deletionTimestamp" not in found:
-            metadata = {**found, "deletionTimestamp": self._time(), "deletionGracePeriodSeconds": 0}
+            metadata = {**found, "deletionTimestamp": self._time(), "deletionGracePeriodSeconds": grace}
             self._store_changed(self._served(kind), live, {**live, "metadata": metadata})
+        if FOREGROUND in found.get("finalizers", ()):
+            for dependent, key in self._find_dependents(found["uid"]):
+                self.delete(dependent, *key, policy=policy)
         self._empty(kind, name)
         return self.find(kind, namespace, name) is None
+
+    def end_pod(self, pod: Object) -> None:
+        """Remove exactly this Pod, whose containers have ended, as its kubelet does."""
+        kind, metadata = self.find_kind(pod), pod["metadata"]
+        live = self.find(kind, metadata["namespace"], metadata["name"])
+        if live is not None and live["metadata"]["uid"] == metadata["uid"]:
+            self._remove(kind, live)
 
     # ------------------------------------------------------------ inside
 
@@ -322,9 +336,33 @@ class FakeServer:
         gone = {**live, "metadata": {**metadata, "resourceVersion": str(self._version)}}
         self._tell(kind, gone, None)
         self._collect_garbage(metadata["uid"])
+        self._free_owners(live)
         if namespace:
             self._finish_namespace(namespace)
         self._finish_definition(kind)
+
+    def _find_dependents(self, uid: str) -> list[tuple[Kind, Key]]:
+        """What names that object as an owner whose deletion it blocks."""
+        found = [(kind, key, self.find(kind, *key)) for kind, key in self._owned.get(uid, ())]
+        return [
+            (kind, key)
+            for kind, key, raw in found
+            for owner in (raw or {"metadata": {}})["metadata"].get("ownerReferences", ())
+            if owner["uid"] == uid and owner.get("blockOwnerDeletion")
+        ]
+
+    def _free_owners(self, gone: Object) -> None:
+        """Let the owners go that waited for this object alone."""
+        for owner in gone["metadata"].get("ownerReferences", ()):
+            kind = self.kinds.find(owner["apiVersion"], owner["kind"])
+            raw = self.find(kind, gone["metadata"].get("namespace", ""), owner["name"]) if kind else None
+            if kind is None or raw is None or raw["metadata"]["uid"] != owner["uid"]:
+                continue
+            held = raw["metadata"].get("finalizers", ())
+            if FOREGROUND in held and not self._find_dependents(owner["uid"]):
+                left = [each for each in held if each != FOREGROUND]
+                key = (raw["metadata"].get("namespace", ""), raw["metadata"]["name"])
+                self.patch(kind, *key, {"metadata": {"finalizers": left or None}}, manager="garbage-collector")
 
     def _orphan(self, uid: str) -> None:
         """Take the owner away from everything that it owns."""
@@ -397,6 +435,22 @@ class FakeServer:
 
 
 _DEFINITIONS = fake_kinds.CUSTOM_RESOURCE_DEFINITION.kind
+FOREGROUND = "foregroundDeletion"
+
+
+def find_grace(kind: Kind, raw: Object) -> int:
+    """The seconds that a kubelet has to end the containers of a Pod; 0 for one that runs nowhere, and for other kinds."""
+    is_running = kind.key == "Pod" and "nodeName" in raw["spec"] and not is_finished(raw)
+    return int(raw["spec"].get("terminationGracePeriodSeconds", GRACE)) if is_running else 0
+
+
+GRACE = 30
+"""Seconds that Kubernetes gives a Pod that states none."""
+
+
+def is_finished(pod: Object) -> bool:
+    """Whether none of its containers runs any more."""
+    return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
 
 
 def make_uid(number: int) -> str:

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from hearth.kube.client import api_requests
 from hearth.kube.workload_cluster import KubeWorkloadCluster
-from hearth.model import errors, names
+from hearth.model import errors, names, well_known_kinds
 from hearth.model.child import Child, Object
 from hearth.model.kinds import Kind, ObjectRef
 from support.ports.silent_ports import DeafListener, SilentObserver
@@ -143,6 +144,25 @@ async def test_when_a_deleted_child_is_gone(script: dict[str, Answer], *, expect
     }
     left = cluster.children_of("s", "r")
     assert [each.deleting for each in left] == ([] if expected else [True])
+
+
+@pytest.mark.parametrize(
+    ("key", "keeps_dependents", "expected"),
+    [
+        pytest.param("Deployment.apps", False, "Foreground", id="waits for its Pods"),
+        pytest.param("CronJob.batch", False, "Foreground", id="waits for the Pods of its Jobs"),
+        pytest.param("StatefulSet.apps", True, "Orphan", id="leaves its Pods"),
+        pytest.param("ConfigMap", False, "Background", id="owns nothing"),
+        pytest.param("Database.example.com", False, "Background", id="its operator may create its Pods again"),
+    ],
+)
+def test_only_objects_that_own_pods_are_deleted_in_the_foreground(
+    key: str, expected: str, *, keeps_dependents: bool
+) -> None:
+    name, _, group = key.partition(".")
+    kind = well_known_kinds.regular_kind(group, name)
+    body = api_requests.delete_options("1", keeps_dependents=keeps_dependents, kind=kind)
+    assert body["propagationPolicy"] == expected
 
 
 @pytest.mark.parametrize(

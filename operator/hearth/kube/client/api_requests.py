@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from urllib import parse
 
 from hearth.kube.client import JSON
-from hearth.model import errors, limits, names
+from hearth.model import errors, limits, names, workloads
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
 from hearth.model.sharding import Share
@@ -187,16 +187,19 @@ def generated(manifest: Object) -> Object:
     return {**manifest, "metadata": {**metadata, "generateName": f"{prefix}-"}}
 
 
-def delete_options(uid: str, *, version: int | None = None, keeps_dependents: bool = False) -> Object:
+def delete_options(
+    uid: str, *, version: int | None = None, keeps_dependents: bool = False, kind: Kind | None = None
+) -> Object:
     """Return the body that deletes exactly this object, in this state unless `version` is None.
 
-    It sets the propagation policy, because the default differs between kinds. keeps_dependents: whether what the object
-    owns stays.
+    It sets the propagation policy, because the default differs between kinds: the object of a kind that owns Pods exists
+    until they are gone. keeps_dependents: whether what the object owns stays.
     """
+    waits = kind is not None and kind.key in workloads.POD_OWNERS
     return {
         "apiVersion": "v1",
         "kind": "DeleteOptions",
-        "propagationPolicy": "Orphan" if keeps_dependents else "Background",
+        "propagationPolicy": "Orphan" if keeps_dependents else "Foreground" if waits else "Background",
         "preconditions": {"uid": uid, **({"resourceVersion": str(version)} if version is not None else {})},
     }
 

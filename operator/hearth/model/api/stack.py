@@ -126,7 +126,8 @@ class ReplacePolicy(ApiModel):
     last. `DeleteFirst`: the operator deletes the old object first; required if the manifest sets `metadata.name`.
     `KeepClaims`, for a StatefulSet: the operator enlarges its claims, deletes the StatefulSet without its Pods and
     claims, and creates it again under its name. `Never`: the change fails. Default: `CreateFirst` for kinds that store
-    no data (Deployment, ConfigMap, Service and others), `Never` for all others."""
+    no data (Deployment, ConfigMap, Service and others), but `DeleteFirst` if the Pods mount a claim or `spec.strategy`
+    is `Recreate`; `Never` for all other kinds."""
     replace_on: list[FieldPath] | None = base.optional_list(limits.RULES, least=1, kind="set")
     """Fields whose change requires a new object although the API server accepts it, e.g. `spec.storageClassName`. These
     fields use `CreateFirst` for every kind unless `replace` says otherwise. If the manifest sets `metadata.name`,

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 from hearth.model import child, names, signatures, value_class
 from hearth.model.kinds import ObjectRef
 from hearth.model.signatures import Signatures
+from hearth.model.text import finalizers
 
 StackMayExist: TypeAlias = Callable[[str, str], bool]
 """Return whether a Stack with that UID exists, or may exist. The second argument is its namespace, "" if unknown."""
@@ -46,10 +47,8 @@ def find_adoption_denial(
         )
         return AdoptionDenial(reason="NotOwned", message=message, is_final=True, is_of_stack=True)
     if "deletionTimestamp" in live["metadata"]:
-        held = ", ".join(live["metadata"].get("finalizers") or ())
-        message = (
-            f"is being deleted{f' (held by {held})' if held else ''}; it is created again when that object is gone"
-        )
+        hold = finalizers.describe_hold(live["metadata"].get("finalizers") or ())
+        message = f"is being deleted{f' ({hold})' if hold else ''}; it is created again when that object is gone"
         return AdoptionDenial(reason="Terminating", message=message, is_final=False)
     if adopts:
         return None

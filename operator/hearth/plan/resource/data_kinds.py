@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from hearth.model import names
+from hearth.model import names, workloads
 from hearth.template.blueprint import Replacement
 
 STATEFUL_SET: Final = "StatefulSet.apps"
@@ -48,6 +48,12 @@ def describe_loss(kind: str, replacement: Replacement, *, has_claims: bool) -> s
     if kind == STATEFUL_SET:
         return SET_LOSSES.get(replacement, "") if has_claims else ""
     return "" if replacement is Replacement.NEVER else LOSSES.get(kind, "")
+
+
+def describe_overlap(replacement: Replacement | None, manifest: Mapping[str, Any]) -> str:
+    """Return what a replacement does although the Pods of both objects may not run at the same time; "" for nothing."""
+    reason = workloads.find_stop_reason(manifest) if replacement is Replacement.CREATE_FIRST else ""
+    return f"old and new Pods run at the same time, although {reason}" if reason else ""
 
 
 def has_claims(manifest: Mapping[str, Any]) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from hearth.model import field_paths, names, signatures, value_class
+from hearth.model import field_paths, names, signatures, value_class, workloads
 from hearth.model.child import Child
 from hearth.model.field_paths import ElementPath
 from hearth.plan.environment import inherited_rules
@@ -25,7 +25,7 @@ from hearth.plan.resource.resource_context import ResourceContext
 from hearth.plan.retry.backoff import ApplyAttempt, Attempt, FailedObject, RemovalAttempt
 from hearth.plan.state import healing, read_access
 from hearth.plan.state.condition_types import ConditionType
-from hearth.plan.state.desired import DesiredObject
+from hearth.plan.state.desired import DesiredObject, DesiredResource
 from hearth.plan.state.healing import HealingDelay
 from hearth.plan.state.resource_status import Cause, ManagerQuery, ResourceCondition, ResourceState, ResourceStatus
 from hearth.plan.state.run_policy import RunPolicy
@@ -168,15 +168,38 @@ def _replace(context: ResourceContext, child: Child, change: ReplacingChange, de
     if policy is Replacement.KEEP_CLAIMS:
         return plan_detach(context, child, f"is replaced because {field} changed: its Pods and claims stay")
     if policy is Replacement.DELETE_FIRST and step_planning.is_retained(child, context.blueprint):
-        # A deletion would only release the object, and the object would keep its name.
-        if wanted.is_name_pinned:
+        # A deletion would only release the object, which would keep its name, and its Pods would run on.
+        if wanted.is_name_pinned or workloads.find_stop_reason(wanted.manifest):
             message = f"{field} cannot be changed in place, and {step_planning.explain_retained(child)}"
             return readiness.make_status(child, ResourceState.FAILED, "Immutable", message)
     elif policy is Replacement.DELETE_FIRST:
         return step_planning.plan_delete(
-            context, child, f"is replaced because {field} changed: the old object is deleted first"
+            context, child, f"is replaced because {field} changed: {explain_order(wanted, child)}"
         )
     return plan_replacement(context)
+
+
+def explain_order(wanted: DesiredResource, child: Child) -> str:
+    """Explain that the old object is deleted first."""
+    if (reason := workloads.find_stop_reason(wanted.manifest)) and child.kind.key in workloads.POD_KINDS:
+        return f"its Pods stop first, because {reason}"
+    return "the old object is deleted first"
+
+
+def stop_former(context: ResourceContext) -> ResourceStatus | None:
+    """Plan the end of the objects of another kind or name whose Pods would run next to those of the new object."""
+    running = [each for each in context.children if each.is_identified and each.kind.key in workloads.POD_KINDS]
+    if not (running and replacement.stops_first(context.resource, context.desired)):
+        return None
+    for child in running:
+        if child.deleting:
+            return assess_child(context, child)
+        if step_planning.is_retained(child, context.blueprint):
+            message = f"its Pods would run next to those of {child.ref}; {step_planning.explain_retained(child)}"
+            return readiness.make_status(child, ResourceState.FAILED, "Immutable", message)
+        order = explain_order(context.desired, child)
+        return step_planning.plan_delete(context, child, f"is replaced because its kind or name changed: {order}")
+    return None
 
 
 def plan_going(context: ResourceContext, child: Child) -> ResourceStatus:
@@ -241,8 +264,9 @@ def _retry(context: ResourceContext, failed_status: ResourceStatus) -> ResourceS
             return dataclasses.replace(status, requeue_at=attempt.retry_at)
     if context.name in memory.in_flight:
         return status
-    if wanted.run is not None or replacement.was_never_ready(child, memory):
-        # The object has no claim to stay. Failed attempts must not accumulate.
+    is_first = replacement.stops_first(context.resource, wanted)
+    if wanted.run is not None or is_first or replacement.was_never_ready(child, memory):
+        # The object has no claim to stay, or its Pods may not. Failed attempts must not accumulate.
         return dataclasses.replace(status, step=Delete(child=child))
     return step_planning.plan_apply(context, wanted.at(replacement.find_next_incarnation(context.children)), None)
 
@@ -352,7 +376,7 @@ def find_marked_policy(context: ResourceContext) -> Replacement:
     """Return the replacement policy. A mark also replaces kinds that are never replaced automatically."""
     if context.resource.replacement is not None:
         return context.resource.replacement
-    return Replacement.DELETE_FIRST if context.desired.is_name_pinned else Replacement.CREATE_FIRST
+    return Replacement.DELETE_FIRST if context.desired.is_name_pinned else replacement.find_order(context.desired)
 
 
 def find_mark_delay(context: ResourceContext, child: Child, replacement: Replacement) -> HealingDelay | None:
@@ -360,7 +384,8 @@ def find_mark_delay(context: ResourceContext, child: Child, replacement: Replace
     if replacement is Replacement.NEVER:
         message = "updatePolicy.replace: Never prevents its replacement; remove that setting, or remove the mark"
         return HealingDelay(reason="ReplacementDisabled", message=message)
-    if context.desired.is_name_pinned and step_planning.is_retained(child, context.blueprint):
+    stops_first = replacement is Replacement.DELETE_FIRST and workloads.find_stop_reason(context.desired.manifest)
+    if (context.desired.is_name_pinned or stops_first) and step_planning.is_retained(child, context.blueprint):
         return HealingDelay(reason="Retained", message=step_planning.explain_retained(child))
     return context.unhealthy.find_delay(is_marked=True)
 
@@ -399,5 +424,6 @@ def _replace_unhealthy(context: ResourceContext, child: Child, replacement: Repl
     if replacement is Replacement.KEEP_CLAIMS:
         return plan_detach(context, child, f"{why}; it is created again, and its Pods and claims stay")
     if replacement is Replacement.DELETE_FIRST and not step_planning.is_retained(child, context.blueprint):
-        return step_planning.plan_delete(context, child, f"{why}; it is deleted first, then created again")
+        order = explain_order(context.desired, child)
+        return step_planning.plan_delete(context, child, f"{why}; {order}, then it is created again")
     return plan_replacement(context)

@@ -55,6 +55,11 @@ def find_known(resource: ResourceBlueprint) -> Mapping[str, Any]:
 def describe_replacement(resource: ResourceBlueprint, kind: str, manifest: Mapping[str, Any]) -> str:
     """Describe what the replacement that a resource allows does to its data; "" for nothing. kind: `Kind.group`."""
     word, policy = "replace", resource.replacement
+    if overlap := data_kinds.describe_overlap(policy, manifest):
+        return (
+            f"{resource.path}.updatePolicy.replace: CreateFirst may damage data: {overlap}; remove it, so that the old "
+            f"Pods stop first"
+        )
     if policy is None and resource.replace_on:
         word, policy = "replaceOn", Replacement.CREATE_FIRST
     if policy is None or resource.restored is not None:

@@ -6,6 +6,7 @@ import dataclasses
 
 from hearth.model import limits
 from hearth.model.child import Child
+from hearth.model.text import finalizers
 from hearth.model.text.enumeration import enumerate_names
 from hearth.plan.health import health_rules
 from hearth.plan.health.health_result import HealthResult
@@ -22,7 +23,8 @@ UNHEALTHY = "Unhealthy"
 def assess(resource: ResourceBlueprint, child: Child, values: Values, rules: HealthRules) -> ResourceStatus:
     """Return the status of the child. values: fields of the required resources; rules: health rules by kind."""
     if child.deleting:
-        held = f" (held by {', '.join(child.finalizers)})" if child.finalizers else ""
+        hold = finalizers.describe_hold(child.finalizers)
+        held = f" ({hold})" if hold else ""
         return make_status(
             child,
             ResourceState.PROGRESSING,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from hearth.model import workloads
 from hearth.model.child import Child
 from hearth.model.kinds import ObjectRef
 from hearth.plan.resource import data_kinds
@@ -41,7 +42,19 @@ def find_policy(
         return Replacement.KEEP_CLAIMS
     if desired.is_name_pinned or not (is_named or desired.kind.key in CREATE_FIRST_KINDS):
         return Replacement.NEVER
-    return Replacement.CREATE_FIRST
+    return find_order(desired)
+
+
+def find_order(desired: DesiredResource) -> Replacement:
+    """Return the order that is safe for the Pods of an object with a generated name."""
+    return Replacement.DELETE_FIRST if workloads.find_stop_reason(desired.manifest) else Replacement.CREATE_FIRST
+
+
+def stops_first(resource: ResourceBlueprint, desired: DesiredResource) -> bool:
+    """Return whether no Pod of an earlier object may run when the next object is created, however its name changes."""
+    if resource.replacement is None:
+        return find_order(desired) is Replacement.DELETE_FIRST
+    return resource.replacement is Replacement.DELETE_FIRST
 
 
 def find_candidates(children: Iterable[Child], desired: DesiredResource) -> list[Child]:
@@ -95,14 +108,15 @@ def find_next_incarnation(children: Iterable[Child]) -> int:
 def explain_not_replaced(desired: DesiredResource, *, field: str) -> str:
     """Explain why a resource is not replaced, what would allow it, and what a replacement does to its data."""
     kind, is_pinned = desired.kind, desired.is_name_pinned
-    way = "set updatePolicy.replace: " + ("DeleteFirst" if is_pinned else "CreateFirst (or DeleteFirst)")
+    policy = Replacement.DELETE_FIRST if is_pinned else find_order(desired)
+    is_last = policy is Replacement.DELETE_FIRST
+    way = "set updatePolicy.replace: " + ("DeleteFirst" if is_last else "CreateFirst (or DeleteFirst)")
     way += " on the resource" + (", because its name is fixed" if is_pinned else "")
     if kind.key == data_kinds.STATEFUL_SET:
         way = (
             "set updatePolicy.replace: KeepClaims on the resource, which enlarges the claims, deletes the StatefulSet "
             "without its Pods and claims, and creates it again under its name"
         )
-    policy = Replacement.DELETE_FIRST if is_pinned else Replacement.CREATE_FIRST
     loss = data_kinds.describe_loss(kind.key, policy, has_claims=data_kinds.has_claims(desired.manifest))
     if kind.key == data_kinds.STATEFUL_SET and loss:
         way += f" ({policy.value} would not do that: {loss})"

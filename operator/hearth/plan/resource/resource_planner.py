@@ -273,6 +273,8 @@ class ResourcePlanner:
             return blocked_status.waiting(
                 f"waits for the first list of all {unlisted.key} objects, of which one may be of this resource"
             )
+        if stopping := decide.stop_former(context):
+            return stopping
         # The answer comes no later than that of the apply.
         self.reader.expect(desired.kind, desired.ref.namespace)
         return step_planning.plan_apply(context, desired, None)

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable
 
 from hearth.model import names
 from hearth.model.child import Child
-from hearth.model.text import enumeration
+from hearth.model.text import enumeration, finalizers
 from hearth.plan.environment.environment_rules import Action
 from hearth.plan.health import health_result, object_reports
 from hearth.plan.resource import enforcement
@@ -62,12 +62,12 @@ def find_first(children: Iterable[Child]) -> list[Child]:
 
 def is_held(child: Child, reader: Reader) -> bool:
     """Return whether the deletion of the object needs more than time."""
-    return child.deleting and bool(child.finalizers or find_report(child, reader))
+    return child.deleting and bool(finalizers.find_others(child.finalizers) or find_report(child, reader))
 
 
 def describe(child: Child, *, cause: str = "") -> str:
     """Describe the object, with finalizers while it is being deleted: `configmap/web (held by example.com/backup)`."""
-    held = f"held by {', '.join(child.finalizers)}" if child.deleting and child.finalizers else ""
+    held = finalizers.describe_hold(child.finalizers) if child.deleting else ""
     why = ", because ".join(part for part in (held, cause) if part)
     return f"{child.ref} ({why})" if why else str(child.ref)
 

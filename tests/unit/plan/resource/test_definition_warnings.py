@@ -17,6 +17,8 @@ KINDS = ServedKinds()
 CLAIM = {"apiVersion": "v1", "kind": "PersistentVolumeClaim"}
 SET: Object = {"apiVersion": "apps/v1", "kind": "StatefulSet"}
 SET_WITH_CLAIMS = {**SET, "spec": {"volumeClaimTemplates": [{"metadata": {"name": "data"}}]}}
+POD: Object = {"spec": {"volumes": [{"name": "d", "persistentVolumeClaim": {"claimName": "data"}}]}}
+MOUNTING: Object = {"apiVersion": "apps/v1", "kind": "Deployment", "spec": {"template": POD}}
 REPLACE = "spec.template.resources.a.updatePolicy.replace"
 
 
@@ -42,6 +44,9 @@ def warn(manifest: Object, policy: Object | None = None, **resource: Any) -> tup
         pytest.param({"apiVersion": "v1", "kind": "Namespace"}, {"replace": "CreateFirst"}, "everything in", id="namespace"),
         pytest.param({"apiVersion": "hearth.dev/v1alpha1", "kind": "Stack"}, {"replace": "CreateFirst"}, "claims", id="nested"),
         pytest.param({"apiVersion": "v1", "kind": "ConfigMap"}, {"replace": "CreateFirst"}, "", id="no-data"),
+        pytest.param(MOUNTING, {"replace": "CreateFirst"}, "although it mounts claim data", id="two-writers"),
+        pytest.param(MOUNTING, {"replace": "DeleteFirst"}, "", id="stops-first"),
+        pytest.param(MOUNTING, {}, "", id="stops-first-by-default"),
         pytest.param({"apiVersion": "x.example/v1", "kind": "Thing"}, {"replace": "CreateFirst"}, "", id="unknown"),
     ],
 )  # fmt: skip

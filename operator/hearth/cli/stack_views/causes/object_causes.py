@@ -16,6 +16,7 @@ from hearth.cli.stack_views.causes.explanation import Cause, Evidence, line_of
 from hearth.cli.stack_views.tree.snapshot import FoundChild
 from hearth.model import names, object_fields
 from hearth.model.child import Object
+from hearth.model.text import finalizers
 from hearth.plan.health import object_reports
 
 CLAIM: Final = "PersistentVolumeClaim"
@@ -305,15 +306,17 @@ GROUPS_AWAY: Final = re.compile(r"\b([a-z0-9-]+(?:\.[a-z0-9-]+)+)/(v[a-z0-9]{1,6
 
 def explain_deletion(child: FoundChild, evidence: Evidence) -> Cause:
     """Return what holds up the deletion of an object."""
-    held = safe_text.one_line(", ".join(child.finalizers))
+    others = safe_text.one_line(", ".join(finalizers.find_others(child.finalizers)))
     foreign = [each for each in child.finalizers if not KEPT.fullmatch(each)]
     below = tuple(find_holders(child, evidence))
     parts = ["is being deleted"]
     if foreign:
-        parts[0] += f", held by the finalizers {held}: their controllers must remove them"
+        parts[0] += f", held by the finalizers {others}: their controllers must remove them"
         parts.append("if these are gone for good, remove the finalizers yourself")
-    elif held:
-        parts[0] += f", held by the finalizers {held}"
+    elif others:
+        parts[0] += f", held by the finalizers {others}"
+    if finalizers.FOREGROUND in child.finalizers:
+        parts.append("it stays until its pods are gone")
     since = object_fields.text(child.raw, "metadata", "deletionTimestamp")
     return Cause(
         subject=str(child), message="; ".join(parts), since=since, command=advise_deletion(child, foreign), causes=below

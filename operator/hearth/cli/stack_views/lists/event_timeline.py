@@ -12,6 +12,7 @@ from hearth.cli.stack_views.tree.snapshot import StackObjects
 from hearth.model import names, object_fields, value_class
 from hearth.model.child import Object
 from hearth.model.kinds import ObjectRef
+from hearth.model.text import finalizers
 
 HEADER: Final = ("LAST SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE")
 WARNING: Final = "Warning"
@@ -98,8 +99,8 @@ def describe_deletions(objects: StackObjects) -> Iterator[TimelineEntry]:
     for child in objects.children:
         time = ages.parse(object_fields.find(child.raw, "metadata", "deletionTimestamp"))
         if time is not None:
-            held = safe_text.one_line(", ".join(child.finalizers))
-            message = f"deletion requested; held by {held}" if held else "deletion requested"
+            hold = safe_text.one_line(finalizers.describe_hold(child.finalizers))
+            message = f"deletion requested; {hold}" if hold else "deletion requested"
             yield TimelineEntry(time=time, type="Normal", reason="Deleting", object=str(child), message=message)
 
 

@@ -16,7 +16,7 @@ from hearth.cli.stack_views.stack_state import StackState
 from hearth.cli.stack_views.tree import snapshot
 from hearth.cli.stack_views.tree.snapshot import FoundChild, StackObjects
 from hearth.model import limits, members, names, object_fields, value_class
-from hearth.model.text import enumeration
+from hearth.model.text import enumeration, finalizers
 from hearth.plan.health import object_reports
 
 
@@ -358,9 +358,9 @@ def describe_deletion(child: FoundChild) -> str:
     """Describe the progress of an object's deletion."""
     if not child.is_deleting:
         return "to be deleted"
-    finalizers = ", ".join(child.finalizers)
+    hold = finalizers.describe_hold(child.finalizers)
     report = object_reports.explain_deletion(child.kind.key, child.raw)
-    held = f", held by {finalizers}" if finalizers else f", held up: {report}" if report else ""
+    held = f", {hold}" if hold else f", held up: {report}" if report else ""
     return safe_text.one_line(f"is being deleted{held}")
 
 

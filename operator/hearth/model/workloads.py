@@ -1,0 +1,56 @@
+"""Kinds whose objects own Pods, and manifests whose Pods may not run next to those of an earlier object. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from hearth.model import names
+
+POD_OWNERS: Final = frozenset(
+    {
+        "Deployment.apps", "ReplicaSet.apps", "StatefulSet.apps", "DaemonSet.apps", "ReplicationController",
+        "Job.batch", "CronJob.batch", "Rollout.argoproj.io",
+    }
+)  # fmt: skip
+"""By `Kind.key`. Their controllers create nothing for an object that is being deleted, so it may wait for its Pods. The
+operator of any other kind might create them again and again, and the deletion would never end."""
+POD_KINDS: Final = POD_OWNERS | {"Pod"}
+"""Kinds whose objects exist until their Pods are gone, once the operator deletes them."""
+
+OWN_CLAIM: Final = re.compile(r"\$\{(?!params\b)")
+"""In the name of a claim in a nested Stack: an expression that reads a resource of that Stack."""
+
+
+def find_stop_reason(manifest: Mapping[str, Any]) -> str:
+    """Return why old Pods must be gone before new ones start, as a clause; "" if both may run.
+
+    A claim counts at any depth: the Pods may be those of a custom kind, or of a nested Stack. Claims that a nested Stack
+    has itself do not count, since the next one has others.
+    """
+    is_nested = names.is_stack(str(manifest.get("apiVersion")).partition("/")[0], manifest.get("kind"))
+    claims = (name for name in _find_claims(manifest) if not (is_nested and OWN_CLAIM.search(name)))
+    claim = next(claims, None)
+    if claim is not None:
+        is_literal = claim and "${" not in claim
+        return f"it mounts claim {claim}" if is_literal else "it mounts a claim"
+    spec = manifest.get("spec")
+    strategy = spec.get("strategy") if isinstance(spec, dict) else None
+    is_recreated = isinstance(strategy, dict) and strategy.get("type") == "Recreate"
+    return "its strategy is Recreate" if is_recreated else ""
+
+
+def _find_claims(manifest: Mapping[str, Any]) -> Iterator[str]:
+    """Find the names of claims that volumes mount; "" for one that is not known yet."""
+    values: list[Any] = [manifest]
+    while values:
+        value = values.pop()
+        if isinstance(value, list):
+            values += reversed(value)
+        elif isinstance(value, dict):
+            volume = value.get("persistentVolumeClaim")
+            if isinstance(volume, dict) and "claimName" in volume:
+                name = volume["claimName"]
+                yield name if isinstance(name, str) else ""
+            values += reversed(value.values())
