@@ -13,6 +13,7 @@ import structlog
 from structlog.typing import EventDict, ExcInfo, Processor, WrappedLogger
 
 from hearth import supervision
+from hearth.model.text import hidden_texts
 from hearth.settings import LogFormat, LogLevel
 
 FIRST_FIELDS = ("timestamp", "level", "logger", "event", "stack", "resource")
@@ -69,6 +70,7 @@ def make_common_processors() -> list[Processor]:
         structlog.stdlib.add_log_level,
         structlog.stdlib.ExtraAdder(),
         drop_library_fields,
+        hidden_texts.redact_log,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
 

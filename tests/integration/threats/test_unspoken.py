@@ -11,6 +11,7 @@ import http.cookiejar
 import http.server
 import json
 import signal
+import ssl
 import threading
 import urllib.error
 import urllib.parse
@@ -23,7 +24,8 @@ from typing import Any
 import pytest
 import yaml
 
-from support.real import stack_command
+from support.real import snapshot_crds, stack_command
+from support.real.servers import admission_webhook
 from support.real.stack_command import StackCommand
 from support.threats import other_clusters
 from support.threats.api import Object
@@ -497,6 +499,106 @@ def test_what_programs_quote_is_shown_without_the_value(threats: ThreatWorld) ->
     """In each form; the rest of the sentence is there."""
     tenant = threats.tenant()
     echoes(prepare(threats, tenant))
+
+    leaks = find_leaks(find_places(threats, tenant))
+
+    assert not leaks, "\n".join(sorted(leaks))
+
+
+@pytest.fixture
+def refusing() -> Iterator[int]:
+    """The port of an admission webhook that refuses whatever it is asked, and quotes the value."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            review = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            said = " ".join(("not on a Friday:", *ECHOES.values()))
+            answer = {"uid": review["request"]["uid"], "allowed": False, "status": {"message": said}}
+            body = json.dumps({"apiVersion": review["apiVersion"], "kind": review["kind"], "response": answer}).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_arguments: Any) -> None:
+            """Nothing."""
+
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(admission_webhook.CERTIFICATE)
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server.server_port
+        server.shutdown()
+
+
+def refuse(scene: Scene, port: int, *, what: dict[str, list[str]], writes: str = "*") -> None:
+    """Let the webhook refuse writes of resources in the namespace. what: resources by their group."""
+    name = f"refusing-{'-'.join(sorted(''.join(each).replace('/', '-') for each in what.values()))}"
+    webhook = admission_webhook.Webhook(port=port)
+    configuration = webhook.make_configuration(name, namespace=scene.namespace)
+    (entry,) = configuration["webhooks"]
+    entry["timeoutSeconds"] = 5
+    entry["rules"] = [
+        {"apiGroups": [group], "apiVersions": ["*"], "operations": [writes], "resources": resources}
+        for group, resources in what.items()
+    ]
+    scene.threats.api.send("POST", admission_webhook.CONFIGURATIONS, body=configuration).expect()
+
+
+def wait_quoted(scene: Scene, kind: str, name: str) -> None:
+    """Wait until the status of an object has the words around the value."""
+    api = scene.threats.api
+    scene.threats.wait_for(
+        lambda: "not on a Friday" in json.dumps((api.get(kind, scene.namespace, name) or {}).get("status")),
+        what=f"the refusal in {kind} {name}",
+    )
+
+
+@pytest.mark.operator_options("--log-level=debug", "--max-backoff=2s")
+def test_what_a_webhook_quotes_is_shown_without_the_value(threats: ThreatWorld, refusing: int) -> None:
+    """In the status of a HealthMark, a StackSnapshot and a Stack, in Events, and in the log."""
+    for definition in snapshot_crds.load():
+        threats.api.apply(definition).expect()
+    path = "/apis/snapshot.storage.k8s.io/v1/volumesnapshots"
+    threats.wait_for(lambda: threats.api.send("GET", path).is_accepted, what="VolumeSnapshots")
+    tenant = threats.tenant()
+    scene = prepare(threats, tenant)
+    claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    volume = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "data"}, "spec": claim}
+    data = {"manifest": volume, "readyWhen": ["true"]}
+    api, version = threats.api, "hearth.dev/v1alpha1"
+    api.create(
+        make_stack(
+            scene.namespace,
+            "shop",
+            {"data": data, "c": make_config_map("c", {"a": "${params.pw}"})},
+            template={"parameters": {"pw": SENSITIVE, "key": SENSITIVE}},
+            parametersFrom=[{"secretRef": {"name": "account"}}],
+        )
+    )
+    scene.until_settled("shop")
+    refuse(scene, refusing, what={"": ["configmaps"], "snapshot.storage.k8s.io": ["volumesnapshots"]})
+    head = {"apiVersion": version, "metadata": {"name": "asked", "namespace": scene.namespace}}
+    api.create({**head, "kind": "HealthMark", "spec": {"stackName": "shop", "resource": "c", "reason": "test"}})
+    api.create({**head, "kind": "StackSnapshot", "spec": {"stackName": "shop"}})
+    wait_quoted(scene, "HealthMark", "asked")
+    wait_quoted(scene, "StackSnapshot", "asked")
+    refuse(scene, refusing, what={"": ["events"], "hearth.dev": ["healthmarks/status", "stacksnapshots/status"]})
+    change = {"template": {"resources": {"c": {"manifest": {"data": {"b": "2"}}}}}}
+    api.patch("Stack", scene.namespace, "shop", {"spec": change}).expect()
+    wait_quoted(scene, "Stack", "shop")
+    threats.wait_for(lambda: "failed to post Event" in threats.operator.read_log(), what="a refused Event")
+    api.create(
+        {
+            **head,
+            "kind": "HealthMark",
+            "metadata": {"name": "late", "namespace": scene.namespace},
+            "spec": {"stackName": "shop", "resource": "c", "reason": "test"},
+        }
+    )
+    refused = "cannot write the status of a HealthMark"
+    threats.wait_for(lambda: refused in threats.operator.read_log(), what="a refused status")
 
     leaks = find_leaks(find_places(threats, tenant))
 

@@ -35,6 +35,7 @@ from hearth.model.errors import (
 )
 from hearth.model.kinds import ObjectRef
 from hearth.model.members import GroupSize
+from hearth.model.text import hidden_texts
 from hearth.plan.environment.active_environment import ActiveEnvironment
 from hearth.plan.stack import options
 from hearth.plan.stack.cleanup import CleanupPolicy
@@ -60,7 +61,7 @@ KEPT = 8
 """Number of definitions whose sensitive texts are redacted. Children no longer contain older ones."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, weakref_slot=True)
 class DefinitionSync:
     """The accepted or rejected definition of one Stack's spec."""
 
@@ -170,6 +171,7 @@ class DefinitionSync:
             hashes=self.services.hashes,
             count_revisions=lambda: len(self.builder.load_revisions(stack).verified),
         )
+        hidden_texts.register(self, uid=stack.uid, kind=stack.kind, name=f"{stack.namespace}/{stack.name}")
         version = stack.spec_version
         if version != self._options_version:
             has_parents = names.ANNOTATION_INHERITED_RULES in stack.annotations

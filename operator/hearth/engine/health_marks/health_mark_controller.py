@@ -25,8 +25,9 @@ from hearth.engine.stack.stack_reconciler import StackReconciler
 from hearth.engine.work_queue import DirtyItem, DirtyScope
 from hearth.engine.writes import step_execution
 from hearth.engine.writes.object_loop import ObjectLoop
-from hearth.model import growing_delay, limits, turns
+from hearth.model import growing_delay, limits, names, turns
 from hearth.model.errors import ApiStatusError, Unreachable
+from hearth.model.text import hidden_texts
 from hearth.model.turns import NamespaceLine
 from hearth.plan import health_mark_decision
 from hearth.plan.health_mark_decision import MarkDecision, MarkedResource, MarkProblem, ParsedHealthMark
@@ -255,18 +256,24 @@ class HealthMarkController:
         finally:
             self._remote_writes -= link.is_remote
 
+    def _name_stack(self, mark: HealthMarkObject) -> str:
+        """Return `namespace/name` of the Stack of the marked resource; "" while it is unknown."""
+        place = resource_locator.resolve_path(mark, self._locator).responsible
+        return f"{place.namespace}/{names.split_owner(place.stack)[1]}" if place is not None else ""
+
     async def _write(self, mark: HealthMarkObject, decision: MarkDecision) -> bool:
         """Write the status if it differs; return whether it was written."""
         if decision.status is None:
             return False
-        signed = self._marks.sign(mark, decision.status)
+        stack = self._name_stack(mark)
+        signed = self._marks.sign(mark, hidden_texts.redact_messages(decision.status, stack))
         patch = status_changes.find_changes(self._marks.find_written(mark.uid), signed)
         if not patch:
             return False
         try:
             await self._services.health_marks.write_mark_status(mark, patch)
         except (ApiStatusError, Unreachable) as error:
-            logger.warning("cannot write the status of a HealthMark", mark=mark.uid, error=str(error))
+            logger.warning("cannot write the status of a HealthMark", mark=mark.uid, stack=stack, error=str(error))
             self._loop.enqueue_later(mark.uid, RETRY)
             return False
         return True

@@ -18,7 +18,6 @@ from hearth.model import limits, names, packing
 from hearth.model.child import UNPROVEN, Child, Object
 from hearth.model.errors import ApiStatusError, Unreachable
 from hearth.model.kinds import ObjectRef
-from hearth.model.text import redaction
 from hearth.model.text.enumeration import enumerate_names
 from hearth.plan.health import object_reports
 from hearth.plan.resource import drift
@@ -146,14 +145,13 @@ class EventReports(StackPart):
                 f"deleted with the data in it: {', '.join(gone[:SHOWN])}{more}; "
                 f"deletionPolicy: Retain keeps the object of a resource"
             )
-            message = redaction.redact(message, self._definition_sync.hidden_texts)
             await self._services.management_cluster.emit_event(stack, type_="Normal", reason=DELETED, message=message)
 
     def _report(self, resource: str, ref: ObjectRef, reason: str, text: str) -> None:
         stack = self._services.management_cluster.find_stack(self._uid)
         if stack is None:
             return
-        message = redaction.redact(f"{resource} ({ref}): {text}", self._definition_sync.hidden_texts)
+        message = f"{resource} ({ref}): {text}"
         if resource == self._last:
             message += (
                 f"; for {limits.REPAIR_EVENT_SECONDS / 60:g} minutes, only the operator's log has further repairs"
@@ -175,7 +173,7 @@ class EventReports(StackPart):
             return
         end = await self._find_words(stack, child)
         parts = "; ".join(part for part in (status.message, end, OUTLOOK) if part)
-        text = redaction.redact(f"{name} ({child.ref}) failed: {parts}", self._definition_sync.hidden_texts)
+        text = f"{name} ({child.ref}) failed: {parts}"
         message = api_errors.shorten(text, length=api_errors.LONGEST_MESSAGE)
         await self._services.management_cluster.emit_event(stack, type_="Warning", reason=RUN_FAILED, message=message)
 

@@ -5,6 +5,7 @@ Must not know which changes deserve an Event. Nothing here raises, because a los
 
 from __future__ import annotations
 
+import dataclasses
 from collections import OrderedDict
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -17,6 +18,7 @@ from hearth.kube.client.api_requests import ApiClient
 from hearth.model import errors, names, value_class
 from hearth.model.child import Object
 from hearth.model.kinds import ObjectRef
+from hearth.model.text import hidden_texts
 from hearth.model.well_known_kinds import EVENT
 from hearth.plan.retry import api_errors
 
@@ -51,7 +53,8 @@ class EventRecorder:
         """Counts by namespace and name of the Event, the latest last."""
 
     async def emit(self, stack: StackObject, event: EventContent) -> None:
-        """Post an Event or increase its count; log a failure, never raise it."""
+        """Post an Event or increase its count, without sensitive values; log a failure, never raise it."""
+        event = dataclasses.replace(event, message=hidden_texts.redact(event.message, stack.uid))
         name = event_name(stack, event)
         try:
             try:

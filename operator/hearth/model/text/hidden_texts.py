@@ -1,0 +1,71 @@
+"""The sensitive values of each Stack, for the places where texts leave: Events, statuses and logs.
+
+A text of another program, like a webhook's refusal, may quote any of them, and passes many callers. So each way out redacts
+by the Stack that the text is about. Must not know where a text comes from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import MutableMapping
+from typing import Any, Protocol
+from weakref import WeakValueDictionary
+
+from hearth.model.child import Object
+from hearth.model.text import redaction
+
+
+class HiddenTexts(Protocol):
+    """What knows the sensitive values of one Stack."""
+
+    @property
+    def hidden_texts(self) -> frozenset[str]:
+        """Texts that no user-visible output may contain."""
+
+
+_BY_STACK: WeakValueDictionary[str, HiddenTexts] = WeakValueDictionary()
+"""By UID, and by `kind:namespace/name`. Of the process, since the log is: a line has either its UID, or its name."""
+_KINDS: set[str] = set()
+"""The kinds in these keys: an instance of another kind may have the name of a Stack."""
+OWN_FIELDS = ("event", "timestamp", "level", "logger", "stack")
+"""The fields of a line of the log that no other program writes."""
+
+
+def register(source: HiddenTexts, *, uid: str, kind: str, name: str) -> None:
+    """Redact texts about the Stack by what `source` knows, as long as it exists. name: `namespace/name`."""
+    _KINDS.add(kind)
+    _BY_STACK[uid] = source
+    _BY_STACK[f"{kind}:{name}"] = source
+
+
+def redact(text: str, stack: str) -> str:
+    """Return a text about a Stack without its sensitive values. stack: its UID, or `namespace/name`."""
+    for key in (stack, *(f"{kind}:{stack}" for kind in _KINDS)) if _BY_STACK else ():
+        if (source := _BY_STACK.get(key)) is not None:
+            text = redaction.redact(text, source.hidden_texts)
+    return text
+
+
+def redact_messages(status: Object, stack: str) -> Object:
+    """Return a status whose messages are redacted; all else is the operator's own, and may be signed."""
+    return {key: _redact_message(key, value, stack) for key, value in status.items()}
+
+
+def _redact_message(key: str, value: Any, stack: str) -> Any:
+    match value:
+        case str() if key == "message":
+            return redact(value, stack)
+        case dict():
+            return redact_messages(value, stack)
+        case list():
+            return [_redact_message(key, inner, stack) for inner in value]
+    return value
+
+
+def redact_log(_logger: Any, _method: str, entry: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """Redact one line of the log, if it names its Stack; a structlog processor."""
+    stack = entry.get("stack")
+    if isinstance(stack, str):
+        for key, value in entry.items():
+            if isinstance(value, str) and key not in OWN_FIELDS:
+                entry[key] = redact(value, stack)
+    return entry
