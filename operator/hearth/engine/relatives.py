@@ -168,9 +168,32 @@ class Relatives:
         if pending := next((claim for claim in found if claim.is_pending), None):
             return pending
         stack = services.management_cluster.find_stack(uid)
+        if stack is not None and stack.deleting and self._is_awaited(uid, services):
+            # The tree writes what may name the object only once this Stack is gone, and each would wait for the other.
+            return None
         if not found or stack is None or cleanup.is_replaceable(child, stack.identity):
             return None
         return next((claim for claim in found if claim.is_foreign), found[0])
+
+    def _is_awaited(self, uid: str, services: TreeServices) -> bool:
+        """Return whether a Stack above waits for the deletion of this one, or of one around it, which it still wants.
+
+        A user deleted it, or it is replaced. A Stack above in another process deletes what it does not want only once it is
+        complete, so it counts as one that waits.
+        """
+        tree = services.management_cluster.tree
+        for each in tree.climb(uid, most=limits.NESTED_DEPTH + 1):
+            if each.parent and services.management_cluster.is_other_shard_uid(each.parent):
+                return True
+            parent = self._loaded.get(each.parent)
+            planner = parent.planner if parent is not None else None
+            statuses = (planner.statuses.get(name) for name in planner.nested) if planner is not None else ()
+            if any(
+                status is not None and status.child is not None and status.child.uid == each.uid for status in statuses
+            ):
+                nested = services.management_cluster.find_stack(each.uid)
+                return nested is not None and nested.deleting
+        return False
 
     def has_foreign(self, uid: str, services: TreeServices) -> bool:
         """Return whether another process works on a Stack of the tree, so that no event tells what that wants."""
