@@ -132,35 +132,10 @@ class VolumeSnapshots:
             return ObservedVolume(volume=volume, state=VolumeState.OTHER)
         return read_state(volume, live)
 
-    async def create(self, volume: SnapshotVolume, *, stack: str) -> ObservedVolume | None:
-        """Create a VolumeSnapshot; return why that failed, or None. An existing object of that name stays as it is."""
-        kind = self.kind
-        if kind is None or self.boundary.find_denial(make_volume_ref(volume.namespace, volume.snapshot)):
-            return None
-        try:
-            await self.cluster.create_object(self._make_manifest(volume, stack=stack), kind=kind)
-        except ApiStatusError as refused:
-            if refused.is_conflict:
-                return None
-            return self._explain(volume, refused, kind)
-        except Unreachable as lost:
-            return ObservedVolume(volume=volume, state=VolumeState.UNKNOWN, message=str(lost))
-        return None
-
-    async def delete(self, volume: SnapshotVolume) -> str:
-        """Delete a VolumeSnapshot that is proven to be of this StackSnapshot; return why that failed, or ""."""
-        kind = self.kind
-        if kind is None or self.boundary.find_denial(make_volume_ref(volume.namespace, volume.snapshot)):
-            return ""
-        try:
-            live = await self.cluster.get(make_volume_ref(volume.namespace, volume.snapshot), kind=kind)
-            if self._is_ours(volume, live):
-                await self.cluster.delete_object(live, kind=kind)
-        except ApiStatusError as refused:
-            return "" if refused.is_not_found or refused.is_conflict else self._explain(volume, refused, kind).message
-        except Unreachable as lost:
-            return str(lost)
-        return ""
+    async def find_live(self, volume: SnapshotVolume, *, kind: Kind) -> Object | None:
+        """Return the live VolumeSnapshot if it is proven to be of this StackSnapshot; else None. Raises as the port says."""
+        live = await self.cluster.get(make_volume_ref(volume.namespace, volume.snapshot), kind=kind)
+        return live if self._is_ours(volume, live) else None
 
     def _explain(self, volume: SnapshotVolume, error: ApiStatusError, kind: Kind) -> ObservedVolume:
         """Return the state of a VolumeSnapshot after a rejected request, with what would allow it."""
@@ -170,7 +145,8 @@ class VolumeSnapshots:
             message = f"{message}; to allow it, run: {self.boundary.explain_grant(kind, volume.namespace)}"
         return ObservedVolume(volume=volume, state=state, message=message)
 
-    def _make_manifest(self, volume: SnapshotVolume, *, stack: str) -> Object:
+    def make_manifest(self, volume: SnapshotVolume, *, stack: str) -> Object:
+        """Make the signed VolumeSnapshot. stack: the name of the Stack."""
         labels = {names.LABEL_SNAPSHOT_UID: self.snapshot.uid, names.LABEL_STACK: names.stack_label(stack)}
         signature = self.hashes.sign(VOLUME_PURPOSE, self._describe(volume))
         ref = make_volume_ref(volume.namespace, volume.snapshot)

@@ -25,7 +25,17 @@ from hearth.plan.resource import data_kinds, replaced_fields
 from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state import steps
 from hearth.plan.state.resource_status import ResourceState, ResourceStatus
-from hearth.plan.state.steps import Apply, Delete, Detach, Release, Step, Suspend, WriteHealthMark
+from hearth.plan.state.steps import (
+    Apply,
+    CreatePart,
+    Delete,
+    DeletePart,
+    Detach,
+    Release,
+    Step,
+    Suspend,
+    WriteHealthMark,
+)
 from hearth.plan.status import status_builder
 from hearth.plan.target.target import TargetCause
 from hearth.preview import field_changes, object_copies
@@ -153,7 +163,7 @@ class PreviewRun:
                 return self._describe_removal(step, planner)
             case Apply():
                 return self._describe_apply(step, planner)
-            case Release() | WriteHealthMark() | Suspend():
+            case Release() | WriteHealthMark() | Suspend() | CreatePart() | DeletePart():
                 return PlannedStep(step)
             case _:
                 assert_never(step)
@@ -299,6 +309,9 @@ class StepRecorder:
                 self._record_update(step.child.resource, step, write, reason=str(step.purpose))
             case WriteHealthMark():
                 self._record_update(step.child.resource, step, write, reason="health mark")
+            case CreatePart() | DeletePart():
+                # No preview gets as far as the parts of resources.
+                pass
             case _:
                 assert_never(step)
 
@@ -360,7 +373,7 @@ class StepRecorder:
         elif not fields and action is None:
             return
         is_certain = action is not None or any(not self.unknown.is_within(each.new) for each in fields)
-        ref = step.ref if isinstance(step, Apply) else step.child.ref
+        ref = steps.find_ref(step)
         self._add(
             Change(
                 action=action or Action.UPDATE,

@@ -181,6 +181,81 @@ async def kept_data(scene: Scene) -> None:
         await scene.world.user.delete(Address.of(claim))
 
 
+async def prepare_set(scene: Scene, **resource: object) -> dict[str, str]:
+    """A Stack with a StatefulSet and a complete snapshot of it; the UIDs of its claims by name."""
+    await scene.apply({"db": scene.stateful_set() | resource})
+    await scene.reach_stack("CreateComplete")
+    await scene.snap()
+    await scene.reach_taken()
+    await scene.report()
+    await scene.reach_snapshot("Complete", "Complete")
+    return await find_claim_uids(scene)
+
+
+async def find_claim_uids(scene: Scene) -> dict[str, str]:
+    """The UIDs of the claims of the only StatefulSet, by name."""
+    (stateful_set,) = await scene.find_children("StatefulSet")
+    found = await scene.find_set_claims(stateful_set)
+    return {each["metadata"]["name"]: each["metadata"]["uid"] for each in found}
+
+
+async def delete_set_claims(scene: Scene) -> None:
+    """Delete what no Stack deletes."""
+    (stateful_set,) = await scene.find_children("StatefulSet")
+    for claim in await scene.find_set_claims(stateful_set):
+        await scene.world.user.delete(Address.of(claim))
+
+
+async def denied_restore(scene: Scene) -> None:
+    """Claims of a StatefulSet stay if a rule denies to replace or to delete it, and nothing is suspended."""
+    before = await prepare_set(scene)
+    definition = scene.spec["template"]["resources"]
+    for denied in (["Replace", "Delete"], ["Delete"], ["Replace"]):
+        rules = {"restrictedActions": [{"resource": "*", "deny": denied}]}
+        await scene.apply(definition, rollback={"toSnapshot": "before"}, environment=rules)
+        await scene.reach_reason("Restricted", message="remove that rule")
+        assert await find_claim_uids(scene) == before
+        (stateful_set,) = await scene.find_children("StatefulSet")
+        assert stateful_set["spec"]["replicas"] == 2
+    await scene.apply(definition, rollback={"toSnapshot": "before"})
+    await scene.reach_stack("RollbackComplete")
+    after = await find_claim_uids(scene)
+    assert after.keys() == before.keys()
+    assert set(after.values()).isdisjoint(before.values())
+    await delete_set_claims(scene)
+
+
+async def retained_during_restore(scene: Scene) -> None:
+    """Claims of a StatefulSet that the user retains stay, and nothing is suspended."""
+    before = await prepare_set(scene, deletionPolicy="Retain")
+    await scene.request(toSnapshot="before")
+    await scene.reach_reason("Restricted", message="deletionPolicy: Retain")
+    assert await find_claim_uids(scene) == before
+    (stateful_set,) = await scene.find_children("StatefulSet")
+    assert stateful_set["spec"]["replicas"] == 2
+    await delete_set_claims(scene)
+    await scene.world.user.delete(Address.of(stateful_set))
+
+
+async def stopped_restore(scene: Scene) -> None:
+    """A restore stops at a breakpoint before it deletes the claims of a StatefulSet, and continues on request."""
+    before = await prepare_set(scene)
+    definition = scene.spec["template"]["resources"]
+    rules = {"breakpoints": [{"resource": "db", "at": ["PreReplace"]}]}
+    await scene.apply(definition, rollback={"toSnapshot": "before"}, environment=rules)
+    await scene.reach_stack("RollbackStopped")
+    await scene.step()
+    await scene.reach_stack("RollbackStopped")
+    assert await find_claim_uids(scene) == before
+    order = {"metadata": {"annotations": {names.REQUEST_CONTINUE: "db/PreReplace@1"}}}
+    await scene.world.user.patch(scene.address("Stack", "shop"), order)
+    await scene.reach_stack("RollbackComplete")
+    after = await find_claim_uids(scene)
+    assert after.keys() == before.keys()
+    assert set(after.values()).isdisjoint(before.values())
+    await delete_set_claims(scene)
+
+
 async def restored_once(scene: Scene) -> None:
     """A request that remains in the spec restores nothing again, not even when its definition returns."""
     await prepare(scene)
@@ -295,5 +370,6 @@ async def find_new_claim(scene: Scene) -> list[str]:
 SCENARIOS = (
     *(restored_volume, restored_pinned_claim, restored_once, refused_restore, restore_of_lost_volume),
     *(deleted_while_restored, restored_members, restored_stateful_set, restored_after_enlargement, kept_data),
+    *(denied_restore, retained_during_restore, stopped_restore),
     *(abandoned_restore, overridden_restore, deleted_stack_during_restore),
 )

@@ -14,6 +14,9 @@ from hearth.model.child import Child
 from hearth.model.errors import SnapshotNotUsable, SourceNotFound
 from hearth.model.text.enumeration import enumerate_names
 from hearth.plan import snapshot_decision
+from hearth.plan.environment import environment_rules
+from hearth.plan.resource import enforcement, step_planning
+from hearth.plan.resource.enforcement import CLAIM_ACTIONS
 from hearth.plan.snapshot_decision import ParsedSnapshot, SnapshotMemory, SnapshotPhase, SnapshotVolume, VolumeState
 from hearth.plan.state import requirements
 from hearth.plan.status import conditions
@@ -73,6 +76,21 @@ def explain_missing_set(volume: SnapshotVolume, child: Child | None, *, revision
     )
 
 
+def find_guard(stack: StackObject, volume: SnapshotVolume, child: Child | None) -> str:
+    """Return what forbids to replace the claim of a StatefulSet; "" for nothing. child: the object of the resource.
+
+    Checked before anything is suspended. A breakpoint forbids nothing: the restore stops at it.
+    """
+    rules = environment_rules.parse(
+        stack.spec.get("environment"), has_parents=names.ANNOTATION_INHERITED_RULES in stack.annotations
+    )
+    if (denial := enforcement.find_denial(rules, volume.resource, CLAIM_ACTIONS)) is not None:
+        return enforcement.explain_restriction(*denial)
+    if child is not None and (child.must_not_delete or stack.spec.get("deletionPolicy") == "Abandon"):
+        return step_planning.explain_retained_data(child)
+    return ""
+
+
 def explain_absence(services: Services, stack: StackObject, name: str) -> str:
     """Explain that there is no such snapshot, and list those of the Stack."""
     if not services.snapshots.is_synced:
@@ -116,7 +134,11 @@ async def check_volumes(
         if not volume.is_of_stateful_set:
             continue
         children = services.find_children_cluster(stack.uid).children_of(stack.uid, volume.resource)
-        if why := explain_missing_set(volume, requirements.find_current(children), revision=memory.revision):
+        child = requirements.find_current(children)
+        if why := find_guard(stack, volume, child):
+            message = f"{PATH}: claim {volume.claim} of StackSnapshot {snapshot.name} cannot be replaced: {why}"
+            raise SnapshotNotUsable("Restricted", message)
+        if why := explain_missing_set(volume, child, revision=memory.revision):
             message = f"{PATH}: claim {volume.claim} of StackSnapshot {snapshot.name} {why}"
             raise SnapshotNotUsable("RestoreNotSupported", message)
     boundary = services.find_boundary(stack)

@@ -19,11 +19,15 @@ from hearth.engine.services import Services
 from hearth.engine.snapshots.stack_observation import StackObserver
 from hearth.engine.stack.stack_reconciler import StackReconciler
 from hearth.engine.stack_snapshots import VolumeSnapshots
+from hearth.engine.writes import step_execution
 from hearth.engine.writes.object_loop import ObjectLoop
-from hearth.model import growing_delay, limits, names
+from hearth.engine.writes.step_execution import StepDone, StepExecutor
+from hearth.model import growing_delay, limits, names, value_class
 from hearth.model.child import Object
 from hearth.model.errors import ApiStatusError, Unreachable
+from hearth.model.text import hidden_texts
 from hearth.plan import snapshot_decision
+from hearth.plan.retry.backoff import ServerResponse, StepFailure
 from hearth.plan.snapshot_decision import (
     ObservedStack,
     ObservedVolume,
@@ -34,6 +38,7 @@ from hearth.plan.snapshot_decision import (
     SnapshotVolume,
     VolumeState,
 )
+from hearth.plan.state.steps import CreatePart, DeletePart
 from hearth.plan.status import status_changes
 
 logger = structlog.get_logger(__name__)
@@ -163,8 +168,9 @@ class SnapshotController:
         decision = snapshot_decision.decide_progress(parsed, stack, observed, now=now)
         if not decision.create:
             return decision
+        writes = self._find_writes(volumes, parsed)
         errors = {
-            each: await volumes.create(each, stack=names.split_owner(snapshot.owner_key)[1]) for each in decision.create
+            each: await writes.create(each, stack=names.split_owner(snapshot.owner_key)[1]) for each in decision.create
         }
         observed = [await self._observe_created(volumes, each, errors) for each in observed]
         return snapshot_decision.decide_progress(parsed, stack, observed, now=now)
@@ -193,7 +199,8 @@ class SnapshotController:
         observed = [await volumes.observe(each) for each in wanted]
         decision = snapshot_decision.decide_deletion(parsed, observed, is_namespace_terminating=False, now=now)
         if decision.delete:
-            errors = {each: await volumes.delete(each) for each in decision.delete}
+            writes = self._find_writes(volumes, parsed)
+            errors = {each: await writes.delete(each) for each in decision.delete}
             observed = [await self._observe_deleted(volumes, each, errors) for each in observed]
         is_unknown = any(each.state is VolumeState.UNKNOWN for each in observed)
         is_terminating = is_unknown and await self._services.is_terminating(snapshot.namespace)
@@ -223,6 +230,13 @@ class SnapshotController:
             snapshot=snapshot, memory=parsed.memory, cluster=cluster, boundary=boundary, hashes=hashes
         )
 
+    def _find_writes(self, volumes: VolumeSnapshots, parsed: ParsedSnapshot) -> VolumeWrites:
+        """Return the writes of the VolumeSnapshots, by the same account."""
+        executor = step_execution.make_part_executor(
+            parsed.memory.stack_uid, cluster=volumes.cluster, boundary=volumes.boundary, services=self._services
+        )
+        return VolumeWrites(volumes=volumes, executor=executor)
+
     async def _carry_out(
         self, snapshot: StackSnapshotObject, parsed: ParsedSnapshot, decision: SnapshotDecision
     ) -> bool:
@@ -237,7 +251,9 @@ class SnapshotController:
             if decision.status is not None and await self._write(snapshot, decision.status):
                 return True
         except (ApiStatusError, Unreachable) as error:
-            logger.warning("cannot write a StackSnapshot", snapshot=snapshot.uid, error=str(error))
+            logger.warning(
+                "cannot write a StackSnapshot", snapshot=snapshot.uid, stack=name_stack(snapshot), error=str(error)
+            )
             is_settled = False
         if not is_settled and (not parsed.is_deleting or parsed.has_finalizer):
             self._look_later(snapshot.uid)
@@ -245,6 +261,7 @@ class SnapshotController:
 
     async def _write(self, snapshot: StackSnapshotObject, status: Object) -> bool:
         """Write the status if it differs; return whether it was written."""
+        status = hidden_texts.redact_messages(status, name_stack(snapshot))
         signed = stack_snapshots.sign_status(snapshot, status, self._services.hashes)
         patch = status_changes.find_changes(snapshot.status, signed)
         if patch:
@@ -314,3 +331,53 @@ def explain(owner: str) -> SnapshotProblem:
         f"there is room: delete unneeded ones"
     )
     return SnapshotProblem(reason="TooManySnapshots", message=message)
+
+
+def name_stack(snapshot: StackSnapshotObject) -> str:
+    """Return `namespace/name` of the Stack that the snapshot names."""
+    return f"{snapshot.namespace}/{names.split_owner(snapshot.owner_key)[1]}"
+
+
+# The writes of VolumeSnapshots, each as a step. No rule of a Stack prevents them: the user who creates or deletes the
+# StackSnapshot asks for them, and the Stack may be gone.
+
+PASSING = frozenset({"Conflict", "Unavailable", "Unreachable"})
+"""Reasons of failures that a retry alone may resolve."""
+
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class VolumeWrites:
+    """The writes of the VolumeSnapshots of one StackSnapshot."""
+
+    volumes: VolumeSnapshots
+    executor: StepExecutor
+    """As the account of the Stack."""
+
+    async def create(self, volume: SnapshotVolume, *, stack: str) -> ObservedVolume | None:
+        """Create a VolumeSnapshot; return why that failed, or None. An existing object of that name stays as it is."""
+        kind = self.volumes.kind
+        if kind is None:
+            return None
+        manifest = self.volumes.make_manifest(volume, stack=stack)
+        result = await self.executor.execute_step(CreatePart(resource=volume.resource, kind=kind, manifest=manifest))
+        if isinstance(result, StepDone):
+            return None
+        is_passing = result.server is not ServerResponse.ANSWERS or result.reason in PASSING
+        state = VolumeState.UNKNOWN if is_passing else VolumeState.FAILED
+        return ObservedVolume(volume=volume, state=state, message=result.message)
+
+    async def delete(self, volume: SnapshotVolume) -> str:
+        """Delete a VolumeSnapshot that is proven to be of this StackSnapshot; return why that failed, or ""."""
+        kind = self.volumes.kind
+        if kind is None:
+            return ""
+        try:
+            live = await self.volumes.find_live(volume, kind=kind)
+        except ApiStatusError as refused:
+            return "" if refused.is_not_found else str(refused)
+        except Unreachable as lost:
+            return str(lost)
+        if live is None:
+            return ""
+        result = await self.executor.execute_step(DeletePart(resource=volume.resource, kind=kind, live=live))
+        return result.message if isinstance(result, StepFailure) else ""

@@ -19,14 +19,17 @@ from hearth.model import limits
 from hearth.model.errors import ApiStatusError, Unreachable
 from hearth.model.kinds import ObjectRef
 from hearth.model.well_known_kinds import POD
+from hearth.plan.environment.environment_rules import Action
 from hearth.plan.resource import set_replacement
 from hearth.plan.stack.stack_planner import StackPlanner
-from hearth.plan.state.steps import Detach
+from hearth.plan.state.steps import DeletePart, Detach
 from hearth.plan.target.target import DetachedSet
 
 logger = structlog.get_logger(__name__)
 
-TASK = "delete pods without a StatefulSet"
+TASK = "look for pods without a StatefulSet"
+OWNER = "pods"
+"""The owner of the steps, see `steps.make_part_key`."""
 FIRST_RETRY = 2.0
 """Seconds after a rejected or lost request; doubled up to the next."""
 LAST_RETRY = 600.0
@@ -38,9 +41,9 @@ class DetachedSets(StackPart):
     def __init__(self, context: StackContext) -> None:
         super().__init__(context)
         self._problem = ""
-        """Why the Pods that are left could not be deleted."""
+        """Why the Pods that are left could not be read."""
         self._pause = FIRST_RETRY
-        """Seconds until they are deleted again."""
+        """Seconds until they are read again."""
         self._due = 0.0
         """Monotonic seconds before which they are not."""
         self._stopped: tuple[str, ...] = ()
@@ -64,13 +67,20 @@ class DetachedSets(StackPart):
         ended = {each.resource for each in self._list() if self._has_next(each)}
         if self._definition_sync.targets.record_detached(begun, ended=ended):
             self._services.queue.enqueue(self._uid, DirtyScope.STACK)
-        if self._may_delete_pods() and self._list_with_pods(planner):
-            self._tasks.run(TASK, lambda: self._delete_pods(planner))
+        if not self._list_with_pods(planner):
+            self._memory.offer_parts(OWNER, ())
+        elif self._may_look():
+            self._tasks.run(TASK, lambda: self._find_due(planner))
 
     def find_problem(self, planner: StackPlanner) -> str:
         """Return why Pods that no StatefulSet will take over are left; "" if there are none, or may stay."""
         if planner.blueprint.abandons or not any(self._is_unwanted(each, planner) for each in self._list()):
             return ""
+        failure = self._memory.find_part_failure(OWNER)
+        if failure is not None:
+            return f"{failure.message}; the operator retries"
+        if (held := next(iter(planner.held_parts.values()), None)) is not None:
+            return held.message
         return self._problem or "waits for the deletion of Pods that a deleted StatefulSet left"
 
     def _list(self) -> tuple[DetachedSet, ...]:
@@ -81,7 +91,7 @@ class DetachedSets(StackPart):
         children = self._services.find_children_cluster(self._uid).children_of(self._uid, detached.resource)
         return set_replacement.find_next(detached, children) is not None
 
-    def _may_delete_pods(self) -> bool:
+    def _may_look(self) -> bool:
         is_due = self._due <= self._services.clock.monotonic()
         return is_due and not self._definition_sync.options.is_paused and self._definition_sync.cluster.problem is None
 
@@ -109,43 +119,59 @@ class DetachedSets(StackPart):
         desired = planner.find_desired(detached.resource)
         return desired is not None and not set_replacement.is_followed_by(detached, desired.resource)
 
-    async def _delete_pods(self, planner: StackPlanner) -> None:
-        """Delete the Pods that StatefulSets left, and forget those StatefulSets that are unwanted."""
+    async def _find_due(self, planner: StackPlanner) -> None:
+        """Find the Pods that must go, which the planner deletes; forget those StatefulSets that left none."""
         stack = self._services.management_cluster.find_stack(self._uid)
         found = self._list_with_pods(planner)
         if stack is None:
             return
         try:
-            for each in found if not planner.blueprint.abandons else ():
-                await self._delete_pods_of(stack, each)
+            left = {each.uid: await self._find_pods(stack, each, planner) for each in found}
         except (ApiStatusError, Unreachable) as error:
             named = ", ".join(f"statefulset/{each.name}" for each in found)
-            self._problem = f"cannot delete the Pods that {named} left: {error}; the operator retries"
-            logger.warning("cannot delete the pods of a deleted StatefulSet", stack=self._uid, error=str(error))
+            self._problem = f"cannot read the Pods that {named} left: {error}; the operator retries"
+            logger.warning("cannot read the pods of a deleted StatefulSet", stack=self._uid, error=str(error))
             self._due = self._services.clock.monotonic() + self._pause
             self._services.enqueue_after(self._pause, self._uid, DirtyScope.STACK)
             self._pause = min(2 * self._pause, LAST_RETRY)
             return
         self._problem, self._pause = "", FIRST_RETRY
-        unwanted = {each.resource for each in found if self._is_unwanted(each, planner)}
-        self._stopped += tuple(each.uid for each in found if each.resource not in unwanted)
+        is_news = self._memory.offer_parts(OWNER, (step for pods in left.values() for step in pods))
+        ended = [each for each in found if not left[each.uid]]
+        unwanted = {each.resource for each in ended if self._is_unwanted(each, planner)}
+        self._stopped += tuple(each.uid for each in ended if each.resource not in unwanted)
         self._definition_sync.targets.record_detached((), ended=unwanted)
-        self._services.queue.enqueue(self._uid, DirtyScope.STACK)
+        if is_news or ended:
+            self._services.queue.enqueue(self._uid, DirtyScope.STACK)
 
-    async def _delete_pods_of(self, stack: StackObject, detached: DetachedSet) -> None:
+    async def _find_pods(self, stack: StackObject, detached: DetachedSet, planner: StackPlanner) -> list[DeletePart]:
+        """Return the steps that delete the Pods that a StatefulSet left."""
+        if planner.blueprint.abandons:
+            return []
         cluster, boundary = self._services.find_cluster(stack), self._services.find_boundary(stack)
-        misses = 0
+        actions, due, misses = self._find_actions(detached, planner), [], 0
         for ordinal in range(limits.CLAIMS_BEYOND_REPLICAS):
             name = f"{detached.name}-{ordinal}"
             ref = ObjectRef(group="", kind=POD.name, namespace=detached.namespace, name=name)
             if boundary.find_denial(ref):
-                return
+                break
             live = await stateful_set_claims.find_live(cluster, ref, kind=POD)
             misses = misses + 1 if live is None else 0
             if misses > limits.CLAIM_GAP:
-                return
-            if live is not None and set_replacement.is_left_pod(live, name):
-                await cluster.delete_object(dict(live), kind=POD)
+                break
+            if (
+                live is not None
+                and set_replacement.is_left_pod(live, name)
+                and "deletionTimestamp" not in live["metadata"]
+            ):
+                due.append(DeletePart(resource=detached.resource, kind=POD, live=dict(live), actions=actions))
+        return due
+
+    def _find_actions(self, detached: DetachedSet, planner: StackPlanner) -> tuple[Action, ...]:
+        """Return what the deletion of the Pods is to their resource: nothing if they are merely suspended with it."""
+        if not self._is_unwanted(detached, planner):
+            return ()
+        return (Action.REPLACE,) if detached.resource in planner.blueprint.resources else (Action.DELETE,)
 
 
 def make_record(step: Detach) -> DetachedSet:

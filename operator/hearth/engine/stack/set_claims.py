@@ -1,6 +1,7 @@
 """Replacement of the claims of StatefulSets in a restore, while all workloads of the Stack are suspended.
 
-Acts as the account of the Stack. `hearth.plan.target.volume_restore` decides on each claim from the live object, so
+Reads as the account of the Stack, and plans each write as a step for a part of the StatefulSet's resource, which the
+environment may prevent. `hearth.plan.target.volume_restore` decides on each claim from the live object, so
 an interrupted restore continues with the claims that are left. A claim must be deleted before another one can have its
 name, so its data is kept in a VolumeSnapshot until the Stack is ready: it would be lost if the restore failed. These copies
 are named by the restore alone, so an operator that stops at any point continues with the same ones.
@@ -19,11 +20,14 @@ from hearth.engine.ports import ClusterRequests, WorkloadCluster
 from hearth.engine.stack.stack_part import StackContext, StackPart
 from hearth.engine.work_queue import DirtyScope
 from hearth.model import limits, names, value_class
-from hearth.model.child import Object
+from hearth.model.child import Child, Object
 from hearth.model.errors import ApiStatusError, SnapshotNotUsable, Unreachable
 from hearth.model.kinds import Kind, ObjectRef
 from hearth.plan.ownership.keyed_hash import HashFunction
+from hearth.plan.resource import step_planning
+from hearth.plan.resource.enforcement import CLAIM_ACTIONS
 from hearth.plan.state import requirements
+from hearth.plan.state.steps import CreatePart, DeletePart, PartStep
 from hearth.plan.target import volume_restore
 from hearth.plan.target.target import RestoredClaim, RollbackRequest
 from hearth.plan.target.volume_restore import ClaimStep
@@ -34,25 +38,32 @@ SOON = 1.0
 """Seconds until a claim that is being deleted is read again; doubled as long as the restore waits for the same."""
 RETRY = 10.0
 """At most, and after a rejected or lost request."""
+OWNER = "claims"
+"""The owner of the steps, see `steps.make_part_key`."""
 PURPOSE = "kept claim data"
 BOUND = "Bound"
 
 
 class SetClaims(StackPart):
-    """The claims of one Stack's StatefulSets during a restore."""
+    """The claims of one Stack's StatefulSets during a restore: finds the steps that are due, which the planner starts."""
 
     def __init__(self, context: StackContext) -> None:
         super().__init__(context)
-        self.problem = ""
-        """What the restore waits for; "" for nothing."""
         self.restored = ""
         """The token of the restore whose claims are all replaced."""
         self._waiting = ""
-        """What the first claim waits for that is not merely about to go; "" for nothing."""
+        """What the restore waits for, besides the steps that are due; "" for nothing."""
         self._pause = SOON
         """Seconds until the claims are read again."""
         self._dropped = ""
         """The token of the restore whose copies of the former data are deleted."""
+
+    @property
+    def problem(self) -> str:
+        """What the restore waits for; "" for nothing."""
+        failure = self._memory.find_part_failure(OWNER)
+        cause = f"{failure.message}; the operator retries" if failure is not None else ""
+        return f"cannot replace the claims of StatefulSets: {cause}" if cause else self._waiting
 
     def are_replaced(self, request: RollbackRequest) -> bool:
         """Return whether no claim of a StatefulSet is left to replace."""
@@ -62,25 +73,37 @@ class SetClaims(StackPart):
         """Return whether copies of the former data may be left."""
         return self._dropped != request.token and any(each.claim for each in request.claims)
 
+    def review(self) -> None:
+        """Take back the steps of a restore that ended."""
+        target = self._definition_sync.targets.current
+        if target is None or target.restore is None or self._definition_sync.is_deleting:
+            self._memory.offer_parts(OWNER, ())
+
     async def drop_copies(self) -> None:
-        """Delete the copies of the former data after a restore; enqueue the Stack. One that cannot be deleted stays."""
+        """Find the copies of the former data to delete after a restore; enqueue the Stack.
+
+        One that cannot be deleted stays.
+        """
         stack, target = self._services.management_cluster.find_stack(self._uid), self._definition_sync.targets.current
         request = target.restore if target is not None else None
         if stack is None or request is None:
             return
         kept = self._make_kept(stack, request)
+        due: list[DeletePart] = []
         for each in request.claims:
             try:
-                stateful_set = await self._find_set(stack, each, kept.cluster) if each.claim else None
+                stateful_set = await self._find_set(each, kept.cluster) if each.claim else None
                 if stateful_set is not None:
-                    await kept.drop(stateful_set["metadata"]["namespace"], each.claim)
+                    due += await kept.find_drop(each, stateful_set["metadata"]["namespace"])
             except (ApiStatusError, SnapshotNotUsable) as error:
                 logger.warning("cannot delete a copy of replaced data", stack=self._uid, error=str(error))
             except Unreachable:
                 self._services.enqueue_after(RETRY, self._uid, DirtyScope.STACK)
                 return
-        self._dropped = request.token
-        self._services.queue.enqueue(self._uid, DirtyScope.STACK)
+        if not due or self._memory.find_part_failure(OWNER) is not None:
+            self._dropped, due = request.token, []
+        if self._memory.offer_parts(OWNER, due) or not due:
+            self._services.queue.enqueue(self._uid, DirtyScope.STACK)
 
     def _make_kept(self, stack: StackObject, request: RollbackRequest) -> KeptData:
         return KeptData(
@@ -88,70 +111,79 @@ class SetClaims(StackPart):
         )
 
     async def replace(self) -> None:
-        """Replace claims as far as possible now; enqueue the Stack when more is possible or all is done."""
+        """Find the steps that are due now; enqueue the Stack when there are any, or when all claims are replaced."""
         stack, target = self._services.management_cluster.find_stack(self._uid), self._definition_sync.targets.current
         request = target.restore if target is not None else None
         if stack is None or request is None or not self._definition_sync.is_halting:
             return
-        self._waiting = ""
         try:
-            left = [
-                each.claim for each in request.claims if each.claim and not await self._replace(stack, each, request)
-            ]
+            found = [(each, await self._plan(stack, each, request)) for each in request.claims if each.claim]
         except (ApiStatusError, Unreachable, SnapshotNotUsable) as error:
-            self.problem = f"cannot replace the claims of StatefulSets: {error}; the operator retries"
+            self._waiting = f"cannot replace the claims of StatefulSets: {error}; the operator retries"
             logger.warning("cannot replace a claim", stack=self._uid, error=str(error))
             self._services.enqueue_after(RETRY, self._uid, DirtyScope.STACK)
             return
-        problem = (self._waiting or f"waits until persistentvolumeclaim/{left[0]} is replaced") if left else ""
-        self._pause = min(2 * self._pause, RETRY) if problem == self.problem else SOON
-        self.problem = problem
+        left = [(claim, plan) for claim, plan in found if not plan.is_done]
+        waiting = next((plan.waiting for _, plan in left if plan.waiting), "")
+        if left and not waiting:
+            waiting = f"waits until persistentvolumeclaim/{left[0][0].claim} is replaced"
+        self._pause = min(2 * self._pause, RETRY) if waiting == self._waiting else SOON
+        self._waiting = waiting
         if not left:
             self.restored = request.token
-        self._services.enqueue_after(self._pause if left else 0.0, self._uid, DirtyScope.STACK)
+        due = [plan.step for _, plan in left if plan.step is not None]
+        is_news = self._memory.offer_parts(OWNER, due)
+        self._services.enqueue_after(0.0 if is_news or not left else self._pause, self._uid, DirtyScope.STACK)
 
-    async def _replace(self, stack: StackObject, claim: RestoredClaim, request: RollbackRequest) -> bool:
-        """Take the next step for one claim; return whether it is replaced. Raises `ApiStatusError` or `Unreachable`."""
+    async def _plan(self, stack: StackObject, claim: RestoredClaim, request: RollbackRequest) -> ClaimPlan:
+        """Return what is due for one claim. Raises `ApiStatusError` or `Unreachable`."""
         cluster = self._services.find_cluster(stack)
         kind = cluster.kinds.find("v1", "PersistentVolumeClaim")
-        stateful_set = await self._find_set(stack, claim, cluster)
+        stateful_set = await self._find_set(claim, cluster)
         template = volume_restore.find_claim_template(stateful_set, claim.claim) if stateful_set is not None else None
         if kind is None or stateful_set is None or template is None:
-            self._waiting = self._waiting or f"no StatefulSet of resource {claim.resource} has a claim {claim.claim}"
-            return False
+            return ClaimPlan(waiting=f"no StatefulSet of resource {claim.resource} has a claim {claim.claim}")
         namespace = stateful_set["metadata"]["namespace"]
         ref = ObjectRef(group="", kind=kind.name, namespace=namespace, name=claim.claim)
         if self._services.find_boundary(stack).find_denial(ref):
-            return False
+            return ClaimPlan()
         live = await stateful_set_claims.find_live(cluster, ref, kind=kind)
         match volume_restore.find_claim_step(claim, request, live):
             case ClaimStep.DONE:
-                return True
+                return ClaimPlan(is_done=True)
             case ClaimStep.DELETE if live is not None:
-                if foreign := volume_restore.explain_foreign_claim(live, stateful_set):
-                    self._waiting = self._waiting or (
-                        f"persistentvolumeclaim/{claim.claim} {foreign}, so its data is not replaced; delete it, or restore from another snapshot"
-                    )
-                    return False
-                if waiting := await self._make_kept(stack, request).keep(live):
-                    self._waiting = self._waiting or waiting
-                    return False
-                await cluster.delete_object(dict(live), kind=kind)
+                if why := self._find_objection(claim, live, stateful_set):
+                    return ClaimPlan(waiting=f"persistentvolumeclaim/{claim.claim} {why}")
+                kept = await self._make_kept(stack, request).keep(claim, live)
+                if kept is not None:
+                    return kept
+                step = DeletePart(resource=claim.resource, kind=kind, live=dict(live), actions=CLAIM_ACTIONS)
+                return ClaimPlan(step=step)
             case ClaimStep.CREATE:
                 least = await find_size(cluster, namespace, claim.snapshot)
                 manifest = volume_restore.make_claim(
                     claim, request, stateful_set=stateful_set, template=template, least=least
                 )
-                await cluster.create_object(manifest, kind=kind)
-                return True
-        return False
+                return ClaimPlan(step=CreatePart(resource=claim.resource, kind=kind, manifest=manifest))
+        return ClaimPlan()
 
-    async def _find_set(
-        self, stack: StackObject, claim: RestoredClaim, cluster: ClusterRequests
-    ) -> Mapping[str, Any] | None:
+    def _find_objection(self, claim: RestoredClaim, live: Mapping[str, Any], stateful_set: Mapping[str, Any]) -> str:
+        """Return why a claim must not be deleted, and what to do; "" if it may."""
+        if foreign := volume_restore.explain_foreign_claim(live, stateful_set):
+            return f"{foreign}, so its data is not replaced; delete it, or restore from another snapshot"
+        child, blueprint = self._find_child(claim), self._definition_sync.blueprint
+        if child is not None and blueprint is not None and step_planning.is_retained(child, blueprint):
+            return f"is kept, since {step_planning.explain_retained_data(child)}"
+        return ""
+
+    def _find_child(self, claim: RestoredClaim) -> Child | None:
+        """Return the object of the claim's resource as the cache has it."""
+        children = self._services.find_children_cluster(self._uid).children_of(self._uid, claim.resource)
+        return requirements.find_current(children)
+
+    async def _find_set(self, claim: RestoredClaim, cluster: ClusterRequests) -> Mapping[str, Any] | None:
         """Return the live StatefulSet that uses the claim."""
-        children = self._services.find_children_cluster(stack.uid).children_of(stack.uid, claim.resource)
-        child = requirements.find_current(children)
+        child = self._find_child(claim)
         return await stateful_set_claims.find_live(cluster, child.ref, kind=child.kind) if child is not None else None
 
 
@@ -166,6 +198,17 @@ async def find_size(cluster: WorkloadCluster, namespace: str, name: str) -> str:
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimPlan:
+    """What is due for one claim."""
+
+    step: PartStep | None = None
+    waiting: str = ""
+    """What it waits for; "" if it is merely about to go."""
+    is_done: bool = False
+    """Whether the claim is replaced."""
+
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class KeptData:
     """The copies of one restore."""
 
@@ -176,33 +219,35 @@ class KeptData:
     token: str
     """Of the restore."""
 
-    async def keep(self, claim: Mapping[str, Any]) -> str:
-        """Return what the copy of a live claim waits for; "" once it is complete. Raises as the port says."""
+    async def keep(self, restored: RestoredClaim, claim: Mapping[str, Any]) -> ClaimPlan | None:
+        """Return what the copy of a live claim needs; None once it is complete. Raises as the port says."""
         if (claim.get("status") or {}).get("phase") != BOUND:
             # It has no volume, so there is no data.
-            return ""
+            return None
         kind, ref = self._find_kind(), self._make_ref(claim["metadata"]["namespace"], claim["metadata"]["name"])
         name = claim["metadata"]["name"]
         live = await stateful_set_claims.find_live(self.cluster, ref, kind=kind)
+        waits = f"waits until volumesnapshot/{ref.name} keeps the present data of persistentvolumeclaim/{name}"
         if live is None:
-            await self.cluster.create_object(self._make_manifest(ref, name), kind=kind)
-            return f"waits until volumesnapshot/{ref.name} keeps the present data of persistentvolumeclaim/{name}"
+            step = CreatePart(resource=restored.resource, kind=kind, manifest=self._make_manifest(ref, name))
+            return ClaimPlan(step=step, waiting=waits)
         if not self._is_ours(live, ref, name):
-            return f"volumesnapshot/{ref.name} was not created by this restore; delete it"
+            return ClaimPlan(waiting=f"volumesnapshot/{ref.name} was not created by this restore; delete it")
         status = live.get("status") or {}
         if status.get("readyToUse") is True:
-            return ""
+            return None
         error = status.get("error")
         cause = f": {error.get('message')}" if isinstance(error, dict) else ""
         way_out = "; if that data is not needed, delete the claim" if cause else ""
-        return f"waits until volumesnapshot/{ref.name} keeps the present data of persistentvolumeclaim/{name}{cause}{way_out}"
+        return ClaimPlan(waiting=f"{waits}{cause}{way_out}")
 
-    async def drop(self, namespace: str, claim: str) -> None:
-        """Delete the copy of a claim, if there is one. Raises as the port says."""
-        kind, ref = self._find_kind(), self._make_ref(namespace, claim)
+    async def find_drop(self, restored: RestoredClaim, namespace: str) -> list[DeletePart]:
+        """Return the step that deletes the copy of a claim; none if there is no copy. Raises as the port says."""
+        kind, ref = self._find_kind(), self._make_ref(namespace, restored.claim)
         live = await stateful_set_claims.find_live(self.cluster, ref, kind=kind)
-        if live is not None and self._is_ours(live, ref, claim):
-            await self.cluster.delete_object(dict(live), kind=kind)
+        if live is None or "deletionTimestamp" in live["metadata"] or not self._is_ours(live, ref, restored.claim):
+            return []
+        return [DeletePart(resource=restored.resource, kind=kind, live=dict(live))]
 
     def _find_kind(self) -> Kind:
         kind = stack_snapshots.find_volume_kind(self.cluster)

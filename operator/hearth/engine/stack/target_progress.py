@@ -38,6 +38,7 @@ class TargetProgress(StackPart):
         """
         definition_sync, targets = self._definition_sync, self._definition_sync.targets
         target = targets.current
+        self._set_claims.review()
         if target is None or definition_sync.is_deleting or grace_left > 0:
             return
         if planner.is_complete and (definition_sync.is_suspended or definition_sync.rejection is None):

@@ -33,7 +33,18 @@ from hearth.plan.retry.api_errors import Verdict
 from hearth.plan.retry.backoff import ServerResponse, StepFailure
 from hearth.plan.retry.retry_triggers import RetryTrigger, TriggerType
 from hearth.plan.state import desired, internal_errors
-from hearth.plan.state.steps import Apply, Delete, Detach, Release, Step, Suspend, WriteHealthMark
+from hearth.plan.state.steps import (
+    Apply,
+    CreatePart,
+    Delete,
+    DeletePart,
+    Detach,
+    PartStep,
+    Release,
+    Step,
+    Suspend,
+    WriteHealthMark,
+)
 
 logger = structlog.get_logger(__name__)
 
@@ -104,25 +115,7 @@ class StepExecutor:
         if message := self.boundary.find_denial(ref):
             return StepFailure(reason=tenancy.REASON, message=f"cannot {verb} {ref}: it {message}", is_final=True)
         try:
-            match step:
-                case Apply():
-                    refused = await self._refuse_account(step)
-                    return refused or await self._apply(step)
-                case Delete():
-                    await self.cluster.delete(step.child)
-                case Detach():
-                    done = await Detachment(step, self.cluster, self.boundary).detach()
-                    return done if isinstance(done, StepFailure) else StepDone(None, note=done)
-                case Release():
-                    await self.cluster.release(step.child)
-                case WriteHealthMark():
-                    return StepDone(await self.cluster.mark(step.child, step.reason))
-                case Suspend():
-                    kind, manager = step.child.kind, names.SUSPEND_FIELD_MANAGER
-                    return StepDone(await self.cluster.apply(step.manifest, kind=kind, manager=manager, force=True))
-                case _:
-                    assert_never(step)
-            return StepDone(None)
+            return await self._send(step)
         except Unreachable as error:
             message = f"cannot reach the API server: {error}; the operator retries"
             return StepFailure(
@@ -134,6 +127,36 @@ class StepExecutor:
                 step, result, cluster=self.cluster, boundary=self.boundary
             )
             return self._add_grant(result, step)
+
+    async def _send(self, step: Step) -> StepResult:
+        """Send the requests of the step. Raises what the port raises."""
+        match step:
+            case Apply():
+                refused = await self._refuse_account(step)
+                return refused or await self._apply(step)
+            case Delete():
+                await self.cluster.delete(step.child)
+            case Detach():
+                done = await Detachment(step, self.cluster, self.boundary).detach()
+                return done if isinstance(done, StepFailure) else StepDone(None, note=done)
+            case Release():
+                await self.cluster.release(step.child)
+            case WriteHealthMark():
+                return StepDone(await self.cluster.mark(step.child, step.reason))
+            case Suspend():
+                kind, manager = step.child.kind, names.SUSPEND_FIELD_MANAGER
+                return StepDone(await self.cluster.apply(step.manifest, kind=kind, manager=manager, force=True))
+            case CreatePart() | DeletePart():
+                await self._write_part(step)
+            case _:
+                assert_never(step)
+        return StepDone(None)
+
+    async def _write_part(self, step: PartStep) -> None:
+        if isinstance(step, CreatePart):
+            await self.cluster.create_object(step.manifest, kind=step.kind)
+        else:
+            await self.cluster.delete_object(step.live, kind=step.kind)
 
     async def _apply(self, step: Apply) -> StepResult:
         if step.uid is not None:
@@ -253,7 +276,7 @@ class StepExecutor:
     async def _resolve(self, error: ApiStatusError, step: Step) -> StepResult:
         """Resolve an API error: send further requests if the answer is unclear, and remove what is in the way of an apply."""
         kind, ref, verb = _subject(step)
-        right = "delete" if isinstance(step, Delete | Detach) else "patch"
+        right = find_right(step)
         first = reaction = _classify(error, step)
         try:
             if isinstance(reaction, api_errors.NeedsAccessReview):
@@ -393,6 +416,19 @@ def make_executor(stack: StackObject, services: Services) -> StepExecutor:
     )
 
 
+def make_part_executor(
+    stack_uid: str, *, cluster: WorkloadCluster, boundary: Boundary, services: Services
+) -> StepExecutor:
+    """Make the executor of steps for parts of a Stack that may be gone. cluster: as the account accesses it."""
+    return StepExecutor(
+        cluster=cluster,
+        manager="",
+        may_exist=services.may_exist_for(stack_uid),
+        ours=services.hashes,
+        boundary=boundary,
+    )
+
+
 def explain_internal_error(step: Step) -> StepResult:
     """Return the result of a step that raised an unexpected exception."""
     _, ref, verb = _subject(step)
@@ -466,8 +502,19 @@ def _subject(step: Step) -> tuple[Kind, ObjectRef, str]:
             return step.child.kind, step.child.ref, "mark"
         case Suspend():
             return step.child.kind, step.child.ref, str(step.purpose)
+        case CreatePart():
+            return step.kind, step.ref, "create"
+        case DeletePart():
+            return step.kind, step.ref, "delete"
         case _:
             assert_never(step)
+
+
+def find_right(step: Step) -> str:
+    """Return the verb of the right that the step needs."""
+    if isinstance(step, CreatePart):
+        return "create"
+    return "delete" if isinstance(step, Delete | Detach | DeletePart) else "patch"
 
 
 def _classify(error: ApiStatusError, step: Step) -> api_errors.ErrorClass:

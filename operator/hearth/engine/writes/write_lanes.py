@@ -15,6 +15,7 @@ from hearth.engine.writes.concurrency_limiter import ConcurrencyLimiter
 from hearth.engine.writes.fair_executor import FairExecutor
 from hearth.model import limits, value_class
 from hearth.plan.retry.backoff import ServerResponse
+from hearth.plan.state import steps
 from hearth.plan.state.steps import Apply, Step
 
 DEFAULT_PAUSE = 1.0
@@ -159,4 +160,5 @@ def classify_write(step: Step) -> tuple[object, ...]:
     """Return a key that is equal for steps of similar latency."""
     if isinstance(step, Apply):
         return Apply, step.uid is None, step.kind.group, step.kind.name
-    return type(step), False, step.child.kind.group, step.child.kind.name
+    kind = steps.find_kind(step)
+    return type(step), False, kind.group, kind.name

@@ -6,22 +6,37 @@ The existing objects determine what a step means for the resource, not the name 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 from typing import assert_never
 
 from hearth.model import names, value_class
 from hearth.model.child import Child
-from hearth.plan.environment.environment_rules import Action, EnvironmentRule
+from hearth.plan.environment.active_environment import ActiveEnvironment
+from hearth.plan.environment.environment_rules import Action, EnvironmentRule, EnvironmentRules
 from hearth.plan.resource.resource_context import ResourceContext
 from hearth.plan.retry.step_governor import StepRecord
 from hearth.plan.state.condition_types import ConditionType
 from hearth.plan.state.memory import InMemoryState
 from hearth.plan.state.resource_status import Cause, ResourceCondition, ResourceReady, ResourceState, ResourceStatus
-from hearth.plan.state.steps import Apply, Delete, Detach, Release, Step, Suspend, WriteHealthMark
+from hearth.plan.state.steps import (
+    Apply,
+    CreatePart,
+    Delete,
+    DeletePart,
+    Detach,
+    PartStep,
+    Release,
+    Step,
+    Suspend,
+    WriteHealthMark,
+)
 
 BEFORE: dict[Action, str] = {action: f"Pre{action}" for action in Action}
 AFTER: dict[Action, str] = {action: f"Post{action}" for action in Action}
 HOOKS = (*BEFORE.values(), *AFTER.values())
 STOPPED, RESTRICTED = "Stopped", "Restricted"
+CLAIM_ACTIONS = (Action.REPLACE, Action.DELETE)
+"""What a restore does to a StatefulSet whose claim it replaces: the next claim exists only once the data is deleted."""
 HOOK_TEXTS = {
     **{BEFORE[action]: f"before its {word}" for action, word in
        zip(Action, ("creation", "update", "replacement", "deletion"), strict=True)},
@@ -72,7 +87,7 @@ def classify_step(context: ResourceContext, step: Step) -> ActionSpan:
     match step:
         case Delete() | Detach():
             return ActionSpan(starts=Action.REPLACE)
-        case Release() | WriteHealthMark() | Suspend():
+        case Release() | WriteHealthMark() | Suspend() | CreatePart() | DeletePart():
             return NOTHING
         case Apply():
             return classify_apply(context, step)
@@ -92,6 +107,45 @@ def classify_apply(context: ResourceContext, step: Apply) -> ActionSpan:
     if context.name in context.environment.previous_resources:
         return ActionSpan(finishes=Action.REPLACE)
     return ActionSpan(starts=Action.CREATE, finishes=Action.CREATE)
+
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class HeldPart:
+    """A step for a part of a resource that the environment prevents."""
+
+    step: DeletePart
+    action: Action
+    """The action that a rule denies, or before which the resource stops."""
+    rule: EnvironmentRule | None = None
+    """The rule that denies it; None: it waits at a breakpoint."""
+
+    @property
+    def message(self) -> str:
+        """Return what prevents the deletion, and what would allow it."""
+        if self.rule is not None:
+            return f"{self.step.ref}: {explain_restriction(self.rule, self.action)}"
+        return f"{self.step.ref} is stopped {HOOK_TEXTS[BEFORE[self.action]]} ({BEFORE[self.action]})"
+
+
+def find_denial(
+    rules: EnvironmentRules, resource: str, actions: Iterable[Action]
+) -> tuple[EnvironmentRule, Action] | None:
+    """Return the first rule that denies one of the actions on the resource, with that action."""
+    for action in actions:
+        if (rule := rules.find_restriction(resource, action)) is not None:
+            return rule, action
+    return None
+
+
+def hold_part(environment: ActiveEnvironment, step: PartStep) -> HeldPart | None:
+    """Return what prevents a step for a part of a resource; None if nothing does."""
+    if environment.is_unrestricted or not isinstance(step, DeletePart):
+        return None
+    if (denial := find_denial(environment.rules, step.resource, step.actions)) is not None:
+        return HeldPart(step=step, rule=denial[0], action=denial[1])
+    stops = (action for action in step.actions if environment.stops_at(step.resource, BEFORE[action]))
+    action = next(stops, None)
+    return HeldPart(step=step, action=action) if action is not None else None
 
 
 def stop_at(status: ResourceStatus, hook: str) -> ResourceStatus:

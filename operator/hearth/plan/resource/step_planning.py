@@ -149,6 +149,15 @@ def plan_removal(child: Child, blueprint: Blueprint) -> Delete | Release | None:
     return None if child.deleting else Delete(child=child)
 
 
+def explain_retained_data(child: Child) -> str:
+    """Explain why the claims of a retained object are not replaced, and what to do."""
+    why = "was adopted" if child.is_adopted else "has deletionPolicy: Retain (or its Stack has Abandon)"
+    return (
+        f"{child.ref} {why}, so nothing deletes its data; delete the claim yourself, or use the VolumeSnapshot as "
+        f"dataSource of another PersistentVolumeClaim"
+    )
+
+
 def explain_retained(child: Child) -> str:
     """Explain why no other object can take the place of a retained one."""
     why = "was adopted" if child.is_adopted else "has deletionPolicy: Retain"

@@ -12,6 +12,7 @@ import heapq
 import itertools
 import operator
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from types import MappingProxyType
 
 from hearth.model import members, value_class
 from hearth.model.child import UNPROVEN, Child
@@ -23,13 +24,14 @@ from hearth.plan.health.health_rules import HealthRules
 from hearth.plan.ownership.keyed_hash import HashFunction
 from hearth.plan.resource import definition_warnings, enforcement, resource_planner
 from hearth.plan.resource.desired_objects import WantedObjects
+from hearth.plan.resource.enforcement import HeldPart
 from hearth.plan.retry.backoff import Attempt, RemovalAttempt
 from hearth.plan.stack.cleanup import CleanupPolicy, TreeClaim
 from hearth.plan.stack.cleanup_planner import CleanupPlanner, WithheldObject
 from hearth.plan.stack.member_removals import MemberRemovals
 from hearth.plan.stack.plan_index import ConditionAggregator, PlanIndex, RefreshResult
 from hearth.plan.stack.suspend_planner import SuspendPlanner
-from hearth.plan.state import internal_errors
+from hearth.plan.state import internal_errors, steps
 from hearth.plan.state.desired import DesiredObject
 from hearth.plan.state.healing import HealingPolicy
 from hearth.plan.state.internal_errors import OnError
@@ -38,7 +40,7 @@ from hearth.plan.state.read_access import ReadAccess, Reader
 from hearth.plan.state.requirements import ExternalStatus
 from hearth.plan.state.resource_status import Cause, ResourceReady, ResourceState, ResourceStatus
 from hearth.plan.state.rolling_updates import RollingUpdates
-from hearth.plan.state.steps import Delete, Release, Step
+from hearth.plan.state.steps import Delete, DeletePart, Release, Step
 from hearth.plan.state.watched_kinds import WatchedKinds
 from hearth.plan.target.target import Target
 from hearth.template.blueprint import Blueprint, ResourceBlueprint, StackIdentity
@@ -63,6 +65,10 @@ class StackPlanner:
     """The resources that a new blueprint changed, added or removed; the Stack is not ready before they are planned."""
     suspension: SuspendPlanner | None = None
     """Set while the Stack is suspended: the planner then plans nothing else."""
+    held_parts: Mapping[str, HeldPart] = MappingProxyType({})
+    """By key the steps for parts of resources that the environment prevents."""
+    _parts: Collection[str] = ()
+    """The keys of all steps for parts at the last refresh."""
 
     def __init__(  # noqa: PLR0913 -- each is a separate input of the planning
         self,
@@ -143,7 +149,7 @@ class StackPlanner:
         if self.suspension is not None:
             return self.suspension.is_complete and not self.kinds.unsynced
         is_clean = not self.cleanup.has_any and not self.kinds.unsynced and not self.blueprint.surge
-        return self.is_ready and is_clean and not self.find_post_delete_stops()
+        return self.is_ready and is_clean and not self.held_parts and not self.find_post_delete_stops()
 
     @property
     def is_suspended(self) -> bool:
@@ -180,7 +186,7 @@ class StackPlanner:
 
     def has_failed(self, memory: InMemoryState) -> bool:
         """Return whether a resource or a deletion has failed, so that the Stack is Failed."""
-        if self.by_state[ResourceState.FAILED] or self.deletion_guard.denied:
+        if self.by_state[ResourceState.FAILED] or self.deletion_guard.denied or self.denied_parts:
             return True
         if any(read.status.state is ResourceState.FAILED for read in self.externals.values()):
             return True
@@ -350,6 +356,8 @@ class StackPlanner:
             self._refresh_resources(dirty, observation)
             ready, may_miss, short = self.is_ready, self.kinds.find_unlisted() is not None, self.rolling.find_short()
             self._cleanup.refresh(dirty, observation, is_ready=ready, short=short, may_miss=may_miss)
+        if memory.parts or self._parts:
+            self._refresh_parts(memory, now=now)
         # A Stack at rest need not keep what its last refresh found.
         self._index.result = RefreshResult()
         return result
@@ -364,6 +372,29 @@ class StackPlanner:
             self._cleanup.obsolete.changed[step.child.uid] = None
             return None
         return step
+
+    def _refresh_parts(self, memory: InMemoryState, *, now: float) -> None:
+        """Plan the steps for parts of resources that the engine found due."""
+        held = {key: enforcement.hold_part(self.environment, step) for key, step in memory.parts.items()}
+        self.held_parts = {key: each for key, each in held.items() if each is not None}
+        is_running = self.suspension is not None and not self.is_complete
+        for key in {*self._parts, *memory.parts}:
+            step, attempt = memory.parts.get(key), memory.attempts.get(key)
+            # Nothing that a workload uses is replaced before all of them are suspended.
+            is_used = is_running and isinstance(step, DeletePart) and bool(step.actions)
+            if key in memory.in_flight or key in self.held_parts or is_used:
+                step = None
+            is_failed = step is not None and attempt is not None and attempt.attempt_id == steps.attempt_id(step)
+            if attempt is not None and is_failed and attempt.retry_at > now:
+                self._index.plan(key, step=None, wake_at=attempt.retry_at)
+            else:
+                self._index.plan(key, step=step, wake_at=None)
+        self._parts = tuple(memory.parts)
+
+    @property
+    def denied_parts(self) -> list[HeldPart]:
+        """Return the steps for parts of resources that a rule denies, in a stable order."""
+        return [each for _, each in sorted(self.held_parts.items()) if each.rule is not None]
 
     def _refresh_resources(self, dirty: Collection[str], observation: Observation) -> None:
         children, now = observation.children, observation.now

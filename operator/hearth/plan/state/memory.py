@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol, assert_never
 
@@ -31,7 +31,7 @@ from hearth.plan.state.resource_status import (
     WorkFinished,
     WorkForgotten,
 )
-from hearth.plan.state.steps import Apply, Delete, Detach, Release, Step
+from hearth.plan.state.steps import Apply, Delete, Detach, PartStep, Release, Step
 
 SLACK = 100
 """Deleted objects that may remain in memory."""
@@ -69,6 +69,8 @@ class InMemoryState:
     """Failures, by the key of the step that failed."""
     in_flight: dict[str, Step] = field(default_factory=dict)
     """Steps in flight by key. No cache may have their results yet."""
+    parts: dict[str, PartStep] = field(default_factory=dict)
+    """The steps for parts of resources that the engine found due, by key. The planner decides when each may start."""
     missed_triggers: dict[str, set[RetryTrigger]] = field(default_factory=dict)
     """By key, changes while the step was in flight. They may have been too late for it."""
     ownership_baseline: dict[str, tuple[str, FieldOwnership | None]] = field(default_factory=dict)
@@ -113,7 +115,14 @@ class InMemoryState:
 
         now: monotonic seconds.
         """
-        has_work = self.attempts or self.in_flight or self.missed_triggers or self.manager_queries or self.has_open_runs
+        has_work = (
+            self.parts
+            or self.attempts
+            or self.in_flight
+            or self.missed_triggers
+            or self.manager_queries
+            or self.has_open_runs
+        )
         has_findings = self.tolerated or self.altered or self.immutable or self.counted_failures or self.mark_backoffs
         has_conflict = any(conflict.expires_at > now for conflict in self.drift_conflicts.values())
         return not (has_work or has_findings or has_conflict or self.governor.has_repetitions(now))
@@ -182,6 +191,28 @@ class InMemoryState:
         conflict = self.drift_conflicts.get(name)
         return conflict if conflict is not None and conflict.expires_at > now else None
 
+    def offer_parts(self, owner: str, found: Iterable[PartStep]) -> bool:
+        """Replace the steps for parts that a component of the engine found due; return whether that changes any.
+
+        owner: that component. One in flight is not offered again.
+        """
+        offered = {steps.make_part_key(owner, step.ref): step for step in found}
+        offered = {key: step for key, step in offered.items() if key not in self.in_flight}
+        before = {key: step for key, step in self.parts.items() if key.startswith(f"/{owner}/")}
+        if not offered and not before:
+            return False
+        others = {key: step for key, step in self.parts.items() if key not in before}
+        self.parts = {**others, **offered}
+        return identify(offered) != identify(before)
+
+    def find_part_failure(self, owner: str) -> Attempt | None:
+        """Return the failure of a step for a part that is still due; None if none failed."""
+        for key, step in self.parts.items():
+            attempt = self.attempts.get(key) if key.startswith(f"/{owner}/") else None
+            if attempt is not None and attempt.attempt_id == steps.attempt_id(step):
+                return attempt
+        return None
+
     def find_due(self, key: str, step: Step, work: Work | None = None) -> float:
         """Return the monotonic time in seconds from which the step under a key may start. work: of the step, if known."""
         if not self.governor.records:
@@ -236,6 +267,7 @@ class InMemoryState:
     def reset_for_target(self, wanted: Container[str]) -> None:
         """Forget attempts for other resources, deletions included, since the target now contains these."""
         self.attempts = {key: attempt for key, attempt in self.attempts.items() if key in wanted}
+        self.parts.clear()
         self.asked = {key: None for key in self.asked if key in wanted}
         self.governor.on_edit(wanted)
 
@@ -286,3 +318,8 @@ class Observation:
     """Only read."""
     now: float
     """Monotonic seconds."""
+
+
+def identify(parts: Mapping[str, PartStep]) -> dict[str, AttemptId]:
+    """Return what the steps do, by key, regardless of when their objects were read."""
+    return {key: steps.attempt_id(step) for key, step in parts.items()}

@@ -8,6 +8,7 @@ from typing import TypeAlias, assert_never
 from hearth.model import field_paths, names, value_class
 from hearth.model.child import Child, FieldOwnership, Object, Path
 from hearth.model.kinds import Kind, ObjectRef
+from hearth.plan.environment.environment_rules import Action
 from hearth.plan.environment.inherited_rules import InheritedRules
 from hearth.plan.ownership.applied_fields import AppliedFields
 from hearth.plan.ownership.field_ownership import LostField
@@ -120,7 +121,60 @@ class Suspend:
     """The fields that another client started again, if that is the only reason for the write."""
 
 
-Step: TypeAlias = Apply | Delete | Detach | Release | WriteHealthMark | Suspend
+# Parts: objects that the template does not contain, but that hold what a resource runs or stores: Pods and claims that the
+# controller of a StatefulSet made, and VolumeSnapshots of their data.
+
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class CreatePart:
+    """Creation of a part of a resource."""
+
+    resource: str
+    kind: Kind
+    manifest: Object = field(repr=False)
+
+    @property
+    def ref(self) -> ObjectRef:
+        """Return the object that it creates."""
+        return make_part_ref(self.kind, self.manifest)
+
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class DeletePart:
+    """Deletion of a part of a resource."""
+
+    resource: str
+    kind: Kind
+    live: Object = field(repr=False)
+    actions: tuple[Action, ...] = ()
+    """What the deletion is to the resource. A rule on any of these actions prevents it; none prevents one without."""
+
+    @property
+    def ref(self) -> ObjectRef:
+        """Return the object that it deletes."""
+        return make_part_ref(self.kind, self.live)
+
+    @property
+    def uid(self) -> str:
+        """Return the UID of the object that it deletes."""
+        return str(self.live["metadata"]["uid"])
+
+
+def make_part_ref(kind: Kind, raw: Object) -> ObjectRef:
+    """Return the reference to an object of that kind."""
+    metadata = raw["metadata"]
+    return ObjectRef(
+        group=kind.group, kind=kind.name, namespace=metadata.get("namespace", ""), name=str(metadata["name"])
+    )
+
+
+def make_part_key(owner: str, ref: ObjectRef) -> str:
+    """Return the key of the step for a part. owner: the component that plans it. No resource can have such a name."""
+    return f"/{owner}/{ref.namespace}/{ref.name}"
+
+
+PartStep: TypeAlias = CreatePart | DeletePart
+Step: TypeAlias = Apply | Delete | Detach | Release | WriteHealthMark | Suspend | CreatePart | DeletePart
 
 
 def attempt_id(step: Step) -> AttemptId:
@@ -137,6 +191,10 @@ def attempt_id(step: Step) -> AttemptId:
             return MarkAttempt(uid=step.child.uid, reason=step.reason)
         case Suspend():
             return SuspendAttempt(uid=step.child.uid, purpose=step.purpose)
+        case CreatePart():
+            return ApplyAttempt(hash=str(step.ref))
+        case DeletePart():
+            return RemovalAttempt(uid=step.uid)
 
 
 def find_work(step: Step) -> Work:
@@ -152,13 +210,23 @@ def find_work(step: Step) -> Work:
             return Work(resource=step.child.resource, type=WorkType.MARK, content=step.reason or "")
         case Suspend():
             return Work(resource=step.child.resource, type=WorkType.SUSPEND, content=step.purpose.value)
+        case CreatePart():
+            # Each part is counted separately: a resource may have hundreds.
+            return Work(resource=f"{step.resource}/{step.ref.name}", type=WorkType.APPLY, creates=True)
+        case DeletePart():
+            return Work(resource=f"{step.resource}/{step.ref.name}", type=WorkType.REMOVE, content=step.uid)
         case _:
             assert_never(step)
 
 
 def find_ref(step: Step) -> ObjectRef:
     """Return the object that the step writes."""
-    return step.ref if isinstance(step, Apply) else step.child.ref
+    return step.ref if isinstance(step, Apply | CreatePart | DeletePart) else step.child.ref
+
+
+def find_kind(step: Step) -> Kind:
+    """Return the kind of the object that the step writes."""
+    return step.kind if isinstance(step, Apply | CreatePart | DeletePart) else step.child.kind
 
 
 def describe_write(step: Step) -> str:
@@ -178,12 +246,14 @@ def describe_write(step: Step) -> str:
             return "health mark written"
         case Suspend():
             return f"{step.purpose} applied"
+        case CreatePart() | DeletePart():
+            return "object of the resource created" if isinstance(step, CreatePart) else "object deletion requested"
 
 
 def affected_keys(step: Step) -> tuple[str, ...]:
     """Return the keys to plan again once the step was executed or rejected."""
     match step:
-        case Apply():
+        case Apply() | CreatePart() | DeletePart():
             return (step.resource,)
         case Delete() | Release():
             return (step.child.uid, step.child.resource)

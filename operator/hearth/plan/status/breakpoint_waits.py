@@ -90,6 +90,10 @@ def find_waits(planner: StackPlanner) -> Iterator[BreakpointWait]:
             yield BreakpointWait(
                 resource=held.child.resource, hook=enforcement.BEFORE[Action.DELETE], ref=held.child.ref
             )
+    for _, part in sorted(planner.held_parts.items()):
+        if part.rule is None and part.step.resource not in seen:
+            seen.add(part.step.resource)
+            yield BreakpointWait(resource=part.step.resource, hook=enforcement.BEFORE[part.action], ref=part.step.ref)
     for name in sorted(planner.find_post_delete_stops()):
         yield BreakpointWait(resource=name, hook=enforcement.AFTER[Action.DELETE])
     for name in sorted(planner.by_state[ResourceState.STOPPED]):

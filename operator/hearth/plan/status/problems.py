@@ -28,6 +28,11 @@ def find_problems(planner: StackPlanner, memory: InMemoryState) -> list[tuple[st
             message = enforcement.explain_restriction(held.rule, Action.DELETE)
             status = readiness.make_status(held.child, ResourceState.FAILED, enforcement.RESTRICTED, message)
             problems.append((held.child.resource, status))
+    for part in planner.denied_parts if planner.held_parts else ():
+        status = ResourceStatus(
+            state=ResourceState.FAILED, reason=enforcement.RESTRICTED, message=part.message, planned_ref=part.step.ref
+        )
+        problems.append((part.step.resource, status))
     return problems[:AT_MOST]
 
 

@@ -17,7 +17,16 @@ from hearth.plan.state.finished_work import FinishedWork
 from hearth.plan.state.internal_errors import Fault
 from hearth.plan.state.memory import InMemoryState
 from hearth.plan.state.resource_status import ResourceState, ResourceStatus
-from hearth.plan.state.steps import Apply, Delete, Detach, Release, Suspend, WriteHealthMark
+from hearth.plan.state.steps import (
+    Apply,
+    CreatePart,
+    Delete,
+    DeletePart,
+    Detach,
+    Release,
+    Suspend,
+    WriteHealthMark,
+)
 from hearth.plan.status import breakpoint_waits, check_result, deletion_blockers, problems
 from hearth.plan.status.breakpoint_waits import StackAddress
 from hearth.plan.status.check_result import CheckResult
@@ -409,6 +418,10 @@ def _find_due(planner: StackPlanner) -> dict[str, list[str]]:
                 due.setdefault("release", []).append(str(step.child.ref))
             case WriteHealthMark():
                 due.setdefault("mark", []).append(str(step.child.ref))
+            case CreatePart():
+                due.setdefault("create", []).append(str(step.ref))
+            case DeletePart():
+                due.setdefault("delete", []).append(str(step.ref))
             case _:
                 assert_never(step)
     return due

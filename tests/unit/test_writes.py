@@ -1,0 +1,117 @@
+"""Every write of an object in a cluster is a step, except those that are listed here, each with its reason.
+
+Breakpoints, restricted actions, retained objects, the pause of a Stack and the delays of repeated writes hold for steps. A
+request beside them would pass all of these.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Iterator
+
+from hearth.engine import ports
+from support import repository
+
+STATUS = "statuses, finalizers and revisions of the operator's own kinds"
+PORTS = {
+    ports.ClusterWrites: {"apply", "change", "delete", "mark", "release"},
+    ports.ClusterRequests: {"change_object", "create_object", "delete_object"},
+    ports.ManagementRevisions: {"create_revision", "delete_revision"},
+    ports.ManagementWrites: {"add_finalizer", "remove_finalizer", "write_status", "emit_event", "emit_source_event"},
+    ports.HealthMarkClient: {"write_mark_status"},
+    ports.SnapshotClient: {"write_snapshot_finalizers", "write_snapshot_status"},
+    ports.StackDefinitionClient: {
+        *("apply_object", "delete_object", "release_instances", "write_definition_status", "write_finalizers"),
+    },
+}
+"""The methods of the engine's ports that write."""
+READING = {
+    *("get", "list", "load", "refresh", "check", "is", "may", "wait"),
+    *("apply_dry_run", "create_dry_run", "change_dry_run", "withdraw"),
+}
+"""First words, and names, of methods that write nothing."""
+STEP_EXECUTION = {
+    "hearth.engine.writes.apply_preparation",
+    "hearth.engine.writes.set_detachment",
+    "hearth.engine.writes.step_execution",
+}
+"""What sends the requests of a step."""
+EXCEPTIONS = {
+    "hearth.engine.definition.definition_sync": "adds the finalizer, and says in Events what a definition lacks",
+    "hearth.engine.definition.revision_builder": "stores a definition before the first step",
+    "hearth.engine.definition.stack_revisions": "deletes revisions beyond the limit of the history",
+    "hearth.engine.definition.stack_cluster": "Events",
+    "hearth.engine.health_marks.health_mark_controller": STATUS,
+    "hearth.engine.health_rule_loader": "says in an Event what is wrong with the rules",
+    "hearth.engine.snapshots.snapshot_controller": STATUS,
+    "hearth.engine.stack.event_reports": "Events",
+    "hearth.engine.stack.released_objects": "takes the operator's own finalizer and offer off an object, and deletes nothing",
+    "hearth.engine.stack.stack_deletion": "removes the finalizer of a Stack whose objects are gone",
+    "hearth.engine.stack_definitions.definition_controller": STATUS,
+    "hearth.engine.stack_definitions.definition_objects": "the CustomResourceDefinition and roles of a definition, "
+    "which belong to no Stack, and are guarded by its `deletionPolicy`",
+    "hearth.engine.status.status_writer": STATUS,
+}
+"""Modules of the engine that write besides, each with its reason."""
+SENDING = {"apply", "create", "delete", "patch", "update"}
+ADAPTERS = {
+    "hearth.admission": "asks for the rights of a user, which writes nothing",
+    "hearth.kube.client.api_requests": "sends what the others create",
+    "hearth.kube.health_mark_client": STATUS,
+    "hearth.kube.leader_election.leases": "the Lease of the leader",
+    "hearth.kube.management_cluster": STATUS,
+    "hearth.kube.objects.event_recorder": "Events",
+    "hearth.kube.stack_definition_client": STATUS,
+    "hearth.kube.stack_snapshot_client": STATUS,
+    "hearth.kube.webhook.certificates": "the operator's own Secret and webhook configuration",
+    "hearth.kube.workload_cluster": "implements the ports that steps are executed with",
+}
+"""Modules of the operator that send a write to an API server."""
+
+
+def list_modules(package: str) -> Iterator[tuple[str, ast.Module]]:
+    """The modules of a package by name, parsed."""
+    for file in sorted((repository.OPERATOR / package.replace(".", "/")).rglob("*.py")):
+        yield ".".join(file.relative_to(repository.OPERATOR).with_suffix("").parts), ast.parse(file.read_text())
+
+
+def find_awaited(tree: ast.Module) -> set[str]:
+    """The names of all methods that are called and awaited, or passed on to be awaited."""
+    names = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Await | ast.Lambda):
+            body = node.value if isinstance(node, ast.Await) else node.body
+            names |= {
+                each.func.attr
+                for each in ast.walk(body)
+                if isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute)
+            }
+    return names
+
+
+def test_each_method_of_a_port_is_known_to_read_or_to_write() -> None:
+    for port, writes in PORTS.items():
+        methods = {name for name, each in vars(port).items() if inspect.iscoroutinefunction(each)}
+        assert methods - {name for name in methods if name.partition("_")[0] in READING or name in READING} == writes, (
+            port
+        )
+
+
+def test_only_the_step_executor_writes_objects() -> None:
+    writes = set().union(*PORTS.values())
+    found = {name for name, tree in list_modules("hearth.engine") if find_awaited(tree) & writes}
+    assert sorted(found) == sorted(STEP_EXECUTION | EXCEPTIONS.keys())
+
+
+def is_write(node: ast.AST) -> bool:
+    """Whether it sends a request that writes."""
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+        return False
+    verb = node.args[0] if "send" in node.func.attr and node.args else None
+    return node.func.attr == "create_new" or (isinstance(verb, ast.Constant) and verb.value in SENDING)
+
+
+def test_only_known_adapters_send_writes() -> None:
+    found = {name for name, tree in list_modules("hearth") if any(map(is_write, ast.walk(tree)))}
+    assert sorted(found) == sorted(ADAPTERS)
