@@ -116,8 +116,8 @@ def find_size_mistakes(stated: Mapping[str, Any], *, known: Collection[int] = ()
             f"is {replicas}, but must be between 0 and {limits.GROUP_MEMBERS}; use several groups for more members"
         )
         yield Mistake(path="spec.replicas", message=message)
-    for at, policy in enumerate(stated.get("removalPolicies") or ()):
-        for position, name in enumerate(policy.get("resources") or ()):
+    for at, policy in enumerate(object_fields.elements(stated, "removalPolicies")):
+        for position, name in enumerate(object_fields.elements(policy, "resources")):
             if not isinstance(name, str) or not is_index(name):
                 message = f"must be the index of a member as text, for example '3', found {name!r}"
                 yield Mistake(path=f"spec.removalPolicies[{at}].resources[{position}]", message=message)

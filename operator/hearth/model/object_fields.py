@@ -41,6 +41,12 @@ def entries(value: Any, *path: str) -> list[Mapping[str, Any]]:
     return [each for each in found if isinstance(each, Mapping)] if isinstance(found, list) else []
 
 
+def elements(value: Any, *path: str) -> list[Any]:
+    """Return the list under `path`, an empty one if there is none."""
+    found = find(value, *path)
+    return found if isinstance(found, list) else []
+
+
 def texts(value: Any, *path: str) -> list[str]:
     """Return the texts in the list under `path`."""
     found = find(value, *path)

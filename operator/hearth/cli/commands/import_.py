@@ -216,7 +216,9 @@ def find_unsound(kro_import: KroImport) -> Iterator[str]:
     with file_commands.evaluating() as evaluator:
         for each in kro_import.definitions:
             stack_file = StackFile(source=each["metadata"]["name"], manifest=each, beside=kro_import.definitions)
-            for mistake in file_commands.find_mistakes(stack_file, kinds, evaluator):
+            mistakes = file_commands.find_mistakes(stack_file, kinds, evaluator)
+            # The first one of a place is the cause of the others there.
+            for mistake in {each["path"]: each for each in reversed(mistakes)}.values():
                 yield f"{mistake['stack']}: {mistake['path']}: {mistake['message']}"
 
 

@@ -9,16 +9,17 @@ import functools
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
-from hearth.cli.importer import kro_expressions, manifest_documents
+from hearth.cli.importer import kro_expressions, kro_names, manifest_documents
+from hearth.cli.importer.kro_expressions import Words
 from hearth.cli.importer.kro_schema import SchemaReader
 from hearth.cli.importer.manifest_documents import ManifestDocument, SourceText
-from hearth.model import names, object_fields, value_class
+from hearth.model import limits, names, object_fields, value_class
 from hearth.model.child import Object
 from hearth.model.errors import InvalidDefinition, Mistake
 from hearth.model.text import enumeration
-from hearth.template.text import interpolation
+from hearth.template.text import error_hints, interpolation
 
 GROUP: Final = "kro.run"
 KIND: Final = "ResourceGraphDefinition"
@@ -48,6 +49,10 @@ COLUMN_PATH: Final = re.compile(r"\.(spec|status)\.(\w+)")
 INDEXES: Final = re.compile(r"lists\.range\(size\((.+)\)\)")
 """A list of the positions in another list."""
 EACH: Final = "each"
+OWN_STATUS: Final = ("conditions", "state")
+"""Fields of the status that the operator writes."""
+ConvertedKinds: TypeAlias = "Mapping[tuple[str, str], Conversion]"
+"""By group and kind."""
 
 
 @dataclass(slots=True)
@@ -57,6 +62,13 @@ class Conversion:
     document: ManifestDocument
     group: str
     """Of the kind."""
+    fields: Mapping[str, str] = field(default_factory=dict)
+    """The parameters by their names in kro."""
+    ids: Mapping[str, str] = field(default_factory=dict)
+    """The resources by their ids."""
+    outputs: Mapping[str, str] = field(default_factory=dict)
+    """The outputs by their names in the status."""
+    words: Words = field(default_factory=Words)
     definition: Object = field(default_factory=dict)
     parameters: Object = field(default_factory=dict)
     conditions: dict[str, list[str]] = field(default_factory=dict)
@@ -78,29 +90,51 @@ class Conversion:
         """Return what the definition says of the kind."""
         return object_fields.mapping(self.document.manifest, "spec", "schema")
 
-    def convert(self) -> None:
-        """Fill `definition`, `lost`, `optional` and `foreign`."""
+    @property
+    def version(self) -> str:
+        """Return the version of the kind."""
+        return object_fields.text(self.schema, "apiVersion").rpartition("/")[2]
+
+    def choose_names(self) -> None:
+        """Fill `fields`, `ids` and `outputs`."""
+        self.fields = kro_names.choose_fields(object_fields.mapping(self.schema, "spec"))
+        resources = object_fields.entries(self.document.manifest, "spec", "resources")
+        self.ids = kro_names.choose_ids(object_fields.text(each, "id") for each in resources)
+        stated = object_fields.mapping(self.schema, "status")
+        self.outputs = kro_names.choose_fields(name for name in stated if name not in OWN_STATUS)
+
+    def convert(self, kinds: ConvertedKinds) -> None:
+        """Fill `definition`, `lost`, `optional` and `foreign`. kinds: all that are converted, whose names are chosen."""
+        stated_resources = object_fields.entries(self.document.manifest, "spec", "resources")
+        found_kinds = {
+            object_fields.text(each, "id"): other
+            for each in stated_resources
+            for word in ("template", "externalRef")
+            if (other := find_converted(object_fields.mapping(each, word), kinds)) is not None
+        }
+        self.words = Words(
+            roots=find_changed(self.ids),
+            parameters=find_changed(self.fields),
+            outputs={name: other.outputs for name, other in found_kinds.items()},
+        )
         self._note_unknown(self.schema, SCHEMA_FIELDS, "spec.schema")
         if self.schema.get("scope") == "Cluster":
             self.lost.append("spec.schema.scope: Cluster: instances have a namespace")
         columns = self._convert_parameters()
         resources: Object = {}
-        for at, stated in enumerate(object_fields.entries(self.document.manifest, "spec", "resources")):
+        for at, stated in enumerate(stated_resources):
             path = f"spec.resources[{at}]"
-            resources[object_fields.text(stated, "id") or f"resource{at}"] = self._convert_resource(stated, path)
+            resources[self.ids[stated["id"]]] = self._convert_resource(stated, path, kinds)
         status = object_fields.mapping(self.schema, "status")
         outputs = {
-            str(name): {"value": self._translate(value, f"spec.schema.status.{name}")}
-            for name, value in status.items()
-            if name not in ("conditions", "state")
+            name: {"value": self._translate(status[stated], f"spec.schema.status.{stated}")}
+            for stated, name in self.outputs.items()
         }
         self.lost += [
-            f"spec.schema.status.{name}: the operator writes its own"
-            for name in ("conditions", "state")
-            if name in status
+            f"spec.schema.status.{name}: the operator writes its own" for name in OWN_STATUS if name in status
         ]
         self._spread_conditions(resources, outputs)
-        columns += self._convert_columns(outputs)
+        columns += self._convert_columns()
         template: Object = {"parameters": self.parameters, "resources": resources, "outputs": outputs}
         words = {
             "kind": self.kind,
@@ -114,8 +148,8 @@ class Conversion:
             "spec": {
                 "group": self.group,
                 "names": words,
-                "versions": [{"name": object_fields.text(self.schema, "apiVersion").rpartition("/")[2]}],
-                "template": {part: content for part, content in template.items() if content},
+                "versions": [{"name": self.version}],
+                "template": {part: content for part, content in template.items() if content or part == "resources"},
                 **({"columns": columns} if columns else {}),
             },
         }
@@ -129,41 +163,46 @@ class Conversion:
             stated = object_fields.mapping(instance_document.manifest, "metadata", part)
             own = {key: value for key, value in stated.items() if not key.startswith(PREFIX)}
             kept |= {part: own} if own else {}
-        version = self.definition["spec"]["versions"][0]["name"]
         return {
-            "apiVersion": f"{self.group}/{version}",
+            "apiVersion": f"{self.group}/{self.version}",
             "kind": self.kind,
             "metadata": kept,
-            "spec": dict(object_fields.mapping(instance_document.manifest, "spec")),
+            "spec": self.rename_fields(object_fields.mapping(instance_document.manifest, "spec")),
         }
 
+    def rename_fields(self, spec: Mapping[str, Any]) -> Object:
+        """Return the spec of an instance with the names of the parameters."""
+        return {self.fields.get(name, name): value for name, value in spec.items()}
+
     def _convert_parameters(self) -> list[Object]:
-        reader = SchemaReader(object_fields.mapping(self.schema, "types"))
+        expressions = interpolation.find_expressions(object_fields.mapping(self.document.manifest, "spec"))
+        needed = kro_expressions.find_needed(expressions)
+        reader = SchemaReader(object_fields.mapping(self.schema, "types"), needed=needed)
         columns: list[Object] = []
-        for name, stated in object_fields.mapping(self.schema, "spec").items():
-            found = reader.read(stated)
-            self.parameters[str(name)] = found.rules
-            self.lost += [f"spec.schema.spec.{name}{unknown}" for unknown in found.unknown]
+        for stated_name, stated in object_fields.mapping(self.schema, "spec").items():
+            found, name = reader.read(stated, (stated_name,)), self.fields[stated_name]
+            self.parameters[name] = found.rules
+            self.lost += [f"spec.schema.spec.{name}{unknown}" for unknown in found.unknown[: limits.MISTAKES]]
             if found.column:
-                columns.append({"name": found.column, "parameter": str(name)})
+                columns.append({"name": found.column, "parameter": name})
             if "default" not in found.rules and not found.is_required:
-                self.optional.append(str(name))
+                self.optional.append(name)
         return columns
 
-    def _convert_columns(self, outputs: Object) -> Iterator[Object]:
+    def _convert_columns(self) -> Iterator[Object]:
         for at, column in enumerate(object_fields.entries(self.schema, "additionalPrinterColumns")):
             path = object_fields.text(column, "jsonPath")
             found = COLUMN_PATH.fullmatch(path)
-            word, known = ("parameter", self.parameters) if found and found[1] == "spec" else ("output", outputs)
+            word, known = ("parameter", self.fields) if found and found[1] == "spec" else ("output", self.outputs)
             if found and found[2] in known:
                 priority = {"priority": column["priority"]} if column.get("priority") else {}
-                yield {"name": object_fields.text(column, "name"), word: found[2], **priority}
+                yield {"name": object_fields.text(column, "name"), word: known[found[2]], **priority}
             elif path not in STANDARD_COLUMNS:
                 self.lost.append(f"spec.schema.additionalPrinterColumns[{at}]: {path} is no parameter or output")
 
-    def _convert_resource(self, stated: Mapping[str, Any], path: str) -> Object:
+    def _convert_resource(self, stated: Mapping[str, Any], path: str, kinds: ConvertedKinds) -> Object:
         self._note_unknown(stated, RESOURCE_FIELDS, path)
-        name = object_fields.text(stated, "id")
+        name = self.ids[stated["id"]]
         made: Object = {}
         renamed: dict[str, str] = {}
         if stated.get("forEach"):
@@ -174,9 +213,24 @@ class Conversion:
         made |= self._convert_lifecycle(stated, path)
         for word, field_ in (("manifest", "template"), ("externalRef", "externalRef")):
             if content := object_fields.mapping(stated, field_):
+                content = move_name(content) if word == "externalRef" else content
                 made[word] = self._translate(content, f"{path}.{field_}", renamed)
+                self._convert_kind(content, made[word], f"{path}.{field_}", kinds)
                 self._note_namespace(name, made[word])
         return made
+
+    def _convert_kind(self, stated: Mapping[str, Any], made: Object, path: str, kinds: ConvertedKinds) -> None:
+        """Give a manifest of a kind that kro makes the names of the converted kind."""
+        other = find_converted(stated, kinds)
+        if other is not None:
+            made["apiVersion"] = f"{other.group}/{other.version}"
+            if isinstance(made.get("spec"), dict):
+                made["spec"] = other.rename_fields(made["spec"])
+        elif object_fields.text(stated, "apiVersion").partition("/")[0] == GROUP:
+            kind = object_fields.text(stated, "kind")
+            self.lost.append(
+                f"{path}: {kind} is a kind of {GROUP}, whose {KIND} is not in these files; pass its file as well"
+            )
 
     def _spread_conditions(self, resources: Object, outputs: Object) -> None:
         """State the condition of each resource and output, and read what may be missing as such."""
@@ -205,9 +259,9 @@ class Conversion:
         variable = str(next(iter(iterators[0])))
         if positions := INDEXES.fullmatch(expression):
             renamed[variable] = "index"
-            return {"forEach": kro_expressions.translate_expression(positions[1], {})}
+            return {"forEach": kro_expressions.translate_expression(positions[1], self.words)}
         renamed[variable] = "item"
-        made = kro_expressions.translate_expression(expression, {})
+        made = kro_expressions.translate_expression(expression, self.words)
         return {"forEach": made, **self._find_key(made)}
 
     def _find_key(self, expression: str) -> Object:
@@ -221,12 +275,12 @@ class Conversion:
         self, stated: Mapping[str, Any], word: str, path: str, renamed: Mapping[str, str]
     ) -> list[str]:
         found: list[str] = []
-        for at, text in enumerate(stated.get(word) or ()):
+        for at, text in enumerate(object_fields.elements(stated, word)):
             expression = kro_expressions.read_single(text)
             if expression is None:
                 self.lost.append(f"{path}.{word}[{at}]: is no expression")
             else:
-                found.append(kro_expressions.translate_expression(expression, renamed))
+                found.append(kro_expressions.translate_expression(expression, self.words.add_roots(renamed)))
         return found
 
     def _convert_lifecycle(self, stated: Mapping[str, Any], path: str) -> Object:
@@ -239,13 +293,20 @@ class Conversion:
         return {"deletionPolicy": policy[1]} if policy[1] == "Retain" else {}
 
     def _translate(self, value: Any, path: str, renamed: Mapping[str, str] | None = None) -> Any:
+        words = self.words.add_roots(renamed or {})
+
         def translate(text: str) -> str:
             try:
-                return kro_expressions.translate(text, renamed or {})
+                return kro_expressions.translate(text, words)
             except interpolation.UnterminatedExpression as error:
                 self.lost.append(f"{path}: {error}")
                 return interpolation.escape(text)
 
+        for expression in interpolation.find_expressions(value):
+            self.lost += [
+                f"{path}: {each} is no output of that kind"
+                for each in kro_expressions.find_unknown_status(expression, words)
+            ]
         return kro_expressions.translate_all(value, translate)
 
     def _note_namespace(self, name: str, manifest: Any) -> None:
@@ -301,12 +362,14 @@ def convert_all(texts: Sequence[SourceText], *, group: str | None) -> KroImport:
     conversions = [
         Conversion(document=each, group=group or find_group(each)) for each in documents if is_definition(each)
     ]
-    for conversion in conversions:
-        conversion.convert()
     by_kind = {(find_group(each.document), each.kind): each for each in conversions}
     others = [each for each in documents if not is_definition(each)]
     if mistakes := [*find_strangers(others, by_kind), *find_missing(conversions, texts)]:
         raise InvalidDefinition(mistakes)
+    for conversion in conversions:
+        conversion.choose_names()
+    for conversion in conversions:
+        conversion.convert(by_kind)
     notes = [note for each in conversions for note in find_notes(each)]
     if others:
         notes.append("apply the StackDefinitions first, and the objects once their kinds are served: apply twice")
@@ -333,11 +396,75 @@ def find_missing(conversions: Sequence[Conversion], texts: Sequence[SourceText])
     for conversion in conversions:
         if not conversion.kind:
             yield Mistake(path=conversion.document.place, message="spec.schema.kind is missing; state the kind")
+        for mistake in find_wrong_types(conversion.document.manifest):
+            message = f"{mistake.path}: {mistake.message}"
+            yield Mistake(path=conversion.document.place, message=message)
+
+
+MAPS: Final = ("spec.schema.spec", "spec.schema.status", "spec.schema.types")
+RESOURCE_TYPES: Final[Mapping[str, type]] = {
+    "template": dict,
+    "externalRef": dict,
+    "forEach": list,
+    "includeWhen": list,
+    "readyWhen": list,
+}
+
+
+def find_wrong_types(definition: Object) -> Iterator[Mistake]:
+    """Yield each field of another type than a ResourceGraphDefinition has there, and ids that are missing or repeated."""
+    for path in MAPS:
+        yield from check_type(object_fields.find(definition, *path.split(".")), dict, path)
+    resources = object_fields.find(definition, "spec", "resources")
+    yield from check_type(resources, list, "spec.resources")
+    seen: set[str] = set()
+    for at, resource in enumerate(object_fields.elements(resources)):
+        path = f"spec.resources[{at}]"
+        if not isinstance(resource, dict):
+            yield Mistake(path=path, message=f"must be a map, found {error_hints.describe(resource)}")
+            continue
+        name = resource.get("id")
+        if not isinstance(name, str) or not name:
+            yield Mistake(path=f"{path}.id", message=f"must be a name, found {error_hints.describe(name)}")
+        elif name in seen:
+            yield Mistake(path=f"{path}.id", message=f"is {error_hints.quote(name)}, the id of another resource")
+        seen.add(str(name))
+        for word, type_ in RESOURCE_TYPES.items():
+            yield from check_type(resource.get(word), type_, f"{path}.{word}")
+
+
+def check_type(value: Any, wanted: type, path: str) -> Iterator[Mistake]:
+    """Yield a mistake if a field is neither missing nor of that type, a map or a list."""
+    if value is not None and not isinstance(value, wanted):
+        called = "a map" if wanted is dict else "a list"
+        yield Mistake(path=path, message=f"must be {called}, found {error_hints.describe(value)}")
+
+
+def find_converted(manifest: Mapping[str, Any], kinds: ConvertedKinds) -> Conversion | None:
+    """Return what converts the kind of a manifest; None for one that kro does not make by these files."""
+    group = object_fields.text(manifest, "apiVersion").rpartition("/")[0]
+    return kinds.get((group, object_fields.text(manifest, "kind")))
+
+
+def find_changed(chosen: Mapping[str, str]) -> dict[str, str]:
+    """Return the names that change."""
+    return {old: new for old, new in chosen.items() if new != old}
+
+
+def move_name(reference: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a reference with its name and namespace in the metadata, where early versions of kro did not have them."""
+    early = {word: reference[word] for word in ("name", "namespace") if word in reference}
+    if not early or reference.get("metadata"):
+        return reference
+    return {word: each for word, each in reference.items() if word not in early} | {"metadata": early}
 
 
 def find_notes(conversion: Conversion) -> Iterator[str]:
     """Yield what is otherwise than in kro."""
     name = f"{call(conversion)}:"
+    chosen = {**conversion.fields, **conversion.ids, **conversion.outputs}
+    if changed := [f"{error_hints.shorten(old)} is {new}" for old, new in find_changed(chosen).items()]:
+        yield f"{name} names that a template does not allow are changed: {enumeration.enumerate_names(changed)}"
     if conversion.optional:
         listed = enumeration.enumerate_names(conversion.optional)
         yield f"{name} what kro lets be left out must be set, unless you give it a default: {listed}"

@@ -5,10 +5,14 @@ Facts: kro's documentation, "CEL Libraries". What has no counterpart stays as it
 
 from __future__ import annotations
 
+import dataclasses
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import field
 from typing import Any, Final
 
+from hearth.model import limits, value_class
+from hearth.model.errors import InvalidDefinition, Mistake
 from hearth.template.text import interpolation
 from hearth.template.text.interpolation import ExpressionSource
 
@@ -30,18 +34,40 @@ NAMES: Final[Sequence[tuple[tuple[str, ...], str]]] = (
 """What kro calls so, as tokens, and how Hearth does."""
 HEX_DIGEST: Final = ('"%x"', ".", "format", "(", "[", "hash", ".", "sha256", "(")
 """The beginning of a digest as text; in Hearth, `sha256` gives the text."""
+BEGINNINGS: Final = frozenset(old[0] for old, _ in NAMES)
+SPEC: Final = NAMES[0][0]
+PARAMETERS: Final = NAMES[0][1]
+STATUS: Final = "status"
+CONDITIONS: Final = 64
+"""Conditions that a resource may take over from those that it reads."""
 METHODS: Final = frozenset({"merge", "sort", "sum"})
 """Methods that are functions in Hearth: `a.merge(b)` is `merge(a, b)`."""
 OPERAND: Final = re.compile(r"[A-Za-z_]\w*|[)\]]")
 OPENING: Final = {")": "(", "]": "[", "}": "{"}
 
 
-def translate(text: str, renamed: Mapping[str, str]) -> str:
-    """Return a text with its expressions translated. renamed: further names, those of the elements of a list.
+NESTED: Final = 32
+"""Levels of brackets in an expression that is translated."""
 
-    Raises interpolation.UnterminatedExpression.
-    """
-    return change_all(text, lambda expression: translate_expression(expression, renamed))
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class Words:
+    """How the names of one definition are written here, as far as that differs."""
+
+    roots: Mapping[str, str] = field(default_factory=dict)
+    """Ids of resources, and the elements of a list."""
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    outputs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """All fields of the status, by the id of a resource that is an object of a kind that is converted as well."""
+
+    def add_roots(self, roots: Mapping[str, str]) -> Words:
+        """Return the words of one resource."""
+        return dataclasses.replace(self, roots={**self.roots, **roots})
+
+
+def translate(text: str, words: Words) -> str:
+    """Return a text with its expressions translated. Raises interpolation.UnterminatedExpression."""
+    return change_all(text, lambda expression: translate_expression(expression, words))
 
 
 def change_all(text: str, change: Callable[[str], str]) -> str:
@@ -70,10 +96,11 @@ def read_single(text: Any) -> str | None:
     return parts[0].text if len(parts) == 1 and isinstance(parts[0], ExpressionSource) else None
 
 
-def translate_expression(expression: str, renamed: Mapping[str, str]) -> str:
-    """Return an expression in the words of Hearth."""
+def translate_expression(expression: str, words: Words) -> str:
+    """Return an expression in the words of Hearth; one that no template accepts, because it is too deep, as it is."""
     tokens = split(expression)
-    known = [*NAMES, *(((name,), new) for name, new in renamed.items())]
+    if measure_depth(tokens) > NESTED:
+        return expression
     made: list[str] = []
     at = 0
     while at < len(tokens):
@@ -81,16 +108,83 @@ def translate_expression(expression: str, renamed: Mapping[str, str]) -> str:
         if not is_member and (end := match_at(tokens, at, HEX_DIGEST)):
             inner_end = find_close(tokens, end - 1)
             if match_at(tokens, inner_end, (")", "]", ")")):
-                inner = translate_expression("".join(tokens[end:inner_end]), renamed)
+                inner = translate_expression("".join(tokens[end:inner_end]), words)
                 made.append(f"sha256({inner})")
                 at = inner_end + 3
                 continue
-        replaced = next(
-            ((end, new) for old, new in known if not is_member and (end := match_at(tokens, at, old))), None
-        )
-        at, token = (replaced[0], replaced[1]) if replaced is not None else (at + 1, tokens[at])
-        made.append(token)
+        at, new = (at + 1, [tokens[at]]) if is_member else translate_name(tokens, at, words)
+        made += new
     return "".join(make_functions(made))
+
+
+def translate_name(tokens: Sequence[str], at: int, words: Words) -> tuple[int, list[str]]:
+    """Return what the name at a position, with its fields, becomes, and where the rest begins."""
+    for old, new in NAMES if tokens[at] in BEGINNINGS else ():
+        if end := match_at(tokens, at, old):
+            dot, name, after = read_field(tokens, end)
+            if new == PARAMETERS and name in words.parameters:
+                return after, [new, *dot, words.parameters[name]]
+            return end, [new]
+    token = tokens[at]
+    root = words.roots.get(token, token)
+    dot, name, end = read_field(tokens, at + 1)
+    if token in words.outputs and name == STATUS:
+        inner_dot, output, after = read_field(tokens, end)
+        if output in words.outputs[token]:
+            return after, [root, *dot, name, *dot, "outputs", *inner_dot, words.outputs[token][output]]
+    return at + 1, [root]
+
+
+def read_field(tokens: Sequence[str], at: int) -> tuple[Sequence[str], str, int]:
+    """Return the field that is read at a position: the tokens before its name, its name, and its end; "" for none."""
+    dot = tokens[at : at + 2]
+    size = 0 if dot[:1] != ["."] else 2 if dot == [".", "?"] else 1
+    if not size or at + size >= len(tokens):
+        return (), "", at
+    return tokens[at : at + size], tokens[at + size], at + size + 1
+
+
+def find_unknown_status(expression: str, words: Words) -> Iterator[str]:
+    """Yield what an expression reads of the status of an object whose kind is converted, and that is no output of it."""
+    tokens = split(expression)
+    for at, token in enumerate(tokens):
+        if token in words.outputs and is_name(tokens, at):
+            _, name, end = read_field(tokens, at + 1)
+            _, output, _ = read_field(tokens, end)
+            if name == STATUS and output and output not in (*words.outputs[token], "conditions"):
+                yield f"{token}.status.{output}"
+
+
+def find_needed(expressions: Iterable[str]) -> set[tuple[str, ...]]:
+    """Return the paths of fields in the parameters that some expression cannot do without, and none tests with `has` or `?`."""
+    needed: set[tuple[str, ...]] = set()
+    tested: set[tuple[str, ...]] = set()
+    for expression in expressions:
+        tokens = split(expression)
+        for at, token in enumerate(tokens):
+            if token == SPEC[0] and is_name(tokens, at) and (end := match_at(tokens, at, SPEC)):
+                path: tuple[str, ...] = ()
+                while len(path) < NESTED:
+                    dot, name, after = read_field(tokens, end)
+                    if not name or tokens[after : after + 1] == ["("]:
+                        break
+                    path, end = (*path, name), after
+                    needed.add(path)
+                    if len(dot) > 1:
+                        tested.add(path)
+                        break
+                if list(tokens[max(at - 2, 0) : at]) == ["has", "("]:
+                    tested.add(path)
+    return needed - tested
+
+
+def measure_depth(tokens: Sequence[str]) -> int:
+    """Return how deep brackets are nested."""
+    depth = deepest = 0
+    for token in tokens:
+        depth += (token in OPENING.values()) - (token in OPENING)
+        deepest = max(deepest, depth)
+    return deepest
 
 
 def make_functions(tokens: list[str]) -> list[str]:
@@ -154,13 +248,13 @@ def match_at(tokens: Sequence[str], at: int, wanted: Sequence[str]) -> int:
 
 
 def split(expression: str) -> list[str]:
-    """Return the tokens of an expression, white space included."""
-    return TOKEN.findall(expression)
+    """Return the tokens of an expression, white space included; one that is too long for any template is a single token."""
+    return TOKEN.findall(expression) if len(expression) <= limits.EXPRESSION_LENGTH else [expression]
 
 
 def is_name(tokens: Sequence[str], at: int) -> bool:
     """Return whether a token is no field of something else."""
-    return not is_after_dot(tokens[:at])
+    return not is_after_dot(tokens[max(0, at - 4) : at])
 
 
 def is_after_dot(tokens: Sequence[str]) -> bool:
@@ -174,17 +268,27 @@ def is_after_dot(tokens: Sequence[str]) -> bool:
 
 
 def spread(stated: Mapping[str, Sequence[str]], reads: Mapping[str, Collection[str]]) -> dict[str, list[str]]:
-    """Return the conditions of each resource, with those of all that it reads. Both by name of the resource."""
-    found = {name: list(dict.fromkeys(conditions)) for name, conditions in stated.items()}
-    is_changed = True
-    while is_changed:
-        is_changed = False
-        for name, read in reads.items():
-            before = len(found[name])
-            inherited = [each for other in read if other != name for each in found.get(other, ())]
-            found[name] = list(dict.fromkeys([*inherited, *found[name]]))
-            is_changed = is_changed or len(found[name]) > before
-    return found
+    """Return the conditions of each resource, with those of all that it reads. Both by name of the resource.
+
+    Raises InvalidDefinition for a resource whose conditions no template could state.
+    """
+    readers: dict[str, list[str]] = {}
+    for name, read in reads.items():
+        for other in sorted(read):
+            readers.setdefault(other, []).append(name)
+    found: dict[str, dict[str, None]] = {name: {} for name in stated}
+    due = [(name, each) for name, conditions in stated.items() for each in conditions]
+    for name, condition in due:
+        # `due` grows within: each condition reaches each resource once.
+        if condition not in found[name]:
+            found[name][condition] = None
+            due += [(reader, condition) for reader in readers.get(name, ()) if reader in found]
+            if len(found[name]) > CONDITIONS:
+                message = (
+                    f"{name} depends on more than {CONDITIONS} conditions of the resources that it reads; split it"
+                )
+                raise InvalidDefinition([Mistake(path="spec.resources", message=message)])
+    return {name: sorted(conditions, key=lambda each: each in stated[name]) for name, conditions in found.items()}
 
 
 def join(conditions: Sequence[str]) -> str:

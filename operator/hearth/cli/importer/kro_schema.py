@@ -6,24 +6,29 @@ Facts: kro's documentation, "SimpleSchema". Must not know templates.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import yaml
 
 from hearth.model import value_class
 from hearth.model.child import Object
-from hearth.template.text import kubectl_yaml
+from hearth.template.text import error_hints, kubectl_yaml
 
 TYPES: Final = {"string": "string", "integer": "integer", "boolean": "boolean", "float": "number", "object": "object"}
 MARKER: Final = re.compile(
-    r"""(?P<word>\w+)=(?P<value>"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|\[[^\]]*\]|\{[^}]*\}|[^\s|]+)"""
+    # A quote or bracket that is never closed reaches to the end, so that no text is scanned again and again.
+    r"""\b(?P<word>\w{1,64})=(?P<value>"(?:\\.?|[^"\\])*(?:"|$)|'(?:\\.?|[^'\\])*(?:'|$)|\[[^\]]*(?:\]|$)|\{[^}]*(?:\}|$)|[^\s|]+)""",
+    re.DOTALL,
 )
 MAP: Final = "map[string]"
 LIST: Final = "[]"
 FIELDS: Final = 20_000
 """Fields that a schema may stand for."""
+DEPTH: Final = 32
+"""Levels of a schema: lists, maps and types within one another."""
+Path: TypeAlias = tuple[str, ...]
 BETWEEN: Final = " |\t\n"
 """What separates markers."""
 
@@ -46,40 +51,46 @@ class SchemaReader:
 
     types: Mapping[str, Any]
     """What the schema names."""
+    needed: Collection[Path] = ()
+    """The fields without which an expression fails."""
     left: int = FIELDS
     """Fields that may still be read."""
 
-    def read(self, stated: Any) -> SchemaField:
+    def read(self, stated: Any, path: Path = (), *, depth: int = 0) -> SchemaField:
         """Return what a field means: a text with a type and markers, or a map of fields."""
         self.left -= 1
+        if depth > DEPTH or self.left <= 0:
+            return SchemaField(rules={}, unknown=(": stands for too many fields, or contains itself",))
         if isinstance(stated, dict):
-            return self._read_map(stated)
+            return self._read_map(stated, path, depth=depth + 1)
         if not isinstance(stated, str):
-            return SchemaField(rules={}, unknown=(f": {stated!r} is no type",))
+            return SchemaField(rules={}, unknown=(f": {error_hints.describe(stated)} is no type",))
         type_, _, rest = stated.partition("|")
-        inner = self._read_type(type_.strip())
+        inner = self._read_type(type_.strip(), path, depth=depth + 1)
         markers = read_markers(rest, inner.rules.get("type"))
         return replace(markers, rules={**inner.rules, **markers.rules}, unknown=inner.unknown + markers.unknown)
 
-    def _read_type(self, type_: str) -> SchemaField:
+    def _read_type(self, type_: str, path: Path, *, depth: int) -> SchemaField:
         if type_ in TYPES:
             return SchemaField(rules={"type": TYPES[type_]})
         if type_.startswith(LIST):
-            items = self._read_type(type_.removeprefix(LIST))
+            items = self.read(type_.removeprefix(LIST), depth=depth)
             return SchemaField(rules={"type": "array", "items": without_default(items.rules)}, unknown=items.unknown)
         if type_.startswith(MAP):
-            values = self._read_type(type_.removeprefix(MAP))
+            values = self.read(type_.removeprefix(MAP), depth=depth)
             rules = {"type": "object", "additionalProperties": without_default(values.rules)}
             return SchemaField(rules=rules, unknown=values.unknown)
         if type_ not in self.types:
-            return SchemaField(rules={}, unknown=(f": {type_} is no type",))
-        if self.left <= 0:
-            return SchemaField(rules={}, unknown=(f": {type_} stands for too many fields, or contains itself",))
-        return self.read(self.types[type_])
+            return SchemaField(rules={}, unknown=(f": {error_hints.shorten(type_)} is no type",))
+        return self.read(self.types[type_], path, depth=depth)
 
-    def _read_map(self, stated: Mapping[str, Any]) -> SchemaField:
-        fields = {str(name): self.read(each) for name, each in stated.items()}
-        required = [name for name, each in fields.items() if each.is_required and "default" not in each.rules]
+    def _read_map(self, stated: Mapping[str, Any], path: Path, *, depth: int) -> SchemaField:
+        fields = {str(name): self.read(each, (*path, str(name)), depth=depth) for name, each in stated.items()}
+        required = [
+            name
+            for name, each in fields.items()
+            if "default" not in each.rules and (each.is_required or (*path, name) in self.needed)
+        ]
         rules: Object = {"type": "object", "properties": {name: each.rules for name, each in fields.items()}}
         if required:
             rules["required"] = required
@@ -106,9 +117,9 @@ def read_markers(text: str, type_: Any) -> SchemaField:
         elif word in READERS:
             rules[word] = READERS[word](value, type_)
         else:
-            unknown.append(f": {word}={value}")
+            unknown.append(f": {error_hints.shorten(f'{word}={value}')}")
     if rest := text[after:].strip(BETWEEN):
-        unknown.append(f": {rest}")
+        unknown.append(f": {error_hints.quote(rest)} is no marker; a value with spaces is put in quotes")
     return SchemaField(rules=rules, column=column, is_required=is_required, unknown=tuple(unknown))
 
 

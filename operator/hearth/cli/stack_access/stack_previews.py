@@ -168,7 +168,7 @@ async def read_definition(session: Session, revision: Object) -> Object:
 
 async def read_stacks(session: Session, wanted: Object) -> list[str] | None:
     """Return the UIDs of all Stacks, if adoption may ask for them; None if the user may not list them."""
-    if b"adoptionPolicy" not in orjson.dumps(wanted["spec"]):
+    if b"adoptionPolicy" not in orjson.dumps(object_fields.mapping(wanted, "spec")):
         return None
     try:
         return [each["metadata"]["uid"] for each in await session.list(STACK, only_metadata=True)]
@@ -181,7 +181,9 @@ async def find_accounts(
 ) -> list[str]:
     """Return the account of the Stack, if it has one and the user may impersonate it. definer: as in its StackDefinition."""
     namespace = object_fields.text(wanted, "metadata", "namespace")
-    boundary = tenancy.find_boundary(namespace, stack_cache.find_account(wanted["spec"]), definer=definer)
+    boundary = tenancy.find_boundary(
+        namespace, stack_cache.find_account(object_fields.mapping(wanted, "spec")), definer=definer
+    )
     if not boundary.account:
         return []
     may = await cluster.is_allowed(

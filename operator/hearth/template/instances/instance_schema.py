@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import orjson
 
-from hearth.model import instance_fields
+from hearth.model import instance_fields, object_fields
 from hearth.model.api import crd, stack_definition
 from hearth.model.api.stack import STACK_NAME_RULE
 from hearth.model.errors import Mistake
@@ -49,7 +49,10 @@ RESERVED_KINDS: Final = ("ResourceGroup", "Stack")
 
 
 def find_mistakes(spec: Mapping[str, Any]) -> list[Mistake]:
-    """Find what keeps the kind from being made, besides mistakes in the template itself. spec: as the API server stored it."""
+    """Find what keeps the kind from being made, besides mistakes in the template itself.
+
+    spec: valid by the schema of StackDefinitions, which leaves the template open.
+    """
     return [*find_wrong_names(spec), *find_wrong_rules(spec), *find_wrong_fields(spec)]
 
 
@@ -77,7 +80,7 @@ def find_unsayable(rules: Any, path: str) -> Iterator[Mistake]:
     if not isinstance(rules, dict):
         return
     yield from find_unsayable_words(rules, path)
-    for name, inner in (rules.get("properties") or {}).items():
+    for name, inner in object_fields.mapping(rules, "properties").items():
         yield from find_unsayable(inner, f"{path}.properties{error_hints.write_key(name)}")
     yield from find_unsayable(rules.get("items"), f"{path}.items")
     if (further := rules.get("additionalProperties")) is not False:
@@ -105,7 +108,7 @@ def find_unsayable_words(rules: Mapping[str, Any], path: str) -> Iterator[Mistak
 
 def find_wrong_fields(spec: Mapping[str, Any]) -> Iterator[Mistake]:
     """Find columns and a scale of parameters and outputs that do not exist or have another type."""
-    parameters, outputs = find_parameters(spec), (spec.get("template") or {}).get("outputs") or {}
+    parameters, outputs = find_parameters(spec), object_fields.mapping(spec, "template", "outputs")
     for at, column in enumerate(spec.get("columns") or ()):
         for word, known in (("output", outputs), ("parameter", parameters)):
             if (name := column.get(word)) is not None and name not in known:
@@ -123,13 +126,12 @@ def find_wrong_fields(spec: Mapping[str, Any]) -> Iterator[Mistake]:
 
 def find_parameters(spec: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the rules of all parameters by name."""
-    return (spec.get("template") or {}).get("parameters") or {}
+    return object_fields.mapping(spec, "template", "parameters")
 
 
 def find_type(rules: Mapping[str, Any]) -> str | None:
     """Return the one type that rules allow besides null, "" for any, `int-or-string`; None for several."""
-    stated = rules.get("type", "")
-    types = set(stated) - {"null"} if isinstance(stated, list) else {stated}
+    types = set(object_fields.texts(rules, "type")) - {"null"} or {object_fields.text(rules, "type")}
     if types == {"integer", "number"}:
         return "number"
     if types == {"integer", "string"}:

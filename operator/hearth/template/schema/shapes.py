@@ -143,8 +143,11 @@ def find_type(schema: Schema) -> Type:
     return _SCALARS.get(str(stated), Type.OPEN)
 
 
-def make_shape(schema: Schema, *, find: Find, memory: dict[int, Shape], name: str) -> Shape:
+def make_shape(schema: Schema | bool, *, find: Find, memory: dict[int, Shape], name: str) -> Shape:
     """Make the shape of `schema`, with references resolved; the same one for the same definition."""
+    if not isinstance(schema, Mapping):
+        # `true` and `false` are schemas too, as in `properties: {debug: true}`.
+        return OPEN
     for _ in range(_DEEPEST_REFERENCE):
         reference = find_reference(schema)
         if reference is None:

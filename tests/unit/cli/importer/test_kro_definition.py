@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from hearth.cli import main
 from hearth.cli.importer import kro_expressions
+from hearth.cli.importer.kro_expressions import Words
 from hearth.cli.importer.kro_schema import SchemaReader
 from hearth.template.text import kubectl_yaml
 from support import console_blocks, repository
@@ -81,10 +83,10 @@ def test_a_field(stated: Any, rules: Any) -> None:
         ("string | immutable=true", [": immutable=true"]),
         ("text", [": text is no type"]),
         ("[]text", [": text is no type"]),
-        ("string | default=a and more", [": and more"]),
+        ("string | default=a and more", [": 'and more' is no marker; a value with spaces is put in quotes"]),
         ({"a": {"b": "string | immutable=true"}}, [".a.b: immutable=true"]),
         ({"a": 'string | printColumn="A"'}, ['.a: printColumn="A"']),
-        (3, [": 3 is no type"]),
+        (3, [": the number 3 is no type"]),
     ],
 )
 def test_what_has_no_counterpart_is_named(stated: Any, unknown: list[str]) -> None:
@@ -136,7 +138,7 @@ RENAMED = {"region": "item"}
 )
 def test_an_expression(stated: str, made: str) -> None:
     """Texts in quotes, fields of other values and names in other places stay."""
-    assert kro_expressions.translate(stated, RENAMED) == made
+    assert kro_expressions.translate(stated, Words(roots=RENAMED)) == made
 
 
 @pytest.mark.parametrize(
@@ -163,7 +165,7 @@ def test_conditions_reach_all_that_read() -> None:
     """Over any number of steps, each once; a cycle ends."""
     stated = {"a": ["x"], "b": [], "c": ["y", "x"], "d": []}
     reads = {"a": {"a"}, "b": {"a", "d"}, "c": {"b"}, "d": {"b"}}
-    assert kro_expressions.spread(stated, reads) == {"a": ["x"], "b": ["x"], "c": ["x", "y"], "d": ["x"]}
+    assert kro_expressions.spread(stated, reads) == {"a": ["x"], "b": ["x"], "c": ["y", "x"], "d": ["x"]}
     assert kro_expressions.join(["a || b", "c"]) == "(a || b) && (c)"
 
 
@@ -300,3 +302,171 @@ def test_the_example_of_the_page_is_converted_as_a_whole(write: Any) -> None:
     files = console_blocks.read_files(PAGE.read_text())
     result = run(write(files["rgd.yaml"]))
     assert result.stderr == "note: 1 StackDefinition, 0 objects; nothing to mend\n"
+
+
+CONFIG = {"apiVersion": "v1", "kind": "ConfigMap"}
+ROOMS = """
+apiVersion: kro.run/v1alpha1
+kind: ResourceGraphDefinition
+metadata: {name: rooms}
+spec:
+  schema:
+    apiVersion: v1alpha1
+    kind: Room
+    spec: {owner_name: string}
+    status: {door_code: "${settings.data.owner}"}
+  resources:
+    - id: settings
+      template: {apiVersion: v1, kind: ConfigMap, data: {owner: "${schema.spec.owner_name}"}}
+---
+apiVersion: kro.run/v1alpha1
+kind: ResourceGraphDefinition
+metadata: {name: houses}
+spec:
+  schema: {apiVersion: v1alpha1, kind: House, spec: {owner: string}, status: {code: "${kitchen.status.door_code}"}}
+  resources:
+    - id: kitchen
+      template: {apiVersion: kro.run/v1alpha1, kind: Room, metadata: {name: k}, spec: {owner_name: "${schema.spec.owner}"}}
+    - id: note
+      template: {apiVersion: v1, kind: ConfigMap, data: {code: "${kitchen.status.?door_code.orValue('')}"}}
+---
+apiVersion: kro.run/v1alpha1
+kind: Room
+metadata: {name: h}
+spec: {owner_name: blue}
+"""
+
+
+def test_kinds_that_use_one_another_are_renamed_together(write: Any) -> None:
+    """Group, parameters, and what is read of the status."""
+    result = run(write(ROOMS))
+
+    assert "nothing to mend" in result.stderr, result.stderr
+    _, houses, room = read(result)
+    template = houses["spec"]["template"]
+    assert template["resources"]["kitchen"]["manifest"] == {
+        "apiVersion": "platform.example/v1alpha1",
+        "kind": "Room",
+        "metadata": {"name": "k"},
+        "spec": {"ownerName": "${params.owner}"},
+    }
+    assert template["outputs"]["code"]["value"] == "${kitchen.status.outputs.doorCode}"
+    assert (
+        template["resources"]["note"]["manifest"]["data"]["code"] == "${kitchen.status.outputs.?doorCode.orValue('')}"
+    )
+    assert room["spec"] == {"ownerName": "blue"}
+
+
+def test_a_kind_of_kro_whose_definition_is_missing_is_named(write: Any) -> None:
+    _, _, house = ROOMS.partition("---")
+    result = run(write(house.rpartition("---")[0]))
+    assert "spec.resources[0].template: Room is a kind of kro.run" in result.stderr
+
+
+def test_names_that_no_template_allows_are_changed(write: Any) -> None:
+    """Reserved words, underscores, capitals and long names, wherever they are read."""
+    text = """
+apiVersion: kro.run/v1alpha1
+kind: ResourceGraphDefinition
+metadata: {name: as}
+spec:
+  schema:
+    apiVersion: v1alpha1
+    kind: A
+    spec: {stack: string | default=blue, aws_region: string | default=eu, awsRegion: string | default=us, Size: integer | default=1}
+    status: {where: "${params.metadata.name}"}
+  resources:
+    - id: params
+      template: {apiVersion: v1, kind: ConfigMap, data: {a: "${schema.spec.stack}${schema.spec.?aws_region}${schema.spec.awsRegion}"}}
+    - id: key
+      template: {apiVersion: v1, kind: ConfigMap, data: {size: "${string(schema.spec.Size)}"}}
+    - id: aVeryLongNameOfMoreThanFortyLettersAndDigits
+      forEach: [{item: "${['a', 'b']}"}]
+      template: {apiVersion: v1, kind: ConfigMap, data: {a: "${params.data.a}${item}${key.data.size}"}}
+"""
+    result = run(write(text))
+
+    assert "nothing to mend" in result.stderr, result.stderr
+    template = read(result)[0]["spec"]["template"]
+    assert list(template["parameters"]) == ["stackValue", "awsRegion2", "awsRegion", "size"]
+    assert list(template["resources"]) == ["paramsObject", "keyObject", "aVeryLongNameOfMoreThanFortyLettersAndDi"]
+    data = [each["manifest"]["data"] for each in template["resources"].values()]
+    assert data[0] == {"a": "${params.stackValue}${params.?awsRegion2}${params.awsRegion}"}
+    assert data[2] == {"a": "${paramsObject.data.a}${item}${keyObject.data.size}"}
+    assert "aws_region is awsRegion2" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("read", "required", "has_default"),
+    [
+        ("${schema.spec.values.account.role}", ["account"], False),
+        ("${has(schema.spec.values.account) ? schema.spec.values.account.role : ''}", None, True),
+        ("${schema.spec.values.?account.role.orValue('')}", None, True),
+    ],
+)
+def test_what_an_expression_needs_is_required(
+    write: Any, read: str, required: list[str] | None, has_default: bool
+) -> None:
+    """A map whose fields have defaults may be left out, unless a field without one is read."""
+    text = f"""
+apiVersion: kro.run/v1alpha1
+kind: ResourceGraphDefinition
+metadata: {{name: as}}
+spec:
+  schema:
+    apiVersion: v1alpha1
+    kind: A
+    spec:
+      values: {{log: {{level: string | default=info}}, account: {{name: string | default=sa, role: string | required=true}}}}
+  resources:
+    - id: a
+      template: {{apiVersion: v1, kind: ConfigMap, data: {{a: "{read}"}}}}
+"""
+    result = run(write(text))
+
+    assert "nothing to mend" in result.stderr, result.stderr
+    values = next(kubectl_yaml.parse_documents(result.stdout)).value["spec"]["template"]["parameters"]["values"]
+    assert (values.get("required"), "default" in values) == (required, has_default)
+
+
+# ---------------------------------------------------------------- hostile files
+
+
+def make_hostile(*, field: str = "string", types: str = "{}", resources: str = "[]") -> str:
+    """A definition of one field."""
+    schema = f"{{apiVersion: v1alpha1, kind: A, spec: {{a: '{field}'}}, types: {types}}}"
+    head = "apiVersion: kro.run/v1alpha1\nkind: ResourceGraphDefinition\nmetadata: {name: as}\n"
+    return f"{head}spec: {{schema: {schema}, resources: {resources}}}\n"
+
+
+def make_resources(conditions: list[str]) -> str:
+    """Resources with these conditions, each of which reads the next one."""
+    made = (
+        {
+            "id": f"r{at}",
+            "includeWhen": ["${" + text + "}"],
+            "template": CONFIG | {"data": {"a": f"${{r{at + 1}.data.a}}"}},
+        }
+        for at, text in enumerate(conditions)
+    )
+    return json.dumps([*made, {"id": f"r{len(conditions)}", "template": CONFIG | {"data": {"a": "${r0.data.a}"}}}])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (make_hostile(field="T", types="{T: {a: T}}"), "contains itself"),
+        (make_hostile(field="T", types="{T: '[]T'}"), "contains itself"),
+        (make_hostile(field="[]" * 2_000 + "string"), "contains itself"),
+        (make_hostile(field="string | " + "a" * 60_000), "is no marker"),
+        (make_hostile(field="string | " + "a=[ " * 15_000), "a=["),
+        (make_hostile(resources=make_resources([f"{at} > 0" for at in range(1_500)])), "more than 64 conditions"),
+        (make_hostile(resources=make_resources(["a.merge(" * 400 + "a" + ")" * 400])), "recursion"),
+    ],
+    ids=["type in itself", "list of itself", "lists", "word", "brackets", "conditions", "calls"],
+)
+def test_a_hostile_definition_has_one_cause_and_a_short_report(write: Any, text: str, message: str) -> None:
+    result = run(write(text))
+    assert isinstance(result.exception, SystemExit | None)
+    assert message in result.stderr
+    assert len(result.stderr) < 20_000

@@ -18,7 +18,7 @@ from hearth.cli.stack_commands import cluster_options, text_output
 from hearth.cli.stack_commands.cluster_options import DONE, FAILED, ClusterOptions
 from hearth.cli.stack_commands.parameters import output_option
 from hearth.cli.stack_views import safe_text
-from hearth.cli.stack_views.files import rendering, stack_files, stack_lint
+from hearth.cli.stack_views.files import file_schema, rendering, stack_files, stack_lint
 from hearth.cli.stack_views.files.stack_files import StackFile
 from hearth.model import errors, names, object_fields, well_known_kinds
 from hearth.model.child import Object
@@ -238,7 +238,7 @@ def find_mistakes(stack_file: StackFile, kinds: Kinds, evaluator: Evaluator) -> 
     """Return the mistakes of one Stack, also of those that it nests."""
     compiled = list(check_template(stack_file, kinds, evaluator))
     known = {mistake.path for mistake in compiled}
-    found = [each for each in stack_lint.find_mistakes(stack_file.manifest) if each.path not in known]
+    found = [each for each in file_schema.find_mistakes(stack_file.manifest) if each.path not in known]
     found += compiled
     if not stack_file.is_group:
         found += check_nested(stack_file, kinds, evaluator)

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from hearth.cli.importer import cluster_scoped_kinds
+from hearth.cli.stack_views.files import file_schema
 from hearth.engine.definition import definition_sources
 from hearth.engine.definition.definition_sources import ParameterSource, SourceValue, TemplateSource
 from hearth.model import chunked_work, errors, limits, members, names, object_fields, value_class, well_known_kinds
@@ -135,11 +136,15 @@ def find_definition_mistakes(stack_file: StackFile, kinds: Kinds, evaluator: Eva
     from hearth.plan.rollouts import rollout_policy
     from hearth.template.instances import instance_schema
 
+    of_template = find_template_mistakes(stack_file, kinds, evaluator)
+    if wrong := list(file_schema.find_mistakes(stack_file.manifest)):
+        # The other rules read fields of the types that the schema states.
+        return [*wrong, *of_template]
     spec = object_fields.mapping(stack_file.manifest, "spec")
     return [
         *instance_schema.find_mistakes(dict(spec)),
         *rollout_policy.find_mistakes(object_fields.mapping(spec, "rollout")),
-        *find_template_mistakes(stack_file, kinds, evaluator),
+        *of_template,
     ]
 
 
@@ -152,7 +157,10 @@ def find_definition_doubts(stack_file: StackFile) -> Iterator[str]:
 
 def find_template_mistakes(stack_file: StackFile, kinds: Kinds, evaluator: Evaluator) -> list[Mistake]:
     """Return what is wrong with a StackTemplate or StackDefinition for all values of its parameters."""
-    definition = Definition(template=find_template(stack_file), parameters={})
+    try:
+        definition = Definition(template=find_template(stack_file), parameters={})
+    except errors.InvalidDefinition as error:
+        return list(error.mistakes)
     try:
         compiler.compile_template(definition, stack=stack_file.identity, kinds=kinds, evaluator=evaluator)
     except errors.InvalidDefinition as error:

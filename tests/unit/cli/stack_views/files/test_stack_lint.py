@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hearth.cli.stack_views.files import stack_lint
+from hearth.cli.stack_views.files import file_schema, stack_lint
 
 
 def make(**changes: Any) -> dict[str, Any]:
@@ -22,7 +22,7 @@ def make(**changes: Any) -> dict[str, Any]:
 
 def find(manifest: dict[str, Any]) -> dict[str, str]:
     """The messages by path."""
-    return {mistake.path: mistake.message for mistake in stack_lint.find_mistakes(manifest)}
+    return {mistake.path: mistake.message for mistake in file_schema.find_mistakes(manifest)}
 
 
 def test_a_sound_stack_has_no_mistake() -> None:

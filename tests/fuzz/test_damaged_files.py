@@ -1,0 +1,280 @@
+"""Damaged files: every command that reads one ends with a result or an error that says where; never with a traceback."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterator
+from typing import Any, Final
+
+import click.testing
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hearth.cli import main
+from support.units import fuzzing
+
+QUICK = settings(fuzzing.QUICK, max_examples=80)
+LONG = settings(fuzzing.LONG, max_examples=10_000)
+STACK: Final = """
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: values}
+data: {greeting: a}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: foo}
+stringData: {greeting: a}
+data: {x: YQ==}
+---
+apiVersion: hearth.dev/v1alpha1
+kind: Stack
+metadata: {name: shop, namespace: prod, labels: {a: b}}
+spec:
+  parameters: {greeting: hello}
+  parametersFrom: [{configMapRef: {name: values}}]
+  rollback: {onFailure: true}
+  timeout: 5m
+  environment: {breakpoints: [{resource: web, on: [PreUpdate]}]}
+  template:
+    description: x
+    parameters:
+      greeting: {type: string, maxLength: 40, enum: [hello]}
+      list: {type: array, items: {type: string}, default: [a]}
+      map: {type: object, properties: {a: {type: string}}, default: {}}
+    conditions: {big: params.greeting == "x"}
+    resources:
+      config: {manifest: {apiVersion: v1, kind: ConfigMap, metadata: {name: a}, data: {greeting: "${params.greeting}"}}}
+      read: {externalRef: {apiVersion: v1, kind: Secret, metadata: {name: foo, selector: {matchLabels: {a: b}}}}}
+      web:
+        when: big
+        forEach: params.list
+        key: item
+        dependsOn: [config]
+        readyWhen: ["true"]
+        failedWhen: ["false"]
+        updatePolicy: {replace: CreateFirst, replaceOn: ["params.greeting"]}
+        deletionPolicy: Retain
+        ignoreFields: [spec.replicas]
+        timeout: 3m
+        manifest: {apiVersion: apps/v1, kind: Deployment, spec: {template: {spec: {containers: [{name: a, env: [{name: a}]}]}}}}
+      inner: {manifest: {apiVersion: hearth.dev/v1alpha1, kind: Stack, metadata: {name: x}, spec: {parameters: {a: "${params.greeting}"}, template: {parameters: {a: {type: string}}, resources: {a: {manifest: {apiVersion: v1, kind: ConfigMap}}}}}}}
+    outputs: {name: {value: "${config.metadata.name}", when: big}}
+"""
+REFERENCES: Final = """
+apiVersion: hearth.dev/v1alpha1
+kind: StackTemplate
+metadata: {name: t}
+spec:
+  template:
+    parameters: {a: {type: string}}
+    resources: {a: {manifest: {apiVersion: v1, kind: ConfigMap, data: {a: "${params.a}"}}}}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: c}
+data: {template: "resources: {b: {manifest: {apiVersion: v1, kind: ConfigMap}}}"}
+---
+apiVersion: hearth.dev/v1alpha1
+kind: Stack
+metadata: {name: s}
+spec: {parameters: {a: x}, templateRefs: [{kind: StackTemplate, name: t}, {kind: ConfigMap, name: c, key: template}]}
+---
+apiVersion: hearth.dev/v1alpha1
+kind: ResourceGroup
+metadata: {name: g}
+spec:
+  replicas: 2
+  removalPolicies: [{indices: [1]}]
+  parameters: {a: x}
+  updatePolicy: {maxUnavailable: 1}
+  template: {parameters: {a: {type: string}}, manifest: {apiVersion: v1, kind: ConfigMap, data: {a: "${params.a}"}}, readyWhen: ["true"]}
+"""
+DEFINITION: Final = """
+apiVersion: hearth.dev/v1alpha1
+kind: StackDefinition
+metadata: {name: webs.platform.example}
+spec:
+  group: platform.example
+  names: {kind: Web, plural: webs, singular: web, shortNames: [wb], categories: [all]}
+  versions: [{name: v1alpha1}]
+  account: {namespace: platform, name: writer}
+  boundary: Cluster
+  rollout: {strategy: Waves, maxFailed: 1, window: {from: "10:00", to: "16:00", timeZone: Europe/Berlin, days: [Mon]}, maxUnavailable: 10%}
+  columns: [{name: Size, parameter: size, priority: 1}, {name: O, output: o}]
+  scale: {parameter: size}
+  options: [timeout]
+  final: [timeout]
+  stack: {timeout: 5m}
+  roles: {create: true}
+  deletionPolicy: Orphan
+  template:
+    parameters: {size: {type: integer, default: 1, minimum: 1}, m: {type: object, properties: {a: {type: array, items: {type: string}, uniqueItems: true, maxItems: 3}}, required: [a], default: {a: []}}, l: {type: [string, "null"], default: a}}
+    resources: {a: {manifest: {apiVersion: v1, kind: ConfigMap, metadata: {namespace: "${params.l}"}, data: {a: "${string(params.size)}"}}}}
+    outputs: {o: {value: "${params.size}"}}
+"""
+KRO: Final = """
+apiVersion: kro.run/v1alpha1
+kind: ResourceGraphDefinition
+metadata: {name: rooms.kro.run}
+spec:
+  schema:
+    apiVersion: v1alpha1
+    kind: Room
+    group: kro.run
+    types: {T: {a: string, b: "[]string"}}
+    spec: {owner: string | default="x" minLength=1, n: integer | required=true, t: T, m: "map[string]T", inner: {a: string | required=true, b: 'string | enum="a,b"'}, a: "[]string"}
+    status: {x: "${settings.metadata.name}"}
+    additionalPrinterColumns: [{name: A, jsonPath: .spec.owner, type: string, priority: 1}]
+    shortNames: [r]
+  resources:
+    - id: settings
+      includeWhen: ["${schema.spec.n > 1}"]
+      readyWhen: ["${settings.data.x == 'a'}"]
+      lifecycle: ${policy().withRetain()}
+      template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${schema.metadata.name}-settings", namespace: x}, data: {owner: "${schema.spec.owner}", h: '${"%x".format([hash.sha256(schema.spec.owner)])}', m: "${{'a': 1}.merge({'b': 2})}"}}
+    - id: each
+      forEach: [{i: "${schema.spec.a}"}]
+      template: {apiVersion: v1, kind: ConfigMap, metadata: {name: "${i}"}}
+    - id: ext
+      externalRef: {apiVersion: v1, kind: Secret, metadata: {name: a, namespace: b}}
+---
+apiVersion: kro.run/v1alpha1
+kind: Room
+metadata: {name: h, labels: {kro.run/x: a, b: c}}
+spec: {owner: blue}
+"""
+MANIFESTS: Final = """
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, namespace: a, labels: {a: b}, annotations: {helm.sh/resource-policy: keep, argocd.argoproj.io/sync-wave: "1"}, ownerReferences: [{kind: X, name: y, uid: z, apiVersion: v1, controller: true}], managedFields: [{manager: a}]}
+spec:
+  replicas: 1
+  selector: {matchLabels: {app: web}}
+  template: {metadata: {labels: {app: web}}, spec: {serviceAccountName: sa, containers: [{name: a, image: b, env: [{name: x, valueFrom: {secretKeyRef: {name: s, key: k}}}], envFrom: [{configMapRef: {name: c}}]}], volumes: [{name: v, secret: {secretName: s}}, {name: w, persistentVolumeClaim: {claimName: p}}]}}
+status: {replicas: 1}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: web}
+spec: {clusterIP: 10.0.0.1, selector: {app: web}, ports: [{port: 80, nodePort: 3000}]}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: s}
+type: Opaque
+data: {k: YQ==}
+stringData: {z: y}
+---
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: sa}
+secrets: [{name: sa-token}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: rb}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: r}
+subjects: [{kind: ServiceAccount, name: sa, namespace: a}]
+---
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: xs.x.io}
+spec: {group: x.io, names: {kind: X, plural: xs}, scope: Namespaced, versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]}
+---
+apiVersion: x.io/v1
+kind: X
+metadata: {name: a}
+spec: {ref: {name: s}}
+---
+apiVersion: v1
+kind: List
+items: [{apiVersion: v1, kind: ConfigMap, metadata: {name: c, creationTimestamp: x}, data: {a: b}}]
+---
+apiVersion: apiregistration.k8s.io/v1
+kind: APIService
+metadata: {name: v1.y.io}
+spec: {group: y.io, version: v1, service: {name: web, namespace: a}}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingWebhookConfiguration
+metadata: {name: w}
+webhooks: [{name: a.b.c, clientConfig: {service: {name: web, namespace: a}, caBundle: YQ==}}]
+"""
+COMMANDS: Final[list[tuple[str, tuple[str, ...]]]] = [
+    *((each, command) for each in (STACK, REFERENCES) for command in (("stack", "lint"), ("stack", "render", "-f"))),
+    (DEFINITION, ("stack", "lint")),
+    (KRO, ("import", "--from-kro", "--group", "platform.example")),
+    (MANIFESTS, ("import",)),
+    (MANIFESTS, ("import", "--adopt", "-n", "prod")),
+]
+"""Each file, and the commands that read it."""
+DAMAGE: Final = [
+    *(None, True, 0, -1, 1.5, 2**62, "", "x", "${", "${a.b}", "${1}", "y" * 5_000, "\x00", "é\n"),
+    *([], {}, [None], ["x", 1], {"": None}, {"x": {"y": 1}}, [[{"a": 1}]], json.loads("[" * 90 + "]" * 90)),
+]
+ANCHORS: Final = "a: &a [x, x, x, x]\nb: &b [*a, *a, *a, *a]\nc: &c [*b, *b, *b, *b]\nd: [*c, *c, *c, *c]\n"
+
+
+def list_places(value: Any, place: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+    """Yield the place of each value within."""
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, each in inner:
+        yield (*place, key)
+        yield from list_places(each, (*place, key))
+
+
+@st.composite
+def damaged_files(draw: st.DrawFn) -> tuple[tuple[str, ...], str]:
+    """Draw a command, and a file of it in which values are replaced or removed, or whose text is cut."""
+    text, command = draw(st.sampled_from(COMMANDS))
+    documents = copy.deepcopy([*yaml.safe_load_all(text)])
+    places = list(list_places(documents))
+    for _ in range(draw(st.integers(min_value=1, max_value=2))):
+        *way, last = draw(st.sampled_from(places))
+        node: Any = documents
+        for step in way:
+            node = (
+                node[step]
+                if isinstance(node, list) and isinstance(step, int) and step < len(node)
+                else (node.get(step) if isinstance(node, dict) else None)
+            )
+        if (isinstance(node, dict) and last in node) or (
+            isinstance(node, list) and isinstance(last, int) and last < len(node)
+        ):
+            if draw(st.booleans()):
+                node[last] = copy.deepcopy(draw(st.sampled_from(DAMAGE)))
+            else:
+                del node[last]
+    written = "---\n".join(f"{json.dumps(each)}\n" for each in documents)
+    match draw(st.sampled_from(["whole", "whole", "cut", "anchors"])):
+        case "cut":
+            written = written[: draw(st.integers(min_value=0, max_value=len(written)))]
+        case "anchors":
+            written += f"---\n{ANCHORS}"
+    return command, written
+
+
+def check(file: tuple[tuple[str, ...], str]) -> None:
+    """Run a command on standard input."""
+    command, text = file
+    result = click.testing.CliRunner().invoke(main.main, [*command, "-"], input=text)
+    assert isinstance(result.exception, SystemExit | None), (command, text)
+    assert result.exit_code in (0, 1)
+    assert result.exit_code == 0 or result.output, "an error without a word"
+
+
+@QUICK
+@given(file=damaged_files())
+def test_a_damaged_file_ends_no_command_with_a_traceback(file: tuple[tuple[str, ...], str]) -> None:
+    check(file)
+
+
+@pytest.mark.soak
+@LONG
+@given(file=damaged_files())
+def test_a_damaged_file_ends_no_command_with_a_traceback_at_length(file: tuple[tuple[str, ...], str]) -> None:
+    check(file)
