@@ -30,7 +30,7 @@ def find_stop_reason(manifest: Mapping[str, Any]) -> str:
     has itself do not count, since the next one has others.
     """
     is_nested = names.is_stack(str(manifest.get("apiVersion")).partition("/")[0], manifest.get("kind"))
-    claims = (name for name in _find_claims(manifest) if not (is_nested and OWN_CLAIM.search(name)))
+    claims = (name for name in find_claims(manifest) if not (is_nested and OWN_CLAIM.search(name)))
     claim = next(claims, None)
     if claim is not None:
         is_literal = claim and "${" not in claim
@@ -41,7 +41,16 @@ def find_stop_reason(manifest: Mapping[str, Any]) -> str:
     return "its strategy is Recreate" if is_recreated else ""
 
 
-def _find_claims(manifest: Mapping[str, Any]) -> Iterator[str]:
+def find_pod_labels(manifest: Mapping[str, Any]) -> Mapping[str, str]:
+    """Return the labels that the Pods of a workload have; empty for what creates no Pods itself."""
+    spec = manifest.get("spec")
+    template = manifest if manifest.get("kind") == "Pod" else spec.get("template") if isinstance(spec, dict) else None
+    metadata = template.get("metadata") if isinstance(template, dict) else None
+    labels = metadata.get("labels") if isinstance(metadata, dict) else None
+    return labels if isinstance(labels, dict) else {}
+
+
+def find_claims(manifest: Mapping[str, Any]) -> Iterator[str]:
     """Find the names of claims that volumes mount; "" for one that is not known yet."""
     values: list[Any] = [manifest]
     while values:

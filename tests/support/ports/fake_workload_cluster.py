@@ -345,14 +345,14 @@ class FakeWorkloadCluster:
         return is_deleted or self._server.kinds.find_served(kind) is None
 
     async def list_pods(self, namespace: str, *, labels: str) -> list[Object]:
-        """As the port says; the labels of pods are `key=value`."""
-        key, _, value = labels.partition("=")
+        """As the port says; the labels of pods are `key=value`, separated by commas."""
+        wanted = dict(each.split("=", 1) for each in labels.split(","))
         kind = self._server.kinds.find("v1", "Pod")
         if kind is None:
             return []
         request = Request(verb="list", kind=kind, namespace=namespace, name="")
         pods = await self._wire.send(request, lambda: self._server.list_all(kind))
-        return [copy(pod) for pod in pods if (pod["metadata"].get("labels") or {}).get(key) == value]
+        return [copy(pod) for pod in pods if wanted.items() <= (pod["metadata"].get("labels") or {}).items()]
 
     async def get_log_end(self, ref: ObjectRef, *, container: str, limit: int) -> str:
         """As the port says: what a pod says in the annotation of this name."""

@@ -16,8 +16,8 @@ from typing import Any
 
 import structlog
 
-from hearth.engine.ports import ClusterTrials, ClusterWrites, WorkloadCluster
-from hearth.model import former_appliers, limits, names
+from hearth.engine.ports import ClusterRequests, ClusterTrials, ClusterWrites, WorkloadCluster
+from hearth.model import former_appliers, limits, names, workloads
 from hearth.model.child import Child, Object
 from hearth.model.errors import ApiStatusError, Unreachable
 from hearth.plan.ownership import apply_obstacles, leaving_fields
@@ -42,6 +42,28 @@ async def time_limit() -> AsyncIterator[None]:
             yield
     except TimeoutError as error:
         raise Unreachable(f"no answers within {WITHIN:g} s") from error
+
+
+async def find_ending_pod(step: Apply, *, cluster: ClusterRequests) -> str | None:
+    """Return the name of a Pod that is still ending, and mounts a claim of the object to create; None if none is known.
+
+    Another client may have deleted the former object, so that its Pods outlive it. Asks only for a workload that mounts a
+    claim, and only for Pods with its labels. An account that may not list Pods does not wait.
+    """
+    labels, claims = workloads.find_pod_labels(step.manifest), {*workloads.find_claims(step.manifest)}
+    if not (labels and claims):
+        return None
+    try:
+        pods = await cluster.list_pods(step.ref.namespace, labels=",".join(f"{key}={labels[key]}" for key in labels))
+    except ApiStatusError as error:
+        if error.is_forbidden:
+            return None
+        raise
+    for pod in pods:
+        is_over = (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
+        if "deletionTimestamp" in pod["metadata"] and not is_over and claims & {*workloads.find_claims(pod)}:
+            return str(pod["metadata"]["name"])
+    return None
 
 
 async def adopt(step: Apply, live: Object, *, cluster: WorkloadCluster, manager: str) -> Child:

@@ -161,6 +161,8 @@ class StepExecutor:
     async def _apply(self, step: Apply) -> StepResult:
         if step.uid is not None:
             return await self._change(step, uid=step.uid)
+        if (pod := await apply_preparation.find_ending_pod(step, cluster=self.cluster)) is not None:
+            return _await_pod(step, pod)
         try:
             manifest = apply_preparation.with_preconditions(step.manifest, resourceVersion=CREATE_ONLY)
             return StepDone(
@@ -515,6 +517,17 @@ def find_right(step: Step) -> str:
     if isinstance(step, CreatePart):
         return "create"
     return "delete" if isinstance(step, Delete | Detach | DeletePart) else "patch"
+
+
+def _await_pod(step: Apply, pod: str) -> StepFailure:
+    """Return that the object is created when a Pod of its claim is gone."""
+    ref = ObjectRef(group="", kind=POD.name, namespace=step.ref.namespace, name=pod)
+    return StepFailure(
+        reason="PodsTerminating",
+        message=f"{step.ref} is created when {ref} is gone, which is still ending and mounts the same claim",
+        is_wait=True,
+        causes=(retry_triggers.object_trigger(POD, ref),),
+    )
 
 
 def _classify(error: ApiStatusError, step: Step) -> api_errors.ErrorClass:
