@@ -22,11 +22,20 @@ GZIP_MAGIC: Final = b"\x1f\x8b"
 
 
 def find(named: str) -> list[str]:
-    """Return the files that an argument names: itself, or the manifests in a folder, as kubectl takes them."""
+    """Return the files that an argument names: itself, or the manifests in a folder and its folders, by path.
+
+    Hidden ones are left out.
+    """
     folder = Path(named)
     if named == STANDARD_INPUT or not folder.is_dir():
         return [named]
-    found = sorted(str(each) for each in folder.iterdir() if each.suffix in MANIFESTS and each.is_file())
+    found = sorted(
+        str(each)
+        for each in folder.rglob("*")
+        if each.suffix in MANIFESTS
+        and each.is_file()
+        and not any(part.startswith(".") for part in each.relative_to(folder).parts)
+    )
     if not found:
         raise click.ClickException(f"there is no {', '.join(MANIFESTS)} file in folder {quote(named)}")
     return found

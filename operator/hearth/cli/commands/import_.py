@@ -109,8 +109,8 @@ def import_(  # noqa: PLR0913 -- each is an option
 ) -> None:
     """Convert plain manifests to one Stack on standard output.
 
-    FILE... are YAML or JSON with any number of documents and lists, optionally compressed by gzip; `-` is standard
-    input. Each manifest becomes a resource. Objects keep their names, and resources wait for the objects that they
+    FILE... are YAML or JSON with any number of documents and lists, optionally compressed by gzip, or folders of such, which
+    are read with the folders in them; `-` is standard input. Each manifest becomes a resource. Objects keep their names, and resources wait for the objects that they
     reference, custom resources for their controller. What a cluster added to exported manifests is dropped: status,
     defaults, addresses, and objects that controllers make (the Pods of a Deployment). A Stack that is too large for one
     object is written as compressed ConfigMaps and a Stack that references them.
@@ -127,14 +127,14 @@ def import_(  # noqa: PLR0913 -- each is an option
     if from_kro:
         if not files or name or namespace or adopt or release is not None:
             raise click.UsageError("--from-kro takes files, and no other option than --group")
-        write_kro([read(file) for file in files], group=group)
+        write_kro(read_all(files), group=group)
         return
     if group is not None:
         raise click.UsageError("--group is for --from-kro")
     if bool(files) == (release is not None):
         raise click.UsageError("name files, or a release with --from-helm")
     if release is None:
-        write([read(file) for file in files], name=name or name_after(files[0]), namespace=namespace, adopts=adopt)
+        write(read_all(files), name=name or name_after(files[0]), namespace=namespace, adopts=adopt)
         return
     known: ClusterOptions = click.get_current_context().meta.get(cluster_options.KEY, ClusterOptions())
     cluster = known.override(kubeconfig=kubeconfig, context=context, namespace=namespace)
@@ -225,6 +225,11 @@ def find_unsound(kro_import: KroImport) -> Iterator[str]:
 def count(found: Sequence[object], word: str) -> str:
     """Return how many there are: `2 objects`."""
     return f"{len(found)} {word}{'s'[: len(found) != 1]}"
+
+
+def read_all(named: Sequence[str]) -> list[SourceText]:
+    """Read files, and the manifests in folders. Ends the program if one cannot be read."""
+    return [read(file) for each in named for file in text_files.find(each)]
 
 
 def read(file: str) -> SourceText:

@@ -32,6 +32,7 @@ from hearth.model.errors import InvalidDefinition, Mistake
 from hearth.model.kinds import ObjectRef
 from hearth.model.text import redaction
 from hearth.template.blueprint import Replacement
+from hearth.template.compiler import secret_literals
 from hearth.template.parser import policies
 from hearth.template.schema import literal_validator
 from hearth.template.text import bounds
@@ -86,6 +87,7 @@ def assemble(texts: Sequence[SourceText], *, name: str, namespace: str | None, a
     parameters = complete(list(zip(documents, resources.values(), strict=True)))
     stack = make_stack(resources, parameters, name=name, namespace=namespace, adopts=adopts)
     check_size(stack["spec"]["template"], path=texts[0].source)
+    warnings += secret_literals.find_warnings(stack["spec"]["template"])
     notes = [f"{call(documents[position])} stays when the Stack goes: {reason}" for position, reason in kept.items()]
     notes += describe_unheeded(documents)
     notes += [f"the parameter {each} has no value yet: set it with spec.parametersFrom" for each in parameters]

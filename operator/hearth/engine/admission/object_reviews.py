@@ -32,6 +32,7 @@ from hearth.plan.target import rollback_notes
 from hearth.template import resource_group
 from hearth.template.blueprint import Blueprint, Definition, Known
 from hearth.template.cel.evaluation import Unevaluated
+from hearth.template.compiler import secret_literals
 from hearth.template.text import error_hints
 
 TEMPLATE_SOURCES = ("templateRef", "templateRefs")
@@ -79,13 +80,14 @@ async def _review_stack(
     try:
         definition = await builder.read_spec(review.namespace, review.spec, reader=builder.find_reader(stack))
     except errors.SourceNotFound as error:
-        return ReviewResult(warnings=review_module.to_warnings(str(error)))
+        result = ReviewResult(warnings=review_module.to_warnings(str(error)))
+        return await deny_certain(builder, review, stack, result)
     except errors.InvalidDefinition as error:
-        return judge(review, error, definition=None)
+        return await deny_certain(builder, review, stack, judge(review, error, definition=None))
     try:
         blueprint = await compile_fully(builder, definition, stack)
     except errors.InvalidDefinition as error:
-        return judge(review, error, definition=definition)
+        return await deny_certain(builder, review, stack, judge(review, error, definition=definition))
     if stack.kubeconfig is not None:
         # What another cluster serves is known once the engine reaches it.
         found = await _check_kubeconfig(builder, stack, stack.kubeconfig, check=check_kubeconfig)
@@ -95,6 +97,7 @@ async def _review_stack(
     if beyond:
         return judge(review, errors.InvalidDefinition(beyond), definition=definition)
     warnings = [*find_warnings(review.spec, blueprint, kinds=builder.cluster.kinds)]
+    warnings += secret_literals.find_warnings(definition.template)
     if stack.is_group:
         warnings += resource_group.find_warnings(review.new["spec"])
     return ReviewResult(warnings=review_module.to_warnings("\n".join(warnings)))
@@ -131,7 +134,10 @@ async def review_template(builder: RevisionBuilder, review: Review) -> ReviewRes
         return ReviewResult(denial=rejections.describe_mistakes(error, consequence="the template is not stored"))
     if blueprint is None:
         return review_module.ALLOWED
-    found = find_warnings({}, blueprint, kinds=builder.cluster.kinds)
+    found = [
+        *find_warnings({}, blueprint, kinds=builder.cluster.kinds),
+        *secret_literals.find_warnings(review.spec.get("template")),
+    ]
     return ReviewResult(warnings=review_module.to_warnings("\n".join(found)))
 
 
@@ -180,6 +186,26 @@ def judge(review: Review, error: errors.InvalidDefinition, *, definition: Defini
         text = rejections.describe_mistakes(error, consequence=STORED)
         return ReviewResult(warnings=review_module.to_warnings(text))
     return deny(review, rejections.describe_mistakes(error, consequence=CONSEQUENCE))
+
+
+async def deny_certain(
+    builder: RevisionBuilder, review: Review, stack: StackObject, result: ReviewResult
+) -> ReviewResult:
+    """Deny what is wrong with any values from `spec.parametersFrom`; without such mistakes, the result stays."""
+    template, given = review.spec.get("template"), review.spec.get("parameters") or {}
+    is_inline = isinstance(template, dict) and not any(review.spec.get(each) is not None for each in TEMPLATE_SOURCES)
+    if result.denial or not is_inline or not review.spec.get("parametersFrom"):
+        return result
+    definition = Definition(template=template, parameters=given)
+    try:
+        definition_sources.check_template(template, path=definition_sources.INLINE_PATH)
+        await compile_fully(builder, definition, stack)
+    except errors.InvalidDefinition as error:
+        certain = definition_sources.find_certain(error, definition, given=given)
+        if certain:
+            text = rejections.describe_mistakes(errors.InvalidDefinition(certain), consequence=CONSEQUENCE)
+            return deny(review, text)
+    return result
 
 
 def deny(review: Review, text: str) -> ReviewResult:

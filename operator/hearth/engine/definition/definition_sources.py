@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import Any, Final
 
@@ -418,9 +419,17 @@ def is_required(rules: Any) -> bool:
     return isinstance(rules, dict) and "default" not in rules
 
 
-def find_certain(error: InvalidDefinition, definition: Definition) -> list[Mistake]:
-    """Return the mistakes of a definition without values: not those that only say which values are missing."""
-    return [each for each in error.mistakes if not each.path.startswith(f"{definition.parameters_path}.")]
+def find_certain(error: InvalidDefinition, definition: Definition, *, given: Collection[str] = ()) -> list[Mistake]:
+    """Return the mistakes of a definition without values: not those that only say which values are missing.
+
+    given: the parameters that have their values.
+    """
+    prefix = f"{definition.parameters_path}."
+    return [
+        each
+        for each in error.mistakes
+        if not each.path.startswith(prefix) or re.split(r"[.\[]", each.path.removeprefix(prefix))[0] in given
+    ]
 
 
 @value_class.dataclass(frozen=True, slots=True)

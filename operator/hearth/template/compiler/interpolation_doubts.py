@@ -32,6 +32,12 @@ RISKS: Final[Mapping[str, str]] = {
     "kubeConfig": "chooses the cluster",
 }
 """By the name of a field, what a value in it, or within it, does."""
+READING_RISKS: Final[Mapping[str, str]] = {
+    "namespace": "chooses where an object is read",
+    "name": "chooses which object is read",
+    "selector": "chooses which objects are read",
+}
+"""By the name of a field in the metadata of an `externalRef`, what a value in it does."""
 NARROW: Final = frozenset({"enum", "const", "pattern"})
 """Rules of a parameter that limit its text."""
 
@@ -44,9 +50,13 @@ def find_doubts(spec: Mapping[str, Any]) -> Iterator[str]:
     rules = object_fields.mapping(template, "parameters")
     for name, resource in object_fields.mapping(template, "resources").items():
         manifest, loop = object_fields.find(resource, "manifest"), object_fields.text(resource, "forEach")
-        where = f"{TEMPLATE}.resources{error_hints.write_key(str(name))}.manifest"
+        where = f"{TEMPLATE}.resources{error_hints.write_key(str(name))}"
         of_elements = find_parameters([loop]) if loop else set()
-        for path, risk, text in find_risks(manifest, where, is_privileged=has_privileges(manifest)):
+        risks = (
+            *find_risks(manifest, f"{where}.manifest", is_privileged=has_privileges(manifest)),
+            *find_reading_risks(object_fields.find(resource, "externalRef"), f"{where}.externalRef"),
+        )
+        for path, risk, text in risks:
             for parameter in sorted(find_parameters(interpolation.find_expressions(text), of_elements)):
                 if not is_narrow(rules.get(parameter)):
                     yield (
@@ -68,6 +78,14 @@ def find_risks(value: Any, path: str, risk: str = "", *, is_privileged: bool) ->
             yield from find_risks(inner, f"{path}[{at}]", risk, is_privileged=is_privileged)
     elif isinstance(value, str) and risk:
         yield path, risk, value
+
+
+def find_reading_risks(reference: Any, path: str) -> Iterator[tuple[str, str, str]]:
+    """Yield each text that chooses an object which is only read: its path, what it does, and the text."""
+    metadata = object_fields.find(reference, "metadata")
+    for word in READING_RISKS:
+        if value := object_fields.find(metadata, word):
+            yield from find_risks(value, f"{path}.metadata.{word}", READING_RISKS[word], is_privileged=False)
 
 
 def has_privileges(value: Any) -> bool:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gzip
+import json
 import random
+import re
 from pathlib import Path
 
 import click.testing
@@ -102,7 +104,7 @@ def test_mistakes_are_all_reported_and_nothing_is_printed(file: Path) -> None:
     [
         pytest.param("missing.yaml", None, "No such file or directory", id="not there"),
         pytest.param("binary.yaml", b"\xff\xfe", "is not valid UTF-8: invalid start byte at byte 0", id="no text"),
-        pytest.param("", None, "Is a directory", id="a folder"),
+        pytest.param("", None, "there is no .yaml, .yml, .json file in folder", id="an empty folder"),
     ],
 )
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, name: str, content: bytes | None, message: str) -> None:
@@ -210,3 +212,19 @@ def test_no_manifest_commands_the_terminal() -> None:
     (document,) = kubectl_yaml.parse_documents(taken.stdout)
     manifest = document.value["spec"]["template"]["resources"]["a"]["manifest"]
     assert manifest["data"] == {"k": "\x1b]0;PWNED\x07 \u202egpj.exe\u200b"}
+
+
+def test_a_folder_is_read_with_the_folders_in_it(tmp_path: Path) -> None:
+    """By path, whatever the file system says; hidden files and other ones are left out."""
+    for name in ("b.yaml", "a/z.yml", "a/b/c.json", ".git/x.yaml", "notes.txt"):
+        file = tmp_path / "shop" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        named = re.sub("[^a-z]", "", name)
+        file.write_text(json.dumps({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": named}}))
+
+    result = run(str(tmp_path / "shop"))
+
+    stack = next(kubectl_yaml.parse_documents(result.stdout)).value
+    assert stack["metadata"]["name"] == "shop"
+    names = [each["manifest"]["metadata"]["name"] for each in stack["spec"]["template"]["resources"].values()]
+    assert names == ["abcjson", "azyml", "byaml"]

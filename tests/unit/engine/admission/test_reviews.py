@@ -111,6 +111,35 @@ async def test_a_mistake_of_the_author_is_denied_although_a_source_is_named() ->
     assert result.denial
 
 
+@pytest.mark.parametrize("is_there", [True, False])
+async def test_only_what_a_source_could_mend_is_a_warning(is_there: bool) -> None:
+    """A value from a source, or a source that is missing, hides no mistake of the author."""
+    cluster = Cluster()
+    if is_there:
+        cluster.sources["more"] = {"text": "1"}
+    parameters = {"text": {"type": "string"}, "size": {"type": "integer"}}
+    sound = {"a": {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "${params.text}"}}}}
+    source = [{"configMapRef": {"name": "more"}}]
+
+    async def review(resources: Any, **given: Any) -> ReviewResult:
+        spec = {
+            "template": {"parameters": parameters, "resources": resources},
+            "parameters": given,
+            "parametersFrom": source,
+        }
+        return await make_reviewer(cluster).review_stack(
+            Review(new={"metadata": {"name": "s", "namespace": "a"}, "spec": spec})
+        )
+
+    mistaken = await review({**sound, **MISTAKEN}, size=1)
+    wrong_type = await review(sound, size="many")
+    missing = await review(sound)
+
+    assert mistaken.denial
+    assert "spec.parameters.size" in wrong_type.denial
+    assert (missing.denial, bool(missing.warnings)) == ("", True)
+
+
 async def test_a_resource_beyond_the_boundary_is_denied() -> None:
     """With the path, in the words of the status."""
     loot = {"a": {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x", "namespace": "b"}}}}

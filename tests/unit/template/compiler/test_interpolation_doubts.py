@@ -69,3 +69,21 @@ def test_without_an_account_a_developer_reaches_nothing_more() -> None:
     template = {"resources": {"a": {"manifest": {"metadata": {"namespace": "${params.x}"}}}}}
     assert list(interpolation_doubts.find_doubts({"template": template})) == []
     assert list(interpolation_doubts.find_doubts({"account": {}, "template": "none"})) == []
+
+
+def test_what_an_external_object_is_chosen_by_is_named() -> None:
+    """An instance could copy a Secret that its developer may not read."""
+    metadata = {"name": "${params.x}", "namespace": "${params.y}", "labels": {"a": "${params.z}"}}
+    selected = {"selector": {"matchLabels": {"a": "${params.w}"}}}
+    resources = {
+        "a": {"externalRef": {"apiVersion": "v1", "kind": "Secret", "metadata": metadata}},
+        "b": {"externalRef": {"apiVersion": "v1", "kind": "Secret", "metadata": selected}},
+        "own": {"externalRef": {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "${stack.name}"}}},
+    }
+    account = {"namespace": "n", "name": "a"}
+    found = interpolation_doubts.find_doubts({"account": account, "template": {"resources": resources}})
+    assert [each.partition(",")[0] for each in found] == [
+        "spec.template.resources.a.externalRef.metadata.namespace: the parameter y chooses where an object is read",
+        "spec.template.resources.a.externalRef.metadata.name: the parameter x chooses which object is read",
+        "spec.template.resources.b.externalRef.metadata.selector.matchLabels.a: the parameter w chooses which objects are read",
+    ]

@@ -248,6 +248,8 @@ def find_mistakes(stack_file: StackFile, kinds: Kinds, evaluator: Evaluator) -> 
 
 def check_template(stack_file: StackFile, kinds: Kinds, evaluator: Evaluator) -> Sequence[Mistake]:
     """Return the mistakes of the template and its parameters."""
+    for warning in stack_files.find_secret_warnings(stack_file):
+        warn(stack_file, warning)
     if stack_file.is_template:
         return stack_files.find_template_mistakes(stack_file, kinds, evaluator)
     if stack_file.is_definition:

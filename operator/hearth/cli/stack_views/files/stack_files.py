@@ -20,7 +20,7 @@ from hearth.template import resource_group
 from hearth.template.blueprint import Blueprint, Definition, ExternalBlueprint, ReadValue, StackIdentity
 from hearth.template.cel import evaluation
 from hearth.template.cel.evaluation import Evaluator
-from hearth.template.compiler import compiler
+from hearth.template.compiler import compiler, secret_literals
 from hearth.template.text import error_hints, template_source
 
 DEFAULT_NAMESPACE: Final = "default"
@@ -146,6 +146,14 @@ def find_definition_mistakes(stack_file: StackFile, kinds: Kinds, evaluator: Eva
         *rollout_policy.find_mistakes(object_fields.mapping(spec, "rollout")),
         *of_template,
     ]
+
+
+def find_secret_warnings(stack_file: StackFile) -> Iterator[str]:
+    """Yield the Secrets with literal values, also of a group, whose template is a single resource."""
+    spec = object_fields.mapping(stack_file.manifest, "spec")
+    if stack_file.is_group:
+        spec = resource_group.make_spec(spec) or {}
+    return secret_literals.find_warnings(spec.get("template"))
 
 
 def find_definition_doubts(stack_file: StackFile) -> Iterator[str]:

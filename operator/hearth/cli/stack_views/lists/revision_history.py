@@ -15,6 +15,7 @@ from hearth.cli.stack_views.text_table import Cell
 from hearth.model import names, object_fields
 from hearth.model.child import Object
 from hearth.model.text import redaction
+from hearth.template.compiler import secret_literals
 from hearth.template.text import kubectl_yaml
 
 HEADER: Final = ("REVISION", "STATUS", "AUTHOR", "COMMIT", "AGE", "NAME")
@@ -89,7 +90,7 @@ def show_definition(definition: Mapping[str, Any]) -> Object:
     for name, entry in object_fields.mapping(definition, "sensitive").items():
         source, hashed = object_fields.text(entry, "from"), object_fields.text(entry, "hash")
         parameters[name] = f"(sensitive, from {source}, hash {hashed[-HASH_LENGTH:]})"
-    shown: Object = {"parameters": dict(sorted(parameters.items())), "template": template}
+    shown: Object = {"parameters": dict(sorted(parameters.items())), "template": secret_literals.hide(template)}
     result: Object = redaction.redact_within(shown, hidden)
     return result
 
