@@ -27,7 +27,7 @@ from hearth.model.child import Object
 from hearth.model.errors import ApiStatusError, Unreachable
 from hearth.model.text import hidden_texts
 from hearth.plan import snapshot_decision
-from hearth.plan.retry.backoff import ServerResponse, StepFailure
+from hearth.plan.retry.backoff import StepFailure
 from hearth.plan.snapshot_decision import (
     ObservedStack,
     ObservedVolume,
@@ -341,9 +341,6 @@ def name_stack(snapshot: StackSnapshotObject) -> str:
 # The writes of VolumeSnapshots, each as a step. No rule of a Stack prevents them: the user who creates or deletes the
 # StackSnapshot asks for them, and the Stack may be gone.
 
-PASSING = frozenset({"Conflict", "Unavailable", "Unreachable"})
-"""Reasons of failures that a retry alone may resolve."""
-
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class VolumeWrites:
@@ -362,8 +359,8 @@ class VolumeWrites:
         result = await self.executor.execute_step(CreatePart(resource=volume.resource, kind=kind, manifest=manifest))
         if isinstance(result, StepDone):
             return None
-        is_passing = result.server is not ServerResponse.ANSWERS or result.reason in PASSING
-        state = VolumeState.UNKNOWN if is_passing else VolumeState.FAILED
+        is_refused = result.is_final or result.code in stack_snapshots.REFUSALS
+        state = VolumeState.FAILED if is_refused else VolumeState.UNKNOWN
         return ObservedVolume(volume=volume, state=state, message=result.message)
 
     async def delete(self, volume: SnapshotVolume) -> str:

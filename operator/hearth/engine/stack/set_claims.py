@@ -133,7 +133,11 @@ class SetClaims(StackPart):
             self.restored = request.token
         due = [plan.step for _, plan in left if plan.step is not None]
         is_news = self._memory.offer_parts(OWNER, due)
-        self._services.enqueue_after(0.0 if is_news or not left else self._pause, self._uid, DirtyScope.STACK)
+        if is_news or not left:
+            self._services.queue.enqueue(self._uid, DirtyScope.STACK)
+        elif any(plan.step is None or plan.waiting for _, plan in left):
+            # The end of a step, or of what prevents it, is an event.
+            self._services.enqueue_after(self._pause, self._uid, DirtyScope.STACK)
 
     async def _plan(self, stack: StackObject, claim: RestoredClaim, request: RollbackRequest) -> ClaimPlan:
         """Return what is due for one claim. Raises `ApiStatusError` or `Unreachable`."""

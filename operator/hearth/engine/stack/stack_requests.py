@@ -126,7 +126,9 @@ class StackRequests(StackPart):
             self._definition_sync.options.is_paused or is_cut_off or breakpoint_waits.is_stopped(planner, self._memory)
         )
         targets.note_idle(is_idle=is_idle, now=self._services.clock.now())
-        if order:
+        # A restore stops at a breakpoint only once its claims were read, and no resource waits before.
+        is_early = self._definition_sync.is_halting and not planner.held_parts
+        if order and not is_early:
             self._obey(stack, planner, order)
 
     def _obey(self, stack: StackObject, planner: StackPlanner, order: str) -> None:

@@ -61,6 +61,7 @@ REASONS: Mapping[type[object], str] = {
     api_errors.NamespaceTerminating: "NamespaceTerminating",
     api_errors.KindNotServed: "KindNotServed",
     api_errors.Unavailable: "Unavailable",
+    api_errors.BeyondRights: "Forbidden",
 }
 """Reason in the status, by error class."""
 FORBIDDEN = "Forbidden"
@@ -283,7 +284,7 @@ class StepExecutor:
         try:
             if isinstance(reaction, api_errors.NeedsAccessReview):
                 is_allowed = await self.cluster.is_allowed(right, kind=kind, namespace=ref.namespace)
-                reaction = api_errors.after_access_review(reaction, is_allowed=is_allowed)
+                reaction = api_errors.after_access_review(reaction, kind=kind, is_allowed=is_allowed)
             elif isinstance(reaction, api_errors.NeedsDryRun | api_errors.MaybeImmutable) and isinstance(step, Apply):
                 outcome = await self._try_change(reaction, step)
                 if isinstance(outcome, StepDone | StepFailure):
@@ -473,6 +474,7 @@ def _fail(
         is_proven=not is_open,
         causes=retry_triggers.find_triggers(first, reaction, code=error.code, kind=kind, ref=ref),
         server=_judge_server(error),
+        code=error.code,
     )
 
 

@@ -33,6 +33,13 @@ class Denied:
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class BeyondRights:
+    """An RBAC object that its writer may write, but not with these rules: they grant rights that the writer lacks."""
+
+    message: str
+
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class Unavailable:
     """A temporary failure of the API server or of a component behind it."""
 
@@ -117,6 +124,7 @@ ErrorClass: TypeAlias = (
     InvalidManifest
     | Denied
     | Unavailable
+    | BeyondRights
     | StaleRead
     | ObjectNotFound
     | ApplyConflict
@@ -232,9 +240,15 @@ def after_dry_run(refused: NeedsDryRun | MaybeImmutable, verdict: Verdict) -> Er
             return Unavailable(message=refused.message)
 
 
-def after_access_review(needed_review: NeedsAccessReview, *, is_allowed: bool) -> ErrorClass:
-    """Resolve `needed_review` by whether RBAC allows the operator that request."""
-    return Unavailable(message=needed_review.message) if is_allowed else Denied(message=needed_review.message)
+def after_access_review(needed_review: NeedsAccessReview, *, kind: Kind, is_allowed: bool) -> ErrorClass:
+    """Resolve `needed_review` by whether RBAC allows the operator that request. kind: of the written object."""
+    message = needed_review.message
+    if not is_allowed:
+        return Denied(message=message)
+    if kind.group != RBAC_GROUP:
+        return Unavailable(message=message)
+    # A quota for such objects is refused in the same way, and says so itself.
+    return BeyondRights(message=f"{message}{WAYS_TO_GRANT}" if ESCALATES in message else message)
 
 
 def classify_bad_request(response: ErrorResponse) -> ErrorClass:
@@ -353,6 +367,15 @@ LONGEST_CAUSE = 240
 HEAD = 90
 """Characters to retain at the start of a long cause: the field and the start of the value. Its end holds the reason."""
 GAP = redaction.ELLIPSIS
+RBAC_GROUP = "rbac.authorization.k8s.io"
+RBAC_KINDS = frozenset({"ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"})
+ESCALATES = "attempting to grant RBAC permissions not currently held"
+WAYS_TO_GRANT = (
+    "; give that user these rights itself, or the verb `escalate` for roles and `bind` for bindings, or let an administrator "
+    "create the object"
+)
+USER_GROUPS = re.compile(r" \(groups=\[[^\]]*\]\)")
+"""The groups of a user in the refusal of an RBAC object. They are longer than the reason that follows them."""
 GUARDED_KIND = "Secret"
 TOO_MANY = 429
 QUOTED = re.compile(r'"(?:[^"\\]|\\(?:.|\Z))*(?:"|\Z)', re.DOTALL)
@@ -389,7 +412,11 @@ def describe(
     texts = [describe_cause(cause) for cause in causes if cause.get("field")] if causes else []
     if len(texts) < len(causes) or not texts:
         texts = [str(status.get("message") or f"the server answered {code} without a message")]
-    return join_causes([hide(text, hidden=hidden, is_guarded=is_guarded) for text in texts])
+    shown = [hide(text, hidden=hidden, is_guarded=is_guarded) for text in texts]
+    if kind in RBAC_KINDS and any(ESCALATES in text for text in shown):
+        # The rules at the end may be many; the reason stands before them.
+        return cut(USER_GROUPS.sub("", shown[0]), length=LONGEST_CAUSE * 2)
+    return join_causes(shown)
 
 
 def describe_cause(cause: Mapping[str, Any]) -> str:
@@ -418,6 +445,12 @@ def shorten(text: str, *, length: int) -> str:
     if len(text) <= length:
         return text
     return f"{text[:HEAD]} {GAP} {text[len(text) - (length - HEAD - 3) :]}"
+
+
+def cut(text: str, *, length: int) -> str:
+    """Remove the end of `text` if it is longer than `length`."""
+    text = " ".join(text.split())
+    return text if len(text) <= length else f"{text[: length - 2]} {GAP}"
 
 
 def hide(text: str, *, hidden: Collection[str], is_guarded: bool) -> str:

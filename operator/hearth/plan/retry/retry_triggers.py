@@ -71,7 +71,6 @@ WEBHOOKS = RetryTrigger(type=TriggerType.WEBHOOKS)
 
 NOTICED_LATE = frozenset({TriggerType.RIGHTS, TriggerType.ALL_RIGHTS, TriggerType.ADMISSION})
 """Triggers whose change an API server takes into account only about a second after it reports it."""
-RBAC = "rbac.authorization.k8s.io"
 ADMISSION_KINDS = (
     "ValidatingWebhookConfiguration",
     "MutatingWebhookConfiguration",
@@ -80,6 +79,9 @@ ADMISSION_KINDS = (
 )
 AWAY = frozenset({502, 503, 504})
 """Codes of an API server that is unavailable, in contrast to one that rejects the request."""
+
+
+RBAC = api_errors.RBAC_GROUP
 
 
 def find_triggers(
@@ -100,7 +102,7 @@ def find_triggers(
             return (ADMISSION, object_trigger(kind, ref))
         case api_errors.Denied():
             return (ADMISSION,)
-        case api_errors.Unavailable() if isinstance(first, api_errors.NeedsAccessReview):
+        case api_errors.BeyondRights() | api_errors.Unavailable() if isinstance(first, api_errors.NeedsAccessReview):
             return _forbidden_though_allowed(kind, ref)
         case api_errors.Unavailable():
             return (SERVER,) if code in AWAY else (WEBHOOKS,) if code == 500 else ()

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from hearth.model.kinds import Kind, ObjectRef
-from hearth.plan.retry import api_errors
+from hearth.model.well_known_kinds import POD
+from hearth.plan.retry import api_errors, retry_triggers
 from hearth.plan.retry.api_errors import (
     ApplyConflict,
     Denied,
@@ -25,6 +26,7 @@ from hearth.plan.retry.api_errors import (
     Unavailable,
     Verdict,
 )
+from hearth.plan.retry.retry_triggers import TriggerType
 from support.units import error_texts
 
 DEPLOYMENT = Kind(group="apps", version="v1", name="Deployment", plural="deployments", namespaced=True)
@@ -218,8 +220,34 @@ def test_a_new_object_is_judged_by_the_apply_itself() -> None:
 def test_an_access_review_tells_a_full_quota_from_missing_rights() -> None:
     """Both are 403 without a cause."""
     asked = NeedsAccessReview(message="m")
-    assert api_errors.after_access_review(asked, is_allowed=True) == Unavailable(message="m")
-    assert api_errors.after_access_review(asked, is_allowed=False) == Denied(message="m")
+    assert api_errors.after_access_review(asked, kind=POD, is_allowed=True) == Unavailable(message="m")
+    assert api_errors.after_access_review(asked, kind=POD, is_allowed=False) == Denied(message="m")
+
+
+ROLE = Kind(group="rbac.authorization.k8s.io", version="v1", name="Role", plural="roles", namespaced=True)
+ESCALATION = (
+    'roles.rbac.authorization.k8s.io "reader" is forbidden: user "system:serviceaccount:shop-of-a-long-name:deployer" '
+    '(groups=["system:serviceaccounts" "system:serviceaccounts:shop-of-a-long-name" "system:authenticated"]) is attempting '
+    "to grant RBAC permissions not currently held:\n"
+    + "\n".join(
+        f'{{APIGroups:["apps"], Resources:["kind-{number}"], Verbs:["get" "list" "watch"]}}' for number in range(30)
+    )
+)
+
+
+def test_a_role_beyond_the_rights_of_its_writer_is_named_as_such() -> None:
+    """The user, what he attempts and the first rules are there, and what would allow it."""
+    body = status("Forbidden", ESCALATION, group=ROLE.group, kind="roles", name="reader")
+    refused = api_errors.classify(403, body, kind=ROLE, body_size=1)
+    assert isinstance(refused, NeedsAccessReview)
+    found = api_errors.after_access_review(refused, kind=ROLE, is_allowed=True)
+    assert isinstance(found, api_errors.BeyondRights)
+    for part in ("shop-of-a-long-name:deployer", "not currently held", "kind-0", "escalate"):
+        assert part in found.message
+    assert len(found.message) < api_errors.LONGEST_MESSAGE
+    ref = ObjectRef(group=ROLE.group, kind=ROLE.name, namespace="shop", name="reader")
+    triggers = retry_triggers.find_triggers(refused, found, code=403, kind=ROLE, ref=ref)
+    assert TriggerType.RIGHTS in {each.type for each in triggers}
 
 
 def test_every_cause_is_reported_with_its_field() -> None:
