@@ -20,6 +20,7 @@ from hearth.model.kinds import ObjectRef
 from hearth.model.signatures import Signatures, Signer
 from hearth.model.stack_tree import Node
 from hearth.model.tenancy import Boundary
+from hearth.plan.ownership import adoption
 from hearth.plan.retry import retry_triggers
 from hearth.plan.stack import cleanup
 from hearth.plan.stack.cleanup import TreeClaim
@@ -463,7 +464,7 @@ def describe_wait(node: Node) -> str:
     """Explain that a Stack of the same tree has the object until it has read its own definition."""
     return (
         f"belongs to the Stack {node} of the same tree; it is taken over once that Stack does not want it any more "
-        f"(if both name it, remove it from one of the two)"
+        f"(if both name it, remove it from one of the two){adoption.EXCHANGED}"
     )
 
 

@@ -31,6 +31,13 @@ class AdoptionDenial:
     """Whether another Stack needs the object."""
 
 
+EXCHANGED = (
+    "; if that Stack has removed it and waits for an object of this one, so that each waits for the other, request a cleanup "
+    "of both (annotation hearth.dev/cleanup), which deletes what each has removed"
+)
+"""What a message adds about two Stacks that exchange objects."""
+
+
 def find_adoption_denial(
     live: Mapping[str, Any], *, ref: ObjectRef, adopts: bool, may_exist: StackMayExist, ours: Signatures
 ) -> AdoptionDenial | None:
@@ -43,7 +50,7 @@ def find_adoption_denial(
     if stack is not None and may_exist(stack, find_stack_namespace(live)):
         message = (
             f"{owner}, which still needs it; it was not changed: give the resource another name, or "
-            f"remove the object from that Stack with deletionPolicy: Retain"
+            f"remove the object from that Stack with deletionPolicy: Retain{EXCHANGED}"
         )
         return AdoptionDenial(reason="NotOwned", message=message, is_final=True, is_of_stack=True)
     if "deletionTimestamp" in live["metadata"]:

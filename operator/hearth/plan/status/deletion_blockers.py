@@ -21,6 +21,8 @@ from hearth.plan.state.memory import InMemoryState
 from hearth.plan.state.read_access import Access, Reader
 from hearth.plan.status import breakpoint_waits
 
+FORBIDDEN = "Forbidden"
+"""The reason of a step that the account of the Stack has no right to."""
 QUOTED_LENGTH = 500
 """Characters of an object's own message. That of a nested Stack may quote Stacks nested in that one: this ends every circle."""
 
@@ -50,8 +52,18 @@ def find_deletion_block(planner: StackPlanner, memory: InMemoryState, *, beyond:
     if not found and not beyond:
         return None
     found = found or [("NotGone", beyond)]
-    return ExtraCondition(
-        type=ConditionType.DELETION_BLOCKED, reason=found[0][0], message="; ".join(text for _, text in found)
+    message = "; ".join(text for _, text in found)
+    if planner.reader.boundary.account and any(reason == FORBIDDEN for reason, _ in found):
+        message += explain_lost_rights(planner.reader.boundary.account)
+    return ExtraCondition(type=ConditionType.DELETION_BLOCKED, reason=found[0][0], message=message)
+
+
+def explain_lost_rights(account: str) -> str:
+    """Explain what helps if the account of a Stack, or its rights, were deleted before the Stack."""
+    return (
+        f"; if ServiceAccount {account} or its rights were deleted first, create them again until the Stack is gone, or "
+        f"name another account in spec.serviceAccountName; with spec.deletionPolicy: Abandon, it keeps its objects and "
+        f"needs only the right to patch them"
     )
 
 
