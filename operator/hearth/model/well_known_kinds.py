@@ -57,12 +57,27 @@ TEMPLATE_KEY = "spec.template"
 """Where a StackTemplate has the template, as a ConfigMap has it at a key of its data."""
 
 
-def find_source_data(raw: Mapping[str, Any], kind: str) -> Mapping[str, str]:
+class SourceData(dict[str, str]):
+    """The data of a source."""
+
+    version: str = ""
+    """The resource version of the object that has it; "" if unknown."""
+
+
+def make_source_data(data: Mapping[str, str], version: object) -> SourceData:
+    """Return the data with the resource version of their object."""
+    found = SourceData(data)
+    found.version = str(version or "")
+    return found
+
+
+def find_source_data(raw: Mapping[str, Any], kind: str, *, is_binary: bool = False) -> SourceData:
     """Return the data of a source of that kind; of a StackTemplate the template as JSON, at `TEMPLATE_KEY`."""
+    version = (raw.get("metadata") or {}).get("resourceVersion")
     if kind != STACK_TEMPLATE.name:
-        return raw.get("data") or {}
+        return make_source_data(raw.get("binaryData" if is_binary else "data") or {}, version)
     template = (raw.get("spec") or {}).get("template")
-    return {} if template is None else {TEMPLATE_KEY: orjson.dumps(template).decode()}
+    return make_source_data({} if template is None else {TEMPLATE_KEY: orjson.dumps(template).decode()}, version)
 
 
 def is_shared_source(ref: ObjectRef) -> bool:

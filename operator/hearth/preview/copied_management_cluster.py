@@ -115,8 +115,7 @@ class CopiedManagementCluster:
 
     async def get_binary_data(self, ref: ObjectRef, *, user: str = "") -> Mapping[str, str]:
         """Return the binary data of a source."""
-        data: Mapping[str, str] = (await self._get(ref, user)).get("binaryData") or {}
-        return data
+        return well_known_kinds.find_source_data(await self._get(ref, user), ref.kind, is_binary=True)
 
     async def _get(self, ref: ObjectRef, user: str) -> Object:
         if ref in self._beside:

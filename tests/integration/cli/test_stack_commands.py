@@ -71,6 +71,11 @@ async def test_rollback_and_back_again(workers: Crew, user: RealUser, kubectl_st
     assert "patched: spec.rollback.toRevision=1" in done
     assert "rolled back to revision 1 as requested" in done
     assert "already rolled back to revision 1" in await kubectl_stack.expect("rollback", "shop", "--to", "1")
+    # The same file, applied again, changes nothing.
+    assert f"again: kubectl stack retry shop -n {user.namespace}" in await kubectl_stack.expect("wait", "shop", code=1)
+    assert "you rolled back from, is applied again" in await kubectl_stack.expect("retry", "shop", "--wait")
+    await kubectl_stack.expect("wait", "shop", "--timeout", "60s")
+    await kubectl_stack.expect("rollback", "shop", "--to", "1", "--wait")
     await user.patch(address(user.namespace), {"spec": {"parameters": {"size": "xl"}}})
     assert "UpdateComplete" in await kubectl_stack.expect("wait", "shop", "--timeout", "60s")
     again = await kubectl_stack.expect("rollback", "shop", "--to", "1", "--wait")
@@ -79,6 +84,35 @@ async def test_rollback_and_back_again(workers: Crew, user: RealUser, kubectl_st
     web = await user.find(Address(api_version="v1", kind="ConfigMap", namespace=user.namespace, name="shop-web"))
     assert web is not None
     assert web["data"] == {"size": "s"}
+
+
+async def test_waiting_counts_the_template_in_a_config_map(
+    workers: Crew, user: RealUser, kubectl_stack: StackCommand
+) -> None:
+    """Its change is no new generation of the Stack. Neither is one that leaves the template as it is."""
+    await workers.hire()
+    template = Address(api_version="v1", kind="ConfigMap", namespace=user.namespace, name="template")
+    web = Address(api_version="v1", kind="ConfigMap", namespace=user.namespace, name="shop-web")
+
+    def write_template(size: int) -> str:
+        manifest = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"size": str(size)}}
+        return json.dumps({"resources": {"web": {"manifest": manifest}}})
+
+    metadata = {"name": "template", "namespace": user.namespace}
+    await user.create(
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"template.yaml": write_template(0)}}
+    )
+    await user.create(make_stack(user.namespace, None) | {"spec": {"templateRef": {"name": "template"}}})
+    await kubectl_stack.expect("wait", "shop", "--timeout", "60s")
+
+    for size in range(1, 6):
+        await user.patch(template, {"data": {"template.yaml": write_template(size)}})
+        await kubectl_stack.expect("wait", "shop", "--timeout", "60s")
+        found = await user.find(web)
+        assert found is not None
+        assert found["data"] == {"size": str(size)}
+    await user.patch(template, {"metadata": {"labels": {"team": "a"}}})
+    await kubectl_stack.expect("wait", "shop", "--timeout", "60s")
 
 
 async def test_pause_mark_check_and_cleanup(workers: Crew, user: RealUser, kubectl_stack: StackCommand) -> None:

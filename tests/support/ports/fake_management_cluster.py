@@ -362,8 +362,7 @@ class FakeManagementCluster:
         kind = fake_kinds.SOURCES[ref.kind]
         request = Request(verb="source", kind=kind, namespace=ref.namespace, name=ref.name, user=user)
         raw = await self._wire.send(request, lambda: self._server.get(kind, ref.namespace, ref.name))
-        data: Mapping[str, str] = copy(raw.get("binaryData", {}))
-        return data
+        return well_known_kinds.find_source_data(copy(raw), ref.kind, is_binary=True)
 
     def follow_sources(self, stack_uid: str, refs: Collection[ObjectRef]) -> None:
         """As the port says."""

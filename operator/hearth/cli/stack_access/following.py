@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TypeVar
 
 from hearth.cli.stack_access import stack_locations
-from hearth.cli.stack_views.stack_state import StackState
+from hearth.cli.stack_views.stack_state import SourceKey, StackState
 from hearth.cli.stack_views.steering import goals
 from hearth.cli.stack_views.steering.goals import Goal, GoalState, Verdict
 from hearth.cli.stack_views.steering.verbs import Write
-from hearth.model import object_fields, value_class
+from hearth.model import errors, object_fields, value_class, well_known_kinds
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
 from hearth.model.well_known_kinds import STACK
@@ -36,11 +37,25 @@ class Followed:
     handled: tuple[str, str] | None = None
     generation: int = 0
     """The generation that the Stack has at least: an earlier state is not judged."""
+    sources: Mapping[SourceKey, str] = field(default_factory=dict)
+    """The versions of its sources, of which the same holds."""
 
 
 def make_token() -> str:
     """Return a token that was never used before: the present time, as `flux reconcile` writes it."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+async def read_source_versions(session: Session, stack: StackState) -> dict[SourceKey, str]:
+    """Return the present versions of the objects that the definition is read from, of those that the user may read."""
+    found: dict[SourceKey, str] = {}
+    for key in stack.list_sources():
+        kind = well_known_kinds.SOURCE_KINDS.get(key[0])
+        if kind is not None:
+            with contextlib.suppress(errors.ApiStatusError):
+                raw = await session.get(kind, key[1], key[2])
+                found[key] = object_fields.text(raw, "metadata", "resourceVersion")
+    return found
 
 
 async def follow(
@@ -55,7 +70,7 @@ async def follow(
         if raw is not None and (object_fields.number(raw, "metadata", "generation") or 0) < followed.generation:
             return None
         stack = stack_locations.parse(raw, followed.kind) if raw is not None else None
-        reached = goals.assess(stack, followed.goal, handled=followed.handled)
+        reached = goals.assess(stack, followed.goal, handled=followed.handled, sources=followed.sources)
         if reached.verdict is not Verdict.WAITING:
             return reached
         show(reached.message)

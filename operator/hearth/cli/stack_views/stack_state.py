@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from hearth.model import instance_fields, names, object_fields, value_class, well_known_kinds
 from hearth.model.child import Object
@@ -96,6 +96,10 @@ class BreakpointEntry:
 
     def __str__(self) -> str:
         return f"{self.resource}/{self.hook}"
+
+
+SourceKey: TypeAlias = tuple[str, str, str]
+"""Kind, namespace and name of an object that a definition is read from."""
 
 
 @value_class.dataclass(frozen=True, slots=True)
@@ -206,6 +210,17 @@ class StackState(NamedObject):
         """Return whether the status describes the present spec."""
         observed = object_fields.number(self.status, "observedGeneration")
         return observed is not None and observed == object_fields.number(self.raw, "metadata", "generation")
+
+    def list_sources(self) -> dict[SourceKey, str]:
+        """Return the version of each object, besides the spec, that the status describes the definition from."""
+        return {
+            (
+                object_fields.text(entry, "kind"),
+                object_fields.text(entry, "namespace"),
+                object_fields.text(entry, "name"),
+            ): object_fields.text(entry, "resourceVersion")
+            for entry in object_fields.entries(self.status, "sources")
+        }
 
     @property
     def is_new(self) -> bool:

@@ -40,6 +40,8 @@ SECTIONS = ("parameters", "conditions", "resources", "outputs")
 """The maps of a template, which are united name by name."""
 PARAMETER_KINDS: Mapping[str, str] = {"secretRef": "Secret", "configMapRef": "ConfigMap"}
 """Kind by its field name in `spec.parametersFrom`."""
+MISSING: Final = "0"
+"""The version of a source that does not exist: before every other one."""
 TEMPLATE_NAMESPACE: Final = "templateNamespace"
 """The field with the namespace of the ConfigMaps. Where the definition has an account, it is that of the account: who may
 write ConfigMaps there decides what is written with its rights."""
@@ -52,6 +54,8 @@ class SourceReader:
     management_cluster: ManagementSources
     boundary: Boundary | None = None
     """Of the Stack; None for the operator's own account."""
+    versions: dict[ObjectRef, str] = field(default_factory=dict)
+    """The resource versions of the sources that were read; `MISSING` for those that do not exist."""
 
     async def get_source(self, ref: ObjectRef, *, place: str, is_binary: bool = False) -> Mapping[str, str]:
         """Return the data of a source, or the binary data of a ConfigMap, in base64. place: where the definition names it.
@@ -60,11 +64,17 @@ class SourceReader:
         """
         get = self.management_cluster.get_binary_data if is_binary else self.management_cluster.get_source
         try:
-            return await get(ref, user=self._find_user(ref))
+            data = await get(ref, user=self._find_user(ref))
         except ApiStatusError as error:
+            if error.is_not_found:
+                self.versions[ref] = MISSING
             if not error.is_forbidden:
                 raise
             raise SourceForbidden(f"{place}: {ref} {self._explain(ref)}") from error
+        version = data.version if isinstance(data, well_known_kinds.SourceData) else ""
+        # Several keys of one source may be read at different times: the definition has all of its changes until the first.
+        self.versions.setdefault(ref, version)
+        return data
 
     def _find_user(self, ref: ObjectRef) -> str:
         """Return whom a source is read as; "" for the operator, which reads StackTemplates for every Stack."""

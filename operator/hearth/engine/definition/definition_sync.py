@@ -83,6 +83,10 @@ class DefinitionSync:
     revisions: StackRevisions = field(init=False)
     schedule: SyncSchedule = field(init=False)
     """When the next sync is due."""
+    source_versions: Mapping[ObjectRef, str] = field(default_factory=dict)
+    """The resource versions of the sources that the last accepted or rejected definition was read from."""
+    _read_versions: Mapping[ObjectRef, str] = field(default_factory=dict)
+    """Those of the definition that is being processed."""
     _recorded: frozenset[ObjectRef] = frozenset()
     """The sources of the stored revision that is loaded instead of the spec."""
     generation: int = -1
@@ -152,9 +156,9 @@ class DefinitionSync:
             self.schedule.request()
             self.services.queue.enqueue(self.uid, DirtyScope.STACK)
 
-    def request_retry(self) -> None:
-        """Try the target once more, at the user's request."""
-        self.targets.request_retry()
+    def request_retry(self, *, ends_rollback: bool) -> None:
+        """Try the target once more, at the user's request. ends_rollback: see `TargetTracker.request_retry`."""
+        self.targets.request_retry(ends_rollback=ends_rollback)
         self.schedule.request()
 
     def fail(self, reason: str) -> None:
@@ -225,6 +229,7 @@ class DefinitionSync:
                     is_evaluated = await self._process_unless_evaluating(opened, is_outdated=is_outdated)
                     if is_evaluated:
                         self.schedule.finish()
+                        self.source_versions = self._read_versions
                         if not self.schedule.is_requested:
                             self.targets.end_retry()
                 if not is_evaluated:
@@ -471,11 +476,12 @@ class DefinitionSync:
 
     async def _read(self, stack: StackObject) -> Definition | DefinitionRejection:
         """Read the definition in the spec, or return why it is unavailable."""
+        reader = self.builder.find_reader(stack)
+        self._read_versions = reader.versions
         if stack.defect:
             message = f"the spec cannot be read: {stack.defect}; the active revision is unchanged"
             return DefinitionRejection(reason="SpecUnreadable", message=message)
         try:
-            reader = self.builder.find_reader(stack)
             return await self.builder.read_spec(
                 stack.namespace, stack.spec, reader=reader, removed=self.targets.removed
             )

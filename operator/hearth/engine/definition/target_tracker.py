@@ -28,6 +28,7 @@ CLEANUP = "cleanup"
 """The name of the cleanup request in `status.handled`."""
 INHERITED_RETRY = "inheritedRetry"
 """The name of the retry of an ancestor in `status.handled`."""
+RETRIES = frozenset({RETRY, INHERITED_RETRY})
 REQUESTS: Mapping[str, str] = {
     RETRY: names.REQUEST_RETRY,
     INHERITED_RETRY: names.REQUEST_INHERITED_RETRY,
@@ -60,6 +61,8 @@ class TargetTracker:
     """Whether no work was possible for the target, so that its timeout has not started."""
     _is_retried: bool = False
     """Whether the user requested a retry since the spec was last processed."""
+    _ends_rollback: bool = False
+    """Whether that retry is for the definition from which the user rolled back."""
     _is_retry_seen: bool = False
     """Whether the last choice of a target considered that request."""
     _retry_before: Mapping[str, str] | None = None
@@ -152,17 +155,17 @@ class TargetTracker:
         """
         found: list[str] = []
         persisted = self.find_persisted_tokens()
-        earlier = {verb: persisted.get(verb, "") for verb in (RETRY, INHERITED_RETRY)}
+        earlier = {verb: persisted.get(verb, "") for verb in RETRIES}
         for verb, annotation in REQUESTS.items():
             token = stack.annotations.get(annotation, "")
-            if verb == CLEANUP and (RETRY in found or not is_settled):
+            if verb == CLEANUP and (not RETRIES.isdisjoint(found) or not is_settled):
                 continue
             if token and self.handled.get(verb) != token:
                 if verb == CLEANUP:
                     self._cleanup_before = self.handled.get(verb, "")
                 self.record_handled(verb, token)
-                found.append(RETRY if verb == INHERITED_RETRY else verb)
-        if RETRY in found:
+                found.append(verb)
+        if not RETRIES.isdisjoint(found):
             self._retry_before, self._is_retry_processed = earlier, False
         return found
 
@@ -228,7 +231,8 @@ class TargetTracker:
             to_snapshot=options.to_snapshot,
             rollback=rollback,
             failure=failure,
-            is_retried=self._is_retried and self.current is not None and self.current.is_completed,
+            is_retried=self._is_retried and self.is_completed,
+            ends_rollback=self._is_retried and self._ends_rollback and self.is_completed,
         )
         return target_choice.choose_target(request, before=self.current, hashes=hashes, completed=self.completed)
 
@@ -290,9 +294,9 @@ class TargetTracker:
         self.current = dataclasses.replace(self.current, detached=detached)
         return True
 
-    def request_retry(self) -> None:
-        """Try the target once more, at the user's request."""
-        self._is_retried = True
+    def request_retry(self, *, ends_rollback: bool) -> None:
+        """Try the target once more, at the user's request. ends_rollback: or the definition from which they rolled back."""
+        self._is_retried, self._ends_rollback = True, ends_rollback
 
     def fail(self, reason: str) -> None:
         """Record that the target has failed, which the next choice of a target considers."""

@@ -300,6 +300,7 @@ class StackReconciler:
             check=self._checks.result,
             check_error=self._checks.error,
             circle=stack_reads.name_circle(self.uid, services),
+            sources=definition.source_versions,
             polled=tuple(map(str, services.management_cluster.find_polled_sources(self.uid))),
         )
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from hearth.engine.cluster_objects import StackObject
+from hearth.engine.definition import target_tracker
 from hearth.engine.stack.stack_deletion import StackDeletion
 from hearth.engine.stack.stack_part import StackContext, StackPart
 from hearth.engine.work_queue import DirtyItem, DirtyScope
@@ -49,12 +50,14 @@ class StackRequests(StackPart):
             targets.stored_finished = None
         is_settled = not (self._definition_sync.needs_sync(stack) or self._definition_sync.schedule.is_running)
         verbs = targets.take_requests(stack, is_settled=is_settled)
-        if "retry" in verbs:
+        if not target_tracker.RETRIES.isdisjoint(verbs):
             self._memory.retry(clock.monotonic())
             self._memory.asks_all = True
             self._run_again(stack)
-            self._definition_sync.request_retry()
-        if "cleanup" in verbs:
+            # What failed after the rollback is retried where it is; the rollback stays. So does that of a nested Stack.
+            ends_rollback = target_tracker.RETRY in verbs and stack.phase in COMPLETE
+            self._definition_sync.request_retry(ends_rollback=ends_rollback)
+        if target_tracker.CLEANUP in verbs:
             targets.waive_cleanup()
             if planner is not None:
                 planner.set_cleanup_policy(self._definition_sync.find_cleanup_policy())

@@ -1,13 +1,12 @@
 """Cache of the ConfigMaps, Secrets and StackTemplates that definitions use; each is watched by name while a Stack reads it.
 
 Beyond a limit per namespace and in total, sources share one watch of metadata per kind, or are polled if that is denied.
-For a Secret or a large ConfigMap, the cache stores only a digest to detect changes. Must not know which values are read.
+For a Secret or a large ConfigMap, the cache stores only the version. Must not know which values are read.
 """
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import field
@@ -32,6 +31,7 @@ from hearth.kube.watch.watch_errors import WatchEndReason
 from hearth.model import errors, limits, turns, value_class, well_known_kinds
 from hearth.model.child import Object
 from hearth.model.kinds import Kind, ObjectRef
+from hearth.model.well_known_kinds import SourceData
 
 log = structlog.get_logger(__name__)
 
@@ -44,8 +44,6 @@ class SourceRecord:
     resource_version: int
     data: Mapping[str, str] | None = field(repr=False)
     """None for a Secret and for data that is too large to store."""
-    digest: bytes = b""
-    """Digest of data that is not stored. It stays in this process, so it needs no key."""
 
 
 class CachedSource:
@@ -84,21 +82,16 @@ class CachedSource:
         """Return the cached part of the source."""
         metadata = raw["metadata"]
         data: Mapping[str, str] | None = well_known_kinds.find_source_data(raw, self.kind.name)
-        digest = b""
-        packed = orjson.dumps(data, option=orjson.OPT_SORT_KEYS)
         # Only administrators write StackTemplates, and thousands of Stacks may read one at its change.
-        is_large = len(packed) > limits.SOURCE_KEPT_BYTES and self.kind != well_known_kinds.STACK_TEMPLATE
+        is_large = self.kind != well_known_kinds.STACK_TEMPLATE and len(orjson.dumps(data)) > limits.SOURCE_KEPT_BYTES
         if self.kind == well_known_kinds.SECRET or is_large:
-            digest, data = hashlib.sha256(packed).digest(), None
-        if raw.get("binaryData"):
-            digest += hashlib.sha256(orjson.dumps(raw["binaryData"], option=orjson.OPT_SORT_KEYS)).digest()
-        return SourceRecord(
-            uid=metadata["uid"], resource_version=int(metadata["resourceVersion"]), data=data, digest=digest
-        )
+            data = None
+        return SourceRecord(uid=metadata["uid"], resource_version=int(metadata["resourceVersion"]), data=data)
 
     def replace(self, old: SourceRecord | None, new: SourceRecord | None, *, is_ours: bool) -> None:
         """Report a created, changed or deleted source."""
-        is_same = old is not None and new is not None and (old.data, old.digest) == (new.data, new.digest)
+        # A version with the same data is news too: who waits for a change compares versions.
+        is_same = old is not None and new is not None and old.resource_version == new.resource_version
         is_first_reading = is_ours and old is None
         # If one Stack's read reveals a change, its later watch event would not notify the other Stacks.
         if not is_same and not is_first_reading:
@@ -142,7 +135,7 @@ class SourceCache:
         """UIDs of the Stacks that read a source, by source."""
         self._closing: set[asyncio.Task[None]] = set()
 
-    async def get_source(self, ref: ObjectRef, *, user: str = "") -> Mapping[str, str]:
+    async def get_source(self, ref: ObjectRef, *, user: str = "") -> SourceData:
         """Return the data of a source, and watch it if a Stack follows it.
 
         user: reads it live as that user, whose rights may have changed since the last time.
@@ -153,16 +146,16 @@ class SourceCache:
             newest = source.newest
             if newest is None or newest.data is None:
                 raise not_found(ref)
-            return newest.data
+            return well_known_kinds.make_source_data(newest.data, newest.resource_version)
         return well_known_kinds.find_source_data(await self._read(ref, user), ref.kind)
 
-    async def get_binary_data(self, ref: ObjectRef, *, user: str = "") -> Mapping[str, str]:
+    async def get_binary_data(self, ref: ObjectRef, *, user: str = "") -> SourceData:
         """Return the binary data of a ConfigMap, in base64; watch it if a Stack follows it. Raises as `get_source` does.
 
         Compressed templates are large and are read only when the definition changes, so the cache stores none.
         """
         self._find_or_open(ref)
-        return (await self._read(ref, user)).get("binaryData") or {}
+        return well_known_kinds.find_source_data(await self._read(ref, user), ref.kind, is_binary=True)
 
     def _find_or_open(self, ref: ObjectRef) -> CachedSource | None:
         """Return the individually watched source; start the watch of a followed one."""

@@ -146,6 +146,8 @@ class RollbackStatus(ApiModel):
     """Whether the workloads were suspended, so that the claims are replaced."""
     restored: bool | None = None
     """Whether the restore completed. It is not repeated for the same definition."""
+    ended: bool | None = None
+    """Whether a retry ended the rollback, so that the definition in the spec applies again."""
 
 
 class SuspendStatus(ApiModel):
@@ -246,6 +248,19 @@ class ControllerState(ApiModel):
     """The StatefulSets that are deleted without their Pods and claims, until the next ones exist."""
 
 
+class SourceStatus(ApiModel):
+    """An object that the definition is read from, in the version that this status is about."""
+
+    kind: str
+    """`ConfigMap`, `Secret` or `StackTemplate`."""
+    namespace: str
+    """Its namespace, empty for a StackTemplate."""
+    name: str
+    """Its name."""
+    resource_version: str
+    """Its `metadata.resourceVersion`; `0` if it did not exist."""
+
+
 class ConvergenceStatus(ApiModel):
     """What the status of a Stack and that of a ResourceGroup begin with."""
 
@@ -258,6 +273,10 @@ class ConvergenceStatus(ApiModel):
     undecided: Counter | None = None
     """In a tree of nested Stacks: the number of resources that have no object yet. While it is not 0, no operator
     process deletes an object of the tree that may move here.
+    """
+    sources: list[SourceStatus] | None = base.optional_list(limits.TEMPLATE_SOURCES + limits.RULES)
+    """The ConfigMaps, Secrets and StackTemplates that this status describes, with their versions. `kubectl stack wait`
+    compares them, as it compares `observedGeneration`.
     """
     conditions: list[Condition] | None = pydantic.Field(default=None, json_schema_extra=base.LIST_BY_TYPE)
     """`Ready`, `Reconciling` and `Stalled`, readable by `kubectl wait` and any other tool."""

@@ -8,6 +8,7 @@ from dataclasses import field
 from typing import Final, assert_never
 
 from hearth.model import value_class
+from hearth.model.kinds import ObjectRef
 from hearth.model.phases import Phase
 from hearth.model.text import enumeration, times
 from hearth.plan.stack.stack_planner import StackPlanner
@@ -91,6 +92,8 @@ class StatusInput:
     """What a restore waits for besides the objects of the Stack; "" for nothing."""
     circle: tuple[str, ...] = ()
     """The Stacks of a circle in which each reads objects of the next, and the last one of this Stack."""
+    sources: Mapping[ObjectRef, str] = field(default_factory=dict)
+    """The resource versions of the sources that the definition was read from."""
     polled: tuple[str, ...] = ()
     """Sources of the definition that the operator polls, so that it notices changes late."""
 
@@ -272,7 +275,8 @@ def _describe_end(status_input: StatusInput, planner: StackPlanner) -> tuple[str
     if target.cause is TargetCause.ROLLBACK:
         if target.rollback is not None and target.rollback.snapshot:
             where += f" of StackSnapshot {target.rollback.snapshot}"
-        return "Complete", f"rolled back to {where} as requested; {ready}"
+        again = f"to apply the definition in the spec again: {status_input.address.write_request('retry')}"
+        return "Complete", f"rolled back to {where} as requested; {ready}; {again}"
     left = ""
     if planner.preserved:
         refs = enumeration.enumerate_names(sorted(str(child.ref) for child in planner.preserved.values()))

@@ -55,6 +55,11 @@ def build_status(
     if planner is None and status_input.cluster_problem is not None:
         # What the cluster had when it was last seen.
         status.update({key: before[key] for key in PLANNED if key in before})
+    if status_input.sources:
+        status["sources"] = [
+            {"kind": ref.kind, "namespace": ref.namespace, "name": ref.name, "resourceVersion": version}
+            for ref, version in sorted(status_input.sources.items(), key=lambda each: str(each[0]))
+        ]
     if status_input.replicas is not None:
         status["replicas"] = status_input.replicas
     if status_input.group_uid:

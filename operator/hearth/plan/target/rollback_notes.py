@@ -36,10 +36,10 @@ def describe_ignored(target: Target | None, *, name: str, namespace: str) -> Ite
     stated, verb = f"toRevision: {order.to_revision}", f"rollback {scope.format(f'--to {order.revision}')}"
     if order.snapshot:
         stated, verb = f"toSnapshot: {order.snapshot}", f"restore {scope.format(order.snapshot)}"
-    yield (
-        f"{IGNORED}.{stated} has no effect: template or parameters were changed after it was written, and the later "
-        f"change takes precedence; remove it, or roll back again: kubectl stack {verb}"
-    )
+    why = "template or parameters were changed after it was written, and the later change takes precedence"
+    if order.is_ended:
+        why = "a retry applied the definition in the spec again"
+    yield f"{IGNORED}.{stated} has no effect: {why}; remove it, or roll back again: kubectl stack {verb}"
 
 
 def describe_end(

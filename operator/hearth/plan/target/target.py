@@ -60,6 +60,8 @@ class RollbackRequest:
     """Whether the workloads were suspended, so that the claims may be replaced."""
     is_restored: bool = False
     """Whether the restore completed, or a later definition ended it. The claims then stay as they are."""
+    is_ended: bool = False
+    """Whether a retry ended it after it was complete: the definition in the spec applies again, although it is the same."""
 
     @property
     def is_resolved(self) -> bool:
@@ -67,8 +69,8 @@ class RollbackRequest:
         return self.revision != EMPTY_REVISION
 
     def is_overridden(self, spec_hash: str) -> bool:
-        """Return whether a definition of that hash is newer. An unknown hash, "", is no change."""
-        return bool(self.spec_hash and spec_hash and self.spec_hash != spec_hash)
+        """Return whether a definition of that hash takes precedence. An unknown hash, "", is no change."""
+        return self.is_ended or bool(self.spec_hash and spec_hash and self.spec_hash != spec_hash)
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)

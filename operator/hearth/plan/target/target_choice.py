@@ -37,7 +37,9 @@ class TargetRequest:
     failure: str = ""
     """Why the current target failed for good; "" if it did not."""
     is_retried: bool = False
-    """Whether the user requests a retry of a failed definition."""
+    """Whether the user requests a retry of a definition that failed."""
+    ends_rollback: bool = False
+    """Whether the user requests a retry of the definition from which they rolled back."""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +63,8 @@ def choose_target(
     """
     latest = request.hash or _find_last_hash(before, hashes)
     rollback = _find_rollback(request, latest, before=before, hashes=hashes, completed=completed)
+    if rollback is not None and request.ends_rollback and request.hash:
+        rollback = dataclasses.replace(rollback, is_ended=True)
     if rollback is not None and not rollback.is_overridden(latest):
         return TargetChoice(cause=TargetCause.ROLLBACK, revision=rollback.revision, rollback=rollback)
     if rollback is not None and rollback.claims:

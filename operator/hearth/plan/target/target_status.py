@@ -82,6 +82,8 @@ def _encode_rollback(rollback: RollbackRequest) -> Object:
     encoded: Object = {
         "toRevision": rollback.to_revision, "specHash": rollback.spec_hash, "revision": rollback.revision
     }  # fmt: skip
+    if rollback.is_ended:
+        encoded["ended"] = True
     if not rollback.snapshot:
         return encoded
     flags = {"halted": rollback.is_halted, "restored": rollback.is_restored}
@@ -162,6 +164,7 @@ def _read_rollback(encoded: Mapping[str, Any] | None) -> RollbackRequest | None:
         claims=tuple(_read_claim(each) for each in encoded.get("claims") or ()),
         is_halted=bool(encoded.get("halted")),
         is_restored=bool(encoded.get("restored")),
+        is_ended=bool(encoded.get("ended")),
     )
 
 

@@ -60,7 +60,7 @@ def test_a_retry_requested_during_a_choice_counts_for_the_next_one() -> None:
     stored = [make_revision(1, "old"), make_revision(2, "failed")]
     tracker = make_rolled_back()
     choice = tracker.choose("failed", ReconcileOptions(), revisions=stored, active="old")
-    tracker.request_retry()
+    tracker.request_retry(ends_rollback=False)
     tracker.start(choice, revision=1, context=TargetContext(now=1.0))
     choice = tracker.choose("failed", ReconcileOptions(), revisions=stored, active="old")
     assert choice.cause is TargetCause.SPEC

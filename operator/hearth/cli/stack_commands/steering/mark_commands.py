@@ -105,7 +105,7 @@ async def follow(session: Session, stack: StackState, mark: str, *, seconds: flo
     if not state.is_resolved:
         return DONE
     left = None if seconds is None else max(0.0, seconds - (asyncio.get_running_loop().time() - began))
-    followed = Followed(kind=stack.kind, namespace=stack.namespace, name=stack.name, goal=Goal(type=GoalType.READY))
+    followed = Followed(kind=stack.kind, namespace=stack.namespace, name=stack.name, goal=Goal(type=GoalType.SETTLED))
     return await verb_execution.follow(session, followed, seconds=left)
 
 

@@ -176,10 +176,15 @@ async def wait(
     Unlike `kubectl wait`, which waits for its timeout even if the Stack has failed.
     """
     location = await stack_locations.locate(session, namespace, name)
+    sources = {}
     if goal.type is not GoalType.DELETED:
         # What never existed is not deleted.
-        await stack_locations.read(session, location)
-    followed = Followed(kind=location.kind, namespace=location.namespace, name=location.name, goal=goal)
+        stack = await stack_locations.read(session, location)
+        # A template or parameters in another object change without a new generation of the Stack.
+        sources = await following.read_source_versions(session, stack)
+    followed = Followed(
+        kind=location.kind, namespace=location.namespace, name=location.name, goal=goal, sources=sources
+    )
     return await verb_execution.follow(session, followed, seconds=timeout)
 
 
@@ -206,7 +211,7 @@ async def scale(session: Session, namespace: str, name: str, replicas: int, wait
         kind=RESOURCE_GROUP,
         namespace=namespace,
         name=name,
-        goal=Goal(type=GoalType.READY),
+        goal=Goal(type=GoalType.SETTLED),
         generation=object_fields.number(scaled, "metadata", "generation") or 0,
     )
     return await verb_execution.follow(session, followed, seconds=waiting.seconds)

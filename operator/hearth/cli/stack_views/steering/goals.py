@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 from typing import Final
 
-from hearth.cli.stack_views.stack_state import StackState
+from hearth.cli.stack_views import safe_text
+from hearth.cli.stack_views.stack_state import SourceKey, StackState
 from hearth.model import object_fields, value_class
 from hearth.model.phases import Phase
 from hearth.plan.state import condition_types
@@ -19,6 +21,9 @@ class GoalType(enum.StrEnum):
     """What can be waited for."""
 
     READY = "ready"
+    """The definition in the spec is ready: a rollback from it is none."""
+    SETTLED = "settled"
+    """Whatever the target is, it is ready: what most verbs wait for."""
     SUSPENDED = "suspended"
     STOPPED = "stopped"
     DELETED = "deleted"
@@ -54,6 +59,8 @@ class GoalState:
     message: str
 
 
+IN_USE: Final = frozenset({GoalType.READY, GoalType.SETTLED})
+"""Goals of a Stack that runs."""
 ROLLED_BACK_FROM: Final = frozenset({"CreateFailed", "UpdateFailed"})
 """Phases from which `rollback.onFailure` leads on."""
 
@@ -63,7 +70,7 @@ def parse(text: str) -> Goal:
     word, _, detail = text.partition("=")
     if word == "delete":
         word = GoalType.DELETED
-    if word not in list(GoalType) or word in (GoalType.CHECKED, GoalType.PROMOTED):
+    if word not in list(GoalType) or word in (GoalType.CHECKED, GoalType.PROMOTED, GoalType.SETTLED):
         raise ValueError(
             f"{text!r} is none of ready, suspended, stopped, deleted, phase=PHASE, condition=TYPE[=STATUS]"
         )
@@ -77,32 +84,53 @@ def parse(text: str) -> Goal:
     return Goal(type=type_, detail=detail)
 
 
-def assess(stack: StackState | None, goal: Goal, *, handled: tuple[str, str] | None = None) -> GoalState:
-    """Assess how far the Stack is. handled: a request that the operator must have taken before the status counts."""
+def assess(
+    stack: StackState | None,
+    goal: Goal,
+    *,
+    handled: tuple[str, str] | None = None,
+    sources: Mapping[SourceKey, str] | None = None,
+) -> GoalState:
+    """Assess how far the Stack is.
+
+    handled: a request that the operator must have taken before the status counts; sources: the versions of objects that
+    the definition is read from, of which the same holds.
+    """
     if stack is None:
         reached = goal.type is GoalType.DELETED
         return GoalState(verdict=Verdict.REACHED if reached else Verdict.FAILED, message="the Stack is deleted")
-    if goal.type is GoalType.PHASE and stack.phase == goal.detail and stack.is_observed:
+    if unseen := find_unseen(stack, sources or {}):
+        return GoalState(verdict=Verdict.WAITING, message=unseen)
+    if goal.type is GoalType.PHASE and stack.phase == goal.detail:
         return GoalState(verdict=Verdict.REACHED, message=stack.ready.message)
     if goal.type is GoalType.CONDITION:
         return assess_condition(stack, goal.detail)
-    if not stack.is_observed:
-        return GoalState(verdict=Verdict.WAITING, message=FIRST_STATUS if stack.is_new else NOT_OBSERVED)
     if handled is not None and stack.handled.get(handled[0]) != handled[1]:
         return GoalState(verdict=Verdict.WAITING, message=f"waits for the operator to take hearth.dev/{handled[0]}")
     if goal.type is GoalType.PROMOTED:
         if str(object_fields.number(stack.status, "definitionRevision")) != goal.detail:
             message = f"waits for the operator to move it to revision {goal.detail} of its definition"
             return GoalState(verdict=Verdict.WAITING, message=message)
-        return assess_observed(stack, Goal(type=GoalType.READY))
+        return assess_observed(stack, Goal(type=GoalType.SETTLED))
     return assess_observed(stack, goal)
+
+
+def find_unseen(stack: StackState, sources: Mapping[SourceKey, str]) -> str:
+    """Return what change of the spec or of a source the status does not describe yet; "" if it is up to date."""
+    if not stack.is_observed:
+        return FIRST_STATUS if stack.is_new else NOT_OBSERVED
+    for key, version in sorted(stack.list_sources().items()):
+        wanted = sources.get(key, "")
+        if version.isdigit() and wanted.isdigit() and int(version) < int(wanted):
+            return f"{NOT_OBSERVED} of {safe_text.one_line(f'{key[0].lower()}/{key[2]}')}"
+    return ""
 
 
 def assess_condition(stack: StackState, detail: str) -> GoalState:
     """Assess a condition, as `kubectl wait --for=condition` does, and only for the present generation."""
     type_, _, status = detail.partition("=")
     found = stack.condition(type_)
-    is_reached = stack.is_observed and found.status.lower() == (status or "True").lower()
+    is_reached = found.status.lower() == (status or "True").lower()
     return GoalState(verdict=Verdict.REACHED if is_reached else Verdict.WAITING, message=describe(stack))
 
 
@@ -112,7 +140,8 @@ def assess_observed(stack: StackState, goal: Goal) -> GoalState:
     if goal.type is GoalType.CHECKED:
         return assess_check(stack)
     is_reached = {
-        GoalType.READY: ready.is_true and not stack.is_deleting,
+        GoalType.READY: ready.is_true and not stack.is_deleting and not stack.is_rolled_back,
+        GoalType.SETTLED: ready.is_true and not stack.is_deleting,
         GoalType.SUSPENDED: stack.phase == "SuspendComplete",
         GoalType.STOPPED: stack.condition("Stopped").is_true,
     }.get(goal.type, False)
@@ -130,9 +159,11 @@ def explain_failure(stack: StackState, goal: Goal) -> str:
         return "" if stack.is_deleting else f"it is not being deleted: {command}"
     if stack.is_deleting:
         return f"the {stack.noun} is being deleted"
-    if goal.type is GoalType.READY and stack.phase.endswith("Stopped"):
+    if goal.type in IN_USE and stack.phase.endswith("Stopped"):
         return describe(stack)
-    if goal.type is GoalType.READY and stack.is_suspended:
+    if goal.type is GoalType.READY and stack.is_rolled_back and stack.ready.is_true:
+        return describe(stack)
+    if goal.type in IN_USE and stack.is_suspended:
         return f"the {stack.noun} is suspended: kubectl stack resume {stack.argument} -n {stack.namespace}"
     if stack.is_stalled:
         return "" if will_roll_back(stack) else describe(stack)

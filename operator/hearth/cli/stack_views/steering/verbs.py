@@ -17,6 +17,7 @@ from hearth.model.text import enumeration
 
 NAMED_AT_MOST: Final = 5
 """Breakpoints or names in one message."""
+SETTLED: Final = Goal(type=GoalType.SETTLED)
 READY: Final = Goal(type=GoalType.READY)
 GITOPS: Final = (
     ("kustomize.toolkit.fluxcd.io/name", "Flux (Kustomization {})"),
@@ -38,7 +39,7 @@ class Write:
     """What the user should know besides."""
     handled: tuple[str, str] | None = None
     """The request and its token, which `status.handled` shows once the operator has taken it."""
-    goal: Goal = READY
+    goal: Goal = SETTLED
     """What `--wait` waits for."""
     stack: str = ""
     """The Stack to write to if it is not the named one: a nested Stack of the same namespace."""
@@ -49,7 +50,7 @@ class AlreadySo:
     """The Stack is already as requested; nothing is written."""
 
     said: str
-    goal: Goal = READY
+    goal: Goal = SETTLED
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +75,7 @@ def retry(stack: StackState, *, token: str, resource: str = "") -> VerbResult:
     if resource in finished:
         notes = (f"{resource} has finished and is run again", *note_paused(stack))
         return request(stack, names.REQUEST_RETRY, f"{resource}/{token}", key="retry", notes=notes)
-    is_sound = stack.is_ready and not stack.problems and not stack.is_rolled_back_automatically
+    is_sound = stack.is_ready and not stack.problems and not stack.is_rolled_back
     if resource and is_sound:
         listed = enumeration.enumerate_names(finished) if finished else "none"
         return Refusal(said=f"{resource} is no finished work of {stack.title}, which has: {listed}")
@@ -87,6 +88,9 @@ def retry(stack: StackState, *, token: str, resource: str = "") -> VerbResult:
     notes = note_paused(stack)
     if stack.is_rolled_back_automatically:
         notes = ("the definition in the spec, which failed and was rolled back, is tried again", *notes)
+    elif stack.is_rolled_back and stack.is_ready:
+        notes = ("the definition in the spec, which you rolled back from, is applied again", *notes)
+        return request(stack, names.REQUEST_RETRY, token, key="retry", notes=notes, goal=READY)
     return request(stack, names.REQUEST_RETRY, token, key="retry", notes=notes)
 
 
@@ -206,13 +210,13 @@ def set_paused(stack: StackState, *, paused: bool) -> VerbResult:
         patches=(stack.patch_options({"paused": True if paused else None}),),
         said=f"patched: {stack.options_path}.paused={str(paused).lower()}",
         notes=(*notes, *note_git(stack, f"{stack.options_path}.paused")),
-        goal=Goal(type=GoalType.CONDITION, detail="Paused=True") if paused else READY,
+        goal=Goal(type=GoalType.CONDITION, detail="Paused=True") if paused else SETTLED,
     )
 
 
 def set_suspended(stack: StackState, *, suspended: bool) -> VerbResult:
     """Scale workloads to nothing, or back."""
-    goal = Goal(type=GoalType.SUSPENDED) if suspended else READY
+    goal = Goal(type=GoalType.SUSPENDED) if suspended else SETTLED
     if stack.is_suspended == suspended:
         return AlreadySo(said="already suspended" if suspended else "not suspended", goal=goal)
     return Write(
@@ -251,7 +255,7 @@ def scale(group: StackState, *, replicas: int) -> VerbResult:
 
 
 def request(
-    stack: StackState, annotation: str, token: str, *, key: str, notes: tuple[str, ...] = (), goal: Goal = READY
+    stack: StackState, annotation: str, token: str, *, key: str, notes: tuple[str, ...] = (), goal: Goal = SETTLED
 ) -> VerbResult:
     """Make a request by annotation; a token that was used before would count as handled."""
     if stack.handled.get(key) == token:

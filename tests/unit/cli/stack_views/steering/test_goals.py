@@ -30,6 +30,8 @@ STOPPED = {"type": "Stopped", "status": "True", "reason": "Breakpoint", "message
     [
         pytest.param(make("True"), "ready", Verdict.REACHED, id="ready"),
         pytest.param(make(), "ready", Verdict.WAITING, id="in progress"),
+        pytest.param(make("True", target={"cause": "Rollback"}), "ready", Verdict.FAILED, id="rolled back by hand"),
+        pytest.param(make(target={"cause": "Rollback"}), "ready", Verdict.WAITING, id="a rollback in progress"),
         pytest.param(make("True", observedGeneration=1), "ready", Verdict.WAITING, id="the old generation is ready"),
         pytest.param(make(stalled="True"), "ready", Verdict.FAILED, id="failed"),
         pytest.param(make(phase="UpdateStopped"), "ready", Verdict.FAILED, id="at a breakpoint"),
@@ -62,6 +64,26 @@ def test_a_request_must_be_handled_first() -> None:
     assert goals.assess(make("True", handled={"retry": "t"}), ready, handled=("retry", "t")).verdict is Verdict.REACHED
 
 
+def test_a_verb_that_rolls_back_has_reached_its_goal() -> None:
+    rolled_back = make("True", target={"cause": "Rollback"})
+
+    assert goals.assess(rolled_back, Goal(type=GoalType.SETTLED)).verdict is Verdict.REACHED
+
+
+@pytest.mark.parametrize(
+    ("present", "verdict"),
+    [("7", Verdict.REACHED), ("6", Verdict.REACHED), ("8", Verdict.WAITING), ("10", Verdict.WAITING)],
+)
+@pytest.mark.parametrize("goal", ["ready", "phase=UpdateComplete", "condition=Ready"])
+def test_a_status_of_an_earlier_template_does_not_count(goal: str, present: str, verdict: Verdict) -> None:
+    source = {"kind": "ConfigMap", "namespace": "prod", "name": "app", "resourceVersion": "7"}
+    stack = make("True", phase="UpdateComplete", sources=[source])
+    reached = goals.assess(stack, goals.parse(goal), sources={("ConfigMap", "prod", "app"): present})
+
+    assert reached.verdict is verdict
+    assert verdict is Verdict.REACHED or reached.message.endswith("the change of configmap/app")
+
+
 def test_a_check_with_problems_fails_and_names_them() -> None:
     """As a pipeline needs it."""
     problem = {"resource": "web", "kind": "Deployment", "name": "shop-web", "reason": "Drifted", "message": "image"}
@@ -73,7 +95,7 @@ def test_a_check_with_problems_fails_and_names_them() -> None:
     assert found.message == "checked 2 objects: 1 problem\n  web (deployment/shop-web): Drifted: image"
 
 
-@pytest.mark.parametrize("text", ["", "happy", "phase", "ready=1", "checked"])
+@pytest.mark.parametrize("text", ["", "happy", "phase", "ready=1", "checked", "settled"])
 def test_what_is_no_goal_is_refused(text: str) -> None:
     """With the list of goals."""
     with pytest.raises(ValueError, match=r"ready, suspended|value after ="):
