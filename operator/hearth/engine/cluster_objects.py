@@ -233,7 +233,7 @@ def find_commit(annotations: Mapping[str, str]) -> str:
 
 
 def describe_origin(stack: StackObject) -> dict[str, str]:
-    """Return the annotations of a revision of the Stack in its current state: who wrote it, and from which commit.
+    """Return the annotations of a revision of the Stack in its current state: who wrote it, from which commit, and what ran before.
 
     Source: the metadata that kubectl, Flux, Argo CD and Config Sync write; docs/decisions/0018-revision-provenance.md.
     """
@@ -241,6 +241,7 @@ def describe_origin(stack: StackObject) -> dict[str, str]:
         names.ANNOTATION_AUTHOR: stack.author,
         names.ANNOTATION_COMMIT: find_commit(stack.annotations),
         names.ANNOTATION_DEFINITION_REVISION: str(stack.definition_revision) if stack.definition else "",
+        names.ANNOTATION_PREVIOUS_REVISION: str(stack.status.get("revision") or ""),
     }
     return {key: value for key, value in found.items() if value}
 

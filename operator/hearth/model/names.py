@@ -92,6 +92,8 @@ ANNOTATION_AUTHOR = "hearth.dev/author"
 ANNOTATION_DEFINITION_REVISION = f"{GROUP}/definition-revision"
 """On a revision of an instance: the revision of its StackDefinition whose template it has."""
 ANNOTATION_COMMIT = "hearth.dev/commit"
+ANNOTATION_PREVIOUS_REVISION = "hearth.dev/previous-revision"
+"""On a revision: the one that was active when it was accepted."""
 
 FINALIZER_COMPLETION = "hearth.dev/completion"
 """The finalizer of an object that runs once and then goes by itself. It stays until the Stack has recorded the success."""

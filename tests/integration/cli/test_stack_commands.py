@@ -102,7 +102,7 @@ async def test_waiting_counts_the_template_in_a_config_map(
     await user.create(
         {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"template.yaml": write_template(0)}}
     )
-    await user.create(make_stack(user.namespace, None) | {"spec": {"templateRef": {"name": "template"}}})
+    await user.create(make_stack(user.namespace, {}) | {"spec": {"templateRef": {"name": "template"}}})
     await kubectl_stack.expect("wait", "shop", "--timeout", "60s")
 
     for size in range(1, 6):

@@ -107,8 +107,10 @@ async def play_kubelet(session: Session, namespace: str, situation: Situation) -
         await session.connection.request(
             "PATCH", path, body={"status": situation.pod}, content_type=api_requests.MERGE_PATCH
         )
+        if situation.progress is not None:
+            await post_event(session, namespace, pod, *situation.progress, type_="Normal")
         if situation.event is not None:
-            await post_warning(session, namespace, pod, *situation.event)
+            await post_event(session, namespace, pod, *situation.event)
 
 
 def is_running(pod: Any) -> bool:
@@ -116,7 +118,9 @@ def is_running(pod: Any) -> bool:
     return bool(pod.get("status", {}).get("phase") == "Running")
 
 
-async def post_warning(session: Session, namespace: str, pod: Any, reason: str, message: str) -> None:
+async def post_event(
+    session: Session, namespace: str, pod: Any, reason: str, message: str, *, type_: str = "Warning"
+) -> None:
     """As a kubelet."""
     metadata = pod["metadata"]
     about = {
@@ -130,7 +134,7 @@ async def post_warning(session: Session, namespace: str, pod: Any, reason: str, 
     body = {
         "metadata": {"generateName": "seen-", "namespace": namespace},
         "involvedObject": about,
-        "type": "Warning",
+        "type": type_,
         "reason": reason,
         "message": message,
         "firstTimestamp": now,

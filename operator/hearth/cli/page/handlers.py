@@ -24,6 +24,7 @@ from hearth.cli.stack_access import evidence, following, revisions, stack_locati
 from hearth.cli.stack_access.stack_locations import StackLocation
 from hearth.cli.stack_views import safe_text
 from hearth.cli.stack_views.causes import stack_causes
+from hearth.cli.stack_views.lists import revision_history
 from hearth.cli.stack_views.stack_state import StackState
 from hearth.cli.stack_views.tree.snapshot import StackObjects
 from hearth.model import errors, limits
@@ -192,9 +193,10 @@ class Handlers:
         session = self._source.session
         stack = await stack_locations.read(session, location)
         stored = await revisions.list_revisions(session, stack)
-        numbers = sorted(stored.by_number, reverse=True)[: limits.PAGE_REVISIONS + 1]
+        numbers = sorted(stored.by_number, reverse=True)[: limits.PAGE_REVISIONS]
         definitions = {}
-        for number in numbers:
+        previous = (revision_history.find_previous(number, stored.by_number) for number in numbers)
+        for number in dict.fromkeys([*numbers, *(each for each in previous if each is not None)]):
             with contextlib.suppress(errors.ApiStatusError, errors.TamperedRevision):
                 definitions[number] = await revisions.get_definition(session, stored.by_number[number])
         shown = shown_stack.describe_history(stack, stored.by_number, definitions, numbers=numbers, now=time.time())

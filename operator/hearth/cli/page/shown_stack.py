@@ -152,11 +152,11 @@ def describe_history(
     numbers: Sequence[int],
     now: float,
 ) -> tuple[ShownRevision, ...]:
-    """Describe revisions, the newest first. definitions: those that may be read; numbers: which, and one to compare with."""
+    """Describe revisions, the newest first. definitions: those that may be read; numbers: which."""
     shown = []
-    for at, number in enumerate(numbers[: limits.PAGE_REVISIONS]):
+    for number in numbers[: limits.PAGE_REVISIONS]:
         annotations = object_fields.mapping(stored[number], "metadata", "annotations")
-        before = numbers[at + 1] if at + 1 < len(numbers) else None
+        before = revision_history.find_previous(number, stored)
         is_comparable = before in definitions and number in definitions
         changes: tuple[tuple[str, str], ...] = ()
         if before is not None and is_comparable:

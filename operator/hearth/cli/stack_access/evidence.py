@@ -30,6 +30,9 @@ ACCOUNTS_AT_MOST: Final = 5
 """Stacks of which an explanation looks for the ServiceAccount: one request each."""
 LOGS_AT_MOST: Final = 5
 """Logs that an explanation reads: one request each."""
+NODES_AT_MOST: Final = 5
+"""Nodes that an explanation reads: one request each."""
+NODE: Final = Kind(group="", version="v1", name="Node", plural="nodes", namespaced=False)
 REPLICA_SET: Final = Kind(group="apps", version="v1", name="ReplicaSet", plural="replicasets", namespaced=True)
 JOB: Final = Kind(group="batch", version="v1", name="Job", plural="jobs", namespaced=True)
 OWNED: Final = (REPLICA_SET, JOB, POD)
@@ -55,10 +58,13 @@ async def collect_all(session: Session, objects: StackObjects) -> Evidence:
         list_remaining(session, objects),
         find_missing_accounts(session, objects),
     )
-    pods = [*owned, *(child for each in walk(objects) for child in each.children)]
+    pods = [
+        each for each in (*owned, *(child for each in walk(objects) for child in each.children)) if each.kind == POD
+    ]
     return dataclasses.replace(
         explanation.make_evidence(owned, events),
-        logs=await read_logs(session, [pod for pod in pods if pod.kind == POD]),
+        logs=await read_logs(session, pods),
+        nodes=await read_nodes(session, pods),
         claims={(claim.namespace, claim.name): claim for claim in claims},
         claim_users=await list_claim_users(session, claims),
         remaining=remaining,
@@ -101,15 +107,34 @@ async def read_external(session: Session, objects: StackObjects) -> dict[tuple[s
 async def read_logs(session: Session, pods: Sequence[FoundChild]) -> dict[tuple[str, str], str]:
     """Return the end of the log of each container that failed, in the newest pods that failed; what may be read."""
     newest = sorted(pods, key=lambda pod: (pod.created, pod.name), reverse=True)
-    failed = [(pod, end) for pod in newest if (end := object_reports.find_run_end([dict(pod.raw)])) is not None][
-        :LOGS_AT_MOST
-    ]
+    wanted = [(pod, name) for pod in newest if (name := find_container_to_read(pod))][:LOGS_AT_MOST]
     found = {}
-    for pod, end in failed:
+    for pod, name in wanted:
         with contextlib.suppress(errors.ApiStatusError, errors.Unreachable):
-            found[(pod.uid, end.container)] = await session.get_log(
-                end.namespace, end.pod, end.container, limit=object_reports.LOG_BYTES
+            found[(pod.uid, name)] = await session.get_log(
+                pod.namespace, pod.name, name, limit=object_reports.LOG_BYTES
             )
+    return found
+
+
+def find_container_to_read(pod: FoundChild) -> str:
+    """Return the container of a pod whose last words explain it: one that failed, or an init container that runs."""
+    if (end := object_reports.find_run_end([dict(pod.raw)])) is not None:
+        return end.container
+    inits = object_fields.entries(pod.raw, "status", "initContainerStatuses")
+    running = (each for each in inits if "running" in object_fields.mapping(each, "state"))
+    return object_fields.text(next(running, None), "name") if not object_causes.is_ready(pod) else ""
+
+
+async def read_nodes(session: Session, pods: Sequence[FoundChild]) -> dict[str, FoundChild]:
+    """Return the nodes of pods that are not ready, as far as the user may read them."""
+    names = dict.fromkeys(
+        object_fields.text(pod.raw, "spec", "nodeName") for pod in pods if not object_causes.is_ready(pod)
+    )
+    found = {}
+    for name in [each for each in names if each][:NODES_AT_MOST]:
+        with contextlib.suppress(errors.ApiStatusError, errors.Unreachable):
+            found[name] = FoundChild(NODE, await session.get(NODE, "", name))
     return found
 
 

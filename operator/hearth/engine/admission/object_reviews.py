@@ -262,7 +262,7 @@ def find_warnings(spec: Object, blueprint: Blueprint, *, kinds: Kinds) -> Iterat
     yield from definition_warnings.find_warnings(blueprint)
     nested = [name for name, resource in resources.items() if resource.is_stack]
     for rule in environment_rules.parse(spec.get("environment")).find_unmatched(resources.keys(), nested=nested):
-        yield breakpoint_waits.describe_idle_rule(rule)
+        yield breakpoint_waits.describe_idle_rule(rule, blueprint.externals.keys())
 
 
 async def review_snapshot(builder: RevisionBuilder, review: Review) -> ReviewResult:

@@ -100,7 +100,7 @@ def assess_claim(fields: Fields) -> HealthResult:
         return failed("Lost", "its volume is lost")
     where = read_text(fields, "spec.storageClassName")
     of_class = f" of class {where}" if where else ""
-    hint = 'if that class binds on first use, skip the wait with readyWhen: ["true"]'
+    hint = 'if its class binds on first use, skip the wait with readyWhen: ["true"]'
     return progressing("NotBound", f"it is waiting for a volume{of_class}; {hint}")
 
 

@@ -206,18 +206,31 @@ def find_rollout(fields: Fields) -> HealthResult | None:
     existing = read_count(fields, "status.replicas")
     return (
         find_missing("updated", read_count(fields, "status.updatedReplicas"), wanted)
-        or find_surplus(existing, read_count(fields, "status.updatedReplicas"))
+        or find_old(existing, read_count(fields, "status.updatedReplicas"))
         or find_missing("ready", read_count(fields, "status.readyReplicas"), wanted)
         or find_missing("available", read_count(fields, "status.availableReplicas"), wanted)
         or find_surplus(existing, wanted)
     )
 
 
+def find_old(existing: int, updated: int) -> HealthResult | None:
+    """Return progressing while pods of an earlier template run: the controller deletes them as new ones become ready."""
+    old = existing - updated
+    if old <= 0:
+        return None
+    return progressing(
+        "PodsNotReady", f"{old} old {'pod runs' if old == 1 else 'pods run'} until the new pods are ready"
+    )
+
+
 def find_surplus(existing: int, wanted: int) -> HealthResult | None:
     """Return progressing while surplus pods remain."""
-    if existing <= wanted:
+    surplus = existing - wanted
+    if surplus <= 0:
         return None
-    return progressing("PodsTerminating", f"{existing - wanted} surplus pods are not deleted yet")
+    return progressing(
+        "PodsTerminating", f"{surplus} surplus {'pod is' if surplus == 1 else 'pods are'} not deleted yet"
+    )
 
 
 def assess_replica_set(fields: Fields) -> HealthResult:

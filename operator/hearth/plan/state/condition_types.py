@@ -173,6 +173,11 @@ def describe_rejection(reason: str) -> str:
     return REJECTED if reason in MISTAKEN else NOT_APPLIED
 
 
+def is_unapplied(words: str) -> bool:
+    """Return whether the definition in the spec is not applied. words: `status.state`."""
+    return not {REJECTED, NOT_APPLIED}.isdisjoint(words.split(", "))
+
+
 def find_state_words(
     conditions: Collection[str], *, is_paused: bool, is_suspended: bool, is_rolled_back: bool, rejection: str
 ) -> Iterator[str]:

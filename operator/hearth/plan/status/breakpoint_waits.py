@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from hearth.model import limits, names, value_class
 from hearth.model.child import Object
@@ -154,11 +154,17 @@ def _entry(wait: BreakpointWait) -> Object:
 
 def warn(planner: StackPlanner) -> list[str]:
     """Describe the rules that match no resource, as many as a status may name."""
-    return [describe_idle_rule(rule) for rule in itertools.islice(planner.find_idle_rules(), NAMED_AT_MOST)]
+    external = planner.blueprint.externals.keys()
+    return [describe_idle_rule(rule, external) for rule in itertools.islice(planner.find_idle_rules(), NAMED_AT_MOST)]
 
 
-def describe_idle_rule(rule: EnvironmentRule) -> str:
-    """Describe a rule that matches no resource."""
+def describe_idle_rule(rule: EnvironmentRule, external: Collection[str]) -> str:
+    """Describe a rule that matches no resource. external: the resources that the Stack only reads."""
+    if rule.resource in external:
+        return (
+            f"{rule.place}: resource {rule.resource!r} is an externalRef, which is only read and never written, so this "
+            f"entry has no effect"
+        )
     return f"{rule.place}: there is no {_call(rule)} now, so this entry has no effect"
 
 

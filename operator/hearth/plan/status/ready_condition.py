@@ -299,7 +299,7 @@ def _describe_wait(status_input: StatusInput, planner: StackPlanner) -> str:
     if not kept:
         return waited
     refs = enumeration.enumerate_names(sorted(str(child.ref) for child in kept))
-    return f"{waited}; kept until all resources are ready: {refs}; to delete them now: {status_input.address.write_request('cleanup')}"
+    return f"{waited}; kept until all resources are ready: {refs}"
 
 
 def find_extra_conditions(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from support.real.situations.situation import Situation, deployment, held, pods, quota, resource, unready
 
 ENDED = {"exitCode": 3, "reason": "Error", "message": "no such host: db\x1b[2J", "finishedAt": "2026-01-01T00:00:00Z"}
+ENDED_WELL = {"terminated": {"exitCode": 0, "reason": "Completed", "finishedAt": "2026-01-01T00:00:00Z"}}
 POD_SITUATIONS = (
     Situation(
         name="image",
@@ -71,6 +72,66 @@ POD_SITUATIONS = (
         pod=held(state={"running": {"startedAt": "2026-01-01T00:00:00Z"}}) | {"conditions": unready()},
         event=("Unhealthy", "Readiness probe failed: HTTP probe failed with statuscode: 500"),
         expected=["runs, but is not ready: Readiness probe failed: HTTP probe failed with statuscode: 500"],
+    ),
+    Situation(
+        name="liveness",
+        resources={"web": resource(deployment())},
+        pod=held(
+            state={"waiting": {"reason": "CrashLoopBackOff"}},
+            lastState={"terminated": {"exitCode": 137, "reason": "Error"}},
+            restartCount=4,
+        ),
+        progress=("Killing", "Container app failed liveness probe, will be restarted"),
+        event=("Unhealthy", "Liveness probe failed: HTTP probe failed with statuscode: 404"),
+        expected=[
+            "container app is killed, and was restarted 4 times: Liveness probe failed: HTTP probe failed with statuscode",
+        ],
+    ),
+    Situation(
+        name="startup",
+        resources={"web": resource(deployment())},
+        pod=held(state=ENDED_WELL, restartCount=1) | {"conditions": unready()},
+        event=("Unhealthy", "Startup probe failed: connection refused"),
+        expected=["container app is killed, and was restarted 1 time: Startup probe failed: connection refused"],
+    ),
+    Situation(
+        name="hook",
+        resources={"web": resource(deployment())},
+        pod=held(state={"waiting": {"reason": "CrashLoopBackOff"}}, lastState=ENDED_WELL, restartCount=2),
+        event=("FailedPostStartHook", "PostStartHook failed"),
+        expected=["container app is killed, and was restarted 2 times: its postStart hook fails: PostStartHook failed"],
+    ),
+    Situation(
+        name="ends",
+        resources={"web": resource(deployment())},
+        pod=held(state=ENDED_WELL, restartCount=2) | {"conditions": unready()},
+        expected=["container app ended with exit code 0 (Completed), and was restarted 2 times"],
+    ),
+    Situation(
+        name="waits",
+        resources={"web": resource(deployment(initContainers=[{"name": "wait-for-db", "image": "m:1"}]))},
+        pod=held(state={"waiting": {"reason": "PodInitializing"}})
+        | {
+            "conditions": unready(),
+            "initContainerStatuses": [
+                {
+                    "name": "wait-for-db",
+                    "image": "m:1",
+                    "imageID": "",
+                    "ready": False,
+                    "restartCount": 0,
+                    "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}},
+                }
+            ],
+        },
+        expected=["init container wait-for-db still runs", " -c wait-for-db"],
+    ),
+    Situation(
+        name="pull",
+        resources={"web": resource(deployment())},
+        pod=held(state={"waiting": {"reason": "ContainerCreating"}}) | {"conditions": unready()},
+        progress=("Pulling", 'Pulling image "web:1"'),
+        expected=["container app: the image web:1 is being pulled"],
     ),
     Situation(
         name="gate",

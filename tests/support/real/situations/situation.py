@@ -28,6 +28,8 @@ class Situation:
     """The status that the pods of the Stack get, as a kubelet writes it."""
     event: tuple[str, str] | None = None
     """Reason and message of a Warning about these pods."""
+    progress: tuple[str, str] | None = None
+    """Those of an Event about them that is no Warning, before it."""
     then: Sequence[tuple[str, str, Object | None]] = ()
     """Once the Stack is settled: kind, name and a merge patch, None for a deletion."""
     where: str = ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shlex
 from typing import Any
 
@@ -12,9 +13,12 @@ from hearth.cli.stack_views.causes.explanation import Cause, Evidence
 from hearth.cli.stack_views.stack_state import StackState
 from hearth.cli.stack_views.tree import stack_view
 from hearth.cli.stack_views.tree.snapshot import FoundChild, StackObjects
+from hearth.cli.stack_views.tree.stack_view import ResourceRow, RowState
+from hearth.model import names
 from hearth.model.kinds import Kind
 
 POD = Kind(group="", version="v1", name="Pod", plural="pods", namespaced=True)
+NODE = Kind(group="", version="v1", name="Node", plural="nodes", namespaced=False)
 HOSTILE = "\x1b[2J[red]; rm -rf ~"
 STATUS = {"observedGeneration": 1, "phase": "UpdateFailed", "conditions": []}
 
@@ -86,6 +90,222 @@ def test_a_crash_is_explained_with_the_last_words() -> None:
     assert cause is not None
     assert cause.message.startswith("container app ends with exit code 1 (Error): \\x1b[2J[red]")
     assert cause.command == "kubectl logs web-1 -n prod -c app --previous"
+
+
+RUNNING = {"running": {"startedAt": "2026-01-01T00:00:00Z"}}
+WAITING = {"waiting": {"reason": "CrashLoopBackOff"}}
+LIVENESS = ("Warning", "Unhealthy", "Liveness probe failed: HTTP probe failed with statuscode: 404")
+STARTUP = ("Warning", "Unhealthy", "Startup probe failed: connection refused")
+READINESS = ("Warning", "Unhealthy", "Readiness probe failed: ")
+HOOK = ("Warning", "FailedPostStartHook", "PostStartHook failed")
+KILLED = ("Normal", "Killing", "Container app failed liveness probe, will be restarted")
+PULLING = ("Normal", "Pulling", 'Pulling image "web:1"')
+PULLED = ("Normal", "Pulled", 'Successfully pulled image "web:1"')
+
+
+def end(code: int, reason: str = "Error") -> dict[str, Any]:
+    return {"terminated": {"exitCode": code, "reason": reason}}
+
+
+def explain_container(
+    *events: tuple[str, str, str],
+    init: dict[str, Any] | None = None,
+    sidecar: bool = False,
+    log: str = "",
+    **state: Any,
+) -> str:
+    """What is said of a pod with one container in that state, and an init container."""
+    inits = [{"name": "wait-for-db", **({"restartPolicy": "Always"} if sidecar else {})}]
+    raw = {
+        "metadata": {"name": "web-1", "namespace": "prod", "uid": "u-2"},
+        "spec": {"restartPolicy": "Always", "nodeName": "node0", "initContainers": inits},
+        "status": {
+            "phase": "Running",
+            "containerStatuses": [{"name": "app", "image": "web:1", "ready": False, **state}],
+            "initContainerStatuses": [{"name": "wait-for-db", **init}] if init else [],
+            "conditions": [{"type": "Ready", "status": "False", "reason": "ContainersNotReady", "message": ""}],
+        },
+    }
+    found = [
+        {
+            "involvedObject": {
+                "uid": "u-2",
+                **({} if reason == "NodeNotReady" else {"fieldPath": "spec.containers{app}"}),
+            },
+            "type": type_,
+            "reason": reason,
+            "message": message,
+            "lastTimestamp": f"2026-01-01T00:00:0{at}Z",
+        }
+        for at, (type_, reason, message) in enumerate(events)
+    ]
+    evidence = dataclasses.replace(explanation.make_evidence([], found), logs={("u-2", "wait-for-db"): log})
+    cause = object_causes.explain_pod(FoundChild(POD, raw), evidence)
+    return cause.message if cause is not None else ""
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        pytest.param(
+            explain_container(LIVENESS, KILLED, state=WAITING, lastState=end(137), restartCount=4),
+            "container app is killed, and was restarted 4 times: Liveness probe failed: HTTP probe failed with statuscode: 404",
+            id="liveness",
+        ),
+        pytest.param(
+            explain_container(LIVENESS, READINESS, state=WAITING, lastState=end(0, "Completed"), restartCount=1),
+            "container app is killed, and was restarted 1 time: Liveness probe failed: HTTP probe failed with statuscode: 404",
+            id="liveness of a program that ends well",
+        ),
+        pytest.param(
+            explain_container(STARTUP, state=end(0, "Completed")),
+            "container app is killed: Startup probe failed: connection refused",
+            id="startup",
+        ),
+        pytest.param(
+            explain_container(LIVENESS, state=WAITING, lastState=end(1), restartCount=2),
+            "container app ends with exit code 1 (Error), and was restarted 2 times",
+            id="it ends before its probe counts",
+        ),
+        pytest.param(
+            explain_container(LIVENESS, KILLED, READINESS, state=RUNNING, lastState=end(137), restartCount=2),
+            "runs, but is not ready: Readiness probe failed",
+            id="another probe now, which prints nothing",
+        ),
+        pytest.param(
+            explain_container(HOOK, state=WAITING, lastState=end(0, "Completed"), restartCount=3),
+            "container app is killed, and was restarted 3 times: its postStart hook fails: PostStartHook failed",
+            id="hook",
+        ),
+        pytest.param(
+            explain_container(state=end(0, "Completed"), restartCount=2),
+            "container app ended with exit code 0 (Completed), and was restarted 2 times",
+            id="a program that must not end",
+        ),
+        pytest.param(
+            explain_container(
+                state={"waiting": {"reason": "PodInitializing"}}, init={"state": RUNNING}, log="waiting for db\n"
+            ),
+            "init container wait-for-db still runs; its log ends with: waiting for db",
+            id="init container runs",
+        ),
+        pytest.param(
+            explain_container(state={"waiting": {"reason": "PodInitializing"}}, init={"state": RUNNING}, sidecar=True),
+            "sidecar wait-for-db has not started yet",
+            id="sidecar starts",
+        ),
+        pytest.param(
+            explain_container(
+                state={"waiting": {"reason": "PodInitializing"}},
+                init={"state": WAITING, "lastState": end(3), "restartCount": 5},
+                sidecar=True,
+            ),
+            "sidecar wait-for-db ends with exit code 3 (Error), and was restarted 5 times",
+            id="sidecar crashes",
+        ),
+        pytest.param(
+            explain_container(PULLING, state={"waiting": {"reason": "ContainerCreating"}}),
+            "container app: the image web:1 is being pulled",
+            id="pull",
+        ),
+        pytest.param(
+            explain_container(PULLING, PULLED, state={"waiting": {"reason": "ContainerCreating"}}),
+            "its containers are being created",
+            id="pulled",
+        ),
+        pytest.param(
+            explain_container(("Warning", "NodeNotReady", "Node is not ready"), state=RUNNING, ready=True),
+            "its node node0 is not ready",
+            id="node, which the user may not read",
+        ),
+    ],
+)
+def test_a_container_is_explained_by_what_the_kubelet_reports(said: str, expected: str) -> None:
+    assert said == expected
+
+
+def test_a_node_that_does_not_report_explains_its_pods() -> None:
+    ready = {"type": "Ready", "status": "Unknown", "message": "Kubelet stopped posting node status."}
+    node = FoundChild(NODE, {"metadata": {"name": "node0"}, "status": {"conditions": [ready]}})
+    raw = {"metadata": {"name": "web-1", "namespace": "prod", "uid": "u-2"}, "spec": {"nodeName": "node0"}}
+    cause = object_causes.explain_pod(FoundChild(POD, raw), Evidence(nodes={"node0": node}))
+
+    assert cause is not None
+    assert cause.message == "its node node0 is not ready: Kubelet stopped posting node status"
+    assert cause.command == "kubectl describe node node0"
+
+
+def test_an_obsolete_object_is_not_explained_by_the_problem_of_its_successor() -> None:
+    problem = {"resource": "migrate", "kind": "Job", "name": "shop-migrate-2", "reason": "Failed", "message": "m"}
+    old, new = (
+        ResourceRow(resource="migrate", object=f"job/shop-migrate-{number}", state=state)
+        for number, state in ((1, RowState.OBSOLETE), (2, RowState.FAILED))
+    )
+    stack = make_stack(problems=[problem])
+
+    assert stack_causes.find_problem(stack, old) is None
+    assert stack_causes.find_problem(stack, new) == problem
+
+
+def test_a_definition_that_cannot_be_read_applies_nothing() -> None:
+    conditions = [{"type": "Ready", "status": "False", "reason": "SourceNotFound", "message": "configmap/app"}]
+    stack = make_stack(conditions=conditions, state="definition not applied")
+    template = {"resources": {"web": {"manifest": {"kind": "ConfigMap"}}}}
+    objects = StackObjects(stack=stack, template=template, children=[])
+
+    assert "is being applied" not in str(stack_causes.explain_resource(objects, ["web"], Evidence()))
+    [row] = stack_view.describe_rows(objects)
+    assert (row.state, row.note) == (RowState.WAITING, "its definition is not applied")
+
+
+def test_objects_that_are_kept_are_named_with_what_their_deletion_costs() -> None:
+    problem = {"resource": "web", "kind": "ConfigMap", "reason": "Invalid", "message": "m"}
+    children = [
+        FoundChild(
+            CONFIG, {"metadata": {"name": "shop-db", "namespace": "prod", "labels": {"hearth.dev/resource": "db"}}}
+        )
+    ]
+    template = {"resources": {"web": {"manifest": {"kind": "ConfigMap"}}}}
+    objects = StackObjects(stack=make_stack(problems=[problem]), template=template, children=children)
+    kept = stack_causes.explain(objects, Evidence())[-1]
+    waived = make_stack(problems=[problem], controllerState={"cleanupWaived": True})
+
+    assert kept.message.startswith(
+        "kept until all resources are ready: configmap/shop-db; to delete them now, with their data"
+    )
+    assert kept.command == "kubectl stack cleanup shop -n prod"
+    requested = stack_causes.explain(dataclasses.replace(objects, stack=waived), Evidence())[-1]
+    assert "a cleanup was requested" in requested.message
+    assert not requested.command
+
+
+def test_a_ready_object_waits_with_what_it_requires() -> None:
+    """The status does not count it either."""
+    problem = {"resource": "db", "kind": "ConfigMap", "reason": "Invalid", "message": "m"}
+    metadata = {
+        "name": "shop-web",
+        "namespace": "prod",
+        "labels": {"hearth.dev/resource": "web"},
+        "annotations": {names.ANNOTATION_REQUIRES: "db/1"},
+    }
+    resources = {
+        "db": {"manifest": {"kind": "ConfigMap"}},
+        "web": {"dependsOn": ["db"], "manifest": {"kind": "ConfigMap"}},
+    }
+    objects = StackObjects(
+        stack=make_stack(problems=[problem]),
+        template={"resources": resources},
+        children=[FoundChild(CONFIG, {"metadata": metadata})],
+    )
+    [_, web] = stack_view.describe_rows(objects)
+
+    assert (web.state, web.note) == (RowState.WAITING, "waits for db; its object stays as it was until then")
+
+
+def test_an_update_that_hangs_has_a_way_back() -> None:
+    stack = make_stack(phase="UpdateInProgress", target={"cause": "Spec", "revision": 2}, lastCompletedRevision=1)
+
+    assert advice.advise_rollback(stack, stack) == "kubectl stack rollback shop -n prod"
 
 
 @pytest.mark.parametrize("status", [{}, {"containerStatuses": 5}, {"conditions": [1]}, {"initContainerStatuses": [{}]}])

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import time
 from collections.abc import Sequence
+from typing import Final
 
 import click
 
 from hearth.cli.command_classes import example_command
 from hearth.cli.stack_access import evidence, stack_locations
+from hearth.cli.stack_access.following import Followed
 from hearth.cli.stack_access.session import Session
 from hearth.cli.stack_access.stack_reader import StackReader
 from hearth.cli.stack_commands import cluster_options, text_output
@@ -20,7 +24,12 @@ from hearth.cli.stack_views.causes.explanation import Cause
 from hearth.cli.stack_views.lists import event_timeline
 from hearth.cli.stack_views.tree import stack_view
 from hearth.cli.stack_views.tree.snapshot import StackObjects
+from hearth.model import errors
 from hearth.model.text import enumeration
+
+BRIEF_SECONDS: Final = 10.0
+"""Time for an explanation that the user did not ask for."""
+BRIEF_LINES: Final = 20
 
 
 @example_command(
@@ -50,6 +59,19 @@ async def why(session: Session, namespace: str, where: str, output: str | None) 
     else:
         show(snapshot, path, causes)
     return FAILED if causes else DONE
+
+
+async def explain_briefly(session: Session, followed: Followed) -> list[str]:
+    """Return the lines of the explanation of a Stack that was waited for in vain; none if that takes too long."""
+    location = stack_locations.StackLocation(followed.kind, followed.namespace, followed.name)
+    with contextlib.suppress(TimeoutError, errors.ApiStatusError, errors.Unreachable):
+        async with asyncio.timeout(BRIEF_SECONDS), StackReader(session, with_groups=True) as reader:
+            snapshot = await reader.get(location)
+            collected = await evidence.collect(await reader.find_session(snapshot), snapshot)
+            causes = stack_causes.find_causes(snapshot, (), collected) or ()
+            lines = explanation.draw(causes, now=time.time())
+            return ["".join(text for text, _ in line) for line in lines][:BRIEF_LINES]
+    return []
 
 
 def list_known(objects: StackObjects) -> str:

@@ -84,7 +84,10 @@ def show_list(stored: StoredRevisions, describe: Callable[[int], tuple[str, str]
     """Show all revisions, the latest last."""
     if output:
         items = [
-            revision_history.to_output(number, each, describe(number)) for number, each in stored.by_number.items()
+            revision_history.to_output(
+                number, each, describe(number), previous=revision_history.find_previous(number, stored.by_number)
+            )
+            for number, each in stored.by_number.items()
         ]
         text_output.write_object(items, output=output)
         return
@@ -97,6 +100,11 @@ def show_list(stored: StoredRevisions, describe: Callable[[int], tuple[str, str]
         header.insert(1, revision_history.DEFINITION)
         for row, each in zip(rows, stored.by_number.values(), strict=True):
             row.insert(1, (revision_history.find_definition_revision(each), ""))
+    previous = {number: revision_history.find_previous(number, stored.by_number) for number in stored.by_number}
+    if any(before != lower for lower, before in zip([None, *stored.by_number], previous.values(), strict=False)):
+        header.append(revision_history.PREVIOUS)
+        for row, before in zip(rows, previous.values(), strict=True):
+            row.append((str(before or ""), ""))
     text_output.write_table(header, rows, is_wide=True)
 
 

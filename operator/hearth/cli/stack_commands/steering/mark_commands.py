@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 import click
@@ -20,19 +20,22 @@ from hearth.cli.stack_commands.steering import verb_execution
 from hearth.cli.stack_commands.steering.verb_execution import Waiting
 from hearth.cli.stack_views import safe_text
 from hearth.cli.stack_views.stack_state import StackState
-from hearth.cli.stack_views.steering import mark_requests, verbs
-from hearth.cli.stack_views.steering.goals import Goal, GoalType
+from hearth.cli.stack_views.steering import goals, mark_requests, verbs
+from hearth.cli.stack_views.steering.goals import Goal, GoalState, GoalType, Verdict
 from hearth.cli.stack_views.steering.mark_requests import MarkState
 from hearth.cli.stack_views.tree.snapshot import StackObjects
-from hearth.model import members, names
+from hearth.model import members, names, object_fields
 from hearth.model.child import Object
 from hearth.model.well_known_kinds import HEALTH_MARK
+from hearth.plan.state.healing import HealingMode
 
 
 def mark_options(command: Callable[..., Awaitable[int]]) -> Callable[..., Any]:
     """Add what both commands have, and run them as `on_cluster` does, with `waiting` besides."""
     add_resource = click.argument("resource", metavar="RESOURCE", type=ResourceName())
-    add_waiting = verb_execution.waiting_options("Wait until the operator has accepted it, and the Stack is ready.")
+    add_waiting = verb_execution.waiting_options(
+        "Wait until the object is replaced, and the Stack is ready; of a mark that is taken back, until it is."
+    )
     return NAME(add_resource(add_waiting(cluster_options.on_cluster(command))))
 
 
@@ -90,23 +93,51 @@ async def put(session: Session, stack: StackState, resource: str, *, reason: str
 
 
 async def follow(session: Session, stack: StackState, mark: str, *, seconds: float | None) -> int:
-    """Wait until the mark is accepted and settled, then until the Stack is ready; return the exit code."""
+    """Wait until the marked object is replaced and the Stack is ready; return the exit code.
+
+    A Stack that cannot replace it without help ends the wait. One whose marks wait for an update only has to accept it.
+    """
+    is_later = object_fields.text(stack.spec, "healing", "policy") == HealingMode.ON_UPDATE
 
     def judge(raw: Object | None) -> MarkState | None:
         found = mark_requests.read_state(raw)
-        return found if found.is_settled else None
+        is_over = found.is_rejected or found.is_resolved or (is_later and found.is_ready)
+        return found if is_over else None
 
     began = asyncio.get_running_loop().time()
-    state = await following.wait_until(session, HEALTH_MARK, stack.namespace, mark, judge, seconds=seconds)
+    settled = following.wait_until(session, HEALTH_MARK, stack.namespace, mark, judge, seconds=seconds)
+    followed = Followed(kind=stack.kind, namespace=stack.namespace, name=stack.name, goal=Goal(type=GoalType.SETTLED))
+    state = await wait_unless_failed(session, settled, followed)
+    if isinstance(state, GoalState):
+        raise Failure(f"{stack.title}: {state.message}")
     if state is None or state.is_rejected:
-        message = state.message if state is not None else "timed out waiting for the operator to accept the mark"
+        message = state.message if state is not None else "timed out waiting for the replacement of the marked object"
         raise Failure(f"healthmark/{mark}: {message}")
     click.echo(f"healthmark/{mark}: {safe_text.one_line(state.message)}")
     if not state.is_resolved:
         return DONE
     left = None if seconds is None else max(0.0, seconds - (asyncio.get_running_loop().time() - began))
-    followed = Followed(kind=stack.kind, namespace=stack.namespace, name=stack.name, goal=Goal(type=GoalType.SETTLED))
     return await verb_execution.follow(session, followed, seconds=left)
+
+
+async def wait_unless_failed(
+    session: Session, settled: Coroutine[Any, Any, MarkState | None], followed: Followed
+) -> MarkState | GoalState | None:
+    """Return what is waited for, or the state of a Stack that fails before."""
+
+    def judge(raw: Object | None) -> GoalState | None:
+        reached = goals.assess(stack_locations.parse(raw, followed.kind) if raw is not None else None, followed.goal)
+        return reached if reached.verdict is Verdict.FAILED else None
+
+    failing = following.wait_until(session, followed.kind, followed.namespace, followed.name, judge, seconds=None)
+    tasks = [asyncio.create_task(settled), asyncio.create_task(failing)]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        return next(task.result() for task in tasks if task.done())
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def has_mark(session: Session, stack: StackState, resource: str) -> bool:

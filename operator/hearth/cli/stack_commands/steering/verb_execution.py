@@ -13,6 +13,7 @@ from hearth.cli.stack_access.following import Followed
 from hearth.cli.stack_commands import cluster_options, text_output
 from hearth.cli.stack_commands.cluster_options import DONE, Failure
 from hearth.cli.stack_commands.parameters import Duration
+from hearth.cli.stack_commands.showing import explanation_commands
 from hearth.cli.stack_views import safe_text
 from hearth.cli.stack_views.stack_state import StackState
 from hearth.cli.stack_views.steering.goals import Verdict
@@ -99,7 +100,8 @@ async def follow(session: Session, followed: Followed, *, seconds: float | None)
         reached = await following.follow(session, followed, show=progress.report, seconds=seconds)
     subject = f"{followed.kind.name.lower()}/{followed.name}"
     if reached is None:
-        raise Failure(f"timed out waiting for {subject}: {progress.last}")
+        causes = await explanation_commands.explain_briefly(session, followed)
+        raise Failure("\n".join([f"timed out waiting for {subject}: {progress.last}", *causes]))
     message = f"{subject}: {reached.message}"
     if reached.verdict is not Verdict.REACHED:
         raise Failure(message)

@@ -14,6 +14,7 @@ from typing import Any, Final
 from hearth.cli.stack_views.stack_state import StackState
 from hearth.cli.stack_views.steering import verbs
 from hearth.model import members, names, object_fields
+from hearth.model.phases import Phase
 
 QUOTA: Final = re.compile(r"exceeded quota: ([a-z0-9.-]{1,253})")
 WEBHOOK: Final = re.compile(r'(?:failed calling|admission) webhook "([a-zA-Z0-9.-]{1,253})"')
@@ -118,12 +119,12 @@ def advise_adoption(stack: StackState, resource: str, definer: StackState | None
 
 
 def advise_rollback(stack: StackState, definer: StackState | None) -> str:
-    """Return the command that goes back to what last completed; "" if nothing did, or it is what failed."""
+    """Return the command that goes back to what last completed; "" if nothing did, or it is what fails."""
     is_own = stack is definer and not stack.is_group and not stack.is_deleting
     if (
         not is_own
         or stack.is_rolled_back
-        or not stack.phase.endswith("Failed")
+        or not (stack.phase.endswith("Failed") or stack.phase == Phase.UPDATE_IN_PROGRESS)
         or not verbs.find_other_completed(stack)
     ):
         return ""

@@ -50,6 +50,8 @@ class Evidence:
     """The objects in Namespaces whose deletion was requested."""
     missing_accounts: frozenset[str] = frozenset()
     """UIDs of Stacks whose ServiceAccount does not exist."""
+    nodes: Mapping[str, FoundChild] = field(default_factory=dict)
+    """By name, the nodes of pods that are not ready."""
     external: Mapping[tuple[str, str], FoundChild] = field(default_factory=dict)
     """By UID of a Stack and name of a resource, the object that it only reads and that is not ready."""
 
@@ -67,6 +69,11 @@ class Evidence:
             if is_wanted and object_fields.text(event, "type") == event_timeline.WARNING:
                 return event
         return None
+
+    def find_latest(self, uid: str, *reasons: str) -> Object | None:
+        """Return the latest Event about an object with one of these reasons."""
+        found = (each for each in reversed(self.events.get(uid, ())) if object_fields.text(each, "reason") in reasons)
+        return next(found, None)
 
     def find_event(self, uid: str) -> Object | None:
         """Return the latest Event about an object, of any type."""

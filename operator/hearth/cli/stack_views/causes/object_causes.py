@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from hearth.cli.stack_views import safe_text
@@ -98,7 +98,9 @@ def is_ready(pod: FoundChild) -> bool:
 
 
 def describe(child: FoundChild) -> str:
-    """Return the command that shows everything about an object."""
+    """Return the command that shows everything about an object; of one with the status of a Stack, what explains it."""
+    if child.is_instance:
+        return advice.join("kubectl stack why", f"{child.kind.name.lower()}/{child.name}", *child.scope)
     return advice.join("kubectl describe", child.type, child.name, *child.scope)
 
 
@@ -119,6 +121,12 @@ IMAGE: Final = frozenset(
 )
 STARTING: Final = frozenset({"ContainerCreating", "PodInitializing", ""})
 LISTS: Final = ("initContainerStatuses", "containerStatuses")
+ANY: Final = re.compile("")
+KILLING_PROBE: Final = re.compile(r"(Liveness|Startup) probe (failed|errored)")
+"""What the kubelet reports of probes after which it restarts a container."""
+KILLED: Final = re.compile(r"failed (liveness|startup) probe")
+SIGNALED: Final = frozenset({0, 137, 143})
+"""Exit codes of a program that gets SIGTERM, then SIGKILL."""
 BLOCKERS: Final = ("FailedMount", "FailedAttachVolume", "FailedCreatePodSandBox", "FailedScheduling", "Failed")
 """Reasons of Events that explain a pod whose containers do not start."""
 PATIENT: Final = frozenset({"WaitForFirstConsumer", "WaitForPodScheduled"})
@@ -134,6 +142,7 @@ def explain_pod(pod: FoundChild, evidence: Evidence) -> Cause | None:
 def find_causes(pod: FoundChild, evidence: Evidence) -> Iterator[Cause]:
     """Yield the causes, the most certain first."""
     phase = object_fields.text(pod.raw, "status", "phase")
+    yield from explain_node(pod, evidence)
     if pod.is_deleting:
         held = ", ".join(pod.finalizers)
         message = f"is being deleted, held by {held}" if held else "is being deleted"
@@ -150,6 +159,20 @@ def find_causes(pod: FoundChild, evidence: Evidence) -> Iterator[Cause]:
     yield from explain_containers(pod, evidence)
     yield from explain_start(pod, evidence)
     yield from explain_readiness(pod, evidence)
+
+
+def explain_node(pod: FoundChild, evidence: Evidence) -> Iterator[Cause]:
+    """Yield that the node of the pod does not report, so that nothing else that the pod reports is true."""
+    name = object_fields.text(pod.raw, "spec", "nodeName")
+    node, event = evidence.nodes.get(name), evidence.find_latest(pod.uid, "NodeNotReady")
+    ready = node.condition("Ready") if node is not None else None
+    # A user who may not read nodes has the Event alone, which stays when the node is back.
+    is_lost = ready.status != "True" if ready is not None else event is not None and not is_ready(pod)
+    if name and is_lost:
+        said = line_of("", ready.message if ready is not None else "").rstrip(".")
+        message = f"its node {safe_text.one_line(name)} is not ready" + (f": {said}" if said else "")
+        since = ready.since if ready is not None else event_time(event)
+        yield make(pod, message, command=advice.join("kubectl describe node", name), since=since)
 
 
 def explain_scheduling(pod: FoundChild, evidence: Evidence) -> Iterator[Cause]:
@@ -190,11 +213,74 @@ def explain_containers(pod: FoundChild, evidence: Evidence) -> Iterator[Cause]:
         for status in object_fields.entries(pod.raw, "status", key):
             name = object_fields.text(status, "name")
             log = evidence.logs.get((pod.uid, name), "")
-            cause = explain_waiting(pod, name, status) or explain_terminated(
-                pod, name, status, is_init=key == LISTS[0], log=log
+            cause = (
+                explain_kill(pod, name, status, evidence)
+                or explain_waiting(pod, name, status)
+                or explain_terminated(pod, name, status, is_init=key == LISTS[0], log=log)
             )
             if cause is not None:
                 yield cause
+
+
+def find_init_containers(pod: FoundChild) -> dict[str, bool]:
+    """Return the init containers by name, and whether each is a sidecar, which runs as long as the pod."""
+    entries = object_fields.entries(pod.raw, "spec", "initContainers")
+    return {
+        object_fields.text(entry, "name"): object_fields.text(entry, "restartPolicy") == "Always" for entry in entries
+    }
+
+
+def find_event_of(
+    pod: FoundChild, container: str, evidence: Evidence, *reasons: str, pattern: re.Pattern[str] = ANY
+) -> Object | None:
+    """Return the latest Event about a container of the pod, with one of these reasons and such a message."""
+    for event in reversed(evidence.events.get(pod.uid, ())):
+        path = object_fields.text(event, "involvedObject", "fieldPath")
+        is_about = not path or path.endswith(f"{{{container}}}")
+        is_wanted = object_fields.text(event, "reason") in reasons
+        if is_about and is_wanted and pattern.search(object_fields.text(event, "message")):
+            return event
+    return None
+
+
+def explain_kill(pod: FoundChild, name: str, status: Mapping[str, Any], evidence: Evidence) -> Cause | None:
+    """Return why the kubelet restarts a container: a probe or a hook fails; None if the container ends without that.
+
+    The exit code says nothing then: it is what the program answers to SIGTERM.
+    """
+    ended = object_fields.mapping(status, "state", "terminated") or object_fields.mapping(
+        status, "lastState", "terminated"
+    )
+    if not ended or status.get("ready") is True or object_fields.text(ended, "reason") == "OOMKilled":
+        return None
+    is_running = "running" in object_fields.mapping(status, "state")
+    hook = find_event_of(pod, name, evidence, "FailedPostStartHook")
+    # While it runs again, another probe may be what fails now.
+    probe = find_event_of(pod, name, evidence, "Unhealthy", pattern=ANY if is_running else KILLING_PROBE)
+    said = object_fields.text(probe, "message")
+    is_killed = object_fields.number(ended, "exitCode") in SIGNALED or find_event_of(
+        pod, name, evidence, "Killing", pattern=KILLED
+    )
+    if hook is not None:
+        why = f"its postStart hook fails: {object_fields.text(hook, 'message')}"
+    elif KILLING_PROBE.match(said) and is_killed:
+        why = strip_end(said)
+    else:
+        return None
+    message = f"container {name} is killed{describe_restarts(status)}: {why}"
+    command = logs(pod, name, previous=is_running)
+    return make(pod, message, command=command, since=object_fields.text(ended, "finishedAt"))
+
+
+def describe_restarts(status: Mapping[str, Any]) -> str:
+    """Return how often a container was restarted, to follow a verb; "" for never."""
+    count = object_fields.number(status, "restartCount") or 0
+    return f", and was restarted {count} {'time' if count == 1 else 'times'}" if count else ""
+
+
+def strip_end(message: str) -> str:
+    """Return a message of the kubelet without the colon after which a probe printed nothing."""
+    return safe_text.one_line(message).rstrip(" :")
 
 
 def explain_waiting(pod: FoundChild, name: str, status: Mapping[str, Any]) -> Cause | None:
@@ -215,8 +301,7 @@ def explain_waiting(pod: FoundChild, name: str, status: Mapping[str, Any]) -> Ca
 def explain_crash(pod: FoundChild, name: str, status: Mapping[str, Any]) -> Cause:
     """Return how a container ends again and again, with its last words."""
     ended = object_fields.mapping(status, "lastState", "terminated")
-    count = object_fields.number(status, "restartCount") or 0
-    said = f"container {name} ends {describe_end(ended)}, and was restarted {count} times"
+    said = f"{name_container(pod, name)} ends {describe_end(ended)}{describe_restarts(status)}"
     return make(pod, said, command=logs(pod, name, previous=True), since=object_fields.text(ended, "finishedAt"))
 
 
@@ -225,13 +310,24 @@ def explain_terminated(
 ) -> Cause | None:
     """Return how a container ended; None if it runs, or ended well. log: the end of its log."""
     ended = object_fields.mapping(status, "state", "terminated")
-    if not ended or (object_fields.number(ended, "exitCode") == 0):
+    is_sidecar = find_init_containers(pod).get(name, False)
+    is_done = object_fields.number(ended, "exitCode") == 0
+    # A container that is always restarted must not end, not even well.
+    must_run = is_sidecar or (not is_init and object_fields.text(pod.raw, "spec", "restartPolicy") == "Always")
+    if not ended or (is_done and not must_run):
         return None
-    kind = "init container" if is_init else "container"
     since = object_fields.text(ended, "finishedAt")
     words, line = describe_end(ended), object_reports.find_last_line(log)
     said = f"{words}; its log ends with: {line}" if line and line not in words else words
-    return make(pod, f"{kind} {name} ended {said}", command=logs(pod, name), since=since)
+    kind = name_container(pod, name, is_init=is_init)
+    return make(pod, f"{kind} ended {said}{describe_restarts(status)}", command=logs(pod, name), since=since)
+
+
+def name_container(pod: FoundChild, name: str, *, is_init: bool = False) -> str:
+    """Return the name of a container after what it is."""
+    inits = find_init_containers(pod)
+    kind = "sidecar" if inits.get(name) else "init container" if is_init or name in inits else "container"
+    return f"{kind} {name}"
 
 
 def describe_end(ended: Mapping[str, Any]) -> str:
@@ -255,7 +351,34 @@ def explain_start(pod: FoundChild, evidence: Evidence) -> Iterator[Cause]:
         message = f"cannot start: {describe_event(event)}"
         yield make(pod, message, command=describe_pod(pod), since=event_time(event))
     elif is_starting:
+        yield from explain_init(pod, evidence)
+        yield from explain_pull(pod, statuses, evidence)
         yield make(pod, "its containers are being created", command=describe_pod(pod))
+
+
+def explain_init(pod: FoundChild, evidence: Evidence) -> Iterator[Cause]:
+    """Yield the init container that still runs, which all later containers wait for."""
+    inits = find_init_containers(pod)
+    for status in object_fields.entries(pod.raw, "status", LISTS[0]):
+        name, running = object_fields.text(status, "name"), object_fields.mapping(status, "state", "running")
+        is_started = inits.get(name) and status.get("started") is True
+        if "running" not in object_fields.mapping(status, "state") or is_started:
+            continue
+        line = object_reports.find_last_line(evidence.logs.get((pod.uid, name), ""))
+        said = f"{name_container(pod, name, is_init=True)} {'has not started yet' if inits.get(name) else 'still runs'}"
+        message = f"{said}; its log ends with: {line}" if line else said
+        yield make(pod, message, command=logs(pod, name), since=object_fields.text(running, "startedAt"))
+
+
+def explain_pull(pod: FoundChild, statuses: Sequence[Mapping[str, Any]], evidence: Evidence) -> Iterator[Cause]:
+    """Yield the image that a container waits for."""
+    for status in statuses:
+        name = object_fields.text(status, "name")
+        event = find_event_of(pod, name, evidence, "Pulling", "Pulled")
+        if "waiting" in object_fields.mapping(status, "state") and object_fields.text(event, "reason") == "Pulling":
+            message = f"container {name}: the image {object_fields.text(status, 'image')} is being pulled"
+            yield make(pod, message, command=describe_pod(pod), since=event_time(event))
+            return
 
 
 def explain_readiness(pod: FoundChild, evidence: Evidence) -> Iterator[Cause]:
@@ -265,7 +388,7 @@ def explain_readiness(pod: FoundChild, evidence: Evidence) -> Iterator[Cause]:
         return
     probe = evidence.find_warning(pod.uid, "Unhealthy")
     if probe is not None:
-        message = safe_text.one_line(object_fields.text(probe, "message"))
+        message = strip_end(object_fields.text(probe, "message"))
         yield make(pod, f"runs, but is not ready: {message}", command=logs(pod), since=ready.since)
     if ready.reason or ready.message:
         message = f"runs, but is not ready: {line_of(ready.reason, ready.message)}"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
-from typing import Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
 
 from hearth.cli.stack_views import safe_text
 from hearth.cli.stack_views.causes import advice, object_causes
@@ -29,8 +29,11 @@ REJECTED: Final = {
     "ServiceAccountRequired": "nothing is changed",
 }
 """Reasons of `Ready` that concern the definition as a whole, and what follows from each."""
-UNSEEN: Final = tuple(f"{RowState.PROGRESSING}: {note}" for note in (stack_view.NOT_SEEN, stack_view.ELSEWHERE))
-"""What messages about resources begin with that were not read."""
+UNSEEN: Final = tuple(
+    f"{RowState.PROGRESSING}: {note}"
+    for note in (stack_view.NOT_SEEN, stack_view.ELSEWHERE, stack_view.PERHAPS_EXCLUDED)
+)
+"""What messages about resources begin with that were not read, or that the Stack may not even have."""
 UNUSABLE: Final = frozenset(
     {
         *(ClusterReason.UNREACHABLE, ClusterReason.UNAUTHORIZED, ClusterReason.CHANGED, ClusterReason.INVALID),
@@ -60,10 +63,31 @@ def explain(objects: StackObjects, evidence: Evidence) -> tuple[Cause, ...]:
             f"revision {verbs.find_other_completed(stack)} is the last that completed: the way back, if it is needed"
         )
         found.append(Cause(subject=find_subject(stack), message=message, command=command))
+    if found and (kept := explain_kept(objects)) is not None:
+        found.append(kept)
     if not found and not stack.is_ready:
         message = safe_text.one_line(stack.ready.message) or f"its phase is {stack.phase}"
         found.append(Cause(subject=find_subject(stack), message=message))
     return tuple(found)
+
+
+def explain_kept(objects: StackObjects) -> Cause | None:
+    """Return which objects of the earlier definition stay until the new one is ready, and what their deletion would cost."""
+    stack = objects.stack
+    if stack.is_deleting or stack.is_paused or stack.is_suspended:
+        return None
+    rows = (row for row in stack_view.describe_rows(objects) if row.state is RowState.OBSOLETE)
+    kept = [row.object for row in rows if row.note == stack_view.TO_DELETE]
+    if not kept:
+        return None
+    refs = enumeration.enumerate_names(sorted(kept), most=stack_view.NAMED_AT_MOST)
+    message = f"kept until all resources are ready: {refs}"
+    if object_fields.find(stack.status, "controllerState", "cleanupWaived") is True:
+        message += "; a cleanup was requested, which deletes each as soon as no other object needs it"
+        return Cause(subject=find_subject(stack), message=message)
+    message += "; to delete them now, with their data, so that a rollback creates them again without it:"
+    command = advice.join("kubectl stack cleanup", stack.argument, "-n", stack.namespace)
+    return Cause(subject=find_subject(stack), message=message, command=command)
 
 
 def explain_resource(objects: StackObjects, path: Sequence[str], evidence: Evidence) -> tuple[Cause, ...] | None:
@@ -78,7 +102,8 @@ def explain_resource(objects: StackObjects, path: Sequence[str], evidence: Evide
     if found is None:
         return None
     whole = tuple(explain_whole(objects)) if found.state not in (RowState.READY, RowState.FINISHED) else ()
-    if found.state in stack_view.MET:
+    is_idle = found.state is RowState.PROGRESSING and is_rejected(objects.stack)
+    if found.state in stack_view.MET or (whole and is_idle):
         return whole
     return (*follow(objects, found, {row.resource: row for row in rows}, evidence), *whole)
 
@@ -263,7 +288,7 @@ def explain_row(objects: StackObjects, row: ResourceRow, evidence: Evidence) -> 
     if wait is not None:
         return explain_breakpoint(stack, wait)
     child = objects.choose_children().get(row.resource)
-    problem = next((each for each in stack.problems if each.get("resource") == row.resource), None)
+    problem = find_problem(stack, row)
     nested = objects.nested.get(child.uid) if child is not None else None
     if row.state is RowState.OBSOLETE:
         child = next((each for each in objects.children if str(each) == row.object), child)
@@ -288,6 +313,16 @@ def explain_row(objects: StackObjects, row: ResourceRow, evidence: Evidence) -> 
         command="" if below and any(each.command for each in below) else command,
         causes=below,
     )
+
+
+def find_problem(stack: StackState, row: ResourceRow) -> Mapping[str, Any] | None:
+    """Return the problem of a resource in the status; of an obsolete object only its own, not that of its successor."""
+    for problem in stack.problems:
+        kind, name = object_fields.text(problem, "kind").lower(), object_fields.text(problem, "name")
+        is_own = row.state is not RowState.OBSOLETE or row.object.endswith(f"{kind.partition('.')[0]}/{name}")
+        if problem.get("resource") == row.resource and is_own:
+            return problem
+    return None
 
 
 def lead_there(stack: StackState, cause: Cause) -> Cause:

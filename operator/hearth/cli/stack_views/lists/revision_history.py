@@ -21,6 +21,8 @@ from hearth.template.text import kubectl_yaml
 HEADER: Final = ("REVISION", "STATUS", "AUTHOR", "COMMIT", "AGE", "NAME")
 DEFINITION: Final = "DEFINITION"
 """The heading, beside these, of the revision of the StackDefinition that a revision of an instance has."""
+PREVIOUS: Final = "PREVIOUS"
+"""The heading of the revision that was active before, shown where that is not the one before by number."""
 COMMIT_LENGTH: Final = 12
 """Characters of a commit in the table, as git abbreviates them in large repositories."""
 HASH_LENGTH: Final = 8
@@ -46,6 +48,18 @@ def find_definition_revision(revision: Object) -> str:
     )
 
 
+def find_previous(number: int, revisions: Mapping[int, Object]) -> int | None:
+    """Return the revision that was active when this one was accepted; None for the first, and if that is not stored.
+
+    Revisions of earlier versions do not record it: of these the one before by number is returned.
+    """
+    annotations = object_fields.mapping(revisions[number], "metadata", "annotations")
+    recorded = object_fields.text(annotations, names.ANNOTATION_PREVIOUS_REVISION)
+    if recorded:
+        return int(recorded) if recorded in map(str, revisions) else None
+    return max((each for each in revisions if each < number), default=None)
+
+
 def describe_state(number: int, stack: StackState) -> tuple[str, str]:
     """Return what became of a revision, and its color."""
     status = stack.status
@@ -58,20 +72,24 @@ def describe_state(number: int, stack: StackState) -> tuple[str, str]:
     }
     earlier = object_fields.find(status, "earlierCompletedRevisions")
     completed.update(earlier if isinstance(earlier, list) else ())
+    has_failed = number == object_fields.number(status, "lastFailedRevision")
     if number in completed:
-        words.append("completed")
-    if number == object_fields.number(status, "lastFailedRevision"):
+        # It failed, and completed after that.
+        is_past = number == stack.target_revision and stack.is_ready
+        words.append("completed, failed before" if has_failed and not is_past else "completed")
+    elif has_failed:
         words.append("failed")
     color = "red" if words[-1:] == ["failed"] else "green" if "completed" in words else ""
     return ", ".join(words), color
 
 
-def to_output(number: int, revision: Object, state: tuple[str, str]) -> Object:
-    """Return a revision for programs. state: as for `make_row`."""
+def to_output(number: int, revision: Object, state: tuple[str, str], *, previous: int | None) -> Object:
+    """Return a revision for programs. state: as for `make_row`; previous: the revision that was active before."""
     annotations = object_fields.mapping(revision, "metadata", "annotations")
     return {
         "revision": number,
         "status": state[0],
+        **({"previous": previous} if previous is not None else {}),
         "author": object_fields.text(annotations, names.ANNOTATION_AUTHOR),
         "commit": object_fields.text(annotations, names.ANNOTATION_COMMIT),
         **({"definitionRevision": found} if (found := find_definition_revision(revision)) else {}),

@@ -178,8 +178,7 @@ def will_roll_back(stack: StackState) -> bool:
     is_of_spec = stack.target_cause == "Spec"
     is_unknown = object_fields.find(stack.status, "historyUnknown") is True
     # A definition that was not applied at all is not rolled back either.
-    words = object_fields.text(stack.status, "state").split(", ")
-    is_applied = condition_types.REJECTED not in words and condition_types.NOT_APPLIED not in words
+    is_applied = not condition_types.is_unapplied(object_fields.text(stack.status, "state"))
     return is_wanted and is_of_spec and is_applied and not is_unknown and stack.phase in ROLLED_BACK_FROM
 
 

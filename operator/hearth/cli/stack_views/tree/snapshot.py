@@ -67,6 +67,12 @@ class FoundChild(NamedObject):
         return self.kind.group == names.GROUP and self.kind.name == names.GROUP_KIND
 
     @property
+    def is_instance(self) -> bool:
+        """Return whether its status is that of an instance of a StackDefinition."""
+        status = object_fields.mapping(self.raw, "status")
+        return object_fields.number(status, "definitionRevision") is not None and "phase" in status
+
+    @property
     def requires(self) -> list[str]:
         """Return the resources that it was made from, as it records them."""
         text = object_fields.text(self.annotations, names.ANNOTATION_REQUIRES)

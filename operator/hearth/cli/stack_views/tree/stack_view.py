@@ -18,6 +18,7 @@ from hearth.cli.stack_views.tree.snapshot import FoundChild, StackObjects
 from hearth.model import limits, members, names, object_fields, value_class
 from hearth.model.text import enumeration, finalizers
 from hearth.plan.health import object_reports
+from hearth.plan.state import condition_types
 
 
 class RowState(enum.StrEnum):
@@ -59,6 +60,10 @@ NAMED_AT_MOST: Final = 3
 """Maximum number of names in a note, so that it fits on its line."""
 NOT_SEEN: Final = "not seen"
 """The note of a resource whose kind the user may not read."""
+TO_DELETE: Final = "to be deleted"
+"""That of an obsolete object whose deletion has not begun."""
+PERHAPS_EXCLUDED: Final = "is being applied, unless its when is false"
+"""That of one whose `when` depends on what the spec does not tell."""
 ELSEWHERE: Final = "in another cluster"
 """That of one in a cluster that was not read."""
 
@@ -246,7 +251,16 @@ class RowContext:
             return self.assess_leaving(name, child)
         if stack.is_ready:
             return RowState.READY, ""
-        return self.assess_child(name, child)
+        state, note = self.assess_child(name, child)
+        return (RowState.WAITING, waits) if state in MET and (waits := self.describe_wait(name)) else (state, note)
+
+    def describe_wait(self, name: str) -> str:
+        """Return which resources one that has an object waits for: the status does not count it as ready until then."""
+        waits_for = [each for each in self.requirements.get(members.root_of(name), ()) if each in self.unready]
+        if not waits_for or self.objects.stack.is_suspended:
+            return ""
+        named = enumeration.enumerate_names(waits_for, most=NAMED_AT_MOST)
+        return f"waits for {named}; its object stays as it was until then"
 
     def assess_leaving(self, name: str, child: FoundChild | None) -> tuple[RowState, str]:
         """Return state and note of a resource whose object is being deleted, or does not exist."""
@@ -254,6 +268,8 @@ class RowContext:
             return RowState.FINISHED, "it ran once; its object is gone" if child is None else "its object is deleted"
         if child is None:
             return self.assess_absent(name)
+        if members.root_of(name) in self.excluded:
+            return RowState.EXCLUDED, f"its when is false; its object {describe_deletion(child)}"
         return RowState.PROGRESSING, f"{describe_deletion(child)}, and is created again"
 
     def assess_child(self, name: str, child: FoundChild) -> tuple[RowState, str]:
@@ -282,7 +298,9 @@ class RowContext:
         if self.objects.is_unreadable(name):
             # What the status does not name as a problem is ready in a Stack that is.
             return (RowState.READY if stack.is_ready else RowState.PROGRESSING), NOT_SEEN
-        return RowState.PROGRESSING, "is being applied" + (", unless its when is false" if has_condition else "")
+        if condition_types.is_unapplied(object_fields.text(stack.status, "state")):
+            return RowState.WAITING, "its definition is not applied"
+        return RowState.PROGRESSING, PERHAPS_EXCLUDED if has_condition else "is being applied"
 
     def find_absent_object(self, name: str, state: RowState) -> str:
         """Return what stands for a resource without an object: the one that has finished, else its kind."""
@@ -357,7 +375,7 @@ def assess_rules(expressions_: Sequence[str], values: Mapping[str, Any]) -> tupl
 def describe_deletion(child: FoundChild) -> str:
     """Describe the progress of an object's deletion."""
     if not child.is_deleting:
-        return "to be deleted"
+        return TO_DELETE
     hold = finalizers.describe_hold(child.finalizers)
     report = object_reports.explain_deletion(child.kind.key, child.raw)
     held = f", {hold}" if hold else f", held up: {report}" if report else ""

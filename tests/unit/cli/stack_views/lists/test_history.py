@@ -140,3 +140,25 @@ def test_a_sensitive_value_is_only_said_to_have_changed() -> None:
 def test_equal_definitions_have_no_difference() -> None:
     """Not even a title."""
     assert list(revision_history.compare(make("a"), make("a"), titles=("a", "b"))) == []
+
+
+def test_a_revision_is_compared_with_what_was_active_before() -> None:
+    """After a rollback that is not the one before by number. Revisions of earlier versions do not record it."""
+
+    def make(previous: str = "") -> dict[str, Any]:
+        annotations = {"hearth.dev/previous-revision": previous} if previous else {}
+        return {"metadata": {"annotations": annotations}}
+
+    stored = {1: make(), 2: make("1"), 3: make("1"), 4: make(), 5: make("9"), 6: make("x")}
+
+    assert [revision_history.find_previous(number, stored) for number in stored] == [None, 1, 1, 3, None, None]
+
+
+def test_a_revision_that_failed_and_completed_after_that_is_described_by_its_end() -> None:
+    status = {"lastCompletedRevision": 2, "lastFailedRevision": 2, "target": {"revision": 2, "cause": "Spec"}}
+    ready = [{"type": "Ready", "status": "True"}]
+    stack = StackState(
+        {"metadata": {"generation": 1}, "status": status | {"observedGeneration": 1, "conditions": ready}}
+    )
+
+    assert revision_history.describe_state(2, stack) == ("active, completed", "green")
