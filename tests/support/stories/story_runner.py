@@ -61,7 +61,7 @@ class StackPlayed:
         return self.revisions[target["revision"]] if target["revision"] else nothing
 
 
-CLUSTER_SCOPED = frozenset({"Namespace", "StackTemplate"})
+CLUSTER_SCOPED = frozenset({"Namespace", "StackTemplate", "PersistentVolume"})
 
 
 class Play:

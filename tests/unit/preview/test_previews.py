@@ -20,7 +20,7 @@ from support.fake_world import fake_world, preview_of
 from support.fake_world.fake_world import FakeWorld
 from support.ports.fake_live_cluster import FakeLiveCluster
 from support.server import fake_kinds
-from support.stories import probe_controller, stack_manifests
+from support.stories import deployment_controller, probe_controller, stack_manifests
 from support.stories.stack_manifests import STACK
 
 
@@ -128,6 +128,29 @@ def test_a_removed_resource_is_deleted_and_a_changed_immutable_field_replaces() 
     preview = preview_after(before, after)
     assert sorted(list_actions(preview)) == [("gone", Action.DELETE), ("p", Action.REPLACE)]
     assert "spec.replaceValue" in next(each.reason for each in preview.changes if each.resource == "p")
+
+
+@pytest.mark.parametrize(
+    ("policy", "expected"),
+    [
+        pytest.param(
+            {}, "spec.selector.matchLabels.gen (one → two) changed; stops first: it mounts claim data", id="default"
+        ),
+        pytest.param(
+            {"replace": "CreateFirst"},
+            "spec.selector.matchLabels.gen (one → two) cannot be changed in place; old and new Pods run at the same time, although it mounts claim data",
+            id="create-first",
+        ),
+    ],
+)
+def test_a_replacement_says_what_happens_to_pods_that_mount_a_claim(policy: Object, expected: str) -> None:
+    def make(gen: str) -> Object:
+        stated = {"replicas": 1, "gen": gen, "mounts": "data"}
+        return {"manifest": deployment_controller.manifest("db", stated), "updatePolicy": policy}
+
+    preview = preview_after(spec_of({"db": make("one")}), spec_of({"db": make("two")}))
+    assert list_actions(preview) == [("db", Action.REPLACE)]
+    assert preview.changes[0].reason == expected
 
 
 def test_a_breakpoint_stops_there() -> None:
