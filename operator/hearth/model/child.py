@@ -45,6 +45,8 @@ class FieldOwnership:
     is_scaled: bool = False
     """Whether `spec.replicas`, if there is one, was set through the scale subresource (an autoscaler, `kubectl scale`), or
     restored for its writer after a suspend."""
+    api_version: str = ""
+    """Of the last apply, which may be another version of the kind than the definition has now."""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -257,6 +259,7 @@ def find_ownership(raw: Mapping[str, Any]) -> FieldOwnership | None:
         fields=packing.pack(fields),
         collapsed=tuple(find_collapsed(fields, others, raw, path=())),
         is_scaled=is_scaled(entries),
+        api_version=sys.intern(str(entry.get("apiVersion", ""))),
     )
 
 

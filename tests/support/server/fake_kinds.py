@@ -226,6 +226,28 @@ def dig(value: Any, path: tuple[str, ...]) -> Any:
     return value
 
 
+def guard_deployment(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[api_errors.Cause]:
+    """The rules of Deployment: the selector never changes, and only a rolling update has numbers."""
+    found = immutable_field("spec", "selector")(old, new)
+    if dig(new, ("spec", "strategy", "type")) == "Recreate" and dig(new, ("spec", "strategy", "rollingUpdate")):
+        message = "Forbidden: may not be specified when strategy `type` is 'Recreate'"
+        found.append(api_errors.cause("spec.strategy.rollingUpdate", message, reason="FieldValueForbidden"))
+    return found
+
+
+def complete_deployment(old: Mapping[str, Any] | None, new: dict[str, Any]) -> dict[str, Any]:
+    """A Deployment has the account under both names, and a strategy with its numbers."""
+    made = double_account("spec", "template", "spec")(old, new)
+    strategy = {
+        "type": "RollingUpdate",
+        **{key: value for key, value in (dig(made, ("spec", "strategy")) or {}).items() if value is not None},
+    }
+    if strategy["type"] == "RollingUpdate":
+        numbers = {"maxSurge": "25%", "maxUnavailable": "25%"}
+        strategy["rollingUpdate"] = {**numbers, **(strategy.get("rollingUpdate") or {})}
+    return {**made, "spec": {**made["spec"], "strategy": strategy}}
+
+
 def built_in(group: str, name: str, plural: str, guard: Guard = accept, **options: Any) -> ServedKind:
     """A built-in kind in version v1; options: `namespaced`, `fills`, `complete`, `has_status`, `free`."""
     kind = Kind(group=group, version="v1", name=name, plural=plural, namespaced=options.pop("namespaced", True))
@@ -282,9 +304,9 @@ ROLE_BINDING = built_in("rbac.authorization.k8s.io", "RoleBinding", "rolebinding
 POD = built_in("", "Pod", "pods")
 JOB = built_in("batch", "Job", "jobs", immutable_field("spec", "template"))
 DEPLOYMENT = built_in(
-    *("apps", "Deployment", "deployments", immutable_field("spec", "selector")),
+    *("apps", "Deployment", "deployments", guard_deployment),
     fills={"replicas": 1},
-    complete=double_account("spec", "template", "spec"),
+    complete=complete_deployment,
 )
 BUILT_IN = (
     *(

@@ -200,7 +200,10 @@ def yield_fields(base: Object, merged: Object, others: list[Manager], shape: Sha
 def prune(merged: Object, dropped: FieldSet, entries: list[Manager], shape: Shape) -> Object:
     """The object without what we owned and no longer state, unless another client owns it too."""
     owned: FieldSet = frozenset().union(*(entry.fields for entry in entries))
-    gone = {path for path in dropped - owned if not any(other[: len(path)] == path for other in owned)}
+    held = frozenset(path[:length] for path in owned for length in range(1, len(path) + 1))
+    # A map in which no manager owns anything any more goes, with the defaults in it.
+    dropped = frozenset(path[:length] for path in dropped for length in range(1, len(path) + 1))
+    gone = dropped - held
     for path in sorted(gone, key=len, reverse=True):
         # An item that another client has something in keeps its keys, and one that goes takes them along.
         if not field_sets.is_key(path):

@@ -31,6 +31,9 @@ WITHIN = 55.0
 """Seconds for all requests of one preparation: less than two slow ones (see `fair_executor.STEP_HANGS_AFTER`)."""
 INVALID = (400, 422)
 BUSY = (408, 409, 429)
+CONFLICT = 409
+CLAIMS_AT_MOST = 5
+"""Attempts to write who owns fields of an object whose status a controller writes at the same time."""
 STAYS = "the API server keeps what left the definition: {}"
 
 
@@ -279,6 +282,80 @@ async def apply_without_obstacle(step: Apply, live: Object, *, cluster: Workload
     )
     sent = with_preconditions(manifest, uid=metadata["uid"])
     return await cluster.apply(sent, kind=step.kind, manager=manager, force=True)
+
+
+@time_limit()
+async def remove_other_version(step: Apply, *, cluster: WorkloadCluster, manager: str) -> None:
+    """Remove what the object has from another version of its kind, and what no apply at this version would remove.
+
+    An autoscaler that goes back to `autoscaling/v1` would keep the metrics of `v2`, in an annotation. Raises
+    ApiStatusError and Unreachable.
+    """
+    try:
+        predicted = await _predict(step, cluster=cluster, manager=manager)
+        live = await cluster.get(step.ref, kind=step.kind)
+    except ApiStatusError:
+        # The apply itself tells what is wrong, or the account may not read the object.
+        return
+    created = await _predict_new(step, cluster=cluster)
+    if created is None or live["metadata"]["uid"] != step.uid:
+        return
+    fields = leaving_fields.find_outdated_defaults(step.sent_manifest, predicted, created)
+    annotations = leaving_fields.find_outdated_annotations(step.sent_manifest, predicted, created)
+    patch = apply_obstacles.make_patch(leaving_fields.without(live, fields), apply_obstacles.strip(live))
+    if not (patch or annotations):
+        return
+    metadata = {**pin(live), "annotations": dict.fromkeys(annotations)}
+    await cluster.change(step.ref, {**patch, "metadata": metadata}, kind=step.kind)
+    logger.info(
+        "values of another version removed",
+        child=str(step.ref),
+        fields=[*leaving_fields.describe(fields), *annotations],
+    )
+
+
+@time_limit()
+async def apply_without_defaults(step: Apply, live: Object, *, cluster: WorkloadCluster, manager: str) -> Child | None:
+    """Remove what the API server filled in for the former definition, and apply; return None if that does not help.
+
+    A Deployment that becomes `Recreate` would keep the numbers of `RollingUpdate`, with which it is invalid: no
+    field manager owns them, so that no apply removes them. live: the object that the step changes. Raises ApiStatusError and Unreachable.
+    """
+    created = await _predict_new(step, cluster=cluster) if live["metadata"]["uid"] == step.uid else None
+    if created is None:
+        return None
+    for attempt in range(1, CLAIMS_AT_MOST + 1):
+        try:
+            is_claimed = await _claim_defaults(step, live, created, cluster=cluster, manager=manager)
+            break
+        except ApiStatusError as error:
+            if error.code != CONFLICT or attempt == CLAIMS_AT_MOST:
+                raise
+        # A controller wrote the status meanwhile.
+        live = await cluster.get(step.ref, kind=step.kind)
+    if not is_claimed:
+        return None
+    sent = with_preconditions(step.sent_manifest, uid=step.uid)
+    return await cluster.apply(sent, kind=step.kind, manager=manager, force=True)
+
+
+async def _claim_defaults(
+    step: Apply, live: Object, created: Object, *, cluster: WorkloadCluster, manager: str
+) -> bool:
+    """Let the next apply remove the defaults of the former definition, if it is accepted without them; return whether it is."""
+    defaults = leaving_fields.find_outdated_defaults(step.sent_manifest, live, created)
+    if not defaults:
+        return False
+    wanted = leaving_fields.without(apply_obstacles.predict_alone(step.sent_manifest, live), defaults)
+    patch = apply_obstacles.make_patch(wanted, apply_obstacles.strip(live))
+    try:
+        await cluster.change_dry_run(step.ref, {**patch, "metadata": pin(live)}, kind=step.kind)
+    except ApiStatusError as error:
+        if error.code not in INVALID:
+            raise
+        return False
+    await _claim(step, live, defaults, cluster=cluster, manager=manager)
+    return True
 
 
 async def convert_ownership(step: Apply, live: Object, *, cluster: ClusterWrites) -> bool:

@@ -165,7 +165,7 @@ class StepExecutor:
         if (pod := await apply_preparation.find_ending_pod(step, cluster=self.cluster)) is not None:
             return _await_pod(step, pod)
         try:
-            manifest = apply_preparation.with_preconditions(step.manifest, resourceVersion=CREATE_ONLY)
+            manifest = apply_preparation.with_preconditions(step.sent_manifest, resourceVersion=CREATE_ONLY)
             return StepDone(
                 await self.cluster.apply(manifest, kind=step.kind, manager=self.manager, force=False), is_created=True
             )
@@ -207,6 +207,8 @@ class StepExecutor:
         """Change an object of the Stack, or one that it adopts."""
         if step.reclaims:
             await apply_preparation.give_up_claims(step, cluster=self.cluster, manager=self.manager)
+        if step.owned_before is not None and step.owned_before.api_version not in ("", step.kind.api_version):
+            await apply_preparation.remove_other_version(step, cluster=self.cluster, manager=self.manager)
         prepared = await apply_preparation.remove_leaving_fields(step, cluster=self.cluster, manager=self.manager)
         if isinstance(prepared, api_errors.MaybeImmutable):
             return _explain_kept(prepared, step)
@@ -330,10 +332,17 @@ class StepExecutor:
         if verdict in (Verdict.INVALID, Verdict.UNANSWERED) or not is_change:
             return reaction
         live = await self.cluster.get(step.ref, kind=step.kind)
-        if isinstance(reaction, api_errors.MaybeImmutable) and await self._is_immutable(step, live):
-            is_guarded = step.sensitive_texts is not None
-            fields = immutable_fields.describe(reaction.fields, step.sent_manifest, live, is_guarded=is_guarded)
-            return dataclasses.replace(reaction, fields=fields)
+        if isinstance(reaction, api_errors.MaybeImmutable):
+            written = await apply_preparation.apply_without_defaults(
+                step, live, cluster=self.cluster, manager=self.manager
+            )
+            if written is not None:
+                return StepDone(written, step.tolerated)
+            wanted = apply_obstacles.predict_alone(step.sent_manifest, live)
+            if await self._is_immutable(step, wanted, live):
+                is_guarded = step.sensitive_texts is not None
+                fields = immutable_fields.describe(reaction.fields, wanted, live, is_guarded=is_guarded)
+                return dataclasses.replace(reaction, fields=fields)
         if isinstance(refused, api_errors.NeedsDryRun) and await apply_preparation.convert_ownership(
             step, live, cluster=self.cluster
         ):
@@ -362,9 +371,12 @@ class StepExecutor:
             return api_errors.judge_repetition(_classify(error, step))
         return Verdict.UNANSWERED
 
-    async def _is_immutable(self, step: Apply, live: Object) -> bool:
-        """Return whether the API server rejects a mere change of the applied fields, regardless of other owners' fields."""
-        change = make_merge_patch(step.sent_manifest, live)
+    async def _is_immutable(self, step: Apply, wanted: Object, live: Object) -> bool:
+        """Return whether the API server rejects exactly this change of the object, regardless of other owners' list items.
+
+        wanted: the object after the change.
+        """
+        change = apply_obstacles.make_patch(apply_obstacles.strip(wanted), apply_obstacles.strip(live))
         try:
             await self.cluster.change_dry_run(step.ref, change, kind=step.kind)
         except ApiStatusError as error:
@@ -536,19 +548,6 @@ def _classify(error: ApiStatusError, step: Step) -> api_errors.ErrorClass:
     size = len(orjson.dumps(step.manifest)) if isinstance(step, Apply) else 0
     hidden = step.sensitive_texts if isinstance(step, Apply) else None
     return api_errors.classify(error.code, error.status, kind=_subject(step)[0], body_size=size, hidden=hidden)
-
-
-def make_merge_patch(stated: Mapping[str, Any], live: Mapping[str, Any]) -> Object:
-    """Make the JSON merge patch from `live` to `stated`. Fields not in `stated` stay. Lists are replaced as a whole."""
-    change: Object = {}
-    for key, value in stated.items():
-        found = live.get(key)
-        if isinstance(value, Mapping) and isinstance(found, Mapping):
-            if inner := make_merge_patch(value, found):
-                change[key] = inner
-        elif value != found:
-            change[key] = value
-    return change
 
 
 def find_account(step: Apply) -> str:

@@ -45,7 +45,7 @@ class Owners:
 
     @property
     def is_only_ours(self) -> bool:
-        """Return whether an apply that omits this level removes it."""
+        """Return whether an apply that omits this level removes it, with the defaults within, which no manager owns."""
         return self.ours is not None and not self.others
 
     @property
@@ -53,6 +53,16 @@ class Owners:
         """Return whether this level has one owner as a whole."""
         nodes = self._nodes()
         return bool(nodes) and all(node.keys() <= {"."} for node in nodes)
+
+    @property
+    def is_unowned(self) -> bool:
+        """Return whether no manager owns anything at this level or below."""
+        return not self._nodes()
+
+    @property
+    def is_owned_whole(self) -> bool:
+        """Return whether anyone owns this level as a whole."""
+        return any(not node for node in self._nodes())
 
     def list_items(self) -> Iterator[str]:
         """Return the elements that name items of a keyed list."""
@@ -88,7 +98,7 @@ class Prediction:
             below = owners.at(f"f:{key}")
             if stated.get(key) is not None:
                 merged[key] = self.merge(stated[key], value, below, path=(*path, f"f:{key}"))
-            elif not is_removed(value, below):
+            elif not below.is_only_ours:
                 merged[key] = value
         added = {key: value for key, value in stated.items() if key not in live and value is not None}
         return {**merged, **added}
@@ -121,6 +131,13 @@ def predict(manifest: Object, live: Object, *, dropped: Collection[FieldsPath] =
     prediction, owners = Prediction(dropped), find_owners(live)
     merged = prediction.merge(strip(manifest), strip(live), owners, path=())
     return merged, list(prediction.foreign)
+
+
+def predict_alone(manifest: Object, live: Object) -> Object:
+    """Return the object after an apply of the manifest, as if no list had items of others; with its type and metadata."""
+    _, foreign = predict(manifest, live)
+    merged, _ = predict(manifest, live, dropped=foreign)
+    return {**merged, **{key: live[key] for key in ("apiVersion", "kind", "metadata") if key in live}}
 
 
 def predict_whole(manifest: Object, live: Object) -> tuple[Object, Object]:
@@ -170,12 +187,12 @@ def has_emptied(stated: Node, ours: Node) -> bool:
 def find_nulls(stated: Any, live: Any, owners: Owners) -> Object | list[Any] | None:
     """Return the merge patch of one level: a map of removed keys, a whole list, or None for nothing."""
     if isinstance(live, list):
-        is_emptied = stated == [] and live and is_removed(live, owners)
+        is_emptied = stated == [] and live and owners.is_only_ours
         return [] if is_emptied else find_nulls_in_items(stated, live, owners)
     if not isinstance(live, dict) or owners.ours is None or owners.is_whole:
         return None
     kept = stated if isinstance(stated, dict) else {}
-    gone = [key for key, value in live.items() if kept.get(key) is None and is_removed(value, owners.at(f"f:{key}"))]
+    gone = [key for key, value in live.items() if kept.get(key) is None and owners.at(f"f:{key}").is_only_ours]
     is_emptied = bool(gone) and len(gone) == len(live)
     # A removed leaf leaves nothing behind. A map or list whose members are removed leaves null.
     patch: Object = {key: None for key in gone if is_emptied or not owners.at(f"f:{key}").is_whole}
@@ -216,25 +233,19 @@ def patched(value: Object, patch: Object) -> Object:
     return result
 
 
-def is_removed(live: Any, owners: Owners) -> bool:
-    """Return whether an apply that omits this value removes all of it."""
-    if not owners.is_only_ours:
-        return False
-    if owners.is_whole or not live:
-        return True
-    if isinstance(live, dict):
-        return all(is_removed(value, owners.at(f"f:{key}")) for key, value in live.items())
-    if isinstance(live, list):
-        return len(live) == sum(element != "." for element in owners.ours or ())
-    return True
+def find_owners(live: Object, *, manager: str = "", with_subresources: bool = False) -> Owners:
+    """Return the owners of the fields of an object.
 
-
-def find_owners(live: Object, *, manager: str = "") -> Owners:
-    """Return the owners of the fields of an object. manager: as in `find_emptied`."""
+    manager: as in `find_emptied`; with_subresources: whether writers of a status or a scale count as well.
+    """
     entries = live["metadata"].get("managedFields") or ()
     named = (each for each in entries if each.get("manager") == manager and each.get("operation") == "Apply")
     entry = next(named, None) if manager else child.find_entry(entries)
-    others = tuple(each.get("fieldsV1") or {} for each in entries if each is not entry and not each.get("subresource"))
+    others = tuple(
+        each.get("fieldsV1") or {}
+        for each in entries
+        if each is not entry and (with_subresources or not each.get("subresource"))
+    )
     return Owners((entry.get("fieldsV1") or {}) if entry is not None else None, others)
 
 

@@ -17,7 +17,7 @@ from hearth.model import child, names
 from hearth.model.child import FieldOwnership, Object
 from hearth.model.kinds import Kind
 from hearth.plan.ownership import apply_obstacles, field_ownership
-from hearth.plan.ownership.apply_obstacles import FieldsPath
+from hearth.plan.ownership.apply_obstacles import FieldsPath, Owners
 from hearth.plan.ownership.field_ownership import Node
 
 PLACEHOLDER = "before-first-apply"
@@ -183,6 +183,53 @@ def is_item(item: Any, element: str) -> bool:
 def find_different(paths: Iterable[FieldsPath], live: Object, created: Object) -> list[FieldsPath]:
     """Return which of the fields a new object would not have as the live one has them."""
     return [path for path in paths if read(created, path) != read(live, path)]
+
+
+def find_outdated_defaults(manifest: Object, live: Object, created: Object) -> list[FieldsPath]:
+    """Return the fields of the object that no manager owns and that a new object would not have.
+
+    The API server filled them in for another definition. created: what a new object would be.
+    """
+    owners = apply_obstacles.find_owners(live, with_subresources=True)
+    return [
+        path
+        for key, value in apply_obstacles.strip(live).items()
+        for path in find_outdated(
+            manifest.get(key), value, created.get(key, MISSING), owners.at(f"f:{key}"), (f"f:{key}",)
+        )
+    ]
+
+
+def find_outdated_annotations(manifest: Object, live: Object, created: Object) -> list[str]:
+    """Return the annotations that no manager owns and that a new object would not have."""
+    owners = apply_obstacles.find_owners(live).at("f:metadata").at("f:annotations")
+    stated, new = (raw["metadata"].get("annotations") or {} for raw in (manifest, created))
+    return [
+        key
+        for key in live["metadata"].get("annotations") or {}
+        if key not in stated and key not in new and owners.at(f"f:{key}").is_unowned
+    ]
+
+
+def find_outdated(stated: Any, live: Any, created: Any, owners: Owners, path: FieldsPath) -> Iterator[FieldsPath]:
+    """Find the same at and below a path."""
+    if owners.is_owned_whole:
+        return
+    if stated is None and owners.is_unowned and created is MISSING:
+        yield path
+    elif isinstance(live, dict) and isinstance(created, dict):
+        values = stated if isinstance(stated, dict) else {}
+        for key, value in live.items():
+            element = f"f:{key}"
+            yield from find_outdated(
+                values.get(key), value, created.get(key, MISSING), owners.at(element), (*path, element)
+            )
+    elif isinstance(live, list) and isinstance(stated, list):
+        for element in dict.fromkeys(owners.list_items()):
+            mine = next((item for item in stated if apply_obstacles.is_meant(item, element)), None)
+            item, new = read(live, (element,)), read(created, (element,))
+            if mine is not None and item is not MISSING:
+                yield from find_outdated(mine, item, new, owners.at(element), (*path, element))
 
 
 def find_values(created: Object, paths: Iterable[FieldsPath]) -> dict[FieldsPath, Any]:

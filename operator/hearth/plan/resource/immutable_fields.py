@@ -43,28 +43,29 @@ class Leaf:
 
 
 def describe(
-    fields: Sequence[str], stated: Mapping[str, Any], live: Mapping[str, Any], *, is_guarded: bool
+    fields: Sequence[str], wanted: Mapping[str, Any], live: Mapping[str, Any], *, is_guarded: bool
 ) -> tuple[str, ...]:
     """Return the rejected fields as precisely as possible: `spec.serviceName (a → b)`.
 
-    fields: as the API server names them; is_guarded: whether some values are sensitive, so that none is shown but sizes.
+    fields: as the API server names them; wanted: the object after the change, with its defaults; is_guarded: whether some values are sensitive, so that none is shown but sizes.
     """
-    group = str(stated.get("apiVersion", "")).rpartition("/")[0]
-    key = kinds.make_key(group, str(stated.get("kind", "")))
+    group = str(wanted.get("apiVersion", "")).rpartition("/")[0]
+    key = kinds.make_key(group, str(wanted.get("kind", "")))
     is_guarded = is_guarded or key in GUARDED_KINDS
     found: list[str] = []
     for field in fields:
-        leaves = [leaf for leaf in find_leaves(field, stated, live) if not is_changeable(leaf, field, key)]
+        leaves = [leaf for leaf in find_leaves(field, wanted, live) if not is_changeable(leaf, field, key)]
         found += [write(leaf, is_guarded=is_guarded) for leaf in leaves] or [field]
     unique = list(dict.fromkeys(found))
     more = [f"{len(unique) - NAMED_AT_MOST} more"] if len(unique) > NAMED_AT_MOST else []
     return (*unique[:NAMED_AT_MOST], *more)
 
 
-def find_leaves(field: str, stated: Mapping[str, Any], live: Mapping[str, Any]) -> list[Leaf]:
+def find_leaves(field: str, wanted: Mapping[str, Any], live: Mapping[str, Any]) -> list[Leaf]:
     """Return the leaves of a rejected field that differ; a list within its path counts as a whole."""
     path = tuple(field.partition("[")[0].split("."))
-    return list(_compare(replaced_fields.read(stated, path), replaced_fields.read(live, path), path))
+    after = replaced_fields.read(wanted, path)
+    return list(_compare(ABSENT if after is None else after, replaced_fields.read(live, path), path))
 
 
 def is_changeable(leaf: Leaf, field: str, kind: str) -> bool:
@@ -72,22 +73,16 @@ def is_changeable(leaf: Leaf, field: str, kind: str) -> bool:
     return field == "spec" and leaf.path[1:2] != () and leaf.path[1] in CHANGEABLE.get(kind, frozenset())
 
 
-def _compare(stated: Any, live: Any, path: tuple[str, ...]) -> Iterator[Leaf]:
-    if isinstance(stated, dict) and isinstance(live, dict):
-        for key, value in stated.items():
-            yield from _compare(value, live.get(key), (*path, key))
-    elif isinstance(stated, list) and isinstance(live, list):
-        yield from _compare_lists(stated, live, path)
-    elif not replaced_fields.is_same(stated, live) and not (is_empty(stated) and is_empty(live)):
-        yield Leaf(path, live, stated)
-
-
-def _compare_lists(stated: list[Any], live: list[Any], path: tuple[str, ...]) -> Iterator[Leaf]:
-    present, wanted = name_items(live), name_items(stated)
-    for name, item in wanted.items():
-        yield from _compare(item, present.get(name), (*path, name))
-    for name in present.keys() - wanted.keys():
-        yield Leaf((*path, name), present[name], ABSENT)
+def _compare(wanted: Any, live: Any, path: tuple[str, ...]) -> Iterator[Leaf]:
+    if isinstance(wanted, dict) and isinstance(live, dict):
+        for key in [*wanted, *(key for key in live if key not in wanted)]:
+            yield from _compare(wanted.get(key, ABSENT), live.get(key), (*path, key))
+    elif isinstance(wanted, list) and isinstance(live, list):
+        present, named = name_items(live), name_items(wanted)
+        for name in [*named, *(name for name in present if name not in named)]:
+            yield from _compare(named.get(name, ABSENT), present.get(name), (*path, name))
+    elif not replaced_fields.is_same(wanted, live) and not (is_empty(wanted) and is_empty(live)):
+        yield Leaf(path, live, wanted)
 
 
 def name_items(items: list[Any]) -> dict[str, Any]:
@@ -107,7 +102,7 @@ def find_name(item: Any) -> str:
 
 def is_empty(value: Any) -> bool:
     """Return whether the API server may store the value as an absent one."""
-    return value is None or value == {} or value == []
+    return value is ABSENT or value is None or value == {} or value == []
 
 
 def write(leaf: Leaf, *, is_guarded: bool) -> str:

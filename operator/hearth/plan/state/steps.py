@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import field
 from typing import TypeAlias, assert_never
 
-from hearth.model import field_paths, names, value_class
+from hearth.model import derived_defaults, field_paths, names, value_class
 from hearth.model.child import Child, FieldOwnership, Object, Path
 from hearth.model.kinds import Kind, ObjectRef
 from hearth.plan.environment.environment_rules import Action
@@ -63,9 +63,9 @@ class Apply:
 
     @property
     def sent_manifest(self) -> Object:
-        """Return the manifest without the tolerated fields."""
+        """Return the manifest without the tolerated fields, and with the defaults that the API server derives only once."""
         sent: Object = field_paths.without(self.manifest, [lost.path for lost in self.tolerated])
-        return sent
+        return derived_defaults.add_defaults(sent)
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)

@@ -74,7 +74,7 @@ def store(raw: Object) -> Object:
         {**each, "kind": "PersistentVolumeClaim", "status": {"phase": "Pending"}}
         for each in spec["volumeClaimTemplates"]
     ]
-    return {**raw, "spec": {**spec, "volumeClaimTemplates": templates, "podManagementPolicy": "OrderedReady"}}
+    return {**raw, "spec": {"podManagementPolicy": "OrderedReady", **spec, "volumeClaimTemplates": templates}}
 
 
 MANY: Object = {f"x{number}": 1 for number in range(8)}
@@ -102,6 +102,10 @@ MANY: Object = {f"x{number}": 1 for number in range(8)}
             ('spec.selector (none → {"matchLabels":{"a.b/c":"d"}})',), id="new",
         ),
         pytest.param(
+            make_set_of_sizes(selector={"matchLabels": {"a": "b", "c": "d"}}), make_set_of_sizes(selector={"matchLabels": {"a": "b"}}),
+            ("spec.selector.matchLabels.c (removed)",), id="a-removed-key",
+        ),
+        pytest.param(
             make_set_of_sizes(), make_set_of_sizes(**MANY),
             (*(f"spec.x{number} (none → 1)" for number in range(5)), "3 more"), id="not-too-many",
         ),
@@ -110,13 +114,13 @@ MANY: Object = {f"x{number}": 1 for number in range(8)}
 )  # fmt: skip
 def test_the_leaves_are_named_with_both_values(before: Object, after: Object, expected: tuple[str, ...]) -> None:
     """Those that the API server means by `spec`."""
-    assert immutable_fields.describe(("spec",), after, store(before), is_guarded=False) == expected
+    assert immutable_fields.describe(("spec",), store(after), store(before), is_guarded=False) == expected
 
 
 def test_sensitive_values_are_not_shown_and_sizes_are() -> None:
     """A message is no place for them, nor for those of a Secret."""
     after = make_set_of_sizes(serviceName="unspeakable", size="2Gi")
-    found = immutable_fields.describe(("spec",), after, store(make_set_of_sizes()), is_guarded=True)
+    found = immutable_fields.describe(("spec",), store(after), store(make_set_of_sizes()), is_guarded=True)
     assert found == ("spec.serviceName", f"{SIZE} (1Gi → 2Gi)")
     secret = {"apiVersion": "v1", "kind": "Secret", "data": {"a": "dW5zcGVha2FibGU="}}
     assert immutable_fields.describe(("data",), secret, {**secret, "data": {"a": "b2xk"}}, is_guarded=False) == (

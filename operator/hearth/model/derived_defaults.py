@@ -1,0 +1,76 @@
+"""Defaults that the API server derives from other fields once, when it creates an object, and keeps when those change. Pure.
+
+An apply that sets them has the effect of a new object: a NetworkPolicy that gets its first egress rule enforces it, and an
+image that becomes `latest` is pulled. Only a value that can outlive its cause is set, and fields of the manifest win.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from hearth.model import kinds
+from hearth.model.child import Object
+
+POD_SPECS: Final[Mapping[str, tuple[str, ...]]] = {
+    **dict.fromkeys(
+        ("Deployment.apps", "DaemonSet.apps", "StatefulSet.apps", "ReplicaSet.apps", "ReplicationController"),
+        ("spec", "template", "spec"),
+    ),
+    "CronJob.batch": ("spec", "jobTemplate", "spec", "template", "spec"),
+    "PodTemplate": ("template", "spec"),
+}
+"""By `Kind.group`: where kinds whose Pods can change have the spec of their Pods."""
+CONTAINERS: Final = ("containers", "initContainers")
+LATEST: Final = "latest"
+NETWORK_POLICY: Final = "NetworkPolicy.networking.k8s.io"
+
+
+def add_defaults(manifest: Object) -> Object:
+    """Return the manifest with these defaults; the same object if there are none."""
+    group = str(manifest.get("apiVersion", "")).rpartition("/")[0]
+    key = kinds.make_key(group, str(manifest.get("kind", "")))
+    if key == NETWORK_POLICY:
+        return _replace(manifest, ("spec",), _add_policy_types)
+    path = POD_SPECS.get(key)
+    return _replace(manifest, path, _add_pull_policies) if path is not None else manifest
+
+
+def _replace(value: Any, path: tuple[str, ...], change: Any) -> Any:
+    """Return a copy of the map with the changed map at `path`; the same map if there is none, or nothing changes."""
+    if not isinstance(value, dict):
+        return value
+    if not path:
+        return change(value)
+    inner = value.get(path[0])
+    changed = _replace(inner, path[1:], change)
+    return value if changed is inner else {**value, path[0]: changed}
+
+
+def _add_policy_types(spec: Object) -> Object:
+    if spec.get("policyTypes"):
+        return spec
+    return {**spec, "policyTypes": ["Ingress", "Egress"] if spec.get("egress") else ["Ingress"]}
+
+
+def _add_pull_policies(spec: Object) -> Object:
+    changed = dict(spec)
+    for part in CONTAINERS:
+        containers = spec.get(part)
+        if isinstance(containers, list) and any(map(is_always_pulled, containers)):
+            changed[part] = [
+                {**each, "imagePullPolicy": "Always"} if is_always_pulled(each) else each for each in containers
+            ]
+    return changed if changed != spec else spec
+
+
+def is_always_pulled(container: Any) -> bool:
+    """Return whether the API server derives `imagePullPolicy: Always` for a container that sets none."""
+    if not isinstance(container, dict) or container.get("imagePullPolicy"):
+        return False
+    image = container.get("image")
+    if not isinstance(image, str) or not image:
+        return False
+    name, _, digest = image.rpartition("/")[2].partition("@")
+    tag = name.partition(":")[2]
+    return tag == LATEST or not (tag or digest)
