@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
+import orjson
+
 from hearth.model import names, value_class
 from hearth.model.child import Object
 from hearth.plan.ownership import applied_fields
 
 FieldPath: TypeAlias = tuple[str, ...]
 """Keys, and items of lists as `[name=web]` or `[0]`."""
+SORTED: Final = orjson.OPT_SORT_KEYS
+ORDER: Final = "[order]"
+"""The last key of the path to the order of a list, whose values are the names of the items."""
 ASSIGNED: Final = frozenset(
     {"managedFields", "resourceVersion", "generation", "uid", "creationTimestamp", "selfLink", "generateName"}
 )
@@ -60,9 +65,12 @@ def write_path(path: FieldPath) -> str:
     return text
 
 
-def find_changes(before: Object, after: Object) -> list[FieldChange]:
-    """Return the changed fields, without the status and what the API server or Hearth records."""
-    return list(_compare(prune(before), prune(after), ()))
+def find_changes(before: Object, after: Object, *, is_stored: bool = True) -> list[FieldChange]:
+    """Return the changed fields, without the status and what the API server or Hearth records.
+
+    is_stored: whether both are as the API server would store them, so that an empty map is not the same as none.
+    """
+    return list(_compare(prune(before), prune(after), (), is_stored=is_stored))
 
 
 def prune(raw: Mapping[str, Any]) -> Object:
@@ -90,16 +98,28 @@ def find_leaves(value: Any, path: FieldPath = ()) -> Iterator[tuple[FieldPath, A
         yield path, value
 
 
-def _compare(old: Any, new: Any, path: FieldPath) -> Iterator[FieldChange]:
+def _compare(old: Any, new: Any, path: FieldPath, *, is_stored: bool) -> Iterator[FieldChange]:
     if isinstance(old, dict) and isinstance(new, dict):
         for key in [*old, *(key for key in new if key not in old)]:
-            yield from _compare(old.get(key, ABSENT), new.get(key, ABSENT), (*path, str(key)))
+            below = (*path, str(key))
+            yield from _compare(old.get(key, ABSENT), new.get(key, ABSENT), below, is_stored=is_stored)
     elif isinstance(old, list) and isinstance(new, list) and old and new:
         before, after = (dict(zip(name_items(items), items, strict=True)) for items in (old, new))
         for name in [*before, *(name for name in after if name not in before)]:
-            yield from _compare(before.get(name, ABSENT), after.get(name, ABSENT), (*path, name))
-    elif old != new and not (is_empty(old) and is_empty(new)):
+            below = (*path, name)
+            yield from _compare(before.get(name, ABSENT), after.get(name, ABSENT), below, is_stored=is_stored)
+        if [*after] != [*(name for name in before if name in after), *(name for name in after if name not in before)]:
+            order = ([name[1:-1] for name in names_] for names_ in (before, after))
+            yield FieldChange(path=(*path, ORDER), old=next(order), new=next(order))
+    elif not is_same(old, new) and (is_stored or not (is_empty(old) and is_empty(new))):
         yield FieldChange(path=path, old=old, new=new)
+
+
+def is_same(old: Any, new: Any) -> bool:
+    """Return whether the values are equal and have the same types: in JSON, `true` is not 1."""
+    if isinstance(old, Absent) or isinstance(new, Absent):
+        return old == new
+    return old == new and (old is new or orjson.dumps(old, option=SORTED) == orjson.dumps(new, option=SORTED))
 
 
 def is_empty(value: Any) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, assert_never
 
@@ -366,7 +366,9 @@ class StepRecorder:
         self, resource: str, step: Step, write: DryRunWrite, *, reason: str, action: Action | None = None
     ) -> None:
         before, after = write.before, write.after
-        fields = field_changes.find_changes(before, after) if before is not None and after is not None else []
+        fields: Sequence[FieldChange] = ()
+        if before is not None and after is not None:
+            fields = field_changes.find_changes(before, after, is_stored=not write.unchecked)
         former = find_former(before, step)
         if former and action is None:
             reason = f"it moves here from {former}" + (f"; {reason}" if reason else "")

@@ -36,6 +36,8 @@ MARKS: Final[Mapping[Action, tuple[str, str, str, str]]] = {
 """The mark, the style, the word and the counted word of each action."""
 LONGEST_VALUE: Final = 200
 """Characters of a value in a line."""
+WHITE_SPACE: Final = re.compile(r"[^\S \n]")
+"""White space other than a blank, which looks like one."""
 
 
 def list_lines(preview: Preview) -> Iterator[Line]:
@@ -117,18 +119,58 @@ def describe_objects(change: Change) -> str:
 def list_field(change: FieldChange) -> Iterator[Line]:
     """Yield the old and the new value of a field."""
     path = safe_text.one_line(change.text)
-    if not isinstance(change.old, Absent):
-        yield [(f"    - {path}: {write_value(change.old)}", "red")]
-    if not isinstance(change.new, Absent):
-        yield [(f"    + {path}: {write_value(change.new)}", "green")]
+    texts = [None if isinstance(value, Absent) else write_whole(value) for value in (change.old, change.new)]
+    start = find_first_difference(*texts)
+    for mark, text, style in zip("-+", texts, ("red", "green"), strict=True):
+        if text is not None:
+            yield [(f"    {mark} {path}: {cut(text, start=start)}", style)]
 
 
 def write_value(value: Any) -> str:
     """Return a value as one line of JSON, cut if it is long; a text without quotes where that is clear."""
-    is_plain = isinstance(value, str) and value != "" and value == value.strip() and "\n" not in value
-    text = value if is_plain else json.dumps(value, ensure_ascii=False)
-    text = safe_text.one_line(text)
-    return text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]} … ({len(text)} characters)"
+    return cut(write_whole(value))
+
+
+def write_whole(value: Any) -> str:
+    """Return the whole value. A text has quotes where it could be taken for another value, or has white space to see."""
+    if isinstance(value, str) and is_plain(value):
+        return safe_text.one_line(value)
+    return safe_text.one_line(WHITE_SPACE.sub(write_escape, json.dumps(value, ensure_ascii=False)))
+
+
+def is_plain(text: str) -> bool:
+    """Return whether a text needs no quotes: it is neither empty nor JSON, and has no white space but single blanks."""
+    if text == "" or text != text.strip() or WHITE_SPACE.search(text) or "\n" in text or "  " in text:
+        return False
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return True
+    return False
+
+
+def write_escape(found: re.Match[str]) -> str:
+    """Return a character as JSON escapes it."""
+    return json.dumps(found[0])[1:-1]
+
+
+def find_first_difference(old: str | None, new: str | None) -> int:
+    """Return the position from which a cut value is shown, so that both show how they differ."""
+    if old is None or new is None or max(len(old), len(new)) <= LONGEST_VALUE:
+        return 0
+    pairs = enumerate(zip(old, new, strict=False))
+    at = next((at for at, (one, other) in pairs if one != other), min(len(old), len(new)))
+    return max(0, at - LONGEST_VALUE // 4)
+
+
+def cut(text: str, *, start: int = 0) -> str:
+    """Return the text from `start` on, of bounded length."""
+    if len(text) <= LONGEST_VALUE and not start:
+        return text
+    head = "… " if start else ""
+    shown = text[start : start + LONGEST_VALUE]
+    tail = " …" if start + LONGEST_VALUE < len(text) else ""
+    return f"{head}{shown}{tail} ({len(text)} characters)"
 
 
 def count(preview: Preview) -> str:

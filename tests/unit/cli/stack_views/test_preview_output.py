@@ -135,3 +135,25 @@ def test_a_secret_in_a_file_counts_as_the_api_server_stores_it() -> None:
     """`stringData` is encoded into `data`."""
     secret = {"apiVersion": "v1", "kind": "Secret", "stringData": {"a": "x"}, "data": {"b": "eQ=="}}
     assert stack_files.encode_secret(secret)["data"] == {"a": "eA==", "b": "eQ=="}
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        pytest.param("5", 5, id="a text and a number"),
+        pytest.param("true", True, id="a text and a truth value"),
+        pytest.param("null", None, id="a text and null"),
+        pytest.param("a b", "a\u00a0b", id="another blank"),
+        pytest.param("a b", "a  b", id="two blanks"),
+        pytest.param("a\tb", "a b", id="a tab"),
+        pytest.param("a\nb", "a\r\nb", id="another end of a line"),
+        pytest.param("x" * 500 + "a", "x" * 500 + "b", id="the end of a long text"),
+        pytest.param("x" * 500, "x" * 500 + "\n", id="one character more"),
+        pytest.param({}, [], id="empty values"),
+    ],
+)
+def test_the_lines_of_a_change_differ(old: object, new: object) -> None:
+    first, second = (
+        line[0][0][6:] for line in preview_output.list_field(FieldChange(path=("spec", "a"), old=old, new=new))
+    )
+    assert first != second
