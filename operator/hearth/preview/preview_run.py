@@ -190,6 +190,7 @@ class PreviewRun:
         old = max(former, key=lambda child: child.incarnation)
         is_uncertain = self._depends_on_unknown(step.manifest, old, planner)
         reason = with_loss(self._explain_replacement(step, old, planner), old, step.manifest, Replacement.CREATE_FIRST)
+        reason += describe_replicas(step)
         return PlannedStep(step, reason, old, is_uncertain)
 
     def _depends_on_unknown(self, manifest: Object, old: Child, planner: StackPlanner) -> bool:
@@ -326,7 +327,8 @@ class StepRecorder:
         before = self._find_replacement(step.resource)
         if before is not None:
             former, ref = self.changes[before], self._name(step.ref)
-            self.changes[before] = dataclasses.replace(former, ref=ref, unchecked=write.unchecked)
+            reason = former.reason + describe_replicas(step)
+            self.changes[before] = dataclasses.replace(former, ref=ref, reason=reason, unchecked=write.unchecked)
         elif planned.replaced is not None:
             self._add(
                 dataclasses.replace(
@@ -400,6 +402,13 @@ class StepRecorder:
             return None
         explain = self.unknown.explain
         return dataclasses.replace(ref, namespace=explain(ref.namespace), name=explain(ref.name))
+
+
+def describe_replicas(step: Apply) -> str:
+    """Return how many replicas a new object starts with, if its template leaves that to others; else ""."""
+    if step.kept_replicas is None:
+        return ""
+    return f"; the new object starts with spec.replicas: {step.kept_replicas}, the present number"
 
 
 def is_child(raw: Object, step: Apply) -> bool:

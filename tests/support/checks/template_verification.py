@@ -197,6 +197,7 @@ def find_left(manifest: Any, found: Object, stack: Object) -> Iterator[str]:
     others = [each for each in found["metadata"].get("managedFields", ()) if each["manager"] != own]
     theirs = {key.removeprefix("f:") for each in others for key in each["fieldsV1"].get(f"f:{at}") or ()}
     reported = json.dumps(stack.get("status"))
-    for key in said.keys() - (stated or {}).keys() - theirs:
+    # A number of replicas that the template leaves to others stays as it is.
+    for key in said.keys() - (stated or {}).keys() - theirs - {"replicas"}:
         if f"{at}.{key}" not in reported:
             yield f"{at}.{key} is not in its manifest, and stays"

@@ -16,7 +16,7 @@ from hearth.engine.writes import step_execution
 from hearth.model.kinds import ObjectRef
 from hearth.plan.health import suspend_rules
 from hearth.plan.ownership import field_ownership
-from hearth.plan.resource import decide
+from hearth.plan.resource import decide, replica_counts
 from hearth.plan.retry import backoff, retry_triggers
 from hearth.plan.retry.backoff import AttemptId, BackoffPolicy, StepFailure
 from hearth.plan.stack.options import ReconcileOptions
@@ -92,20 +92,31 @@ class StepResults(StackPart):
                 self._record_apply(key, step, done)
             case Delete():
                 self._memory.asked.pop(key, None)
+                self._note_replicas(key, step)
                 if step.child.uid in self._memory.counted_failures:
                     # It is deleted to be tried again: nothing was undone by others.
                     self._memory.governor.note_own_removal(step.child.resource)
             case Suspend():
                 if step.repaired_paths:
                     self._count_repair(step.child.resource, suspend_rules.write_paths(step.repaired_paths))
-            case Detach() | Release() | WriteHealthMark() | CreatePart() | DeletePart():
+            case Detach():
+                self._note_replicas(key, step)
+            case Release() | WriteHealthMark() | CreatePart() | DeletePart():
                 pass
             case _:
                 assert_never(step)
 
+    def _note_replicas(self, key: str, step: Delete | Detach) -> None:
+        """Remember how many replicas the next object of the resource may start with."""
+        count = replica_counts.read_count(step.child)
+        # An obsolete object has another key than its resource, and no successor.
+        if key == step.child.resource and count is not None and not step.child.is_held_down:
+            self._memory.replica_counts[key] = count
+
     def _record_apply(self, key: str, step: Apply, done: step_execution.StepDone) -> None:
         if step.uid is None:
             self._memory.asked.pop(key, None)
+            self._memory.replica_counts.pop(key, None)
         if done.child is None:
             return
         # The operator never owned a field that is missing in the answer to its own apply. Only later losses are drift.

@@ -321,6 +321,8 @@ OBSERVED_GENERATION: Path = ("status", "observedGeneration")
 """Shows whether a status that `readyWhen` reads describes the current generation of the object."""
 CONDITIONS: Path = ("status", "conditions")
 """Of nested Stacks: what blocks the deletion of one is reported for its parent too, also while no blueprint wants it."""
+REPLICAS: Path = ("spec", "replicas")
+"""The successor of an object starts with as many, see `hearth.plan.resource.replica_counts`."""
 CLAIM = ("", "PersistentVolumeClaim")
 DATA_SOURCE: Path = ("spec", "dataSource")
 """A claim keeps the content that it was created with, see `hearth.plan.target.volume_restore`."""
@@ -339,6 +341,9 @@ def find_watched_fields(blueprint: Blueprint, kinds: Kinds, rules: HealthRules) 
         reads |= set(resource.replace_on)
         if (kind.group, kind.name) == CLAIM:
             reads |= {DATA_SOURCE}
+        if "." in kind.group:
+            # Of a custom kind it is not known whether it has a scale subresource.
+            reads |= {REPLICAS}
         wanted[kind] = wanted.get(kind, frozenset()) | reads
     return wanted
 

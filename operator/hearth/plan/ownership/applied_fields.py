@@ -66,10 +66,13 @@ class AppliedFields:
         return any(field_paths.covers(pattern, place, manifest) for pattern in self.ignored)
 
     def is_recorded(self, place: ElementPath, record: str) -> bool:
-        """Return whether an earlier record holds the current values at and below a path."""
+        """Return whether an earlier record holds the current values at and below a path; False if there are none."""
         known = split(record)
         manifest = self.manifest
-        leaves = find_leaves(field_paths.read(manifest, place), find_address(manifest, place))
+        try:
+            leaves = find_leaves(field_paths.read(manifest, place), find_address(manifest, place))
+        except (KeyError, IndexError, TypeError):
+            return False
         return all(self.is_known(each, value, known) for each, value in leaves)
 
     def is_known(self, address: Address, value: Any, known: frozenset[str]) -> bool:

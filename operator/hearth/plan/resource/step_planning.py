@@ -11,7 +11,7 @@ from hearth.model import members
 from hearth.model.child import Child, FieldOwnership
 from hearth.plan.ownership import apply_obstacles
 from hearth.plan.ownership.field_ownership import DriftFinding
-from hearth.plan.resource import drift, finished_run, readiness, suspend_object
+from hearth.plan.resource import drift, finished_run, readiness, replica_counts, suspend_object
 from hearth.plan.resource.resource_context import ResourceContext
 from hearth.plan.state import steps
 from hearth.plan.state.desired import DesiredObject
@@ -37,6 +37,9 @@ def plan_apply(
     if child is not None and context.records.is_suspended(child):
         manifest = suspend_object.mark_resumed(manifest, child, finding, context.records)
     manifest = finished_run.hold_object(context, manifest, desired.hash)
+    kept_count = replica_counts.find_kept_count(context, desired, child)
+    if kept_count is not None:
+        manifest = replica_counts.with_count(manifest, kept_count)
     step = Apply(
         resource=context.name,
         kind=desired.kind,
@@ -53,6 +56,7 @@ def plan_apply(
         owned_before=find_former(context, child) if child is not None and child.hash != desired.hash else None,
         reclaims=child is not None and child.hash != desired.hash and has_claims(child),
         takes_up=takes_up,
+        kept_replicas=kept_count,
         may_adopt=context.adopts,
         has_generated_name=not context.desired.is_name_pinned,
         sensitive_texts=context.resource.hidden,

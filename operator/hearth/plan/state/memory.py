@@ -95,6 +95,8 @@ class InMemoryState:
     """UIDs of objects whose terminal failure or whose mark is already counted."""
     mark_backoffs: dict[str, MarkBackoff] = field(default_factory=dict)
     """By resource, the backoff for marks on its objects."""
+    replica_counts: dict[str, int] = field(default_factory=dict)
+    """By resource, the number of replicas of an object that was deleted to be replaced, until the next one exists."""
     never_ready: dict[str, None] = field(default_factory=dict)
     """UIDs of objects watched since their creation that have not been ready yet."""
     silent_since: dict[str, float] = field(default_factory=dict)

@@ -54,6 +54,8 @@ class Apply:
     """Whether others may own what leaves the definition: a former applier of an adopted object, or no manager, as in a Secret."""
     takes_up: str | None = None
     """UID of an unsigned object to reclaim of which too little is cached to apply to it directly, or None."""
+    kept_replicas: int | None = None
+    """The number of replicas that the manifest has because the definition leaves it to others, or None."""
     may_adopt: bool = False
     """Whether an existing object without an owner may be adopted."""
     has_generated_name: bool = False

@@ -1,0 +1,77 @@
+"""The number of replicas of an object whose template leaves that number to others, such as an autoscaler. Pure.
+
+A new object in place of another one starts with the number that runs, and a number that leaves the template stays as it is:
+the API server would fill in 1, and the autoscaler would have to start again from there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from hearth.model.child import Child, Object
+from hearth.plan.ownership import applied_fields, field_ownership
+from hearth.plan.resource.resource_context import ResourceContext
+from hearth.plan.state.desired import DesiredObject
+
+SCALED_KINDS: Final = frozenset({"Deployment.apps", "ReplicaSet.apps", "StatefulSet.apps", "ReplicationController"})
+"""The built-in kinds with a scale subresource, by `Kind.group`."""
+
+
+def find_kept_count(context: ResourceContext, desired: DesiredObject, child: Child | None) -> int | None:
+    """Return the number of replicas that the object keeps, or starts with; None if the manifest or the API server decides.
+
+    child: the object to change, None for a new one.
+    """
+    if child is not None:
+        return read_count(child) if _is_left_by_us(desired.manifest, child) else None
+    noted = context.memory.replica_counts.get(context.name)
+    present = [
+        each
+        for each in context.children
+        if each.is_identified and not each.is_held_down and not context.records.is_suspended(each)
+    ]
+    former = max(present, key=lambda each: each.incarnation, default=None)
+    count = read_count(former) if former is not None else noted
+    if count is None or not _is_left_to_others(desired, former):
+        return None
+    return count
+
+
+def _is_left_by_us(manifest: Object, child: Child) -> bool:
+    """Return whether the operator set the number of the object, and the manifest does not."""
+    if read_stated(manifest) is not None or child.ownership is None or child.is_held_down:
+        return False
+    # The successor of a scaled object has a number that no manifest stated.
+    if child.kind.key not in SCALED_KINDS and child.incarnation == 1:
+        return False
+    ours = field_ownership.read_fields(child.ownership)
+    return "f:replicas" in ours.get("f:spec", {})
+
+
+def _is_left_to_others(desired: DesiredObject, former: Child | None) -> bool:
+    """Return whether the manifest states no number, or lets others change the number that it states."""
+    applied = desired.applied_fields
+    if read_stated(desired.manifest) is None:
+        return True
+    if former is None or applied is None or not applied.is_tolerable(applied_fields.REPLICAS, is_scaled=False):
+        return False
+    return applied.is_recorded(applied_fields.REPLICAS, applied_fields.read_applied_record(former))
+
+
+def with_count(manifest: Object, count: int) -> Object:
+    """Return the manifest with this number of replicas."""
+    spec = manifest.get("spec")
+    return {**manifest, "spec": {**(spec if isinstance(spec, dict) else {}), "replicas": count}}
+
+
+def read_stated(manifest: Mapping[str, Any]) -> Any:
+    """Return the number that a manifest states, or None."""
+    spec = manifest.get("spec")
+    return spec.get("replicas") if isinstance(spec, dict) else None
+
+
+def read_count(child: Child) -> int | None:
+    """Return the number of replicas of an object, if it has more than none."""
+    count = read_stated(child.fields)
+    return count if isinstance(count, int) and not isinstance(count, bool) and count > 0 else None
