@@ -21,7 +21,7 @@ from hearth.engine.writes.step_execution import StepDone, StepExecutor, StepResu
 from hearth.model import members, names, value_class, workloads
 from hearth.model.child import Child, Object
 from hearth.model.kinds import ObjectRef
-from hearth.plan.resource import data_kinds, replaced_fields
+from hearth.plan.resource import data_kinds, exclusive_things, replaced_fields
 from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state import steps
 from hearth.plan.state.resource_status import ResourceState, ResourceStatus
@@ -191,6 +191,8 @@ class PreviewRun:
         is_uncertain = self._depends_on_unknown(step.manifest, old, planner)
         reason = with_loss(self._explain_replacement(step, old, planner), old, step.manifest, Replacement.CREATE_FIRST)
         reason += describe_replicas(step)
+        resource = planner.blueprint.resources[step.resource]
+        reason += exclusive_things.describe_holder(step.manifest, None, former, resource.replacement)
         return PlannedStep(step, reason, old, is_uncertain)
 
     def _depends_on_unknown(self, manifest: Object, old: Child, planner: StackPlanner) -> bool:

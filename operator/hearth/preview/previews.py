@@ -11,12 +11,12 @@ from hearth import supervision
 from hearth.engine.ports import Evaluations
 from hearth.engine.services import Unassisted
 from hearth.engine.work_queue import WorkQueue
-from hearth.model import members, names
+from hearth.model import kinds, members, names
 from hearth.model.child import Object
 from hearth.model.errors import ApiStatusError, HearthError
 from hearth.model.text import redaction
 from hearth.plan.environment import environment_rules
-from hearth.plan.resource import enforcement
+from hearth.plan.resource import definition_warnings, enforcement
 from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state.resource_status import ResourceState, ResourceStatus
 from hearth.preview import field_changes, preview_world, recognition
@@ -115,9 +115,21 @@ def list_notes(run: PreviewRun) -> Iterator[str]:
         yield f"spec.rollback.onFailure then takes the Stack back to revision {target.revision}: {target.failure}"
     if run.is_endless:
         yield ENDLESS
+    yield from list_renames(run)
     for name, status in run.statuses.items():
         if status.state in (ResourceState.FAILED, ResourceState.RETRYING) and not is_hindered(run, name, status):
             yield f"{name} is not ready now: {status.message}"
+
+
+def list_renames(run: PreviewRun) -> Iterator[str]:
+    """Yield the resources that seem to be renamed ones, so that their data is left behind."""
+    planner, changes = run.reconciler.planner, run.recorder.changes
+    if planner is None:
+        return
+    created = {each.resource for each in changes if each.action is Action.CREATE}
+    obsolete = [each for each in (*changes, *list_unfinished(run)) if each.resource not in planner.blueprint.resources]
+    former = {each.resource: kinds.make_key(each.ref.group, each.ref.kind) for each in obsolete if each.ref is not None}
+    yield from definition_warnings.find_renames(former, planner.blueprint, is_new=created.__contains__)
 
 
 def is_hindered(run: PreviewRun, name: str, status: ResourceStatus) -> bool:

@@ -98,6 +98,11 @@ async def _review_stack(
         return judge(review, errors.InvalidDefinition(beyond), definition=definition)
     warnings = [*find_warnings(review.spec, blueprint, kinds=builder.cluster.kinds)]
     warnings += secret_literals.find_warnings(definition.template)
+    if review.old is not None:
+        former = definition_warnings.list_kinds(review_module.read_spec(review.old).get("template"))
+        warnings += definition_warnings.find_renames(
+            former, blueprint, is_new=lambda name: members.root_of(name) not in former
+        )
     if stack.is_group:
         warnings += resource_group.find_warnings(review.new["spec"])
     return ReviewResult(warnings=review_module.to_warnings("\n".join(warnings)))

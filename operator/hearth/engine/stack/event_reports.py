@@ -20,7 +20,7 @@ from hearth.model.errors import ApiStatusError, Unreachable
 from hearth.model.kinds import ObjectRef
 from hearth.model.text.enumeration import enumerate_names
 from hearth.plan.health import object_reports
-from hearth.plan.resource import drift
+from hearth.plan.resource import data_kinds, drift
 from hearth.plan.retry import api_errors
 from hearth.plan.stack import cleanup
 from hearth.plan.stack.stack_planner import StackPlanner
@@ -33,6 +33,8 @@ logger = structlog.get_logger(__name__)
 REPAIRED = "DriftRepaired"
 RECREATED = "ObjectRecreated"
 DELETED = "DataDeleted"
+CLAIMS_LEFT = "whose claims stay unless its persistentVolumeClaimRetentionPolicy says otherwise"
+DATA_LOST = "with the data in it"
 SHOWN = 20
 """Deleted objects that one Event names; it may not be long."""
 CLAIMS_KEPT = "ClaimsKept"
@@ -102,7 +104,8 @@ class EventReports(StackPart):
         if isinstance(step, Delete) and cleanup.holds_data(step.child) and not self._definition_sync.is_deleting:
             is_replaced = planner is not None and step.child.resource in planner.blueprint.resources
             why = "replaced" if is_replaced else "not in the definition"
-            self._gone.append(f"{step.child.ref} ({step.child.resource}: {why})")
+            fate = CLAIMS_LEFT if step.child.kind.key == data_kinds.STATEFUL_SET else DATA_LOST
+            self._gone.append(f"{step.child.ref} ({step.child.resource}: {why}), {fate}")
             self._tasks.run("report of deleted data", self._report_deletions)
         if not isinstance(step, Apply):
             return
@@ -141,10 +144,7 @@ class EventReports(StackPart):
         while self._gone and (stack := self._services.management_cluster.find_stack(self._uid)) is not None:
             gone, self._gone = self._gone, []
             more = f" and {len(gone) - SHOWN} more" if len(gone) > SHOWN else ""
-            message = (
-                f"deleted with the data in it: {', '.join(gone[:SHOWN])}{more}; "
-                f"deletionPolicy: Retain keeps the object of a resource"
-            )
+            message = f"deleted: {'; '.join(gone[:SHOWN])}{more}; deletionPolicy: Retain keeps the object of a resource"
             await self._services.management_cluster.emit_event(stack, type_="Normal", reason=DELETED, message=message)
 
     def _report(self, resource: str, ref: ObjectRef, reason: str, text: str) -> None:

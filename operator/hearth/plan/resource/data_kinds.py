@@ -60,3 +60,22 @@ def has_claims(manifest: Mapping[str, Any]) -> bool:
     """Return whether a StatefulSet has templates of claims."""
     spec = manifest.get("spec")
     return isinstance(spec, dict) and bool(spec.get("volumeClaimTemplates"))
+
+
+def may_hold_data(kind: str) -> bool:
+    """Return whether a new object of the kind lacks the data of an old one. kind: `Kind.group`."""
+    return kind == STATEFUL_SET or kind in LOSSES
+
+
+def describe_rename(kind: str, *, old: str, new: str) -> str:
+    """Return the warning about two resources of one kind, of which one leaves the template and the other is new."""
+    name = kind.partition(".")[0]
+    fate = (
+        "leaves its claims behind, unused, until a resource has its name again"
+        if kind == STATEFUL_SET
+        else "is deleted with its data"
+    )
+    return (
+        f"{new} is a new {name} without the data of {old}, which is no longer in the template and {fate}; "
+        f"if this renames {old}, keep its name"
+    )

@@ -15,6 +15,7 @@ from hearth.plan.ownership.field_ownership import DriftFinding
 from hearth.plan.resource import (
     drift,
     enforcement,
+    exclusive_things,
     readiness,
     replaced_fields,
     replacement,
@@ -139,6 +140,10 @@ def _contend(context: ResourceContext, child: Child, desired: DesiredObject, fin
 def _stand(context: ResourceContext, child: Child) -> ResourceStatus:
     """Plan a resource whose object matches its definition."""
     status = assess_child(context, child)
+    if not status.is_ready and len(context.children) > 1:
+        policy = context.resource.replacement
+        holder = exclusive_things.describe_holder(context.desired.manifest, child, context.children, policy)
+        status = dataclasses.replace(status, message=f"{status.message}{holder}")
     return _retry(context, status) if status.is_terminal and child.is_identified else status
 
 

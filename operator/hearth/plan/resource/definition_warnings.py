@@ -4,12 +4,12 @@ that is run again and again. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 import orjson
 
-from hearth.model import kinds, names
+from hearth.model import kinds, members, names
 from hearth.plan.resource import data_kinds
 from hearth.plan.state import run_policy
 from hearth.template.blueprint import Blueprint, Replacement, ResourceBlueprint
@@ -17,6 +17,8 @@ from hearth.template.compiler.manifest_template import ManifestTemplate
 
 AT_MOST: Final = 20
 """Warnings about one definition: a status lists no more."""
+NAMED_AT_MOST: Final = 3
+"""Former resources that one warning names."""
 
 
 def find_warnings(blueprint: Blueprint) -> tuple[str, ...]:
@@ -29,6 +31,41 @@ def find_warnings(blueprint: Blueprint) -> tuple[str, ...]:
                 break
     found.update(dict.fromkeys(run_policy.find_warnings(blueprint.resources.values())))
     return tuple(found)[:AT_MOST]
+
+
+def find_renames(former: Mapping[str, str], blueprint: Blueprint, *, is_new: Callable[[str], bool]) -> tuple[str, ...]:
+    """Return the warnings about new resources that seem to be renamed ones, so that their data is left behind.
+
+    former: by name the kinds (`Kind.group`) of the resources that there were; is_new: whether a resource has no object yet.
+    """
+    present = {members.root_of(name) for name in blueprint.resources}
+    left = {
+        members.root_of(name): kind
+        for name, kind in former.items()
+        if data_kinds.may_hold_data(kind) and members.root_of(name) not in present
+    }
+    found: dict[str, None] = {}
+    for resource in blueprint.resources.values() if left else ():
+        kind = kinds.make_key(resource.api_version.rpartition("/")[0], resource.kind)
+        olds = [name for name, other in left.items() if other == kind]
+        if not olds or resource.is_name_pinned or not is_new(resource.name):
+            continue
+        if kind != data_kinds.STATEFUL_SET or data_kinds.has_claims(find_known(resource)):
+            old, new = ", ".join(olds[:NAMED_AT_MOST]), members.root_of(resource.name)
+            found[f"{resource.path}: {data_kinds.describe_rename(kind, old=old, new=new)}"] = None
+    return tuple(found)[:AT_MOST]
+
+
+def list_kinds(template: Any) -> dict[str, str]:
+    """Return the kinds (`Kind.group`) of the resources of a template as it is written, by name."""
+    resources = template.get("resources") if isinstance(template, dict) else None
+    found = {}
+    for name, resource in resources.items() if isinstance(resources, dict) else ():
+        manifest = resource.get("manifest") if isinstance(resource, dict) else None
+        if isinstance(manifest, dict):
+            group = str(manifest.get("apiVersion", "")).rpartition("/")[0]
+            found[str(name)] = kinds.make_key(group, str(manifest.get("kind", "")))
+    return found
 
 
 def is_worth_a_look(resource: ResourceBlueprint) -> bool:

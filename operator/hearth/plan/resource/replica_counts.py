@@ -42,8 +42,8 @@ def _is_left_by_us(manifest: Object, child: Child) -> bool:
     """Return whether the operator set the number of the object, and the manifest does not."""
     if read_stated(manifest) is not None or child.ownership is None or child.is_held_down:
         return False
-    # The successor of a scaled object has a number that no manifest stated.
-    if child.kind.key not in SCALED_KINDS and child.incarnation == 1:
+    if child.kind.key not in SCALED_KINDS and applied_fields.read_applied_record(child):
+        # The manifest of a custom kind stated it. Without that, it is the number of an object that this one replaced.
         return False
     ours = field_ownership.read_fields(child.ownership)
     return "f:replicas" in ours.get("f:spec", {})

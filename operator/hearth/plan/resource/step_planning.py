@@ -11,7 +11,7 @@ from hearth.model import members
 from hearth.model.child import Child, FieldOwnership
 from hearth.plan.ownership import apply_obstacles
 from hearth.plan.ownership.field_ownership import DriftFinding
-from hearth.plan.resource import drift, finished_run, readiness, replica_counts, suspend_object
+from hearth.plan.resource import drift, exclusive_things, finished_run, readiness, replica_counts, suspend_object
 from hearth.plan.resource.resource_context import ResourceContext
 from hearth.plan.state import steps
 from hearth.plan.state.desired import DesiredObject
@@ -70,7 +70,12 @@ def plan_apply(
         child=child,
         step=step,
     )
-    return _when_due(context, status, step)
+    due = _when_due(context, status, step)
+    if child is None and due.state in (ResourceState.FAILED, ResourceState.RETRYING):
+        policy = context.resource.replacement
+        holder = exclusive_things.describe_holder(desired.manifest, None, context.children, policy)
+        due = dataclasses.replace(due, message=f"{due.message}{holder}")
+    return due
 
 
 STRING_DATA = b'"f:stringData"'

@@ -10,7 +10,7 @@ from hearth.model import limits, names, phases, tenancy
 from hearth.model.child import Child, Object
 from hearth.model.phases import Phase
 from hearth.model.text import redaction, times
-from hearth.plan.resource import finished_run
+from hearth.plan.resource import data_kinds, definition_warnings, finished_run
 from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state import condition_types, finished_work
 from hearth.plan.state.memory import InMemoryState
@@ -162,13 +162,17 @@ def _describe_plan(status_input: StatusInput, planner: StackPlanner, memory: InM
         _describe_group(planner, details) if status_input.group_uid else {**details, "outputs": found_outputs.values}
     )
     warnings = (
-        [] if status_input.is_deleting else _find_warnings(status_input, planner, wrong_outputs=found_outputs.wrong)
+        []
+        if status_input.is_deleting
+        else _find_warnings(status_input, planner, memory, wrong_outputs=found_outputs.wrong)
     )
     found = {"breakpoints": breakpoint_waits.list_waits(planner), "warnings": warnings}
     return {**details, **{key: entries for key, entries in found.items() if entries}}
 
 
-def _find_warnings(status_input: StatusInput, planner: StackPlanner, *, wrong_outputs: Iterable[str]) -> list[str]:
+def _find_warnings(
+    status_input: StatusInput, planner: StackPlanner, memory: InMemoryState, *, wrong_outputs: Iterable[str]
+) -> list[str]:
     """Find the first parts of the spec that have no effect, or not the one that the user may expect."""
     warnings = [
         *rollback_notes.describe_ignored(
@@ -182,6 +186,7 @@ def _find_warnings(status_input: StatusInput, planner: StackPlanner, *, wrong_ou
         *planner.definition_warnings,
         *planner.rolling.find_warnings(),
         *_find_kept(status_input, planner),
+        *_find_renames(planner, memory),
         *planner.removals.describe(status_input.address.write_request("cleanup")),
         *breakpoint_waits.warn(planner),
         *breakpoint_waits.warn_polled(status_input.polled),
@@ -206,6 +211,19 @@ def _find_kept(status_input: StatusInput, planner: StackPlanner) -> Iterator[str
     for name, status in planner.statuses.items():
         if status.is_ready and status.reason == finished_run.VALUE_GONE:
             yield f"{name} {status.message}"
+
+
+def _find_renames(planner: StackPlanner, memory: InMemoryState) -> Iterator[str]:
+    """Find new resources that seem to be renamed ones, while the objects of the former are still there."""
+    former = {child.resource: child.kind.key for child in planner.cleanup.children.values()}
+    if not any(map(data_kinds.may_hold_data, former.values())):
+        return
+
+    def is_new(name: str) -> bool:
+        status = planner.statuses.get(name)
+        return status is None or status.child is None or status.child.uid in memory.never_ready
+
+    yield from definition_warnings.find_renames(former, planner.blueprint, is_new=is_new)
 
 
 def _describe_group(planner: StackPlanner, details: Object) -> Object:

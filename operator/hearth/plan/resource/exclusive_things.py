@@ -1,0 +1,58 @@
+"""What only one object of a cluster, or one Pod of a node, can have, so that an object and its successor cannot both have it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from hearth.model import derived_defaults, kinds, object_fields
+from hearth.model.child import Child
+from hearth.template.blueprint import Replacement
+
+NAMED_AT_MOST: Final = 3
+SERVICE_FIELDS: Final = ("loadBalancerIP", "healthCheckNodePort")
+POD: Final = "Pod"
+
+
+def describe_holder(
+    manifest: Mapping[str, Any], child: Child | None, children: Iterable[Child], policy: Replacement | None
+) -> str:
+    """Return which older object of the resource holds what the new one needs, and the way out, as a clause; "" for none.
+
+    child: the new object, None if it could not be created; policy: the replacement that the resource sets.
+    """
+    holders = [
+        each
+        for each in children
+        if each.is_identified and not each.deleting and (child is None or each.uid != child.uid)
+    ]
+    if not holders or policy is Replacement.DELETE_FIRST:
+        return ""
+    found = list(dict.fromkeys(find_exclusive(manifest)))
+    if not found:
+        return ""
+    named = ", ".join(found[:NAMED_AT_MOST])
+    holder = max(holders, key=lambda each: each.incarnation)
+    return (
+        f"; {named} may be held by the old {holder.ref}, which stays until the new object is ready: set "
+        f"updatePolicy.replace: DeleteFirst on the resource"
+    )
+
+
+def find_exclusive(manifest: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what the object of a manifest has that no other one can have: `hostPort 80`."""
+    key = kinds.make_key(str(manifest.get("apiVersion", "")).rpartition("/")[0], str(manifest.get("kind", "")))
+    spec = object_fields.mapping(manifest, "spec")
+    if key == "Service":
+        yield from (f"{name} {spec[name]}" for name in SERVICE_FIELDS if spec.get(name))
+        for port in object_fields.entries(spec, "ports"):
+            if port.get("nodePort"):
+                yield f"nodePort {port['nodePort']}"
+        return
+    path = ("spec",) if key == POD else derived_defaults.POD_SPECS.get(key)
+    pod = object_fields.mapping(manifest, *path) if path is not None else object_fields.EMPTY
+    for container in (*object_fields.entries(pod, "containers"), *object_fields.entries(pod, "initContainers")):
+        for port in object_fields.entries(container, "ports"):
+            number = port.get("hostPort") or (port.get("containerPort") if pod.get("hostNetwork") is True else None)
+            if number:
+                yield f"hostPort {number}"
