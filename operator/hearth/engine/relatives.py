@@ -7,6 +7,7 @@ label alone gains nothing. Keeps no state of its own besides who is loaded.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -327,6 +328,16 @@ class Relatives:
         node = services.management_cluster.tree.find(loaded.uid)
         return node is not None and bool(node.parent) and self._is_changing(node, services)
 
+    def find_creators(self, missing: frozenset[ObjectRef], waiting: Mapping[str, object]) -> set[str]:
+        """Return the Stacks among those that wait of which a resource is one of these objects."""
+        found = set()
+        for uid in waiting if missing else ():
+            member = self._loaded.get(uid)
+            planner = member.planner if member is not None else None
+            if planner is not None and any(map(planner.wanted.may_create, missing)):
+                found.add(uid)
+        return found
+
     def is_related(self, uid: str, other: str, services: TreeServices) -> bool:
         """Return whether both Stacks are in one tree and have their objects in the same cluster."""
         is_same_cluster = services.find_link(uid).key == services.find_link(other).key
@@ -474,6 +485,23 @@ class ReadCircles:
 
     _reads: dict[str, frozenset[str]] = field(default_factory=dict)
     """By Stack, those whose objects it reads."""
+    _waiting: dict[str, frozenset[ObjectRef]] = field(default_factory=dict)
+    """By Stack that waits for what it reads, the objects of these that do not exist."""
+
+    @property
+    def waiting(self) -> Mapping[str, frozenset[ObjectRef]]:
+        """Return the Stacks that wait for what they read, with the objects that do not exist; as many as are looked at."""
+        return dict(itertools.islice(self._waiting.items(), MOST_READ))
+
+    def note_waiting(self, uid: str, missing: frozenset[ObjectRef] | None) -> bool:
+        """Record what a Stack waits for; return whether that changed. missing: None if it waits for nothing that it reads."""
+        if self._waiting.get(uid) == missing:
+            return False
+        if missing is None:
+            del self._waiting[uid]
+        else:
+            self._waiting[uid] = missing
+        return True
 
     def note(self, uid: str, read: frozenset[str]) -> set[str]:
         """Record whose objects a Stack reads now; return the other Stacks of a circle that came or went with it."""

@@ -65,9 +65,7 @@ class StackReads(StackPart):
 
     def make_members(self, planner: StackPlanner) -> None:
         """Have the definition compiled again if what members are made of changed; while that cannot be read, all stay."""
-        for uid in self._services.circles.note(
-            self._uid, find_owners(planner) if planner.externals else packing.NOTHING
-        ):
+        for uid in self._services.circles.note(self._uid, self._find_read_stacks(planner)):
             self._services.queue.enqueue(uid, DirtyScope.STACK)
         known = self._definition_sync.builder.read.get(self._uid, {})
         found = dict(known)
@@ -82,6 +80,27 @@ class StackReads(StackPart):
             self._definition_sync.builder.read[self._uid] = found
             self._definition_sync.schedule.request()
             self._services.queue.enqueue(self._uid, DirtyScope.STACK)
+
+    def _find_read_stacks(self, planner: StackPlanner) -> frozenset[str]:
+        """Return the Stacks whose objects are read, and those that wait as well and are to create such an object.
+
+        Only the objects that exist tell whose they are. Stacks of a circle may all wait before any of them exists.
+        """
+        if not planner.externals:
+            self._services.circles.note_waiting(self._uid, None)
+            return packing.NOTHING
+        circles, relatives = self._services.circles, self._services.relatives
+        is_waiting = any(not read.status.is_ready for read in planner.externals.values())
+        missing = frozenset(
+            read.ref
+            for read in planner.externals.values()
+            if read.ref is not None and read.ref.name and not read.objects and not read.status.is_ready
+        )
+        if circles.note_waiting(self._uid, missing if is_waiting else None) and is_waiting:
+            for uid, awaited in circles.waiting.items():
+                if uid != self._uid and any(map(planner.wanted.may_create, awaited)):
+                    self._services.queue.enqueue(uid, DirtyScope.STACK)
+        return find_owners(planner) | relatives.find_creators(missing, circles.waiting)
 
     def find_questions(self, planner: StackPlanner) -> list[str]:
         """Return the collections of which only this is open: whether the kinds that they are made of still exist."""
@@ -161,6 +180,7 @@ class StackReads(StackPart):
         """Follow nothing any more, and forget what members were made of."""
         self._definition_sync.builder.read.pop(self._uid, None)
         self._services.circles.note(self._uid, packing.NOTHING)
+        self._services.circles.note_waiting(self._uid, None)
         self._leave()
 
     def _leave(self) -> None:

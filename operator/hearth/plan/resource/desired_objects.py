@@ -266,6 +266,11 @@ class WantedObjects:
             return Naming(owner, is_certain=True)
         return None if self.is_settled else self._find_open(child)
 
+    def may_create(self, ref: ObjectRef) -> bool:
+        """Return whether a resource names the object: as evaluated, or as the template states it."""
+        known = self._find_kind((ref.group, ref.kind))
+        return bool(self._claims.find(ref)) or (ref.namespace, ref.name) in known.resources
+
     @property
     def is_settled(self) -> bool:
         """Return whether the manifests of all resources have values."""

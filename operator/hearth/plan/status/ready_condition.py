@@ -200,6 +200,7 @@ def find_ready_reason(
     if _progress(status_input, planner, memory) == "Stopped":
         return ConditionType.STOPPED, breakpoint_waits.explain(planner, status_input.address)
     reason, message = _find_problem(planner, memory)
+    message = "; ".join((message, *find_circle(status_input, effect="each waits for the others"))) if message else ""
     if status_input.is_deleting:
         return "Deleting", message or _describe_wait(
             status_input, planner
@@ -215,6 +216,15 @@ def find_ready_reason(
     return "Paused" if status_input.is_paused and planner.ready_steps else "Progressing", _describe_wait(
         status_input, planner
     )
+
+
+def find_circle(status_input: StatusInput, *, effect: str) -> Iterator[str]:
+    """Describe the circle of Stacks that read one another's objects, if there is one. effect: what that means now."""
+    if status_input.circle:
+        way = ", which reads objects of ".join(status_input.circle)
+        yield (
+            f"reads objects of {way}, which reads objects of this Stack: {effect}; let one of them take the value as a parameter"
+        )
 
 
 def _find_override(status_input: StatusInput, planner: StackPlanner | None) -> tuple[str, str] | None:

@@ -181,7 +181,7 @@ def _find_warnings(
             name=status_input.address.name,
             namespace=status_input.address.namespace,
         ),
-        *_find_circle(status_input),
+        *ready_condition.find_circle(status_input, effect="a change of one may change the others again and again"),
         *wrong_outputs,
         *planner.definition_warnings,
         *planner.rolling.find_warnings(),
@@ -192,16 +192,6 @@ def _find_warnings(
         *breakpoint_waits.warn_polled(status_input.polled),
     ]
     return warnings[: breakpoint_waits.NAMED_AT_MOST]
-
-
-def _find_circle(status_input: StatusInput) -> Iterator[str]:
-    """Describe the circle of Stacks that read one another's objects, if there is one."""
-    if status_input.circle:
-        way = ", which reads objects of ".join(status_input.circle)
-        yield (
-            f"reads objects of {way}, which reads objects of this Stack: a change of one may change the others again and "
-            f"again; let one of them take the value as a parameter"
-        )
 
 
 def _find_kept(status_input: StatusInput, planner: StackPlanner) -> Iterator[str]:
