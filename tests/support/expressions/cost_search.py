@@ -57,15 +57,17 @@ FORMS: dict[str, tuple[str, ...]] = {
         *("timestamp({I}).getMonth('America/New_York')", "timestamp({I}).getDate()", "timestamp({I}).getDayOfMonth()"),
         *("timestamp({I}).getDayOfWeek()", "timestamp({I}).getMinutes()", "timestamp({I}).getSeconds()"),
         *("duration({I}).getMilliseconds()", "timestamp({I}).getMilliseconds()", "duration({I}).getHours()"),
+        *("duration({S}).getHours()", "timestamp({S}).getFullYear()", "int({S})", "uint({S})", "quantity({S}).sign()"),
     ),
     "D": (
-        *("double({I})", "double({N}) * 1.5", "quantity({Q}).asApproximateFloat()", "math.ceil({D})", "math.floor({D})"),
+        *("double({I})", "double({S})", "quantity({S}).asApproximateFloat()", "double({N}) * 1.5", "quantity({Q}).asApproximateFloat()", "math.ceil({D})", "math.floor({D})"),
         *("math.round({D})", "math.trunc({D})", "sum({L})"),
     ),
     "P": (
         *("{S}.contains({S})", "{S}.startsWith({S})", "{S}.endsWith({S})", "{A} == {A}", "{A} != {A}", "{S} < {S}"),
         *("{S} >= {S}", "{N} <= {N}", "{D} > {D}", "{S} in {T}", "{N} in {L}", "{S} in {M}", "{L} in [{L}, {L}]", "!{P}"),
         *("({P} && {P})", "({P} || {P})", "{S}.matches({R})", "{S}.matches({S})", "isQuantity({Q})", "has({M}.a)"),
+        *("isQuantity({S})", "bool({S})", "quantity({S}).isInteger()", "duration({S}) < duration({S})"),
         *("quantity({Q}).isGreaterThan(quantity({Q}))", "quantity({Q}).isLessThan(quantity({Q}))", "bool({I})"),
         *("quantity({Q}).isInteger()", "math.isNaN({D})", "math.isInf({D})", "math.isFinite({D})", "type({A}) == string"),
         *("{L}.all(x, x != {N})", "{L}.exists(x, x == {A})", "{L}.exists_one(x, x == 1)", "optional.of({A}).hasValue()"),
@@ -99,7 +101,13 @@ UNITS = (
     ",",
     "\x00",
     "a" * 30 + "b",
+    "1h",
+    "1ns",
+    "0.1h1m",
+    "9",
+    "A=",
 )
+STARTS = ("", "", "", "0.", "1e", "-", "2024-02-29T23:59:59.")
 PIECES = (
     "a",
     ".",
@@ -126,6 +134,8 @@ class Shape:
     """What one input is like."""
 
     unit: str = "a"
+    start: str = ""
+    """What a text begins with."""
     length: int = 100
     odd: float = 1.0
     """Where a text has another character, as a part of its length; 2: nowhere."""
@@ -166,7 +176,7 @@ class Finding:
 
 def make_text(shape: Shape) -> str:
     """A text that repeats itself, but for one place."""
-    made = (shape.unit * (shape.length // len(shape.unit) + 1))[: shape.length]
+    made = (shape.start + shape.unit * (shape.length // len(shape.unit) + 1))[: shape.length]
     place = int(shape.odd * len(made))
     return made if shape.odd > 1 else f"{made[:place]}b{made[place + 1 :]}"
 
@@ -295,6 +305,7 @@ class Search:
         """An input."""
         return Shape(
             unit=self.random.choice(UNITS),
+            start=self.random.choice(STARTS),
             length=int(10 ** self.random.uniform(0, 4.7)),
             odd=self.random.choice((0.0, 0.5, 0.99999, 2.0)),
             depth=self.random.choice((0, 0, 0, 1, 3)),

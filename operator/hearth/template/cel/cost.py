@@ -69,6 +69,8 @@ DEEPEST = 100
 """Levels of a value: see `limits.JSON_DEPTH`."""
 QUANTITY = 40.0
 """Microseconds for a function of quantities, which is written in Python and exact."""
+READ = 0.05
+"""Microseconds for a byte of text that is read as a number, a time or characters, or passed to Python and back."""
 
 Function: TypeAlias = Callable[[Meter, Sequence[Bound]], Bound]
 
@@ -94,7 +96,15 @@ def rewrite(meter: Meter, given: Sequence[Bound], *, growth: float) -> Bound:
 
 def calculate(meter: Meter, given: Sequence[Bound]) -> Bound:
     """Bound a function of quantities, which returns a number or a quantity."""
-    return meter.make(Bound(1, LONGEST_NUMBER, 0), time=QUANTITY + sum(each.copy_time for each in given))
+    return meter.make(
+        Bound(1, LONGEST_NUMBER, 0), time=QUANTITY + sum(each.copy_time + each.text * READ for each in given)
+    )
+
+
+def read(meter: Meter, given: Sequence[Bound]) -> Bound:
+    """Bound a function that decodes its operand character by character, and returns a time or one character."""
+    meter.add(STEP + sum(each.copy_time + each.text * READ for each in given))
+    return SCALAR
 
 
 def same(meter: Meter, given: Sequence[Bound]) -> Bound:
@@ -224,10 +234,11 @@ _NUMBERS = (
 _SAME = ("or", "orValue", "value", "optional.of", "optional.ofNonZeroValue", "dyn")
 _SCALARS = (
     *("_==_", "_!=_", "_<_", "_<=_", "_>_", "_>=_", "@in", "_in_", "in"),
-    *("size", "int", "uint", "double", "timestamp", "duration", "startsWith", "endsWith", "charAt"),
+    *("size", "int", "uint", "double", "startsWith", "endsWith"),
     *("getFullYear", "getMonth", "getDate", "getDayOfMonth", "getDayOfWeek", "getDayOfYear"),
     *("getHours", "getMinutes", "getSeconds", "getMilliseconds"),
 )
+_READERS = ("timestamp", "duration", "charAt")
 ENCODE = "base64.encode"
 QUANTITIES = frozenset(
     "quantity isQuantity add sub isGreaterThan isLessThan compareTo asInteger isInteger asApproximateFloat sign".split()
@@ -236,6 +247,7 @@ _LINEAR = ("string", "bytes", "lowerAscii", "upperAscii", "trim", "reverse", "su
 FUNCTIONS: Mapping[str, Function] = {
     **dict.fromkeys(_NUMBERS, number),
     **dict.fromkeys(_SCALARS, scalar),
+    **dict.fromkeys(_READERS, read),
     **dict.fromkeys(_LINEAR, functools.partial(rewrite, growth=1)),
     # Base 64 has four characters for three bytes.
     ENCODE: functools.partial(rewrite, growth=1.4),
@@ -259,14 +271,18 @@ FUNCTIONS: Mapping[str, Function] = {
     "sort": sort,
     "sum": add_up,
 }
-HARMLESS = syntax_tree.STEPS.union(_NUMBERS, _SCALARS, _LINEAR, _SAME, QUANTITIES, (ENCODE, "_?_:_", "_+_"))
-"""Functions whose cost is bounded by small inputs, for any use in an expression without loops."""
+SLOW = frozenset((*_READERS, *_LINEAR, *QUANTITIES, ENCODE))
+"""Functions that take many times as long for a text as copying it."""
+HARMLESS = syntax_tree.STEPS.union(_NUMBERS, _SCALARS, _SAME, SLOW, ("_?_:_", "_+_"))
+"""Functions whose cost is bounded by small inputs, for a few uses of each in an expression without loops."""
 
 
 def count_steps(name: str) -> float:
     """Return how many ordinary nodes of a tree a harmless function takes the time of."""
     if name in QUANTITIES:
         return QUANTITY / STEP
+    if name in _READERS:
+        return READ / TEXT_COPY
     # Within others, it makes its text longer each time.
     return 8 if name == ENCODE else 1
 
@@ -345,7 +361,7 @@ def is_harmless(text: str, tree: Any) -> bool:
             name = name_function(node.call_expr)
             if name not in HARMLESS and not name.startswith("math."):
                 return False
-            grown += name == "_+_"
+            grown += name == "_+_" or name in SLOW
         elif match_ in ("list_expr", "struct_expr"):
             grown += len(syntax_tree.children(node))
         waiting += syntax_tree.children(node)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from hearth.model import limits
@@ -24,6 +26,8 @@ def quote(levels: int) -> str:
     return "strings.quote(" * levels + "s0" + ")" * levels
 
 
+HOURS = Shape(unit="1h", length=1_000_000, odd=2.0)
+FRACTION = Shape(unit="1", start="2020-01-01T00:00:00.", length=1_000_000, odd=2.0)
 QUOTES = Shape(unit='"', length=16, odd=2.0)
 ONES = f"[{','.join('1' * 2_000)}]"
 WORST = [
@@ -41,6 +45,12 @@ WORST = [
     pytest.param(Trial("'a'.matches(r'\\pL?')"), id="a-class-of-many-characters"),
     pytest.param(Trial("has(m0.a)", {"m0": Shape(unit='"', length=2_781, odd=0.5)}), id="a-map-that-is-only-converted"),
     pytest.param(Trial("l0.filter(x, x != n0)", {"l0": Shape(length=360), "n0": CUBE}), id="filter"),
+    pytest.param(Trial("duration(s0)", {"s0": HOURS}), id="a-duration-of-many-parts"),
+    pytest.param(Trial("timestamp(s0)", {"s0": FRACTION}), id="a-time-of-many-digits"),
+    pytest.param(Trial("s0.charAt(999990)", {"s0": HOURS}), id="the-last-character-of-many"),
+    pytest.param(Trial("isQuantity(s0)", {"s0": HOURS}), id="a-quantity-of-many-characters"),
+    pytest.param(Trial("quantity(s0).asApproximateFloat()", {"s0": HOURS}), id="a-float-of-many-characters"),
+    pytest.param(Trial(" && ".join(["duration(s0) == duration(s0)"] * 100), {"s0": replace(HOURS, length=16_000)}), id="many-durations-of-a-small-text"),
     pytest.param(Trial("[" + ",".join(["s0"] * 1_000) + "]", {"s0": Shape(length=1_000)}), id="a-text-written-often"),
 ]  # fmt: skip
 """Found by the search, in earlier bounds or the present ones."""
