@@ -414,6 +414,8 @@ class StackReconciler:
             self._services.queue.enqueue(self.uid, key)
         if step is None or not self.results.begin(key, step):
             return None
+        if (turnover := self.planner.find_turnover(step)) is not None:
+            self.memory.governor.count(turnover, now=self._services.clock.monotonic(), backoff=self.results.backoff)
         self._checks.invalidate()
         return step
 

@@ -66,6 +66,8 @@ class Work:
     """What it writes: equal for a repetition."""
     creates: bool = False
     """Whether it creates the object."""
+    share: float = 1.0
+    """What it counts of one repetition."""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,7 +137,7 @@ def after_step(
     level, since = REWORK if is_settled else 1.0, now
     is_repeated = before is not None and (is_same or before.edition == edition)
     if before is not None and is_repeated:
-        level, since = _raise(before, is_same=is_same, now=now), before.since
+        level, since = _raise(before, share=work.share if is_same else 0.0, now=now), before.since
     due = now + find_delay(level, backoff)
     return StepRecord(
         level=level,
@@ -153,10 +155,10 @@ def after_step(
     )
 
 
-def _raise(before: StepRecord, *, is_same: bool, now: float) -> float:
-    """Return the level after one more step under the same definition of the user."""
-    if is_same:
-        return before.level + 1.0
+def _raise(before: StepRecord, *, share: float, now: float) -> float:
+    """Return the level after one more step under the same definition of the user. share: of a repetition; 0: none."""
+    if share:
+        return before.level + share
     is_slow = now - before.taken_at >= FOLLOWED_FREELY
     return max(1.0, before.level - FOLLOWED) if is_slow else before.level + FOLLOWED
 

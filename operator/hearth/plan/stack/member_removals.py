@@ -38,6 +38,8 @@ class Removals:
     """Monotonic times, and how many members were allowed to go."""
     is_excess: bool = False
     """Whether those that wait are too many to go by themselves."""
+    is_full: bool = False
+    """The same, but also before that is decided: no further member is created meanwhile."""
 
     @property
     def waiting(self) -> list[str]:
@@ -135,23 +137,38 @@ class MemberRemovals:
         unwanted = {name for name in present if name not in wanted}
         removals.since = {name: removals.since.get(name, now) for name in sorted(unwanted)}
         removals.allowed = unwanted if self.is_releasing else removals.allowed & unwanted
-        removals.is_excess = False
+        removals.is_excess = removals.is_full = False
         removals.history = [entry for entry in removals.history if entry[0] > now - WINDOW]
         waiting = removals.waiting
         if not waiting:
             removals.is_confirmed = False
             return
+        recent = sum(count for _, count in removals.history)
+        removals.is_full = not is_within(len(waiting) + recent, of=len(present) + recent, most=max_removed)
         due = removals.due
         if now < due:
             removals.is_confirmed = False
-            self.wake_at = due if self.wake_at is None else min(self.wake_at, due)
+            self._wake(due)
+        elif removals.is_confirmed and not removals.is_full:
+            removals.allowed.update(waiting)
+            removals.history.append((now, len(waiting)))
         elif removals.is_confirmed:
-            recent = sum(count for _, count in removals.history)
-            if is_within(len(waiting) + recent, of=len(present) + recent, most=max_removed):
-                removals.allowed.update(waiting)
-                removals.history.append((now, len(waiting)))
-            else:
-                removals.is_excess = True
+            removals.is_excess = True
+            if removals.history:
+                self._wake(removals.history[0][0] + WINDOW)
+
+    def _wake(self, at: float) -> None:
+        self.wake_at = at if self.wake_at is None else min(self.wake_at, at)
+
+    def is_full(self, collection: str) -> bool:
+        """Return whether more members wait to go than may, so that none is created."""
+        found = self._found.get(collection)
+        return found is not None and found.is_full
+
+    def has_turnover(self, collection: str) -> bool:
+        """Return whether members went lately, or wait to go."""
+        found = self._found.get(collection)
+        return found is not None and bool(found.history or found.since)
 
     def list_questions(self, *, now: float) -> list[str]:
         """Return the collections of which only this is open: whether what they are made of still exists."""

@@ -22,10 +22,11 @@ from hearth.plan.environment.active_environment import ActiveEnvironment
 from hearth.plan.environment.environment_rules import EnvironmentRule, EnvironmentRules
 from hearth.plan.health.health_rules import HealthRules
 from hearth.plan.ownership.keyed_hash import HashFunction
-from hearth.plan.resource import definition_warnings, enforcement, resource_planner
+from hearth.plan.resource import blocked_status, definition_warnings, enforcement, resource_planner
 from hearth.plan.resource.desired_objects import WantedObjects
 from hearth.plan.resource.enforcement import HeldPart
 from hearth.plan.retry.backoff import Attempt, RemovalAttempt
+from hearth.plan.retry.step_governor import Work, WorkType
 from hearth.plan.stack.cleanup import CleanupPolicy, TreeClaim
 from hearth.plan.stack.cleanup_planner import CleanupPlanner, WithheldObject
 from hearth.plan.stack.member_removals import MemberRemovals
@@ -40,7 +41,7 @@ from hearth.plan.state.read_access import ReadAccess, Reader
 from hearth.plan.state.requirements import ExternalStatus
 from hearth.plan.state.resource_status import Cause, ResourceReady, ResourceState, ResourceStatus
 from hearth.plan.state.rolling_updates import RollingUpdates
-from hearth.plan.state.steps import Delete, DeletePart, Release, Step
+from hearth.plan.state.steps import Apply, Delete, DeletePart, Release, Step
 from hearth.plan.state.watched_kinds import WatchedKinds
 from hearth.plan.target.target import Target
 from hearth.template.blueprint import Blueprint, ResourceBlueprint, StackIdentity
@@ -124,6 +125,8 @@ class StackPlanner:
         self.preserved: Mapping[str, Child] = self._cleanup.preserved
         self.withheld: Mapping[str, WithheldObject] = self._cleanup.withheld
         self.deletion_guard = self._cleanup.guard
+        self._blocked: set[str] = set()
+        """Members that are not created while too many others wait to go."""
         self.removals = MemberRemovals()
         """Which members may go by themselves; the caller keeps it for the next planner."""
         self._order = find_order(blueprint)
@@ -440,7 +443,9 @@ class StackPlanner:
                 existing[root].append(name)
         changed = self.removals.update(self.blueprint, existing, now=now)
         self._index.plan(NEXT_REMOVAL, step=None, wake_at=self.removals.wake_at)
-        return changed
+        blocked = {name for name in self._blocked if not self.removals.is_full(members.root_of(name))}
+        self._blocked -= blocked
+        return changed | blocked
 
     def _refresh_externals(self, dirty: Collection[str]) -> Iterator[str]:
         """Assess the external objects in `dirty` again, and those never assessed; return the dependents of changed ones."""
@@ -503,12 +508,39 @@ class StackPlanner:
     def _assess(self, name: str, found: tuple[Child, ...], memory: InMemoryState, *, now: float) -> ResourceStatus:
         """Plan one resource. Its updates of the in-memory state become part of the result."""
         status = self._planner.plan(name, self.statuses, found, memory=memory, now=now)
+        if isinstance(status.step, Apply) and status.step.uid is None and members.is_member(name):
+            status = self._hold_turnover(name, status, memory, now=now)
         if memory.governor.records:
             status = enforcement.delay_repeated(name, status, memory=memory, now=now)
         if not status.memory_updates:
             return status
         self._index.result.memory_updates.extend(status.memory_updates)
         return dataclasses.replace(status, memory_updates=())
+
+    def _hold_turnover(self, name: str, status: ResourceStatus, memory: InMemoryState, *, now: float) -> ResourceStatus:
+        """Return the status of a member that is to be created: without the step while too many others wait to go.
+
+        Each new member has another name, so that its own record would never delay it.
+        """
+        root = members.root_of(name)
+        if self.removals.is_full(root):
+            self._blocked.add(name)
+            message = f"waits because more members of {root} are to go than may; see updatePolicy.maxRemoved"
+            return blocked_status.waiting(message, child=status.child)
+        due = memory.governor.find_due(self._count_turnover(root))
+        return status if due <= now else dataclasses.replace(status, step=None, requeue_at=due)
+
+    def _count_turnover(self, root: str) -> Work:
+        """Return what the creation of a member counts for its collection: to exchange all members counts as one step."""
+        share = 1.0 / max(len(self.blueprint.collections[root].members), 1)
+        return Work(resource=root, type=WorkType.APPLY, share=share)
+
+    def find_turnover(self, step: Step) -> Work | None:
+        """Find what else counts if the step creates a member of a collection that others decide on, and lost some."""
+        if not isinstance(step, Apply) or step.uid is not None or not members.is_member(step.resource):
+            return None
+        root = members.root_of(step.resource)
+        return self._count_turnover(root) if self.removals.has_turnover(root) else None
 
     def _record(self, name: str, before: ResourceStatus | None, status: ResourceStatus, memory: InMemoryState) -> None:
         self._plan_restoring(before, status)
