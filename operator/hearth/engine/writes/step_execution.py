@@ -487,6 +487,8 @@ def _fail(
         causes=retry_triggers.find_triggers(first, reaction, code=error.code, kind=kind, ref=ref),
         server=_judge_server(error),
         code=error.code,
+        # Such a namespace ends, or its owner has to act. What else the Stack does must not suffer from it.
+        is_wait=isinstance(reaction, api_errors.NamespaceTerminating),
     )
 
 
