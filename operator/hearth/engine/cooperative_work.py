@@ -7,20 +7,25 @@ import contextlib
 import time
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
+from typing import TypeAlias
 
 from hearth.model.chunked_work import ChunkedWork, Result
 
 CHUNKS_PER_YIELD = 32
-"""Chunks before the work yields, about ten milliseconds."""
-SECONDS_IN_A_ROW = 0.02
+"""Chunks before the work yields."""
+SECONDS_IN_A_ROW = 0.005
 """The work yields after this time even if fewer chunks are done."""
+
+
+TakeTurn: TypeAlias = Callable[[], AbstractAsyncContextManager[None]]
+"""Waits for a turn among the work of all namespaces."""
 
 
 async def finish(
     pieces: ChunkedWork[Result],
     *,
     begin: Callable[[], None] = lambda: None,
-    take_turn: Callable[[], AbstractAsyncContextManager[None]] = contextlib.nullcontext,
+    take_turn: TakeTurn = contextlib.nullcontext,
 ) -> Result:
     """Run the work to its result and yield regularly. begin: called before each chunk; take_turn: waits for some in a row."""
     while True:

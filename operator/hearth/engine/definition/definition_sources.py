@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import base64
 import binascii
+import contextlib
 import re
 import zlib
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import Any, Final
 
 import yaml
 
 from hearth.engine import cooperative_work
+from hearth.engine.cooperative_work import TakeTurn
 from hearth.engine.ports import ManagementSources
 from hearth.model import limits, packing, tenancy, value_class, well_known_kinds
 from hearth.model.child import Object
@@ -56,6 +58,10 @@ class SourceReader:
     """Of the Stack; None for the operator's own account."""
     versions: dict[ObjectRef, str] = field(default_factory=dict)
     """The resource versions of the sources that were read; `MISSING` for those that do not exist."""
+    take_turn: TakeTurn = field(default=contextlib.nullcontext, repr=False, compare=False)
+    """Waits for a turn to parse what was read."""
+    on_size: Callable[[int], None] = field(default=lambda _size: None, repr=False, compare=False)
+    """Gets the characters of texts before they are parsed."""
 
     async def get_source(self, ref: ObjectRef, *, place: str, is_binary: bool = False) -> Mapping[str, str]:
         """Return the data of a source, or the binary data of a ConfigMap, in base64. place: where the definition names it.
@@ -154,8 +160,11 @@ async def read_template(reader: SourceReader, namespace: str, spec: Mapping[str,
         return check_template(template, path=INLINE_PATH), INLINE_PATH
     texts = await _read_template_texts(reader, sources)
     size = limits.REVISION_BYTES if any(source.is_compressed for source in sources) else limits.SOURCE_BYTES
+    reader.on_size(sum(map(len, texts)))
     templates = [
-        await cooperative_work.finish(template_source.parse_in_pieces(text, place=source.path, size=size))
+        await cooperative_work.finish(
+            template_source.parse_in_pieces(text, place=source.path, size=size), take_turn=reader.take_turn
+        )
         for source, text in zip(sources, texts, strict=True)
     ]
     if len(templates) == 1:

@@ -6,6 +6,8 @@ A rejected definition leaves the active revision in place. Must not know childre
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import functools
 from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field
 
@@ -476,7 +478,8 @@ class DefinitionSync:
 
     async def _read(self, stack: StackObject) -> Definition | DefinitionRejection:
         """Read the definition in the spec, or return why it is unavailable."""
-        reader = self.builder.find_reader(stack)
+        note_size = functools.partial(self.builder.note_size, self.uid)
+        reader = dataclasses.replace(self.builder.find_reader(stack), on_size=note_size)
         self._read_versions = reader.versions
         if stack.defect:
             message = f"the spec cannot be read: {stack.defect}; the active revision is unchanged"

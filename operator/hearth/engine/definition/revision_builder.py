@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import functools
 import hashlib
 import itertools
 import weakref
@@ -36,6 +37,7 @@ from hearth.plan.ownership.keyed_hash import HashFunction
 from hearth.plan.target.target import EMPTY_REVISION
 from hearth.template import resource_group
 from hearth.template.blueprint import Blueprint, Definition, Outline, ReadValue, SharingScope, StackIdentity
+from hearth.template.cel.evaluation import Unevaluated
 from hearth.template.compiler import changed_members, outlines
 from hearth.template.compiler.changed_members import Inputs
 from hearth.template.instances import instance_form
@@ -56,6 +58,9 @@ SourcesCallback: TypeAlias = Callable[[frozenset[ObjectRef]], None]
 MAX_CONCURRENT_BUILDS = 16
 """Definitions. Together with writes of children and statuses they stay below the concurrent requests of a connection.
 """
+MAX_LARGE_BUILDS = 2
+"""Definitions from texts of more than `LARGE` characters: each may take 80 MiB."""
+LARGE = 128 * 1024
 EVENTS = frozenset({("", "Event"), ("events.k8s.io", "Event")})
 """Groups and kind of Events."""
 
@@ -136,6 +141,10 @@ class RevisionBuilder:
 
     When a thousand Stacks are created at once, their revisions must not delay writes of children or statuses.
     """
+    large_slots: FairSlots = field(default_factory=lambda: FairSlots(MAX_LARGE_BUILDS))
+    """The slots for large definitions, which take up to twenty times their size while they are in progress."""
+    large: set[str] = field(default_factory=set)
+    """The UIDs of the Stacks whose definitions are made from large texts, as far as they were read."""
     compile_slots: FairSlots = field(default_factory=lambda: FairSlots(1))
     """The turn of the definition that is compiled for a moment: of some that take long in one namespace, one."""
     tenancy: Tenancy = field(default_factory=Tenancy)
@@ -152,7 +161,17 @@ class RevisionBuilder:
     def find_reader(self, stack: StackObject) -> SourceReader:
         """Return the reader of the Stack's sources."""
         boundary = self.tenancy.find_boundary(stack.namespace, stack.service_account, definer=stack.definer)
-        return SourceReader(self.management_cluster, boundary)
+        take_turn = functools.partial(self.compile_slots.take, stack.namespace)
+        return SourceReader(self.management_cluster, boundary, take_turn=take_turn)
+
+    def note_size(self, stack_uid: str, size: int) -> None:
+        """Note that a definition is about to be parsed from texts of that many characters, or from others as well.
+
+        Raises Unevaluated if it is large and has no slot for large ones: start again in one.
+        """
+        if size > LARGE and stack_uid not in self.large:
+            self.large.add(stack_uid)
+            raise Unevaluated
 
     async def read_spec(
         self, namespace: str, spec: Object, *, reader: SourceReader | None = None, removed: Collection[int] = ()
@@ -166,7 +185,8 @@ class RevisionBuilder:
         sources = definition_sources.find_parameter_sources(namespace, spec)
         found = await definition_sources.read_parameters(reader, sources)
         made = definition_sources.apply_sources(template, spec.get("parameters") or {}, found, template_path=path)
-        definition = await cooperative_work.finish(made)
+        reader.on_size(sum(len(each.text or "") for each in found.values()))
+        definition = await cooperative_work.finish(made, take_turn=reader.take_turn)
         definition_sources.require_parameters(definition, sources)
         if (stated := spec.get(resource_group.SIZE)) is None:
             return definition
@@ -214,6 +234,8 @@ class RevisionBuilder:
         """Return the slot to process a definition in; a Stack being deleted needs none."""
         if stack.deleting:
             return contextlib.nullcontext()
+        if stack.uid in self.large:
+            return self.large_slots.take(stack.namespace)
         if stack.kubeconfig is None:
             return self.slots.take(stack.namespace)
         # A Secret names a cluster more reliably than what was last read from it.
@@ -267,7 +289,8 @@ class RevisionBuilder:
             definition = dataclasses.replace(definition, read=self.read[stack.uid])
         cluster, key = self.find_cluster(stack)
         kinds, identity = cluster.kinds, stack.identity
-        pairs = await cooperative_work.finish(template_kinds.find_kinds_in_pieces(definition))
+        take_turn = functools.partial(self.compile_slots.take, stack.namespace)
+        pairs = await cooperative_work.finish(template_kinds.find_kinds_in_pieces(definition), take_turn=take_turn)
         loaded: list[Kind] = []
         # A kind may appear while others are loaded. The generation counts it, so nothing would load its schema later.
         while (served := [kind for pair in pairs if (kind := kinds.find(*pair)) is not None]) != loaded:
@@ -286,7 +309,7 @@ class RevisionBuilder:
         made = await cooperative_work.finish(
             pieces,
             begin=lambda: self.evaluations.begin(stack.uid),
-            take_turn=lambda: self.compile_slots.take(stack.namespace),
+            take_turn=take_turn,
         )
         if kinds.generation != generation:
             # Some resources may have been compiled with other schemas, so nothing is compiled on the base of them.

@@ -88,13 +88,15 @@ async def from_stored(
     kept: Mapping[str, Any] = recorded.get("sensitive") or {}
     if not kept:
         found_definition = await cooperative_work.finish(
-            definition_sources.apply_sources(recorded["template"], recorded["parameters"], {})
+            definition_sources.apply_sources(recorded["template"], recorded["parameters"], {}),
+            take_turn=reader.take_turn,
         )
         return with_size(found_definition, recorded)
     place = f"revision {number}"
     given = {**recorded["parameters"], **read_spec(kept, stack, place=place)}
     found = await read_sources(kept, reader=reader, namespace=stack.namespace, place=place)
-    definition = await cooperative_work.finish(definition_sources.apply_sources(recorded["template"], given, found))
+    made = definition_sources.apply_sources(recorded["template"], given, found)
+    definition = await cooperative_work.finish(made, take_turn=reader.take_turn)
     missing = {name: entry["from"] for name, entry in kept.items() if name not in definition.parameters}
     if missing:
         lines = [

@@ -179,6 +179,7 @@ class StackReads(StackPart):
     def close(self) -> None:
         """Follow nothing any more, and forget what members were made of."""
         self._definition_sync.builder.read.pop(self._uid, None)
+        self._definition_sync.builder.large.discard(self._uid)
         self._services.circles.note(self._uid, packing.NOTHING)
         self._services.circles.note_waiting(self._uid, None)
         self._leave()
