@@ -109,8 +109,7 @@ class Child:
         if known is not None:
             return known
         fields = child_fields.unpack(self.packed_fields, self.known_texts)
-        is_small = len(self.packed_fields) <= child_fields.RECENT_BYTES
-        return child_fields.recent.keep(self, fields) if is_small else fields
+        return child_fields.recent.keep(self, fields, size=len(self.packed_fields))
 
     @property
     def known_texts(self) -> KnownTexts:

@@ -23,8 +23,8 @@ KNOWN = 0
 """What stands in packed labels and annotations for a text that the child has. The API server has no numbers there."""
 RECENT = 32
 """Number of objects whose fields are kept as they were read last."""
-RECENT_BYTES = 8 * 1024
-"""Bytes of JSON up to which they are, so that they take a few hundred KiB."""
+RECENT_BYTES = 256 * 1024
+"""Bytes of JSON of all of them. They take up to fifteen times as much in memory."""
 
 
 class KnownTexts(NamedTuple):
@@ -114,7 +114,12 @@ def without(stated: Mapping[str, Any], texts: Texts) -> dict[str, Any]:
 
 def unpack(packed: bytes, known: KnownTexts) -> dict[str, Any]:
     """Return the fields that `pack` packed."""
-    metadata, *others = orjson.loads(packed)
+    return restore_fields(orjson.loads(packed), known)
+
+
+def restore_fields(parts: list[Any], known: KnownTexts) -> dict[str, Any]:
+    """Return the fields from their packed parts, with the texts that the child has elsewhere."""
+    metadata, *others = parts
     if labels := metadata.get("labels"):
         restore(labels, known.list_labels())
     if annotations := metadata.get("annotations"):
@@ -138,16 +143,20 @@ class RecentFields:
     def __init__(self) -> None:
         self._known: dict[int, tuple[object, dict[str, Any]]] = {}
         """By the identity of an object, which is kept with its fields so that no other one gets the same."""
+        self._size = 0
+        """Bytes of JSON of all of them."""
 
     def find(self, owner: object) -> dict[str, Any] | None:
         """Return the fields of an object that was read a moment ago."""
         found = self._known.get(id(owner))
         return found[1] if found is not None else None
 
-    def keep(self, owner: object, fields: dict[str, Any]) -> dict[str, Any]:
-        """Keep them for a moment."""
-        if len(self._known) >= RECENT:
+    def keep(self, owner: object, fields: dict[str, Any], *, size: int) -> dict[str, Any]:
+        """Keep them for a moment. size: bytes of JSON."""
+        if len(self._known) >= RECENT or self._size + size > RECENT_BYTES:
             self._known.clear()
+            self._size = 0
+        self._size += size
         self._known[id(owner)] = (owner, fields)
         return fields
 

@@ -344,6 +344,12 @@ EVALUATION_REST = 4.0
 of a second or more. No Stack has more than a fifth of one process."""
 EVALUATION_TRIES = 3
 """Attempts for an expression whose process ended or did not answer, possibly because of the machine."""
+LIST_UNPACKED_BYTES = 1024 * 1024
+"""Bytes of the packed objects of a list up to which a rule that never waits unpacks them: 10 to 20 milliseconds."""
+LIST_READ_BYTES = 4 * 1024 * 1024
+"""The same for an evaluator process: 5,000 Nodes with all of their labels and annotations."""
+EXTERNAL_OBJECT_BYTES = 512 * 1024
+"""Size of one external object that is read by its name: a bundle of all public certificate authorities has 220 KiB."""
 OBJECT_KEPT_BYTES = 64 * 1024
 """Size of one child in the cache as JSON: metadata, and what expressions and health rules read. Most take 2 KiB."""
 STACK_KEPT_BYTES = 32 * 1024 * 1024

@@ -22,6 +22,7 @@ from hearth.model.child import Object, Path
 from hearth.model.errors import InvalidDefinition, Mistake
 from hearth.model.field_paths import ElementPath
 from hearth.model.kinds import Kind
+from hearth.model.object_list import ObjectList
 from hearth.plan.health import health_result
 from hearth.plan.health.health_result import HealthResult
 from hearth.plan.health.health_rules import HealthRules, Schemas
@@ -158,7 +159,7 @@ class PartialManifest:
     def evaluate(self, values: Values) -> Outcome:
         """Return the value, with stand-ins if a required object is not yet as the run makes it."""
         unknown = self.assumptions.unknown
-        objects = [each for found in values.values() for each in (found if isinstance(found, tuple) else (found,))]
+        objects = [each for found in values.values() for each in (found if isinstance(found, ObjectList) else (found,))]
         # Neither has work that is not run any more an identity, nor has an optional object that does not exist.
         uids = {uid for each in objects if each and (uid := find_uid(each))}
         if uids.isdisjoint(unknown.objects) and uids.isdisjoint(self.assumptions.ready):

@@ -9,13 +9,13 @@ import struct
 
 HEADER = struct.Struct(">cII")
 """Header of a request: its language, and the lengths of text and inputs."""
-CEL, LUA = b"C", b"L"
-"""The languages of requests: expressions, and health scripts."""
+CEL, PACKED, LUA = b"C", b"P", b"L"
+"""The languages of requests: expressions, those that read lists of packed objects, and health scripts."""
 REPLY_HEADER = struct.Struct(">cI")
 """Header of a reply: its letter, and the length of its content."""
 READY = b"R"
 """Sent once, when the process is ready for requests."""
-VALUE, FAILURE, UNWRITABLE, TOO_LARGE, NO_MEMORY = b"V", b"F", b"U", b"L", b"M"
+VALUE, FAILURE, ABSENT, UNWRITABLE, TOO_LARGE, NO_MEMORY = b"V", b"F", b"A", b"U", b"L", b"M"
 
 
 def write_request(text: str, packed: bytes, language: bytes = CEL) -> bytes:

@@ -24,7 +24,7 @@ from hearth.sandbox import frames, process
 from hearth.sandbox.process import Lost, Process, Start
 from hearth.template.cel import evaluation
 from hearth.template.cel.cost import Cost
-from hearth.template.cel.evaluation import Answer, Excess, Unwritable, Value
+from hearth.template.cel.evaluation import Absent, Answer, Excess, PackedInputs, Unwritable, Value
 
 LIMIT = "evaluations"
 """The label of the metric for expressions that exceed a limit."""
@@ -133,32 +133,42 @@ class Pool:
         self._time_left -= cost.time
         return True
 
-    def ask(self, text: str, data: Mapping[str, Any]) -> Answer | None:
+    def ask(self, text: str, data: Mapping[str, Any] | PackedInputs) -> Answer | None:
         """Return the result, or None while it is pending; the Stack is notified later."""
-        return self._ask(text, data, frames.CEL)
+        return self._ask(text, data, frames.PACKED if isinstance(data, PackedInputs) else frames.CEL)
 
     def ask_script(self, text: str, data: Mapping[str, Any]) -> Answer | None:
         """Return the verdict of a health script on an object, or None while it is pending."""
         return self._ask(text, data, frames.LUA)
 
-    def _ask(self, text: str, data: Mapping[str, Any], language: bytes) -> Answer | None:
+    def _ask(self, text: str, data: Mapping[str, Any] | PackedInputs, language: bytes) -> Answer | None:
         if self._bytes_left <= 0:
             self._put_off(self._whose)
             return None
         try:
-            packed = orjson.dumps(data)
+            identity = data.identify() if isinstance(data, PackedInputs) else orjson.dumps(data)
         except TypeError:
             return Unwritable("reads a value that JSON cannot represent")
-        self._bytes_left -= len(packed)
-        if len(packed) > limits.EVALUATOR_INPUT_BYTES:
+        self._bytes_left -= len(identity)
+        if len(identity) > limits.EVALUATOR_INPUT_BYTES:
             return Excess(f"reads more than {limits.EVALUATOR_INPUT_BYTES // 2**20} MiB")
+        if isinstance(data, PackedInputs) and data.size > limits.LIST_READ_BYTES:
+            return Excess(data.explain_excess())
         key = hashlib.blake2b(
-            packed, digest_size=KEY_BYTES, key=hashlib.sha256(language + text.encode()).digest()
+            identity, digest_size=KEY_BYTES, key=hashlib.sha256(language + text.encode()).digest()
         ).digest()
         known = self._results.find(self._whose, key)
-        if known is None:
+        if known is None and not self._is_asked(self._whose, key):
+            packed = identity
+            if isinstance(data, PackedInputs):
+                packed = data.write()
+                self._bytes_left -= len(packed)
             self._enqueue(self._whose, key, Request(text=text, packed=packed, language=language))
         return known
+
+    def _is_asked(self, stack_uid: str, key: bytes) -> bool:
+        stack = self._stacks.get(stack_uid)
+        return stack is not None and stack.is_asked(key)
 
     async def wait(self, stack_uid: str) -> None:
         """Wait until no result is pending for that Stack."""
@@ -196,8 +206,6 @@ class Pool:
         if stack is None:
             rest = self._rests.pop(stack_uid, 0.0)
             stack = self._stacks[stack_uid] = Stack(stack_uid, self._find_namespace(stack_uid), rests_until=rest)
-        if stack.is_asked(key):
-            return
         size = stack.size + len(request.packed)
         is_full = len(stack.queue) >= limits.EVALUATIONS_QUEUED or size > limits.EVALUATIONS_QUEUED_BYTES
         if stack.queue and is_full:
@@ -432,5 +440,11 @@ class Results:
 
 def measure(answer: Answer) -> int:
     """Return the bytes that an answer takes."""
-    content = answer.packed if isinstance(answer, Value) else answer.message
-    return ENTRY_BYTES + (0 if isinstance(answer, Excess) else len(content))
+    match answer:
+        case Value():
+            return ENTRY_BYTES + len(answer.packed)
+        case Absent():
+            return ENTRY_BYTES + sum(map(len, answer.missing))
+        case Excess():
+            return ENTRY_BYTES
+    return ENTRY_BYTES + len(answer.message)

@@ -24,7 +24,7 @@ from hearth.model import limits
 from hearth.sandbox import frames
 from hearth.template.cel import evaluation
 from hearth.template.cel.cost import Cost
-from hearth.template.cel.evaluation import Answer, Excess, Failure, Unwritable, Value
+from hearth.template.cel.evaluation import Absent, Answer, Excess, Failure, PackedInputs, Unwritable, Value
 
 COMMAND: Final = (sys.executable, "-m", "hearth.sandbox.worker")
 START_SECONDS = 30.0
@@ -120,6 +120,8 @@ def interpret(letter: bytes, content: bytes) -> Answer:
             return Value(content)
         case frames.FAILURE:
             return Failure(content.decode(errors="replace"))
+        case frames.ABSENT:
+            return Absent(tuple(content.decode(errors="replace").split("\n")))
         case frames.UNWRITABLE:
             return Unwritable(content.decode(errors="replace"))
         case frames.TOO_LARGE:
@@ -178,19 +180,22 @@ class OfflineEvaluator:
         """Return whether an expression of that cost needs no process, as in the operator."""
         return evaluation.is_small(cost)
 
-    def ask(self, text: str, data: Mapping[str, Any]) -> Answer:
+    def ask(self, text: str, data: Mapping[str, Any] | PackedInputs) -> Answer:
         """Return the answer of the process."""
         if self._left <= 0:
             return TOO_LONG
+        language = frames.PACKED if isinstance(data, PackedInputs) else frames.CEL
         try:
-            packed = orjson.dumps(data)
+            packed = data.write() if isinstance(data, PackedInputs) else orjson.dumps(data)
         except TypeError:
             return Unwritable("reads a value that JSON cannot represent")
+        if isinstance(data, PackedInputs) and data.size > limits.LIST_READ_BYTES:
+            return Excess(data.explain_excess())
         if len(packed) > limits.EVALUATOR_INPUT_BYTES:
             return Excess(f"reads more than {limits.EVALUATOR_INPUT_BYTES // 2**20} MiB")
         began = self._now()
         try:
-            return asyncio.run_coroutine_threadsafe(self._evaluate(text, packed), self._find_loop()).result()
+            return asyncio.run_coroutine_threadsafe(self._evaluate(text, packed, language), self._find_loop()).result()
         finally:
             self._left -= self._now() - began
 
@@ -201,12 +206,12 @@ class OfflineEvaluator:
             threading.Thread(target=self._loop.run_forever, name="evaluations", daemon=True).start()
         return self._loop
 
-    async def _evaluate(self, text: str, packed: bytes) -> Answer:
+    async def _evaluate(self, text: str, packed: bytes, language: bytes) -> Answer:
         try:
             if self._process is None or not self._process.is_usable:
                 await self._end()
                 self._process = await self._start()
-            return await self._process.ask(text, packed)
+            return await self._process.ask(text, packed, language)
         except Lost as lost:
             return Excess(str(lost))
 

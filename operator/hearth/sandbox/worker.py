@@ -18,7 +18,7 @@ import orjson
 
 from hearth.model import limits
 from hearth.sandbox import frames
-from hearth.template.cel import cel_values, expressions
+from hearth.template.cel import cel_values, evaluation, expressions
 from hearth.template.cel.cel_environment import Library
 
 NICENESS = 10
@@ -76,17 +76,25 @@ def answer(language: bytes, text: str, packed: bytes) -> tuple[bytes, bytes]:
     """Return the reply: its letter and its content."""
     signal.setitimer(signal.ITIMER_PROF, limits.EVALUATOR_CPU)
     try:
-        return (judge if language == frames.LUA else evaluate)(text, orjson.loads(packed))
+        match language:
+            case frames.LUA:
+                return judge(text, orjson.loads(packed))
+            case frames.PACKED:
+                return evaluate(text, *evaluation.read_inputs(packed))
+        return evaluate(text, orjson.loads(packed))
     except MemoryError:
         return frames.NO_MEMORY, b""
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0.0)
 
 
-def evaluate(text: str, data: Mapping[str, Any]) -> tuple[bytes, bytes]:
-    """Evaluate without limits."""
-    found = expressions.run(expressions.parse(text), data)
+def evaluate(text: str, data: Mapping[str, Any], names: tuple[str, ...] = ()) -> tuple[bytes, bytes]:
+    """Evaluate without limits. names: the inputs that are objects, of which missing values are named."""
+    parsed = expressions.parse(text)
+    found = expressions.run(parsed, data)
     if isinstance(found, expressions.Failed):
+        if names and (missing := expressions.find_missing(parsed, names, data)):
+            return frames.ABSENT, "\n".join(missing).encode(errors="replace")[:MESSAGE_BYTES]
         return frames.FAILURE, found.message.encode(errors="replace")[:MESSAGE_BYTES]
     try:
         content = orjson.dumps(cel_values.convert(found))

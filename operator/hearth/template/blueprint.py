@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import enum
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 from typing import Any, Protocol, TypeAlias
 
@@ -16,6 +16,7 @@ from hearth.model.child import Object, Path
 from hearth.model.field_paths import PathPattern
 from hearth.model.label_selectors import LabelSelector
 from hearth.model.members import GroupSize
+from hearth.model.object_list import ObjectList
 
 WATCHED = operator.attrgetter(
     *("api_version", "kind", "index", "replace_on", "ready_when", "failed_when", "requires", "externals", "after")
@@ -24,7 +25,7 @@ WATCHED = operator.attrgetter(
 USED = operator.attrgetter("externals", "unresolved", "reads", "retained", "adopts", "abandons", "surge")
 """What of a blueprint decides how it is read and kept, besides the names of its collections."""
 
-Values: TypeAlias = Mapping[str, Mapping[str, Any] | tuple[Mapping[str, Any], ...] | None]
+Values: TypeAlias = Mapping[str, Mapping[str, Any] | ObjectList | None]
 """By name in the template, the fields of its child, or of all its members' children in the order of the source; None if
 there is no child (yet)."""
 
@@ -404,7 +405,7 @@ class ReadValue:
     """The fields of the object, or a list of the fields of each."""
 
     @classmethod
-    def of(cls, external: ExternalBlueprint, fields: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> ReadValue:
+    def of(cls, external: ExternalBlueprint, fields: Mapping[str, Any] | Iterable[Mapping[str, Any]]) -> ReadValue:
         """Return what was read of the object, or of the list."""
         value = fields if isinstance(fields, Mapping) else list(fields)
         return cls(identity=external.identity, value=value)

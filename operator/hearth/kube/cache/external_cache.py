@@ -101,6 +101,8 @@ class ExternalWatch:
         self._paths: frozenset[Path] = frozenset()
         self._store: ObjectStore[Child] = object_store.ObjectStore(self)
         self.on_list_started, self.on_deleted = self._store.on_list_started, self._store.on_deleted
+        self._labels: dict[tuple[str, int], Mapping[str, str]] = {}
+        """By UID and resource version, so that no object is unpacked to find out whether a query means it."""
         self._views: dict[ExternalQuery, tuple[Child, ...]] = {}
         self._starting: Callable[[], None] | None = None
         self.watch = Reflector(context, api_requests.collection_path(kind, namespace), self, name=kind.key)
@@ -128,7 +130,7 @@ class ExternalWatch:
             return UNKNOWN_VIEW
         found = self._views.get(query)
         if found is None:
-            records = [each for each in self._store.records.values() if is_meant(each, query)]
+            records = [each for each in self._store.records.values() if self._is_meant(each, query)]
             found = self._views[query] = tuple(choose(records))
         return ExternalView(objects=found, is_known=True)
 
@@ -193,11 +195,15 @@ class ExternalWatch:
         known = self._store.records.get(made.uid)
         room = self._budget.find_room(self.owner) + (known.size if known is not None else 0)
         size = cache_budget.measure_fields(made)
-        if size > min(room, limits.OBJECT_KEPT_BYTES):
-            cache_budget.cut_down(
-                made, shown=shown, paths=self._paths, room=max(0, min(room, limits.OBJECT_KEPT_BYTES))
-            )
+        is_named = any(each.name == made.name for each in self._kept if each.selector is None)
+        room = min(room, limits.EXTERNAL_OBJECT_BYTES if is_named else limits.OBJECT_KEPT_BYTES)
+        if size > room:
+            cache_budget.cut_down(made, shown=shown, paths=self._paths, room=max(0, room))
             size = cache_budget.measure_fields(made)
+        labels = raw["metadata"].get("labels") or {}
+        if labels and any(each.selector is not None for each in self._kept):
+            self._labels[made.uid, made.resource_version] = labels
+            size += 2 * cache_budget.measure(labels)
         object.__setattr__(made, "size", size)
         # Who applied the object, and how, concerns its owner.
         object.__setattr__(made, "ownership", None)
@@ -212,9 +218,20 @@ class ExternalWatch:
         answers: dict[ExternalQuery, bool] = {}
         for reader, query in list(self.queries.items()):
             if query not in answers:
-                answers[query] = query in self._held and has_changed(old, new, query)
+                answers[query] = query in self._held and has_changed(old, new, query, is_meant=self._is_meant)
             if answers[query]:
                 self._notices.post(reader)
+        if old is not None and (new is None or find_version(new) != find_version(old)):
+            self._labels.pop(find_version(old), None)
+
+    def _is_meant(self, found: Child, query: ExternalQuery) -> bool:
+        """Return whether a query asks for the object."""
+        if query.selector is not None and cache_budget.LABELS in found.omitted:
+            # It was meant by a query when it was read. A list that may lack an object must not pass for a complete one.
+            return query.namespace in ("", found.namespace)
+        return query.accepts(
+            namespace=found.namespace, name=found.name, labels=self._labels.get(find_version(found), {})
+        )
 
     def complete(self) -> None:
         """Complete a new list: the objects of its queries are known."""
@@ -237,13 +254,9 @@ def find_selector(queries: Collection[ExternalQuery]) -> dict[str, str]:
     return {"labelSelector": str(one.selector)} if one.selector.requirements else {}
 
 
-def is_meant(found: Child, query: ExternalQuery) -> bool:
-    """Return whether a query asks for the object."""
-    if query.selector is not None and cache_budget.LABELS in found.omitted:
-        # It was meant by a query when it was read. A list that may lack an object must not pass for a complete one.
-        return query.namespace in ("", found.namespace)
-    labels = found.fields["metadata"].get("labels") or {} if query.selector is not None else {}
-    return query.accepts(namespace=found.namespace, name=found.name, labels=labels)
+def find_version(found: Child) -> tuple[str, int]:
+    """Return what identifies one state of an object."""
+    return found.uid, found.resource_version
 
 
 def choose(records: Collection[Child]) -> Iterator[Child]:
@@ -259,13 +272,27 @@ def choose(records: Collection[Child]) -> Iterator[Child]:
     return (newest[place] for place in sorted(newest))
 
 
-def has_changed(old: Child | None, new: Child | None, query: ExternalQuery) -> bool:
+def is_meant(found: Child, query: ExternalQuery) -> bool:
+    """Return whether a query asks for the object, by what is kept of it."""
+    labels = found.fields["metadata"].get("labels") or {} if query.selector is not None else {}
+    return query.accepts(namespace=found.namespace, name=found.name, labels=labels)
+
+
+def has_changed(
+    old: Child | None,
+    new: Child | None,
+    query: ExternalQuery,
+    *,
+    is_meant: Callable[[Child, ExternalQuery], bool] = is_meant,
+) -> bool:
     """Return whether a field that a query reads changed, or whether it means the object."""
     was, is_now = (each is not None and is_meant(each, query) for each in (old, new))
     if not (was and is_now) or old is None or new is None:
         return was or is_now
     if (old.uid, old.deleting, old.defect, old.omitted) != (new.uid, new.deleting, new.defect, new.omitted):
         return True
+    if old.packed_fields == new.packed_fields:
+        return False
     before, after = old.fields, new.fields
     # Whether a status is that of the present generation is part of the health of an object.
     paths = (GENERATION, *query.paths)

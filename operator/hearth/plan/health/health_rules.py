@@ -38,8 +38,9 @@ __all__ = ["HealthResult", "HealthRules", "HealthState", "RuleChange", "RuleTabl
 
 BUILT_IN = ("health_rules.yaml", "suspend_rules.yaml")
 """File names beside this module."""
-VERDICTS_KEPT = 4096
-"""Limit of cached results. The oldest is evicted, and computed again on request."""
+VERDICTS_KEPT = 8
+"""Results that are cached with the fields they are of: one reconcile asks for the same several times. Unpacked fields of one
+object may take a MiB."""
 
 EXISTING_KINDS: Final = (
     "ConfigMap", "ControllerRevision.apps", "ClusterRole.rbac.authorization.k8s.io",

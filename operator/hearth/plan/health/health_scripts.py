@@ -26,7 +26,7 @@ from hearth.plan.health.health_result import (
     read,
     unknown,
 )
-from hearth.template.cel.evaluation import Answer, ScriptEvaluator, Value
+from hearth.template.cel.evaluation import Absent, Answer, ScriptEvaluator, Value
 from hearth.template.text import kubectl_yaml
 
 PREFIX: Final = "resource.customizations"
@@ -100,7 +100,8 @@ class ScriptRule:
     def _interpret(self, answer: Answer, fields: Fields) -> HealthResult:
         """Return the health that the answer means."""
         if not isinstance(answer, Value):
-            return unknown(FAILED, f"health script of {self._script.owner}: {answer.message}")
+            message = "reads a value that is missing" if isinstance(answer, Absent) else answer.message
+            return unknown(FAILED, f"health script of {self._script.owner}: {message}")
         verdict = orjson.loads(answer.packed)
         if verdict is None:
             return self._general(fields)

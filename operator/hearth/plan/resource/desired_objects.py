@@ -9,6 +9,7 @@ from typing import Any
 from hearth.model import applied_manifest, kinds, limits, names, value_class
 from hearth.model.child import Child, Object
 from hearth.model.kinds import Kind, ObjectRef
+from hearth.model.object_list import ObjectList
 from hearth.plan.environment.inherited_rules import InheritedRules
 from hearth.plan.ownership import applied_fields
 from hearth.plan.ownership.keyed_hash import HashFunction
@@ -42,15 +43,12 @@ class DesiredObjects:
         self._stack = stack
         self._hashes = hashes
         self._known: dict[str, DesiredResource] = {}
-        self._seen: dict[str, tuple[Mapping[str, object], Mapping[str, object]]] = {}
-        """By resource, the fields of its child and their form for expressions."""
         self._size = 0
         """Size in bytes of the manifests that depend on other resources."""
 
     def update_blueprint(self, blueprint: Blueprint, changed: Collection[str]) -> None:
         """Continue with another blueprint. changed: the resources that it changed or removed."""
         for name in changed:
-            self._seen.pop(name, None)
             known = self._known.pop(name, None)
             if known is not None and not self._blueprint.resources[name].is_constant:
                 self._size -= len(known.packed)
@@ -104,7 +102,7 @@ class DesiredObjects:
 
     def _evaluate_manifest(self, resource: ResourceBlueprint, kind: Kind, values: Values) -> Known | Unevaluated:
         """Evaluate the manifest, and check what only its value shows."""
-        outcome = resource.manifest.evaluate({name: self._enlarge(name, fields) for name, fields in values.items()})
+        outcome = resource.manifest.evaluate({name: enlarge(value) for name, value in values.items()})
         if not isinstance(outcome, Known):
             return outcome
         if resource.has_computed_metadata:
@@ -152,15 +150,6 @@ class DesiredObjects:
             ),
         )
 
-    def _enlarge(self, name: str, fields: Value) -> Value:
-        """Return the fields of a child as expressions take them. Their size is checked only when they change."""
-        if fields is None or isinstance(fields, tuple):
-            return fields
-        seen = self._seen.get(name)
-        if seen is None or seen[0] is not fields:
-            seen = self._seen[name] = fields, expressions.enlarge(fields)
-        return seen[1]
-
     def _count(self, known: DesiredResource | None, desired: DesiredResource) -> bool:
         """Replace the size of the known manifest with the new one. Return whether it is within the limit."""
         size = self._size + len(desired.packed) - (len(known.packed) if known is not None else 0)
@@ -168,6 +157,11 @@ class DesiredObjects:
             return False
         self._size = size
         return True
+
+
+def enlarge(value: Value) -> Value:
+    """Return the fields of a child as expressions take them."""
+    return value if value is None or isinstance(value, ObjectList) else expressions.enlarge(value)
 
 
 # Which objects the resources of one blueprint name, or may name once their expressions have values. An object that a

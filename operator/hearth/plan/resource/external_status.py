@@ -13,6 +13,7 @@ from hearth.model import limits, tenancy
 from hearth.model.child import Child
 from hearth.model.external_objects import UNKNOWN_VIEW, ExternalQuery, ExternalView
 from hearth.model.kinds import Kind, ObjectRef
+from hearth.model.object_list import ObjectList
 from hearth.model.text.enumeration import enumerate_names
 from hearth.plan.health.health_result import HealthState
 from hearth.plan.health.health_rules import OBSERVED_GENERATION, HealthRules
@@ -29,6 +30,11 @@ NOT_FOUND = "ObjectNotFound"
 """The reason of an external object that does not exist."""
 NOT_READY = "ObjectNotReady"
 TOO_LARGE = "ObjectTooLarge"
+WAY_OUT = (
+    "read single keys (${source.data['ca.crt']} instead of ${source.data}), read the object by its name, or split it into "
+    "several objects"
+)
+"""What to do about an object that is too large."""
 LIMIT_REACHED = "LimitReached"
 READING = "Reading"
 
@@ -74,9 +80,6 @@ class ExternalObjects:
         return self._note(name, ExternalStatus(status=status))
 
     def _note(self, name: str, found: ExternalStatus) -> bool:
-        known = self.statuses.get(name)
-        if known is not None and found.is_list:
-            found.reuse(known)
         self.statuses[name] = found
         before, self._seen[name] = self._seen.get(name), found.fingerprint
         return before != self._seen[name]
@@ -190,8 +193,9 @@ def _find_excess(objects: tuple[Child, ...], ref: ObjectRef) -> ResourceStatus |
         if each.omitted:
             fields = enumerate_names([".".join(path) for path in each.omitted])
             message = (
-                f"{describe(each.ref)}: {fields} is too large: at most {limits.OBJECT_KEPT_BYTES // 1024} KiB of one object "
-                f"and {limits.EXTERNAL_KEPT_BYTES // 2**20} MiB of all of this namespace are read; read fewer fields"
+                f"{describe(each.ref)}: {fields} is too large: at most {limits.EXTERNAL_OBJECT_BYTES // 1024} KiB of an object "
+                f"that is read by its name, {limits.OBJECT_KEPT_BYTES // 1024} KiB of each object of a list, and "
+                f"{limits.EXTERNAL_KEPT_BYTES // 2**20} MiB of all of this namespace are read; {WAY_OUT}"
             )
             return _fail(TOO_LARGE, message)
     if len(objects) > limits.EXTERNAL_OBJECTS:
@@ -203,8 +207,7 @@ def _find_excess(objects: tuple[Child, ...], ref: ObjectRef) -> ResourceStatus |
 def _judge_list(external: ExternalBlueprint, objects: tuple[Child, ...]) -> ResourceStatus:
     """Return the status of a list whose objects are known."""
     if external.ready_when:
-        value = tuple(expressions.enlarge(each.fields) for each in objects)
-        return _follow(external, {external.name: value})
+        return _follow(external, {external.name: ObjectList(objects)})
     return _ready(f"{len(objects)} objects")
 
 

@@ -6,13 +6,14 @@ how members are planned.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from hearth.model import members
 from hearth.model.child import Child
 from hearth.model.kinds import ObjectRef
+from hearth.model.object_list import ObjectList
 from hearth.plan.state.resource_status import ResourceStatus
 
 
@@ -31,8 +32,6 @@ class CollectionStatus:
     """Counts the changes of ready members."""
     _seen: tuple[object, ...] = ()
     """The fingerprint that the dependents were planned with."""
-    _fields: tuple[int, tuple[Mapping[str, Any], ...]] | None = None
-    """The fields of the members' objects in that version."""
 
     def __post_init__(self) -> None:
         """Begin without the status of any member."""
@@ -91,17 +90,10 @@ class CollectionStatus:
         return (self.is_ready, self.is_held, self.is_stuck, self._version if self.is_ready else 0)
 
     @property
-    def fields(self) -> tuple[Mapping[str, Any], ...] | None:
+    def fields(self) -> ObjectList | None:
         """Return the fields of all objects in the order of the source; None while one is missing."""
-        if self._fields is not None and self._fields[0] == self._version:
-            return self._fields[1]
         statuses = (self._statuses.get(name) for name in self.members)
-        fields = [find_fields(status) if status is not None else None for status in statuses]
-        found = tuple(each for each in fields if each is not None)
-        if len(found) < len(self.members):
-            return None
-        self._fields = (self._version, found)
-        return found
+        return list_objects(statuses)
 
     @property
     def children(self) -> tuple[Child, ...]:
@@ -128,7 +120,6 @@ class ExternalStatus:
     is_list: bool = False
     is_awaited: bool = False
     """Whether members are made of it and are not compiled yet: dependents may read these."""
-    _fields: Mapping[str, Any] | tuple[Mapping[str, Any], ...] | None = field(default=None, repr=False)
 
     @property
     def is_ready(self) -> bool:
@@ -140,26 +131,19 @@ class ExternalStatus:
         """Return what dependents depend on: of the objects, the fields that are read."""
         return (self.is_ready, *((each.uid, each.packed_fields) for each in self.objects if self.is_ready))
 
-    def reuse(self, status: ExternalStatus) -> None:
-        """Take the fields of the objects that this earlier status has too: to read thousands takes longer than to plan them."""
-        if isinstance(status._fields, tuple) and self.status.is_ready:
-            known = {id(child): fields for child, fields in zip(status.objects, status._fields, strict=True)}
-            self._fields = tuple(known.get(id(child)) or child.fields for child in self.objects)
-
     @property
-    def fields(self) -> Mapping[str, Any] | tuple[Mapping[str, Any], ...] | None:
+    def fields(self) -> Mapping[str, Any] | ObjectList | None:
         """Return what expressions read: the fields of the object, or of all objects. None while that is not certain."""
         if not self.status.is_ready:
             return None
-        if self._fields is None:
-            found = tuple(each.fields for each in self.objects)
-            self._fields = found if self.is_list else next(iter(found), {})
-        return self._fields
+        if self.is_list:
+            return ObjectList(self.objects)
+        return self.objects[0].fields if self.objects else {}
 
 
 Required: TypeAlias = Mapping[str, ResourceStatus | CollectionStatus]
 """By the names in `requires`."""
-Value: TypeAlias = Mapping[str, object] | tuple[Mapping[str, object], ...] | None
+Value: TypeAlias = Mapping[str, Any] | ObjectList | None
 
 
 def find_current(children: tuple[Child, ...]) -> Child | None:
@@ -178,6 +162,17 @@ def find_value(required: ResourceStatus | CollectionStatus) -> Value:
     if isinstance(required, CollectionStatus):
         return required.fields
     return find_fields(required)
+
+
+def list_objects(statuses: Iterable[ResourceStatus | None]) -> ObjectList | None:
+    """Return the objects of all members; None if one is missing."""
+    found: list[Child | Mapping[str, Any]] = []
+    for status in statuses:
+        source = (status.child or status.finished_fields) if status is not None else None
+        if source is None:
+            return None
+        found.append(source)
+    return ObjectList(found)
 
 
 def find_fields(status: ResourceStatus) -> Mapping[str, Any] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,12 +11,12 @@ from hearth.model import limits, names, phases, tenancy
 from hearth.model.child import Child, Object
 from hearth.model.phases import Phase
 from hearth.model.text import redaction, times
-from hearth.plan.resource import data_kinds, definition_warnings, finished_run
+from hearth.plan.resource import data_kinds, definition_warnings, desired_objects, finished_run
 from hearth.plan.stack.stack_planner import StackPlanner
-from hearth.plan.state import condition_types, finished_work
+from hearth.plan.state import condition_types, finished_work, requirements
 from hearth.plan.state.memory import InMemoryState
 from hearth.plan.state.read_access import Access
-from hearth.plan.state.resource_status import ResourceState
+from hearth.plan.state.resource_status import ResourceState, ResourceStatus
 from hearth.plan.status import breakpoint_waits, check_result, conditions, problems, ready_condition
 from hearth.plan.status.ready_condition import StatusInput
 from hearth.plan.target import rollback_notes, target_status
@@ -298,29 +299,32 @@ def evaluate(planner: StackPlanner) -> Outputs:
 def find_value(planner: StackPlanner, name: str) -> Any:
     """Find what an expression reads under a name of the template: the object, or those of all members."""
     if (read := planner.externals.get(name)) is not None:
-        return expressions.enlarge(read.fields) if isinstance(read.fields, Mapping) else read.fields
+        return desired_objects.enlarge(read.fields)
     collection = planner.blueprint.collections.get(name)
     if collection is None:
         fields = find_fields(planner, name)
         return expressions.enlarge(fields) if fields is not None else None
-    found = [find_fields(planner, member) for member in collection.members]
-    known = [fields for fields in found if fields is not None]
-    return tuple(known) if len(known) == len(found) else None
+    readable = (find_readable_status(planner, member) for member in collection.members)
+    return requirements.list_objects(readable)
 
 
 def find_fields(planner: StackPlanner, resource: str) -> Mapping[str, Any] | None:
     """Find the fields of the object of a resource; of finished work that is gone, what is still known."""
-    child = find_readable(planner, resource)
-    if child is not None:
-        return child.fields
+    status = find_readable_status(planner, resource)
+    return requirements.find_fields(status) if status is not None else None
+
+
+def find_readable_status(planner: StackPlanner, resource: str) -> ResourceStatus | None:
+    """Find the status of a resource, without an object that is beyond the Stack's boundary."""
     status = planner.statuses.get(resource)
-    return status.finished_fields if status is not None else None
+    is_beyond = status is not None and status.child is not None and status.reason == tenancy.REASON
+    return dataclasses.replace(status, child=None) if status is not None and is_beyond else status
 
 
 def find_readable(planner: StackPlanner, resource: str) -> Child | None:
     """Find the object of a resource, unless it is beyond the Stack's boundary."""
-    status = planner.statuses.get(resource)
-    return status.child if status is not None and status.reason != tenancy.REASON else None
+    status = find_readable_status(planner, resource)
+    return status.child if status is not None else None
 
 
 def find_unreadable(planner: StackPlanner, names: Iterable[str]) -> Child | None:

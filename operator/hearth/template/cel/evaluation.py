@@ -5,11 +5,17 @@ Must not know how the bound is enforced. Without such a port, an expression that
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping
 from dataclasses import field
 from typing import Any, Final, Protocol, TypeAlias
 
-from hearth.model import limits, value_class
+import orjson
+
+from hearth.model import limits, object_list, value_class
+from hearth.model.child import Path
+from hearth.model.object_list import ObjectList
+from hearth.template.cel import value_sizes
 from hearth.template.cel.cost import Cost
 
 
@@ -26,6 +32,13 @@ class Failure:
     """An error that CEL reported."""
 
     message: str = field(repr=False)
+
+
+@value_class.dataclass(frozen=True, slots=True)
+class Absent:
+    """An expression that failed because values are missing."""
+
+    missing: tuple[str, ...]
 
 
 @value_class.dataclass(frozen=True, slots=True)
@@ -46,7 +59,60 @@ class Unevaluated(Exception):
     """The work needs expressions whose evaluation is not complete: start it again afterwards."""
 
 
-Answer: TypeAlias = Value | Failure | Unwritable | Excess
+Answer: TypeAlias = Value | Failure | Absent | Unwritable | Excess
+
+
+@value_class.dataclass(frozen=True, slots=True)
+class PackedInput:
+    """A list of objects that the evaluator unpacks itself, since that takes long."""
+
+    objects: ObjectList = field(repr=False)
+    paths: frozenset[Path]
+    """What the expression reads of each."""
+
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class PackedInputs:
+    """The inputs of an expression that reads such lists."""
+
+    data: Mapping[str, Any] = field(repr=False)
+    """The other inputs."""
+    lists: Mapping[str, PackedInput]
+    names: tuple[str, ...]
+    """The inputs that are objects; others are constants, of which nothing is ever awaited."""
+
+    @property
+    def size(self) -> int:
+        """Return the bytes of the packed objects."""
+        return sum(each.objects.size for each in self.lists.values())
+
+    def explain_excess(self) -> str:
+        """Explain that the lists are too large to be read by one expression."""
+        found = f"{', '.join(self.lists)}, {self.size / 2**20:.1f} MiB of objects"
+        most = f"at most {limits.LIST_READ_BYTES // 2**20} MiB of lists can be read at once"
+        return f"reads {found}; {most}, with all fields that Stacks read: read fewer fields, or make the list shorter"
+
+    def identify(self) -> bytes:
+        """Return bytes that equal inputs have in common. Raises TypeError if JSON cannot represent them."""
+        return b"\n".join((self._write_head(), *(each.objects.identify() for each in self.lists.values())))
+
+    def write(self) -> bytes:
+        """Write them as one line for all, and one for each object. Raises TypeError if JSON cannot represent them."""
+        return b"\n".join((self._write_head(), *(row for each in self.lists.values() for row in each.objects.write())))
+
+    def _write_head(self) -> bytes:
+        heads = {name: [len(each.objects), sorted(each.paths)] for name, each in self.lists.items()}
+        return orjson.dumps([self.data, heads, self.names])
+
+
+def read_inputs(packed: bytes) -> tuple[Mapping[str, Any], tuple[str, ...]]:
+    """Return the inputs that `PackedInputs.write` wrote, of each object what is read, and the names that are objects."""
+    stream = io.BytesIO(packed)
+    data, heads, names = orjson.loads(stream.readline())
+    for name, (count, paths) in heads.items():
+        reads = [tuple(path) for path in paths]
+        data[name] = [value_sizes.narrow(object_list.read(stream.readline()), reads) for _ in range(count)]
+    return data, tuple(names)
 
 
 class Evaluator(Protocol):
@@ -55,7 +121,7 @@ class Evaluator(Protocol):
     def admits(self, cost: Cost) -> bool:
         """Return whether the caller may evaluate an expression of that cost itself, now."""
 
-    def ask(self, text: str, data: Mapping[str, Any]) -> Answer | None:
+    def ask(self, text: str, data: Mapping[str, Any] | PackedInputs) -> Answer | None:
         """Request the answer for the expression on that data.
 
         Returns None if it is not available yet; the evaluator then notifies the caller when to ask again.
@@ -79,7 +145,7 @@ class Alone:
         """Return whether the cost is within the limits of one expression."""
         return is_small(cost)
 
-    def ask(self, text: str, data: Mapping[str, Any]) -> Answer | None:  # noqa: ARG002 -- the port requires it
+    def ask(self, text: str, data: Mapping[str, Any] | PackedInputs) -> Answer | None:  # noqa: ARG002 -- the port
         """Reject the evaluation."""
         return Excess("may take more time or memory than is allowed here")
 

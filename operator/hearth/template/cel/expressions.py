@@ -18,6 +18,7 @@ from google.protobuf.message import DecodeError
 
 from hearth.model import limits, value_class
 from hearth.model.child import Path
+from hearth.model.object_list import ObjectList
 from hearth.template.blueprint import Evaluating, EvaluationError, Known, Outcome, Pending, Values
 from hearth.template.cel import (
     cel_environment,
@@ -29,8 +30,8 @@ from hearth.template.cel import (
     value_sizes,
 )
 from hearth.template.cel.cel_environment import Library
-from hearth.template.cel.cost import Estimator
-from hearth.template.cel.evaluation import Answer, Evaluator
+from hearth.template.cel.cost import Cost, Estimator
+from hearth.template.cel.evaluation import Answer, Evaluator, PackedInput, PackedInputs
 from hearth.template.cel.field_references import FieldRead
 from hearth.template.cel.value_sizes import Large
 from hearth.template.cel.weighted_cache import WeightedCache
@@ -46,6 +47,8 @@ USUAL_FIELDS = tuple(
 TEXTS_KEPT = 8_192
 PARSED_BYTES_PER_BYTE, PARSED_BYTES = 42, 1_024
 """The memory of an expression for each byte of its CEL serialization, and the fixed part."""
+UNPACK_TIME, UNPACK_MEMORY = 0.02, 16
+"""Microseconds and bytes for each byte of an object that is unpacked."""
 ESTIMATORS_KEPT = 256
 """Estimators of expressions that only need one if their inputs are large."""
 _TOO_DEEP = "the expression is nested too deeply; split it, e.g. with a condition"
@@ -194,11 +197,15 @@ class Expression:
     def evaluate(self, values_: Values) -> Outcome:
         """Evaluate it and return its value as JSON."""
         data, needs_bound = dict(self.constants), self.needs_bound
+        packed: dict[str, PackedInput] = {}
         for name in self.names:
             fields: Any = values_.get(name)
             if fields is None:
                 return self.wait_for_children(values_)
-            if fields.__class__ is tuple:
+            if fields.__class__ is ObjectList:
+                if not self.may_unpack(fields):
+                    packed[name] = PackedInput(fields, self.reads[name])
+                    continue
                 # A list of thousands of objects costs only what is read of each.
                 fields = [value_sizes.narrow(each, self.reads[name]) for each in fields]
                 needs_bound = True
@@ -206,11 +213,13 @@ class Expression:
                 fields = value_sizes.narrow(fields, self.reads[name])
                 needs_bound = needs_bound or not is_small(fields)
             data[name] = fields
+        if packed:
+            return self.delegate(PackedInputs(data=data, lists=packed, names=self.names))
         if needs_bound and not self.is_admitted(data):
             return self.delegate(data)
         found = run(self.parsed, data)
         if found.__class__ is Failed:
-            return self.classify_failure(data, found.message)
+            return self.classify_failure(data, found.message, names=self.names)
         try:
             return Known(cel_values.convert(found))
         except cel_values.UnrepresentableValue as error:
@@ -223,7 +232,13 @@ class Expression:
             return True
         return self.evaluator.admits(estimator.estimate(data))
 
-    def delegate(self, data: Mapping[str, Any]) -> Outcome:
+    def may_unpack(self, objects: ObjectList) -> bool:
+        """Return whether these objects may be unpacked in this process."""
+        if self.evaluator is evaluation.ALONE:
+            return objects.size <= limits.LIST_UNPACKED_BYTES
+        return self.evaluator.admits(Cost(time=objects.size * UNPACK_TIME, memory=objects.size * UNPACK_MEMORY))
+
+    def delegate(self, data: Mapping[str, Any] | PackedInputs) -> Outcome:
         """Evaluate it in the evaluator, which bounds its resources."""
         answer: Answer | None = self.evaluator.ask(self.parsed.text, data)
         match answer:
@@ -234,7 +249,12 @@ class Expression:
             case evaluation.Value():
                 return Known(orjson.loads(answer.packed))
             case evaluation.Failure():
-                return self.classify_failure(data, answer.message)
+                # Where objects are packed, the evaluator has looked for what is missing.
+                inputs = {} if isinstance(data, PackedInputs) else data
+                names = () if isinstance(data, PackedInputs) else self.names
+                return self.classify_failure(inputs, answer.message, names=names)
+            case evaluation.Absent():
+                return Pending(missing=answer.missing)
             case evaluation.Unwritable():
                 return self.refuse(answer.message)
             case evaluation.Excess():
@@ -248,12 +268,13 @@ class Expression:
         missing = (str(read) for read in self.parsed.reads.reads if read.root in absent)
         return Pending(missing=tuple(dict.fromkeys(missing)))
 
-    def classify_failure(self, data: Mapping[str, Any], message: str) -> Pending | EvaluationError:
+    def classify_failure(
+        self, data: Mapping[str, Any], message: str, *, names: tuple[str, ...]
+    ) -> Pending | EvaluationError:
         """Decide whether evaluation failed because a value is missing; by the paths, never by the message."""
-        missing = [str(read) for read in self.parsed.required if self.is_awaited(read, data)]
-        missing += [str(read) for read in self.parsed.optional if read.root in self.names and is_blocked(data, read)]
+        missing = find_missing(self.parsed, names, data)
         if missing:
-            return Pending(missing=tuple(missing))
+            return Pending(missing=missing)
         return self.refuse(f"fails: {cel_environment.clean(message)}")
 
     def refuse(self, complaint: str) -> EvaluationError:
@@ -262,19 +283,25 @@ class Expression:
             complaint = "fails; the cause is not shown because it reads a sensitive value"
         return EvaluationError(path=self.path, message=f"`{self.parsed.text}` {complaint}")
 
-    def is_awaited(self, read: FieldRead, data: Mapping[str, Any]) -> bool:
-        """Return whether `read` is of a child and missing; unknown with a computed key, which counts as missing."""
-        if read.root not in self.names:
+
+def find_missing(parsed: Parsed, names: Collection[str], data: Mapping[str, Any]) -> tuple[str, ...]:
+    """Find the paths that an expression reads and that are missing. names: the inputs that are objects."""
+    missing = [str(read) for read in parsed.required if read.root in names and is_awaited(parsed, read, data)]
+    missing += [str(read) for read in parsed.optional if read.root in names and is_blocked(data, read)]
+    return tuple(missing)
+
+
+def is_awaited(parsed: Parsed, read: FieldRead, data: Mapping[str, Any]) -> bool:
+    """Return whether `read` is of a child and missing; unknown with a computed key, which counts as missing."""
+    found, computed = data[read.root], read.steps
+    if found.__class__ is list:
+        if read.steps and isinstance(read.steps[0], int) and not 0 <= read.steps[0] < len(found):
+            # A collection has no more members than now, whether its position is stated or computed.
             return False
-        found, computed = data[read.root], read.steps
-        if found.__class__ is list:
-            if read.steps and isinstance(read.steps[0], int) and not 0 <= read.steps[0] < len(found):
-                # A collection has no more members than now, whether its position is stated or computed.
-                return False
-            computed = read.steps[1:]
-        return field_references.is_missing(found, read.steps) or (
-            self.parsed.reads.is_dynamic and field_references.EACH in computed
-        )
+        computed = read.steps[1:]
+    return field_references.is_missing(found, read.steps) or (
+        parsed.reads.is_dynamic and field_references.EACH in computed
+    )
 
 
 def is_blocked(data: Mapping[str, Any], read: FieldRead) -> bool:

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from hearth.model import field_paths, object_fields, value_class
 from hearth.model.child import Path
+from hearth.model.object_list import ObjectList
 from hearth.model.text import redaction
 from hearth.template.blueprint import Definition, Evaluable, EvaluationError, Known, Outcome, Values
 from hearth.template.cel.expressions import Expression
@@ -188,7 +189,7 @@ def find_sensitive_output(found: Any, reads: Collection[Path], *, or_any: bool) 
 
     or_any: whether it also counts if all outputs are read together.
     """
-    for stack in found if isinstance(found, tuple) else (found,):
+    for stack in found.iterate_with(redaction.SENSITIVE) if isinstance(found, ObjectList) else (found,):
         for name in list_sensitive_outputs(stack):
             if any(path[len(OUTPUTS) :][:1] == (name,) or (or_any and len(path) <= len(OUTPUTS)) for path in reads):
                 return name

@@ -85,7 +85,9 @@ def test_it_is_held_while_the_repair_of_any_member_is() -> None:
 def test_without_members_it_is_ready() -> None:
     """And an empty list."""
     collection = CollectionStatus(())
-    assert (collection.is_ready, collection.fields) == (True, ())
+    assert collection.is_ready
+    assert collection.fields is not None
+    assert list(collection.fields) == []
 
 
 # ---------------------------------------------------------------- when an object's record of them is written again

@@ -14,7 +14,7 @@ from hearth.model import limits
 from hearth.template.blueprint import EvaluationError, Known, Pending
 from hearth.template.cel import cost, evaluation, expressions, value_sizes
 from hearth.template.cel.cost import Cost
-from hearth.template.cel.evaluation import Answer, Excess, Failure, Unwritable, Value
+from hearth.template.cel.evaluation import Answer, Excess, Failure, PackedInputs, Unwritable, Value
 from hearth.template.cel.value_sizes import Weight
 from hearth.template.cel.weighted_cache import WeightedCache
 
@@ -102,13 +102,13 @@ class Elsewhere:
     """A port that answers what it is given."""
 
     answer: Answer | None = None
-    asked: list[tuple[str, Mapping[str, Any]]] = field(default_factory=list)
+    asked: list[tuple[str, Mapping[str, Any] | PackedInputs]] = field(default_factory=list)
 
     def admits(self, cost: Cost) -> bool:
         """By its bound."""
         return evaluation.is_small(cost)
 
-    def ask(self, text: str, data: Mapping[str, Any]) -> Answer | None:
+    def ask(self, text: str, data: Mapping[str, Any] | PackedInputs) -> Answer | None:
         """What it is given."""
         self.asked.append((text, data))
         return self.answer

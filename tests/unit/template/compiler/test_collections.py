@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from hearth.model import errors
+from hearth.model.object_list import ObjectList
 from hearth.model.text import redaction
 from hearth.template.blueprint import Blueprint, EvaluationError, Known, Pending
 from support.units.templates.collection_templates import (
@@ -84,7 +85,7 @@ def test_a_reader_gets_the_objects_in_the_order_of_the_list() -> None:
     """It waits while one is missing, and fails where none can be."""
     more = "  all: " + config("{n: '${workers.map(each, each.metadata.name).join()}', f: '${workers[0].data.x}'}")
     blueprint = compile_text(write(each_zone(), more))
-    objects = ({"metadata": {"name": "b"}, "data": {"x": "1"}}, {"metadata": {"name": "a"}})
+    objects = ObjectList([{"metadata": {"name": "b"}, "data": {"x": "1"}}, {"metadata": {"name": "a"}}])
     assert data_of(blueprint, "all", workers=objects) == {"n": "ba", "f": "1"}
     assert isinstance(blueprint.resources["all"].manifest.evaluate({"workers": None}), Pending)
     guarded = "  all: " + config('{n: "${size(workers) > 1 ? workers[2].data.x : string(1)}"}')
@@ -150,10 +151,10 @@ def test_a_position_that_follows_from_an_object_fails_once_it_is_known(expressio
     more = "  zone: " + config("{n: '5'}") + "\n  other: " + config(f'{{x: "${{{expression}}}"}}')
     blueprint = compile_text(write(each_zone("{x: y}"), more))
     manifest, zone = blueprint.resources["other"].manifest, {"data": {"n": "5"}}
-    found = manifest.evaluate({"workers": ({"data": {"x": "1"}}, {"data": {"x": "2"}}), "zone": zone})
+    found = manifest.evaluate({"workers": ObjectList(({"data": {"x": "1"}}, {"data": {"x": "2"}})), "zone": zone})
     assert isinstance(found, EvaluationError)
     assert found.path == f"{RESOURCES}.other.manifest.data.x"
-    assert isinstance(manifest.evaluate({"workers": ({"data": {}}, {"data": {}}), "zone": zone}), Pending)
+    assert isinstance(manifest.evaluate({"workers": ObjectList(({"data": {}}, {"data": {}})), "zone": zone}), Pending)
 
 
 def test_the_elements_of_a_sensitive_list_are_sensitive() -> None:
@@ -180,7 +181,7 @@ def test_of_secrets_only_their_data_is_sensitive(expression: str, is_sensitive: 
     """Their names are not, as with a single one."""
     secrets = "{forEach: params.zones, manifest: {apiVersion: v1, kind: Secret, data: {x: '${item.name}'}}}"
     blueprint = compile_text(write(secrets, outputs=f"{{found: {{value: '${{{expression}}}'}}}}"))
-    objects = ({"metadata": {"name": "a"}, "data": {"x": "y"}},) * 2
+    objects = ObjectList([{"metadata": {"name": "a"}, "data": {"x": "y"}}] * 2)
     outcome = blueprint.outputs["found"].evaluate({"workers": objects})
     assert isinstance(outcome, Known)
     assert (outcome.value == redaction.SENSITIVE) is is_sensitive

@@ -11,6 +11,7 @@ import yaml
 
 from hearth.cli.stack_access.schema_folder import FolderKinds
 from hearth.model import errors
+from hearth.model.object_list import ObjectList
 from hearth.template.blueprint import Blueprint, Definition, EvaluationError, Known, Origin, Outcome, StackIdentity
 from hearth.template.compiler import compiler
 from support.units.templates.typed_kinds import TypedKinds
@@ -194,9 +195,11 @@ INNER: dict[str, Any] = {"apiVersion": "hearth.dev/v1alpha1", "kind": "Stack", "
 OUTPUTS = {"password": "(sensitive)", "host": "db.prod", "note": "not (sensitive) at all"}
 NESTED_CHILDREN: dict[str, Any] = {
     "inner": {"metadata": {"name": "shop-inner"}, "status": {"phase": "CreateComplete", "outputs": OUTPUTS}},
-    "each": (
-        {"metadata": {"name": "shop-each-0"}, "status": {"outputs": {"host": "a"}}},
-        {"metadata": {"name": "shop-each-1"}, "status": {"outputs": {"host": "b", "password": "(sensitive)"}}},
+    "each": ObjectList(
+        [
+            {"metadata": {"name": "shop-each-0"}, "status": {"outputs": {"host": "a"}}},
+            {"metadata": {"name": "shop-each-1"}, "status": {"outputs": {"host": "b", "password": "(sensitive)"}}},
+        ]
     ),
     "plain": {"metadata": {"name": "p"}, "status": {"outputs": OUTPUTS}},
 }

@@ -18,6 +18,7 @@ from hearth.cli.stack_views.tree.snapshot import StackObjects
 from hearth.model import members, names, object_fields, value_class
 from hearth.model.child import Object
 from hearth.model.kinds import make_key
+from hearth.model.object_list import ObjectList
 from hearth.model.text import redaction
 from hearth.template.blueprint import Blueprint, EvaluationError, Known, Pending, ResourceBlueprint, Values
 
@@ -45,7 +46,9 @@ def render(stack_file: StackFile, blueprint: Blueprint) -> Iterator[Rendered]:
     hidden = find_hidden(stack_file)
     certain: dict[str, Object] = {}
     values = {name: stack_files.find_external(stack_file, each) for name, each in blueprint.externals.items()}
-    read = {name: tuple(each) if isinstance(each, list) else each for name, each in values.items() if each is not None}
+    read: dict[str, Object | ObjectList] = {
+        name: ObjectList(each) if isinstance(each, list) else each for name, each in values.items() if each is not None
+    }
     for name in sorted(blueprint.unresolved):
         sources = sorted(each.name for each in blueprint.externals.values() if each.is_awaited)
         yield Rendered(name=name, manifest=None, why=f"known after: {', '.join(sources)} (give them with --external)")

@@ -1,0 +1,74 @@
+"""The objects of a collection or a live list as expressions read them: packed until one of them is looked at.
+
+Unpacked, objects take ten to fifteen times as much memory, and a namespace may read tens of megabytes of them. Must not know
+who reads them, nor why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import orjson
+
+from hearth.model import child_fields
+from hearth.model.child import Child
+from hearth.model.child_fields import KnownTexts
+from hearth.model.kinds import Kind
+
+
+class ObjectList:
+    """Objects in order. Each iteration unpacks them anew, one at a time."""
+
+    __slots__ = ("_sources", "size")
+
+    def __init__(self, sources: Iterable[Child | Mapping[str, Any]]) -> None:
+        """sources: the objects; of finished ones that no longer exist, their remaining fields."""
+        self._sources = tuple(sources)
+        self.size = sum(len(each.packed_fields) for each in self._sources if isinstance(each, Child))
+        """Bytes of the packed objects."""
+
+    def __len__(self) -> int:
+        return len(self._sources)
+
+    def __iter__(self) -> Iterator[Mapping[str, Any]]:
+        return (each.fields if isinstance(each, Child) else each for each in self._sources)
+
+    def iterate_with(self, text: str) -> Iterator[Mapping[str, Any]]:
+        """Yield the objects that contain a text of plain letters, and possibly others."""
+        searched = text.encode()
+        for each in self._sources:
+            if not isinstance(each, Child):
+                yield each
+            elif searched in each.packed_fields:
+                yield each.fields
+
+    def identify(self) -> bytes:
+        """Return bytes that equal lists have in common, within this process."""
+        # Python keeps the keyed hash of bytes and texts with them.
+        keys = (
+            hash((each.packed_fields, each.known_texts)) if isinstance(each, Child) else hash(orjson.dumps(each))
+            for each in self._sources
+        )
+        return b"".join(key.to_bytes(8, "big", signed=True) for key in keys)
+
+    def write(self) -> Iterator[bytes]:
+        """Yield each object as one line of JSON, from which `read` restores its fields."""
+        for each in self._sources:
+            if isinstance(each, Child):
+                kind, *texts = each.known_texts
+                yield b"".join(
+                    (b"[", each.packed_fields, b",", orjson.dumps([kind.group, kind.version, kind.name, *texts]), b"]")
+                )
+            else:
+                yield orjson.dumps(each)
+
+
+def read(line: bytes) -> Mapping[str, Any]:
+    """Return the fields of an object that `ObjectList.write` wrote."""
+    found = orjson.loads(line)
+    if isinstance(found, dict):
+        return found
+    parts, (group, version, name, *texts) = found
+    kind = Kind(group=group, version=version, name=name, plural="", namespaced=True)
+    return child_fields.restore_fields(parts, KnownTexts(kind, *texts))

@@ -1,0 +1,275 @@
+"""What Stacks of one namespace read is unpacked for a moment alone, and in turns: others notice nothing, also after a restart."""
+
+from __future__ import annotations
+
+import json
+import random
+import statistics
+import time
+from collections.abc import Callable
+
+import pytest
+
+from support import soak
+from support.threats.api import Api, Object
+from support.threats.world import CONFIG_MAPS, Tenant, ThreatWorld, make_config_map, make_stack
+
+MOST = 400.0
+"""MiB that the operator may hold, whatever one namespace reads."""
+GROWTH = 150.0
+"""MiB that it may hold more than before, for an attack of one form."""
+SMALL_FIELDS = {f"k{number:04d}": "" for number in range(5_400)}
+"""60 KB that take 15 times as much memory as Python has it."""
+READ_ALL = "${string(l.all(x, size(x.data) > 1))}"
+LIST = {
+    "externalRef": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"selector": {"matchLabels": {"big": "yes"}}}}
+}
+
+
+def make_big(tenant: Tenant, name: str, data: Object) -> Object:
+    """A ConfigMap that the list reads."""
+    metadata = {"name": name, "namespace": tenant.namespace, "labels": {"big": "yes"}}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+
+
+def check_memory(threats: ThreatWorld, before: float) -> None:
+    """Both now, and after a restart that reads everything again."""
+    for what in ("while it runs", "after a restart"):
+        canary = threats.canary(within=30)
+        print(
+            f"{what}: {threats.operator.memory:.0f} MiB, peak {threats.operator.peak:.0f}; canary {canary.complete:.2f} s"
+        )
+        assert threats.operator.memory < before + GROWTH
+        assert threats.operator.peak < MOST
+        threats.operator.restart()
+        time.sleep(5.0)
+
+
+def test_lists_of_many_small_fields_are_kept_packed(threats: ThreatWorld) -> None:
+    """Sixty objects of 60 KB, read by thirty Stacks, took more than a GiB for good."""
+    tenant = threats.tenant()
+    author = tenant.author(CONFIG_MAPS)
+    threats.canary()
+    before = threats.operator.memory
+    for number in range(60):
+        author.create(make_big(tenant, f"big{number}", SMALL_FIELDS))
+
+    for number in range(30):
+        resources = {"l": LIST, "cfg": make_config_map(f"cfg{number}", {"a": READ_ALL})}
+        author.create(make_stack(tenant.namespace, f"reader{number}", resources))
+    for number in range(30):
+        threats.wait_phase(tenant.namespace, f"reader{number}", "CreateComplete", within=120)
+
+    check_memory(threats, before)
+
+
+def test_members_that_an_expression_reads_are_kept_packed(threats: ThreatWorld) -> None:
+    """Two hundred members of 60 KB were kept unpacked; now the reader says that they are too many for one expression."""
+    tenant = threats.tenant()
+    author = tenant.author(CONFIG_MAPS)
+    threats.canary()
+    before = threats.operator.memory
+    members = make_config_map(data={"n": "${string(item)}"}, forEach="params.numbers")
+    reader = make_config_map("reader", {"a": "${string(c.all(x, size(x.data) > 1))}"})
+    author.create(
+        make_stack(
+            *(tenant.namespace, "shop", {"c": members, "reader": reader}),
+            template={"parameters": {"numbers": {"type": "array"}}},
+            parameters={"numbers": list(range(200))},
+        )
+    )
+    threats.wait_phase(tenant.namespace, "shop", "CreateComplete")
+
+    for number in range(200):
+        author.patch("ConfigMap", tenant.namespace, f"shop-c-{number}", {"data": SMALL_FIELDS})
+    found = threats.wait_problem(tenant.namespace, "shop", within=120)
+
+    print(found["message"])
+    assert "MiB of objects" in found["message"]
+    check_memory(threats, before)
+
+
+def test_many_stacks_with_one_large_source_take_turns(threats: ThreatWorld) -> None:
+    """Each parsed it at the same time as the others: a new Stack of another tenant took seconds, for minutes."""
+    tenant = threats.tenant()
+    author = tenant.author(CONFIG_MAPS)
+    threats.canary()
+    before = threats.operator.memory
+    source = make_big(tenant, "source", {"big": json.dumps(list(range(62_000)))})
+    author.create(source)
+    for number in range(15):
+        author.create(
+            make_stack(
+                *(
+                    tenant.namespace,
+                    f"shop{number}",
+                    {"cfg": make_config_map(f"cfg{number}", {"a": "${string(size(params.big))}"})},
+                ),
+                template={"parameters": {"big": {"type": "array"}}},
+                parametersFrom=[{"configMapRef": {"name": "source"}}],
+            )
+        )
+
+    with threats.operator.listened_to() as silence:
+        canaries = [threats.canary(within=30).complete for _ in range(5)]
+
+    print(f"canaries {canaries}, /healthz silent for {silence.longest:.2f} s at most")
+    for number in range(15):
+        threats.wait_phase(tenant.namespace, f"shop{number}", "CreateComplete", within=240)
+    check_memory(threats, before)
+
+
+def test_stacks_that_read_each_other_make_no_objects_without_end(threats: ThreatWorld) -> None:
+    """Each new member has another name. No more are created while more wait to go than may."""
+    tenant = threats.tenant()
+    author = tenant.author()
+    for own, other in (("a", "b"), ("b", "a")):
+        selector = {"selector": {"matchLabels": {"from": other}}}
+        read = {"externalRef": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": selector}}
+        start = f"size(l) == 0 ? ['{own}0'] : l.map(x, '{own}' + string(int(x.data.n) + 1))"
+        member = {
+            "forEach": start,
+            "key": "item",
+            "manifest": {
+                "apiVersion": "v1",
+                "kind": "ConfigMap",
+                "metadata": {"labels": {"from": own}},
+                "data": {"n": "${item.substring(1)}"},
+            },
+        }
+        author.create(make_stack(tenant.namespace, own, {"l": read, "c": member}))
+    time.sleep(30.0)
+
+    first = len(threats.api.list("ConfigMap", tenant.namespace))
+    time.sleep(20.0)
+    second = len(threats.api.list("ConfigMap", tenant.namespace))
+
+    print(f"{first} objects, {second} after twenty seconds more")
+    assert second < 20
+    assert second - first <= 1
+    threats.canary()
+
+
+def test_slow_functions_run_elsewhere(threats: ThreatWorld) -> None:
+    """Thousands of durations of a long text stopped everything for seconds."""
+    tenant = threats.tenant()
+    author = tenant.author(CONFIG_MAPS)
+    threats.canary()
+    author.create(make_big(tenant, "source", {"a": "1h" * 400_000}))
+    data = {f"k{number}": f"${{string(duration(params.a) > duration('{number}s'))}}" for number in range(500)}
+    author.create(
+        make_stack(
+            *(tenant.namespace, "shop", {"cfg": make_config_map("cfg", data)}),
+            template={"parameters": {"a": {"type": "string"}}},
+            parametersFrom=[{"configMapRef": {"name": "source"}}],
+        )
+    )
+
+    with threats.operator.listened_to() as silence:
+        canaries = [threats.canary(within=20).complete for _ in range(5)]
+
+    print(f"canaries {canaries}, /healthz silent for {silence.longest:.2f} s at most")
+    assert threats.operator.get("/healthz").is_ok
+
+
+# Random Stacks that read as much as they may.
+
+
+def make_texts(rand: random.Random) -> Object:
+    """The data of one ConfigMap, of at most 900 KB."""
+    size = rand.choice((1_000, 60_000, 60_000, 300_000, 900_000))
+    match rand.randrange(4):
+        case 0:
+            return {f"k{number}": "" for number in range(size // 12)}
+        case 1:
+            return {"big": json.dumps([[]] * (size // 4))}
+        case 2:
+            return {"big": json.dumps({f"k{number}": number for number in range(size // 14)})}
+    return {"big": "x" * size}
+
+
+def make_reader(rand: random.Random, tenant: Tenant, name: str) -> Object:
+    """A Stack that reads lists, single objects, its own members, or a source."""
+    resources: Object = {}
+    spec: Object = {}
+    template: Object = {}
+    readers = {
+        "list": lambda: {"l": LIST, "r": make_config_map(f"{name}-l", {"a": READ_ALL, "b": "${string(size(l))}"})},
+        "members": lambda: {"l": LIST, "m": make_config_map(data={"a": "${item.metadata.name}"}, forEach="l")},
+        "single": lambda: {
+            "s": {
+                "externalRef": {
+                    "apiVersion": "v1",
+                    "kind": "ConfigMap",
+                    "metadata": {"name": f"big{rand.randrange(8)}"},
+                }
+            },
+            "r": make_config_map(f"{name}-s", {"a": "${string(size(s.data))}"}),
+        },
+    }
+    chosen = rand.choice((*readers, "source"))
+    if chosen == "source":
+        template = {
+            "parameters": {
+                "big": {"type": rand.choice(("string", "array", "object")), "default": rand.choice(([], {}, ""))}
+            }
+        }
+        template["parameters"]["big"].pop("default")
+        spec = {"parametersFrom": [{"configMapRef": {"name": f"big{rand.randrange(8)}"}}]}
+        resources = {"r": make_config_map(f"{name}-p", {"a": "${string(size(params.big))}"})}
+    else:
+        make: Callable[[], Object] = readers[chosen]
+        resources = make()
+    return make_stack(tenant.namespace, name, resources, template=template, **spec)
+
+
+def change_something(rand: random.Random, tenant: Tenant, author: Api, number: int) -> None:
+    """Make or change a ConfigMap, or a Stack."""
+    if rand.random() < 0.4:
+        name = f"big{rand.randrange(40)}"
+        author.delete("ConfigMap", tenant.namespace, name)
+        author.try_create(make_big(tenant, name, make_texts(rand)))
+    elif rand.random() < 0.1:
+        author.delete("Stack", tenant.namespace, f"reader{rand.randrange(max(number, 1))}")
+    else:
+        author.try_create(make_reader(rand, tenant, f"reader{number}"))
+
+
+def attack_at_random(threats: ThreatWorld, *, seed: int, seconds: float) -> None:
+    """One namespace reads as much as it may for so long; another one, /healthz and the memory hardly notice."""
+    rand = random.Random(seed)
+    tenant = threats.tenant()
+    author = tenant.author(CONFIG_MAPS)
+    alone = statistics.median(threats.canary().complete for _ in range(5))
+    until, number, restarted, canaries = time.monotonic() + seconds, 0, False, list[float]()
+    with threats.operator.listened_to() as silence:
+        while time.monotonic() < until:
+            for _ in range(5):
+                change_something(rand, tenant, author, number)
+                number += 1
+            canaries.append(threats.canary(within=60).complete)
+            if not restarted and time.monotonic() > until - seconds / 3:
+                assert threats.operator.memory < MOST
+                assert threats.operator.peak < MOST
+                longest, restarted = silence.longest, True
+                threats.operator.restart()
+                silence.longest = longest
+    found = statistics.median(canaries)
+    print(
+        f"seed {seed}: {number} changes; canary {alone:.2f} s alone, {found:.2f} s median, {max(canaries):.2f} s at most; "
+        f"/healthz silent for {silence.longest:.2f} s; {threats.operator.memory:.0f} MiB, peak {threats.operator.peak:.0f}"
+    )
+    assert threats.operator.peak < MOST
+    assert threats.operator.get("/healthz").is_ok
+
+
+def test_random_readers_of_one_namespace_hurt_nobody(threats: ThreatWorld) -> None:
+    """A minute of the search."""
+    attack_at_random(threats, seed=1, seconds=60.0)
+
+
+@pytest.mark.soak
+@pytest.mark.alone
+def test_random_readers_of_one_namespace_hurt_nobody_for_long(threats: ThreatWorld) -> None:
+    """Fifteen minutes of it, from another seed each time."""
+    attack_at_random(threats, seed=soak.seed(), seconds=float(soak.amount(300, full=900)))
