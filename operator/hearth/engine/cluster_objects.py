@@ -78,6 +78,10 @@ class StackObject:
     """The field manager of the last spec write: `kubectl-client-side-apply`, `kustomize-controller` …"""
     service_account: str = ""
     """The ServiceAccount that the spec names; "" for none."""
+    pin_mistake: str = ""
+    """Of an instance: why it does not get the revision that it names; "" if it does, or names none."""
+    minimum_revision: int = 0
+    """Of an instance: the oldest revision of its StackDefinition that it may have or go back to."""
     definer: DefinerAccount | None = None
     """Of an instance: the ServiceAccount that its StackDefinition names, which counts instead; None for none."""
     kubeconfig: KubeconfigRef | None = None
@@ -202,6 +206,8 @@ class Revision:
     """See `hearth.engine.verified_revisions`."""
     parts: int = 0
     """Further objects that contain the definition."""
+    definition_revision: int = 0
+    """Of an instance: the revision of its StackDefinition that this one was made of; 0 for none."""
 
 
 def find_kubeconfig(spec: object) -> KubeconfigRef | None:

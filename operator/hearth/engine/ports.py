@@ -239,6 +239,9 @@ class ManagementStacks(Protocol):
     def has_listed(self, kind: str) -> bool:
         """Return whether all Stacks, or all ResourceGroups, are known. The operator may lack the right to one of them."""
 
+    def find_forms(self, key: str) -> InstanceForms | None:
+        """Return the revisions of the StackDefinition that makes a kind; None if none does. key: `Kind.group`."""
+
     def complete_kind(self, name: str) -> str:
         """Return `Kind.group` of the one kind of that name which a StackDefinition makes; "" if there is none, or several."""
 
@@ -476,6 +479,9 @@ class StackDefinitionClient(Protocol):
 
     def move(self, kind: Kind, uid: str, number: int) -> None:
         """Give an instance another revision of its StackDefinition, if this process serves it; its Stack is enqueued."""
+
+    def renew_rights(self, kind: Kind) -> None:
+        """Let the instances of a kind act as the newest revision of their StackDefinition says, whichever they have."""
 
 
 class RemoteCluster(Protocol):

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from hearth.kube.client.api_requests import RequestObserver
     from hearth.kube.client.connection import Connection
     from hearth.model.kinds import Kind, ObjectRef
+    from hearth.template.instances.instance_form import InstanceForms
 
 HASH_KEY_NAME = "hearth-hash-key"
 HASH_KEY_FIELD = "key"
@@ -90,6 +91,11 @@ class KubeManagementCluster:
         """Return whether all Stacks, or all ResourceGroups, are known. The operator may lack the right to list one of them."""
         cache = self._caches.get(kind)
         return cache is not None and cache.is_synced
+
+    def find_forms(self, key: str) -> InstanceForms | None:
+        """Return the revisions of the StackDefinition that makes a kind; None if none does. key: `Kind.group`."""
+        cache = self._caches.get(key)
+        return cache.forms if cache is not None else None
 
     def complete_kind(self, name: str) -> str:
         """Return `Kind.group` of the one kind of that name which a StackDefinition makes; "" if there is none, or several."""

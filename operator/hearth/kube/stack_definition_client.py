@@ -161,6 +161,11 @@ class KubeStackDefinitionClient:
         if (cache := self._caches.get(kind.key)) is not None:
             cache.move(uid, number)
 
+    def renew_rights(self, kind: Kind) -> None:
+        """Let the instances of a kind act as the newest revision of their StackDefinition says."""
+        if (cache := self._caches.get(kind.key)) is not None:
+            cache.renew_rights()
+
     async def close(self) -> None:
         """End all watches."""
         if self._reflector is not None:

@@ -79,7 +79,9 @@ ROLLOUT_RESTART = "hearth.dev/rollout-restart"
 """On a StackDefinition, a token: a rollout that was stopped or taken back begins again."""
 ROLLOUT_PROMOTE = "hearth.dev/rollout-promote"
 """On a StackDefinition, `<revision>/<wave>`: the pause after that wave is over."""
-ROLLOUT_REQUESTS = (ROLLOUT_PAUSED, ROLLOUT_UNDO, ROLLOUT_RESTART, ROLLOUT_PROMOTE)
+ROLLOUT_FORCE = "hearth.dev/rollout-force"
+"""On a StackDefinition: the revision whose rollout continues even if instances fail."""
+ROLLOUT_REQUESTS = (ROLLOUT_PAUSED, ROLLOUT_UNDO, ROLLOUT_RESTART, ROLLOUT_PROMOTE, ROLLOUT_FORCE)
 PROMOTE = "hearth.dev/promote"
 """On an instance, a revision of its StackDefinition whose strategy is Manual: it is moved to that."""
 ANNOTATION_DEFINITION = "hearth.dev/definition"

@@ -17,6 +17,7 @@ from hearth.model.kinds import Kind, ObjectRef
 from hearth.model.stack_tree import Node, StackTree
 from hearth.preview import object_copies
 from hearth.preview.live_cluster import LiveCluster
+from hearth.template.instances.instance_form import InstanceForms
 
 
 class CopiedManagementCluster:
@@ -59,6 +60,10 @@ class CopiedManagementCluster:
     def has_listed(self, kind: str) -> bool:  # noqa: ARG002 -- the port
         """Return True: a preview reads what it needs."""
         return True
+
+    def find_forms(self, key: str) -> InstanceForms | None:  # noqa: ARG002 -- the port
+        """Return None: the dry runs of a preview have the rights of its user."""
+        return None
 
     def complete_kind(self, name: str) -> str:  # noqa: ARG002 -- the port
         """Return "": no HealthMark asks."""

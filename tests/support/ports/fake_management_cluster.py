@@ -135,8 +135,16 @@ class FakeManagementCluster:
         known = self._stacks.get(uid)
         if known is not None and known.definition_revision != number:
             _, forms = self._instances[kind.key]
-            self._stacks[uid] = stack_cache.put_into_form(known, forms.by_number[number])
+            self._stacks[uid] = stack_cache.put_into_form(known, forms.by_number[number], forms)
             self._listener.on_stack(uid)
+
+    def renew_rights(self, kind: Kind) -> None:
+        """As `StackDefinitionClient` says."""
+        _, forms = self._instances[kind.key]
+        for uid, known in list(self._stacks.items()):
+            if known.kind == kind.key and (renewed := stack_cache.renew_rights(known, forms)) is not known:
+                self._stacks[uid] = renewed
+                self._listener.on_stack(uid)
 
     def _parse(self, raw: Object, kind: str, known: StackObject | None) -> StackObject:
         """The engine's view of a Stack, or of what counts as one. kind: as its `kind` names it."""
@@ -152,6 +160,10 @@ class FakeManagementCluster:
     def has_listed(self, kind: str) -> bool:
         """As the port says."""
         return True
+
+    def find_forms(self, key: str) -> InstanceForms | None:
+        """As the port says."""
+        return self._instances[key][1] if key in self._instances else None
 
     def complete_kind(self, name: str) -> str:
         """As the port says."""

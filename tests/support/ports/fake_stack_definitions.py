@@ -162,6 +162,10 @@ class FakeStackDefinitions:
         """As the port says."""
         self._management_cluster.move(kind, uid, number)
 
+    def renew_rights(self, kind: Kind) -> None:
+        """As the port says."""
+        self._management_cluster.renew_rights(kind)
+
 
 def request(verb: str, kind: Kind, name: str) -> Request:
     """A request about a StackDefinition or its kind."""

@@ -36,7 +36,7 @@ async def list_revisions(session: Session, stack: StackState) -> StoredRevisions
 async def list_owned(session: Session, uid: str, *, namespace: str = "") -> StoredRevisions:
     """Return the revisions that belong to a Stack or StackDefinition; none if the user may not list them.
 
-    namespace: where they are; "" for all, since those of a StackDefinition are in that of the operator.
+    namespace: where they are; "" if that is not known, since those of a StackDefinition are in that of the operator.
     """
     try:
         found = await session.list(
@@ -46,16 +46,31 @@ async def list_owned(session: Session, uid: str, *, namespace: str = "") -> Stor
         if not refused.is_forbidden:
             raise
         return StoredRevisions({}, is_readable=False)
-    return StoredRevisions(number_revisions(found, uid))
+    return StoredRevisions(number_revisions(found if namespace else keep_first_namespace(found, uid), uid))
+
+
+def keep_first_namespace(found: Iterable[Object], uid: str) -> list[Object]:
+    """Return the revisions in the namespace of the oldest one that the object owns.
+
+    The operator stores all of them in its own namespace. Others may carry the UID of the object, which is no secret.
+    """
+    owned = [each for each in found if is_owned(each, uid)]
+    oldest = min(owned, key=lambda each: object_fields.text(each, "metadata", "creationTimestamp"), default=None)
+    where = object_fields.text(oldest, "metadata", "namespace")
+    return [each for each in owned if object_fields.text(each, "metadata", "namespace") == where]
+
+
+def is_owned(revision: Object, uid: str) -> bool:
+    """Return whether an object with that UID owns a revision."""
+    return any(owner.get("uid") == uid for owner in object_fields.entries(revision, "metadata", "ownerReferences"))
 
 
 def number_revisions(found: Iterable[Object], stack_uid: str) -> dict[int, Object]:
     """Return the revisions by number, those alone that the Stack owns: others may carry its label."""
     numbered: dict[int, Object] = {}
     for revision in found:
-        owners = object_fields.entries(revision, "metadata", "ownerReferences")
         text = object_fields.text(revision, "metadata", "annotations", names.ANNOTATION_REVISION)
-        if text.isascii() and text.isdigit() and any(owner.get("uid") == stack_uid for owner in owners):
+        if text.isascii() and text.isdigit() and is_owned(revision, stack_uid):
             numbered[int(text[:18])] = revision
     return dict(sorted(numbered.items()))
 

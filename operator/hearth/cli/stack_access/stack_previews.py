@@ -34,7 +34,7 @@ from hearth.preview.changes import Preview
 from hearth.preview.preview_world import PreviewRequest
 from hearth.sandbox.pool import Pool
 from hearth.template.instances import instance_form
-from hearth.template.instances.instance_form import InstanceForm
+from hearth.template.instances.instance_form import InstanceForm, InstanceForms
 
 CONCURRENCY: Final = 4
 """Previews at the same time: each runs the engine, and sends a dry run for each object."""
@@ -80,7 +80,7 @@ async def preview_stack(session: Session, stack: StackState, wanted: Object, *, 
 
 async def get_form(session: Session, stack: StackState) -> InstanceForm:
     """Return the revision of its StackDefinition that an instance has. Raises ApiStatusError if the user may not read it."""
-    name, number = f"{stack.kind.plural}.{stack.kind.group}", object_fields.number(stack.status, "definitionRevision")
+    name, number = f"{stack.kind.plural}.{stack.kind.group}", instance_form.find_last(stack.status)
     definition = await session.get(STACK_DEFINITION, "", name)
     stored = await revisions.list_owned(session, definition["metadata"]["uid"])
     if not stored.is_readable:
@@ -90,7 +90,16 @@ async def get_form(session: Session, stack: StackState) -> InstanceForm:
         )
     if number not in stored.by_number:
         raise errors.SourceNotFound(f"StackDefinition {name} has no revision {number}, which {stack.title} has")
-    content = await read_definition(session, stored.by_number[number])
+    # Which account it acts as, the newest revision says.
+    form, newest = [
+        await read_form(session, name, each, stored.by_number[each]) for each in (number, max(stored.by_number))
+    ]
+    return dataclasses.replace(form, definer=newest.definer)
+
+
+async def read_form(session: Session, name: str, number: int, revision: Object) -> InstanceForm:
+    """Return a stored revision of a StackDefinition. Raises ApiStatusError and SourceForbidden."""
+    content = await read_definition(session, revision)
     if not content:
         raise errors.SourceForbidden(
             f"you may not read revision {number} of StackDefinition {name}: a preview needs it"
@@ -203,7 +212,7 @@ class DefinitionPreview:
     previews: tuple[Preview, ...] = ()
     """Of each instance that follows it."""
     unfit: tuple[str, ...] = ()
-    """Instances that do not fit it, each with the reason; then it is refused."""
+    """Instances that do not fit it, each with the reason: they keep their revision."""
     pinned: int = 0
     """Instances that keep to their revision."""
 
@@ -246,13 +255,23 @@ async def preview_definition(
         tenancy = dataclasses.replace(tenancy, definer_accounts=frozenset({str(form.definer)}))
     kind = definition_objects.find_kind(spec)
     instances = await list_instances(session, kind)
-    following = [each for each in instances if instance_form.find_pin(each.get("spec")) is None]
+    # A revision that does not exist yet is newer than all of them.
+    forms = InstanceForms(name, by_number={form.number: form}, current=form.number)
+    following = [each for each in instances if forms.find_pin(each.get("spec")) is None]
     own_form, rules = await make_own_form(session, present, newest), instance_form.read_rules(form)
-    unfit = [text for each in instances for text in find_unfit(form, rules, each, own_form=own_form)]
-    if unfit:
-        return DefinitionPreview(name=name, unfit=tuple(unfit))
-    previews = await preview_all(session, following, (kind, form), tenancy=tenancy, show=show)
-    return DefinitionPreview(name=name, previews=tuple(previews), pinned=len(instances) - len(following))
+    unfit = {
+        each["metadata"]["uid"]: found
+        for each in following
+        if (found := find_unfit(form, rules, each, own_form=own_form))
+    }
+    fitting = [each for each in following if each["metadata"]["uid"] not in unfit]
+    previews = await preview_all(session, fitting, (kind, form), tenancy=tenancy, show=show)
+    return DefinitionPreview(
+        name=name,
+        previews=tuple(previews),
+        unfit=tuple(text for found in unfit.values() for text in found),
+        pinned=len(instances) - len(following),
+    )
 
 
 async def list_instances(session: Session, kind: Kind) -> list[Object]:
@@ -282,7 +301,7 @@ def find_unfit(
     form: InstanceForm, rules: Mapping[str, Any], instance: Object, *, own_form: InstanceForm | None
 ) -> list[str]:
     """Return what of an instance does not fit, with its name, as the operator judges. own_form: the revision of most of them."""
-    is_own = own_form is not None and object_fields.number(instance, "status", "definitionRevision") == own_form.number
+    is_own = own_form is not None and instance_form.find_last(instance.get("status")) == own_form.number
     mistakes = chunked_work.finish(
         instance_form.find_unfit(form, rules, instance.get("spec"), own_form=own_form if is_own else None)
     )

@@ -195,24 +195,31 @@ PLACEHOLDER: Final = "NAME"
 """In the place of the name of an instance, so that equal changes look equal."""
 
 
-def list_refusal(name: str, mistakes: Sequence[Mistake], unfit: Sequence[str]) -> Iterator[Line]:
+def list_refusal(name: str, mistakes: Sequence[Mistake]) -> Iterator[Line]:
     """Yield why a StackDefinition is refused."""
     yield [(f"stackdefinition/{safe_text.one_line(name)}: the definition is refused", "bold")]
     for mistake in mistakes:
         yield [(f"x {safe_text.one_line(mistake)}", "red")]
-    for text in unfit[:UNFIT]:
-        yield [(f"x {safe_text.one_line(text)}", "red")]
-    if len(unfit) > UNFIT:
-        yield [(f"x and {len(unfit) - UNFIT} more", "red")]
 
 
-def list_of_definition(name: str, previews: Sequence[Preview], *, pinned: int) -> Iterator[Line]:
-    """Yield the lines of a StackDefinition: of each group of instances its title, then its changes."""
+def list_of_definition(
+    name: str, previews: Sequence[Preview], *, pinned: int, unfit: Sequence[str] = ()
+) -> Iterator[Line]:
+    """Yield the lines of a StackDefinition: of each group of instances its title, then its changes.
+
+    pinned: how many instances stay at their revision; unfit: what of others does not fit, with their names.
+    """
     changing = sum(is_change(each) for each in previews)
     title = f"stackdefinition/{safe_text.one_line(name)}: {changing} of {len(previews)} objects change"
     yield [(title, "bold")]
     if pinned:
-        yield [(f"note: {pinned} keep to their revision (spec.stack.definitionRevision)", "")]
+        yield [(f"note: {pinned} stay at their revision (spec.stack.definitionRevision)", "")]
+    if unfit:
+        yield [("objects that keep their revision, because they do not fit:", "bold")]
+    for text in unfit[:UNFIT]:
+        yield [(f"x {safe_text.one_line(text)}", "red")]
+    if len(unfit) > UNFIT:
+        yield [(f"x and {len(unfit) - UNFIT} more", "red")]
     for group in group_previews(previews):
         first = group[0]
         listed = (f"{each.namespace}/{each.name}" for each in group)

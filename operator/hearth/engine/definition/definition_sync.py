@@ -148,6 +148,18 @@ class DefinitionSync:
         """Return whether the spec or a source has a change that was neither accepted nor rejected yet."""
         return not self.is_current(stack) or self.schedule.has_unhandled_changes
 
+    @property
+    def active_definition_revision(self) -> int:
+        """Return the revision of the StackDefinition that the target was made of; 0 for a Stack of no StackDefinition."""
+        target, revision = self.targets.current, self.revision
+        if target is None or not target.definition_revision:
+            return 0
+        is_earlier = (
+            target.cause is not TargetCause.SPEC and revision is not None and revision.number == target.revision
+        )
+        earlier = revision.definition_revision if is_earlier and revision is not None else 0
+        return earlier or target.definition_revision
+
     def _note_version(self, stack: StackObject) -> None:
         """Record that the spec of the Stack was processed."""
         self.generation, self.definition_revision = stack.generation, stack.definition_revision
@@ -163,9 +175,9 @@ class DefinitionSync:
         self.targets.request_retry(ends_rollback=ends_rollback)
         self.schedule.request()
 
-    def fail(self, reason: str) -> None:
+    def fail(self, reason: str, message: str) -> None:
         """Give up the target: the next sync may choose another one."""
-        self.targets.fail(reason)
+        self.targets.fail(reason, message)
         self.schedule.request()
         self.services.queue.enqueue(self.uid, DirtyScope.STACK)
 
@@ -513,7 +525,8 @@ class DefinitionSync:
         options, active = self.options, self.revision.hash if self.revision is not None else ""
         try:
             restore = await self._resolve_snapshot(stack, options.to_snapshot, hashed)
-            choice = self.targets.choose(hashed, options, revisions=known.verified, active=active, rollback=restore)
+            usable = [each for each in known.verified if each.definition_revision >= stack.minimum_revision]
+            choice = self.targets.choose(hashed, options, revisions=usable, active=active, rollback=restore)
         except (SnapshotNotUsable, RollbackRevisionNotFound) as error:
             # A later definition is newer than the request, whether or not it is possible then.
             self.targets.record_rejected_rollback(

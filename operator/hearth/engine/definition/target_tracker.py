@@ -57,6 +57,7 @@ class TargetTracker:
     """The finished work in the signed status of an earlier process; None for none."""
     failure: str = ""
     """Why the current target has failed."""
+    failure_reason: str = ""
     was_idle: bool = False
     """Whether no work was possible for the target, so that its timeout has not started."""
     _is_retried: bool = False
@@ -231,6 +232,7 @@ class TargetTracker:
             to_snapshot=options.to_snapshot,
             rollback=rollback,
             failure=failure,
+            failure_reason=self.failure_reason if failure else "",
             is_retried=self._is_retried and self.is_completed,
             ends_rollback=self._is_retried and self._ends_rollback and self.is_completed,
         )
@@ -298,9 +300,9 @@ class TargetTracker:
         """Try the target once more, at the user's request. ends_rollback: or the definition from which they rolled back."""
         self._is_retried, self._ends_rollback = True, ends_rollback
 
-    def fail(self, reason: str) -> None:
+    def fail(self, reason: str, message: str) -> None:
         """Record that the target has failed, which the next choice of a target considers."""
-        self.failure = reason
+        self.failure, self.failure_reason = message, reason
 
     def confirm(self) -> None:
         """Record that a reconcile of this process checked the target."""

@@ -1,4 +1,5 @@
-"""Limits on the depth and number of nested Stacks: denies the creation of a nested Stack beyond them.
+"""Limits on the depth and number of nested Stacks: denies the creation of a nested Stack beyond them. Instances of
+StackDefinitions count as Stacks.
 
 Reads only the labels of live Stacks, so no content of a Stack can understate its depth. Writes nothing and leaves
 existing Stacks unchanged; it reports those that are nested in themselves.
@@ -14,13 +15,13 @@ from typing import Any, TypeAlias
 from hearth.engine.cluster_objects import StackObject
 from hearth.engine.definition import definition_sources
 from hearth.engine.services import Services
-from hearth.model import limits, names
+from hearth.model import limits, names, tenancy
 from hearth.model.child import Object
 from hearth.model.stack_tree import Node
 from hearth.plan.resource import blocked_status
 from hearth.plan.retry.backoff import StepFailure
 from hearth.plan.state.memory import InMemoryState
-from hearth.plan.state.steps import Apply, Step
+from hearth.plan.state.steps import Apply, Step, Suspend, WriteHealthMark
 
 RESERVED_FOR = 60.0
 """Seconds for which a new Stack counts before a watch shows it; a watch takes milliseconds."""
@@ -50,12 +51,18 @@ class Nesting:
     """Generation of the tree."""
 
     def refuse(self, stack: StackObject, step: Step) -> StepFailure | None:
-        """Explain why the step may not create a nested Stack; None for any other or an allowed step."""
+        """Explain why the step may not write a nested Stack or instance; None for any other or an allowed step."""
+        if (refused := self._refuse_without_account(stack, step)) is not None:
+            return refused
         if not isinstance(step, Apply) or step.uid is not None:
             return None
-        if not names.is_stack(step.kind.group, step.kind.name):
+        is_instance = self.services.management_cluster.find_forms(step.kind.key) is not None
+        if not is_instance and not names.is_stack(step.kind.group, step.kind.name):
             return None
         if self.services.find_link(stack.uid).is_remote:
+            # There, instances are objects of a kind like any other.
+            if is_instance:
+                return None
             message = (
                 f"cannot apply {step.ref}: a Stack in another cluster would not be part of this one; put it into a Stack "
                 f"of this cluster, with spec.kubeConfig of its own"
@@ -72,9 +79,32 @@ class Nesting:
         circle = self._refuse_circle(stack, step)
         return circle or self._refuse_repetition(step, way) or self._refuse_number(step, way)
 
+    def _refuse_without_account(self, stack: StackObject, step: Step) -> StepFailure | None:
+        """Deny writes of instances that act as an account of the platform, unless the Stack has an account itself.
+
+        With the operator's own right, anyone who may write Stacks could write them. The policy in manifests/definitions
+        denies the operator the same.
+        """
+        if not isinstance(step, Apply | Suspend | WriteHealthMark):
+            return None
+        kind, ref = (step.kind, step.ref) if isinstance(step, Apply) else (step.child.kind, step.child.ref)
+        forms = self.services.management_cluster.find_forms(kind.key)
+        account = forms.newest.definer if forms is not None else None
+        if account is None or self.services.find_link(stack.uid).is_remote:
+            return None
+        if self.services.find_boundary(stack).account:
+            return None
+        message = (
+            f"cannot apply {ref}: {kind.name} objects act as ServiceAccount {account}, which StackDefinition "
+            f"{account.definition} specifies, so a Stack needs its own account to write them: set spec.serviceAccountName to "
+            f"a ServiceAccount with rights on {kind.plural}.{kind.group}, or create the object without a Stack"
+        )
+        return StepFailure(reason=tenancy.ACCOUNT_REQUIRED, message=message, is_final=True)
+
     def _refuse_circle(self, stack: StackObject, step: Apply) -> StepFailure | None:
         """Deny a Stack that this one is, or is nested in: each would wait for the other, and quote it without end."""
-        place = step.kind.name, step.ref.namespace, step.ref.name
+        is_own = names.is_stack(step.kind.group, step.kind.name)
+        place = step.kind.name if is_own else step.kind.key, step.ref.namespace, step.ref.name
         now = self.services.clock.monotonic()
         if any((node.kind, node.namespace, node.name) == place for node in self._find_ancestors(stack.uid, now)):
             message = (

@@ -274,8 +274,11 @@ class StackReconciler:
         stack = services.management_cluster.find_stack(self.uid)
         return ready_condition.StatusInput(
             generation=max(0, definition.generation),
+            definition_revision=definition.definition_revision,
+            active_definition_revision=definition.active_definition_revision,
             address=stack_requests.find_address(stack),
             replicas=stack.replicas if stack is not None else None,
+            pin_mistake=stack.pin_mistake if stack is not None else "",
             group_uid=self.uid if definition.is_group else "",
             is_deleting=is_deleting,
             target=targets.current,

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from hearth.engine.stack.set_claims import SetClaims
 from hearth.engine.stack.stack_part import StackContext, StackPart
 from hearth.engine.work_queue import DirtyScope
+from hearth.plan.retry import failure_causes
 from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state.resource_status import ResourceState
 from hearth.plan.state.rolling_updates import BatchEnd, RollingUpdates
@@ -56,9 +57,9 @@ class TargetProgress(StackPart):
         elif planner.is_complete and targets.is_persisted:
             self._complete(planner, target)
         elif not targets.failure and self._may_give_up(target):
-            failure = ready_condition.explain_failure(describe(), planner, self._memory)
-            if failure:
-                definition_sync.fail(failure)
+            reason, failure = ready_condition.explain_failure(describe(), planner, self._memory)
+            if failure and reason not in failure_causes.OUTAGES:
+                definition_sync.fail(reason, failure)
 
     def _complete(self, planner: StackPlanner, target: Target) -> None:
         """Record that the target is completed; after a restore, once no copy of the former data is left."""

@@ -7,11 +7,13 @@ error; while instances are in progress, it looks at them once a second by itself
 from __future__ import annotations
 
 import asyncio
+import enum
 import functools
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import orjson
 import structlog
@@ -32,20 +34,21 @@ from hearth.engine.stack_definitions.definition_objects import (
     make_owner,
 )
 from hearth.engine.work_queue import Broadcast, KindsChanged, SourceChanged
-from hearth.model import errors, names
+from hearth.model import errors, names, object_fields
 from hearth.model.child import Object
 from hearth.model.errors import InvalidDefinition, Mistake, SourceForbidden, SourceNotFound, TamperedRevision
 from hearth.model.kinds import Kind, ObjectRef
 from hearth.model.phases import PhaseConditions
 from hearth.model.sharding import Place
 from hearth.model.text import enumeration, times
-from hearth.plan.rollouts import rollout_decision, rollout_policy, rollout_report
-from hearth.plan.rollouts.rollout_decision import InstanceState, RolloutDecision, RolloutPhase
+from hearth.plan.rollouts import instance_state, rollout_decision, rollout_policy, rollout_report
+from hearth.plan.rollouts.instance_state import InstanceState
+from hearth.plan.rollouts.rollout_decision import RolloutDecision, RolloutPhase
 from hearth.plan.rollouts.rollout_report import EVENT_TYPES, DefinitionReason
 from hearth.plan.stack.options import HISTORY_LIMIT
 from hearth.plan.status import conditions
 from hearth.template.instances import instance_form
-from hearth.template.instances.instance_form import KUBE_CONFIG, InstanceForms
+from hearth.template.instances.instance_form import KUBE_CONFIG, InstanceForm, InstanceForms
 
 logger = structlog.get_logger(__name__)
 
@@ -72,6 +75,18 @@ SOURCE_READER = "@definition "
 CONSEQUENCE = "nothing changes: all objects of the kind keep their revision"
 
 
+class OperatorActivity(enum.Enum):
+    """What the operator does about a StackDefinition now."""
+
+    READY = "ready"
+    """Nothing is left to do."""
+    WORKING = "working"
+    STALLED = "stalled"
+    """It waits for a person."""
+    PAUSED = "paused"
+    """It waits because a person said so."""
+
+
 @dataclass(slots=True)
 class ServedDefinition:
     """One StackDefinition whose kind is watched."""
@@ -84,6 +99,12 @@ class ServedDefinition:
     """The definition as it was accepted last; None if what its instances have is not the newest revision."""
     pause: float = LOOK
     """Seconds until the next look at instances that do not change."""
+    judged: int = 0
+    """The revision that `unfit` and `rules` are about."""
+    rules: Mapping[str, Any] = field(default_factory=dict)
+    """Of the parameters of that revision."""
+    unfit: dict[str, tuple[tuple[int, int], str]] = field(default_factory=dict)
+    """By UID of an instance without that revision: the version of its spec, and why it does not fit, "" if it does."""
 
 
 class StackDefinitionController:
@@ -209,11 +230,6 @@ class StackDefinitionController:
         if read is None:
             return None
         raw = {**raw, "spec": read.spec}
-        if known is not None and (unfit := await self._find_unfit(known, raw["spec"])):
-            await self._report(
-                raw, reason=DefinitionReason.INSTANCES_DO_NOT_FIT, message=describe_unfit(unfit), is_stalled=True
-            )
-            return None
         # 3. Revision: immutable, and stored before the kind knows a field of it.
         if names.DEFINITION_FINALIZER not in owner_stack.finalizers:
             found = await self._client.write_finalizers(raw, [*owner_stack.finalizers, names.DEFINITION_FINALIZER])
@@ -223,13 +239,14 @@ class StackDefinitionController:
         try:
             newest = await self._revisions.store(owner_stack, raw["spec"])
         except TamperedRevision as error:
-            await self._report(raw, reason=DefinitionReason.REVISION_TAMPERED, message=str(error), is_stalled=True)
+            await self._report(
+                raw, reason=DefinitionReason.REVISION_TAMPERED, message=str(error), activity=OperatorActivity.STALLED
+            )
             return SLOW_RETRY
         # 4. Kind, with the roles of its users. It fits all revisions that instances may have.
         served = known
         forms = served.forms if served is not None else await self._read_forms(owner_stack)
-        forms.by_number.setdefault(newest.number, newest)
-        forms.current = forms.current or newest.number
+        self._add_newest(forms, newest, served)
         is_served, retry = await self._keep_kind(raw, forms)
         if not is_served:
             return retry
@@ -238,6 +255,13 @@ class StackDefinitionController:
         # 6. Rollout: who gets the newest revision now.
         served.raw, served.pause = raw, LOOK
         return await self._roll_out(served, raw)
+
+    def _add_newest(self, forms: InstanceForms, newest_form: InstanceForm, served: ServedDefinition | None) -> None:
+        """Add the newest revision. A right that it takes back, all instances lose at once, whichever revision they have."""
+        is_new = forms.by_number.setdefault(newest_form.number, newest_form) is newest_form
+        forms.current = forms.current or newest_form.number
+        if is_new and served is not None:
+            self._client.renew_rights(served.kind)
 
     async def _follow(self, raw: Object) -> float | None:
         """Serve the instances that are this process's of a definition that another one leads.
@@ -270,12 +294,15 @@ class StackDefinitionController:
         for number in forms.by_number.keys() - {each.number for each in verified}:
             del forms.by_number[number]
         await self._read_into(forms, owner_stack, [each for each in verified if each.number not in forms.by_number])
+        if (served := self._served.get(owner_stack.name)) is not None and forms.by_number:
+            self._client.renew_rights(served.kind)
 
     async def _roll_out(self, served: ServedDefinition, raw: Object) -> float:
         """Move the instances whose turn it is; return after how many seconds to look again.
 
         Sends nothing but the status of the definition, and that only if it changes.
         """
+        await self._judge_fit(served)
         decision = self._decide(served, raw)
         for uid, number in decision.moves.items():
             self._client.move(served.kind, uid, number)
@@ -291,13 +318,17 @@ class StackDefinitionController:
         """Make the kind and its roles; return whether all is there, else after how many seconds to try again."""
         state = await self._objects.make(raw, forms=forms.by_number.values())
         if state.refusal:
-            await self._report(raw, reason=DefinitionReason.KIND_TAKEN, message=state.refusal, is_stalled=True)
+            await self._report(
+                raw, reason=DefinitionReason.KIND_TAKEN, message=state.refusal, activity=OperatorActivity.STALLED
+            )
             return False, None
         if not state.is_served:
             await self._report(raw, reason=DefinitionReason.KIND_NOT_SERVED, message=state.waits_for)
             return False, KIND_RETRY
         if refusal := await self._keep_roles(raw):
-            await self._report(raw, reason=DefinitionReason.ROLES_REFUSED, message=refusal, is_stalled=True)
+            await self._report(
+                raw, reason=DefinitionReason.ROLES_REFUSED, message=refusal, activity=OperatorActivity.STALLED
+            )
             return False, RIGHTS_RETRY
         return True, None
 
@@ -340,7 +371,9 @@ class StackDefinitionController:
         except SourceNotFound as error:
             if not mistakes:
                 message = f"{error} ({CONSEQUENCE})"
-                await self._report(raw, reason=DefinitionReason.SOURCE_NOT_FOUND, message=message, is_stalled=True)
+                await self._report(
+                    raw, reason=DefinitionReason.SOURCE_NOT_FOUND, message=message, activity=OperatorActivity.STALLED
+                )
                 if isinstance(error, SourceForbidden):
                     # No event tells that a right is granted.
                     self._look_after(name, RIGHTS_RETRY)
@@ -348,7 +381,9 @@ class StackDefinitionController:
         if not mistakes:
             return read
         message = rejections.describe_mistakes(InvalidDefinition(mistakes), consequence=CONSEQUENCE)
-        await self._report(raw, reason=DefinitionReason.INVALID_DEFINITION, message=message, is_stalled=True)
+        await self._report(
+            raw, reason=DefinitionReason.INVALID_DEFINITION, message=message, activity=OperatorActivity.STALLED
+        )
         return None
 
     def _follow_sources(self, name: str, refs: frozenset[ObjectRef]) -> None:
@@ -360,21 +395,20 @@ class StackDefinitionController:
         if not refs:
             del self._sources[name]
 
-    async def _find_unfit(self, served: ServedDefinition, spec: Object) -> list[tuple[StackObject, Mistake]]:
-        """Find the instances whose parameters fit their own revision, and not the definition as it would be."""
-        newest = max(served.forms.by_number)
-        form = instance_form.make_form(served.forms.definition, newest, instance_form.make_content(spec))
-        if form == served.forms.by_number[newest]:
-            # It was accepted before. Each change of any kind leads here, and there may be thousands of instances.
-            return []
-        rules = instance_form.read_rules(form)
-        found: list[tuple[StackObject, Mistake]] = []
+    async def _judge_fit(self, served: ServedDefinition) -> None:
+        """Find the instances whose spec fits their own revision and not the newest: they keep their own."""
+        newest = served.forms.newest
+        if served.judged != newest.number:
+            served.judged, served.unfit, served.rules = newest.number, {}, instance_form.read_rules(newest)
         for stack in list(self._client.find_instances(served.kind)):
+            known = served.unfit.get(stack.uid)
+            if stack.definition_revision == newest.number or (known is not None and known[0] == stack.spec_version):
+                continue
             own = served.forms.by_number.get(stack.definition_revision)
             stated = orjson.loads(stack.packed_stated)
-            wrong = await cooperative_work.finish(instance_form.find_unfit(form, rules, stated, own_form=own))
-            found += [(stack, each) for each in wrong[:1]]
-        return found
+            work = instance_form.find_unfit(newest, served.rules, stated, own_form=own)
+            wrong = await cooperative_work.finish(work)
+            served.unfit[stack.uid] = stack.spec_version, str(wrong[0]) if wrong else ""
 
     def _find_wrong_group(self, spec: Object) -> Iterator[Mistake]:
         group = spec["group"]
@@ -432,40 +466,47 @@ class StackDefinitionController:
         if len(served.states) > len(found):
             present = {each.uid for each in found}
             served.states = {uid: each for uid, each in served.states.items() if uid in present}
+            served.unfit = {uid: each for uid, each in served.unfit.items() if uid in present}
         policy = rollout_policy.parse(raw["spec"].get("rollout") or {})
         decision = rollout_decision.decide(
             policy,
             found,
-            newest=max(served.forms.by_number),
-            known=served.forms.by_number,
+            newest=served.forms.newest.number,
+            minimum=served.forms.newest.minimum,
             before=rollout_report.decode(raw.get("status"), policy),
             requests=rollout_report.read_requests(raw["metadata"].get("annotations") or {}),
             now=self._services.clock.now(),
         )
-        # Until a revision has completed its rollout, new instances have the newest.
-        completed = decision.record.completed
-        served.forms.current = completed if completed in served.forms.by_number else max(served.forms.by_number)
+        # Until a revision has completed its rollout that instances may keep, new instances have the newest.
+        completed, newest = decision.record.completed, served.forms.newest
+        is_usable = completed in served.forms.by_number and completed >= newest.minimum
+        served.forms.current = completed if is_usable else newest.number
         return decision
 
     def _read_state(self, served: ServedDefinition, stack: StackObject) -> InstanceState:
         """Return what counts of an instance; it is read once for each state of its object."""
         known = served.states.get(stack.uid)
-        if known is not None and known[0] is stack:
+        _, unfit = served.unfit.get(stack.uid, (None, ""))
+        if known is not None and known[0] is stack and known[1].unfit == unfit:
             return known[1]
-        status = stack.status
+        status, revision = stack.status, stack.definition_revision
+        since = stack.in_progress_since
         state = InstanceState(
             uid=stack.uid,
             namespace=stack.namespace,
             name=stack.name,
-            revision=stack.definition_revision,
-            health=rollout_decision.find_health(
-                status, generation=stack.generation, revision=stack.definition_revision
-            ),
-            pin=instance_form.find_pin(orjson.loads(stack.packed_stated)),
+            revision=revision,
+            observed=instance_state.find_observed(status),
+            active=object_fields.number(status, "definitionRevision") or 0,
+            health=instance_state.find_health(status, generation=stack.generation, revision=revision),
+            since=times.parse_time(since) if since else None,
+            pin=served.forms.find_pin(orjson.loads(stack.packed_stated)),
+            pin_mistake=stack.pin_mistake,
             labels=stack.labels,
             promoted=rollout_report.read_number(stack.annotations.get(names.PROMOTE, "")),
-            is_held=rollout_decision.is_held(stack.settings, status),
-            message=rollout_decision.find_message(status),
+            hold=instance_state.find_hold_cause(stack.settings, status),
+            unfit=unfit,
+            message=instance_state.find_message(status),
         )
         served.states[stack.uid] = (stack, state)
         return state
@@ -485,14 +526,23 @@ class StackDefinitionController:
                 (f"{each.namespace}/{each.name}" for each in instances[:NAMED]), count=len(instances)
             )
             message = f"objects of the kind exist, {len(instances)} in all: {first}; delete them first"
-            await self._report(raw, reason=DefinitionReason.DELETION_BLOCKED, message=message, is_stalled=True)
+            await self._report(
+                raw, reason=DefinitionReason.DELETION_BLOCKED, message=message, activity=OperatorActivity.STALLED
+            )
             return None
         if (left := await self._objects.delete(raw)) is not None:
             if left.refusal:
-                await self._report(raw, reason=DefinitionReason.DELETION_BLOCKED, message=left.refusal, is_stalled=True)
+                await self._report(
+                    raw,
+                    reason=DefinitionReason.DELETION_BLOCKED,
+                    message=left.refusal,
+                    activity=OperatorActivity.STALLED,
+                )
             return None if left.refusal else KIND_RETRY
         if refusal := await self._keep_roles(raw, is_deleting=True):
-            await self._report(raw, reason=DefinitionReason.DELETION_BLOCKED, message=refusal, is_stalled=True)
+            await self._report(
+                raw, reason=DefinitionReason.DELETION_BLOCKED, message=refusal, activity=OperatorActivity.STALLED
+            )
             return RIGHTS_RETRY
         await self._let_go(raw)
         await self._forget(name)
@@ -585,21 +635,26 @@ class StackDefinitionController:
     async def _report_rollout(self, raw: Object, decision: RolloutDecision) -> bool:
         """Report how far the newest revision is; return whether that is news."""
         reason, message = rollout_report.explain(decision)
-        phase = decision.record.phase
+        before = (raw.get("status") or {}).get("rollout")
         counts = {
             "revision": decision.record.revision,
             "instances": decision.instances,
             "updated": decision.updated,
             "rollout": rollout_report.encode(decision),
         }
-        return await self._report(
+        is_news = await self._report(
             raw,
             reason=reason,
             message=message,
-            is_ready=phase is RolloutPhase.COMPLETE,
-            is_stalled=phase in (RolloutPhase.STOPPED, RolloutPhase.ROLLED_BACK, RolloutPhase.PAUSED),
+            announcement=rollout_report.explain(decision, is_public=True)[1],
+            activity=find_activity(decision),
             counts=counts,
         )
+        for type_, found, text in rollout_report.find_events(decision, before):
+            await self._services.management_cluster.emit_event(
+                self._make_owner(raw), type_=type_, reason=found, message=text
+            )
+        return is_news
 
     async def _report(
         self,
@@ -607,11 +662,14 @@ class StackDefinitionController:
         *,
         reason: DefinitionReason,
         message: str,
-        is_ready: bool = False,
-        is_stalled: bool = False,
+        announcement: str = "",
+        activity: OperatorActivity = OperatorActivity.WORKING,
         counts: Object | None = None,
     ) -> bool:
-        """Write the status if it changes; return whether it did."""
+        """Write the status if it changes; return whether it did.
+
+        announcement: the message of the Event, which quotes no instance; "" for the same.
+        """
         name, before, generation = (
             raw["metadata"]["name"],
             raw.get("status") or {},
@@ -619,9 +677,9 @@ class StackDefinitionController:
         )
         self._reasons[name] = reason
         row = PhaseConditions(
-            ready="True" if is_ready else "False",
-            reconciling=not is_ready and not is_stalled,
-            stalled=is_stalled,
+            ready="True" if activity is OperatorActivity.READY else "False",
+            reconciling=activity is OperatorActivity.WORKING,
+            stalled=activity is OperatorActivity.STALLED,
             reason=reason,
         )
         status: Object = {
@@ -641,11 +699,24 @@ class StackDefinitionController:
         raw["status"] = {**before, **status}
         if is_news(before, reason, message) and (type_ := EVENT_TYPES.get(reason)) is not None:
             owner_stack, emit = self._make_owner(raw), self._services.management_cluster.emit_event
-            await emit(owner_stack, type_=type_, reason=reason, message=message)
+            await emit(owner_stack, type_=type_, reason=reason, message=announcement or message)
         return True
 
     def _make_owner(self, raw: Object) -> StackObject:
         return make_owner(raw, namespace=self._services.own_namespace)
+
+
+def find_activity(decision: RolloutDecision) -> OperatorActivity:
+    """Return what the operator does about a rollout."""
+    match decision.record.phase:
+        case RolloutPhase.COMPLETE:
+            return OperatorActivity.READY
+        case RolloutPhase.STOPPED | RolloutPhase.ROLLED_BACK:
+            return OperatorActivity.STALLED
+        case RolloutPhase.PAUSED:
+            return OperatorActivity.PAUSED
+        case RolloutPhase.PROGRESSING | RolloutPhase.ROLLING_BACK:
+            return OperatorActivity.READY if decision.waits_for_users else OperatorActivity.WORKING
 
 
 def is_orphaning(raw: Object) -> bool:
@@ -659,12 +730,5 @@ def is_news(status: Object, reason: DefinitionReason, message: str) -> bool:
     The message of a rollout changes with each instance, its reason only when that matters.
     """
     ready = conditions.find(status, "Ready")
-    has_own_message = reason in (DefinitionReason.INVALID_DEFINITION, DefinitionReason.INSTANCES_DO_NOT_FIT)
+    has_own_message = reason == DefinitionReason.INVALID_DEFINITION
     return ready.get("reason") != reason or (has_own_message and ready.get("message") != message)
-
-
-def describe_unfit(unfit: Sequence[tuple[StackObject, Mistake]]) -> str:
-    """Return why a definition is refused that some instances do not fit."""
-    clauses = (f"{stack.namespace}/{stack.name}: {mistake}" for stack, mistake in unfit)
-    listed = enumeration.enumerate_clauses(clauses, count=len(unfit), most=NAMED)
-    return f"{len(unfit)} objects do not fit this definition: {listed}; change them first, or the definition ({CONSEQUENCE})"

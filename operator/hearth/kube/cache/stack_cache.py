@@ -71,7 +71,8 @@ class StackCache(WatchedCache[StackObject]):
         on_elsewhere: see `ShardFilter`; forms: of the instances of a StackDefinition, None for the operator's own kinds.
         """
         self.kind = kind
-        self._forms = forms
+        self.forms = forms
+        """The revisions of the StackDefinition of the kind; None for the operator's own kinds."""
         self._key = kind.name if forms is None else kind.key
         self._on_change = on_change
         self._store = object_store.ObjectStore(self)
@@ -123,12 +124,12 @@ class StackCache(WatchedCache[StackObject]):
 
     def _take_other(self, uid: str, raw: Object | None) -> None:
         """Handle a Stack that another process serves. raw: None once none does. What it is made of is of no interest here."""
-        if self._forms is None:
+        if self.forms is None:
             return
         if raw is None:
             self._served_elsewhere.pop(uid, None)
         else:
-            self._served_elsewhere[uid] = parse_instance(raw, kind=self.kind, forms=self._forms)
+            self._served_elsewhere[uid] = parse_instance(raw, kind=self.kind, forms=self.forms)
         self._on_change(uid)
 
     def put(self, raw: Object) -> StackObject:
@@ -170,17 +171,26 @@ class StackCache(WatchedCache[StackObject]):
         return self._keep_parsed(raw, made)
 
     def _parse(self, raw: Object, known: StackObject | None) -> StackObject:
-        if self._forms is not None:
-            return parse_instance(raw, kind=self.kind, forms=self._forms, known=known)
+        if self.forms is not None:
+            return parse_instance(raw, kind=self.kind, forms=self.forms, known=known)
         return parse_stack(raw, kind=self._key, share=self._share, known=known)
 
     def move(self, uid: str, number: int) -> None:
         """Put an instance into the form of another revision of its StackDefinition, and report that."""
         known = self._store.records.get(uid)
-        if self._forms is None or known is None or known.definition_revision == number:
+        if self.forms is None or known is None or known.definition_revision == number:
             return
-        self._store.update(put_into_form(known, self._forms.by_number[number]))
+        self._store.update(put_into_form(known, self.forms.by_number[number], self.forms))
         self._on_change(uid)
+
+    def renew_rights(self) -> None:
+        """Give all instances what the newest revision says of accounts and boundaries, and report those that it changes."""
+        if self.forms is None:
+            return
+        for known in list(self._store.records.values()):
+            if (renewed := renew_rights(known, self.forms)) is not known:
+                self._store.update(renewed)
+                self._on_change(known.uid)
 
     def _keep_parsed(self, raw: Object, stack: StackObject) -> StackObject:
         """Return the Stack with its changed spec as it was parsed, if that is large: it is about to be read.
@@ -276,23 +286,29 @@ def parse_instance(raw: Object, *, kind: Kind, forms: InstanceForms, known: Stac
             api_version=known.api_version,
             definition=known.definition,
             definition_revision=known.definition_revision,
-            definer=known.definer,
+            definer=forms.newest.definer,
+            minimum_revision=forms.newest.minimum,
+            pin_mistake=known.pin_mistake,
             labels=raw["metadata"].get("labels") or {},
             replicas=known.replicas,
             packed_stated=known.packed_stated,
         )
     spec = raw.get("spec") or {}
     before = known.definition_revision if known is not None else instance_form.find_last(raw.get("status"))
-    form = forms.choose(instance_form.find_pin(spec), before)
+    form = forms.choose(spec, before)
     parsed = parse_stack({**raw, "spec": {}}, kind=kind.key)
     labels = raw["metadata"].get("labels") or {}
     stated = dataclasses.replace(parsed, api_version=kind.api_version, labels=labels, packed_stated=packing.pack(spec))
-    return put_into_form(stated, form)
+    return put_into_form(stated, form, forms)
 
 
-def put_into_form(stack: StackObject, form: InstanceForm) -> StackObject:
-    """Return an instance with its spec in the form that a revision of its StackDefinition gives it."""
+def put_into_form(stack: StackObject, form: InstanceForm, forms: InstanceForms) -> StackObject:
+    """Return an instance with its spec in the form that a revision of its StackDefinition gives it.
+
+    forms: the newest of them says which account its objects are written as, so that a right can be taken back.
+    """
     spec: Object = orjson.loads(stack.packed_stated)
+    newest = forms.newest
     stated, named = form.find_parameters(spec)
     settings = form.make_settings(form.find_options(spec), named)
     return dataclasses.replace(
@@ -301,7 +317,9 @@ def put_into_form(stack: StackObject, form: InstanceForm) -> StackObject:
         definition_revision=form.number,
         service_account=find_account(settings),
         kubeconfig=cluster_objects.find_kubeconfig(settings),
-        definer=form.definer,
+        definer=newest.definer,
+        minimum_revision=newest.minimum,
+        pin_mistake=forms.find_pin_mistake(spec, form.number),
         replicas=form.find_replicas(stated),
         packed_spec=packing.pack(settings),
         packed_template=form.packed_template,
@@ -309,6 +327,13 @@ def put_into_form(stack: StackObject, form: InstanceForm) -> StackObject:
         arrived_spec=None,
         parsed_spec=None,
     )
+
+
+def renew_rights(stack: StackObject, forms: InstanceForms) -> StackObject:
+    """Return an instance with what the newest revision says of its account, its boundary and its pin; the same if it has that."""
+    newest, form = forms.newest, forms.by_number.get(stack.definition_revision)
+    is_same = (stack.definer, stack.minimum_revision) == (newest.definer, newest.minimum) and not stack.pin_mistake
+    return stack if is_same or form is None else put_into_form(stack, form, forms)
 
 
 def read_spec(raw: Object, *, kind: str) -> Object:

@@ -191,18 +191,23 @@ def inflate(compressed: bytes) -> bytes:
 def parse_revision(metadata: Object) -> Revision:
     """Parse the metadata of a ControllerRevision; its author is unknown, so verify them before use."""
     annotations = metadata.get("annotations") or {}
-    number = annotations.get(names.ANNOTATION_REVISION, "")
     owners = (each for each in metadata.get("ownerReferences") or () if each.get("controller") is True)
     return Revision(
         name=metadata["name"],
-        number=int(number) if number.isascii() and number.isdigit() and len(number) <= limits.COUNT_DIGITS else 0,
+        number=read_number(annotations.get(names.ANNOTATION_REVISION, "")),
         hash=annotations.get(names.ANNOTATION_HASH, "")[:HASH_LENGTH],
         kinds=parse_kinds(annotations.get(names.ANNOTATION_KINDS, "")[:KINDS_LENGTH]),
         namespace=metadata.get("namespace", ""),
         owner=next((str(each.get("uid", "")) for each in owners), ""),
         signature=annotations.get(names.ANNOTATION_SIGNATURE, "")[:HASH_LENGTH],
         parts=read_part_count(annotations),
+        definition_revision=read_number(annotations.get(names.ANNOTATION_DEFINITION_REVISION, "")),
     )
+
+
+def read_number(text: str) -> int:
+    """Return the number in an annotation; 0 if it has none."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= limits.COUNT_DIGITS else 0
 
 
 @functools.lru_cache(maxsize=KINDS_KEPT)

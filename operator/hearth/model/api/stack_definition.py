@@ -75,6 +75,7 @@ FurtherOption: TypeAlias = Literal[
 ]
 AnyOption: TypeAlias = Literal[
     "adoptionPolicy",
+    "definitionRevision",
     "deletionPolicy",
     "environment",
     "healing",
@@ -165,7 +166,8 @@ class InstanceMachinery(InstanceOptions):
     kube_config: KubeConfig | None = None
     """Cluster of the objects, with the rights of that kubeconfig. Default: the cluster of the instance."""
     definition_revision: Annotated[Counter, pydantic.Field(ge=1)] | None = None
-    """The revision of the StackDefinition that this object keeps to. Default: the operator moves it to new ones."""
+    """The revision of the StackDefinition that this object stays at: its present one, or a newer one. Default: the operator
+    moves it to new ones."""
 
 
 class DefinerAccount(ApiModel):
@@ -224,7 +226,10 @@ class Rollout(ApiModel):
     pause: Duration | None = None
     """How long every instance of a wave must stay ready before the next wave begins. Default: no pause."""
     max_failed: Counter | None = None
-    """How many instances may fail. One more stops the rollout. Default: 0."""
+    """How many instances may fail. One more stops the rollout. If several namespaces have instances, those of one namespace
+    count as one. Default: 0."""
+    progress_deadline: Duration | None = None
+    """How long an instance may be in progress before it counts as failed. Default: `30m`."""
     on_failure: Literal["Stop", "Rollback"] | None = None
     """What happens if more instances fail. `Stop`: no further instance is moved. `Rollback`: also, all that were moved go
     back to the last revision that completed its rollout. Default: `Stop`."""
@@ -262,7 +267,10 @@ class StackDefinitionSpec(ApiModel):
     defaults: InstanceOptions | None = None
     """Options of each object, unless its `spec.stack` states others."""
     final: list[AnyOption] | None = base.optional_list(limits.ENTRIES, kind="set")
-    """Options that `spec.stack` of an object may not state."""
+    """Options that instances cannot override. With `definitionRevision`, instances cannot be pinned."""
+    minimum_revision: Annotated[Counter, pydantic.Field(ge=1)] | None = None
+    """The oldest revision that instances may keep. Instances with an older one follow the rollout even if they are pinned,
+    paused or rolled back, and none goes back beyond it. Default: 1."""
     options: list[FurtherOption] | None = base.optional_list(limits.ENTRIES, kind="set")
     """Options that `spec.stack` of an object may state besides the usual ones."""
     account: DefinerAccount | None = None
@@ -282,8 +290,8 @@ class StackDefinitionSpec(ApiModel):
     rollout: Rollout | None = None
 
 
-class FailedInstance(ApiModel):
-    """An instance that failed with the newest revision."""
+class ReportedInstance(ApiModel):
+    """An instance that a rollout reports."""
 
     namespace: str
     """Its namespace."""
@@ -301,7 +309,8 @@ class RolloutStatus(ApiModel):
     completed: Counter | None = None
     """The last revision that completed its rollout. New instances have it."""
     phase: Literal["Progressing", "Paused", "Stopped", "RollingBack", "RolledBack", "Complete"]
-    """`Stopped`: more instances failed than may; it continues with a new revision, or on `hearth.dev/rollout-restart`."""
+    """`Stopped`: more instances failed than `maxFailed` allows. A new revision, `hearth.dev/rollout-restart` or
+    `hearth.dev/rollout-force` continues it."""
     wave: str | None = None
     """The present wave."""
     updated: Counter
@@ -313,13 +322,18 @@ class RolloutStatus(ApiModel):
     waiting: Counter
     """Instances that follow later."""
     held: Counter
-    """Instances that stay as they are: paused, suspended, stopped, pinned, or rolled back by their users."""
+    """Instances that stay as they are: paused, suspended, stopped, pinned, rolled back by their users, or kept from the
+    revision by what belongs to their users, for example parameters that do not fit, or a quota."""
     ready_since: Timestamp | None = None
     """Since when all instances of the wave are ready, during the pause after it."""
     restart: str | None = pydantic.Field(default=None, max_length=253)
     """The last handled value of `hearth.dev/rollout-restart`."""
-    instances: list[FailedInstance] | None = base.optional_list(20)
+    instances: list[ReportedInstance] | None = base.optional_list(20)
     """The first 20 instances that failed."""
+    held_instances: list[ReportedInstance] | None = base.optional_list(20)
+    """The first 20 instances that stay as they are, each with the reason."""
+    forced: Counter | None = None
+    """The revision whose rollout a user forced, so that failures do not stop it."""
 
 
 class StackDefinitionStatus(ApiModel):
@@ -354,4 +368,6 @@ class InstanceStatus(StackStatus):
     """The observed state, as that of a Stack."""
 
     definition_revision: Counter | None = None
-    """The revision of the StackDefinition that this object has."""
+    """The revision of the StackDefinition that the objects of this instance have."""
+    observed_definition_revision: Counter | None = None
+    """The revision of the StackDefinition that this status describes."""

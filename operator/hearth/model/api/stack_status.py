@@ -174,6 +174,8 @@ class TargetStatus(ApiModel):
     """Whether it completed since then."""
     message: str | None = None
     """What failed, for an automatic rollback."""
+    reason: str | None = None
+    """The reason of that failure: one word."""
 
 
 class FinishedStatus(ApiModel):

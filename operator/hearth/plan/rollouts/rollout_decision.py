@@ -1,7 +1,7 @@
 """Which instances get which revision now. A function of the policy, the instances, and what the status remembers.
 
 An instance that is not well before it is moved follows last and counts for nothing. One that is held stays as it is and
-does not count at all. What a rollout knows of an instance is read from its status, which may have any shape.
+does not count at all. Must not read statuses, see `hearth.plan.rollouts.instance_state`.
 """
 
 from __future__ import annotations
@@ -9,93 +9,20 @@ from __future__ import annotations
 import dataclasses
 import enum
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
-from hearth.model import object_fields, rolling_batches, value_class
-from hearth.model.phases import Phase
+from hearth.model import rolling_batches, value_class
+from hearth.model.text import times
 from hearth.plan.rollouts import rollout_policy
+from hearth.plan.rollouts.instance_state import UNWELL, Health, InstanceState
 from hearth.plan.rollouts.rollout_policy import REST, RolloutPolicy
-from hearth.plan.status import conditions
-from hearth.plan.target.target import TargetCause
 
-UNWELL = "unwell"
-"""The wave of the instances that are not well before they are moved, after all others."""
-COMPLETE = frozenset({Phase.CREATE_COMPLETE, Phase.UPDATE_COMPLETE, Phase.RESUME_COMPLETE, Phase.CHECK_COMPLETE})
-FAILED = frozenset({Phase.CREATE_FAILED, Phase.UPDATE_FAILED, Phase.RESUME_FAILED})
-SELF_ROLLBACK = frozenset({Phase.ROLLBACK_IN_PROGRESS, Phase.ROLLBACK_COMPLETE, Phase.ROLLBACK_FAILED})
-
-
-class Health(enum.Enum):
-    """How an instance is at its own revision."""
-
-    WELL = "Well"
-    WORKING = "Working"
-    """In progress."""
-    FAILED = "Failed"
-    ROLLED_BACK = "RolledBack"
-    """It failed, and went back by itself: it runs, but not with its revision."""
-
-
-@value_class.dataclass(frozen=True, slots=True, kw_only=True)
-class InstanceState:
-    """One instance, by its status."""
-
-    uid: str
-    namespace: str
-    name: str
-    revision: int
-    """The revision that it is given; it may not have reached it."""
-    health: Health
-    pin: int | None = None
-    is_held: bool = False
-    """Whether it stays as it is, although the definition changes: paused, suspended, stopped, or rolled back by its user."""
-    labels: Mapping[str, str] = field(default_factory=dict)
-    promoted: int = 0
-    """The revision that its user promoted it to; 0 for none."""
-    message: str = ""
-    """Why it is not well."""
-
-    @property
-    def is_well(self) -> bool:
-        """Return whether it runs: at its own revision, or at the one that it went back to by itself."""
-        return self.health in (Health.WELL, Health.ROLLED_BACK)
-
-    def __str__(self) -> str:
-        return f"{self.namespace}/{self.name}"
-
-
-def find_health(status: Mapping[str, Any], *, generation: int, revision: int) -> Health:
-    """Return how an instance is, by its status. generation: of its spec; revision: that it is given."""
-    phase = status.get("phase")
-    is_current = status.get("observedGeneration") == generation and status.get("definitionRevision") == revision
-    if phase in SELF_ROLLBACK and is_current:
-        return Health.ROLLED_BACK if phase == Phase.ROLLBACK_COMPLETE else Health.FAILED
-    if conditions.find(status, "Stalled").get("status") == "True" or phase in FAILED:
-        # A definition that does not fit is never reached.
-        is_judged = is_current or status.get("observedGeneration") == generation
-        return Health.FAILED if is_judged else Health.WORKING
-    return Health.WELL if is_current and phase in COMPLETE else Health.WORKING
-
-
-def find_message(status: Mapping[str, Any]) -> str:
-    """Return why an instance is as it is: what made it go back by itself, else what its condition `Ready` says."""
-    target = status.get("target")
-    if isinstance(target, dict) and target.get("cause") == TargetCause.AUTOMATIC and target.get("message"):
-        return str(target["message"])
-    return str(conditions.find(status, "Ready").get("message") or "")
-
-
-def is_held(settings: Mapping[str, Any], status: Mapping[str, Any]) -> bool:
-    """Return whether an instance stays as it is. settings: its options, in the form of a Stack's spec."""
-    asked = object_fields.mapping(settings, "rollback")
-    requested = asked.get("toRevision", asked.get("toSnapshot"))
-    target = status.get("target")
-    cause = target.get("cause") if isinstance(target, dict) else ""
-    is_stopped = str(status.get("phase", "")).endswith("Stopped")
-    is_rolled_back = requested is not None and cause == TargetCause.ROLLBACK
-    return bool(settings.get("paused") or settings.get("suspended") or is_stopped or is_rolled_back)
+PATIENCE = 300.0
+"""Seconds after which the instances of one namespace that are still in progress keep those of others waiting no longer."""
+FAILED = frozenset({Health.FAILED, Health.ROLLED_BACK})
+BUSY = frozenset({Health.WORKING, Health.RETRYING})
 
 
 class RolloutPhase(enum.StrEnum):
@@ -123,6 +50,8 @@ class RolloutRecord:
     """When all instances of the wave were ready, in seconds since the epoch; None while one is not."""
     restart: str = ""
     """The token of the last request to begin again."""
+    forced: int = 0
+    """The revision whose rollout continues even if instances fail; 0 for none."""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,6 +65,16 @@ class RolloutRequests:
     """A token: what was stopped or taken back begins again."""
     promote: str = ""
     """`REVISION/WAVE`: the pause after that wave is over."""
+    force: int = 0
+    """The revision whose rollout continues even if instances fail; 0 for none."""
+
+
+@value_class.dataclass(frozen=True, slots=True)
+class HeldInstance:
+    """An instance that stays as it is, or that cannot follow."""
+
+    instance: InstanceState
+    reason: str
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,17 +95,27 @@ class RolloutDecision:
     """Those of them that failed."""
     waiting: int = 0
     """Instances that have another revision and are moved later."""
-    held: tuple[InstanceState, ...] = ()
-    """Instances that stay as they are."""
+    held: tuple[HeldInstance, ...] = ()
+    """Instances that stay as they are, or that cannot follow."""
     due: float = math.inf
     """Seconds until time alone changes the decision."""
     is_window_closed: bool = False
+    is_manual: bool = False
+    """Whether only users move instances."""
+    is_moving: bool = False
+    """Whether an instance is moving to the newest revision."""
+
+    @property
+    def waits_for_users(self) -> bool:
+        """Return whether nothing happens until a user moves an instance."""
+        is_open = self.record.phase is RolloutPhase.PROGRESSING
+        return self.is_manual and is_open and not self.moves and not self.is_moving
 
     @property
     def is_settled(self) -> bool:
         """Return whether nothing changes until an instance or the definition does."""
         ends = (RolloutPhase.COMPLETE, RolloutPhase.ROLLED_BACK, RolloutPhase.STOPPED, RolloutPhase.PAUSED)
-        return not self.moves and self.record.phase in ends
+        return self.waits_for_users or (not self.moves and self.record.phase in ends)
 
 
 @dataclass(slots=True)
@@ -181,9 +130,14 @@ class Movable:
         """Return all of them."""
         return (each for wave in self.waves for each in wave)
 
-    def find_failed(self) -> list[InstanceState]:
-        """Return those that failed with the newest revision. Those that were unwell before count for nothing."""
-        return [each for wave in self.waves[:-1] for each in wave if is_failed(each, self.newest)]
+    def count_failures(self) -> int:
+        """Return how many failures count: those of one namespace as one, unless no other namespace has instances.
+
+        Those that were unwell before count for nothing.
+        """
+        failed = [each for wave in self.waves[:-1] for each in wave if is_failed(each, self.newest)]
+        is_shared = len({each.namespace for each in self.all()}) > 1
+        return len({each.namespace for each in failed}) if is_shared else len(failed)
 
 
 def decide(  # noqa: PLR0913 -- each is a separate input of the decision
@@ -191,42 +145,99 @@ def decide(  # noqa: PLR0913 -- each is a separate input of the decision
     instances: Iterable[InstanceState],
     *,
     newest: int,
-    known: Collection[int],
     before: RolloutRecord,
     requests: RolloutRequests = RolloutRequests(),
+    minimum: int = 0,
     now: float,
 ) -> RolloutDecision:
     """Decide for all instances.
 
-    newest: the revision that they get; known: those that exist; before: what the status remembers; now: seconds since the
-    epoch.
+    newest: the revision that they get; before: what the status remembers; minimum: the oldest revision that an instance
+    may keep; now: seconds since the epoch.
     """
-    found = sorted(instances, key=lambda each: (each.namespace, each.name))
-    held = [each for each in found if each.is_held or each.pin in known]
-    pinned = ((each, each.pin) for each in held if each.pin is not None and each.pin in known and not each.is_held)
-    free = [each for each in found if not (each.is_held or each.pin in known)]
-    movable = divide(policy, free, newest)
-    record = begin(before, newest, requests)
+    found = [
+        limit_progress(each, policy, now=now)
+        for each in sorted(instances, key=lambda each: (each.namespace, each.name))
+    ]
+    held: list[HeldInstance] = []
+    free: list[InstanceState] = []
+    moves: dict[str, int] = {}
+    for each in found:
+        reason = find_hold_cause(each, newest=newest, minimum=minimum)
+        if reason:
+            held.append(HeldInstance(each, reason))
+        else:
+            free.append(each)
+        if each.pin is not None and not each.hold and not each.pin_mistake:
+            moves[each.uid] = each.pin
+    blocked = (HeldInstance(each, each.message) for each in free if is_blocked(each, newest))
     decision = RolloutDecision(
-        record=record,
-        moves={each.uid: pin for each, pin in pinned if each.revision != pin},
+        record=begin(before, newest, requests),
+        moves={each.uid: moves[each.uid] for each in found if moves.get(each.uid, each.revision) != each.revision},
         instances=len(found),
-        updated=sum(each.revision == newest for each in found),
-        ready=sum(each.revision == newest and each.health is Health.WELL for each in found),
+        updated=sum(has_newest(each, newest) for each in found),
+        ready=sum(has_newest(each, newest) and each.health is Health.WELL for each in found),
         failed=tuple(each for each in free if is_failed(each, newest)),
-        held=tuple(held),
+        held=(*held, *blocked),
     )
-    decided = advance(decision, policy, movable, requests=requests, now=now)
-    waiting = sum(each.revision != newest and each.uid not in decided.moves for each in free)
-    return dataclasses.replace(decided, waiting=waiting)
+    movable = divide(policy, free, newest)
+    decided = advance(decision, policy, movable, requests=requests, minimum=minimum, now=now)
+    movers = {each.uid: each for each in found}
+    allowed = {uid: number for uid, number in decided.moves.items() if movers[uid].may_move(number)}
+    waiting = sum(each.revision != newest and each.uid not in allowed for each in free)
+    is_moving = len(allowed) < len(decided.moves) or any(has_begun(each, newest) for each in free)
+    return dataclasses.replace(decided, moves=allowed, waiting=waiting, is_moving=is_moving)
+
+
+def limit_progress(instance: InstanceState, policy: RolloutPolicy, *, now: float) -> InstanceState:
+    """Return an instance that was in progress for too long as one that failed."""
+    if instance.health not in BUSY or instance.since is None or now - instance.since < policy.deadline:
+        return instance
+    health = Health.FAILED if instance.health is Health.WORKING else Health.BLOCKED
+    message = f"is in progress for longer than {times.format_duration(policy.deadline)} (spec.rollout.progressDeadline)"
+    if instance.message:
+        message = f"{message}: {instance.message}"
+    return dataclasses.replace(instance, health=health, message=message)
+
+
+def find_hold_cause(instance: InstanceState, *, newest: int, minimum: int) -> str:
+    """Return why an instance stays at its revision; "" if it follows the definition."""
+    if instance.revision < minimum:
+        return ""
+    if instance.hold:
+        return instance.hold
+    if instance.pin is not None:
+        return instance.pin_mistake or f"is pinned to revision {instance.pin}"
+    if instance.unfit and instance.revision != newest:
+        return f"does not fit revision {newest}: {instance.unfit}"
+    return ""
+
+
+def has_newest(instance: InstanceState, newest: int) -> bool:
+    """Return whether an instance has the newest revision, and its objects too."""
+    return instance.revision == newest and instance.is_at_revision
+
+
+def has_begun(instance: InstanceState, newest: int) -> bool:
+    """Return whether an instance is moving to the newest revision."""
+    return instance.revision == newest and instance.health in BUSY
+
+
+def is_blocked(instance: InstanceState, newest: int) -> bool:
+    """Return whether what belongs to its user keeps an instance from the newest revision."""
+    return instance.revision == newest and instance.health is Health.BLOCKED
 
 
 def begin(before: RolloutRecord, newest: int, requests: RolloutRequests) -> RolloutRecord:
     """Return the record to go on with: a newer revision begins with the first wave, and so does what a user restarts."""
     is_asked = requests.restart and requests.restart != before.restart
+    forced = newest if requests.force == newest and requests.undo != newest else 0
     if before.revision == newest and not is_asked:
-        return before
-    return RolloutRecord(revision=newest, completed=before.completed, restart=requests.restart)
+        is_over = before.phase is RolloutPhase.COMPLETE
+        is_begun = before.forced == forced or not forced or is_over
+        phase = before.phase if is_begun else RolloutPhase.PROGRESSING
+        return dataclasses.replace(before, forced=forced, phase=phase)
+    return RolloutRecord(revision=newest, completed=before.completed, restart=requests.restart, forced=forced)
 
 
 def divide(policy: RolloutPolicy, free: Sequence[InstanceState], newest: int) -> Movable:
@@ -247,29 +258,37 @@ def divide(policy: RolloutPolicy, free: Sequence[InstanceState], newest: int) ->
 
 def is_failed(instance: InstanceState, newest: int) -> bool:
     """Return whether an instance failed with the newest revision."""
-    return instance.revision == newest and instance.health in (Health.FAILED, Health.ROLLED_BACK)
+    return instance.revision == newest and instance.health in FAILED
 
 
 def advance(
-    decision: RolloutDecision, policy: RolloutPolicy, movable: Movable, *, requests: RolloutRequests, now: float
+    decision: RolloutDecision,
+    policy: RolloutPolicy,
+    movable: Movable,
+    *,
+    requests: RolloutRequests,
+    minimum: int,
+    now: float,
 ) -> RolloutDecision:
     """Add what the rollout does now."""
+    decision = dataclasses.replace(decision, is_manual=policy.strategy == rollout_policy.MANUAL)
     record = decision.record
     is_counted = record.wave < len(movable.waves) - 1
-    can_go_back = record.completed not in (0, record.revision)
+    can_go_back = record.completed not in (0, record.revision) and record.completed >= minimum
     if record.phase is RolloutPhase.PAUSED:
         record = dataclasses.replace(record, phase=RolloutPhase.PROGRESSING)
     is_undone = requests.undo == record.revision and record.phase in (RolloutPhase.PROGRESSING, RolloutPhase.STOPPED)
-    is_in_wave = record.phase is RolloutPhase.PROGRESSING and is_counted
-    has_failed = is_in_wave and len(movable.find_failed()) > policy.max_failed
+    is_in_wave = record.phase is RolloutPhase.PROGRESSING and is_counted and not record.forced
+    has_failed = is_in_wave and movable.count_failures() > policy.max_failed
     if can_go_back and (is_undone or (has_failed and policy.goes_back)):
         record = dataclasses.replace(record, phase=RolloutPhase.ROLLING_BACK, wave=0, ready_since=None)
     elif has_failed:
         record = dataclasses.replace(record, phase=RolloutPhase.STOPPED, ready_since=None)
     match record.phase:
-        case RolloutPhase.ROLLING_BACK:
+        case RolloutPhase.ROLLING_BACK | RolloutPhase.ROLLED_BACK:
+            # An instance that was held until now goes back, too.
             return go_back(decision, record, policy, movable)
-        case RolloutPhase.STOPPED | RolloutPhase.ROLLED_BACK:
+        case RolloutPhase.STOPPED:
             return dataclasses.replace(decision, record=record, wave=find_name(movable, record))
         case RolloutPhase.COMPLETE:
             return follow(decision, record, policy, movable)
@@ -293,14 +312,14 @@ def go_on(
     while record.wave < len(movable.waves):
         wave = movable.waves[record.wave]
         pending = [each for each in wave if each.revision != movable.newest]
-        is_done = not pending and all(each.health is Health.WELL or is_failed(each, movable.newest) for each in wave)
+        is_done = not pending and all(each.health not in BUSY for each in wave)
         name = movable.names[record.wave]
         if not is_done:
             record = dataclasses.replace(record, ready_since=None)
             has_begun = len(pending) < len(wave)
             if pending and not has_begun and policy.window is not None and not policy.window.is_open(now):
                 return dataclasses.replace(decision, record=record, wave=name, is_window_closed=True, due=60.0)
-            moves = choose_moves(policy, wave, pending, movable.newest)
+            moves = choose_moves(policy, wave, pending, movable.newest, now=now)
             return dataclasses.replace(decision, record=record, wave=name, moves={**decision.moves, **moves})
         has_successor = any(movable.waves[record.wave + 1 :])
         if wave and has_successor and policy.pause and requests.promote != f"{record.revision}/{name}":
@@ -314,7 +333,12 @@ def go_on(
 
 
 def choose_moves(
-    policy: RolloutPolicy, wave: Sequence[InstanceState], pending: Sequence[InstanceState], newest: int
+    policy: RolloutPolicy,
+    wave: Sequence[InstanceState],
+    pending: Sequence[InstanceState],
+    newest: int,
+    *,
+    now: float,
 ) -> dict[str, int]:
     """Return which instances of a wave are moved now."""
     if policy.strategy == rollout_policy.MANUAL:
@@ -322,9 +346,25 @@ def choose_moves(
     if policy.strategy == rollout_policy.ALL_AT_ONCE:
         return dict.fromkeys((each.uid for each in pending), newest)
     limit = rolling_batches.find_batch_size(policy.max_unavailable, members=len(wave))
-    # Those that failed and may fail would keep all others waiting for ever.
-    busy = sum(each.revision == newest and each.health is Health.WORKING for each in wave)
-    return dict.fromkeys((each.uid for each in pending[: max(0, limit - busy)]), newest)
+    busy = [each for each in wave if has_begun(each, newest)]
+    # The namespace that has taken most of the wave for long, or whose instances cannot be written, holds up no other one.
+    slow = Counter(
+        each.namespace
+        for each in busy
+        if each.health is Health.RETRYING or (each.since is not None and now - each.since > PATIENCE)
+    )
+    left = limit - len(busy) + max(slow.values(), default=0)
+    taken = Counter(each.namespace for each in busy)
+    # While others wait, a namespace takes at most half.
+    share = limit if len({each.namespace for each in pending}) == 1 else max(1, limit // 2)
+    moves: dict[str, int] = {}
+    for each in pending:
+        if len(moves) >= left:
+            break
+        if taken[each.namespace] < share:
+            taken[each.namespace] += 1
+            moves[each.uid] = newest
+    return moves
 
 
 def go_back(
@@ -333,14 +373,17 @@ def go_back(
     """Move back what has the newest revision, no more at a time than forward; those that failed first."""
     moved = [each for each in movable.all() if each.revision == movable.newest]
     back = [each for each in movable.all() if each.revision == record.completed]
+    if not moved and record.phase is RolloutPhase.ROLLED_BACK:
+        return dataclasses.replace(decision, record=record)
     if not moved:
-        is_done = all(each.health is not Health.WORKING for each in back)
+        is_done = all(each.health not in BUSY for each in back)
         phase = RolloutPhase.ROLLED_BACK if is_done else RolloutPhase.ROLLING_BACK
         return dataclasses.replace(decision, record=dataclasses.replace(record, phase=phase))
     moved.sort(key=lambda each: each.health is Health.WELL)
     limit = rolling_batches.find_batch_size(policy.max_unavailable, members=len(moved) + len(back))
-    busy = sum(each.health is Health.WORKING for each in back)
+    busy = sum(each.health in BUSY for each in back)
     moves = dict.fromkeys((each.uid for each in moved[: max(0, limit - busy)]), record.completed)
+    record = dataclasses.replace(record, phase=RolloutPhase.ROLLING_BACK)
     return dataclasses.replace(decision, record=record, moves={**decision.moves, **moves})
 
 

@@ -17,6 +17,8 @@ MANUAL: Final = "Manual"
 ALL_AT_ONCE: Final = "AllAtOnce"
 DAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 DEFAULT_UNAVAILABLE: Final = "25%"
+DEFAULT_DEADLINE: Final = 1800.0
+"""Seconds: longer than a large database takes to start, shorter than a person waits."""
 REST: Final = "rest"
 """The wave of all instances that are in no other."""
 MIDNIGHT: Final = 24 * 60
@@ -66,6 +68,9 @@ class RolloutPolicy:
     pause: float = 0.0
     """Seconds for which every instance of a wave stays ready before the next one begins."""
     max_failed: int = 0
+    """How many instances may fail; those of one namespace count as one."""
+    deadline: float = DEFAULT_DEADLINE
+    """Seconds for which an instance may be in progress before it counts as failed."""
     goes_back: bool = False
     """Whether all that were moved go back where too many fail."""
     window: Window | None = None
@@ -80,6 +85,7 @@ def parse(stated: Mapping[str, Any]) -> RolloutPolicy:
         max_unavailable=stated.get("maxUnavailable", DEFAULT_UNAVAILABLE),
         pause=times.parse_duration(stated["pause"]) if "pause" in stated else 0.0,
         max_failed=stated.get("maxFailed", 0),
+        deadline=times.parse_duration(stated["progressDeadline"]) if "progressDeadline" in stated else DEFAULT_DEADLINE,
         goes_back=stated.get("onFailure") == "Rollback",
         window=_parse_window(window) if window is not None else None,
     )

@@ -6,13 +6,14 @@ With the reasons of the condition `Ready` of a StackDefinition, and which of the
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from hearth.model import limits, names
+from hearth.model import limits, names, object_fields
 from hearth.model.child import Object
 from hearth.model.text import enumeration, times
-from hearth.plan.rollouts.rollout_decision import UNWELL, RolloutDecision, RolloutPhase, RolloutRecord, RolloutRequests
+from hearth.plan.rollouts.instance_state import UNWELL, InstanceState
+from hearth.plan.rollouts.rollout_decision import RolloutDecision, RolloutPhase, RolloutRecord, RolloutRequests
 from hearth.plan.rollouts.rollout_policy import PROGRESSIVE, REST, RolloutPolicy
 
 LISTED: Final = 20
@@ -32,9 +33,9 @@ class DefinitionReason(enum.StrEnum):
     ROLLOUT_STOPPED = "RolloutStopped"
     ROLLING_BACK = "RollingBack"
     ROLLED_BACK = "RolledBack"
+    WAITING_FOR_PROMOTION = "WaitingForPromotion"
     INVALID_DEFINITION = "InvalidDefinition"
     SOURCE_NOT_FOUND = "SourceNotFound"
-    INSTANCES_DO_NOT_FIT = "InstancesDoNotFit"
     REVISION_TAMPERED = "RevisionTampered"
     KIND_TAKEN = "KindTaken"
     KIND_NOT_SERVED = "KindNotServed"
@@ -44,7 +45,16 @@ class DefinitionReason(enum.StrEnum):
 
 NORMAL: Final = "Normal"
 WARNING: Final = "Warning"
-PROGRESS: Final = (DefinitionReason.COMPLETE, DefinitionReason.ROLLING_OUT, DefinitionReason.ROLLOUT_PAUSED)
+HELD = "InstancesHeld"
+"""The reason of the Event about instances that cannot follow."""
+FORCED = "RolloutForced"
+"""The reason of the Event about a rollout that failures do not stop."""
+PROGRESS: Final = (
+    DefinitionReason.COMPLETE,
+    DefinitionReason.ROLLING_OUT,
+    DefinitionReason.ROLLOUT_PAUSED,
+    DefinitionReason.WAITING_FOR_PROMOTION,
+)
 EVENT_TYPES: Final[Mapping[DefinitionReason, str]] = {
     reason: NORMAL if reason in PROGRESS else WARNING
     for reason in DefinitionReason
@@ -68,12 +78,15 @@ def encode(decision: RolloutDecision) -> Object:
         "held": len(decision.held),
         "readySince": times.format_time(record.ready_since) if record.ready_since is not None else None,
         "restart": record.restart or None,
-        "instances": [
-            {"namespace": each.namespace, "name": each.name, "message": each.message}
-            for each in decision.failed[:LISTED]
-        ]
-        or None,
+        "forced": record.forced or None,
+        "instances": [encode_instance(each, each.message) for each in decision.failed[:LISTED]] or None,
+        "heldInstances": [encode_instance(each.instance, each.reason) for each in decision.held[:LISTED]] or None,
     }
+
+
+def encode_instance(instance: InstanceState, message: str) -> Object:
+    """Return an entry of a list of instances."""
+    return {"namespace": instance.namespace, "name": instance.name, "message": message}
 
 
 def decode(status: Any, policy: RolloutPolicy) -> RolloutRecord:
@@ -90,6 +103,7 @@ def decode(status: Any, policy: RolloutPolicy) -> RolloutRecord:
             wave=find_wave(found.get("wave"), policy, is_over=found["phase"] == RolloutPhase.COMPLETE),
             ready_since=times.parse_time(since) if since is not None else None,
             restart=str(found.get("restart") or ""),
+            forced=int(found.get("forced") or 0),
         )
     except (KeyError, TypeError, ValueError):
         return RolloutRecord()
@@ -111,6 +125,7 @@ def read_requests(annotations: Mapping[str, Any]) -> RolloutRequests:
         undo=read_number(annotations.get(names.ROLLOUT_UNDO, "")),
         restart=str(annotations.get(names.ROLLOUT_RESTART, ""))[:TEXT_LENGTH],
         promote=str(annotations.get(names.ROLLOUT_PROMOTE, ""))[:TEXT_LENGTH],
+        force=read_number(annotations.get(names.ROLLOUT_FORCE, "")),
     )
 
 
@@ -120,14 +135,18 @@ def read_number(text: Any) -> int:
     return int(text) if is_number else 0
 
 
-def explain(decision: RolloutDecision) -> tuple[DefinitionReason, str]:
-    """Return the reason and the message of `Ready`."""
+def explain(decision: RolloutDecision, *, is_public: bool = False) -> tuple[DefinitionReason, str]:
+    """Return the reason and the message of `Ready`.
+
+    is_public: whether the message is for an Event, which users of other namespaces may read: it names no instance, and
+    quotes nothing of them.
+    """
     record = decision.record
     revision, where = record.revision, f"wave {decision.wave}: " if decision.wave else ""
     far = f"{where}{decision.ready} of {decision.instances} objects are ready with revision {revision}"
+    held, failed = describe_held(decision, is_public=is_public), describe_failed(decision, is_public=is_public)
     match record.phase:
         case RolloutPhase.COMPLETE:
-            held = f"; {len(decision.held)} stay as they are" if decision.held else ""
             return (
                 DefinitionReason.COMPLETE,
                 f"revision {revision} is with {decision.updated} of {decision.instances} objects{held}",
@@ -135,37 +154,72 @@ def explain(decision: RolloutDecision) -> tuple[DefinitionReason, str]:
         case RolloutPhase.PAUSED:
             return DefinitionReason.ROLLOUT_PAUSED, f"{far}; paused by the annotation {names.ROLLOUT_PAUSED}"
         case RolloutPhase.STOPPED:
-            way = f"correct the definition, or begin again with the annotation {names.ROLLOUT_RESTART}"
-            return (
-                DefinitionReason.ROLLOUT_STOPPED,
-                f"{far}; {describe_failed(decision)}; no further object is changed: {way}",
+            way = (
+                f"correct the definition, begin again with the annotation {names.ROLLOUT_RESTART}, or continue in spite of it "
+                f'with {names.ROLLOUT_FORCE}: "{revision}"'
             )
+            return DefinitionReason.ROLLOUT_STOPPED, f"{far}; {failed}; no further object is changed: {way}"
         case RolloutPhase.ROLLING_BACK:
-            return (
-                DefinitionReason.ROLLING_BACK,
-                f"{decision.updated} objects still have revision {revision}; {describe_failed(decision)}",
-            )
+            return DefinitionReason.ROLLING_BACK, f"{decision.updated} objects still have revision {revision}; {failed}"
         case RolloutPhase.ROLLED_BACK:
-            back = f"all objects are back at revision {record.completed}"
+            others = "all other objects" if decision.updated else "all objects"
+            left = f"{decision.updated} still have it{held}; " if decision.updated else ""
+            back = f"{left}{others} are back at revision {record.completed}"
             return DefinitionReason.ROLLED_BACK, f"revision {revision} was taken back: {back}; correct the definition"
         case RolloutPhase.PROGRESSING:
-            if decision.is_window_closed:
-                return (
-                    DefinitionReason.ROLLING_OUT,
-                    f"{far}; {decision.waiting} wait for the window in spec.rollout.window",
-                )
-            if record.ready_since is not None:
-                return (
-                    DefinitionReason.ROLLING_OUT,
-                    f"{far}; the next wave begins after the pause of spec.rollout.pause",
-                )
-            return DefinitionReason.ROLLING_OUT, far
+            return explain_progress(decision, far=far, held=held)
 
 
-def describe_failed(decision: RolloutDecision) -> str:
-    """Describe the instances that failed."""
+def explain_progress(decision: RolloutDecision, *, far: str, held: str) -> tuple[DefinitionReason, str]:
+    """Return the reason and the message of `Ready` of a rollout in progress. far, held: how far it is, and who is held."""
+    if decision.waits_for_users:
+        left = f"{decision.waiting} keep their revision until they are promoted (strategy: Manual)"
+        return DefinitionReason.WAITING_FOR_PROMOTION, f"{far}; {left}{held}"
+    if decision.is_window_closed:
+        return DefinitionReason.ROLLING_OUT, f"{far}; {decision.waiting} wait for the window in spec.rollout.window"
+    if decision.record.ready_since is not None:
+        return DefinitionReason.ROLLING_OUT, f"{far}; the next wave begins after the pause of spec.rollout.pause"
+    return DefinitionReason.ROLLING_OUT, f"{far}{held}"
+
+
+def find_events(decision: RolloutDecision, before: Any) -> Iterator[tuple[str, str, str]]:
+    """Find the Events besides that of a new reason: type, reason and message of each. before: `status.rollout` until now.
+
+    They name no instance, since Events of a StackDefinition are read by users of any namespace.
+    """
+    record = decision.record
+    if record.forced and object_fields.number(before, "forced") != record.forced:
+        yield (
+            WARNING,
+            FORCED,
+            f"revision {record.revision} is given to all objects even if some fail, as {names.ROLLOUT_FORCE} says",
+        )
+    count = len(decision.held)
+    if count > (object_fields.number(before, "held") or 0):
+        yield (
+            WARNING,
+            HELD,
+            f"{count} objects do not follow revision {record.revision}; status.rollout.heldInstances says why",
+        )
+
+
+def describe_failed(decision: RolloutDecision, *, is_public: bool = False) -> str:
+    """Describe the instances that failed. is_public: see `explain`."""
     if not decision.failed:
         return "none failed"
-    clauses = (f"{each}: {each.message.partition(chr(10))[0]}" for each in decision.failed)
-    listed = enumeration.enumerate_clauses(clauses, count=len(decision.failed), most=NAMED)
-    return f"{len(decision.failed)} failed: {listed}"
+    count = f"{len(decision.failed)} failed"
+    return count if is_public else f"{count}: {list_instances((each, each.message) for each in decision.failed)}"
+
+
+def describe_held(decision: RolloutDecision, *, is_public: bool = False) -> str:
+    """Describe the instances that stay as they are; "" if there are none. is_public: see `explain`."""
+    if not decision.held:
+        return ""
+    count = f"; {len(decision.held)} held"
+    return count if is_public else f"{count}: {list_instances((each.instance, each.reason) for each in decision.held)}"
+
+
+def list_instances(found: Iterable[tuple[InstanceState, str]]) -> str:
+    """List the first instances, each with the first line of a text."""
+    clauses = [f"{instance}: {text.partition(chr(10))[0]}" for instance, text in found]
+    return enumeration.enumerate_clauses(iter(clauses), count=len(clauses), most=NAMED)

@@ -48,6 +48,12 @@ class StatusInput:
     """Input for the status from the Stack itself."""
 
     generation: int
+    definition_revision: int = 0
+    """Of an instance: the revision of its StackDefinition that was accepted or rejected last; 0 for other Stacks."""
+    active_definition_revision: int = 0
+    """Of an instance: the revision of its StackDefinition that the target was made of; 0 for other Stacks."""
+    pin_mistake: str = ""
+    """Of an instance: why it does not get the revision that it names."""
     address: StackAddress = field(default_factory=StackAddress)
     """Its name in commands."""
     replicas: int | None = None
@@ -241,13 +247,13 @@ def _find_override(status_input: StatusInput, planner: StackPlanner | None) -> t
     return None
 
 
-def explain_failure(status_input: StatusInput, planner: StackPlanner, memory: InMemoryState) -> str:
-    """Explain which failure of its definition makes the Stack Failed; "" if there is none."""
+def explain_failure(status_input: StatusInput, planner: StackPlanner, memory: InMemoryState) -> tuple[str, str]:
+    """Return reason and message of the failure of its definition that makes the Stack Failed; both empty for none."""
     # An internal error of the operator is no reason for a rollback: other revisions could cause it too.
     status_input = dataclasses.replace(status_input, fault=None)
     if _progress(status_input, planner, memory) != "Failed":
-        return ""
-    return find_ready_reason(status_input, planner, memory)[1]
+        return "", ""
+    return find_ready_reason(status_input, planner, memory)
 
 
 def _find_problem(planner: StackPlanner, memory: InMemoryState) -> tuple[str, str]:

@@ -116,6 +116,9 @@ def _describe_phase(
     """Describe the phase, and the conditions with it."""
     return {
         "observedGeneration": status_input.generation,
+        **(
+            {"observedDefinitionRevision": status_input.definition_revision} if status_input.definition_revision else {}
+        ),
         **({"undecided": status_input.undecided} if status_input.undecided else {}),
         "phase": str(phase),
         "conditions": conditions.build_conditions(
@@ -138,8 +141,8 @@ def _describe_target(status_input: StatusInput, *, is_failed: bool) -> Object:
     target, completed = status_input.target, status_input.completed
     if target is not None:
         encoded.update(target_status.encode(target), revision=target.revision)
-        if target.definition_revision:
-            encoded["definitionRevision"] = target.definition_revision
+        if status_input.active_definition_revision:
+            encoded["definitionRevision"] = status_input.active_definition_revision
     encoded.update(target_status.write_completed(completed))
     failed = status_input.last_failed
     is_refused = status_input.rejection is not None or status_input.is_deleting or status_input.is_suspended
@@ -176,6 +179,7 @@ def _find_warnings(
 ) -> list[str]:
     """Find the first parts of the spec that have no effect, or not the one that the user may expect."""
     warnings = [
+        *([status_input.pin_mistake] if status_input.pin_mistake else []),
         *rollback_notes.describe_ignored(
             # While the request itself is rejected, nothing overrides it.
             status_input.target if status_input.rejection is None else None,

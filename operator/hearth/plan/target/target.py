@@ -156,6 +156,7 @@ class Target:
     """Hash of the failed definition in the spec; only for an automatic rollback."""
     failure: str = ""
     """Message of the failure."""
+    failure_reason: str = ""
     cleared: ClearedBreakpoints = active_environment.NONE_CLEARED
     """The breakpoints cleared under this target, or under the one of which it changes the size alone."""
     breakpoint_key: str = ""

@@ -36,6 +36,8 @@ class TargetRequest:
     """What that name resolves to now; None if it was resolved before."""
     failure: str = ""
     """Why the current target failed for good; "" if it did not."""
+    failure_reason: str = ""
+    """One CamelCase word."""
     is_retried: bool = False
     """Whether the user requests a retry of a definition that failed."""
     ends_rollback: bool = False
@@ -52,6 +54,7 @@ class TargetChoice:
     rollback: RollbackRequest | None = None
     failed_hash: str = ""
     failure: str = ""
+    failure_reason: str = ""
 
 
 def choose_target(
@@ -78,6 +81,7 @@ def choose_target(
             rollback=rollback,
             failed_hash=request.hash,
             failure=request.failure,
+            failure_reason=request.failure_reason,
         )
     if (
         before is not None
@@ -91,6 +95,7 @@ def choose_target(
             rollback=rollback,
             failed_hash=before.failed_hash or request.hash,
             failure=before.failure,
+            failure_reason=before.failure_reason,
         )
     return TargetChoice(cause=TargetCause.SPEC, rollback=rollback)
 
@@ -257,6 +262,7 @@ def start_target(choice: TargetChoice, *, revision: int, before: Target | None, 
         rollback=choice.rollback,
         failed_hash=choice.failed_hash,
         failure=choice.failure[:FAILURE_LENGTH],
+        failure_reason=choice.failure_reason,
         suspend=_find_suspend_transition(before, choice),
         cluster=context.cluster,
         definition_revision=context.definition_revision,

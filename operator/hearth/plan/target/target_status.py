@@ -43,6 +43,8 @@ def encode(target: Target) -> Object:
         shown["completed"] = True
     if target.failure:
         shown["message"] = target.failure
+    if target.failure_reason:
+        shown["reason"] = target.failure_reason
     state = _encode_state(target)
     return {TARGET: shown, CONTROLLER_STATE: state} if state else {TARGET: shown}
 
@@ -119,6 +121,7 @@ def decode(status: Mapping[str, Any]) -> Target | None:
             rollback=_read_rollback(state.get("rollback")),
             failed_hash=read_text(state.get("failedHash", "")),
             failure=read_text(shown.get("message", "")),
+            failure_reason=read_text(shown.get("reason", "")),
             cleared=active_environment.decode_cleared(state),
             suspend=_read_suspend(state.get("suspend")),
             cluster=read_text(state.get("cluster", "")),

@@ -30,11 +30,14 @@ KUBE_CONFIG: Final = "kubeConfig"
 """The option by which the objects of an instance are in another cluster."""
 FURTHER_OPTIONS: Final = ("adoptionPolicy", "deletionPolicy", KUBE_CONFIG, "revisionHistoryLimit", "serviceAccountName")
 """Those that it may state where its StackDefinition lists them."""
-FORM_FIELDS: Final = ("account", "boundary", "defaults", "final", "options", "scale")
+FORM_FIELDS: Final = ("account", "boundary", "defaults", "final", "minimumRevision", "options", "scale")
 """The fields of a StackDefinition, besides the template, that a revision of it has."""
 CLUSTER_BOUNDARY: Final = "Cluster"
 PIN: Final = "definitionRevision"
-"""The option that names the revision to keep to."""
+"""The option that names the revision to stay at."""
+PIN_PATH: Final = f"spec.{OPTIONS}.{PIN}"
+OBSERVED: Final = "observedDefinitionRevision"
+"""The field of a status with the revision that it describes."""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +55,12 @@ class InstanceForm:
     allowed: frozenset[str] = frozenset(USUAL_OPTIONS)
     """The options that an instance may state."""
     definer: DefinerAccount | None = None
-    """The ServiceAccount that the objects of instances are written as; None: what a Stack in their namespace may do."""
+    """The ServiceAccount that the objects of instances are written as while this revision is the newest; None: what a Stack
+    in their namespace may do."""
+    is_pinnable: bool = True
+    """Whether instances may name the revision that they stay at."""
+    minimum: int = 0
+    """The oldest revision that an instance may keep while this revision is the newest."""
     outputs: Mapping[str, str] = field(default_factory=dict)
     """By output the type that its value has in any case, "" where only its evaluation shows it."""
     scale: str = ""
@@ -103,13 +111,16 @@ def make_form(definition: str, number: int, content: Mapping[str, Any]) -> Insta
     scale = str((stated.get("scale") or {}).get("parameter") or "")
     account = stated.get("account")
     further = [each for each in stated.get("options") or () if each in FURTHER_OPTIONS]
+    final = frozenset(stated.get("final") or ())
     return InstanceForm(
         definition=definition,
         number=number,
         packed_template=packing.pack(template),
         sensitive=frozenset(find_sensitive(rules)),
         defaults=stated.get("defaults") or {},
-        allowed=frozenset([*USUAL_OPTIONS, *further]) - frozenset(stated.get("final") or ()),
+        allowed=frozenset([*USUAL_OPTIONS, *further]) - final,
+        is_pinnable=PIN not in final,
+        minimum=object_fields.number(stated, "minimumRevision") or 0,
         definer=DefinerAccount(
             namespace=account["namespace"],
             name=account["name"],
@@ -176,21 +187,49 @@ class InstanceForms:
     current: int = 0
     """The revision of instances that have none yet."""
 
-    def choose(self, *numbers: Any) -> InstanceForm:
-        """Return the first of these revisions that exists, else the current one."""
-        stated = (number for each in numbers if (number := object_fields.number(each)) is not None)
-        found = (self.by_number.get(number) for number in stated)
-        return next((each for each in found if each is not None), self.by_number[self.current])
+    @property
+    def newest(self) -> InstanceForm:
+        """Return the newest revision. What instances may do is always what it says, whichever revision they have."""
+        return self.by_number[max(self.by_number)]
 
+    def choose(self, spec: Any, last: int | None) -> InstanceForm:
+        """Return the revision of an instance.
 
-def find_pin(spec: Any) -> int | None:
-    """Return the revision that an instance keeps to; None if it is moved to new ones."""
-    return object_fields.number(spec, OPTIONS, PIN)
+        last: the one that it had, None for a new one. A pin that names no revision, or an older one, does not count: a
+        mistake in a template that was corrected must not come back.
+        """
+        own = self.by_number.get(last) if last is not None else None
+        if own is None:
+            own = self.by_number[self.current]
+        pin = self.find_pin(spec)
+        return own if pin is None or self.find_pin_mistake(spec, own.number) else self.by_number[pin]
+
+    def find_pin_mistake(self, spec: Any, own: int) -> str:
+        """Return why an instance does not get the revision that it names; "" if it does. own: its revision."""
+        pin, floor = self.find_pin(spec), max(own, self.newest.minimum)
+        if pin is None or pin == own:
+            return ""
+        if pin not in self.by_number:
+            known = f"{min(self.by_number)} to {max(self.by_number)}"
+            return (
+                f"{PIN_PATH}: StackDefinition {self.definition} has no revision {pin} ({known}); correct or remove it"
+            )
+        if pin < floor:
+            return (
+                f"{PIN_PATH}: is {pin}, but an instance only keeps its revision, which is {own}, or takes a newer one; "
+                "remove it, or apply the definition as it was as a new revision"
+            )
+        return ""
+
+    def find_pin(self, spec: Any) -> int | None:
+        """Return the revision that an instance names to stay at; None if it names none, or may not."""
+        return object_fields.number(spec, OPTIONS, PIN) if self.newest.is_pinnable else None
 
 
 def find_last(status: Any) -> int | None:
-    """Return the revision that the status of an instance names; None if it names none."""
-    return object_fields.number(status, PIN)
+    """Return the revision that an instance had when its status was written; None if that names none."""
+    observed = object_fields.number(status, OBSERVED)
+    return observed if observed is not None else object_fields.number(status, PIN)
 
 
 # Whether what an instance states fits a revision.
@@ -229,9 +268,10 @@ def find_mistakes(form: InstanceForm, rules: Mapping[str, Any], spec: Any) -> Ch
     for name in sorted(form.sensitive - named.keys()):
         message = f"is sensitive; name the key of a Secret: {{{SECRET}: {{name: …, key: …}}}}"
         found.append(Mistake(path=f"spec.{name}", message=message))
-    if KUBE_CONFIG in object_fields.mapping(spec, OPTIONS) and KUBE_CONFIG not in form.allowed:
-        message = f"is no option of StackDefinition {form.definition}, and objects cannot move to another cluster"
-        found.append(Mistake(path=f"spec.{OPTIONS}.{KUBE_CONFIG}", message=message))
+    for option in sorted(object_fields.mapping(spec, OPTIONS).keys() - form.allowed - {PIN}):
+        hint = ", and objects cannot move to another cluster" if option == KUBE_CONFIG else "; remove it"
+        message = f"is no option of StackDefinition {form.definition}{hint}"
+        found.append(Mistake(path=f"spec.{OPTIONS}.{option}", message=message))
     return found
 
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 import orjson
 
 from hearth.model import instance_fields, object_fields
+from hearth.model import names as api_names
 from hearth.model.api import crd, stack_definition
 from hearth.model.api.stack import STACK_NAME_RULE
 from hearth.model.errors import Mistake
@@ -36,12 +37,15 @@ SET_LIMIT: Final = 64
 DEFAULT_LENGTH: Final = 200
 """Characters of a default in a description."""
 COLUMN_TYPES: Final = ("boolean", "integer", "number", "string")
+OBJECT_NAME: Final = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
+DATA_KEY: Final = "^([-_a-zA-Z0-9]|\\.[-_a-zA-Z0-9]|\\.\\.[-._a-zA-Z0-9])[-._a-zA-Z0-9]*$"
+"""What a Secret accepts as a key: neither `.` nor `..`."""
 SECRET_KEY: Final[Mapping[str, Any]] = {
     "type": "object",
     "description": "The key of a Secret, in the namespace of the object, that has the value.",
     "properties": {
-        "name": {"type": "string", "minLength": 1, "maxLength": 253, "description": "Name of the Secret."},
-        "key": {"type": "string", "minLength": 1, "maxLength": 253, "description": "Key in its data."},
+        "name": {"type": "string", "maxLength": 253, "pattern": OBJECT_NAME, "description": "Name of the Secret."},
+        "key": {"type": "string", "maxLength": 253, "pattern": DATA_KEY, "description": "Key in its data."},
     },
     "required": ["name", "key"],
 }
@@ -53,7 +57,7 @@ def find_mistakes(spec: Mapping[str, Any]) -> list[Mistake]:
 
     spec: valid by the schema of StackDefinitions, which leaves the template open.
     """
-    return [*find_wrong_names(spec), *find_wrong_rules(spec), *find_wrong_fields(spec)]
+    return [*find_wrong_names(spec), *find_own_kind(spec), *find_wrong_rules(spec), *find_wrong_fields(spec)]
 
 
 def find_wrong_names(spec: Mapping[str, Any]) -> Iterator[Mistake]:
@@ -64,6 +68,32 @@ def find_wrong_names(spec: Mapping[str, Any]) -> Iterator[Mistake]:
     if instance_fields.OPTIONS in find_parameters(spec):
         message = "is the field with the options of an object; rename the parameter"
         yield Mistake(path=f"{PARAMETERS}.{instance_fields.OPTIONS}", message=message)
+
+
+def find_own_kind(spec: Mapping[str, Any]) -> Iterator[Mistake]:
+    """Find resources of the kind itself: each object would make the next one, without end."""
+    yield from find_kind_within(spec.get("template"), (spec["group"], spec["names"]["kind"]), "spec.template")
+
+
+def find_kind_within(template: Any, own: tuple[str, str], path: str) -> Iterator[Mistake]:
+    """Find the resources of a kind in a template and in the Stacks and groups nested in it. own: group and name."""
+    for name, resource in object_fields.mapping(template, "resources").items():
+        yield from find_kind_of(resource, own, f"{path}.resources{error_hints.write_key(name)}")
+
+
+def find_kind_of(resource: Any, own: tuple[str, str], path: str) -> Iterator[Mistake]:
+    """Find the kind in one resource, or in what is nested in it."""
+    manifest = object_fields.mapping(resource, "manifest")
+    group = object_fields.text(manifest, "apiVersion").rpartition("/")[0]
+    if (group, object_fields.text(manifest, "kind")) == own:
+        message = (
+            f"is {own[1]}, the kind of this definition, so each object would make another one without end; remove it"
+        )
+        yield Mistake(path=f"{path}.manifest.kind", message=message)
+    if group == api_names.GROUP:
+        nested, where = object_fields.mapping(manifest, "spec", "template"), f"{path}.manifest.spec.template"
+        yield from find_kind_within(nested, own, where)
+        yield from find_kind_of(nested, own, where)
 
 
 def find_wrong_rules(spec: Mapping[str, Any]) -> Iterator[Mistake]:
@@ -220,7 +250,7 @@ def make_crd(spec: Mapping[str, Any], *, forms: Iterable[InstanceForm] = ()) -> 
 
     The API server requires that both have the same name. forms: all revisions that instances may have.
     """
-    names = spec["names"]
+    names, forms = spec["names"], tuple(forms)
     types = find_common_types(forms)
     subresources: dict[str, Any] = {"status": {}}
     if (scale := spec.get("scale")) is not None:
@@ -236,7 +266,7 @@ def make_crd(spec: Mapping[str, Any], *, forms: Iterable[InstanceForm] = ()) -> 
     content = {
         "additionalPrinterColumns": [dict(each) for each in find_columns(spec, types)],
         "subresources": subresources,
-        "schema": {"openAPIV3Schema": make_schema(spec, types)},
+        "schema": {"openAPIV3Schema": make_schema(spec, types, forms)},
     }
     return crd.assemble(spec["group"], named, spec["versions"][0]["name"], content)
 
@@ -256,17 +286,22 @@ def find_columns(spec: Mapping[str, Any], types: Mapping[str, str]) -> Iterator[
     yield crd.message_column("The first problem, or what the object waits for.")
 
 
-def make_schema(spec: Mapping[str, Any], types: Mapping[str, str]) -> dict[str, Any]:
-    """Make the schema of a whole object. types: of outputs, as far as they are certain."""
-    fields: dict[str, Any] = {}
-    required: list[str] = []
-    for name, rules in find_parameters(spec).items():
-        is_sensitive = isinstance(rules, dict) and rules.get("sensitive") is True
-        fields[name] = make_secret_field(rules) if is_sensitive else convert(rules)
-        if isinstance(rules, dict) and "default" not in rules:
-            required.append(name)
-    fields[instance_fields.OPTIONS] = make_options(spec)
+def make_schema(
+    spec: Mapping[str, Any], types: Mapping[str, str], forms: Iterable[InstanceForm] = ()
+) -> dict[str, Any]:
+    """Make the schema of a whole object. types: of outputs, as far as they are certain; forms: as for `make_crd`."""
+    rules = find_parameters(spec)
+    required = [name for name, each in rules.items() if isinstance(each, dict) and "default" not in each]
+    options = make_options(spec)
+    fields = {**convert_parameters(rules), instance_fields.OPTIONS: options}
     wanted = {"type": "object", "description": "The desired state.", "properties": fields}
+    machinery = crd.make_structural_schema(stack_definition.InstanceMachinery)["properties"]
+    for form in forms:
+        # What an instance of that revision states would be lost: the API server removes unknown fields on each read.
+        former = convert_parameters(instance_form.read_rules(form))
+        keep_fields(wanted, {"type": "object", "properties": former})
+        stated = {name: each for name, each in machinery.items() if name in form.allowed}
+        keep_fields(options, {"type": "object", "properties": stated})
     if required:
         wanted["required"] = required
     status = crd.make_structural_schema(stack_definition.InstanceStatus)
@@ -295,6 +330,42 @@ def make_schema(spec: Mapping[str, Any], types: Mapping[str, str]) -> dict[str, 
     }
 
 
+def convert_parameters(rules: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the schema of each parameter by name."""
+    return {
+        name: make_secret_field(each) if isinstance(each, dict) and each.get("sensitive") is True else convert(each)
+        for name, each in rules.items()
+    }
+
+
+def keep_fields(schema: dict[str, Any], former: Mapping[str, Any]) -> None:
+    """Add the fields that only a former schema has, which objects may keep, but not set or change.
+
+    The API server checks only what an update changes, so an object with such a field can still be written.
+    """
+    if schema.get("type") == former.get("type") == "array":
+        keep_fields(schema["items"], former["items"])
+    if not schema.get("type") == former.get("type") == "object" or "additionalProperties" in schema:
+        return
+    if schema.get("x-kubernetes-preserve-unknown-fields"):
+        return
+    for name, inner in (former.get("properties") or {}).items():
+        known = schema.setdefault("properties", {})
+        if name in known:
+            keep_fields(known[name], inner)
+        else:
+            known[name] = forbid(inner)
+
+
+def forbid(former: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the schema of a field that objects may keep, but not set or change."""
+    text = "No longer a field of this kind: remove it."
+    kept = {key: value for key, value in former.items() if key not in ("description", *COPIED)}
+    rule = {"rule": "false", "message": "is no longer a field of this kind; remove it"}
+    typed = kept.get("type") or kept.get("x-kubernetes-int-or-string")
+    return {**kept, "description": text, **({"x-kubernetes-validations": [rule]} if typed else {})}
+
+
 def find_common_types(forms: Iterable[InstanceForm]) -> dict[str, str]:
     """Return by output the type that its value has in each of these revisions which has it."""
     common: dict[str, str] = {}
@@ -317,6 +388,6 @@ def make_secret_field(rules: Mapping[str, Any]) -> dict[str, Any]:
 def make_options(spec: Mapping[str, Any]) -> dict[str, Any]:
     """Return the schema of `spec.stack`: the options that an object may state."""
     schema = crd.make_structural_schema(stack_definition.InstanceMachinery)
-    allowed = {*instance_form.USUAL_OPTIONS, *(spec.get("options") or ())} - set(spec.get("final") or ())
-    known = {name: each for name, each in schema["properties"].items() if name in allowed | {instance_form.PIN}}
-    return {**schema, "properties": known}
+    allowed = {*instance_form.USUAL_OPTIONS, *(spec.get("options") or ()), instance_form.PIN}
+    stated = allowed - set(spec.get("final") or ())
+    return {**schema, "properties": {name: each for name, each in schema["properties"].items() if name in stated}}

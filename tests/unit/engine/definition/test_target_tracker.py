@@ -31,7 +31,7 @@ def make_failed() -> TargetTracker:
     """A tracker whose target, revision 2, has failed after revision 1 was complete."""
     target = Target(revision=2, cause=TargetCause.SPEC, since=0.0, is_first=False)
     tracker = TargetTracker(current=target, completed=CompletedRevisions(last=1))
-    tracker.fail("as written")
+    tracker.fail("Denied", "as written")
     return tracker
 
 

@@ -22,6 +22,7 @@ CONFIG_MAP = well_known_kinds.CONFIG_MAP
 SITE = Address(api_version=f"{GROUP}/v1alpha1", kind="Site", namespace="default", name="one")
 NAME = f"sites.{GROUP}"
 DEFINITION = Address(api_version=f"{names.GROUP}/{names.VERSION}", kind="StackDefinition", namespace="", name=NAME)
+CRD = Address(api_version="apiextensions.k8s.io/v1", kind="CustomResourceDefinition", namespace="", name=NAME)
 PAGE = Address(api_version="v1", kind="ConfigMap", namespace="default", name="one-page")
 
 
@@ -99,24 +100,126 @@ async def test_a_definition_that_another_installation_serves_is_left_alone(world
 
 
 @fake_world.in_world
-async def test_a_change_that_instances_do_not_fit_is_refused_until_they_do(world: FakeWorld) -> None:
+async def test_an_instance_that_does_not_fit_keeps_its_revision_until_it_does(world: FakeWorld) -> None:
+    """All others get the new one, and the stricter rule is served at once."""
     await world.start_controller()
     await define(world, make_spec(size={"type": "integer", "default": 1}))
     await make_site(world, size=7)
-    await world.user.replace_spec(
-        DEFINITION, make_spec(layout="two", size={"type": "integer", "default": 1, "maximum": 5})
+    await world.user.create(
+        {"apiVersion": SITE.api_version, "kind": SITE.kind, "metadata": {"name": "two", "namespace": "default"}}
     )
+    stricter = make_spec(layout="two", size={"type": "integer", "default": 1, "maximum": 5})
+    await world.user.replace_spec(DEFINITION, stricter)
     await world.wait_rest()
-    reason, message = find_ready(await read(world, DEFINITION))
-    assert reason == "InstancesDoNotFit"
-    assert "default/one: spec.size: must be at most 5" in message
+    found = await read(world, DEFINITION)
+    reason, message = find_ready(found)
+    assert (reason, "default/one: does not fit revision 2: spec.size: must be at most 5" in message) == (
+        "Complete",
+        True,
+    )
+    held = found["status"]["rollout"]["heldInstances"]
+    assert [(each["name"], "must be at most 5" in each["message"]) for each in held] == [("one", True)]
     assert (await read(world, PAGE))["data"]["layout"] == "one"
+    assert (await read(world, dataclasses.replace(PAGE, name="two-page")))["data"]["layout"] == "two"
+    crd = await read(world, CRD)
+    schema = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
+    assert schema["size"]["maximum"] == 5
 
     await world.user.patch(SITE, {"spec": {"size": 3}})
     await world.wait(10.0)
     await world.wait_rest()
-    assert find_ready(await read(world, DEFINITION))[0] == "Complete"
     assert (await read(world, PAGE))["data"]["layout"] == "two"
+    assert "heldInstances" not in (await read(world, DEFINITION))["status"]["rollout"]
+
+
+@fake_world.in_world
+async def test_an_option_that_is_dropped_still_counts_for_the_instances_that_state_it(world: FakeWorld) -> None:
+    """Otherwise the deletion of an instance would delete what its user protects."""
+    await world.start_controller()
+    await define(world, make_spec() | {"options": ["deletionPolicy"]})
+    await make_site(world, stack={"deletionPolicy": "Abandon"})
+    await world.user.replace_spec(DEFINITION, make_spec(layout="two"))
+    await world.wait_rest()
+    held = (await read(world, DEFINITION))["status"]["rollout"]["heldInstances"]
+    assert "spec.stack.deletionPolicy: is no option of StackDefinition" in held[0]["message"]
+    assert (await read(world, SITE))["spec"]["stack"] == {"deletionPolicy": "Abandon"}
+
+    await world.user.delete(SITE)
+    await world.wait_rest()
+    assert (await read(world, PAGE))["data"]["layout"] == "one"
+    await world.user.delete(PAGE)
+
+
+@fake_world.in_world
+async def test_a_right_that_is_taken_back_is_lost_at_every_revision(world: FakeWorld) -> None:
+    """Pinned, paused or new: the account and the boundary are those of the present definition."""
+    await world.start_controller()
+    await define(world, make_spec() | {"minimumRevision": 1})
+    await make_site(world, stack={"definitionRevision": 1})
+    await world.user.replace_spec(DEFINITION, make_spec(layout="two"))
+    await world.wait_rest()
+    metadata = {"name": "late", "namespace": "default"}
+    spec = {"stack": {"definitionRevision": 1}}
+    await world.user.create({"apiVersion": SITE.api_version, "kind": SITE.kind, "metadata": metadata, "spec": spec})
+    await world.wait_rest()
+    assert (await read(world, dataclasses.replace(PAGE, name="late-page")))["data"]["layout"] == "two"
+    late = await read(world, dataclasses.replace(SITE, name="late"))
+    assert "spec.stack.definitionRevision: is 1" in late["status"]["warnings"][0]
+    assert (await read(world, PAGE))["data"]["layout"] == "one"
+
+    await world.user.replace_spec(DEFINITION, make_spec(layout="two") | {"minimumRevision": 2})
+    await world.wait_rest()
+    assert (await read(world, PAGE))["data"]["layout"] == "two"
+
+
+@fake_world.in_world
+async def test_what_its_user_rolled_back_is_counted_by_what_its_objects_have(world: FakeWorld) -> None:
+    await world.start_controller()
+    await define(world, make_spec())
+    await make_site(world)
+    await world.user.replace_spec(DEFINITION, make_spec(layout="two"))
+    await world.wait_rest()
+    await world.user.patch(SITE, {"spec": {"stack": {"rollback": {"toRevision": 1}}}})
+    await world.wait_rest()
+    assert (await read(world, PAGE))["data"]["layout"] == "one"
+    assert (await read(world, SITE))["status"]["definitionRevision"] == 1
+    found = (await read(world, DEFINITION))["status"]
+    assert (found["updated"], found["rollout"]["updated"]) == (0, 0)
+    assert found["rollout"]["heldInstances"][0]["message"] == "was rolled back by its user"
+
+
+@fake_world.in_world
+async def test_a_pin_to_a_revision_that_does_not_exist_is_held_and_reported(world: FakeWorld) -> None:
+    await world.start_controller()
+    await define(world, make_spec())
+    await make_site(world, stack={"definitionRevision": 3})
+    held = (await read(world, DEFINITION))["status"]["rollout"]["heldInstances"]
+    assert "has no revision 3 (1 to 1)" in held[0]["message"]
+    assert "has no revision 3 (1 to 1)" in (await read(world, SITE))["status"]["warnings"][0]
+    await world.user.replace_spec(DEFINITION, make_spec(layout="two"))
+    await world.wait_rest()
+    assert (await read(world, PAGE))["data"]["layout"] == "one"
+    await world.user.replace_spec(DEFINITION, make_spec(layout="three"))
+    await world.wait_rest()
+    assert (await read(world, PAGE))["data"]["layout"] == "three"
+
+
+@fake_world.in_world
+async def test_a_kind_within_its_own_template_is_refused(world: FakeWorld) -> None:
+    await world.start_controller()
+    site = {"apiVersion": SITE.api_version, "kind": SITE.kind}
+    nested = {
+        "apiVersion": f"{names.GROUP}/{names.VERSION}",
+        "kind": "Stack",
+        "spec": {"template": {"resources": {"next": {"manifest": site}}}},
+    }
+    spec = make_spec()
+    spec["template"]["resources"] |= {"self": {"manifest": site}, "nested": {"manifest": nested}}
+    await define(world, spec)
+    reason, message = find_ready(await read(world, DEFINITION))
+    assert reason == "InvalidDefinition"
+    assert "spec.template.resources.self.manifest.kind: is Site" in message
+    assert "spec.template.resources.nested.manifest.spec.template.resources.next.manifest.kind: is Site" in message
 
 
 @fake_world.in_world

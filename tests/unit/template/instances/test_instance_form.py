@@ -57,7 +57,7 @@ def test_a_sensitive_value_is_read_where_it_is_named_and_never_where_it_is_state
 def test_a_spec_of_any_shape_is_accepted(spec: Any) -> None:
     assert FORM.find_options(spec) == {}
     assert FORM.find_parameters(spec) == ({}, {})
-    assert instance_form.find_pin(spec) is None
+    assert make_forms().find_pin(spec) is None
 
 
 def test_the_scale_is_the_parameter_or_its_default() -> None:
@@ -66,16 +66,44 @@ def test_the_scale_is_the_parameter_or_its_default() -> None:
     assert FORM.find_replicas({"size": True}) is None
 
 
-@pytest.mark.parametrize(
-    ("numbers", "chosen"), [((2, 1), 2), ((None, 1), 1), ((9, None), 3), (("2", True), 3), ((), 3)]
-)
-def test_the_first_revision_that_exists_is_chosen(numbers: tuple[Any, ...], chosen: int) -> None:
-    forms = InstanceForms("sites.platform.example", {2: FORM, 1: FORM, 3: FORM}, current=3)
-    forms.by_number = {
-        number: instance_form.make_form("d", number, instance_form.make_content(SPEC)) for number in (1, 2, 3)
-    }
+def make_forms(**spec: Any) -> InstanceForms:
+    """Revisions 1 to 3, of which the second completed its rollout."""
+    content = instance_form.make_content({**SPEC, **spec})
+    by_number = {number: instance_form.make_form("d", number, content) for number in (1, 2, 3)}
+    return InstanceForms("d", by_number, current=2)
 
-    assert forms.choose(*numbers).number == chosen
+
+@pytest.mark.parametrize(
+    ("last", "pin", "chosen", "mistake"),
+    [
+        pytest.param(None, None, 2, "", id="a new one gets the current one"),
+        pytest.param(1, None, 1, "", id="one keeps its own"),
+        pytest.param(1, 1, 1, "", id="pinned to its own"),
+        pytest.param(1, 3, 3, "", id="pinned to a newer one"),
+        pytest.param(3, 1, 3, "only keeps its revision", id="pinned to an older one"),
+        pytest.param(None, 1, 2, "only keeps its revision", id="a new one pinned to an older one"),
+        pytest.param(1, 9, 1, "has no revision 9 (1 to 3)", id="pinned to none"),
+        pytest.param(7, None, 2, "", id="one whose own is gone"),
+        pytest.param(1, True, 1, "", id="no number"),
+    ],
+)
+def test_an_instance_keeps_its_revision_or_takes_a_newer_one(
+    last: int | None, pin: Any, chosen: int, mistake: str
+) -> None:
+    forms, spec = make_forms(), {"stack": {"definitionRevision": pin}}
+
+    form = forms.choose(spec, last)
+
+    assert form.number == chosen
+    assert mistake in forms.find_pin_mistake(spec, chosen) if mistake else not forms.find_pin_mistake(spec, chosen)
+
+
+def test_a_pin_counts_for_nothing_where_it_is_final_or_below_the_minimum() -> None:
+    spec = {"stack": {"definitionRevision": 2}}
+    assert make_forms(final=["definitionRevision"]).choose(spec, 1).number == 1
+    assert make_forms(final=["definitionRevision"]).find_pin(spec) is None
+    assert make_forms(minimumRevision=3).choose(spec, 1).number == 1
+    assert "newer one" in make_forms(minimumRevision=3).find_pin_mistake(spec, 1)
 
 
 def test_mistakes_have_their_paths_in_the_instance_or_the_definition() -> None:

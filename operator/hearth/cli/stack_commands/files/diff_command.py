@@ -116,7 +116,7 @@ async def preview_definition(session: Session, file: StackFile, *, output: str, 
         if mistakes := stack_files.find_definition_mistakes(whole, session.kinds, evaluation.ALONE):
             raise errors.InvalidDefinition(mistakes)
     except errors.InvalidDefinition as error:
-        text_output.write_lines(preview_output.list_refusal(file.identity.name, error.mistakes, ()))
+        text_output.write_lines(preview_output.list_refusal(file.identity.name, error.mistakes))
         return FAILED
     try:
         with text_output.open_progress() as progress:
@@ -132,14 +132,12 @@ async def preview_definition(session: Session, file: StackFile, *, output: str, 
             raise
         cluster_options.complain(cluster_options.describe_refusal(refused))
         return FAILED
-    if made.unfit:
-        text_output.write_lines(preview_output.list_refusal(made.name, (), made.unfit))
-        return FAILED
     if output == "text":
-        text_output.write_lines(preview_output.list_of_definition(made.name, made.previews, pinned=made.pinned))
+        lines = preview_output.list_of_definition(made.name, made.previews, pinned=made.pinned, unfit=made.unfit)
+        text_output.write_lines(lines)
     else:
         write(made.previews, output=output)
-    return find_code(made.previews)
+    return FAILED if made.unfit else find_code(made.previews)
 
 
 def find_code(found: Sequence[Preview | None]) -> int:

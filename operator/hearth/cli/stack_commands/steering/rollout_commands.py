@@ -41,6 +41,7 @@ ROLLOUT_COMMANDS: Mapping[str, Entry] = {
     "resume": Entry(f"{MODULE}:resume", "Continue what was paused."),
     "promote": Entry(f"{MODULE}:promote_wave", "End the pause after the present wave."),
     "undo": Entry(f"{MODULE}:undo", "Take back the revision that is under way."),
+    "force": Entry(f"{MODULE}:force", "Continue a rollout in spite of failures."),
     "restart": Entry(f"{MODULE}:restart", "Begin again with what was stopped or taken back."),
 }
 
@@ -156,6 +157,14 @@ def undo(definition: DefinitionState) -> VerbResult:
 def restart(definition: DefinitionState) -> VerbResult:
     """Begin again with the first wave of what was stopped or taken back."""
     return rollouts.restart(definition, token=following.make_token())
+
+
+@example_command("kubectl stack rollout force webapps")
+@DEFINITION
+@decision
+def force(definition: DefinitionState) -> VerbResult:
+    """Continue a rollout in spite of failures, for example of instances that one team does not repair."""
+    return rollouts.force(definition)
 
 
 @example_command("kubectl stack promote webapp/shop --wait")

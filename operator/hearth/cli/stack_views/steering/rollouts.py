@@ -112,6 +112,8 @@ def advise(definition: DefinitionState) -> Iterator[str]:
         yield f"kubectl stack why {definition.kind_name}/{name} -n {namespace}"
     if definition.phase == RolloutPhase.STOPPED and definition.completed:
         yield f"kubectl stack rollout undo {definition.name}"
+    if definition.phase == RolloutPhase.STOPPED:
+        yield f"kubectl stack rollout force {definition.name}"
     yield f"kubectl stack rollout restart {definition.name}"
 
 
@@ -165,6 +167,20 @@ def restart(definition: DefinitionState, *, token: str) -> VerbResult:
     # Else it would be taken back again.
     removed = (names.ROLLOUT_UNDO,) if names.ROLLOUT_UNDO in definition.annotations else ()
     return annotate(names.ROLLOUT_RESTART, token, removed=removed)
+
+
+def force(definition: DefinitionState) -> VerbResult:
+    """Continue with the newest revision even if instances fail."""
+    if not definition.phase:
+        return Refusal(said=f"no rollout has begun: {definition.message}")
+    if definition.phase == RolloutPhase.COMPLETE:
+        return AlreadySo(said=f"nothing to force: {definition.message}")
+    # Otherwise it would be taken back again.
+    removed = (names.ROLLOUT_UNDO,) if names.ROLLOUT_UNDO in definition.annotations else ()
+    note = (
+        "objects that fail, or that their users hold, do not stop it; it stays forced until there is another revision"
+    )
+    return annotate(names.ROLLOUT_FORCE, str(definition.revision), notes=(note,), removed=removed)
 
 
 def annotate(

@@ -100,6 +100,7 @@ def test_a_definition_that_was_refused_is_not_begun_again() -> None:
     assert list(rollouts.advise(stopped)) == [
         "kubectl stack why site/shop -n prod",
         "kubectl stack rollout undo sites.platform.example",
+        "kubectl stack rollout force sites.platform.example",
         "kubectl stack rollout restart sites.platform.example",
     ]
     assert list(rollouts.advise(make("RolledBack", reason="InvalidDefinition", stalled=True))) == []

@@ -1,0 +1,161 @@
+"""An instance of a StackDefinition as a rollout sees it, read from its status, which may have any shape.
+
+A status counts only for the revision and the generation that it names. Must not decide who gets which revision.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import field
+from typing import Any
+
+from hearth.model import object_fields, value_class
+from hearth.model.phases import Phase
+from hearth.plan.retry import failure_causes
+from hearth.plan.status import conditions
+from hearth.plan.target.target import TargetCause
+
+UNWELL = "unwell"
+"""The wave of the instances that are not well before they are moved, after all others."""
+COMPLETE = frozenset({Phase.CREATE_COMPLETE, Phase.UPDATE_COMPLETE, Phase.RESUME_COMPLETE, Phase.CHECK_COMPLETE})
+FAILED = frozenset({Phase.CREATE_FAILED, Phase.UPDATE_FAILED, Phase.RESUME_FAILED})
+SELF_ROLLBACK = frozenset({Phase.ROLLBACK_IN_PROGRESS, Phase.ROLLBACK_COMPLETE, Phase.ROLLBACK_FAILED})
+
+
+class Health(enum.Enum):
+    """How an instance is at its own revision."""
+
+    WELL = "Well"
+    WORKING = "Working"
+    """In progress."""
+    RETRYING = "Retrying"
+    """It fails for a cause that neither the definition nor its user caused, for example a webhook that is away."""
+    FAILED = "Failed"
+    ROLLED_BACK = "RolledBack"
+    """It failed, and went back on its own: it runs, but not with its revision."""
+    BLOCKED = "Blocked"
+    """It fails because of what belongs to its user, for example an object of the same name."""
+
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class InstanceState:
+    """One instance, by its status."""
+
+    uid: str
+    namespace: str
+    name: str
+    revision: int
+    """The revision that it is given; it may not have reached it."""
+    observed: int = 0
+    """The revision that its status describes; 0 for none."""
+    active: int = 0
+    """The revision that its objects have; 0 if that is not known."""
+    health: Health
+    since: float | None = None
+    """When it began to be in progress, in seconds since the epoch; None if it is not."""
+    pin: int | None = None
+    pin_mistake: str = ""
+    """Why it does not get the revision of its pin; "" if it does."""
+    hold: str = ""
+    """Why it stays as it is, although the definition changes: what its user decided; "" for nothing."""
+    unfit: str = ""
+    """Why its spec does not fit the newest revision; "" if it does."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    promoted: int = 0
+    """The revision that its user promoted it to; 0 for none."""
+    message: str = ""
+    """Why it is not well."""
+
+    @property
+    def is_well(self) -> bool:
+        """Return whether it runs: at its own revision, or at the one that it went back to on its own."""
+        return self.health in (Health.WELL, Health.ROLLED_BACK)
+
+    @property
+    def is_at_revision(self) -> bool:
+        """Return whether its objects have the revision that it is given, as far as that is known."""
+        return self.active in (0, self.revision) or self.observed != self.revision
+
+    def may_move(self, number: int) -> bool:
+        """Return whether a later status about that revision is about this move, and about no earlier one.
+
+        A status names a revision, not the time at which the instance was given it. So an instance goes back to a revision
+        only after a status about its present one.
+        """
+        return self.observed == self.revision or number > max(self.revision, self.observed)
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+def find_observed(status: Mapping[str, Any]) -> int:
+    """Return the revision that a status describes; 0 for none. Statuses of earlier versions name only that of the objects."""
+    observed = object_fields.number(status, "observedDefinitionRevision")
+    return (observed if observed is not None else object_fields.number(status, "definitionRevision")) or 0
+
+
+def find_health(status: Mapping[str, Any], *, generation: int, revision: int) -> Health:
+    """Return how an instance is, by its status. generation: of its spec; revision: that it is given."""
+    if status.get("observedGeneration") != generation or find_observed(status) != revision:
+        return Health.WORKING
+    phase = status.get("phase")
+    if phase == Phase.ROLLBACK_COMPLETE:
+        return judge_causes(find_causes(status), otherwise_health=Health.ROLLED_BACK)
+    is_stalled = conditions.find(status, "Stalled").get("status") == "True"
+    if is_stalled or phase in FAILED or phase in SELF_ROLLBACK:
+        return judge_causes(find_causes(status), otherwise_health=Health.FAILED)
+    return Health.WELL if phase in COMPLETE else Health.WORKING
+
+
+def judge_causes(reasons: frozenset[str], *, otherwise_health: Health) -> Health:
+    """Return how an instance is that fails for these reasons."""
+    if reasons and reasons <= failure_causes.OF_TENANT:
+        return Health.BLOCKED
+    if reasons and reasons <= failure_causes.OF_TENANT | failure_causes.OUTAGES:
+        # An instance that went back on its own is not retried, so it counts as one whose user has to act.
+        return Health.RETRYING if otherwise_health is Health.FAILED else Health.BLOCKED
+    return otherwise_health
+
+
+def find_causes(status: Mapping[str, Any]) -> frozenset[str]:
+    """Return the reasons for which an instance fails, or went back on its own."""
+    target = status.get("target")
+    if isinstance(target, dict) and target.get("cause") == TargetCause.AUTOMATIC:
+        return frozenset({object_fields.text(target, "reason")}) - {""}
+    # Failed resources are listed first.
+    failed = object_fields.number(status, "resources", "failed") or 0
+    listed = list(object_fields.entries(status, "problems"))[:failed]
+    found = frozenset(object_fields.text(each, "reason") for each in listed)
+    return found or frozenset({str(conditions.find(status, "Ready").get("reason") or "")}) - {""}
+
+
+def find_message(status: Mapping[str, Any]) -> str:
+    """Return why an instance is as it is: what made it go back on its own, otherwise what its condition `Ready` says."""
+    target = status.get("target")
+    if isinstance(target, dict) and target.get("cause") == TargetCause.AUTOMATIC and target.get("message"):
+        return str(target["message"])
+    return str(conditions.find(status, "Ready").get("message") or "")
+
+
+def find_hold_cause(settings: Mapping[str, Any], status: Mapping[str, Any]) -> str:
+    """Return why an instance stays as it is by a decision of its user; "" if it does not.
+
+    settings: its options, in the form of a Stack's spec.
+    """
+    if settings.get("paused"):
+        return "is paused"
+    if settings.get("suspended"):
+        return "is suspended"
+    if str(status.get("phase", "")).endswith("Stopped"):
+        return "is stopped at a breakpoint"
+    asked = object_fields.mapping(settings, "rollback")
+    target = status.get("target")
+    cause = target.get("cause") if isinstance(target, dict) else ""
+    is_asked = asked.get("toRevision", asked.get("toSnapshot")) is not None
+    return "was rolled back by its user" if is_asked and cause == TargetCause.ROLLBACK else ""
+
+
+def read_since(status: Mapping[str, Any]) -> str:
+    """Return since when an instance is in progress, as its status says; "" if it is not."""
+    return conditions.summarize(status)[1]
