@@ -127,6 +127,9 @@ class StepResults(StackPart):
             self._memory.never_ready[done.child.uid] = None
         if step.repaired_fields:
             self._count_repair(key, step.repaired_fields)
+        else:
+            # Another definition, in which the field that was contested is not lost any more.
+            self._memory.drift_conflicts.pop(key, None)
 
     def apply_refresh(self, refreshed: RefreshResult, planner: StackPlanner) -> None:
         """Apply the memory updates of a refresh, and count the failures that it found."""
