@@ -254,12 +254,39 @@ def assess_stateful_set(fields: Fields) -> HealthResult:
     waiting = (
         find_unobserved(fields)
         or find_missing("created", read_count(fields, "status.replicas"), wanted)
+        or find_stuck_pod(fields, wanted)
         or find_missing("ready", read_count(fields, "status.readyReplicas"), wanted)
         or find_unavailable(fields, wanted)
         or find_surplus(read_count(fields, "status.replicas"), wanted)
         or find_stateful_rollout(fields, wanted)
     )
     return waiting or ready("Available", f"{wanted} pods are ready")
+
+
+def find_stuck_pod(fields: Fields, wanted: int) -> HealthResult | None:
+    """Return progressing while the controller waits for a pod that it should replace: of neither the present nor the next revision.
+
+    It updates one pod after the other, from the last, and waits for each to become ready, also if the template was changed
+    or changed back meanwhile. So a pod that never starts stays until somebody deletes it (kubernetes/kubernetes#67250).
+    """
+    if (
+        read_text(fields, "spec.podManagementPolicy") == "Parallel"
+        or read_text(fields, "spec.updateStrategy.type") == "OnDelete"
+    ):
+        return None
+    current, updated = read_count(fields, "status.currentReplicas"), read_count(fields, "status.updatedReplicas")
+    is_over = read_text(fields, "status.currentRevision") == read_text(fields, "status.updateRevision")
+    settled = current if is_over else current + updated
+    missing = wanted - read_count(fields, "status.readyReplicas")
+    is_whole = read_count(fields, "status.replicas") == wanted and "currentReplicas" in (fields.get("status") or {})
+    if not is_whole or missing <= 0 or settled >= wanted or read_count(fields, PARTITION) > 0:
+        return None
+    pod = f"{read_text(fields, 'metadata.name')}-{read_count(fields, 'spec.ordinals.start') + current}"
+    return progressing(
+        "PodNotReplaced",
+        f"waits for pod/{pod}, which has another revision of the template and is not ready; its controller replaces it only "
+        f"once it is ready: unless it still starts, delete it: kubectl delete pod {pod}",
+    )
 
 
 def find_unavailable(fields: Fields, wanted: int) -> HealthResult | None:
@@ -314,7 +341,8 @@ REPLICA_SET = entry(
 STATEFUL_SET = entry(
     assess_stateful_set, "spec.replicas", "spec.updateStrategy.type", PARTITION, "status.observedGeneration",
     "status.replicas", "status.readyReplicas", "status.updatedReplicas", "status.currentRevision",
-    "status.updateRevision", "spec.minReadySeconds", "status.availableReplicas",
+    "status.updateRevision", "spec.minReadySeconds", "status.availableReplicas", "status.currentReplicas",
+    "spec.podManagementPolicy", "spec.ordinals.start",
 )  # fmt: skip
 DAEMON_SET = entry(
     assess_daemon_set, "spec.updateStrategy.type", "status.observedGeneration", "status.desiredNumberScheduled",
