@@ -109,6 +109,11 @@ class StackObject:
     """Why `spec` lacks unreadable parts; "" if it is complete."""
 
     @property
+    def is_orphaning(self) -> bool:
+        """Return whether its deletion was requested with `--cascade=orphan`, and the garbage collector is still at work."""
+        return self.deleting and names.FINALIZER_ORPHAN in self.finalizers
+
+    @property
     def owner_key(self) -> str:
         """Return its key within the namespace, see `hearth.model.names.owner_key`."""
         return names.owner_key(self.kind, self.name)

@@ -261,6 +261,9 @@ class ManagementRevisions(Protocol):
         See `hearth.engine.verified_revisions`.
         """
 
+    async def get_revision(self, stack: StackObject, name: str) -> Revision | None:
+        """Return a live revision in the Stack's namespace, past the cache; None if there is none."""
+
     async def create_revision(self, stack: StackObject, revision: Revision, definition: Object) -> Revision:
         """Store a revision owned by the Stack. An existing revision of that name stays unchanged and is returned.
 

@@ -92,10 +92,57 @@ def sign(revision: Revision, stack: StackObject, hashes: HashFunction) -> Revisi
 
 def is_verified(revision: Revision, stack: StackObject, hashes: HashFunction) -> bool:
     """Return whether this operator stored the revision for that Stack, with this number, kinds and definition."""
-    is_owned = revision.owner == stack.uid and revision.namespace == stack.namespace
+    # The garbage collector takes the owner away from what a deletion with `--cascade=orphan` leaves.
+    is_owned = revision.owner == stack.uid or (stack.deleting and not revision.owner)
+    return is_owned and is_signed(revision, stack, hashes)
+
+
+def is_orphaned(revision: Revision, stack: StackObject, hashes: HashFunction) -> bool:
+    """Return whether the revision of that Stack has lost its owner, which every revision has from its creation on."""
+    return not revision.owner and is_signed(revision, stack, hashes)
+
+
+def is_signed(revision: Revision, stack: StackObject, hashes: HashFunction) -> bool:
+    """Return whether this operator signed the revision for that Stack, whoever owns it now."""
     # Comparing the prefix first avoids a digest for an obviously unsigned revision.
-    is_signed = is_owned and hashes.is_comparable(revision.signature)
-    return is_signed and hashes.is_signed(PURPOSE, describe(revision, stack), revision.signature)
+    is_comparable = revision.namespace == stack.namespace and hashes.is_comparable(revision.signature)
+    return is_comparable and hashes.is_signed(PURPOSE, describe(revision, stack), revision.signature)
+
+
+def has_orphaned(management_cluster: ManagementRevisions, hashes: HashFunction, stack: StackObject) -> bool:
+    """Return whether a revision in the cache has lost its owner."""
+    return any(is_orphaned(each, stack, hashes) for each in management_cluster.revisions(stack.uid))
+
+
+async def find_orphaned(management_cluster: ManagementRevisions, hashes: HashFunction, stack: StackObject) -> bool:
+    """Return whether the deletion of a Stack was requested with `--cascade=orphan`.
+
+    The finalizer that says so is removed as soon as no revision has an owner, perhaps before the operator sees the Stack.
+    Then the revisions tell it. They are read past the cache, which may not have seen them without their owner yet.
+    """
+    if not stack.deleting:
+        return False
+    if stack.is_orphaning or has_orphaned(management_cluster, hashes, stack):
+        return True
+    for revision in reversed(management_cluster.revisions(stack.uid)):
+        if is_signed(revision, stack, hashes):
+            live = await management_cluster.get_revision(stack, revision.name)
+            if live is not None:
+                return is_orphaned(live, stack, hashes)
+    return False
+
+
+async def delete_all(management_cluster: ManagementRevisions, hashes: HashFunction, stack: StackObject) -> None:
+    """Delete the revisions of a Stack that leaves its objects.
+
+    The garbage collector leaves them behind. It even waits for them forever if it cannot change one: the API server rejects
+    every patch of a ControllerRevision whose `data` it would write in another order.
+    """
+    for revision in management_cluster.revisions(stack.uid):
+        if revision.namespace == stack.namespace and (
+            revision.owner == stack.uid or is_signed(revision, stack, hashes)
+        ):
+            await management_cluster.delete_revision(stack, revision)
 
 
 def describe(revision: Revision, stack: StackObject) -> list[Any]:

@@ -12,6 +12,8 @@ import time
 from collections.abc import Awaitable, Callable, Collection
 from typing import TYPE_CHECKING
 
+import orjson
+
 from hearth.kube.client import api_requests
 from hearth.kube.client.api_requests import ApiClient
 from hearth.kube.objects import controller_revision, event_recorder
@@ -115,6 +117,12 @@ class KubeManagementCluster:
         cache = self._caches.get(kind)
         return cache is not None and cache.others.has_name(namespace, name)
 
+    async def get_revision(self, stack: StackObject, name: str) -> Revision | None:
+        """Return the live revision of that name, or None if there is none."""
+        path = api_requests.object_path(CONTROLLER_REVISION, stack.namespace, name)
+        live = await self._sender.send_existing("get", CONTROLLER_REVISION, path)
+        return controller_revision.parse_revision(live["metadata"]) if live is not None else None
+
     async def create_revision(self, stack: StackObject, revision: Revision, definition: Object) -> Revision:
         """Store the revision; if the name exists already, leave that object unchanged and return it."""
         *parts, body = controller_revision.make_objects(stack, revision, definition)
@@ -122,7 +130,8 @@ class KubeManagementCluster:
             stored = await self._create_or_get(part)
             if stored.get("data") != part["data"]:
                 raise controller_revision.make_tampered(part["metadata"]["name"], "its content is another one")
-        return self._revisions.put(await self._create_or_get(body)).revision
+        written = {**body, "data": orjson.Fragment(controller_revision.write_data(body["data"]))}
+        return self._revisions.put(await self._create_or_get(written)).revision
 
     async def _create_or_get(self, body: Object) -> Object:
         """Create a ControllerRevision; return it, or the object that has its name already."""

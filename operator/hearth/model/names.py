@@ -18,6 +18,9 @@ STACK_KINDS = (STACK, GROUP_KIND)
 """The kinds that the engine reconciles. An object of either owns children."""
 
 FINALIZER = "hearth.dev/children"
+FINALIZER_ORPHAN = "orphan"
+"""Set by the API server for `kubectl delete --cascade=orphan`, until the garbage collector has left all dependents without
+their owner."""
 SNAPSHOT_FINALIZER = "hearth.dev/volume-snapshots"
 """On a StackSnapshot: its VolumeSnapshots are deleted first."""
 

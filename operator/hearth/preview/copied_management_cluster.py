@@ -82,6 +82,11 @@ class CopiedManagementCluster:
         found = [revision for revision, _ in self._stored.values()] if stack_uid == self.stack.uid else []
         return tuple(sorted(found, key=lambda each: each.number))
 
+    async def get_revision(self, stack: StackObject, name: str) -> Revision | None:  # noqa: ARG002 -- the port
+        """Return the stored revision."""
+        found = self._stored.get(name)
+        return found[0] if found is not None else None
+
     async def create_revision(self, stack: StackObject, revision: Revision, definition: Object) -> Revision:  # noqa: ARG002 -- the port
         """Store a revision in memory."""
         return self._stored.setdefault(revision.name, (revision, definition))[0]

@@ -56,7 +56,12 @@ class FakeUser:
     async def find_revisions(self, stack_uid: str) -> list[Object]:
         """The ControllerRevisions that this Stack owns."""
         found = self.server.list_all(fake_kinds.CONTROLLER_REVISION.kind)
-        return [raw for raw in found if raw["metadata"]["ownerReferences"][0]["uid"] == stack_uid]
+        return [
+            raw
+            for raw in found
+            if any(owner["uid"] == stack_uid for owner in raw["metadata"].get("ownerReferences", ()))
+            or raw["metadata"].get("labels", {}).get(names.LABEL_STACK_UID) == stack_uid
+        ]
 
     async def create(self, manifest: Object, *, by: str = "") -> Object:
         """As `kubectl create`. by: another field manager."""
@@ -83,9 +88,11 @@ class FakeUser:
         kind = self.kind_of(address)
         return self.server_of(address).patch_scale(kind, address.namespace, address.name, replicas, manager=manager)
 
-    async def delete(self, address: Address) -> None:
+    async def delete(self, address: Address, *, cascade: str = "background") -> None:
         """As `kubectl delete --wait=false`."""
-        self.server_of(address).delete(self.kind_of(address), address.namespace, address.name)
+        self.server_of(address).delete(
+            self.kind_of(address), address.namespace, address.name, policy=cascade.capitalize()
+        )
 
     # ------------------------------------------------------------ where probes are played
 

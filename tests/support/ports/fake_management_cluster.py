@@ -259,6 +259,16 @@ class FakeManagementCluster:
         found = [stored.revision for stored in self._revisions.get(stack_uid, {}).values()]
         return tuple(sorted(found, key=lambda revision: revision.number))
 
+    async def get_revision(self, stack: StackObject, name: str) -> Revision | None:
+        """As the port says."""
+        try:
+            raw = await self._get_revision(stack.namespace, name, verb="get-revision")
+        except errors.ApiStatusError as error:
+            if error.code != 404:
+                raise
+            return None
+        return controller_revision.parse_revision(raw["metadata"])
+
     async def create_revision(self, stack: StackObject, revision: Revision, definition: Object) -> Revision:
         """As the port says."""
         stored: Object = {}

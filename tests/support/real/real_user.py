@@ -153,9 +153,10 @@ class RealUser:
             "PATCH", path, query=query, body=body, content_type=api_requests.MERGE_PATCH
         )
 
-    async def delete(self, address: Address) -> None:
+    async def delete(self, address: Address, *, cascade: str = "background") -> None:
         """As `kubectl delete --wait=false`."""
-        await self.connection.request("DELETE", object_path(address))
+        options = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": cascade.capitalize()}
+        await self.connection.request("DELETE", object_path(address), body=options)
 
     async def apply(self, manifest: Object) -> Object:
         """As `kubectl apply --server-side`."""

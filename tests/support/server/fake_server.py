@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias
 
+from hearth.model import names
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
 from support.server import api_errors, fake_kinds, fake_objects, managed_fields
@@ -35,6 +36,8 @@ class FakeServer:
         self._uids = first_uid
         self._objects: dict[tuple[str, str], dict[Key, Object]] = {}
         self._owned: dict[str, dict[tuple[Kind, Key], None]] = {}
+        self.is_collector_refused = False
+        """Whether the garbage collector cannot change the dependents of an object that is deleted without them."""
         """By UID what names that object as an owner, or did when it was made."""
         self.kinds = fake_kinds.KindTable()
         self.watchers: list[Watcher] = []
@@ -199,19 +202,26 @@ class FakeServer:
             raise api_errors.conflict(kind, name, why)
         if version is not None and version != found["resourceVersion"]:
             raise api_errors.stale(kind, name)
-        if policy == "Orphan":
-            self._orphan(found["uid"])
-        if policy == "Foreground" and self._find_dependents(found["uid"]):
-            found = {**found, "finalizers": [*dict.fromkeys([*found.get("finalizers", ()), FOREGROUND])]}
+        is_orphaning = policy == "Orphan"
         grace = find_grace(kind, live)
         is_held = found.get("finalizers") or grace or kind in (fake_kinds.NAMESPACE.kind, _DEFINITIONS)
-        if not is_held:
+        if is_orphaning and not is_held:
+            self._orphan(found["uid"])
+        kept = [each for each in found.get("finalizers", ()) if each != names.FINALIZER_ORPHAN]
+        if policy == "Foreground" and self._find_dependents(found["uid"]):
+            kept = list(dict.fromkeys([*kept, FOREGROUND]))
+        finalizers = [*kept, names.FINALIZER_ORPHAN] if is_orphaning and is_held else kept
+        if not finalizers and not is_held:
             self._remove(kind, live)
             return True
-        if "deletionTimestamp" not in found:
-            metadata = {**found, "deletionTimestamp": self._time(), "deletionGracePeriodSeconds": grace}
-            self._store_changed(self._served(kind), live, {**live, "metadata": metadata})
-        if FOREGROUND in found.get("finalizers", ()):
+        since = {"deletionTimestamp": self._time(), "deletionGracePeriodSeconds": grace}
+        stated = {"finalizers": finalizers} if finalizers or found.get("finalizers") else {}
+        self._finish_change(self._served(kind), live, {**live, "metadata": {**since, **found, **stated}})
+        if is_orphaning:
+            if not self.is_collector_refused:
+                self._orphan(found["uid"])
+            self._finish_orphaning(kind, namespace, name)
+        if FOREGROUND in finalizers:
             for dependent, key in self._find_dependents(found["uid"]):
                 self.delete(dependent, *key, policy=policy)
         self._empty(kind, name)
@@ -337,6 +347,11 @@ class FakeServer:
         self._tell(kind, gone, None)
         self._collect_garbage(metadata["uid"])
         self._free_owners(live)
+        for owner in metadata.get("ownerReferences", ()):
+            owned = self._owned.get(owner["uid"], {})
+            owned.pop((kind, (namespace, metadata["name"])), None)
+            if (owning := self.kinds.find(owner["apiVersion"], owner["kind"])) is not None:
+                self._finish_orphaning(owning, namespace if owning.namespaced else "", owner["name"])
         if namespace:
             self._finish_namespace(namespace)
         self._finish_definition(kind)
@@ -371,6 +386,15 @@ class FakeServer:
             if raw is not None:
                 kept = [owner for owner in raw["metadata"].get("ownerReferences", ()) if owner["uid"] != uid]
                 self.patch(kind, *key, {"metadata": {"ownerReferences": kept or None}}, manager="garbage-collector")
+
+    def _finish_orphaning(self, kind: Kind, namespace: str, name: str) -> None:
+        """Remove the finalizer `orphan` from an object in deletion that owns nothing any more."""
+        live = self.find(kind, namespace, name)
+        if live is None or "deletionTimestamp" not in live["metadata"] or self._owned.get(live["metadata"]["uid"]):
+            return
+        finalizers = live["metadata"].get("finalizers", ())
+        kept = [each for each in finalizers if each != names.FINALIZER_ORPHAN]
+        self._finish_change(self._served(kind), live, {**live, "metadata": {**live["metadata"], "finalizers": kept}})
 
     def _collect_garbage(self, uid: str) -> None:
         """Delete what had no other client as its owner."""

@@ -100,8 +100,8 @@ async def delete_object(what: str, stack: StackPlayed, play: Play) -> None:
 
 
 async def delete_stack(what: Any, stack: StackPlayed, play: Play) -> None:
-    """Delete the Stack."""
-    await play.world.user.delete(play.address_of(stack.name))
+    """Delete the Stack; `{cascade: orphan}` or `{cascade: foreground}`: as kubectl does with that option."""
+    await play.world.user.delete(play.address_of(stack.name), **(what or {}))
 
 
 async def fail(what: Mapping[str, Any], stack: StackPlayed, play: Play) -> None:

@@ -73,8 +73,8 @@ class User(Protocol):
     async def scale(self, address: Address, replicas: int, *, manager: str) -> Object:
         """As `kubectl scale`, or an autoscaler: by way of the subresource `scale`."""
 
-    async def delete(self, address: Address) -> None:
-        """As `kubectl delete --wait=false`."""
+    async def delete(self, address: Address, *, cascade: str = "background") -> None:
+        """As `kubectl delete --wait=false`, which also has `foreground` and `orphan`."""
 
 
 class World(Protocol):

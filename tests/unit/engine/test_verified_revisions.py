@@ -104,6 +104,16 @@ def test_a_changed_revision_does_not_count(changes: dict[str, Any]) -> None:
     assert "shop-" in verified_revisions.explain_all(found.tampered)
 
 
+def test_a_revision_that_lost_its_owner_counts_while_its_stack_is_deleted() -> None:
+    """The garbage collector takes the owner away for `--cascade=orphan`; the kinds are needed to release the objects."""
+    orphaned = make_revision(owner="")
+    deleted = dataclasses.replace(make_stack(), deleting=True)
+    assert verified_revisions.sort([orphaned], HASHES, deleted).verified == (orphaned,)
+    assert verified_revisions.is_orphaned(orphaned, deleted, HASHES)
+    assert not verified_revisions.is_orphaned(make_revision(), deleted, HASHES)
+    assert not verified_revisions.is_orphaned(make_revision(owner="", signature=""), deleted, HASHES)
+
+
 def test_a_revision_in_another_namespace_is_ignored() -> None:
     """Regardless of what it says."""
     assert load(make_revision(namespace="b")) == verified_revisions.RevisionSet()

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 import structlog
 
+from hearth.engine import verified_revisions
 from hearth.engine.cluster_objects import Revision, StackObject
 from hearth.engine.definition import rejections, revision_builder, snapshot_restore, sync_schedule
 from hearth.engine.definition.revision_builder import RevisionBuilder, StoredRevision
@@ -96,6 +97,10 @@ class DefinitionSync:
     definition_revision: int = 0
     """Of an instance: the revision of its StackDefinition that this spec was made with."""
     is_deleting: bool = False
+    is_orphaned: bool = False
+    """Whether the Stack is being deleted with `--cascade=orphan`."""
+    _was_orphaning: bool = False
+    """`StackObject.is_orphaning` when the definition was read last."""
     is_group: bool = False
     """Whether the Stack is a ResourceGroup."""
     was_at_rest: bool = False
@@ -137,7 +142,15 @@ class DefinitionSync:
 
     def needs_sync(self, stack: StackObject) -> bool:
         """Return whether the Stack differs from what was last processed."""
-        return self.schedule.is_requested or not self.is_current(stack) or stack.deleting != self.is_deleting
+        return self.schedule.is_requested or not self.is_current(stack) or self._is_other_deletion(stack)
+
+    def _is_other_deletion(self, stack: StackObject) -> bool:
+        """Return whether the Stack is deleted in another way than the one that was processed last, if at all."""
+        if (stack.deleting, stack.is_orphaning) != (self.is_deleting, self._was_orphaning):
+            return True
+        if not stack.deleting or self.is_orphaned:
+            return False
+        return verified_revisions.has_orphaned(self.services.management_cluster, self.services.hashes, stack)
 
     def is_current(self, stack: StackObject) -> bool:
         """Return whether the spec of the Stack is the one that was processed last."""
@@ -294,7 +307,13 @@ class DefinitionSync:
             return
         is_moved = await self._choose_cluster(stack)
         if stack.deleting:
-            self._activate(stack, await self.builder.make_deletion_blueprint(stack), revision=self.revision)
+            # Once the objects are released, the revisions that tell it are deleted too.
+            self.is_orphaned = self.is_orphaned or await verified_revisions.find_orphaned(
+                self.services.management_cluster, self.services.hashes, stack
+            )
+            blueprint = await self.builder.make_deletion_blueprint(stack, is_orphaned=self.is_orphaned)
+            self._was_orphaning = stack.is_orphaning
+            self._activate(stack, blueprint, revision=self.revision)
         elif self.cluster.problem is not None:
             await self._wait_for_cluster(stack)
         else:

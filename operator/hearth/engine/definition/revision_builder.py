@@ -318,13 +318,13 @@ class RevisionBuilder:
         self.blueprints.keep(digest, identity, blueprint)
         return blueprint
 
-    async def make_deletion_blueprint(self, stack: StackObject) -> Blueprint:
+    async def make_deletion_blueprint(self, stack: StackObject, *, is_orphaned: bool) -> Blueprint:
         """Make the blueprint of a Stack being deleted: empty except for retained objects.
 
-        An unreadable template retains nothing and blocks nothing.
+        An unreadable template retains nothing and blocks nothing. is_orphaned: see `verified_revisions.find_orphaned`.
         """
         spec = stack.spec
-        if spec.get("deletionPolicy") == policies.ABANDON:
+        if is_orphaned or spec.get("deletionPolicy") == policies.ABANDON:
             return dataclasses.replace(EMPTY, abandons=True)
         try:
             definition = await self.read_spec(stack.namespace, spec, reader=self.find_reader(stack))

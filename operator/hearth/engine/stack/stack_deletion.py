@@ -9,6 +9,7 @@ import math
 
 import structlog
 
+from hearth.engine import verified_revisions
 from hearth.engine.cluster_objects import StackObject
 from hearth.engine.definition import revision_builder, stack_cluster
 from hearth.engine.stack import faults
@@ -145,8 +146,7 @@ class StackDeletion(StackPart):
         try:
             left = [] if is_abandoned else await self._list_remaining(stack)
             if not left:
-                # Use the current version: the API server rejects the removal from an older one.
-                await management_cluster.remove_finalizer(management_cluster.find_stack(self._uid) or stack)
+                await self._remove_finalizer(stack, is_abandoned=is_abandoned)
                 return ""
             blocked = f"waits for {deletion_blockers.describe_all(left)}"
         except (ApiStatusError, Unreachable) as error:
@@ -158,6 +158,19 @@ class StackDeletion(StackPart):
             logger.warning("finalization failed; retrying", stack=f"{stack.namespace}/{stack.name}", error=str(error))
         self._services.enqueue_after(RETRY, self._uid, DirtyScope.ALL_RESOURCES)
         return blocked
+
+    async def _remove_finalizer(self, stack: StackObject, *, is_abandoned: bool) -> None:
+        """Remove the operator's finalizer, and what the garbage collector leaves of the Stack.
+
+        While objects remain, the revisions may be the only record that they must stay, so they are deleted last.
+        """
+        management_cluster, hashes = self._services.management_cluster, self._services.hashes
+        if self._definition_sync.is_orphaned and not is_abandoned:
+            await verified_revisions.delete_all(management_cluster, hashes, stack)
+        # Use the current version: the API server rejects the removal from an older one.
+        await management_cluster.remove_finalizer(management_cluster.find_stack(self._uid) or stack)
+        if self._definition_sync.is_orphaned and is_abandoned:
+            await verified_revisions.delete_all(management_cluster, hashes, stack)
 
     async def _list_remaining(self, stack: StackObject) -> list[Child]:
         """List live objects of every kind that the Stack ever applied; if unknown, of all listable kinds."""

@@ -272,7 +272,7 @@ class StackDefinitionController:
         owner_stack = self._make_owner(raw)
         name, newest = owner_stack.name, (raw.get("status") or {}).get("revision")
         served = self._served.get(name)
-        if is_orphaning(raw):
+        if is_orphaning(raw) or await self._revisions.find_orphaned(owner_stack):
             await self._forget(name)
             return None
         is_meant = self._services.share.place is not Place.ELSEWHERE or KUBE_CONFIG in raw["spec"].get("options", ())
@@ -515,9 +515,11 @@ class StackDefinitionController:
         """Delete the kind after its last instance, then let the definition go."""
         name = raw["metadata"]["name"]
         if names.DEFINITION_FINALIZER not in (raw["metadata"].get("finalizers") or ()):
+            if (owner_stack := self._make_owner(raw)).is_orphaning:
+                await self._revisions.delete_all(owner_stack)
             await self._forget(name)
             return None
-        if is_orphaning(raw):
+        if is_orphaning(raw) or await self._revisions.find_orphaned(self._make_owner(raw)):
             return await self._orphan(raw)
         served = self._served.get(name)
         instances = list(self._client.find_instances(served.kind)) if served is not None else []
@@ -555,7 +557,12 @@ class StackDefinitionController:
         # A write that was under way may have put a finalizer back: this ends with a look that finds none.
         if await self._client.release_instances(definition_objects.find_kind(raw["spec"])):
             return KIND_RETRY
+        owner_stack = self._make_owner(raw)
+        is_orphaned = await self._revisions.find_orphaned(owner_stack)
         await self._let_go(raw)
+        # Only now: until the finalizer is removed, the revisions may be the only record of the request.
+        if is_orphaned:
+            await self._revisions.delete_all(owner_stack)
         return None
 
     async def _let_go(self, raw: Object) -> None:
@@ -721,7 +728,8 @@ def find_activity(decision: RolloutDecision) -> OperatorActivity:
 
 def is_orphaning(raw: Object) -> bool:
     """Return whether a StackDefinition is being deleted without its kind."""
-    return "deletionTimestamp" in raw["metadata"] and raw["spec"].get("deletionPolicy") == ORPHAN
+    is_requested = names.FINALIZER_ORPHAN in (raw["metadata"].get("finalizers") or ())
+    return "deletionTimestamp" in raw["metadata"] and (is_requested or raw["spec"].get("deletionPolicy") == ORPHAN)
 
 
 def is_news(status: Object, reason: DefinitionReason, message: str) -> bool:

@@ -303,6 +303,14 @@ class DefinitionRevisions:
         """Load the revisions of a StackDefinition, sorted by whether they count."""
         return verified_revisions.load(self.management_cluster, self.hashes, owner_stack)
 
+    async def find_orphaned(self, owner_stack: StackObject) -> bool:
+        """Return whether the deletion of a StackDefinition was requested with `--cascade=orphan`."""
+        return await verified_revisions.find_orphaned(self.management_cluster, self.hashes, owner_stack)
+
+    async def delete_all(self, owner_stack: StackObject) -> None:
+        """Delete the revisions of a StackDefinition that the garbage collector leaves."""
+        await verified_revisions.delete_all(self.management_cluster, self.hashes, owner_stack)
+
     def sort(self, owner_stack: StackObject, revisions: Iterable[Revision]) -> RevisionSet:
         """Sort revisions of a StackDefinition, which were just read, by whether they count."""
         return verified_revisions.sort(revisions, self.hashes, owner_stack)

@@ -19,6 +19,7 @@ from hearth.engine.cluster_objects import Revision, StackObject
 from hearth.model import errors, limits, names, packing, sharding
 from hearth.model.child import Object
 from hearth.model.well_known_kinds import CONTROLLER_REVISION
+from hearth.plan.ownership import keyed_hash
 
 OPTIONAL_PARTS = ("sensitive", "size", "form")
 """Parts that not every stored definition has."""
@@ -31,6 +32,8 @@ KINDS_KEPT = 256
 """Maximum number of interned sets of kinds; Stacks of one template have the same set."""
 KINDS_LENGTH = 64 * limits.REVISION_KINDS
 """Maximum characters of kinds that are read; a longer text cannot have a valid signature."""
+ESCAPES = tuple((char.encode(), f"\\u{ord(char):04x}".encode()) for char in "<>&\u2028\u2029")
+"""The characters that Go escapes in JSON, where they occur only within strings."""
 HASH_LENGTH = 128
 """Maximum characters of a hash or signature that are read: three times the actual length."""
 
@@ -122,6 +125,18 @@ def encode_definition(definition: Object, *, raw: bytes | None = None) -> list[O
         most = (limits.REVISION_PARTS + 1) * limits.PART_BYTES
         raise make_too_large(f"compressed and in base 64 it has {len(text)} characters, at most {most} are stored")
     return parts
+
+
+def write_data(data: Object) -> bytes:
+    """Return the JSON of `data` exactly as the API server writes it when any client patches the object.
+
+    The API server compares the bytes: a patch of the metadata alone (a label, or the owner that the garbage collector
+    removes) fails as a change of immutable data if it would write them in another way.
+    """
+    text = keyed_hash.canonical(data)
+    for character, escape in ESCAPES:
+        text = text.replace(character, escape)
+    return text
 
 
 def find_excess(raw: bytes) -> str:

@@ -264,6 +264,51 @@ async def test_a_definition_that_is_orphaned_leaves_all_as_it_is(world: FakeWorl
     await world.user.delete(PAGE)
 
 
+@pytest.mark.parametrize("is_collector_refused", [False, True], ids=["collected", "not collected"])
+@pytest.mark.parametrize("is_away", [False, True], ids=["seen", "unseen"])
+@fake_world.in_world
+async def test_a_definition_that_is_deleted_with_cascade_orphan_leaves_all_as_it_is(
+    world: FakeWorld, is_away: bool, is_collector_refused: bool
+) -> None:
+    await world.start_controller()
+    await define(world, make_spec())
+    await make_site(world)
+    page = await read(world, PAGE)
+    if is_away:
+        await world.kill_controller()
+    world.server.is_collector_refused = is_collector_refused
+    await world.user.delete(DEFINITION, cascade="orphan")
+    if is_away:
+        await world.start_controller()
+    await world.wait_rest()
+    assert await world.user.find(DEFINITION) is None
+    assert (await read(world, PAGE)) == page
+    assert names.FINALIZER not in (await read(world, SITE))["metadata"].get("finalizers", ())
+    await world.user.delete(SITE)
+    await world.user.delete(PAGE)
+
+
+@pytest.mark.parametrize("is_collector_refused", [False, True], ids=["collected", "not collected"])
+@pytest.mark.parametrize("is_away", [False, True], ids=["seen", "unseen"])
+@fake_world.in_world
+async def test_an_instance_that_is_deleted_with_cascade_orphan_releases_its_objects(
+    world: FakeWorld, is_away: bool, is_collector_refused: bool
+) -> None:
+    await world.start_controller()
+    await define(world, make_spec())
+    await make_site(world)
+    if is_away:
+        await world.kill_controller()
+    world.server.is_collector_refused = is_collector_refused
+    await world.user.delete(SITE, cascade="orphan")
+    if is_away:
+        await world.start_controller()
+    await world.wait_rest()
+    assert await world.user.find(SITE) is None
+    assert "annotations" not in (await read(world, PAGE))["metadata"]
+    await world.user.delete(PAGE)
+
+
 @fake_world.in_world
 async def test_an_orphaned_instance_is_not_looked_after_any_more(world: FakeWorld) -> None:
     await world.start_controller()
