@@ -261,6 +261,14 @@ class ManagementRevisions(Protocol):
         See `hearth.engine.verified_revisions`.
         """
 
+    def find_former_revisions(self, stack: StackObject) -> Collection[tuple[str, Revision]]:
+        """Return all revisions that other Stacks of this kind, namespace and name had, each after the UID of its Stack. From
+        any writer; cheap.
+        """
+
+    async def adopt_revision(self, stack: StackObject, revision: Revision) -> None:
+        """Make the Stack the owner of a revision, so that it is deleted with it; ignore one that is gone."""
+
     async def get_revision(self, stack: StackObject, name: str) -> Revision | None:
         """Return a live revision in the Stack's namespace, past the cache; None if there is none."""
 

@@ -103,7 +103,7 @@ def is_orphaned(revision: Revision, stack: StackObject, hashes: HashFunction) ->
 
 
 def is_signed(revision: Revision, stack: StackObject, hashes: HashFunction) -> bool:
-    """Return whether this operator signed the revision for that Stack, whoever owns it now."""
+    """Return whether this operator signed the revision for that Stack, regardless of its present owner."""
     # Comparing the prefix first avoids a digest for an obviously unsigned revision.
     is_comparable = revision.namespace == stack.namespace and hashes.is_comparable(revision.signature)
     return is_comparable and hashes.is_signed(PURPOSE, describe(revision, stack), revision.signature)

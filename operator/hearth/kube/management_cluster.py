@@ -117,6 +117,17 @@ class KubeManagementCluster:
         cache = self._caches.get(kind)
         return cache is not None and cache.others.has_name(namespace, name)
 
+    def find_former_revisions(self, stack: StackObject) -> Collection[tuple[str, Revision]]:
+        """Return all revisions of other Stacks of this kind, namespace and name."""
+        return self._revisions.find_former(stack.uid, kind=stack.kind, namespace=stack.namespace, name=stack.name)
+
+    async def adopt_revision(self, stack: StackObject, revision: Revision) -> None:
+        """Make the Stack the owner of a revision."""
+        patch = {"metadata": {"ownerReferences": [controller_revision.make_owner(stack)]}}
+        for name in (revision.name, *controller_revision.name_parts(revision.name, revision.parts)):
+            path = api_requests.object_path(CONTROLLER_REVISION, stack.namespace, name)
+            await self._sender.send_existing("patch", CONTROLLER_REVISION, path, body=patch)
+
     async def get_revision(self, stack: StackObject, name: str) -> Revision | None:
         """Return the live revision of that name, or None if there is none."""
         path = api_requests.object_path(CONTROLLER_REVISION, stack.namespace, name)

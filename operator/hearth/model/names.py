@@ -18,6 +18,8 @@ STACK_KINDS = (STACK, GROUP_KIND)
 """The kinds that the engine reconciles. An object of either owns children."""
 
 FINALIZER = "hearth.dev/children"
+ANNOTATION_STACK_KIND = f"{GROUP}/stack-kind"
+"""Of a revision: the kind of its Stack, if that is a ResourceGroup or an instance of a StackDefinition."""
 FINALIZER_ORPHAN = "orphan"
 """Set by the API server for `kubectl delete --cascade=orphan`, until the garbage collector has left all dependents without
 their owner."""

@@ -82,6 +82,13 @@ class CopiedManagementCluster:
         found = [revision for revision, _ in self._stored.values()] if stack_uid == self.stack.uid else []
         return tuple(sorted(found, key=lambda each: each.number))
 
+    def find_former_revisions(self, stack: StackObject) -> Collection[tuple[str, Revision]]:  # noqa: ARG002 -- the port
+        """Return none: a preview takes nothing back."""
+        return ()
+
+    async def adopt_revision(self, stack: StackObject, revision: Revision) -> None:
+        """Do nothing: a preview takes nothing back."""
+
     async def get_revision(self, stack: StackObject, name: str) -> Revision | None:  # noqa: ARG002 -- the port
         """Return the stored revision."""
         found = self._stored.get(name)

@@ -259,6 +259,35 @@ class FakeManagementCluster:
         found = [stored.revision for stored in self._revisions.get(stack_uid, {}).values()]
         return tuple(sorted(found, key=lambda revision: revision.number))
 
+    def find_former_revisions(self, stack: StackObject) -> Collection[tuple[str, Revision]]:
+        """As the port says."""
+        found = []
+        for uid, stored in self._revisions.items():
+            for namespace, name in stored:
+                raw = self._server.find(REVISION, namespace, name)
+                metadata = raw["metadata"] if raw is not None else {}
+                kind = metadata.get("annotations", {}).get(names.ANNOTATION_STACK_KIND, names.STACK)
+                label = metadata.get("labels", {}).get(names.LABEL_STACK)
+                if uid != stack.uid and (kind, namespace, label) == (
+                    stack.kind,
+                    stack.namespace,
+                    names.stack_label(stack.name),
+                ):
+                    found.append((uid, stored[namespace, name].revision))
+        return found
+
+    async def adopt_revision(self, stack: StackObject, revision: Revision) -> None:
+        """As the port says."""
+        patch = {"metadata": {"ownerReferences": [controller_revision.make_owner(stack)]}}
+        for name in (revision.name, *controller_revision.name_parts(revision.name, revision.parts)):
+            request = Request(verb="revision", kind=REVISION, namespace=stack.namespace, name=name)
+            act = functools.partial(self._server.patch, REVISION, stack.namespace, name, patch, manager=MANAGER)
+            try:
+                await self._wire.send(request, act)
+            except errors.ApiStatusError as error:
+                if error.code != 404:
+                    raise
+
     async def get_revision(self, stack: StackObject, name: str) -> Revision | None:
         """As the port says."""
         try:

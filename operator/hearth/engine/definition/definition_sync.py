@@ -15,7 +15,7 @@ import structlog
 
 from hearth.engine import verified_revisions
 from hearth.engine.cluster_objects import Revision, StackObject
-from hearth.engine.definition import rejections, revision_builder, snapshot_restore, sync_schedule
+from hearth.engine.definition import rejections, restored_objects, revision_builder, snapshot_restore, sync_schedule
 from hearth.engine.definition.revision_builder import RevisionBuilder, StoredRevision
 from hearth.engine.definition.stack_cluster import StackCluster
 from hearth.engine.definition.stack_revisions import RevisionResources, StackRevisions
@@ -306,6 +306,9 @@ class DefinitionSync:
             await self._reject(stack, rejection)
             return
         is_moved = await self._choose_cluster(stack)
+        if self.cluster.problem is None:
+            cluster = self.services.find_link(stack.uid).cluster.acting_as(boundary.user)
+            await restored_objects.take_back(self.services, stack, cluster)
         if stack.deleting:
             # Once the objects are released, the revisions that tell it are deleted too.
             self.is_orphaned = self.is_orphaned or await verified_revisions.find_orphaned(

@@ -72,18 +72,11 @@ async def find_ending_pod(step: Apply, *, cluster: ClusterRequests) -> str | Non
 async def adopt(step: Apply, live: Object, *, cluster: WorkloadCluster, manager: str) -> Child:
     """Apply to an object that belongs to no Stack, and return it as written. Raises ApiStatusError and Unreachable.
 
-    What a former applier owned and the manifest lacks is removed; if the API server refuses that, it stays.
+    What a former applier owned and the manifest lacks is removed; if the API server refuses that, it stays. The version proves
+    that no other Stack has adopted the object since it was read.
     """
     owners = former_appliers.take_over(live, step.manifest, manager=manager)
-    if owners is not None:
-        await _write_owners(step, live, owners, cluster=cluster)
-    manifest = with_preconditions(step.sent_manifest, uid=live["metadata"]["uid"])
-    try:
-        return await cluster.apply(manifest, kind=step.kind, manager=manager, force=True)
-    except ApiStatusError as error:
-        if error.code not in INVALID or await _keep_rest(step, cluster=cluster, manager=manager) is None:
-            raise
-    return await cluster.apply(manifest, kind=step.kind, manager=manager, force=True)
+    return await _take_over(step, live, owners, manifest=step.sent_manifest, cluster=cluster, manager=manager)
 
 
 async def receive(step: Apply, live: Object, *, cluster: WorkloadCluster, manager: str) -> Child:
@@ -92,11 +85,24 @@ async def receive(step: Apply, live: Object, *, cluster: WorkloadCluster, manage
     What only that Stack stated is removed; if the API server refuses that, it stays. The version proves that the object is
     still the one that was let go.
     """
-    version = live["metadata"]["resourceVersion"]
     owners = former_appliers.hand_over(live, manager=manager)
+    return await _take_over(step, live, owners, manifest=step.manifest, cluster=cluster, manager=manager)
+
+
+async def _take_over(
+    step: Apply,
+    live: Object,
+    owners: list[Object] | None,
+    *,
+    manifest: Object,
+    cluster: WorkloadCluster,
+    manager: str,
+) -> Child:
+    """Write the owners of fields, if any, and apply to exactly the version that was read."""
+    version = live["metadata"]["resourceVersion"]
     if owners is not None:
         version = (await _write_owners(step, live, owners, cluster=cluster)).resource_version
-    manifest = with_preconditions(step.manifest, uid=live["metadata"]["uid"], resourceVersion=str(version))
+    manifest = with_preconditions(manifest, uid=live["metadata"]["uid"], resourceVersion=str(version))
     try:
         return await cluster.apply(manifest, kind=step.kind, manager=manager, force=True)
     except ApiStatusError as error:

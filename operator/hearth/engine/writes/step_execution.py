@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+import functools
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeAlias, assert_never
 
 import orjson
 import structlog
 
-from hearth.engine import relatives
+from hearth.engine import former_stacks, relatives
 from hearth.engine.cluster_objects import StackObject
 from hearth.engine.ports import WorkloadCluster
 from hearth.engine.relatives import Kin, Objection
@@ -109,6 +110,8 @@ class StepExecutor:
     """Of the Stack. A step beyond it sends no request, even if it was planned."""
     kin: Kin | None = None
     """Its tree, of which it may take over objects."""
+    former_uids: Callable[[], Collection[str]] = frozenset
+    """Returns the UIDs that the Stack had before it was restored from a backup."""
 
     async def execute_step(self, step: Step) -> StepResult:
         """Execute the step and return its result. Never raises for an API error."""
@@ -179,6 +182,11 @@ class StepExecutor:
                 raise
             return self._leave_unseen(step)
         owner = adoption.find_proven_stack(live, step.ref, self.ours)
+        if owner and owner in self.former_uids():
+            # It was restored from a backup after its Stack.
+            return await self._change(
+                dataclasses.replace(step, uid=live["metadata"]["uid"]), uid=live["metadata"]["uid"]
+            )
         if self.kin is not None and owner and self.kin.is_related(owner):
             return await self._receive(step, live, owner=owner, kin=self.kin)
         return await self._take_over(step, live)
@@ -428,6 +436,7 @@ def make_executor(stack: StackObject, services: Services) -> StepExecutor:
         ours=services.hashes,
         boundary=boundary,
         kin=Kin(stack.uid, services),
+        former_uids=functools.partial(former_stacks.find_former_uids, services, stack),
     )
 
 

@@ -51,6 +51,8 @@ def make_objects(stack: StackObject, revision: Revision, definition: Object) -> 
         names.LABEL_BUCKET: sharding.label_of(stack.uid),
     }
     annotations = {**make_annotations(revision), **cluster_objects.describe_origin(stack)}
+    if stack.kind != names.STACK:
+        annotations[names.ANNOTATION_STACK_KIND] = stack.kind
     if parts:
         annotations[names.ANNOTATION_PARTS] = str(len(parts))
     # Without the labels, no watch and no listing of revisions shows the parts.
@@ -70,21 +72,12 @@ def _make_object(
     labels: Mapping[str, str],
     annotations: Mapping[str, str],
 ) -> Object:
-    owner = {
-        "apiVersion": stack.api_version,
-        "kind": stack.kind_name,
-        "name": stack.name,
-        "uid": stack.uid,
-        "controller": True,
-        # Foreground deletion of the Stack must not wait for the history, which is needed until the end.
-        "blockOwnerDeletion": False,
-    }
     metadata = {
         "name": name,
         "namespace": stack.namespace,
         "labels": dict(labels),
         "annotations": dict(annotations),
-        "ownerReferences": [owner],
+        "ownerReferences": [make_owner(stack)],
     }
     return {
         "apiVersion": CONTROLLER_REVISION.api_version,
@@ -92,6 +85,19 @@ def _make_object(
         "metadata": {key: value for key, value in metadata.items() if value},
         "revision": revision.number,
         "data": data,
+    }
+
+
+def make_owner(stack: StackObject) -> Object:
+    """Create the owner reference of a revision of the Stack."""
+    return {
+        "apiVersion": stack.api_version,
+        "kind": stack.kind_name,
+        "name": stack.name,
+        "uid": stack.uid,
+        "controller": True,
+        # Foreground deletion of the Stack must not wait for the history, which is needed until the end.
+        "blockOwnerDeletion": False,
     }
 
 

@@ -134,9 +134,18 @@ def find_stack_namespace(raw: Mapping[str, Any]) -> str:
 
 
 def _find_stack(metadata: Mapping[str, Any]) -> str:
-    """Return `namespace/name` of the Stack that applied the object first, "" if none did."""
-    found = (manager for manager in _managers(metadata) if manager.startswith(names.FIELD_MANAGER_PREFIX))
-    return next(found, "").removeprefix(names.FIELD_MANAGER_PREFIX)
+    """Return `namespace/name` of the Stack that applied the object, "" if none did.
+
+    Of several Stacks, it is the one that the object's label names; otherwise the first.
+    """
+    found = [
+        manager.removeprefix(names.FIELD_MANAGER_PREFIX)
+        for manager in _managers(metadata)
+        if manager.startswith(names.FIELD_MANAGER_PREFIX)
+    ]
+    label = (metadata.get("labels") or {}).get(names.LABEL_STACK)
+    labelled = (stack for stack in found if names.stack_label(stack.rpartition("/")[2]) == label)
+    return next(labelled, found[0] if found else "")
 
 
 def _managers(metadata: Mapping[str, Any]) -> list[str]:

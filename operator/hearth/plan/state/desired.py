@@ -122,12 +122,21 @@ class DesiredResource:
         present = child.name if child is not None else name
         ref = next((ref for ref in self.refs_at(incarnation) if ref.name == present), None) if present else None
         ref = ref or self.ref_at(incarnation)
+        if child is not None and self._has_former_suffix(child, ref.name, incarnation):
+            ref = child.ref
         if child is None:
             return DesiredObject(resource=self, ref=ref, incarnation=incarnation)
         source = volume_restore.find_data_source(child)
         return DesiredObject(
             resource=self, ref=ref, incarnation=incarnation, is_adopted=child.is_adopted, data_source=source
         )
+
+    def _has_former_suffix(self, child: Child, name: str, incarnation: int) -> bool:
+        """Return whether the name of the object has the suffix of another UID of the Stack, from before it was restored."""
+        if self.name is not None or incarnation <= 1 or child.incarnation != incarnation or not child.is_identified:
+            return False
+        stem = -names.DIGEST_LENGTH
+        return child.resource == self.owner.resource and child.name[:stem] == name[:stem]
 
     def ref_at(self, incarnation: int) -> ObjectRef:
         """Return the reference of that incarnation."""

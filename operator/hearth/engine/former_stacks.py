@@ -1,0 +1,30 @@
+"""Which Stacks are the same as one of today, from before it was restored from a backup under another UID.
+
+A revision that this operator signed for the former UID, with the namespace and name of the Stack, proves it; what any other
+writer says proves nothing. A Stack that is deleted leaves no such revision, so its successor takes nothing over.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from hearth.engine import verified_revisions
+from hearth.engine.cluster_objects import Revision, StackObject
+from hearth.engine.services import Services
+
+
+def find_former_revisions(services: Services, stack: StackObject) -> list[Revision]:
+    """Find the revisions signed for Stacks of this kind, namespace and name that do not exist any more, by rising number."""
+    management_cluster = services.management_cluster
+    found: list[Revision] = []
+    for uid, revision in management_cluster.find_former_revisions(stack):
+        if management_cluster.find_stack(uid) is not None or management_cluster.is_other_shard_uid(uid):
+            continue
+        if verified_revisions.is_signed(revision, dataclasses.replace(stack, uid=uid), services.hashes):
+            found.append(dataclasses.replace(revision, owner=uid))
+    return sorted(found, key=lambda revision: revision.number)
+
+
+def find_former_uids(services: Services, stack: StackObject) -> frozenset[str]:
+    """Find the UIDs that the Stack had before it was restored."""
+    return frozenset(revision.owner for revision in find_former_revisions(services, stack))

@@ -1,0 +1,150 @@
+"""A cluster that was lost and restored from a backup: the Stacks continue, and nothing is created or deleted."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+import pytest
+
+from hearth.model import names
+from hearth.model.child import Object
+from hearth.model.kinds import Kind
+from support.checks import expectations
+from support.fake_world import fake_world
+from support.fake_world.fake_world import FakeWorld
+from support.server import fake_kinds
+from support.server.fake_objects import copy
+from support.stories import story, story_runner
+from support.stories.story import Step, Story
+from support.stories.world import Address
+
+KEPT = ("name", "namespace", "labels", "annotations", "finalizers")
+"""The metadata that a backup tool restores: new objects get new UIDs, and no owner references."""
+NOT_SAVED = ("Namespace", "CustomResourceDefinition", "Event")
+PLAYED = [
+    "abandon",
+    "adopt",
+    "chain",
+    "collection",
+    "create",
+    "F31-basic-life",
+    "finished-nested",
+    "group-create",
+    "group-nested",
+    "group-of-stacks",
+    "nested-levels",
+    "P01-suspend-and-resume",
+    "replace-data-warned",
+    "retain-deleted",
+    "sensitive",
+]
+"""Stories; each is lost after the last step that leaves its Stack complete."""
+Saved: TypeAlias = list[tuple[Kind, Object]]
+
+
+def save(world: FakeWorld) -> Saved:
+    """All objects, as a backup tool stores them."""
+    saved = []
+    for kind, raw in world.server.everything():
+        if kind.name in NOT_SAVED:
+            continue
+        metadata = {key: raw["metadata"][key] for key in KEPT if key in raw["metadata"]}
+        saved.append(
+            (kind, copy({**{key: value for key, value in raw.items() if key != "status"}, "metadata": metadata}))
+        )
+    return saved
+
+
+def lose(world: FakeWorld, saved: Saved) -> None:
+    """Delete all of it, whatever holds it."""
+    for kind, raw in saved:
+        namespace, name = raw["metadata"].get("namespace", ""), raw["metadata"]["name"]
+        if world.server.find(kind, namespace, name) is not None:
+            world.server.patch(kind, namespace, name, {"metadata": {"finalizers": None}}, manager="disaster")
+        if world.server.find(kind, namespace, name) is not None:
+            world.server.delete(kind, namespace, name)
+
+
+def put_back(world: FakeWorld, saved: Saved) -> None:
+    """Create it again, in this order."""
+    for _, raw in saved:
+        world.server.create(copy(raw), manager="velero-server")
+
+
+def is_stack(kind: Kind) -> bool:
+    """Whether it is a Stack or a group."""
+    return kind in fake_kinds.STACK_KINDS.values()
+
+
+ORDERS: dict[str, Callable[[Saved], Saved]] = {
+    "stacks last": lambda saved: sorted(saved, key=lambda each: is_stack(each[0])),
+    "stacks first": lambda saved: sorted(saved, key=lambda each: not is_stack(each[0])),
+    "any order": lambda saved: random.Random(7).sample(saved, len(saved)),
+}
+
+
+def list_objects(world: FakeWorld) -> dict[str, str]:
+    """The UIDs of all objects that a user cares for, by kind and name."""
+    return {
+        f"{kind.name} {raw['metadata'].get('namespace', '')}/{raw['metadata']['name']}": raw["metadata"]["uid"]
+        for kind, raw in world.server.everything()
+        if kind.name not in (*NOT_SAVED, "ControllerRevision")
+    }
+
+
+class LostPlay(story_runner.Play):
+    """A performance that ends with the loss and the restore of everything, once a step leaves its Stack complete."""
+
+    def __init__(self, played: Story, world: FakeWorld, *, order: str) -> None:
+        super().__init__(played, world)
+        self.order = order
+        self.fake = world
+
+    async def restore(self) -> None:
+        """Lose and restore everything; all is as before then."""
+        await self.fake.kill_controller()
+        saved = save(self.fake)
+        before = list_objects(self.fake).keys()
+        lose(self.fake, saved)
+        put_back(self.fake, ORDERS[self.order](saved))
+        restored = list_objects(self.fake)
+        assert restored.keys() == before
+        await self.fake.start_controller()
+        await self.fake.wait_rest(patience=60.0)
+        assert list_objects(self.fake) == restored
+        stacks = [raw for kind, raw in self.fake.server.everything() if is_stack(kind)]
+        phases = {raw["metadata"]["name"]: expectations.status_of(raw).get("phase") for raw in stacks}
+        assert {name: phase for name, phase in phases.items() if not str(phase).endswith("Complete")} == {}
+        uids = {raw["metadata"]["uid"] for raw in stacks}
+        labelled = {
+            raw["metadata"]["labels"][names.LABEL_STACK_UID]
+            for kind, raw in self.fake.server.everything()
+            if names.LABEL_STACK_UID in raw["metadata"].get("labels", {}) and kind.name != "ControllerRevision"
+        }
+        assert labelled <= uids
+
+
+def find_steps(played: Story) -> Sequence[Step]:
+    """The steps up to the last one that leaves the Stack complete."""
+    complete = [at for at, step in enumerate(played.steps) if str(step.expect.get("phase", "")).endswith("Complete")]
+    return played.steps[: complete[-1] + 1]
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize(
+    "played", [each for each in story.load_all() if each.slug in PLAYED], ids=lambda each: each.slug
+)
+@fake_world.in_world
+async def test_a_restored_stack_continues_with_its_objects(world: FakeWorld, played: Story, order: str) -> None:
+    await world.start_controller()
+    play = LostPlay(played, world, order=order)
+    for number, step in enumerate(find_steps(played)):
+        await play._play_step(step, where=f"step {number}")
+    await play.restore()
+    for kind, raw in list(world.server.everything()):
+        if is_stack(kind) and world.server.find(kind, raw["metadata"]["namespace"], raw["metadata"]["name"]):
+            await world.user.delete(Address.of(raw))
+    await world.wait_rest(patience=60.0)
+    assert [name for name in list_objects(world) if name.startswith(("Stack ", "ResourceGroup "))] == []
