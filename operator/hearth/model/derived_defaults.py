@@ -6,7 +6,7 @@ image that becomes `latest` is pulled. Only a value that can outlive its cause i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from hearth.model import kinds
@@ -30,13 +30,14 @@ def add_defaults(manifest: Object) -> Object:
     """Return the manifest with these defaults; the same object if there are none."""
     group = str(manifest.get("apiVersion", "")).rpartition("/")[0]
     key = kinds.make_key(group, str(manifest.get("kind", "")))
-    if key == NETWORK_POLICY:
-        return _replace(manifest, ("spec",), _add_policy_types)
-    path = POD_SPECS.get(key)
-    return _replace(manifest, path, _add_pull_policies) if path is not None else manifest
+    path = ("spec",) if key == NETWORK_POLICY else POD_SPECS.get(key)
+    if path is None:
+        return manifest
+    changed: Object = _replace(manifest, path, _add_policy_types if key == NETWORK_POLICY else _add_pull_policies)
+    return changed
 
 
-def _replace(value: Any, path: tuple[str, ...], change: Any) -> Any:
+def _replace(value: Any, path: tuple[str, ...], change: Callable[[Object], Object]) -> Any:
     """Return a copy of the map with the changed map at `path`; the same map if there is none, or nothing changes."""
     if not isinstance(value, dict):
         return value

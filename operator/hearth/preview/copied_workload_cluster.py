@@ -307,7 +307,7 @@ class CopiedWorkloadCluster:
             # Nothing that a dry run shows; the next apply in the copy needs the owners.
             self._owned.add(object_copies.place_of(ref))
             return self._copies.put(object_copies.patch(before, patch), kind=kind, is_live=True)
-        after = await self._live.try_change(ref, patch, kind=kind, user=self._user)
+        after = await self.change_dry_run(ref, patch, kind=kind)
         self._note(object_copies.place_of(ref), DryRunWrite(before=before, after=after))
         return self._copies.put(after, kind=kind, is_live=True)
 
@@ -337,7 +337,8 @@ class CopiedWorkloadCluster:
         return await self._live.try_create(api_requests.generated(filled), kind=kind, user=self._user)
 
     async def change_dry_run(self, ref: ObjectRef, patch: Object, *, kind: Kind) -> Object:
-        """Return the result of a merge patch."""
+        """Return the result of a merge patch, whatever the version of the object is meanwhile."""
+        patch = api_requests.without_state(patch) if "metadata" in patch else patch
         return await self._live.try_change(ref, patch, kind=kind, user=self._user)
 
     async def get(self, ref: ObjectRef, *, kind: Kind) -> Object:

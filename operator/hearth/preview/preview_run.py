@@ -192,7 +192,9 @@ class PreviewRun:
         reason = with_loss(self._explain_replacement(step, old, planner), old, step.manifest, Replacement.CREATE_FIRST)
         reason += describe_replicas(step)
         resource = planner.blueprint.resources[step.resource]
-        reason += exclusive_things.describe_holder(step.manifest, None, former, resource.replacement)
+        reason += exclusive_things.describe_holder(
+            step.manifest, None, former, resource.replacement, is_name_pinned=not step.has_generated_name
+        )
         return PlannedStep(step, reason, old, is_uncertain)
 
     def _depends_on_unknown(self, manifest: Object, old: Child, planner: StackPlanner) -> bool:

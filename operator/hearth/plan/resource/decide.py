@@ -142,7 +142,10 @@ def _stand(context: ResourceContext, child: Child) -> ResourceStatus:
     status = assess_child(context, child)
     if not status.is_ready and len(context.children) > 1:
         policy = context.resource.replacement
-        holder = exclusive_things.describe_holder(context.desired.manifest, child, context.children, policy)
+        is_pinned = context.desired.is_name_pinned
+        holder = exclusive_things.describe_holder(
+            context.desired.manifest, child, context.children, policy, is_name_pinned=is_pinned
+        )
         status = dataclasses.replace(status, message=f"{status.message}{holder}")
     return _retry(context, status) if status.is_terminal and child.is_identified else status
 

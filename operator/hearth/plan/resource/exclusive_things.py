@@ -15,28 +15,36 @@ POD: Final = "Pod"
 
 
 def describe_holder(
-    manifest: Mapping[str, Any], child: Child | None, children: Iterable[Child], policy: Replacement | None
+    manifest: Mapping[str, Any],
+    child: Child | None,
+    children: Iterable[Child],
+    policy: Replacement | None,
+    *,
+    is_name_pinned: bool,
 ) -> str:
     """Return which older object of the resource holds what the new one needs, and the way out, as a clause; "" for none.
 
-    child: the new object, None if it could not be created; policy: the replacement that the resource sets.
+    child: the new object, None if it could not be created; policy: the replacement that the resource sets; is_name_pinned:
+    whether the manifest states the name, so that the new object has another one for that reason alone.
     """
     holders = [
         each
         for each in children
         if each.is_identified and not each.deleting and (child is None or each.uid != child.uid)
     ]
-    if not holders or policy is Replacement.DELETE_FIRST:
+    if not holders or (policy is Replacement.DELETE_FIRST and not is_name_pinned):
         return ""
     found = list(dict.fromkeys(find_exclusive(manifest)))
     if not found:
         return ""
     named = ", ".join(found[:NAMED_AT_MOST])
     holder = max(holders, key=lambda each: each.incarnation)
-    return (
-        f"; {named} may be held by the old {holder.ref}, which stays until the new object is ready: set "
-        f"updatePolicy.replace: DeleteFirst on the resource"
+    way = (
+        "keep its name, or delete it yourself"
+        if is_name_pinned
+        else "set updatePolicy.replace: DeleteFirst on the resource"
     )
+    return f"; {named} may be held by the old {holder.ref}, which stays until the new object is ready: {way}"
 
 
 def find_exclusive(manifest: Mapping[str, Any]) -> Iterator[str]:

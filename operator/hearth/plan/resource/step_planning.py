@@ -73,7 +73,10 @@ def plan_apply(
     due = _when_due(context, status, step)
     if child is None and due.state in (ResourceState.FAILED, ResourceState.RETRYING):
         policy = context.resource.replacement
-        holder = exclusive_things.describe_holder(desired.manifest, None, context.children, policy)
+        is_pinned = context.desired.is_name_pinned
+        holder = exclusive_things.describe_holder(
+            desired.manifest, None, context.children, policy, is_name_pinned=is_pinned
+        )
         due = dataclasses.replace(due, message=f"{due.message}{holder}")
     return due
 
