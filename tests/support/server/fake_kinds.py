@@ -16,7 +16,7 @@ from hearth.engine.cluster_objects import StackObject
 from hearth.model import names
 from hearth.model.api import crd
 from hearth.model.kinds import Kind
-from hearth.template.cel import quantity
+from hearth.template.text import quantity
 from support.server import api_errors
 from support.server.field_sets import Shape
 

@@ -1,5 +1,7 @@
 """Kinds without a cluster: every kind counts as served; schemas come from a folder in the layout of kubeconform.
 
+Those of Kubernetes' own kinds come with the program; a folder takes precedence.
+
 `deployment-apps-v1.json` and `service-v1.json` (kubernetes-json-schema), `example.org/widget_v1.json` (CRDs-catalog),
 at any depth. Source: kubeconform, `pkg/registry`.
 """
@@ -13,6 +15,7 @@ from typing import Any
 import orjson
 
 from hearth.cli.importer import cluster_scoped_kinds
+from hearth.cli.stack_access import built_in_schemas
 from hearth.model.kinds import Kind
 
 
@@ -44,20 +47,21 @@ class FolderKinds:
         return ()
 
     def find_schema(self, kind: Kind) -> Mapping[str, Any] | None:
-        """Return the schema of the kind, or None if the folder has none."""
+        """Return the schema of the kind, or None if it is not known."""
         name, first = kind.name.lower(), kind.group.partition(".")[0]
         suffix = f"-{first}-{kind.version}" if kind.group else f"-{kind.version}"
         for key in (f"{name}{suffix}", f"{kind.group}/{name}_{kind.version}"):
             if key.lower() in self._files:
                 return self._load(self._files[key.lower()])
-        return None
+        return built_in_schemas.find_schema(kind.api_version, kind.name)
 
     def find_definition(self, reference: str) -> Mapping[str, Any] | None:
-        """Return the target of `_definitions.json#/definitions/…`."""
+        """Return the target of `_definitions.json#/definitions/…`, or of a reference in a schema of Kubernetes."""
         file = self._files.get("_definitions")
         found = self._load(file) if file is not None else None
         definitions = (found or {}).get("definitions")
-        return definitions.get(reference.rpartition("/")[2]) if isinstance(definitions, dict) else None
+        own = definitions.get(reference.rpartition("/")[2]) if isinstance(definitions, dict) else None
+        return own if own is not None else built_in_schemas.find_definition(reference)
 
     def _load(self, file: Path) -> Mapping[str, Any] | None:
         """Read a schema once; None if it is no JSON object."""

@@ -12,7 +12,7 @@ import orjson
 
 from hearth.model import kinds, value_class
 from hearth.plan.resource import data_kinds, replaced_fields
-from hearth.template.cel import quantity
+from hearth.template.text import quantity
 
 NAMED_AT_MOST: Final = 5
 """Fields that a message names."""

@@ -17,7 +17,7 @@ from hearth.plan.ownership import applied_fields, field_ownership
 from hearth.plan.ownership.applied_fields import AppliedFields
 from hearth.plan.ownership.field_ownership import Node
 from hearth.template.blueprint import ResourceBlueprint
-from hearth.template.cel import quantity
+from hearth.template.text import quantity
 
 ITEM = "k:"
 """Prefix of the elements of field ownership that identify an item of a list by its keys."""

@@ -11,7 +11,7 @@ from hearth.model.child import Child, Object
 from hearth.plan.resource import data_kinds
 from hearth.plan.state.desired import DesiredResource
 from hearth.plan.target.target import DetachedSet
-from hearth.template.cel import quantity
+from hearth.template.text import quantity
 
 POD_NAME_LABEL: Final = "statefulset.kubernetes.io/pod-name"
 

@@ -17,7 +17,7 @@ from hearth.model.child import Child, Object, Path
 from hearth.model.kinds import Kind
 from hearth.plan.target.target import RestoredClaim, RollbackRequest
 from hearth.template.blueprint import Blueprint, Replacement, ResourceBlueprint, RestoredVolume
-from hearth.template.cel import quantity
+from hearth.template.text import quantity
 
 SNAPSHOT_GROUP = "snapshot.storage.k8s.io"
 STATED = ("dataSource", "dataSourceRef")

@@ -21,8 +21,8 @@ import orjson
 from cel_expr_python import cel
 
 from hearth.model import value_class
-from hearth.template.cel import cel_values, quantity
-from hearth.template.text import error_hints
+from hearth.template.cel import cel_values
+from hearth.template.text import error_hints, quantity
 
 NAMESPACES = frozenset({"base64", "cel", "google", "math", "optional", "strings"})
 """Prefixes of function names. They cannot be used as other names."""

@@ -24,7 +24,7 @@ from hearth.model.text import redaction
 from hearth.template.schema import shapes
 from hearth.template.schema.json_schema import Effort
 from hearth.template.schema.shapes import Schema, Shape, Type
-from hearth.template.text import error_hints, interpolation
+from hearth.template.text import error_hints, interpolation, quantity
 
 _NAMES = {
     Type.OBJECT: "a map",
@@ -58,6 +58,8 @@ def check(value: Any, shape: Shape, *, path: str, effort: Effort) -> Iterator[Mi
 
 def find_wrong(value: Any, shape: Shape, effort: Effort) -> list[tuple[str, str]]:
     """Find the paths below `value` with a mistake, and the mistake. Paths are written only for mistakes."""
+    if shape.notation and (wrong_text := find_wrong_text(value, shape)):
+        return [("", wrong_text)]
     if shape.type is Type.OPEN or value is None or (isinstance(value, str) and interpolation.has_expressions(value)):
         return []
     if not is_of(value, shape.type):
@@ -73,6 +75,26 @@ def find_wrong(value: Any, shape: Shape, effort: Effort) -> list[tuple[str, str]
             if len(found) > limits.MISTAKES:
                 break
     return found
+
+
+def find_wrong_text(value: Any, shape: Shape) -> str:
+    """Explain why a text is not in the notation that the location has; "" if it is, or has expressions."""
+    if shape is shapes.QUANTITY:
+        if isinstance(value, bool | dict | list) or (
+            isinstance(value, str) and not interpolation.has_expressions(value) and not quantity.is_quantity(value)
+        ):
+            return (
+                f"must be a quantity, found {error_hints.describe(value)}; write a number with a unit, e.g. 500m or 2Gi"
+            )
+        return ""
+    if not isinstance(value, str) or interpolation.has_expressions(value):
+        return ""
+    try:
+        base64.b64decode(value.replace("\r", "").replace("\n", ""), validate=True)
+    except (binascii.Error, ValueError):
+        # The text may be a secret that somebody forgot to encode.
+        return "must be base64, found a text that is none; encode it, or write it in stringData if this is a Secret"
+    return ""
 
 
 def find_wrong_entries(value: dict[str, Any], shape: Shape, effort: Effort) -> list[tuple[str, str]]:

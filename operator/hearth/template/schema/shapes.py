@@ -19,8 +19,9 @@ Find: TypeAlias = Callable[[str], Schema | None]
 
 _ROOT_FIELDS = ("apiVersion", "kind", "metadata")
 # Their schemas say string, but they also accept other types.
+_QUANTITY = ".api.resource.Quantity"
+BASE64: Final = "byte"
 _OPEN_DEFINITIONS = (
-    ".api.resource.Quantity",
     ".util.intstr.IntOrString",
     ".runtime.RawExtension",
     ".v1.JSON",
@@ -52,7 +53,7 @@ _SCALARS = {kind.value: kind for kind in (Type.STRING, Type.INTEGER, Type.NUMBER
 class Shape:
     """The shape of one location in an object. Compared by identity: one per definition."""
 
-    __slots__ = ("_element", "_fields", "_find", "_memory", "_schema", "name", "type")
+    __slots__ = ("_element", "_fields", "_find", "_memory", "_schema", "name", "notation", "type")
 
     def __init__(self, schema: Schema, *, find: Find, memory: dict[int, Shape], name: str) -> None:
         self._schema = schema
@@ -63,6 +64,8 @@ class Shape:
         self.name = name
         """For messages: `DeploymentStatus`."""
         self.type = find_type(schema)
+        self.notation = schema.get("format") if schema.get("format") == BASE64 else ""
+        """What the text in the location must be, besides its type."""
 
     @property
     def fields(self) -> Mapping[str, Shape]:
@@ -152,6 +155,8 @@ def make_shape(schema: Schema | bool, *, find: Find, memory: dict[int, Shape], n
         reference = find_reference(schema)
         if reference is None:
             break
+        if reference.endswith(_QUANTITY):
+            return QUANTITY
         definition = None if reference.endswith(_OPEN_DEFINITIONS) else find(reference)
         if definition is None:
             return OPEN
@@ -180,6 +185,9 @@ def make_closed(properties: Mapping[str, Schema], *, name: str) -> Shape:
 
 
 OPEN: Final = Shape({}, find=lambda _: None, memory={}, name="value")
+QUANTITY: Final = Shape({}, find=lambda _: None, memory={}, name="Quantity")
+"""A number, or a text such as `2Gi`."""
+QUANTITY.notation = "quantity"
 
 
 class _Remembered:

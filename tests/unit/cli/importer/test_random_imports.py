@@ -11,6 +11,7 @@ from hearth.cli.importer.manifest_documents import SourceText
 from hearth.cli.stack_access.schema_folder import FolderKinds
 from hearth.cli.stack_views.files import stack_files
 from hearth.model import errors, names
+from hearth.model.kinds import Kind
 from hearth.template.text import kubectl_yaml
 from support.units import imported_texts
 
@@ -27,13 +28,20 @@ def import_texts(contents: list[str], *, file: str) -> str | None:
         return None
 
 
+class KindsWithoutSchemas(FolderKinds):
+    """Kinds of which no field is known: the texts have any values in any field."""
+
+    def find_schema(self, kind: Kind) -> None:
+        """Return None."""
+
+
 def lint(text: str) -> list[str]:
     """Return the mistakes of the Stacks in a text."""
     documents = [document.value for document in kubectl_yaml.parse_documents(text)]
     mistakes = []
     for found in stack_files.find_stacks({"stack.yaml": documents}, kinds=(names.STACK,)):
         try:
-            stack_files.compile_stack(found, FolderKinds(None))
+            stack_files.compile_stack(found, KindsWithoutSchemas(None))
         except errors.InvalidDefinition as error:
             mistakes += [str(mistake) for mistake in error.mistakes]
     return mistakes

@@ -145,16 +145,59 @@ def test_fields_are_checked_by_schemas_of_a_folder(tmp_path: Path) -> None:
     schemas = tmp_path / "schemas"
     (schemas / "example.org").mkdir(parents=True)
     (schemas / "example.org" / "widget_v1.json").write_text(json.dumps(SCHEMA))
-    (schemas / "thing-apps-v1.json").write_text(json.dumps(SCHEMA))
+    (schemas / "deployment-apps-v1.json").write_text(json.dumps(SCHEMA))
     widget = {"manifest": {"apiVersion": "example.org/v1", "kind": "Widget", "spec": {"size": "large"}}}
-    thing = {"manifest": {"apiVersion": "apps/v1", "kind": "Thing", "spec": {"colour": "red"}}}
+    web = {"manifest": {"apiVersion": "apps/v1", "kind": "Deployment", "spec": {"colour": "red", "size": 1}}}
 
-    code, output = run(tmp_path, "lint", make({"w": widget, "t": thing}), options=("--schemas", str(schemas)))
+    code, output = run(tmp_path, "lint", make({"w": widget, "t": web}), options=("--schemas", str(schemas)))
 
     assert code == 1
     assert "spec.template.resources.w.manifest.spec.size" in output
     assert "spec.template.resources.t.manifest.spec.colour" in output
-    assert run(tmp_path, "lint", make({"w": widget, "t": thing}))[0] == 0
+    assert "spec.template.resources.t.manifest.spec.size" not in output
+    assert run(tmp_path, "lint", make({"w": widget}))[0] == 0
+
+
+POD = {"containers": [{"name": "a", "image": "b", "resources": {"limits": {"cpu": 1, "memory": "1Gx"}}}]}
+DEPLOYMENT = {
+    "apiVersion": "apps/v1",
+    "kind": "Deployment",
+    "spec": {"selector": {}, "template": {"metadata": {}, "spec": POD}},
+}
+BUDGET = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget"}
+
+
+@pytest.mark.parametrize(
+    ("manifest", "path", "message"),
+    [
+        (
+            {"apiVersion": "v1", "kind": "Service", "spec": {"ports": [{"port": "80"}]}},
+            "spec.ports[0].port",
+            "must be an integer, found the text '80'; remove the quotes",
+        ),
+        ({**BUDGET, "spec": {"maxUnavailble": 1}}, "spec.maxUnavailble", "did you mean 'maxUnavailable'?"),
+        (
+            DEPLOYMENT,
+            "spec.template.spec.containers[0].resources.limits.memory",
+            "must be a quantity, found the text '1Gx'; write a number with a unit, e.g. 500m or 2Gi",
+        ),
+        (CONFIG | {"data": {"a": "${other.metadata.nmae}"}}, "data.a", "did you mean 'name'?"),
+        (CONFIG | {"kind": "Secret", "data": {"a": "hunter 2"}}, "data.a", "must be base64, found a text that is none"),
+        ({"apiVersion": "v1", "kind": "List", "items": []}, "kind", "write each of its items as a resource"),
+        ({"apiVersion": "apps/v1", "kind": "Deploymnt"}, "kind", "does not have; did you mean 'Deployment'?"),
+    ],
+    ids=["type", "field", "quantity", "expression", "base64", "list", "kind"],
+)
+def test_own_kinds_of_kubernetes_are_checked_without_a_cluster(
+    tmp_path: Path, manifest: dict[str, Any], path: str, message: str
+) -> None:
+    code, output = run(tmp_path, "lint", make({"x": {"manifest": manifest}, "other": {"manifest": CONFIG}}))
+
+    (line,) = [each for each in output.splitlines() if not each.startswith("warning")]
+    assert code == 1
+    assert f"spec.template.resources.x.manifest.{path}: " in line
+    assert message in line
+    assert "hunter" not in line
 
 
 def test_what_only_a_cluster_knows_is_no_mistake(tmp_path: Path) -> None:
@@ -410,7 +453,7 @@ CHAIN: dict[str, Any] = {
     "secret": {"manifest": {**CONFIG, "data": {"copy": "${web.data.a}"}}},
     "later": {"manifest": {**CONFIG, "data": {"u": "${web.metadata.uid}"}}},
     "labels": {"manifest": {**CONFIG, "data": {"u": "${string(size(web.metadata.labels))}"}}},
-    "maybe": {"manifest": {**CONFIG, "data": {"u": "${web.?status.?x.orValue('none')}"}}},
+    "maybe": {"manifest": {**CONFIG, "data": {"u": "${web.metadata.?labels.?x.orValue('none')}"}}},
 }
 
 

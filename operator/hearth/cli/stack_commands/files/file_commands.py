@@ -13,6 +13,7 @@ import yaml
 
 from hearth.cli import text_files
 from hearth.cli.command_classes import example_command
+from hearth.cli.stack_access import built_in_schemas
 from hearth.cli.stack_access.schema_folder import FolderKinds
 from hearth.cli.stack_commands import cluster_options, text_output
 from hearth.cli.stack_commands.cluster_options import DONE, FAILED, ClusterOptions
@@ -82,7 +83,9 @@ def lint(  # noqa: PLR0913 -- each is an option
     uses_cluster: bool,
     allows_none: bool,
 ) -> None:
-    """Report all mistakes of the Stacks and ResourceGroups in files. Without schemas, fields of objects are not checked.
+    """Report all mistakes of the Stacks and ResourceGroups in files.
+
+    Objects of Kubernetes' own kinds are checked by schemas that come with this program; others with --schemas or --cluster.
 
     Exit code 0: no mistake; 1: mistakes, or a file cannot be read; 2: a mistake on the command line.
     """
@@ -240,6 +243,8 @@ def find_mistakes(stack_file: StackFile, kinds: Kinds, evaluator: Evaluator) -> 
     known = {mistake.path for mistake in compiled}
     found = [each for each in file_schema.find_mistakes(stack_file.manifest) if each.path not in known]
     found += compiled
+    if isinstance(kinds, FolderKinds):
+        found += check_kinds(stack_file)
     if not stack_file.is_group:
         found += check_nested(stack_file, kinds, evaluator)
     where = {"file": stack_file.source, "kind": stack_file.manifest["kind"], "stack": stack_file.identity.name}
@@ -277,6 +282,24 @@ def check_template(stack_file: StackFile, kinds: Kinds, evaluator: Evaluator) ->
     for warning in definition_warnings.find_warnings(blueprint):
         warn(stack_file, warning)
     return ()
+
+
+def check_kinds(stack_file: StackFile) -> Iterator[Mistake]:
+    """Yield each manifest whose version is one of Kubernetes and that is of no kind of it."""
+    if stack_file.is_group:
+        resources = {"": object_fields.find(stack_file.manifest, "spec", "template")}
+    else:
+        try:
+            template = stack_files.find_template(stack_file)
+        except errors.InvalidDefinition:
+            return
+        resources = {f".resources.{name}": each for name, each in object_fields.mapping(template, "resources").items()}
+    for place, resource in resources.items():
+        for word in ("manifest", "externalRef"):
+            stated = object_fields.mapping(resource, word)
+            version, kind = object_fields.text(stated, "apiVersion"), object_fields.text(stated, "kind")
+            if message := built_in_schemas.explain_unknown_kind(version, kind):
+                yield Mistake(path=f"spec.template{place}.{word}.kind", message=message)
 
 
 def check_nested(stack_file: StackFile, kinds: Kinds, evaluator: Evaluator) -> Iterator[Mistake]:

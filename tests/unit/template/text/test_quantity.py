@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hearth.template.cel import quantity
+from hearth.template.text import quantity
 
 
 @pytest.mark.parametrize(
