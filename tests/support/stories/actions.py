@@ -183,11 +183,15 @@ async def delete_other(what: str, stack: StackPlayed, play: Play) -> None:
 
 
 async def change_other(what: Mapping[str, Any], stack: StackPlayed, play: Play) -> None:
-    """Change fields of an object that is no Stack's child."""
+    """Change fields of an object that is no Stack's child, or of its status."""
     patch: Object = {}
     for path, value in what["set"].items():
         put(patch, path, value)
-    await play.world.user.patch(play.parse_address(what["object"]), patch)
+    address = play.parse_address(what["object"])
+    if status := patch.pop("status", None):
+        await play.world.user.patch_status(address, status)
+    if patch:
+        await play.world.user.patch(address, patch)
 
 
 async def delete_revisions(what: Any, stack: StackPlayed, play: Play) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from hearth.engine.stack.failed_pods import FailedPods
 from hearth.engine.stack.set_claims import SetClaims
 from hearth.engine.stack.stack_part import StackContext, StackPart
 from hearth.engine.work_queue import DirtyScope
@@ -31,6 +32,7 @@ class TargetProgress(StackPart):
     def __init__(self, context: StackContext) -> None:
         super().__init__(context)
         self._set_claims = SetClaims(context)
+        self._failed_pods = FailedPods(context)
 
     def update(self, planner: StackPlanner, *, describe: Callable[[], StatusInput], grace_left: float) -> None:
         """Check whether the target is completed or failed.
@@ -58,8 +60,10 @@ class TargetProgress(StackPart):
             self._complete(planner, target)
         elif not targets.failure and self._may_give_up(target):
             reason, failure = ready_condition.explain_failure(describe(), planner, self._memory)
-            if failure and reason not in failure_causes.OUTAGES:
-                definition_sync.fail(reason, failure)
+            is_failed = bool(failure) and reason not in failure_causes.OUTAGES
+            # The rollback deletes the Pods that tell why.
+            if is_failed and (said := self._failed_pods.find(target, planner)) is not None:
+                definition_sync.fail(reason, "; ".join(filter(None, (failure, said))))
 
     def _complete(self, planner: StackPlanner, target: Target) -> None:
         """Record that the target is completed; after a restore, once no copy of the former data is left."""

@@ -56,6 +56,8 @@ LOG_BYTES = 2_048
 LINE_LENGTH = 240
 """Characters of the line to show."""
 UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff\ufffd]+")
+STARTING: Final = frozenset({"ContainerCreating", "PodInitializing"})
+"""Reasons of containers that only need time."""
 STATUSES = ("initContainerStatuses", "containerStatuses")
 
 
@@ -83,7 +85,9 @@ def _find_ends(pod: Mapping[str, Any]) -> Iterable[RunEnd]:
     for key in STATUSES:
         found = status.get(key)
         for each in found if isinstance(found, list) else ():
-            ended = (each.get("state") or {}).get("terminated") or (each.get("lastState") or {}).get("terminated") or {}
+            ended = health_result.read(each, "state.terminated") or health_result.read(each, "lastState.terminated")
+            if not isinstance(ended, Mapping):
+                continue
             code = ended.get("exitCode")
             if isinstance(code, int) and code != 0:
                 yield RunEnd(
@@ -116,3 +120,37 @@ def _hides(line: str, hidden: Collection[str]) -> bool:
     """Return whether the line contains a sensitive value in base 64."""
     encoded = (base64.b64encode(value.encode(errors="replace")).decode().rstrip("=")[:-1] for value in hidden)
     return any(len(each) >= redaction.MIN_REDACTED_LENGTH and each in line for each in encoded)
+
+
+# What keeps the Pods of a workload from being ready, in one sentence: that of the newest Pod that has one. The texts are those
+# of strangers, as that of a log.
+
+
+def explain_pods(pods: Iterable[Object]) -> str:
+    """Return `container app of pod/web-1: ErrImagePull: not found`; "" if no Pod says anything."""
+    newest = sorted(pods, key=lambda pod: health_result.read_text(pod, "metadata.creationTimestamp"), reverse=True)
+    return next(filter(None, map(_explain_pod, newest)), "")
+
+
+def _explain_pod(pod: Object) -> str:
+    name = f"pod/{health_result.read_text(pod, 'metadata.name')}"
+    for path in STATUSES:
+        for each in health_result.read_items(pod, f"status.{path}"):
+            reason = health_result.read_text(each, "state.waiting.reason")
+            if reason and reason not in STARTING:
+                message = health_result.read_text(each, "state.waiting.message")
+                end = describe_run_end(found, "") if (found := find_run_end([pod])) is not None else ""
+                named = f"container {health_result.read_text(each, 'name')} of {name}: {reason}"
+                return shorten_line("; ".join(filter(None, (f"{named}: {message}" if message else named, end))))
+    if (found := find_run_end([pod])) is not None:
+        return describe_run_end(found, "")
+    for condition in health_result.read_items(pod, "status.conditions"):
+        if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
+            return shorten_line(f"{name} cannot be scheduled: {health_result.read_text(condition, 'message')}")
+    return ""
+
+
+def shorten_line(text: str) -> str:
+    """Return a text of a stranger on one line, without control characters and not longer than may be shown."""
+    line = " ".join(UNSAFE.sub(" ", text).split())
+    return line if len(line) <= LINE_LENGTH else f"{line[:LINE_LENGTH]}{redaction.ELLIPSIS}"

@@ -253,7 +253,7 @@ def explain_resources(objects: StackObjects, evidence: Evidence) -> Iterator[Cau
 
 def is_held(row: ResourceRow) -> bool:
     """Return whether the deletion of an obsolete object needs more than time."""
-    return row.state is RowState.OBSOLETE and ", held " in row.note
+    return row.state is RowState.OBSOLETE and "held " in row.note
 
 
 def flatten(rows: Sequence[ResourceRow]) -> list[ResourceRow]:
