@@ -258,6 +258,18 @@ def test_a_definition_that_cannot_be_read_applies_nothing() -> None:
     assert (row.state, row.note) == (RowState.WAITING, "its definition is not applied")
 
 
+def test_an_instance_is_led_to_the_external_object_that_lacks_a_field() -> None:
+    """Its template is in the StackDefinition, and an edit of the instance mends nothing."""
+    vault = Kind(group="platform.example", version="v1", name="Vaulted", plural="vaults", namespaced=True)
+    stack = StackState(make_stack().raw, vault)
+    problem = {"resource": "web", "reason": "FieldNotFound", "message": "waits for db.data.host"}
+    resources = {"db": {"externalRef": {"kind": "ConfigMap", "metadata": {"name": "database"}}}}
+
+    command = advice.advise_problem(stack, problem, stack, resources=resources)
+
+    assert command == "kubectl edit configmap database -n prod"
+
+
 def test_objects_that_are_kept_are_named_with_what_their_deletion_costs() -> None:
     problem = {"resource": "web", "kind": "ConfigMap", "reason": "Invalid", "message": "m"}
     children = [

@@ -47,11 +47,17 @@ FREE: Final = "adoptionPolicy: Adopt"
 
 
 def advise_problem(  # noqa: PLR0911 -- one answer for each reason
-    stack: StackState, problem: Mapping[str, Any], definer: StackState | None, *, exists: bool = True
+    stack: StackState,
+    problem: Mapping[str, Any],
+    definer: StackState | None,
+    *,
+    exists: bool = True,
+    resources: Mapping[str, Any] | None = None,
 ) -> str:
     """Return the command for a problem in the status; "" if its message says everything.
 
-    definer: the Stack whose definition states the resources; None if it is not known; exists: whether there is an object.
+    definer: the Stack whose definition states the resources; None if it is not known; exists: whether there is an object;
+    resources: those of the template, which an instance does not contain; None for those in the spec.
     """
     reason, message = object_fields.text(problem, "reason"), object_fields.text(problem, "message")
     resource = object_fields.text(problem, "resource")
@@ -76,17 +82,18 @@ def advise_problem(  # noqa: PLR0911 -- one answer for each reason
     command = advise_text(message, namespace or stack.namespace) if not is_nested else ""
     if command:
         return command
-    if reason == "FieldNotFound" and (read := advise_external(stack, message)):
+    if reason == "FieldNotFound" and (read := advise_external(stack, message, resources)):
         return read
     if is_nested or reason in EDITED:
         return advise_edit(definer, message)
     return describe_object(stack, problem) if exists else ""
 
 
-def advise_external(stack: StackState, message: str) -> str:
+def advise_external(stack: StackState, message: str, resources: Mapping[str, Any] | None) -> str:
     """Return the command for a field that an object which the Stack only reads lacks; "" for any other, or a generated name."""
     found = MISSING_FIELD.search(message)
-    resources = object_fields.mapping(stack.spec, "template", "resources")
+    if resources is None:
+        resources = object_fields.mapping(stack.spec, "template", "resources")
     read = object_fields.mapping(resources, found[1], "externalRef") if found is not None else {}
     name = object_fields.text(read, "metadata", "name")
     namespace = object_fields.text(read, "metadata", "namespace") or stack.namespace

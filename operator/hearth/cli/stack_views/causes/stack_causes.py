@@ -301,7 +301,9 @@ def explain_row(objects: StackObjects, row: ResourceRow, evidence: Evidence) -> 
     else:
         below = ()
     command = (
-        advice.advise_problem(stack, problem, objects.definer, exists=child is not None) if problem is not None else ""
+        advice.advise_problem(stack, problem, objects.definer, exists=child is not None, resources=objects.resources)
+        if problem is not None
+        else ""
     )
     if not command and child is not None and not below and row.state is not RowState.WAITING:
         command = advice.lead_there(stack, object_causes.describe(child))
