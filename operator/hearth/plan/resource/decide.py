@@ -59,6 +59,8 @@ def decide(context: ResourceContext, child: Child, desired: DesiredObject, findi
         finding = suspend_object.reclaim_unrecorded(child, finding, context.records)
     if context.awaits_repair:
         return dataclasses.replace(assess_child(context, child), is_held=True)
+    if is_suspended and (waiting := await_pods(context, child)):
+        return waiting
     if child.hash != desired.hash:
         change = find_replacing_change(context, child, desired, finding) if child.is_identified else None
         return (
@@ -94,6 +96,16 @@ def relabel(context: ResourceContext, child: Child, desired: DesiredObject) -> R
     if change is not None:
         return _replace(context, child, change, desired)
     return step_planning.plan_apply(context, desired, child, finding)
+
+
+def await_pods(context: ResourceContext, child: Child) -> ResourceStatus | None:
+    """Let a suspended object stay down while its Pods are still ending and new ones may not run next to them."""
+    rule = context.rules.find_suspension(child.kind) if child.kind.key in workloads.POD_KINDS else None
+    if rule is None or not rule.is_set(child) or rule.is_done(child):
+        return None
+    reason = workloads.find_stop_reason(context.desired.manifest)
+    message = f"is resumed when its Pods have ended, because {reason}"
+    return readiness.make_status(child, ResourceState.PROGRESSING, "PodsTerminating", message) if reason else None
 
 
 def _is_inheritance_current(child: Child, inheritance: InheritedRules | None) -> bool:
