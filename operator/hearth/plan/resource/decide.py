@@ -57,9 +57,7 @@ def decide(context: ResourceContext, child: Child, desired: DesiredObject, findi
         finding = suspend_object.without_suspend_fields(child, finding, context.records)
     elif child.is_held_down and finding.tolerated:
         finding = suspend_object.reclaim_unrecorded(child, finding, context.records)
-    if context.awaits_repair:
-        return dataclasses.replace(assess_child(context, child), is_held=True)
-    if is_suspended and (waiting := await_pods(context, child)):
+    if waiting := _hold_back(context, child, is_suspended=is_suspended):
         return waiting
     if child.hash != desired.hash:
         change = find_replacing_change(context, child, desired, finding) if child.is_identified else None
@@ -98,7 +96,14 @@ def relabel(context: ResourceContext, child: Child, desired: DesiredObject) -> R
     return step_planning.plan_apply(context, desired, child, finding)
 
 
-def await_pods(context: ResourceContext, child: Child) -> ResourceStatus | None:
+def _hold_back(context: ResourceContext, child: Child, *, is_suspended: bool) -> ResourceStatus | None:
+    """Plan no step while a required object awaits its repair, nor while Pods end that new ones may not run next to."""
+    if context.awaits_repair:
+        return dataclasses.replace(assess_child(context, child), is_held=True)
+    return _await_pods(context, child) if is_suspended else None
+
+
+def _await_pods(context: ResourceContext, child: Child) -> ResourceStatus | None:
     """Let a suspended object stay down while its Pods are still ending and new ones may not run next to them."""
     rule = context.rules.find_suspension(child.kind) if child.kind.key in workloads.POD_KINDS else None
     if rule is None or not rule.is_set(child) or rule.is_done(child):
