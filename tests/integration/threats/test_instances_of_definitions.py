@@ -191,7 +191,7 @@ def test_no_kind_makes_instances_without_end_and_no_secret_name_leads_elsewhere(
     served.api.create(make_definition({**template, "resources": {**template["resources"], "again": again}}))
     refused = wait_ready(served, "StackDefinition", "", NAME, "InvalidDefinition")
     assert "spec.template.resources.again.manifest.kind: is Site" in find_ready(refused)[1]
-    secret = {"type": "string", "sensitive": True, "default": ""}
+    secret = {"type": "string", "sensitive": True}
     parameters = {**template["parameters"], "secret": secret}
     served.api.patch(
         "StackDefinition", "", NAME, {"spec": {"template": {"resources": {"again": None}, "parameters": parameters}}}
