@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import click.testing
@@ -227,6 +227,18 @@ def list_places(value: Any, place: tuple[str | int, ...] = ()) -> Iterator[tuple
         yield from list_places(each, (*place, key))
 
 
+def find_holder(value: Any, way: Sequence[str | int], last: str | int) -> Any:
+    """Return the map or list that has the value of a place; None if other damage removed it."""
+    holder: Any = None
+    for step in (*way, last):
+        holder = value
+        try:
+            value = value[step]
+        except (KeyError, IndexError, TypeError):
+            return None
+    return holder if isinstance(holder, dict | list) else None
+
+
 @st.composite
 def damaged_files(draw: st.DrawFn) -> tuple[tuple[str, ...], str]:
     """Draw a command, and a file of it in which values are replaced or removed, or whose text is cut."""
@@ -235,20 +247,11 @@ def damaged_files(draw: st.DrawFn) -> tuple[tuple[str, ...], str]:
     places = list(list_places(documents))
     for _ in range(draw(st.integers(min_value=1, max_value=2))):
         *way, last = draw(st.sampled_from(places))
-        node: Any = documents
-        for step in way:
-            node = (
-                node[step]
-                if isinstance(node, list) and isinstance(step, int) and step < len(node)
-                else (node.get(step) if isinstance(node, dict) else None)
-            )
-        if (isinstance(node, dict) and last in node) or (
-            isinstance(node, list) and isinstance(last, int) and last < len(node)
-        ):
-            if draw(st.booleans()):
-                node[last] = copy.deepcopy(draw(st.sampled_from(DAMAGE)))
-            else:
-                del node[last]
+        holder = find_holder(documents, way, last)
+        if holder is not None and draw(st.booleans()):
+            holder[last] = copy.deepcopy(draw(st.sampled_from(DAMAGE)))
+        elif holder is not None:
+            del holder[last]
     written = "---\n".join(f"{json.dumps(each)}\n" for each in documents)
     match draw(st.sampled_from(["whole", "whole", "cut", "anchors"])):
         case "cut":

@@ -35,7 +35,14 @@ def test_each_secret_with_literal_values_is_named_also_in_nested_stacks() -> Non
 
 
 def test_a_template_of_any_shape_has_no_such_value() -> None:
-    for template in (None, [], {"resources": []}, {"resources": {"a": None}}, {"resources": {"a": {"manifest": 1}}}):
+    templates: list[Any] = [
+        None,
+        [],
+        {"resources": []},
+        {"resources": {"a": None}},
+        {"resources": {"a": {"manifest": 1}}},
+    ]
+    for template in templates:
         assert list(secret_literals.find_warnings(template)) == []
 
 
