@@ -57,7 +57,7 @@ async def test_switches_and_deletion(workers: Crew, user: RealUser, paster: Past
     await paster.stack.expect("suspend", "shop", "--wait", "--timeout", "60s")
     said = await paster.stack.expect("rollback", "shop")
     await paster.paste(said, r"kubectl stack resume shop -n [a-z0-9-]+")
-    await paster.stack.expect("wait", "shop", "--timeout", "60s")
+    await paster.stack.expect("wait", "shop", "--for=phase=RollbackComplete", "--timeout", "60s")
 
     said = await paster.stack.expect("wait", "shop", "--for=deleted", "--timeout", "60s", code=1)
     await paster.paste(said, r"kubectl delete stack shop -n [a-z0-9-]+")
@@ -135,6 +135,12 @@ async def test_a_pause_that_a_wait_meets(workers: Crew, user: RealUser, paster: 
     await paster.stack.expect("wait", "shop", "--timeout", "60s")
 
 
+async def find_in_explanation(paster: Paster, word: str) -> str:
+    """What `why` says, if it has that word."""
+    said = (await paster.stack.run("why", "shop")).stdout
+    return said if word in said else ""
+
+
 async def test_obsolete_objects_that_a_stack_keeps(workers: Crew, user: RealUser, paster: Paster) -> None:
     """They go with the command, although the Stack is not ready."""
     await workers.hire()
@@ -145,7 +151,7 @@ async def test_obsolete_objects_that_a_stack_keeps(workers: Crew, user: RealUser
     late = {"old": None, "late": {"readyWhen": ["late.data.size == 'l'"], "manifest": CONFIG | {"data": {"size": "s"}}}}
     await user.patch(address(user.namespace), {"spec": {"template": {"resources": late}}})
 
-    said = await wait_for(lambda: find_words(user, "cleanup"))
+    said = await wait_for(lambda: find_in_explanation(paster, "cleanup"))
     await paster.paste(said, r"kubectl stack cleanup shop -n [a-z0-9-]+")
 
     old = Address(api_version="v1", kind="ConfigMap", namespace=user.namespace, name="shop-old")

@@ -37,6 +37,7 @@ TRIED = {
     ("cli.stack_views.causes.object_causes", "kubectl describe"): SITUATIONS,
     ("cli.stack_views.causes.object_causes", "kubectl logs"): SITUATIONS,
     ("cli.stack_views.causes.stack_causes", "kubectl get"): SITUATIONS,
+    ("cli.stack_views.causes.stack_causes", "kubectl stack cleanup"): VERBS,
     ("cli.stack_views.causes.stack_causes", "kubectl stack continue"): SITUATIONS,
     ("cli.stack_views.causes.stack_causes", "kubectl stack history"): SITUATIONS,
     ("cli.stack_views.causes.stack_causes", "kubectl stack resume"): SITUATIONS,
