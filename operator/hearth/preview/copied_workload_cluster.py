@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any, Final, TypeAlias
 
+from hearth.engine.writes import step_execution
 from hearth.kube.client import api_requests
 from hearth.model import names
 from hearth.model.child import Child, Object, Path, parse_child
@@ -22,6 +23,7 @@ from hearth.preview.live_cluster import LiveCluster
 from hearth.preview.object_copies import DryRunWrite, ObjectCopies, ObjectCopy, Place
 
 CONFLICT, NOT_FOUND = 409, 404
+REFUSED: Final = (400, 422)
 NOT_PERMITTED = "you are not permitted to try it: {}"
 NEW_NAMESPACE = "its namespace does not exist yet"
 NEW_KIND = "its kind does not exist yet"
@@ -137,7 +139,7 @@ class CopiedWorkloadCluster:
         place = object_copies.find_place(kind, manifest)
         known = self._copies.find(place)
         self._check_preconditions(manifest, known)
-        filled = self._unknown.fill(manifest, known.raw if known is not None else None)
+        filled = without_version(self._unknown.fill(manifest, known.raw if known is not None else None))
         before = known.raw if known is not None else None
         if known is None and not self._copies.is_removed(place) and "uid" in manifest["metadata"]:
             # The engine takes over an object that was no child: it read the object a moment ago.
@@ -174,12 +176,12 @@ class CopiedWorkloadCluster:
                 name = {"name": manifest["metadata"]["name"]}
                 metadata = {key: value for key, value in created["metadata"].items() if key != "generateName"}
                 return {**created, "metadata": {**metadata, **name}}, ""
-            if place in self._owned and before is not None:
-                return await self._try_as_owner(filled, before, kind=kind), ""
             answer = await self._live.try_apply(filled, kind=kind, manager=manager, force=force, user=self._user)
         except ApiStatusError as error:
+            if error.code in REFUSED and place in self._owned and before is not None:
+                return await self._try_as_owner(filled, before, kind=kind), ""
             if not error.is_forbidden or self._user:
-                if self._unknown.is_within(manifest) and error.code in (400, 422):
+                if self._unknown.is_within(manifest) and error.code in REFUSED:
                     # What is left of the manifest says nothing about the whole one.
                     return merged, f"it depends on values that only the run knows: {error}"
                 raise
@@ -211,7 +213,7 @@ class CopiedWorkloadCluster:
     def _check_preconditions(self, manifest: Object, known: ObjectCopy | None) -> None:
         """Refuse what an API server refuses that has the objects of the copy. Raises ApiStatusError."""
         metadata = manifest["metadata"]
-        uid, is_new = metadata.get("uid"), metadata.get("resourceVersion") is not None
+        uid, is_new = metadata.get("uid"), metadata.get("resourceVersion") == step_execution.CREATE_ONLY
         if known is not None and (is_new or uid not in (None, known.child.uid)):
             status = {
                 "code": CONFLICT,
@@ -403,6 +405,14 @@ class CopiedWorkloadCluster:
 
     def retain_triggers(self, causes: Collection[RetryTrigger]) -> None:
         """Watch nothing."""
+
+
+def without_version(manifest: Object) -> Object:
+    """Return the manifest without the version of the object that it changes: the copy has another one than the cluster."""
+    metadata = manifest["metadata"]
+    if metadata.get("resourceVersion") in (None, step_execution.CREATE_ONLY):
+        return manifest
+    return {**manifest, "metadata": {key: value for key, value in metadata.items() if key != "resourceVersion"}}
 
 
 def _refer(kind: Kind, raw: Object) -> ObjectRef:
