@@ -580,7 +580,13 @@ def test_what_a_webhook_quotes_is_shown_without_the_value(threats: ThreatWorld, 
     scene.until_settled("shop")
     refuse(scene, refusing, what={"": ["configmaps"], "snapshot.storage.k8s.io": ["volumesnapshots"]})
     head = {"apiVersion": version, "metadata": {"name": "asked", "namespace": scene.namespace}}
-    api.create({**head, "kind": "HealthMark", "spec": {"stackName": "shop", "resource": "c", "reason": "test"}})
+    api.create(
+        {
+            **head,
+            "kind": "HealthMark",
+            "spec": {"stackName": "shop", "resource": "c", "markUnhealthy": True, "reason": "test"},
+        }
+    )
     api.create({**head, "kind": "StackSnapshot", "spec": {"stackName": "shop"}})
     wait_quoted(scene, "HealthMark", "asked")
     wait_quoted(scene, "StackSnapshot", "asked")
@@ -594,7 +600,7 @@ def test_what_a_webhook_quotes_is_shown_without_the_value(threats: ThreatWorld, 
             **head,
             "kind": "HealthMark",
             "metadata": {"name": "late", "namespace": scene.namespace},
-            "spec": {"stackName": "shop", "resource": "c", "reason": "test"},
+            "spec": {"stackName": "shop", "resource": "c", "markUnhealthy": True, "reason": "test"},
         }
     )
     refused = "cannot write the status of a HealthMark"

@@ -23,7 +23,7 @@ from hearth.model.errors import ApiStatusError, Unreachable
 from hearth.model.kinds import Kind, ObjectRef
 from hearth.model.signatures import Signatures
 from hearth.model.tenancy import Boundary
-from hearth.model.text import redaction
+from hearth.model.text import hidden_texts, redaction
 from hearth.model.well_known_kinds import POD, SERVICE_ACCOUNT
 from hearth.plan.ownership import adoption, apply_obstacles
 from hearth.plan.ownership.adoption import StackMayExist
@@ -108,6 +108,8 @@ class StepExecutor:
     ours: Signatures
     boundary: Boundary
     """Of the Stack. A step beyond it sends no request, even if it was planned."""
+    stack_uid: str = ""
+    """Of the Stack whose sensitive values no message may show; "" for none."""
     kin: Kin | None = None
     """Its tree, of which it may take over objects."""
     former_uids: Callable[[], Collection[str]] = frozenset
@@ -125,8 +127,11 @@ class StepExecutor:
             return StepFailure(
                 reason="Unreachable", message=message, causes=(retry_triggers.SERVER,), server=ServerResponse.SILENT
             )
-        except ApiStatusError as error:
-            result = await self._resolve(error, step)
+        except ApiStatusError as refusal:
+            # A message is shortened, and a part of a sensitive value is not found any more.
+            status = hidden_texts.redact_messages(refusal.status, self.stack_uid) if refusal.status else refusal.status
+            redacted = ApiStatusError(code=refusal.code, status=status, retry_after=refusal.retry_after)
+            result = await self._resolve(redacted, step)
             result = await undone_changes.explain_unrepairable(
                 step, result, cluster=self.cluster, boundary=self.boundary
             )
@@ -434,6 +439,7 @@ def make_executor(stack: StackObject, services: Services) -> StepExecutor:
         manager=names.field_manager(stack.namespace, stack.name, kind=stack.kind),
         may_exist=services.may_exist_for(stack.uid),
         ours=services.hashes,
+        stack_uid=stack.uid,
         boundary=boundary,
         kin=Kin(stack.uid, services),
         former_uids=functools.partial(former_stacks.find_former_uids, services, stack),
@@ -449,6 +455,7 @@ def make_part_executor(
         manager="",
         may_exist=services.may_exist_for(stack_uid),
         ours=services.hashes,
+        stack_uid=stack_uid,
         boundary=boundary,
     )
 

@@ -6,7 +6,7 @@ by the Stack that the text is about. Must not know where a text comes from.
 
 from __future__ import annotations
 
-from collections.abc import MutableMapping
+from collections.abc import Mapping, MutableMapping
 from typing import Any, Protocol
 from weakref import WeakValueDictionary
 
@@ -45,7 +45,7 @@ def redact(text: str, stack: str) -> str:
     return text
 
 
-def redact_messages(status: Object, stack: str) -> Object:
+def redact_messages(status: Mapping[str, Any], stack: str) -> Object:
     """Return a status whose messages are redacted; all else is the operator's own, and may be signed."""
     return {key: _redact_message(key, value, stack) for key, value in status.items()}
 
