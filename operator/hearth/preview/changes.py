@@ -61,6 +61,8 @@ class Preview:
     """The number of the revision that becomes the target."""
     changes: tuple[Change, ...] = ()
     """In the order of the run."""
+    nested: tuple[Preview, ...] = ()
+    """The Stacks and groups in it that are created, changed or deleted."""
     notes: tuple[str, ...] = ()
     rejection: str = ""
     """Why the definition is refused, so that nothing happens; "" if it is accepted."""

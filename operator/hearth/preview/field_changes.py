@@ -118,8 +118,8 @@ def _compare(old: Any, new: Any, path: FieldPath, *, is_stored: bool) -> Iterato
 def is_same(old: Any, new: Any) -> bool:
     """Return whether the values are equal and have the same types: in JSON, `true` is not 1."""
     if isinstance(old, Absent) or isinstance(new, Absent):
-        return old == new
-    return old == new and (old is new or orjson.dumps(old, option=SORTED) == orjson.dumps(new, option=SORTED))
+        return bool(old == new)
+    return bool(old == new) and (old is new or orjson.dumps(old, option=SORTED) == orjson.dumps(new, option=SORTED))
 
 
 def is_empty(value: Any) -> bool:

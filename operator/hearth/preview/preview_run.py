@@ -286,6 +286,16 @@ def with_loss(reason: str, old: Child, manifest: Object, replacement: Replacemen
     return "; ".join(filter(None, (reason, f"stops first: {stop}" if stop else "", loss, overlap)))
 
 
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class NestedStack:
+    """A Stack or group within the Stack, before and after the run."""
+
+    before: Object | None
+    """None for one that is created."""
+    after: Object | None
+    """None for one that is deleted."""
+
+
 @dataclass(slots=True)
 class StepRecorder:
     """The changes so far, in order: what each executed step means for its resource."""
@@ -296,6 +306,7 @@ class StepRecorder:
     changes: list[Change] = field(default_factory=list)
     stated: dict[str, list[Object]] = field(default_factory=dict)
     """By resource: the manifests that were applied."""
+    nested: dict[ObjectRef, NestedStack] = field(default_factory=dict)
 
     def record(self, planned: PlannedStep, writes: list[DryRunWrite]) -> None:
         """Record an executed step. writes: the last one counts; none if it failed."""
@@ -304,8 +315,10 @@ class StepRecorder:
         write, step = writes[-1], planned.step
         match step:
             case Apply():
+                self._record_nested(step, write)
                 self._record_apply(planned, step, write)
             case Delete() | Detach():
+                self._record_nested(step, write)
                 self._record_deletion(planned, step, write)
             case Release():
                 reason = "it was adopted" if step.child.is_adopted else "deletionPolicy is Retain"
@@ -319,6 +332,13 @@ class StepRecorder:
                 pass
             case _:
                 assert_never(step)
+
+    def _record_nested(self, step: Apply | Delete | Detach, write: DryRunWrite) -> None:
+        ref = steps.find_ref(step)
+        if names.is_stack(ref.group, ref.kind):
+            first = self.nested.get(ref)
+            before = write.before if first is None else first.before
+            self.nested[ref] = NestedStack(before=before, after=write.after if isinstance(step, Apply) else None)
 
     def _record_apply(self, planned: PlannedStep, step: Apply, write: DryRunWrite) -> None:
         if write.stated is not None:

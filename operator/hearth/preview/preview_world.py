@@ -86,6 +86,7 @@ class PreviewWorld:
 
     request: PreviewRequest
     live: LiveCluster
+    """The cluster of the objects."""
     copies: ObjectCopies
     assumptions: Assumptions
     hashes: TrustedHashes
@@ -105,9 +106,15 @@ def make_world(
     request: PreviewRequest,
     *,
     now: float,
+    workload: LiveCluster | None = None,
     evaluate: Callable[[WorkQueue], Evaluations] = lambda _queue: Unassisted(),
 ) -> PreviewWorld:
-    """Make a world without objects. now: seconds since the epoch; evaluate: makes the evaluator of slow expressions."""
+    """Make a world without objects.
+
+    now: seconds since the epoch; workload: the cluster of the objects, None for that of the Stack; evaluate: makes the
+    evaluator of slow expressions.
+    """
+    children = workload or live
     hashes, assumptions, queue = TrustedHashes(), Assumptions(), WorkQueue()
     evaluations, copies = evaluate(queue), ObjectCopies(hashes)
     management = CopiedManagementCluster(
@@ -118,7 +125,7 @@ def make_world(
         accounts=request.accounts,
     )
     cluster = CopiedWorkloadCluster(
-        live, copies, assumptions.unknown, accounts=request.accounts, on_kinds=queue.on_kinds
+        children, copies, assumptions.unknown, accounts=request.accounts, on_kinds=queue.on_kinds
     )
     services = Services(
         management_cluster=management,
@@ -135,7 +142,7 @@ def make_world(
     )
     return PreviewWorld(
         request=request,
-        live=live,
+        live=children,
         copies=copies,
         assumptions=assumptions,
         hashes=hashes,

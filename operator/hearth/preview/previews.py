@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any, Final, TypeAlias
 
 from hearth import supervision
 from hearth.engine.ports import Evaluations
@@ -14,23 +14,31 @@ from hearth.engine.work_queue import WorkQueue
 from hearth.model import kinds, members, names
 from hearth.model.child import Object
 from hearth.model.errors import ApiStatusError, HearthError
+from hearth.model.kinds import ObjectRef
 from hearth.model.text import redaction
+from hearth.model.well_known_kinds import SOURCE_KINDS
 from hearth.plan.environment import environment_rules
 from hearth.plan.resource import definition_warnings, enforcement
 from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state.resource_status import ResourceState, ResourceStatus
-from hearth.preview import field_changes, preview_world, recognition
+from hearth.preview import field_changes, object_copies, preview_world, recognition
 from hearth.preview.changes import Action, Change, Preview
 from hearth.preview.field_changes import ABSENT, Absent, FieldChange, FieldPath
 from hearth.preview.live_cluster import LiveCluster
-from hearth.preview.preview_run import PreviewRun
+from hearth.preview.preview_run import NestedStack, PreviewRun
 from hearth.preview.preview_world import PreviewRequest, PreviewWorld
 
 PAUSED = "spec.paused is true: the operator writes nothing until it is unpaused"
 ELSEWHERE = "spec.kubeConfig: the objects are in another cluster, which a preview does not read"
+UNKNOWN_SPEC = "the changes in {ref} are not shown, because its spec depends on values that only the run can know"
+DELETED = "the Stack is deleted with the objects that it does not keep"
 ENDLESS = "the same objects are replaced again and again; the preview ends here"
 HALTED = frozenset({ResourceState.STOPPED, ResourceState.FAILED, ResourceState.RETRYING})
 SECRET_FIELDS: Final = ("data", "stringData")
+
+
+PreviewNested: TypeAlias = Callable[[NestedStack, Mapping[ObjectRef, Object]], Awaitable[Preview]]
+"""Makes the preview of a Stack within another; the mapping has the sources that the outer Stack writes."""
 
 
 class PreviewFailed(HearthError):
@@ -42,13 +50,16 @@ async def make_preview(
     request: PreviewRequest,
     *,
     now: float,
+    workload: LiveCluster | None = None,
     evaluate: Callable[[WorkQueue], Evaluations] = lambda _queue: Unassisted(),
+    preview_nested: PreviewNested | None = None,
 ) -> Preview:
     """Return what the wanted Stack would do; nothing is written. Raises ApiStatusError, Unreachable or PreviewFailed.
 
-    now: seconds since the epoch; evaluate: makes the evaluator of slow expressions.
+    now: seconds since the epoch; workload: the cluster of the objects, None for that of the Stack; evaluate: makes the
+    evaluator of slow expressions; preview_nested: makes the preview of a Stack in it, None to leave those out.
     """
-    world = preview_world.make_world(live, request, now=now, evaluate=evaluate)
+    world = preview_world.make_world(live, request, now=now, workload=workload, evaluate=evaluate)
     if world.stack.kubeconfig is not None:
         raise PreviewFailed(ELSEWHERE)
     await preview_world.read_children(world)
@@ -61,7 +72,89 @@ async def make_preview(
             f"internal error in the preview ({', '.join(dict.fromkeys(faults))}); its result is unknown"
         )
     hide = make_filter(world, before=before, applied=run.recorder.stated)
-    return assemble(run, [hide(each) for each in await list_changes(run)])
+    preview = assemble(run, [hide(each) for each in await list_changes(run)])
+    return preview if preview_nested is None else await add_nested(preview, run, preview_nested)
+
+
+async def preview_deletion(live: LiveCluster, request: PreviewRequest, *, now: float) -> Preview:
+    """Return what the deletion of a Stack deletes and keeps. Raises ApiStatusError or Unreachable."""
+    world = preview_world.make_world(live, request, now=now)
+    await preview_world.read_children(world)
+    changes = []
+    for copy in world.copies:
+        child = copy.child
+        reason = "it was adopted" if child.is_adopted else "deletionPolicy is Retain" if child.is_retained else ""
+        action = Action.KEEP if reason else Action.DELETE
+        changes.append(Change(action=action, resource=child.resource, ref=child.ref, reason=reason))
+    stack = world.stack
+    return Preview(
+        kind=stack.kind,
+        namespace=stack.namespace,
+        name=stack.name,
+        is_new=False,
+        changes=tuple(changes),
+        notes=(DELETED,),
+    )
+
+
+async def add_nested(preview: Preview, run: PreviewRun, preview_nested: PreviewNested) -> Preview:
+    """Return the preview with those of the Stacks in it, without the sensitive texts of this one."""
+    world, notes, nested = run.world, list(preview.notes), []
+    if preview.rejection:
+        return preview
+    sources = {
+        copy.child.ref: copy.raw
+        for copy in world.copies
+        if copy.child.ref.kind in SOURCE_KINDS and not copy.child.ref.group
+    }
+    for ref, change in {**run.recorder.nested, **find_obsolete_stacks(run)}.items():
+        if world.assumptions.unknown.is_within((change.after or {}).get("spec")):
+            notes.append(UNKNOWN_SPEC.format(ref=world.assumptions.unknown.explain(str(ref))))
+        else:
+            nested.append(
+                redact_preview(await preview_nested(change, sources), frozenset(world.builder.sensitive_texts))
+            )
+    return dataclasses.replace(preview, nested=tuple(nested), notes=tuple(notes))
+
+
+def find_obsolete_stacks(run: PreviewRun) -> dict[ObjectRef, NestedStack]:
+    """Return the nested Stacks whose deletion waits: the preview does not know the names in the others of the tree."""
+    planner = run.reconciler.planner
+    children = planner.cleanup.children.values() if planner is not None else ()
+    found = {child.ref: run.world.copies.find(object_copies.place_of(child.ref)) for child in children}
+    return {
+        ref: NestedStack(before=copy.raw, after=None)
+        for ref, copy in found.items()
+        if copy is not None and names.is_stack(ref.group, ref.kind)
+    }
+
+
+def redact_preview(preview: Preview, texts: frozenset[str]) -> Preview:
+    """Return a preview, and those in it, without these texts."""
+
+    def redact_field(each: FieldChange) -> FieldChange:
+        old, new = (
+            value if isinstance(value, Absent) else redaction.redact_within(value, texts)
+            for value in (each.old, each.new)
+        )
+        return dataclasses.replace(each, old=old, new=new)
+
+    def redact_change(each: Change) -> Change:
+        reason, unchecked = (redaction.redact(text, texts) for text in (each.reason, each.unchecked))
+        return dataclasses.replace(
+            each, fields=tuple(map(redact_field, each.fields)), reason=reason, unchecked=unchecked
+        )
+
+    return dataclasses.replace(
+        preview,
+        changes=tuple(map(redact_change, preview.changes)),
+        nested=tuple(redact_preview(each, texts) for each in preview.nested),
+        notes=tuple(redaction.redact(each, texts) for each in preview.notes),
+        rejection=redaction.redact(preview.rejection, texts),
+        mistakes=tuple(
+            dataclasses.replace(each, message=redaction.redact(each.message, texts)) for each in preview.mistakes
+        ),
+    )
 
 
 async def list_changes(run: PreviewRun) -> list[Change]:

@@ -293,3 +293,73 @@ async def test_what_the_api_server_counts_is_no_change(
 
     (change,) = preview["changes"]
     assert [each["path"] for each in change["fields"]] == ["spec.template.spec.containers[name=a].image"]
+
+
+def nest(size: str, *, with_settings: bool = True, **spec: Any) -> dict[str, Any]:
+    """A nested Stack whose inner Stack has a ConfigMap of that size."""
+    inner = {"resources": {"settings": config(size="${params.size}")}, "parameters": {"size": {"type": "string"}}}
+    leaf = {
+        "apiVersion": "hearth.dev/v1alpha1",
+        "kind": "Stack",
+        "spec": {"template": inner, "parameters": {"size": size}},
+    }
+    resources = {"leaf": {"manifest": leaf}, **({"extra": config(kept="yes")} if with_settings else {})}
+    middle = {
+        "apiVersion": "hearth.dev/v1alpha1",
+        "kind": "Stack",
+        "spec": {"template": {"resources": resources}, **spec},
+    }
+    return {"manifest": middle}
+
+
+def group(members: int, color: str) -> dict[str, Any]:
+    spec = {"replicas": members, "template": config(color=color)}
+    return {"manifest": {"apiVersion": "hearth.dev/v1alpha1", "kind": "ResourceGroup", "spec": spec}}
+
+
+def list_nested(preview: dict[str, Any]) -> dict[str, list[tuple[str, str]]]:
+    """By its first resource's parent: the kind of each Stack in a preview, at any depth, with what happens in it."""
+    found = {}
+    for each in preview.get("nested", ()):
+        found[each["name"]] = sorted((change["action"], change["resource"]) for change in each["changes"])
+        found |= list_nested(each)
+    return found
+
+
+async def test_a_change_is_shown_in_nested_stacks_and_groups(
+    workers: Crew, user: RealUser, kubectl_stack: StackCommand, kubeconfig: Path, tmp_path: Path
+) -> None:
+    await workers.hire()
+    file = tmp_path / "stack.yaml"
+    first = {"app": nest("s"), "workers": group(2, "red"), "old": nest("s")}
+    second = {"app": nest("m", with_settings=False), "workers": group(3, "blue"), "new": nest("l")}
+
+    def write(resources: dict[str, Any]) -> dict[str, Any]:
+        made = make_stack(user.namespace, resources, parameters={"password": "x"})
+        file.write_text(yaml.safe_dump(made))
+        return made
+
+    await user.create(write(first))
+    await StackCommand(kubeconfig=kubeconfig, namespace=user.namespace).expect("wait", "shop", "--timeout", "90s")
+    assert "no change" in await kubectl_stack.expect("diff", "-f", str(file), code=0)
+
+    write(second)
+    text = await kubectl_stack.expect("diff", "-f", str(file), code=1)
+    (preview,) = json.loads(await kubectl_stack.expect("diff", "-f", str(file), "-o", "json", code=1))
+
+    nested = list_nested(preview)
+    assert sorted(nested.values()) == sorted(
+        [
+            [("update", "leaf"), ("wait", "extra")],
+            [("update", "settings")],
+            [("create", "2"), ("update", "0"), ("update", "1")],
+            [("create", "extra"), ("create", "leaf")],
+            [("create", "settings")],
+            [("delete", "extra"), ("delete", "leaf")],
+        ]
+    )
+    assert "+ data.size: m" in text
+
+    write({"app": nest("s"), "workers": group(2, "red")})
+    (removal,) = json.loads(await kubectl_stack.expect("diff", "-f", str(file), "-o", "json", code=1))
+    assert list(list_nested(removal).values()) == [[("delete", "extra"), ("delete", "leaf")]]

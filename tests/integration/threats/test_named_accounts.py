@@ -32,7 +32,7 @@ def make_group(namespace: str, name: str, **spec: object) -> Object:
         "apiVersion": "hearth.dev/v1alpha1",
         "kind": "ResourceGroup",
         "metadata": {"name": name, "namespace": namespace},
-        "spec": {"size": 1, "template": member, **spec},
+        "spec": {"replicas": 1, "template": member, **spec},
     }
 
 

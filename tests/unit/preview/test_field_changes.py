@@ -45,7 +45,8 @@ def test_every_difference_is_a_change(old: Any, new: Any, expected: list[str]) -
 
 
 def test_a_field_that_appears_empty_is_a_change_if_both_are_stored() -> None:
-    before, after = {"metadata": {}, "spec": {}}, {"metadata": {}, "spec": {"selector": {}}}
+    before: dict[str, Any] = {"metadata": {}, "spec": {}}
+    after: dict[str, Any] = {"metadata": {}, "spec": {"selector": {}}}
     assert [change.text for change in field_changes.find_changes(before, after)] == ["spec.selector"]
     assert field_changes.find_changes(before, after, is_stored=False) == []
 

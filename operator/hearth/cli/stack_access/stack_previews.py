@@ -16,6 +16,7 @@ import structlog
 from hearth.cli.stack_access import dry_runs, revisions
 from hearth.cli.stack_access.dry_runs import DryRunCluster
 from hearth.cli.stack_access.session import Session
+from hearth.cli.stack_access.stack_reader import OtherClusters
 from hearth.cli.stack_views.files import stack_files
 from hearth.cli.stack_views.files.stack_files import StackFile
 from hearth.cli.stack_views.stack_state import StackState
@@ -24,13 +25,14 @@ from hearth.engine.definition import definition_sources
 from hearth.engine.work_queue import DirtyScope, WorkQueue
 from hearth.kube.cache import stack_cache
 from hearth.kube.objects import controller_revision
-from hearth.model import chunked_work, errors, instance_fields, object_fields, value_class, well_known_kinds
+from hearth.model import chunked_work, errors, instance_fields, limits, object_fields, value_class, well_known_kinds
 from hearth.model.child import Object
 from hearth.model.kinds import Kind, ObjectRef
-from hearth.model.tenancy import DefinerAccount, Tenancy
+from hearth.model.tenancy import DefinerAccount, Mode, Tenancy
 from hearth.model.well_known_kinds import SERVICE_ACCOUNT, STACK, STACK_DEFINITION
 from hearth.preview import previews
 from hearth.preview.changes import Preview
+from hearth.preview.preview_run import NestedStack
 from hearth.preview.preview_world import PreviewRequest
 from hearth.sandbox.pool import Pool
 from hearth.template.instances import instance_form
@@ -116,40 +118,117 @@ async def make_preview(
     beside: Mapping[ObjectRef, Object],
     instance: tuple[Kind, InstanceForm] | None = None,
 ) -> Preview:
-    """Return the preview. Raises ApiStatusError or Unreachable.
+    """Return the preview, with those of the Stacks in it. Raises ApiStatusError, Unreachable or ClusterHidden.
 
     present, wanted: the Stack as it is and would be; beside: sources that the user states with it; instance: the kind of an
     instance, and the revision of its StackDefinition that it would have.
     """
     kind, form = instance if instance is not None else (None, None)
-    cluster = DryRunCluster(session, namespace=wanted["metadata"]["namespace"])
-    stored, stacks, accounts, _ = await asyncio.gather(
-        read_revisions(session, present),
-        read_stacks(session, wanted),
-        find_accounts(cluster, wanted, tenancy, form.definer if form is not None else None),
-        session.kinds.refresh(),
-    )
+    previewer = StackPreviewer(session=session, tenancy=tenancy, beside=beside, kind=kind, form=form)
+    return await previewer.preview(present, wanted)
+
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class StackPreviewer:
+    """Makes the preview of one Stack, and of the Stacks in it."""
+
+    session: Session
+    tenancy: Tenancy
+    beside: Mapping[ObjectRef, Object]
+    kind: Kind | None = None
+    form: InstanceForm | None = None
+    depth: int = 0
+    """In how many other Stacks this one is."""
+
+    async def preview(self, present: Object | None, wanted: Object) -> Preview:
+        """Return the preview, in the cluster that the Stack names."""
+        if "kubeConfig" not in wanted["spec"]:
+            return await self._preview(present, wanted, tenancy=self.tenancy)
+        others = OtherClusters(self.session)
+        try:
+            other = await others.find(StackState(wanted))
+            await other.session.kinds.refresh()
+            workload = DryRunCluster(other.session, namespace=other.namespace or wanted["metadata"]["namespace"])
+            # In the other cluster, the rights of the kubeconfig are the boundary.
+            tenancy = dataclasses.replace(self.tenancy, mode=Mode.TRUSTED)
+            present = leave_out_cluster(present) if present is not None else None
+            return await self._preview(present, leave_out_cluster(wanted), tenancy=tenancy, workload=workload)
+        finally:
+            await others.close()
+
+    async def _preview(
+        self, present: Object | None, wanted: Object, *, tenancy: Tenancy, workload: DryRunCluster | None = None
+    ) -> Preview:
+        cluster = DryRunCluster(self.session, namespace=wanted["metadata"]["namespace"])
+        stored, stacks, accounts, _ = await asyncio.gather(
+            read_revisions(self.session, present),
+            read_stacks(self.session, wanted),
+            find_accounts(workload or cluster, wanted, tenancy, self.form.definer if self.form is not None else None),
+            self.session.kinds.refresh(),
+        )
+        request = PreviewRequest(
+            present=present,
+            wanted=wanted,
+            revisions=stored,
+            stacks=stacks,
+            beside=self.beside,
+            tenancy=tenancy,
+            accounts=accounts,
+            form=self.form,
+            kind=self.kind,
+        )
+        pools: list[Pool] = []
+
+        def evaluate(queue: WorkQueue) -> Pool:
+            pools.append(
+                Pool(notify=lambda uid: queue.enqueue(uid, DirtyScope.EVALUATED), on_limit=lambda _limit: None)
+            )
+            return pools[-1]
+
+        try:
+            return await previews.make_preview(
+                cluster,
+                request,
+                now=time.time(),
+                workload=workload,
+                evaluate=evaluate,
+                preview_nested=self._preview_nested,
+            )
+        finally:
+            await asyncio.gather(*(pool.close() for pool in pools))
+
+    async def _preview_nested(self, nested: NestedStack, sources: Mapping[ObjectRef, Object]) -> Preview:
+        """Return the preview of a Stack in this one. What cannot be shown is a note."""
+        shown = nested.after or nested.before or {}
+        inner = StackPreviewer(
+            session=self.session, tenancy=self.tenancy, beside={**self.beside, **sources}, depth=self.depth + 1
+        )
+        try:
+            if inner.depth > limits.NESTED_DEPTH:
+                raise errors.HearthError(f"only {limits.NESTED_DEPTH} levels of Stacks are shown")
+            if nested.after is None and nested.before is not None:
+                return await preview_deletion(self.session, nested.before, tenancy=self.tenancy)
+            return await inner.preview(nested.before, shown)
+        except errors.HearthError as error:
+            state = StackState(shown)
+            note = f"the changes in it are not shown: {error}"
+            return Preview(
+                kind=state.kind.name, namespace=state.namespace, name=state.name, is_new=False, notes=(note,)
+            )
+
+
+def leave_out_cluster(raw: Object) -> Object:
+    """Return a Stack as it would be in the cluster of its objects."""
+    return {**raw, "spec": {key: value for key, value in raw["spec"].items() if key != "kubeConfig"}}
+
+
+async def preview_deletion(session: Session, present: Object, *, tenancy: Tenancy) -> Preview:
+    """Return what the deletion of a Stack deletes. Raises ApiStatusError or Unreachable."""
     request = PreviewRequest(
-        present=present,
-        wanted=wanted,
-        revisions=stored,
-        stacks=stacks,
-        beside=beside,
-        tenancy=tenancy,
-        accounts=accounts,
-        form=form,
-        kind=kind,
+        present=present, wanted=present, revisions=await read_revisions(session, present), tenancy=tenancy
     )
-    pools: list[Pool] = []
-
-    def evaluate(queue: WorkQueue) -> Pool:
-        pools.append(Pool(notify=lambda uid: queue.enqueue(uid, DirtyScope.EVALUATED), on_limit=lambda _limit: None))
-        return pools[-1]
-
-    try:
-        return await previews.make_preview(cluster, request, now=time.time(), evaluate=evaluate)
-    finally:
-        await asyncio.gather(*(pool.close() for pool in pools))
+    cluster = DryRunCluster(session, namespace=present["metadata"]["namespace"])
+    return await previews.preview_deletion(cluster, request, now=time.time())
 
 
 async def read_revisions(session: Session, present: Object | None) -> list[tuple[Revision, Object]]:

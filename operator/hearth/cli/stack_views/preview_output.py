@@ -51,6 +51,10 @@ def list_lines(preview: Preview) -> Iterator[Line]:
     for note in preview.notes:
         yield [(f"note: {safe_text.one_line(note)}", "")]
     yield [(count(preview), "")]
+    for nested in preview.nested:
+        yield [("", "")]
+        for line in list_lines(nested):
+            yield [("  ", ""), *line]
 
 
 def join_causes(changes: Sequence[Change]) -> list[Change]:
@@ -270,6 +274,7 @@ def to_output(preview: Preview) -> Object:
         "revision": preview.revision,
         "changed": preview.has_changes,
         "changes": [write_change(each) for each in preview.changes],
+        **({"nested": [to_output(each) for each in preview.nested]} if preview.nested else {}),
         "notes": list(preview.notes),
         **({"rejection": preview.rejection} if preview.rejection else {}),
         **({"mistakes": [{"path": each.path, "message": each.message} for each in preview.mistakes]} if preview.mistakes else {}),
@@ -325,7 +330,8 @@ def write_markdown(preview: Preview) -> str:
         fence = "`" * max([3, *(len(run) + 1 for line in body for run in FENCES.findall(line))])
         lines += [f"{fence}diff", *body, fence]
     notes = [f"- {escape(note)}" for note in preview.notes] if not preview.rejection else []
-    return "\n".join([*lines, *([""] if notes else []), *notes])
+    nested = [text for each in preview.nested for text in ("", write_markdown(each))]
+    return "\n".join([*lines, *([""] if notes else []), *notes, *nested])
 
 
 def list_markdown(change: Change) -> list[str]:

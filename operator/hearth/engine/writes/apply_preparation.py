@@ -330,6 +330,7 @@ async def apply_without_defaults(step: Apply, live: Object, *, cluster: Workload
     created = await _predict_new(step, cluster=cluster) if live["metadata"]["uid"] == step.uid else None
     if created is None:
         return None
+    is_claimed = False
     for attempt in range(1, CLAIMS_AT_MOST + 1):
         try:
             is_claimed = await _claim_defaults(step, live, created, cluster=cluster, manager=manager)

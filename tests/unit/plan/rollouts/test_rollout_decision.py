@@ -392,7 +392,7 @@ def test_no_instance_is_judged_by_a_status_about_an_earlier_move(
         assert cluster.find_misjudged() == []
 
 
-def make_namespaces(*counts: int, **options: object) -> list[InstanceState]:
+def make_namespaces(*counts: int, **options: Any) -> list[InstanceState]:
     """Instances in several namespaces, as many as each count says."""
     spread = [f"n{at}" for at, count in enumerate(counts) for _ in range(count)]
     return [make(index, namespace=namespace, **options) for index, namespace in enumerate(spread)]
@@ -462,8 +462,7 @@ def test_a_forced_rollout_continues_although_instances_fail() -> None:
     cluster = Cluster([make(index) for index in range(4)], {"maxUnavailable": 1, "onFailure": "Stop"})
     assert cluster.run(2, lambda _: Health.FAILED).record.phase is RolloutPhase.STOPPED
 
-    for _ in range(10):
-        found = cluster.step(2, lambda _: Health.FAILED, RolloutRequests(force=2))
+    found = [cluster.step(2, lambda _: Health.FAILED, RolloutRequests(force=2)) for _ in range(10)][-1]
 
     assert (found.record.phase, found.updated) == (RolloutPhase.COMPLETE, 4)
     # A later revision is not forced.
