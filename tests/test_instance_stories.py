@@ -40,6 +40,7 @@ OTHERWISE = {
     "rollback-by-user": HELD,
     "rollback-from-mistake": REFUSED,
     "rollback-overridden": HELD,
+    "rollback-retried": "the commands that it offers name another kind",
     "sensitive-said": SCHEMA,
     "suspend-alone-in-map": HELD,
     "suspend-and-edit": HELD,
