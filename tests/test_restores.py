@@ -44,11 +44,18 @@ PLAYED = [
 Saved: TypeAlias = list[tuple[Kind, Object]]
 
 
+def is_workload_pod(kind: Kind, raw: Object) -> bool:
+    """Whether a controller made it, and makes it again of a restored workload."""
+    return kind == fake_kinds.POD.kind and any(
+        each.get("controller") for each in raw["metadata"].get("ownerReferences", ())
+    )
+
+
 def save(world: FakeWorld) -> Saved:
     """All objects, as a backup tool stores them."""
     saved = []
     for kind, raw in world.server.everything():
-        if kind.name in NOT_SAVED:
+        if kind.name in NOT_SAVED or is_workload_pod(kind, raw):
             continue
         metadata = {key: raw["metadata"][key] for key in KEPT if key in raw["metadata"]}
         saved.append(
@@ -65,6 +72,9 @@ def lose(world: FakeWorld, saved: Saved) -> None:
             world.server.patch(kind, namespace, name, {"metadata": {"finalizers": None}}, manager="disaster")
         if world.server.find(kind, namespace, name) is not None:
             world.server.delete(kind, namespace, name)
+    for pod in world.server.list_all(fake_kinds.POD.kind):
+        # Its node is lost too.
+        world.server.end_pod(pod)
 
 
 def put_back(world: FakeWorld, saved: Saved) -> None:
@@ -90,7 +100,7 @@ def list_objects(world: FakeWorld) -> dict[str, str]:
     return {
         f"{kind.name} {raw['metadata'].get('namespace', '')}/{raw['metadata']['name']}": raw["metadata"]["uid"]
         for kind, raw in world.server.everything()
-        if kind.name not in (*NOT_SAVED, "ControllerRevision")
+        if kind.name not in (*NOT_SAVED, "ControllerRevision") and not is_workload_pod(kind, raw)
     }
 
 
