@@ -346,8 +346,11 @@ class StepExecutor:
             return reaction
         live = await self.cluster.get(step.ref, kind=step.kind)
         if isinstance(reaction, api_errors.MaybeImmutable):
-            written = await apply_preparation.apply_without_defaults(
-                step, live, cluster=self.cluster, manager=self.manager
+            # A mere drift repair has no former definition whose defaults could be in the way.
+            written = (
+                await apply_preparation.apply_without_defaults(step, live, cluster=self.cluster, manager=self.manager)
+                if step.owned_before is not None
+                else None
             )
             if written is not None:
                 return StepDone(written, step.tolerated)
