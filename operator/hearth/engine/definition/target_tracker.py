@@ -19,7 +19,7 @@ from hearth.plan.state import finished_work
 from hearth.plan.status import check_result, conditions
 from hearth.plan.status.check_result import CheckResult
 from hearth.plan.target import target_choice, target_status
-from hearth.plan.target.target import CompletedRevisions, DetachedSet, LastBatch, RollbackRequest, Target
+from hearth.plan.target.target import CompletedRevisions, DetachedSet, LastBatch, RollbackRequest, Target, TargetCause
 from hearth.plan.target.target_choice import TargetChoice, TargetContext, TargetRequest
 
 RETRY = "retry"
@@ -91,6 +91,11 @@ class TargetTracker:
     def is_completed(self) -> bool:
         """Whether there is a target, and it was reached."""
         return self.current is not None and self.current.is_completed
+
+    @property
+    def is_rolled_back(self) -> bool:
+        """Whether a rollback that the user requested is complete."""
+        return self.is_completed and self.current is not None and self.current.cause is TargetCause.ROLLBACK
 
     @property
     def needed(self) -> frozenset[int]:

@@ -53,9 +53,13 @@ class StackRequests(StackPart):
         if not target_tracker.RETRIES.isdisjoint(verbs):
             self._memory.retry(clock.monotonic())
             self._memory.asks_all = True
-            self._run_again(stack)
-            # What failed after the rollback is retried where it is; the rollback stays. So does that of a nested Stack.
-            ends_rollback = target_tracker.RETRY in verbs and stack.phase in COMPLETE
+            resource, is_named, _ = stack.annotations.get(names.REQUEST_RETRY, "").partition("/")
+            # What failed after the rollback is retried where it is; the rollback stays. So does that of a nested Stack, and
+            # so it does if the request names finished work.
+            is_own = target_tracker.RETRY in verbs and not is_named
+            ends_rollback = is_own and stack.phase in COMPLETE and targets.is_rolled_back
+            if not ends_rollback:
+                self._run_again(stack, resource)
             self._definition_sync.request_retry(ends_rollback=ends_rollback)
         if target_tracker.CLEANUP in verbs:
             targets.waive_cleanup()
@@ -67,16 +71,15 @@ class StackRequests(StackPart):
             dirty |= self.update_breakpoints(planner)
         return dirty
 
-    def _run_again(self, stack: StackObject) -> None:
+    def _run_again(self, stack: StackObject, resource: str) -> None:
         """Forget the finished work that a retry request is about: of the resource that it names, else of a complete Stack.
 
         The status tells whether the Stack is complete. This process may not have planned anything yet, and a retry of what
         failed must not run again what succeeded.
         """
         finished = self._memory.finished
-        named = stack.annotations.get(names.REQUEST_RETRY, "").partition("/")[0]
-        if named in finished.entries:
-            finished.forget(named)
+        if resource in finished.entries:
+            finished.forget(resource)
         elif stack.phase in COMPLETE:
             for name in list(finished.entries):
                 finished.forget(name)

@@ -75,10 +75,11 @@ def retry(stack: StackState, *, token: str, resource: str = "") -> VerbResult:
     if resource in finished:
         notes = (f"{resource} has finished and is run again", *note_paused(stack))
         return request(stack, names.REQUEST_RETRY, f"{resource}/{token}", key="retry", notes=notes)
-    is_sound = stack.is_ready and not stack.problems and not stack.is_rolled_back
+    is_sound = stack.is_ready and not stack.problems and not stack.is_rolled_back_automatically
     if resource and is_sound:
         listed = enumeration.enumerate_names(finished) if finished else "none"
         return Refusal(said=f"{resource} is no finished work of {stack.title}, which has: {listed}")
+    is_sound = is_sound and not stack.is_rolled_back
     if is_sound and finished:
         again = f"kubectl stack retry {stack.argument} {finished[0]} -n {stack.namespace}"
         said = f"nothing has failed: {stack.title} is {stack.phase}. To run finished work again: {again}"

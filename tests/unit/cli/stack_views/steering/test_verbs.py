@@ -69,6 +69,19 @@ def test_finished_work_is_run_again_by_its_name_alone() -> None:
     assert "web is no finished work of stack/shop, which has: migrate" in unknown.said
 
 
+def test_after_a_rollback_a_name_means_finished_work_and_no_name_the_definition() -> None:
+    """A name that is a mistake must not end the rollback."""
+    rolled_back = make(finished=FINISHED, target={"revision": 2, "cause": "Rollback"})
+    bare, named = verbs.retry(rolled_back, token="t-1"), verbs.retry(rolled_back, token="t-1", resource="migrate")
+    assert isinstance(bare, Write)
+    assert bare.patches == ({"metadata": {"annotations": {"hearth.dev/retry": "t-1"}}},)
+    assert isinstance(named, Write)
+    assert named.patches == ({"metadata": {"annotations": {"hearth.dev/retry": "migrate/t-1"}}},)
+    unknown = verbs.retry(rolled_back, token="t-1", resource="web")
+    assert isinstance(unknown, Refusal)
+    assert "web is no finished work of stack/shop, which has: migrate" in unknown.said
+
+
 def test_a_token_is_never_used_twice() -> None:
     """It would count as handled."""
     assert isinstance(verbs.check(make(handled={"check": "t-1"}), token="t-1"), Refusal)
