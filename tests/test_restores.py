@@ -65,7 +65,7 @@ def save(world: FakeWorld) -> Saved:
 
 
 def lose(world: FakeWorld, saved: Saved) -> None:
-    """Delete all of it, whatever holds it."""
+    """Delete all of it, with its finalizers."""
     for kind, raw in saved:
         namespace, name = raw["metadata"].get("namespace", ""), raw["metadata"]["name"]
         if world.server.find(kind, namespace, name) is not None:

@@ -227,7 +227,7 @@ def list_places(value: Any, place: tuple[str | int, ...] = ()) -> Iterator[tuple
         yield from list_places(each, (*place, key))
 
 
-def find_holder(value: Any, way: Sequence[str | int], last: str | int) -> Any:
+def find_parent(value: Any, way: Sequence[str | int], last: str | int) -> Any:
     """Return the map or list that has the value of a place; None if other damage removed it."""
     holder: Any = None
     for step in (*way, last):
@@ -247,7 +247,7 @@ def damaged_files(draw: st.DrawFn) -> tuple[tuple[str, ...], str]:
     places = list(list_places(documents))
     for _ in range(draw(st.integers(min_value=1, max_value=2))):
         *way, last = draw(st.sampled_from(places))
-        holder = find_holder(documents, way, last)
+        holder = find_parent(documents, way, last)
         if holder is not None and draw(st.booleans()):
             holder[last] = copy.deepcopy(draw(st.sampled_from(DAMAGE)))
         elif holder is not None:

@@ -30,6 +30,8 @@ ALLOWED = {
     "kube/client/connection_pool.py": {"call_at"},
     # Of a command, which waits for the result.
     "sandbox/process.py": {"run_coroutine_threadsafe"},
+    # Of a command, which waits for the first of two answers.
+    "cli/stack_commands/steering/mark_commands.py": {"create_task"},
 }
 
 

@@ -17,7 +17,7 @@ STATUS = "statuses, finalizers and revisions of the operator's own kinds"
 PORTS = {
     ports.ClusterWrites: {"apply", "change", "delete", "mark", "release"},
     ports.ClusterRequests: {"change_object", "create_object", "delete_object"},
-    ports.ManagementRevisions: {"create_revision", "delete_revision"},
+    ports.ManagementRevisions: {"adopt_revision", "create_revision", "delete_revision"},
     ports.ManagementWrites: {"add_finalizer", "remove_finalizer", "write_status", "emit_event", "emit_source_event"},
     ports.HealthMarkClient: {"write_mark_status"},
     ports.SnapshotClient: {"write_snapshot_finalizers", "write_snapshot_status"},
@@ -39,6 +39,7 @@ STEP_EXECUTION = {
 """What sends the requests of a step."""
 EXCEPTIONS = {
     "hearth.engine.definition.definition_sync": "adds the finalizer, and says in Events what a definition lacks",
+    "hearth.engine.definition.restored_objects": "signs the objects of a restored Stack again, and deletes nothing",
     "hearth.engine.definition.revision_builder": "stores a definition before the first step",
     "hearth.engine.definition.stack_revisions": "deletes revisions beyond the limit of the history",
     "hearth.engine.definition.stack_cluster": "Events",
@@ -52,6 +53,7 @@ EXCEPTIONS = {
     "hearth.engine.stack_definitions.definition_objects": "the CustomResourceDefinition and roles of a definition, "
     "which belong to no Stack, and are guarded by its `deletionPolicy`",
     "hearth.engine.status.status_writer": STATUS,
+    "hearth.engine.verified_revisions": "makes a Stack the owner of its revisions again, and deletes nothing",
 }
 """Modules of the engine that write besides, each with its reason."""
 SENDING = {"apply", "create", "delete", "patch", "update"}

@@ -18,7 +18,7 @@ from hearth.model.kinds import Kind
 
 
 class ObjectList:
-    """Objects in order. Each iteration unpacks them anew, one at a time."""
+    """Objects in order. Each iteration unpacks them again, one at a time."""
 
     __slots__ = ("_sources", "size")
 

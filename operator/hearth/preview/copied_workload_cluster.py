@@ -339,7 +339,7 @@ class CopiedWorkloadCluster:
         return await self._live.try_create(api_requests.generated(filled), kind=kind, user=self._user)
 
     async def change_dry_run(self, ref: ObjectRef, patch: Object, *, kind: Kind) -> Object:
-        """Return the result of a merge patch, whatever the version of the object is meanwhile."""
+        """Return the result of a merge patch, for any version of the object."""
         patch = api_requests.without_state(patch) if "metadata" in patch else patch
         return await self._live.try_change(ref, patch, kind=kind, user=self._user)
 

@@ -106,15 +106,15 @@ def make_world(
     request: PreviewRequest,
     *,
     now: float,
-    workload: LiveCluster | None = None,
+    workload_cluster: LiveCluster | None = None,
     evaluate: Callable[[WorkQueue], Evaluations] = lambda _queue: Unassisted(),
 ) -> PreviewWorld:
     """Make a world without objects.
 
-    now: seconds since the epoch; workload: the cluster of the objects, None for that of the Stack; evaluate: makes the
+    now: seconds since the epoch; workload_cluster: the cluster of the objects, None for that of the Stack; evaluate: makes the
     evaluator of slow expressions.
     """
-    children = workload or live
+    children = workload_cluster or live
     hashes, assumptions, queue = TrustedHashes(), Assumptions(), WorkQueue()
     evaluations, copies = evaluate(queue), ObjectCopies(hashes)
     management = CopiedManagementCluster(

@@ -50,16 +50,16 @@ async def make_preview(
     request: PreviewRequest,
     *,
     now: float,
-    workload: LiveCluster | None = None,
+    workload_cluster: LiveCluster | None = None,
     evaluate: Callable[[WorkQueue], Evaluations] = lambda _queue: Unassisted(),
     preview_nested: PreviewNested | None = None,
 ) -> Preview:
     """Return what the wanted Stack would do; nothing is written. Raises ApiStatusError, Unreachable or PreviewFailed.
 
-    now: seconds since the epoch; workload: the cluster of the objects, None for that of the Stack; evaluate: makes the
+    now: seconds since the epoch; workload_cluster: the cluster of the objects, None for that of the Stack; evaluate: makes the
     evaluator of slow expressions; preview_nested: makes the preview of a Stack in it, None to leave those out.
     """
-    world = preview_world.make_world(live, request, now=now, workload=workload, evaluate=evaluate)
+    world = preview_world.make_world(live, request, now=now, workload_cluster=workload_cluster, evaluate=evaluate)
     if world.stack.kubeconfig is not None:
         raise PreviewFailed(ELSEWHERE)
     await preview_world.read_children(world)

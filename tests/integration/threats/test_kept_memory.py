@@ -15,7 +15,7 @@ from support.threats.api import Api, Object
 from support.threats.world import CONFIG_MAPS, Tenant, ThreatWorld, make_config_map, make_stack
 
 MOST = 400.0
-"""MiB that the operator may hold, whatever one namespace reads."""
+"""MiB that the operator may hold for any reads of one namespace."""
 GROWTH = 150.0
 """MiB that it may hold more than before, for an attack of one form."""
 SMALL_FIELDS = {f"k{number:04d}": "" for number in range(5_400)}

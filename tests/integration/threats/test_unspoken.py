@@ -507,7 +507,7 @@ def test_what_programs_quote_is_shown_without_the_value(threats: ThreatWorld) ->
 
 @pytest.fixture
 def refusing() -> Iterator[int]:
-    """The port of an admission webhook that refuses whatever it is asked, and quotes the value."""
+    """The port of an admission webhook that refuses every request, and quotes the value."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_POST(self) -> None:

@@ -20,7 +20,10 @@ HELD = "tests/integration/cli/test_held_deletions.py"
 VERBS = "tests/integration/cli/test_offers_of_verbs.py"
 ROLLOUTS = "tests/integration/operator/test_stack_definitions.py"
 NO_ADVICE = "names the program, and offers nothing"
+SETS = "tests/unit/plan/health/test_workload_rules.py"
+"""Judges what the controller of a StatefulSet reports: the played one replaces every Pod."""
 TRIED = {
+    ("plan.health.workload_rules", "kubectl delete"): SETS,
     ("cli.stack_views.causes.advice", "kubectl api-resources"): SITUATIONS,
     ("cli.stack_views.causes.advice", "kubectl create"): SITUATIONS,
     ("cli.stack_views.causes.advice", "kubectl describe"): SITUATIONS,

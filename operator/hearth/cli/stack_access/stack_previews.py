@@ -148,22 +148,28 @@ class StackPreviewer:
         try:
             other = await others.find(StackState(wanted))
             await other.session.kinds.refresh()
-            workload = DryRunCluster(other.session, namespace=other.namespace or wanted["metadata"]["namespace"])
+            workload_cluster = DryRunCluster(
+                other.session, namespace=other.namespace or wanted["metadata"]["namespace"]
+            )
             # In the other cluster, the rights of the kubeconfig are the boundary.
             tenancy = dataclasses.replace(self.tenancy, mode=Mode.TRUSTED)
             present = leave_out_cluster(present) if present is not None else None
-            return await self._preview(present, leave_out_cluster(wanted), tenancy=tenancy, workload=workload)
+            return await self._preview(
+                present, leave_out_cluster(wanted), tenancy=tenancy, workload_cluster=workload_cluster
+            )
         finally:
             await others.close()
 
     async def _preview(
-        self, present: Object | None, wanted: Object, *, tenancy: Tenancy, workload: DryRunCluster | None = None
+        self, present: Object | None, wanted: Object, *, tenancy: Tenancy, workload_cluster: DryRunCluster | None = None
     ) -> Preview:
         cluster = DryRunCluster(self.session, namespace=wanted["metadata"]["namespace"])
         stored, stacks, accounts, _ = await asyncio.gather(
             read_revisions(self.session, present),
             read_stacks(self.session, wanted),
-            find_accounts(workload or cluster, wanted, tenancy, self.form.definer if self.form is not None else None),
+            find_accounts(
+                workload_cluster or cluster, wanted, tenancy, self.form.definer if self.form is not None else None
+            ),
             self.session.kinds.refresh(),
         )
         request = PreviewRequest(
@@ -190,7 +196,7 @@ class StackPreviewer:
                 cluster,
                 request,
                 now=time.time(),
-                workload=workload,
+                workload_cluster=workload_cluster,
                 evaluate=evaluate,
                 preview_nested=self._preview_nested,
             )

@@ -198,8 +198,8 @@ async def deny_certain(
 ) -> ReviewResult:
     """Deny what is wrong with any values from `spec.parametersFrom`; without such mistakes, the result stays."""
     template, given = review.spec.get("template"), review.spec.get("parameters") or {}
-    is_elsewhere = any(review.spec.get(each) is not None for each in TEMPLATE_SOURCES)
-    if result.denial or is_elsewhere or not isinstance(template, dict) or not review.spec.get("parametersFrom"):
+    has_source = any(review.spec.get(each) is not None for each in TEMPLATE_SOURCES)
+    if result.denial or has_source or not isinstance(template, dict) or not review.spec.get("parametersFrom"):
         return result
     definition = Definition(template=template, parameters=given)
     try:

@@ -46,7 +46,7 @@ class FailedPods(StackPart):
         return self._found
 
     async def _read(self, attempt: tuple[int, float], child: Child, labels: str) -> None:
-        """Read the Pods as the account of the Stack. Whatever that gives, the target then fails."""
+        """Read the Pods as the account of the Stack. The target then fails in any case."""
         said = ""
         try:
             said = await self._list_and_explain(child, labels)

@@ -30,11 +30,11 @@ OWN_FIELDS = ("event", "timestamp", "level", "logger", "stack")
 """The fields of a line of the log that no other program writes."""
 
 
-def register(source: HiddenTexts, *, uid: str, kind: str, name: str) -> None:
-    """Redact texts about the Stack by what `source` knows, as long as it exists. name: `namespace/name`."""
+def register(hidden_texts: HiddenTexts, *, uid: str, kind: str, name: str) -> None:
+    """Redact texts about the Stack by what `hidden_texts` knows, as long as it exists. name: `namespace/name`."""
     _KINDS.add(kind)
-    _BY_STACK[uid] = source
-    _BY_STACK[f"{kind}:{name}"] = source
+    _BY_STACK[uid] = hidden_texts
+    _BY_STACK[f"{kind}:{name}"] = hidden_texts
 
 
 def redact(text: str, stack: str) -> str:

@@ -267,7 +267,7 @@ def find_stuck_pod(fields: Fields, wanted: int) -> HealthResult | None:
     """Return progressing while the controller waits for a pod that it should replace: of neither the present nor the next revision.
 
     It updates one pod after the other, from the last, and waits for each to become ready, also if the template was changed
-    or changed back meanwhile. So a pod that never starts stays until somebody deletes it (kubernetes/kubernetes#67250).
+    or changed back meanwhile. So a pod that never starts stays until a user deletes it (kubernetes/kubernetes#67250).
     """
     if (
         read_text(fields, "spec.podManagementPolicy") == "Parallel"

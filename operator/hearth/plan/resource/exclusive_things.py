@@ -18,13 +18,13 @@ def describe_holder(
     manifest: Mapping[str, Any],
     child: Child | None,
     children: Iterable[Child],
-    policy: Replacement | None,
+    replacement: Replacement | None,
     *,
     is_name_pinned: bool,
 ) -> str:
     """Return which older object of the resource holds what the new one needs, and the way out, as a clause; "" for none.
 
-    child: the new object, None if it could not be created; policy: the replacement that the resource sets; is_name_pinned:
+    child: the new object, None if it could not be created; replacement: the one that the resource sets; is_name_pinned:
     whether the manifest states the name, so that the new object has another one for that reason alone.
     """
     holders = [
@@ -32,7 +32,7 @@ def describe_holder(
         for each in children
         if each.is_identified and not each.deleting and (child is None or each.uid != child.uid)
     ]
-    if not holders or (policy is Replacement.DELETE_FIRST and not is_name_pinned):
+    if not holders or (replacement is Replacement.DELETE_FIRST and not is_name_pinned):
         return ""
     found = list(dict.fromkeys(find_exclusive(manifest)))
     if not found:

@@ -518,7 +518,7 @@ class StackPlanner:
         return dataclasses.replace(status, memory_updates=())
 
     def _hold_turnover(self, name: str, status: ResourceStatus, memory: InMemoryState, *, now: float) -> ResourceStatus:
-        """Return the status of a member that is to be created: without the step while too many others wait to go.
+        """Return the status of a member without an object: without the step while too many others wait to go.
 
         Each new member has another name, so that its own record would never delay it.
         """

@@ -1,4 +1,4 @@
-"""Values of Secrets that a template states literally: whoever may read the Stack or its revisions reads them. Pure."""
+"""Values of Secrets that a template states literally: anyone who may read the Stack or its revisions reads them. Pure."""
 
 from __future__ import annotations
 

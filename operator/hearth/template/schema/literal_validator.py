@@ -92,7 +92,7 @@ def find_wrong_text(value: Any, shape: Shape) -> str:
     try:
         base64.b64decode(value.replace("\r", "").replace("\n", ""), validate=True)
     except (binascii.Error, ValueError):
-        # The text may be a secret that somebody forgot to encode.
+        # The text may be a secret that a user forgot to encode.
         return "must be base64, found a text that is none; encode it, or write it in stringData if this is a Secret"
     return ""
 

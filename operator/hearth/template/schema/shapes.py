@@ -186,7 +186,7 @@ def make_closed(properties: Mapping[str, Schema], *, name: str) -> Shape:
 
 OPEN: Final = Shape({}, find=lambda _: None, memory={}, name="value")
 QUANTITY: Final = Shape({}, find=lambda _: None, memory={}, name="Quantity")
-"""A number, or a text such as `2Gi`."""
+"""A number, or a text like `2Gi`."""
 QUANTITY.notation = "quantity"
 
 

@@ -215,7 +215,7 @@ def test_no_manifest_commands_the_terminal() -> None:
 
 
 def test_a_folder_is_read_with_the_folders_in_it(tmp_path: Path) -> None:
-    """By path, whatever the file system says; hidden files and other ones are left out."""
+    """By path, in every file system; hidden files and other ones are left out."""
     for name in ("b.yaml", "a/z.yml", "a/b/c.json", ".git/x.yaml", "notes.txt"):
         file = tmp_path / "shop" / name
         file.parent.mkdir(parents=True, exist_ok=True)

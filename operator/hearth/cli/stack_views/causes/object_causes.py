@@ -236,9 +236,9 @@ def find_event_of(
     """Return the latest Event about a container of the pod, with one of these reasons and such a message."""
     for event in reversed(evidence.events.get(pod.uid, ())):
         path = object_fields.text(event, "involvedObject", "fieldPath")
-        is_about = not path or path.endswith(f"{{{container}}}")
+        concerns_resource = not path or path.endswith(f"{{{container}}}")
         is_wanted = object_fields.text(event, "reason") in reasons
-        if is_about and is_wanted and pattern.search(object_fields.text(event, "message")):
+        if concerns_resource and is_wanted and pattern.search(object_fields.text(event, "message")):
             return event
     return None
 

@@ -63,7 +63,7 @@ def explain(objects: StackObjects, evidence: Evidence) -> tuple[Cause, ...]:
             f"revision {verbs.find_other_completed(stack)} is the last that completed: the way back, if it is needed"
         )
         found.append(Cause(subject=find_subject(stack), message=message, command=command))
-    if found and (kept := explain_kept(objects)) is not None:
+    if found and (kept := explain_retained(objects)) is not None:
         found.append(kept)
     if not found and not stack.is_ready:
         message = safe_text.one_line(stack.ready.message) or f"its phase is {stack.phase}"
@@ -71,7 +71,7 @@ def explain(objects: StackObjects, evidence: Evidence) -> tuple[Cause, ...]:
     return tuple(found)
 
 
-def explain_kept(objects: StackObjects) -> Cause | None:
+def explain_retained(objects: StackObjects) -> Cause | None:
     """Return which objects of the earlier definition stay until the new one is ready, and what their deletion would cost."""
     stack = objects.stack
     if stack.is_deleting or stack.is_paused or stack.is_suspended:

@@ -23,7 +23,7 @@ class GoalType(enum.StrEnum):
     READY = "ready"
     """The definition in the spec is ready: a rollback from it is none."""
     SETTLED = "settled"
-    """Whatever the target is, it is ready: what most verbs wait for."""
+    """The target is ready, the goal of most verbs."""
     SUSPENDED = "suspended"
     STOPPED = "stopped"
     DELETED = "deleted"
