@@ -127,7 +127,8 @@ class StackObject:
     def node(self) -> Node:
         """Return its place in the tree of Stacks."""
         proof = stack_tree.find_proof(self.annotations, self.parent)
-        return Node(self.uid, self.namespace, self.name, self.parent, self.kind, proof)
+        offer = stack_tree.find_offer(self.annotations, self.parent)
+        return Node(self.uid, self.namespace, self.name, self.parent, self.kind, proof, offer)
 
     @property
     def is_group(self) -> bool:

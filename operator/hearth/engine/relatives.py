@@ -173,18 +173,28 @@ class Relatives:
         if stack is not None and stack.deleting and self._is_awaited(uid, services):
             # The tree writes what may name the object only once this Stack is gone, and each would wait for the other.
             return None
-        if not found or stack is None or cleanup.is_replaceable(child, stack.identity):
+        if stack is None:
             return None
-        return next((claim for claim in found if claim.is_foreign), found[0])
+        if found and not cleanup.is_replaceable(child, stack.identity):
+            return next((claim for claim in found if claim.is_foreign), found[0])
+        is_nested = names.is_stack(child.kind.group, child.kind.name) and not stack.deleting
+        if is_nested and self.has_foreign(uid, services) and not is_let_go(child, uid, services):
+            # Another process may not ask why its deletion begins, so the object tells.
+            return TreeClaim(stack=f"{child.namespace}/{child.name}", is_foreign=True)
+        return None
 
     def _is_awaited(self, uid: str, services: TreeServices) -> bool:
         """Return whether a Stack above waits for the deletion of this one, or of one around it, which it still wants.
 
-        A user deleted it, or it is replaced. A Stack above in another process deletes what it does not want only once it is
-        complete, so it counts as one that waits.
+        A user deleted it, or it is replaced. A Stack above in another process offers what it does not want before it
+        deletes that; without an offer it waits.
         """
-        tree = services.management_cluster.tree
-        for each in tree.climb(uid, most=limits.NESTED_DEPTH + 1):
+        way = list(services.management_cluster.tree.climb(uid, most=limits.NESTED_DEPTH + 1))
+        if any(
+            is_offered_once(each.offer, refer(each), each.uid, owner=each.parent, services=services) for each in way
+        ):
+            return False
+        for each in way:
             if each.parent and services.management_cluster.is_other_shard_uid(each.parent):
                 return True
             parent = self._loaded.get(each.parent)
@@ -458,6 +468,26 @@ def write_offer(ref: ObjectRef, uid: str, *, owner: str, generation: int) -> str
     """Return what the signature of an offer covers."""
     identity = names.identity(stack_uid=owner, group=ref.group, kind=ref.kind, namespace=ref.namespace, name=ref.name)
     return f"{identity}/{uid}/{generation}"
+
+
+def is_let_go(child: Child, owner: str, services: TreeServices) -> bool:
+    """Return whether a Stack has offered its child, by any of its definitions."""
+    text = str((child.fields["metadata"].get("annotations") or {}).get(names.ANNOTATION_OFFERED, ""))
+    return is_offered_once(text, child.ref, child.uid, owner=owner, services=services)
+
+
+def is_offered_once(text: str, ref: ObjectRef, uid: str, *, owner: str, services: TreeServices) -> bool:
+    """Return whether this is an offer of the object by that Stack, whatever its generation."""
+    generation, _, signature = text.partition("/")
+    if not generation.isdecimal() or len(text) > limits.SIGNATURE_LENGTH:
+        return False
+    offer = write_offer(ref, uid, owner=owner, generation=int(generation))
+    return services.hashes.is_signed(OFFER, offer, signature)
+
+
+def refer(node: Node) -> ObjectRef:
+    """Return the reference of a Stack."""
+    return ObjectRef(group=names.GROUP, kind=node.kind, namespace=node.namespace, name=node.name)
 
 
 def is_offer_valid(live: Mapping[str, Any], ref: ObjectRef, node: Node, services: TreeServices) -> bool:

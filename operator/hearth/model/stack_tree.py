@@ -23,6 +23,8 @@ class Node:
     """`Stack` or `ResourceGroup`: one of each may have the same name."""
     signature: str = ""
     """What proves that it is a child of its parent; "" for nothing. Any user may have written it."""
+    offer: str = ""
+    """What says that its parent does not want it any more; "" for nothing. Any user may have written it."""
 
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}"
@@ -42,6 +44,12 @@ class NodeState:
 def find_proof(annotations: Mapping[str, str], parent: str) -> str:
     """Return the signature of a nested Stack, "" for none. What is longer than any of ours is none."""
     text = annotations.get(names.ANNOTATION_SIGNATURE, "") if parent else ""
+    return text if len(text) <= limits.SIGNATURE_LENGTH else ""
+
+
+def find_offer(annotations: Mapping[str, str], parent: str) -> str:
+    """Return the text with which the parent of a nested Stack offers it, "" for none."""
+    text = annotations.get(names.ANNOTATION_OFFERED, "") if parent else ""
     return text if len(text) <= limits.SIGNATURE_LENGTH else ""
 
 

@@ -81,6 +81,21 @@ def test_an_offer_holds_for_one_object_and_one_definition(text: str, uid: str, *
     assert relatives.is_offer_valid(make_live(offers.get(text, text), uid), REF, PARENT, services) == is_valid
 
 
+@pytest.mark.parametrize(
+    ("text", "is_offer"), [("own", True), ("other", False), ("2/forged", False), ("x/y", False), ("", False)]
+)
+def test_an_offer_of_any_definition_tells_that_a_parent_let_a_nested_stack_go(text: str, *, is_offer: bool) -> None:
+    """Its definition may have changed since the deletion began, and a Stack of another process shows no more than that."""
+    nested = Node("c", "default", "child", "p")
+    child = cast(Any, SimpleNamespace(ref=relatives.refer(nested), uid="c"))
+    offers = {
+        "own": relatives.make_offer(child, owner="p", generation=2, signer=HASHER),
+        "other": relatives.make_offer(child, owner="q", generation=2, signer=HASHER),
+    }
+    services, ref = make_services(PARENT, nested), relatives.refer(nested)
+    assert relatives.is_offered_once(offers.get(text, text), ref, "c", owner="p", services=services) == is_offer
+
+
 # ---------------------------------------------------------------- which Stack is nested in which
 
 

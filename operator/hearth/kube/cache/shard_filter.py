@@ -100,8 +100,9 @@ class ShardFilter:
             self.elsewhere.add(uid)
             self._on_elsewhere()
         parent = (metadata.get("labels") or {}).get(names.LABEL_STACK_UID, "")
-        proof = stack_tree.find_proof(metadata.get("annotations") or {}, parent)
-        self._tree.put(Node(uid, metadata["namespace"], metadata["name"], parent, self._kind, proof))
+        annotations = metadata.get("annotations") or {}
+        proof, offer = stack_tree.find_proof(annotations, parent), stack_tree.find_offer(annotations, parent)
+        self._tree.put(Node(uid, metadata["namespace"], metadata["name"], parent, self._kind, proof, offer))
         if parent or self._tree.find_nested(uid):
             self._tree.states[uid] = read_state(raw, wants_any=self._has_same_place(raw))
         if uid not in self._names:
