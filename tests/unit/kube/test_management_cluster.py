@@ -234,7 +234,7 @@ async def test_a_revision_is_stored_and_known_at_once() -> None:
         True,
         False,
     )
-    assert (body["revision"], body["data"]) == (3, DEFINITION)
+    assert (body["revision"], orjson.loads(orjson.dumps(body["data"]))) == (3, DEFINITION)
     assert home.revisions("u") == (REVISION,)
 
 

@@ -431,5 +431,6 @@ async def test_where_many_stacks_are_made_at_once_others_need_not_wait_for_their
         sum(moment < 1.5 * SECONDS for moment in finalizers) == MAX_CONCURRENT_BUILDS - 1
     )  # One is left to other namespaces.
     gone = next(moment - since for moment, request in heard if request.verb == "delete")
-    assert gone < 2.5 * SECONDS
+    # One request asks whether the deletion leaves the objects, and one deletes the first of them.
+    assert gone < 2.6 * SECONDS
     assert await world.user.find(old) is None

@@ -183,7 +183,7 @@ async def test_large_fields_are_left_out(*, is_refused: bool) -> None:
         if is_refused and change > 0:
             raise OSError
 
-    text = "x" * (10 if is_refused else limits.OBJECT_KEPT_BYTES + 1)
+    text = "x" * (10 if is_refused else limits.EXTERNAL_OBJECT_BYTES + 1)
     bench = Bench(Stream(added("gateway", 5, text), list_end(6)), hold=hold)
     bench.follow("s1", gateway=one("gateway"))
     await bench.hear()

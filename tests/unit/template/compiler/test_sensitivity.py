@@ -300,7 +300,7 @@ def encode(text: str) -> str:
         pytest.param(config(data={"p": "(sensitive)"}), "data.p", id="a text"),
         pytest.param(config(data={"p": "(sensitive)", "x": "${stack.name}"}), "data.p", id="beside an expression"),
         pytest.param(config(data={"p": "(sensitive)", "x": None}), "data.p", id="beside nothing"),
-        pytest.param(config(spec={"env": [{"value": "(sensitive)"}]}), "spec.env[0].value", id="deep within"),
+        pytest.param(config("Probe", spec={"env": [{"value": "(sensitive)"}]}), "spec.env[0].value", id="deep within"),
         pytest.param(config("Secret", data={"p": encode("(sensitive)")}), "data.p", id="in base 64"),
         pytest.param(config("Secret", data={"p": encode("(sensitive)\n")}), "data.p", id="with a line end"),
         pytest.param(config("Secret", data={"p": encode("user: a\npassword: (sensitive)\n")}), "data.p", id="part, in base 64"),
@@ -352,8 +352,8 @@ def test_a_mask_within_a_sensitive_list_is_a_mistake() -> None:
         pytest.param(
             config("Secret", stringData={"p": "# key (sensitive)\nkey: x"}), None, None, id="a comment in a Secret"
         ),
-        pytest.param(config("Secret", data={"p": "%%%"}), None, None, id="no base 64"),
-        pytest.param(config(spec={"description": "(sensitive)"}), None, None, id="a description"),
+        pytest.param(config("Probe", data={"p": "%%%"}), None, None, id="no base 64"),
+        pytest.param(config("Probe", spec={"description": "(sensitive)"}), None, None, id="a description"),
         pytest.param(config(), "# token (sensitive)\ntoken: x", None, id="a comment in a value"),
         pytest.param(config(), "correct (sensitive) horse", None, id="a passphrase"),
         pytest.param(
