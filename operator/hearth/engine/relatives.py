@@ -477,7 +477,7 @@ def is_let_go(child: Child, owner: str, services: TreeServices) -> bool:
 
 
 def is_offered_once(text: str, ref: ObjectRef, uid: str, *, owner: str, services: TreeServices) -> bool:
-    """Return whether this is an offer of the object by that Stack, whatever its generation."""
+    """Return whether this is an offer of the object by that Stack, of any generation."""
     generation, _, signature = text.partition("/")
     if not generation.isdecimal() or len(text) > limits.SIGNATURE_LENGTH:
         return False
