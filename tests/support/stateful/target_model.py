@@ -25,6 +25,8 @@ class Order:
     """The definition in the spec at that time."""
     means: str | None
     """The definition gone back to; None: there was none, so that the order was refused."""
+    is_ended: bool = False
+    """Whether a retry asked for the definition in the spec again, once the order was carried out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +64,9 @@ def look(mind: Mind, asked: Asked, revisions: Mapping[int, str], *, is_retried: 
     order = None
     if asked.to_revision is not None:
         order = settle(mind, asked, asked.to_revision, revisions)
-        if order.beside == asked.definition:
+        if is_retried and mind.cause == ORDERED and mind.is_reached and order == mind.order:
+            order = dataclasses.replace(order, is_ended=True)
+        if order.beside == asked.definition and not order.is_ended:
             if order.means is None:
                 # Before anything was accepted there is nowhere to remember it.
                 return dataclasses.replace(mind, is_refused=True, order=order if mind.cause else None)
