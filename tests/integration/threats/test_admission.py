@@ -351,6 +351,8 @@ UNFIT: dict[str, Object] = {
     "used": {"type": "string"},
 }
 """By the name of its Stack, a sensitive parameter that the value does not fit, or whose use fails."""
+MENDABLE: Object = {"r": {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "${string(params.pw)}"}}}}
+"""A resource that is only wrong because of the value."""
 
 
 def test_no_review_writes_a_sensitive_value_down(reviewed: Reviewed, tmp_path: Path) -> None:
@@ -371,8 +373,13 @@ def test_no_review_writes_a_sensitive_value_down(reviewed: Reviewed, tmp_path: P
         stated = make_stack(tenant.namespace, f"{name}-stated", broken, template=template)
         stated["spec"]["parameters"] = {"pw": SENSITIVE}
         answers.append(author.try_create(stated))
-        read = make_stack(tenant.namespace, f"{name}-read", broken, template=template, **sources)
-        answers.append(author.try_create(read))
+        answers.append(
+            author.try_create(make_stack(tenant.namespace, f"{name}-read", broken, template=template, **sources))
+        )
+        # Another value in the Secret would make it right, so it is stored with a warning.
+        answers.append(
+            author.try_create(make_stack(tenant.namespace, f"{name}-unfit", MENDABLE, template=template, **sources))
+        )
 
     assert any(not answer.is_accepted for answer in answers)
     assert any(answer.warnings for answer in answers)
