@@ -35,6 +35,7 @@ DUE = {
     "replace-data-warned": "a refused change is tried again",
     "retain-pinned": "a refused change is tried again",
     "rights-granted": "a refused change is tried again",
+    "rollback-pods-said": "without its source no definition is known, so that nothing is planned",
     "sensitive": "a refused change is tried again",
     "source-missing": "without its source no definition is known, so that nothing is planned",
     "suspend-contested": "how often field managers changed a field is counted from the start",
