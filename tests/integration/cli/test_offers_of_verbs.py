@@ -223,14 +223,20 @@ async def test_a_rollback_that_an_edit_ended(workers: Crew, user: RealUser, past
     await workers.hire()
     await user.create(make_stack(user.namespace))
     await paster.stack.expect("wait", "shop", "--timeout", "60s")
-    for spec in ({"parameters": {"size": "m"}}, {"rollback": {"toRevision": 1}}, {"parameters": {"size": "l"}}):
+    rolled_back = ("--for", "phase=RollbackComplete")
+    steps: list[tuple[dict[str, Any], tuple[str, ...]]] = [
+        ({"parameters": {"size": "m"}}, ()),
+        ({"rollback": {"toRevision": 1}}, rolled_back),
+        ({"parameters": {"size": "l"}}, ()),
+    ]
+    for spec, goal in steps:
         await user.patch(address(user.namespace), {"spec": spec})
-        await paster.stack.expect("wait", "shop", "--timeout", "60s")
+        await paster.stack.expect("wait", "shop", *goal, "--timeout", "60s")
     warned = str((await read(user))["status"]["warnings"])
 
     await paster.paste(warned, r"kubectl stack rollback shop --to 1 -n [a-z0-9-]+")
 
-    await paster.stack.expect("wait", "shop", "--timeout", "60s")
+    await paster.stack.expect("wait", "shop", *rolled_back, "--timeout", "60s")
     status = (await read(user))["status"]
     assert (status["phase"], status["revision"]) == ("RollbackComplete", 1)
 
