@@ -135,6 +135,11 @@ def _find_in_requirement(stated: Any, *, path: str) -> Iterator[Mistake]:
         yield Mistake(path=f"{path}.values", message="must be texts that a label can have; put numbers in quotes")
 
 
+def write_labels(labels: Mapping[str, Any]) -> str:
+    """Return the selector of objects that have all of these labels, as in a query."""
+    return ",".join(f"{key}={value}" for key, value in sorted(labels.items()))
+
+
 def parse(stated: Mapping[str, Any]) -> LabelSelector:
     """Return the selector of a map without mistakes, see `find_mistakes`. Two maps of one meaning give equal ones."""
     labels: Mapping[str, str] = stated.get("matchLabels") or {}

@@ -321,7 +321,7 @@ class StepRecorder:
                 self._record_nested(step, write)
                 self._record_deletion(planned, step, write)
             case Release():
-                reason = "it was adopted" if step.child.is_adopted else "deletionPolicy is Retain"
+                reason = explain_release(step.child)
                 self._add(Change(action=Action.KEEP, resource=step.child.resource, ref=step.child.ref, reason=reason))
             case Suspend():
                 self._record_update(step.child.resource, step, write, reason=str(step.purpose))
@@ -433,6 +433,11 @@ def describe_replicas(step: Apply) -> str:
     if step.kept_replicas is None:
         return ""
     return f"; the new object starts with spec.replicas: {step.kept_replicas}, the present number"
+
+
+def explain_release(child: Child) -> str:
+    """Return why an object outlives its Stack."""
+    return "it was adopted" if child.is_adopted else "deletionPolicy is Retain"
 
 
 def is_child(raw: Object, step: Apply) -> bool:

@@ -21,7 +21,7 @@ from hearth.plan.environment import environment_rules
 from hearth.plan.resource import definition_warnings, enforcement
 from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state.resource_status import ResourceState, ResourceStatus
-from hearth.preview import field_changes, object_copies, preview_world, recognition
+from hearth.preview import field_changes, object_copies, preview_run, preview_world, recognition
 from hearth.preview.changes import Action, Change, Preview
 from hearth.preview.field_changes import ABSENT, Absent, FieldChange, FieldPath
 from hearth.preview.live_cluster import LiveCluster
@@ -83,8 +83,9 @@ async def preview_deletion(live: LiveCluster, request: PreviewRequest, *, now: f
     changes = []
     for copy in world.copies:
         child = copy.child
-        reason = "it was adopted" if child.is_adopted else "deletionPolicy is Retain" if child.is_retained else ""
-        action = Action.KEEP if reason else Action.DELETE
+        is_kept = child.must_not_delete
+        reason = preview_run.explain_release(child) if is_kept else ""
+        action = Action.KEEP if is_kept else Action.DELETE
         changes.append(Change(action=action, resource=child.resource, ref=child.ref, reason=reason))
     stack = world.stack
     return Preview(
@@ -131,23 +132,9 @@ def find_obsolete_stacks(run: PreviewRun) -> dict[ObjectRef, NestedStack]:
 
 def redact_preview(preview: Preview, texts: frozenset[str]) -> Preview:
     """Return a preview, and those in it, without these texts."""
-
-    def redact_field(each: FieldChange) -> FieldChange:
-        old, new = (
-            value if isinstance(value, Absent) else redaction.redact_within(value, texts)
-            for value in (each.old, each.new)
-        )
-        return dataclasses.replace(each, old=old, new=new)
-
-    def redact_change(each: Change) -> Change:
-        reason, unchecked = (redaction.redact(text, texts) for text in (each.reason, each.unchecked))
-        return dataclasses.replace(
-            each, fields=tuple(map(redact_field, each.fields)), reason=reason, unchecked=unchecked
-        )
-
     return dataclasses.replace(
         preview,
-        changes=tuple(map(redact_change, preview.changes)),
+        changes=tuple(redact_change(each, texts) for each in preview.changes),
         nested=tuple(redact_preview(each, texts) for each in preview.nested),
         notes=tuple(redaction.redact(each, texts) for each in preview.notes),
         rejection=redaction.redact(preview.rejection, texts),
@@ -340,8 +327,7 @@ def make_filter(
 
     def hide(change: Change) -> Change:
         fields = tuple(hide_field(change, each) for each in change.fields)
-        reason, unchecked = (redaction.redact(text, texts) for text in (change.reason, change.unchecked))
-        return dataclasses.replace(change, fields=fields, reason=reason, unchecked=unchecked)
+        return redact_change(dataclasses.replace(change, fields=fields), texts)
 
     def hide_field(change: Change, each: FieldChange) -> FieldChange:
         is_secret = change.ref is not None and (change.ref.group, change.ref.kind) == ("", "Secret")
@@ -350,13 +336,25 @@ def make_filter(
         paths = tainted.get(change.resource, [])
         if is_blind or paths is None or any(is_overlapping(each.path, path) for path in paths):
             return conceal(each)
+        return each
+
+    return hide
+
+
+def redact_change(change: Change, texts: frozenset[str]) -> Change:
+    """Return a change without these texts."""
+
+    def redact_field(each: FieldChange) -> FieldChange:
         old, new = (
             value if isinstance(value, Absent) else redaction.redact_within(value, texts)
             for value in (each.old, each.new)
         )
         return dataclasses.replace(each, old=old, new=new)
 
-    return hide
+    reason, unchecked = (redaction.redact(text, texts) for text in (change.reason, change.unchecked))
+    return dataclasses.replace(
+        change, fields=tuple(map(redact_field, change.fields)), reason=reason, unchecked=unchecked
+    )
 
 
 def find_sensitive(manifest: Object, texts: frozenset[str]) -> list[FieldPath]:

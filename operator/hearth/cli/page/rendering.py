@@ -96,8 +96,8 @@ class PartRenderer:
         snapshot = await self._source.read(location)
         if snapshot is None:
             return {"head": self._render("part_gone.html", {"name": location.name})}
-        # Large Stacks take half a second, in which other requests are answered.
         has_snapshot = await self._source.has_snapshot(snapshot.stack)
+        # Large Stacks take half a second, in which other requests are answered.
         return await asyncio.to_thread(
             self._render_stack, snapshot, make_path(location), layers, has_snapshot=has_snapshot
         )

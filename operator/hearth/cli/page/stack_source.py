@@ -67,7 +67,9 @@ class StackSource:
             return known[0]
 
     async def has_snapshot(self, stack: StackState) -> bool:
-        """Return whether a StackSnapshot of this Stack exists that the user may see."""
+        """Return whether a StackSnapshot of this Stack exists that the user may see; a group has none."""
+        if stack.is_group:
+            return False
         now = asyncio.get_running_loop().time()
         listed, listed_at = self._snapshots.get(stack.namespace, ((), -SNAPSHOTS_SECONDS))
         if now - listed_at >= SNAPSHOTS_SECONDS:

@@ -23,6 +23,7 @@ from hearth.plan.status import conditions
 from hearth.plan.target import volume_restore
 from hearth.plan.target.target import RestoredClaim, RollbackRequest
 from hearth.template.blueprint import Blueprint
+from hearth.template.parser import policies
 
 PATH = "spec.rollback.toSnapshot"
 
@@ -86,7 +87,7 @@ def find_guard(stack: StackObject, volume: SnapshotVolume, child: Child | None) 
     )
     if (denial := enforcement.find_denial(rules, volume.resource, CLAIM_ACTIONS)) is not None:
         return enforcement.explain_restriction(*denial)
-    if child is not None and (child.must_not_delete or stack.spec.get("deletionPolicy") == "Abandon"):
+    if child is not None and (child.must_not_delete or stack.spec.get("deletionPolicy") == policies.ABANDON):
         return step_planning.explain_retained_data(child)
     return ""
 

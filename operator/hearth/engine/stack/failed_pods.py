@@ -9,7 +9,7 @@ from typing import Final
 
 from hearth.engine.stack.stack_part import StackContext, StackPart
 from hearth.engine.work_queue import DirtyScope
-from hearth.model import object_fields
+from hearth.model import label_selectors, object_fields
 from hearth.model.child import Child, Object
 from hearth.model.errors import ApiStatusError, Unreachable
 from hearth.model.kinds import ObjectRef
@@ -76,7 +76,7 @@ def find_workload(planner: StackPlanner) -> tuple[Child, str] | None:
             continue
         labels = object_fields.mapping(desired.manifest, "spec", "selector", "matchLabels")
         if labels:
-            return child, ",".join(f"{key}={value}" for key, value in sorted(labels.items()))
+            return child, label_selectors.write_labels(labels)
     return None
 
 

@@ -133,8 +133,7 @@ class DefinitionObjects:
         name = raw["metadata"]["name"]
         hint = "without it, the author of an instance could use any of them; or remove these from spec.options"
         try:
-            for wanted in instance_policy.make_policy(raw["spec"], owner=raw["metadata"]):
-                kind = ADMISSION_POLICY if wanted["kind"] == ADMISSION_POLICY.name else ADMISSION_POLICY_BINDING
+            for kind, wanted in instance_policy.make_policy(raw["spec"], owner=raw["metadata"]):
                 await self._keep(kind, wanted, uid=raw["metadata"]["uid"])
         except NotOwn:
             return f"a ValidatingAdmissionPolicy or binding {name} exists that this StackDefinition did not make; delete it"

@@ -17,7 +17,7 @@ from typing import Any
 import structlog
 
 from hearth.engine.ports import ClusterRequests, ClusterTrials, ClusterWrites, WorkloadCluster
-from hearth.model import former_appliers, limits, names, workloads
+from hearth.model import former_appliers, label_selectors, limits, names, workloads
 from hearth.model.child import Child, Object
 from hearth.model.errors import ApiStatusError, Unreachable
 from hearth.plan.ownership import apply_obstacles, leaving_fields
@@ -31,7 +31,6 @@ WITHIN = 55.0
 """Seconds for all requests of one preparation: less than two slow ones (see `fair_executor.STEP_HANGS_AFTER`)."""
 INVALID = (400, 422)
 BUSY = (408, 409, 429)
-CONFLICT = 409
 CLAIMS_AT_MOST = 5
 """Attempts to write who owns fields of an object whose status a controller writes at the same time."""
 STAYS = "the API server keeps what left the definition: {}"
@@ -57,7 +56,7 @@ async def find_ending_pod(step: Apply, *, cluster: ClusterRequests) -> str | Non
     if not (labels and claims):
         return None
     try:
-        pods = await cluster.list_pods(step.ref.namespace, labels=",".join(f"{key}={labels[key]}" for key in labels))
+        pods = await cluster.list_pods(step.ref.namespace, labels=label_selectors.write_labels(labels))
     except ApiStatusError as error:
         if error.is_forbidden:
             return None
@@ -324,8 +323,9 @@ async def remove_other_version(step: Apply, *, cluster: WorkloadCluster, manager
 async def apply_without_defaults(step: Apply, live: Object, *, cluster: WorkloadCluster, manager: str) -> Child | None:
     """Remove what the API server filled in for the former definition, and apply; return None if that does not help.
 
-    A Deployment that becomes `Recreate` would keep the numbers of `RollingUpdate`, with which it is invalid: no
-    field manager owns them, so that no apply removes them. live: the object that the step changes. Raises ApiStatusError and Unreachable.
+    A Deployment that becomes `Recreate` would keep the numbers of `RollingUpdate`, with which it is invalid: no field
+    manager owns them, so no apply removes them. live: the object that the step changes. Raises ApiStatusError and
+    Unreachable.
     """
     created = await _predict_new(step, cluster=cluster) if live["metadata"]["uid"] == step.uid else None
     if created is None:
@@ -336,7 +336,7 @@ async def apply_without_defaults(step: Apply, live: Object, *, cluster: Workload
             is_claimed = await _claim_defaults(step, live, created, cluster=cluster, manager=manager)
             break
         except ApiStatusError as error:
-            if error.code != CONFLICT or attempt == CLAIMS_AT_MOST:
+            if not error.is_conflict or attempt == CLAIMS_AT_MOST:
                 raise
         # A controller wrote the status meanwhile.
         live = await cluster.get(step.ref, kind=step.kind)

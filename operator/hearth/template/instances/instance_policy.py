@@ -10,7 +10,8 @@ from typing import Any, Final
 
 from hearth.model import instance_fields
 from hearth.model.child import Object
-from hearth.model.well_known_kinds import ADMISSION_POLICY, ADMISSION_POLICY_BINDING
+from hearth.model.kinds import Kind
+from hearth.model.well_known_kinds import ADMISSION_POLICY, ADMISSION_POLICY_BINDING, STACK_DEFINITION
 
 ACCOUNT: Final = "serviceAccountName"
 KUBECONFIG: Final = "kubeConfig"
@@ -32,8 +33,8 @@ CHECKS: Final = {
 """By option that selects other rights: the condition of CEL under which an author may set it, and what it needs."""
 
 
-def make_policy(spec: Mapping[str, Any], *, owner: Mapping[str, Any]) -> tuple[Object, ...]:
-    """Make the policy of a kind and its binding; nothing if instances cannot select other rights.
+def make_policy(spec: Mapping[str, Any], *, owner: Mapping[str, Any]) -> tuple[tuple[Kind, Object], ...]:
+    """Make the policy of a kind and its binding, each with its kind; nothing if instances cannot select other rights.
 
     owner: the metadata of the StackDefinition. Both objects are deleted with it.
     """
@@ -41,7 +42,12 @@ def make_policy(spec: Mapping[str, Any], *, owner: Mapping[str, Any]) -> tuple[O
     if not options:
         return ()
     name = owner["name"]
-    reference = {"apiVersion": "hearth.dev/v1alpha1", "kind": "StackDefinition", "name": name, "uid": owner["uid"]}
+    reference = {
+        "apiVersion": STACK_DEFINITION.api_version,
+        "kind": STACK_DEFINITION.name,
+        "name": name,
+        "uid": owner["uid"],
+    }
     metadata = {"name": name, "ownerReferences": [reference]}
     rule = {
         "apiGroups": [spec["group"]],
@@ -61,7 +67,7 @@ def make_policy(spec: Mapping[str, Any], *, owner: Mapping[str, Any]) -> tuple[O
     }
     binding = {"policyName": name, "validationActions": ["Deny"]}
     return tuple(
-        {"apiVersion": kind.api_version, "kind": kind.name, "metadata": metadata, "spec": body}
+        (kind, {"apiVersion": kind.api_version, "kind": kind.name, "metadata": metadata, "spec": body})
         for kind, body in ((ADMISSION_POLICY, policy), (ADMISSION_POLICY_BINDING, binding))
     )
 

@@ -32,15 +32,15 @@ def make_spec(**fields: Any) -> dict[str, Any]:
 def test_each_option_that_selects_rights_has_a_rule(fields: dict[str, Any], checked: list[str]) -> None:
     made = instance_policy.make_policy(make_spec(**fields), owner=OWNER)
 
-    rules = [rule["expression"].split(" ")[0] for rule in made[0]["spec"]["validations"]] if made else []
+    rules = [rule["expression"].split(" ")[0] for rule in made[0][1]["spec"]["validations"]] if made else []
     assert rules == [f"!has(object.spec.stack.{name})" for name in checked]
-    assert [each["kind"] for each in made] == (
+    assert [manifest["kind"] for _, manifest in made] == (
         ["ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"] if checked else []
     )
 
 
 def test_a_policy_that_cannot_be_evaluated_denies() -> None:
-    policy, binding = instance_policy.make_policy(make_spec(options=["serviceAccountName"]), owner=OWNER)
+    (_, policy), (_, binding) = instance_policy.make_policy(make_spec(options=["serviceAccountName"]), owner=OWNER)
 
     assert policy["spec"]["failurePolicy"] == "Fail"
     assert binding["spec"] == {"policyName": OWNER["name"], "validationActions": ["Deny"]}
