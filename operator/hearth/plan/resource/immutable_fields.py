@@ -55,7 +55,8 @@ def describe(
     found: list[str] = []
     for field in fields:
         leaves = [leaf for leaf in find_leaves(field, wanted, live) if not is_changeable(leaf, field, key)]
-        found += [write(leaf, is_guarded=is_guarded) for leaf in leaves] or [field]
+        certain = [leaf for leaf in leaves if not may_be_default(leaf)]
+        found += [write(leaf, is_guarded=is_guarded) for leaf in certain or leaves] or [field]
     unique = list(dict.fromkeys(found))
     more = [f"{len(unique) - NAMED_AT_MOST} more"] if len(unique) > NAMED_AT_MOST else []
     return (*unique[:NAMED_AT_MOST], *more)
@@ -71,6 +72,11 @@ def find_leaves(field: str, wanted: Mapping[str, Any], live: Mapping[str, Any]) 
 def is_changeable(leaf: Leaf, field: str, kind: str) -> bool:
     """Return whether the API server accepts changes of the leaf, so that it is not what the rejection is about."""
     return field == "spec" and leaf.path[1:2] != () and leaf.path[1] in CHANGEABLE.get(kind, frozenset())
+
+
+def may_be_default(leaf: Leaf) -> bool:
+    """Return whether the leaf is missing in a list item, where it is not known which values are the API server's own."""
+    return leaf.after is ABSENT and any(key.startswith("[") for key in leaf.path)
 
 
 def _compare(wanted: Any, live: Any, path: tuple[str, ...]) -> Iterator[Leaf]:
