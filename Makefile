@@ -63,7 +63,7 @@ test-fast: check ## All checks, then the tests that need no control plane
 	@$(BIN)/pytest $(PYTEST_ARGS) -m "not cluster and not more"
 
 test-ecosystem: $(INSTALLED) browser ## Long tests, and those with programs of other projects, built from source the first time
-	@$(ON_CLUSTER_QUIETLY) $(BIN)/pytest -m "(ecosystem or long) and not soak"
+	@$(ON_CLUSTER_QUIETLY) $(BIN)/pytest --numprocesses auto --dist loadgroup -m "(ecosystem or long) and not soak"
 
 soak: $(INSTALLED) ## Random worlds, long faults, SIGKILL at writes; all samples: HEARTH_SOAK_FULL=1
 	@$(ON_CLUSTER_QUIETLY) sh -c '$(BIN)/pytest -n 2 --dist worksteal --durations=0 -m "soak and not alone"; first=$$?; \

@@ -28,6 +28,13 @@ TOGETHER = 6
 """Tests on a real server that stay beside each other: those of one module may share what is dear to set up."""
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Keep long tests that need servers or programs in one process; stories on the fake server run in the others."""
+    if item.path.parent != item.config.rootpath / "tests":
+        item.add_marker(pytest.mark.xdist_group("servers"))
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what takes minutes, unless `-m` speaks of it, and mix who waits among those who compute."""
     long = [item for item in items if is_left_out(item, config.option.markexpr)]
@@ -48,6 +55,8 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """Few test processes where tests compute, many where they wait; each takes seconds to collect all tests."""
     cores = os.cpu_count() or 1
     if "not cluster" in config.option.markexpr:
+        return cores + 1
+    if "ecosystem" in config.option.markexpr:
         return cores + 1
     return 2 * cores + 1 if config.option.markexpr == "not more" else WAITING
 
