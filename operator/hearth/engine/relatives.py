@@ -13,15 +13,16 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from hearth.engine.cluster_objects import StackObject
-from hearth.engine.ports import ManagementStacks
+from hearth.engine.ports import ManagementStacks, WorkloadCluster
 from hearth.engine.work_queue import DirtyScope, WorkQueue
-from hearth.model import limits, names, signatures, value_class
+from hearth.model import containers, limits, names, signatures, value_class
 from hearth.model.child import Child
 from hearth.model.kinds import ObjectRef
 from hearth.model.signatures import Signatures, Signer
 from hearth.model.stack_tree import Node
 from hearth.model.tenancy import Boundary
 from hearth.plan.ownership import adoption
+from hearth.plan.resource import step_planning
 from hearth.plan.retry import retry_triggers
 from hearth.plan.stack import cleanup
 from hearth.plan.stack.cleanup import TreeClaim
@@ -67,6 +68,12 @@ class TreeServices(Protocol):
     @property
     def relatives(self) -> Relatives:
         """Return the loaded Stacks."""
+
+    def find_children_cluster(self, stack_uid: str) -> WorkloadCluster:
+        """Return the cluster of a Stack's objects as the operator observes it."""
+
+    def find_cluster(self, stack: StackObject) -> WorkloadCluster:
+        """Return the cluster of a Stack's objects as the account of the Stack accesses it."""
 
     def find_link(self, stack_uid: str) -> ObjectCluster:
         """Return the cluster of a Stack's objects."""
@@ -372,6 +379,26 @@ class Relatives:
         is_known = child is None or (wanted is not None and not planner.wanted.is_open(name))
         return is_known and (child is None or wanted is None or child.hash == wanted.hash)
 
+    def find_contents(self, uid: str, services: TreeServices, container_child: Child) -> str:
+        """Return a retained object of the tree that a Namespace contains or a CustomResourceDefinition defines; "" for none.
+
+        Stacks of other processes are unknown here. When they release an object, they note it on what contains that.
+        """
+        if container_child.kind.key not in containers.KINDS:
+            return ""
+        cluster = services.find_link(uid)
+        for member in dict.fromkeys((uid, *self.find_tree(uid, services))):
+            if services.find_link(member).key != cluster.key:
+                continue
+            loaded = self._loaded.get(member)
+            planner = loaded.planner if loaded is not None else None
+            for children in services.find_children_cluster(member).children(member).values():
+                for child in children:
+                    is_inside = container_child.ref in containers.find_containers(child.kind, child.namespace)
+                    if is_inside and child.is_identified and is_retained(child, planner):
+                        return str(child.ref)
+        return ""
+
     def tell(self, uid: str, services: TreeServices) -> None:
         """Let the Stacks that keep objects look again, if this one may name others than before."""
         members = self.find_tree(uid, services)
@@ -404,9 +431,36 @@ class Kin:
         """Return whether that other Stack is in the tree, and has its objects in the same cluster."""
         return self.services.relatives.is_related(self.uid, owner, self.services)
 
+    def find_cluster_of(self, owner: str) -> WorkloadCluster | None:
+        """Return the cluster as the account of another Stack accesses it; None if another process works on that Stack."""
+        stack = self.services.management_cluster.find_stack(owner)
+        return self.services.find_cluster(stack) if stack is not None else None
+
+    @property
+    def is_alone(self) -> bool:
+        """Return whether the tree has no other Stack."""
+        return len(self.services.relatives.find_tree(self.uid, self.services)) <= 1
+
+    def find_container(self, ref: ObjectRef) -> Child | None:
+        """Return the Namespace or CustomResourceDefinition if the caches have it as an object of the tree."""
+        services = self.services
+        for member in dict.fromkeys((self.uid, *services.relatives.find_tree(self.uid, services))):
+            if member != self.uid and not self.is_related(member):
+                continue
+            for children in services.find_children_cluster(self.uid).children(member).values():
+                for child in children:
+                    if child.name == ref.name and child.ref == ref and child.is_identified:
+                        return child
+        return None
+
     def find_objection(self, owner: str, live: Mapping[str, Any], ref: ObjectRef) -> Objection | None:
         """Return why an object of that Stack is not taken over; None if it is."""
         return self.services.relatives.find_objection(self.uid, owner, live, ref, self.services)
+
+
+def is_retained(child: Child, planner: StackPlanner | None) -> bool:
+    """Return whether an object outlives its Stack. planner: that of the Stack, None if it is not loaded."""
+    return child.must_not_delete or (planner is not None and step_planning.is_retained(child, planner.blueprint))
 
 
 def summarize(loaded: LoadedStack) -> tuple[object, ...]:

@@ -75,7 +75,7 @@ class Child:
     is_labelled_by_us: bool
     """Whether an apply by Hearth owns the label with the Stack's UID. Only checked on objects that are not signed."""
     is_retained: bool
-    """Whether the object's own annotation says to retain it when it is obsolete."""
+    """Whether an annotation of the object says to retain it when it is obsolete: its own policy, or what it contains."""
     is_adopted: bool
     """Whether the object existed before Hearth adopted it."""
     is_shared: bool
@@ -188,7 +188,8 @@ def parse_child(
         is_identified=facts is not None,
         is_signed=signed is not None,
         is_labelled_by_us=facts is None and is_labelled(metadata),
-        is_retained=annotations.get(names.ANNOTATION_DELETION_POLICY) == names.RETAIN,
+        is_retained=annotations.get(names.ANNOTATION_DELETION_POLICY) == names.RETAIN
+        or names.ANNOTATION_KEEPS in annotations,
         is_adopted=annotations.get(names.ANNOTATION_ADOPTED) == names.ADOPTED,
         is_shared=annotations.get(names.ANNOTATION_ADOPTED) == names.ADOPTED
         and former_appliers.is_shared(entries, find_entry(entries)),

@@ -39,6 +39,11 @@ class ObjectRef:
     namespace: str
     name: str
 
+    @property
+    def kind_key(self) -> str:
+        """Return `Kind.group`, as `Kind.key`."""
+        return make_key(self.group, self.kind)
+
     def __str__(self) -> str:
         """Return `deployment/web`, with the group if it is not built in: `certificate.cert-manager.io/web`."""
         group = f".{self.group}" if "." in self.group and not self.group.endswith(".k8s.io") else ""

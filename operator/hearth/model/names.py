@@ -75,6 +75,8 @@ ANNOTATION_OFFERED = "hearth.dev/offered"
 """On a child that its Stack does not want any more: another Stack of the same tree may take it over. See
 `hearth.engine.relatives`."""
 ANNOTATION_DELETION_POLICY = "hearth.dev/deletion-policy"
+ANNOTATION_KEEPS = "hearth.dev/keeps"
+"""On a Namespace or CustomResourceDefinition: an object in it, or of its kind, that outlives its Stack, so this one does too."""
 ANNOTATION_ADOPTED = "hearth.dev/adopted"
 ROLLOUT_PAUSED = "hearth.dev/rollout-paused"
 """On a StackDefinition, `true`: no instance is moved."""

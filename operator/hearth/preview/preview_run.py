@@ -21,7 +21,7 @@ from hearth.engine.writes.step_execution import StepDone, StepExecutor, StepResu
 from hearth.model import members, names, value_class, workloads
 from hearth.model.child import Child, Object
 from hearth.model.kinds import ObjectRef
-from hearth.plan.resource import data_kinds, exclusive_things, replaced_fields
+from hearth.plan.resource import data_kinds, exclusive_things, replaced_fields, step_planning
 from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state import steps
 from hearth.plan.state.resource_status import ResourceState, ResourceStatus
@@ -321,7 +321,7 @@ class StepRecorder:
                 self._record_nested(step, write)
                 self._record_deletion(planned, step, write)
             case Release():
-                reason = explain_release(step.child)
+                reason = explain_release(step.child, step.contents)
                 self._add(Change(action=Action.KEEP, resource=step.child.resource, ref=step.child.ref, reason=reason))
             case Suspend():
                 self._record_update(step.child.resource, step, write, reason=str(step.purpose))
@@ -435,9 +435,12 @@ def describe_replicas(step: Apply) -> str:
     return f"; the new object starts with spec.replicas: {step.kept_replicas}, the present number"
 
 
-def explain_release(child: Child) -> str:
-    """Return why an object outlives its Stack."""
-    return "it was adopted" if child.is_adopted else "deletionPolicy is Retain"
+def explain_release(child: Child, contents: str = "") -> str:
+    """Return why an object outlives its Stack. contents: see `Release`."""
+    contents = contents or step_planning.find_recorded(child)
+    if child.is_adopted or contents:
+        return f"it {step_planning.explain_retention(child, contents)}"
+    return "deletionPolicy is Retain"
 
 
 def is_child(raw: Object, step: Apply) -> bool:

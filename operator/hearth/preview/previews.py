@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from hearth import supervision
 from hearth.engine.ports import Evaluations
 from hearth.engine.services import Unassisted
 from hearth.engine.work_queue import WorkQueue
-from hearth.model import kinds, members, names
-from hearth.model.child import Object
+from hearth.model import containers, kinds, members, names
+from hearth.model.child import Child, Object
 from hearth.model.errors import ApiStatusError, HearthError
 from hearth.model.kinds import ObjectRef
 from hearth.model.text import redaction
@@ -25,6 +25,7 @@ from hearth.preview import field_changes, object_copies, preview_run, preview_wo
 from hearth.preview.changes import Action, Change, Preview
 from hearth.preview.field_changes import ABSENT, Absent, FieldChange, FieldPath
 from hearth.preview.live_cluster import LiveCluster
+from hearth.preview.object_copies import ObjectCopy
 from hearth.preview.preview_run import NestedStack, PreviewRun
 from hearth.preview.preview_world import PreviewRequest, PreviewWorld
 
@@ -83,8 +84,9 @@ async def preview_deletion(live: LiveCluster, request: PreviewRequest, *, now: f
     changes = []
     for copy in world.copies:
         child = copy.child
-        is_kept = child.must_not_delete
-        reason = preview_run.explain_release(child) if is_kept else ""
+        contents = "" if child.must_not_delete else find_contents(child, world.copies)
+        is_kept = child.must_not_delete or bool(contents)
+        reason = preview_run.explain_release(child, contents) if is_kept else ""
         action = Action.KEEP if is_kept else Action.DELETE
         changes.append(Change(action=action, resource=child.resource, ref=child.ref, reason=reason))
     stack = world.stack
@@ -96,6 +98,15 @@ async def preview_deletion(live: LiveCluster, request: PreviewRequest, *, now: f
         changes=tuple(changes),
         notes=(DELETED,),
     )
+
+
+def find_contents(container_child: Child, copies: Iterable[ObjectCopy]) -> str:
+    """Return an object that outlives the Stack in a Namespace, or of the kind of a CustomResourceDefinition; "" for none."""
+    for copy in copies if container_child.kind.key in containers.KINDS else ():
+        child = copy.child
+        if child.must_not_delete and container_child.ref in containers.find_containers(child.kind, child.namespace):
+            return str(child.ref)
+    return ""
 
 
 async def add_nested(preview: Preview, run: PreviewRun, preview_nested: PreviewNested) -> Preview:

@@ -20,13 +20,13 @@ from hearth.model.errors import ApiStatusError, Unreachable
 from hearth.model.kinds import ObjectRef
 from hearth.model.text.enumeration import enumerate_names
 from hearth.plan.health import object_reports
-from hearth.plan.resource import data_kinds, drift
+from hearth.plan.resource import data_kinds, drift, step_planning
 from hearth.plan.retry import api_errors
 from hearth.plan.stack import cleanup
 from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state import run_policy
 from hearth.plan.state.resource_status import ResourceStatus
-from hearth.plan.state.steps import Apply, Delete, Detach, Step
+from hearth.plan.state.steps import Apply, Delete, Detach, Release, Step
 
 logger = structlog.get_logger(__name__)
 
@@ -38,6 +38,8 @@ DATA_LOST = "with the data in it"
 SHOWN = 20
 """Deleted objects that one Event names; it may not be long."""
 CLAIMS_KEPT = "ClaimsKept"
+CONTAINER_KEPT = "KeptWithContents"
+LEFT = "no Stack owns it any more: delete it yourself once you need neither"
 RUN_FAILED = "RunFailed"
 OUTLOOK = "its object stays to be looked at until it is run again"
 CONTROLLER_LABEL = "batch.kubernetes.io/controller-uid"
@@ -95,6 +97,9 @@ class EventReports(StackPart):
             self._report(
                 step.child.resource, step.child.ref, CLAIMS_KEPT, f"was deleted to be created again; {result.note}"
             )
+        if isinstance(step, Release) and step.contents:
+            why = step_planning.explain_retention(step.child, step.contents)
+            self._report(step.child.resource, step.child.ref, CONTAINER_KEPT, f"is not deleted, since it {why}; {LEFT}")
         if (
             isinstance(step, Delete | Detach)
             and planner is not None

@@ -496,6 +496,7 @@ class StackReconciler:
             functools.partial(tree.find_claim, self.uid, self._services),
             functools.partial(tree.has_foreign, self.uid, self._services),
         )
+        self.planner.set_contents(functools.partial(tree.find_contents, self.uid, self._services))
         self._requests.update_breakpoints(self.planner)
         self.cache_sync.refresh()
 

@@ -17,7 +17,7 @@ from hearth.engine.relatives import Kin, Objection
 from hearth.engine.services import Services
 from hearth.engine.writes import apply_preparation, undone_changes
 from hearth.engine.writes.set_detachment import Detachment
-from hearth.model import child, names, tenancy, value_class
+from hearth.model import child, containers, names, tenancy, value_class
 from hearth.model.child import Child, Object
 from hearth.model.errors import ApiStatusError, Unreachable
 from hearth.model.kinds import Kind, ObjectRef
@@ -149,6 +149,8 @@ class StepExecutor:
                 done = await Detachment(step, self.cluster, self.boundary).detach()
                 return done if isinstance(done, StepFailure) else StepDone(None, note=done)
             case Release():
+                # First: afterwards nothing tells which Stack the object came from.
+                await self._keep_containers(step.child)
                 await self.cluster.release(step.child)
             case WriteHealthMark():
                 return StepDone(await self.cluster.mark(step.child, step.reason))
@@ -160,6 +162,38 @@ class StepExecutor:
             case _:
                 assert_never(step)
         return StepDone(None)
+
+    async def _keep_containers(self, released_child: Child) -> None:
+        """Note on the Namespace and the CustomResourceDefinition of an object, if the tree has them, that they stay with it."""
+        if self.kin is None or names.is_stack(released_child.kind.group, released_child.kind.name):
+            return
+        for ref in containers.find_containers(released_child.kind, released_child.namespace):
+            container = await self._find_container(ref, self.kin)
+            if container is None or container.deleting or container.is_retained:
+                continue
+            exactly = {"uid": container.uid, "resourceVersion": str(container.resource_version)}
+            patch = {"metadata": {**exactly, "annotations": {names.ANNOTATION_KEEPS: str(released_child.ref)}}}
+            owner_cluster = self.kin.find_cluster_of(container.stack_uid)
+            if owner_cluster is None:
+                await self.cluster.change_object(ref, patch, kind=container.kind)
+            else:
+                await owner_cluster.change(ref, patch, kind=container.kind)
+
+    async def _find_container(self, ref: ObjectRef, kin: Kin) -> Child | None:
+        """Return a Namespace or CustomResourceDefinition of the tree; None if the tree has none of that name."""
+        found = kin.find_container(ref)
+        if found is not None or kin.is_alone:
+            return found
+        # The caches know nothing of Stacks that another process works on.
+        kind = containers.KINDS[ref.kind_key]
+        try:
+            live = await self.cluster.get(ref, kind=kind)
+        except ApiStatusError as error:
+            if not (error.is_not_found or error.is_forbidden):
+                raise
+            return None
+        owner = adoption.find_proven_stack(live, ref, self.ours)
+        return child.parse_child(live, kind=kind, paths=()) if owner and kin.is_related(owner) else None
 
     async def _write_part(self, step: PartStep) -> None:
         if isinstance(step, CreatePart):
@@ -224,7 +258,7 @@ class StepExecutor:
             await apply_preparation.remove_other_version(step, cluster=self.cluster, manager=self.manager)
         prepared = await apply_preparation.remove_leaving_fields(step, cluster=self.cluster, manager=self.manager)
         if isinstance(prepared, api_errors.MaybeImmutable):
-            return _explain_kept(prepared, step)
+            return _explain_retention(prepared, step)
         written = await self._empty_maps(prepared) if step.leaves_null else None
         if written is None:
             manifest = apply_preparation.with_preconditions(prepared.sent_manifest, uid=uid)
@@ -469,7 +503,7 @@ def explain_internal_error(step: Step) -> StepResult:
     return internal_errors.make_trouble(f"{verb} {ref}")
 
 
-def _explain_kept(maybe_immutable: api_errors.MaybeImmutable, step: Apply) -> StepFailure:
+def _explain_retention(maybe_immutable: api_errors.MaybeImmutable, step: Apply) -> StepFailure:
     """Return the failure of an apply after which the object would not have its definition."""
     message, fields = (
         redaction.redact(text, step.sensitive_texts or ())

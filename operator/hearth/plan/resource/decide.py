@@ -192,16 +192,27 @@ def _replace(context: ResourceContext, child: Child, change: ReplacingChange, de
         return readiness.make_status(child, ResourceState.FAILED, "Immutable", message)
     if policy is Replacement.KEEP_CLAIMS:
         return plan_detach(context, child, f"is replaced because {field} changed: its Pods and claims stay")
-    if policy is Replacement.DELETE_FIRST and step_planning.is_retained(child, context.blueprint):
+    if policy is Replacement.DELETE_FIRST and is_retained(context, child):
         # A deletion would only release the object, which would keep its name, and its Pods would run on.
         if wanted.is_name_pinned or workloads.find_stop_reason(wanted.manifest):
-            message = f"{field} cannot be changed in place, and {step_planning.explain_retained(child)}"
+            message = f"{field} cannot be changed in place, and {explain_retained(context, child)}"
             return readiness.make_status(child, ResourceState.FAILED, "Immutable", message)
     elif policy is Replacement.DELETE_FIRST:
         return step_planning.plan_delete(
             context, child, f"is replaced because {field} changed: {explain_order(wanted, child)}"
         )
     return plan_replacement(context)
+
+
+def is_retained(context: ResourceContext, child: Child) -> bool:
+    """Return whether nothing may delete the object for its successor, since it or something in it is kept."""
+    return step_planning.is_retained(child, context.blueprint) or bool(context.find_contents(child))
+
+
+def explain_retained(context: ResourceContext, child: Child) -> str:
+    """Explain why no other object can take the place of a retained one."""
+    is_own = step_planning.is_retained(child, context.blueprint)
+    return step_planning.explain_retained(child, "" if is_own else context.find_contents(child))
 
 
 def explain_order(wanted: DesiredResource, child: Child) -> str:
@@ -219,8 +230,8 @@ def stop_former(context: ResourceContext) -> ResourceStatus | None:
     for child in running:
         if child.deleting:
             return assess_child(context, child)
-        if step_planning.is_retained(child, context.blueprint):
-            message = f"its Pods would run next to those of {child.ref}; {step_planning.explain_retained(child)}"
+        if is_retained(context, child):
+            message = f"its Pods would run next to those of {child.ref}; {explain_retained(context, child)}"
             return readiness.make_status(child, ResourceState.FAILED, "Immutable", message)
         order = explain_order(context.desired, child)
         return step_planning.plan_delete(context, child, f"is replaced because its kind or name changed: {order}")
@@ -243,9 +254,9 @@ def plan_going(context: ResourceContext, child: Child) -> ResourceStatus:
 
 def plan_detach(context: ResourceContext, child: Child, message: str) -> ResourceStatus:
     """Plan the replacement of a StatefulSet under its name, whose Pods and claims stay."""
-    if step_planning.is_retained(child, context.blueprint):
+    if is_retained(context, child):
         # The deletion would only release the object, and the object would keep its name.
-        return readiness.make_status(child, ResourceState.FAILED, "Immutable", step_planning.explain_retained(child))
+        return readiness.make_status(child, ResourceState.FAILED, "Immutable", explain_retained(context, child))
     return step_planning.plan_detach(context, child, message)
 
 
@@ -255,7 +266,7 @@ def plan_replacement(context: ResourceContext) -> ResourceStatus:
     Objects that were never ready are deleted first, so that failed attempts do not accumulate.
     """
     for each in context.children:
-        if replacement.is_disposable(each, context.memory) and not step_planning.is_retained(each, context.blueprint):
+        if replacement.is_disposable(each, context.memory) and not is_retained(context, each):
             return step_planning.plan_delete(
                 context, each, "is replaced: the old object is deleted first because it never became ready"
             )
@@ -300,9 +311,9 @@ def _find_hindrance(
     context: ResourceContext, status: ResourceStatus, child: Child, *, is_asked: bool
 ) -> ResourceStatus | None:
     """Return the status of a failed object that may not be replaced, or not yet; None if it may."""
-    if step_planning.is_retained(child, context.blueprint):
+    if is_retained(context, child):
         # Every failed attempt would remain permanently, so only the object's owner makes room for the next.
-        message = f"{status.message}; {step_planning.explain_retained(child)}"
+        message = f"{status.message}; {explain_retained(context, child)}"
         return dataclasses.replace(status, message=message)
     wait = None if is_asked else context.unhealthy.find_delay(is_marked=False)
     return healing.delay_replacement(context.name, status, wait) if wait else None
@@ -410,8 +421,8 @@ def find_mark_delay(context: ResourceContext, child: Child, replacement: Replace
         message = "updatePolicy.replace: Never prevents its replacement; remove that setting, or remove the mark"
         return HealingDelay(reason="ReplacementDisabled", message=message)
     stops_first = replacement is Replacement.DELETE_FIRST and workloads.find_stop_reason(context.desired.manifest)
-    if (context.desired.is_name_pinned or stops_first) and step_planning.is_retained(child, context.blueprint):
-        return HealingDelay(reason="Retained", message=step_planning.explain_retained(child))
+    if (context.desired.is_name_pinned or stops_first) and is_retained(context, child):
+        return HealingDelay(reason="Retained", message=explain_retained(context, child))
     return context.unhealthy.find_delay(is_marked=True)
 
 
@@ -448,7 +459,7 @@ def _replace_unhealthy(context: ResourceContext, child: Child, replacement: Repl
         )
     if replacement is Replacement.KEEP_CLAIMS:
         return plan_detach(context, child, f"{why}; it is created again, and its Pods and claims stay")
-    if replacement is Replacement.DELETE_FIRST and not step_planning.is_retained(child, context.blueprint):
+    if replacement is Replacement.DELETE_FIRST and not is_retained(context, child):
         order = explain_order(context.desired, child)
         return step_planning.plan_delete(context, child, f"{why}; {order}, then it is created again")
     return plan_replacement(context)

@@ -9,7 +9,8 @@ from typing import Any, Final
 
 import orjson
 
-from hearth.model import kinds, members, names
+from hearth.model import containers, kinds, members, names, object_fields
+from hearth.model.well_known_kinds import CUSTOM_RESOURCE_DEFINITION
 from hearth.plan.resource import data_kinds
 from hearth.plan.state import run_policy
 from hearth.template.blueprint import Blueprint, Replacement, ResourceBlueprint
@@ -29,8 +30,44 @@ def find_warnings(blueprint: Blueprint) -> tuple[str, ...]:
             found.update(dict.fromkeys(_describe(resource)))
             if len(found) >= AT_MOST:
                 break
+    found.update(dict.fromkeys(find_containers_with_retained(blueprint)))
     found.update(dict.fromkeys(run_policy.find_warnings(blueprint.resources.values())))
     return tuple(found)[:AT_MOST]
+
+
+def find_containers_with_retained(blueprint: Blueprint) -> Iterator[str]:
+    """Find the Namespaces and CustomResourceDefinitions that are kept because a retained resource is in them, or of their kind."""
+    if not blueprint.retained:
+        return
+    resources = blueprint.resources.values()
+    kept = [each for each in resources if each.is_retained]
+    for resource in resources if kept else ():
+        kind = kinds.make_key(resource.api_version.rpartition("/")[0], resource.kind)
+        if kind not in containers.KINDS or resource.is_retained:
+            continue
+        container = find_known(resource)
+        inside = next((each for each in kept if is_inside(each, resource, container)), None)
+        if inside is not None:
+            yield (
+                f"{resource.path}: is kept as long as {members.root_of(inside.name)} is, which has deletionPolicy: Retain "
+                f"and would be deleted with this {resource.kind}; set deletionPolicy: Retain here as well if that is what "
+                f"you want"
+            )
+
+
+def is_inside(resource: ResourceBlueprint, other: ResourceBlueprint, container: Mapping[str, Any]) -> bool:
+    """Return whether the object of a resource is in a Namespace, or of the kind of a CustomResourceDefinition.
+
+    other: the resource of the container, with its manifest as far as that is known.
+    """
+    if other.kind == CUSTOM_RESOURCE_DEFINITION.name:
+        group, kind = (object_fields.text(container, "spec", *path) for path in (("group",), ("names", "kind")))
+        return (group, kind) == (resource.api_version.rpartition("/")[0], resource.kind)
+    metadata = object_fields.mapping(find_known(resource), "metadata")
+    if namespace := object_fields.text(metadata, "namespace"):
+        return namespace == object_fields.text(container, "metadata", "name")
+    # The namespace comes from another resource: most likely this one.
+    return "namespace" in metadata and other.name in resource.requires
 
 
 def find_renames(former: Mapping[str, str], blueprint: Blueprint, *, is_new: Callable[[str], bool]) -> tuple[str, ...]:

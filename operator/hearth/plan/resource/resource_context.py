@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeAlias
+
 from hearth.model import value_class
 from hearth.model.child import Child
 from hearth.plan.environment import active_environment
@@ -13,6 +16,14 @@ from hearth.plan.state.healing import UnhealthyTracker
 from hearth.plan.state.memory import InMemoryState
 from hearth.plan.state.read_access import Reader
 from hearth.template.blueprint import Blueprint, ResourceBlueprint, Values
+
+FindContents: TypeAlias = Callable[[Child], str]
+"""Returns the retained object that a Namespace contains or a CustomResourceDefinition defines; "" for none."""
+
+
+def contain_nothing(_child: Child) -> str:
+    """Return "": nothing contains a retained object."""
+    return ""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +53,7 @@ class ResourceContext:
     environment: ActiveEnvironment = active_environment.UNRESTRICTED
     """The environment that the user set for the Stack."""
 
+    find_contents: FindContents = contain_nothing
     is_rollback: bool = False
     """Whether the target is another definition than that in the spec."""
     is_paused: bool = False

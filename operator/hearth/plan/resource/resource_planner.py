@@ -29,7 +29,7 @@ from hearth.plan.resource import (
 from hearth.plan.resource.blocked_status import Unevaluated
 from hearth.plan.resource.desired_objects import DesiredObjects, WantedObjects
 from hearth.plan.resource.external_status import ExternalObjects
-from hearth.plan.resource.resource_context import ResourceContext
+from hearth.plan.resource.resource_context import FindContents, ResourceContext, contain_nothing
 from hearth.plan.resource.suspend_object import SuspendRecords
 from hearth.plan.state import internal_errors, read_access, requirements, steps
 from hearth.plan.state.desired import DesiredObject, DesiredResource
@@ -69,6 +69,8 @@ class ResourcePlanner:
         self.rolling = RollingUpdates(blueprint.rolling)
         self.is_protected: Callable[[str], bool] = lambda _name: False
         """Whether a completed revision has, or may have, an object of that resource."""
+        self.find_contents: FindContents = contain_nothing
+        """Which retained object a Namespace contains or a CustomResourceDefinition defines."""
         self.find_obsolete: Callable[[ObjectRef], Child | None] = lambda _ref: None
         """The obsolete object at a reference, which carries the label of another resource, or None."""
         self.detached: Mapping[str, DetachedSet] = {}
@@ -217,6 +219,7 @@ class ResourcePlanner:
             records=self.records,
             reader=self.reader,
             environment=self.environment,
+            find_contents=self.find_contents,
             is_rollback=self.is_rollback,
             is_paused=self.is_paused,
             is_at_rest=self.is_at_rest,

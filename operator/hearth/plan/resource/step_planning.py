@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import dataclasses
 
-from hearth.model import members
+from hearth.model import containers, limits, members, names
 from hearth.model.child import Child, FieldOwnership
 from hearth.plan.ownership import apply_obstacles
 from hearth.plan.ownership.field_ownership import DriftFinding
 from hearth.plan.resource import drift, exclusive_things, finished_run, readiness, replica_counts, suspend_object
-from hearth.plan.resource.resource_context import ResourceContext
+from hearth.plan.resource.resource_context import FindContents, ResourceContext
 from hearth.plan.state import steps
 from hearth.plan.state.desired import DesiredObject
 from hearth.plan.state.resource_status import Cause, ResourceState, ResourceStatus
@@ -151,14 +151,33 @@ def is_retained(child: Child, blueprint: Blueprint) -> bool:
     return child.must_not_delete or blueprint.abandons or members.root_of(child.resource) in blueprint.retained
 
 
-def plan_removal(child: Child, blueprint: Blueprint) -> Delete | Release | None:
+def plan_removal(child: Child, blueprint: Blueprint, find_contents: FindContents) -> Delete | Release | None:
     """Plan the step that removes the object, or return None if its deletion has already started.
 
     A retained object is released even then: another client deletes it, and the Stack need not wait for that.
     """
     if is_retained(child, blueprint):
-        return Release(child=child)
-    return None if child.deleting else Delete(child=child)
+        return Release(child=child, contents=find_recorded(child))
+    if child.deleting:
+        return None
+    kept = find_contents(child)
+    return Release(child=child, contents=kept) if kept else Delete(child=child)
+
+
+def find_recorded(child: Child) -> str:
+    """Return the object because of which this one stays, by its annotation; "" if it stays for itself."""
+    annotations = child.fields["metadata"].get("annotations") or {}
+    is_own = annotations.get(names.ANNOTATION_DELETION_POLICY) == names.RETAIN
+    return "" if is_own else str(annotations.get(names.ANNOTATION_KEEPS, ""))[: limits.NAME_LENGTH]
+
+
+def explain_retention(child: Child, contents: str) -> str:
+    """Explain why an object outlives its Stack, as text that follows its name. contents: see `Release`."""
+    if child.is_adopted:
+        return "was adopted"
+    if contents:
+        return containers.describe_contents(child.ref, contents) + ", which is kept"
+    return "has deletionPolicy: Retain"
 
 
 def explain_retained_data(child: Child) -> str:
@@ -170,7 +189,7 @@ def explain_retained_data(child: Child) -> str:
     )
 
 
-def explain_retained(child: Child) -> str:
+def explain_retained(child: Child, contents: str = "") -> str:
     """Explain why no other object can take the place of a retained one."""
-    why = "was adopted" if child.is_adopted else "has deletionPolicy: Retain"
+    why = explain_retention(child, contents or find_recorded(child))
     return f"{child.ref} {why}, so it is not deleted for a replacement; delete it yourself"

@@ -13,8 +13,9 @@ from hearth.model.child import Child
 from hearth.plan.environment import active_environment
 from hearth.plan.environment.active_environment import ActiveEnvironment
 from hearth.plan.environment.environment_rules import Action, EnvironmentRule
-from hearth.plan.resource import enforcement, readiness, step_planning, suspend_object
+from hearth.plan.resource import enforcement, readiness, resource_context, step_planning, suspend_object
 from hearth.plan.resource.desired_objects import WantedObjects
+from hearth.plan.resource.resource_context import FindContents
 from hearth.plan.resource.suspend_object import SuspendRecords
 from hearth.plan.retry.backoff import RemovalAttempt
 from hearth.plan.stack import cleanup
@@ -108,6 +109,8 @@ class WithheldObject:
 class CleanupPlanner:
     """Planner of the obsolete objects of one Stack."""
 
+    find_contents: FindContents = staticmethod(resource_context.contain_nothing)
+    """Which retained object of the tree a Namespace contains or a CustomResourceDefinition defines; "" for none."""
     _is_freed = False
     """Whether an object is withheld no longer since the last refresh."""
 
@@ -347,7 +350,11 @@ class CleanupPlanner:
             return
         attempt = memory.attempts.get(uid)
         may_go = child is not None and uid not in memory.in_flight and self._may_go(child, memory)
-        leave = step_planning.plan_removal(child, self._blueprint) if child is not None and may_go else None
+        leave = (
+            step_planning.plan_removal(child, self._blueprint, self.find_contents)
+            if child is not None and may_go
+            else None
+        )
         allowed = self.guard.filter(uid, leave)
         step: Step | None = (allowed if claim is None else None) or self._restore(child, memory)
         if step is None:

@@ -25,6 +25,7 @@ from hearth.plan.ownership.keyed_hash import HashFunction
 from hearth.plan.resource import blocked_status, definition_warnings, enforcement, resource_planner
 from hearth.plan.resource.desired_objects import WantedObjects
 from hearth.plan.resource.enforcement import HeldPart
+from hearth.plan.resource.resource_context import FindContents
 from hearth.plan.retry.backoff import Attempt, RemovalAttempt
 from hearth.plan.retry.step_governor import Work, WorkType
 from hearth.plan.stack.cleanup import CleanupPolicy, TreeClaim
@@ -230,6 +231,10 @@ class StackPlanner:
     def set_tree(self, find_claim: Callable[[Child], TreeClaim | None], has_foreign: Callable[[], bool]) -> None:
         """Set which other Stack of the tree names an object, and whether some of them are known only by their status."""
         self._cleanup.find_tree_claim, self._cleanup.has_foreign = find_claim, has_foreign
+
+    def set_contents(self, find_contents: FindContents) -> None:
+        """Set which retained object a Namespace contains or a CustomResourceDefinition defines."""
+        self._cleanup.find_contents = self._planner.find_contents = find_contents
 
     @functools.cached_property
     def nested(self) -> tuple[str, ...]:

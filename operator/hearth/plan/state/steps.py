@@ -100,6 +100,8 @@ class Release:
     """Release of one obsolete object: it stays unchanged and has no owner."""
 
     child: Child
+    contents: str = ""
+    """The retained object that it contains or defines, if it stays for that alone."""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)

@@ -57,6 +57,44 @@ def test_a_replacement_of_what_holds_data_is_warned_about(manifest: Object, poli
     assert all(expected in each and each.startswith("spec.template.resources.a.updatePolicy.replace") for each in found)
 
 
+SPACE: Object = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "inner"}}
+THINGS: Object = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "probes.testing.hearth.dev"},
+    "spec": {"group": "testing.hearth.dev", "names": {"kind": "Probe"}},
+}
+PROBE: Object = {"apiVersion": "testing.hearth.dev/v1", "kind": "Probe"}
+
+
+def put_in(namespace: str) -> Object:
+    """A claim in that namespace."""
+    return {**CLAIM, "metadata": {"namespace": namespace}}
+
+
+@pytest.mark.parametrize(
+    ("container", "manifest", "policy", "is_warned"),
+    [
+        pytest.param(SPACE, put_in("inner"), {}, True, id="in-it"),
+        pytest.param(SPACE, put_in("${space.metadata.name}"), {}, True, id="in-it-by-reference"),
+        pytest.param(SPACE, put_in("other"), {}, False, id="elsewhere"),
+        pytest.param(SPACE, CLAIM, {}, False, id="in-the-namespace-of-the-stack"),
+        pytest.param(SPACE, put_in("inner"), {"deletionPolicy": "Retain"}, False, id="retained-as-well"),
+        pytest.param(THINGS, PROBE, {}, True, id="of-its-kind"),
+        pytest.param(THINGS, CLAIM, {}, False, id="of-another-kind"),
+    ],
+)
+def test_what_is_kept_because_of_its_contents_is_warned_about(
+    container: Object, manifest: Object, policy: Object, *, is_warned: bool
+) -> None:
+    """A Namespace and a CustomResourceDefinition outlive the Stack with the retained objects that go with them."""
+    resources = {"space": {"manifest": container, **policy}, "data": {"manifest": manifest, "deletionPolicy": "Retain"}}
+    definition = Definition(template={"resources": resources}, parameters={})
+    found = definition_warnings.find_warnings(compiler.compile_template(definition, stack=STACK, kinds=KINDS))
+    assert [each.partition(":")[0] for each in found] == (["spec.template.resources.space"] if is_warned else [])
+    assert all("as long as data is" in each for each in found)
+
+
 def test_all_members_of_a_collection_share_a_warning() -> None:
     """It is about the template, and a status lists twenty."""
     assert len(warn(CLAIM, {"replace": "CreateFirst"}, forEach="['x', 'y', 'z']", key="item")) == 1

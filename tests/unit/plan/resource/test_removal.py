@@ -8,7 +8,7 @@ import pytest
 
 from hearth.model import names
 from hearth.model.child import Child
-from hearth.plan.resource import decide, step_planning
+from hearth.plan.resource import decide, resource_context, step_planning
 from hearth.plan.retry.backoff import Attempt
 from hearth.plan.state.desired import with_adopted
 from hearth.plan.state.resource_status import ResourceState
@@ -75,7 +75,8 @@ def test_what_is_kept_is_released_and_all_else_deleted(
 ) -> None:
     """Any one who says so is enough."""
     _, child = make_world()
-    step = step_planning.plan_removal(dataclasses.replace(child, **change), blueprint)  # type: ignore[arg-type]  # a table
+    changed = dataclasses.replace(child, **change)  # type: ignore[arg-type]  # a table
+    step = step_planning.plan_removal(changed, blueprint, resource_context.contain_nothing)
     assert type(step) is expected
 
 
