@@ -26,6 +26,7 @@ import structlog
 
 from hearth import supervision
 from hearth.model import growing_delay, limits
+from hearth.model.memory_shares import memory_shares
 from hearth.model.sharding import Place
 from hearth.settings import Settings
 
@@ -226,6 +227,7 @@ def read_exactly(file: BinaryIO, size: int) -> bytes:
 
 def limit_itself(memory: int) -> None:
     """Lower this process's priority and limit its memory. memory: MiB that the parent allows."""
+    memory_shares.total = memory * 2**20 // limits.CLUSTERS_KEPT_FRACTION
     with contextlib.suppress(OSError):
         os.nice(NICENESS)
         Path("/proc/self/oom_score_adj").write_text(FIRST_VICTIM)

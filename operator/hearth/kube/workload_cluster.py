@@ -48,12 +48,14 @@ class KubeWorkloadCluster:
         observer: ClusterObserver | None = None,
         options: WatchOptions | None = None,
         hold: Callable[[int], None] = lambda _change: None,
+        payer: str = "",
     ) -> None:
         """Prepare; send nothing before `open`.
 
         namespace: the only one that children may be in; "" for all namespaces and cluster-scoped children;
         namespaced_watches: the kinds that are watched in single namespaces only;
-        share: the shard of Stacks whose children are watched; hold: see `Schemas`.
+        share: the shard of Stacks whose children are watched; hold: see `Schemas`; payer: the namespace of Stacks whose
+        share of the memory counts all children, "" for the namespace of each.
         """
         self._sender = api_requests.ApiClient(connection, observer)
         self._listener = listener
@@ -68,8 +70,9 @@ class KubeWorkloadCluster:
             share=share,
             options=options,
             observer=observer,
+            payer=payer,
         )
-        self.externals = external_cache.ExternalCache(caches.server, listener, hold=hold)
+        self.externals = external_cache.ExternalCache(caches.server, listener)
         self._causes = retry_trigger_watches.TriggerWatches(caches.server, kinds, listener.on_retry_trigger)
         self._signatures: Signatures | None = None
         # What the port asks of one part alone. An attribute, since `children` is called for each resource of each plan.

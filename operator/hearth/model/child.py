@@ -97,7 +97,7 @@ class Child:
     omitted: tuple[Path, ...] = ()
     """The required fields that are not in `fields` because they are too large."""
     size: int = 0
-    """KiB that `fields` takes as JSON, if counted. A small integer takes no extra memory."""
+    """Bytes that an external object takes; 0 for a child."""
 
     @property
     def fields(self) -> Mapping[str, Any]:

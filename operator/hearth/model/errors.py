@@ -50,6 +50,10 @@ class TooManyClusters(HearthError):
     """One more cluster than a limit allows; retry when another Stack leaves its cluster."""
 
 
+class NoRoom(HearthError):
+    """The Stacks of a namespace keep too much in memory for one more definition."""
+
+
 class TamperedRevision(HearthError):
     """A stored revision that differs from what this operator wrote. Never use it, and name it in the status."""
 

@@ -190,10 +190,6 @@ EXTERNAL_WATCHES = 64
 """The same limit for all namespaces, for the same reason as `SOURCE_WATCHES`."""
 EXTERNAL_OBJECTS = 10_000
 """External objects that one watch keeps: as many as a Stack has resources."""
-EXTERNAL_KEPT_BYTES = 32 * 1024 * 1024
-"""Bytes of the fields of external objects that the Stacks of one namespace keep, as those of a Stack's children."""
-EXTERNAL_TOTAL_BYTES = 128 * 1024 * 1024
-"""The same limit for all namespaces, of which each has half of what the others leave."""
 EXTERNAL_BURST = 2.0
 """Seconds after a change of an external object in which further ones count together."""
 NESTED_DEPTH = 8
@@ -253,10 +249,8 @@ TENANT_CPU_BURST = 5.0
 """Seconds of CPU that a namespace may take at once: a first list of some 50,000 objects."""
 TENANT_PAUSE = 5.0
 """Longest seconds between two looks at whether a share is free again."""
-TENANT_HELD_BYTES = 32 * 1024 * 1024
-"""Bytes of unfinished events and of schemas of the other clusters of one namespace."""
-TENANTS_HELD_BYTES = 160 * 1024 * 1024
-"""The same of all namespaces. One may take half of what is free."""
+CLUSTERS_KEPT_FRACTION = 4
+"""Of the memory of the process for other clusters, Stacks may keep one part in so many; connections and code take the rest."""
 CLUSTER_ERROR_LENGTH = 500
 """Characters of what another cluster answers that are shown."""
 HEALTH_MARKS_PER_NAMESPACE = 1000
@@ -352,8 +346,13 @@ EXTERNAL_OBJECT_BYTES = 512 * 1024
 """Size of one external object that is read by its name: a bundle of all public certificate authorities has 220 KiB."""
 OBJECT_KEPT_BYTES = 64 * 1024
 """Size of one child in the cache as JSON: metadata, and what expressions and health rules read. Most take 2 KiB."""
-STACK_KEPT_BYTES = 32 * 1024 * 1024
-"""The same size for all children of one Stack: 5,000 of 6 KiB."""
+OBJECT_SURELY_KEPT_BYTES = 4 * 1024
+"""The same size up to which a child is kept, however much its namespace keeps: nearly all are smaller."""
+KEPT_BYTES = 256 * 1024 * 1024
+"""Bytes that the Stacks of all namespaces keep in memory: fields of children and external objects, compiled definitions,
+evaluated manifests. Of that each namespace has half of what the others leave."""
+KEPT_AGAIN = 30.0
+"""Seconds until a Stack whose namespace has its share tries again."""
 UNPROVEN_KEPT_BYTES = 16 * 1024 * 1024
 """The same size for all objects with Hearth's label but without its signature: those of an earlier version, until they
 are signed."""

@@ -14,30 +14,39 @@ import orjson
 from hearth.model import child_fields
 from hearth.model.child import Child
 from hearth.model.child_fields import KnownTexts
+from hearth.model.chunked_work import LARGE, ChunkedWork
 from hearth.model.kinds import Kind
 
 
 class ObjectList:
     """Objects in order. Each iteration unpacks them again, one at a time."""
 
-    __slots__ = ("_sources", "size")
+    __slots__ = ("size", "sources")
 
     def __init__(self, sources: Iterable[Child | Mapping[str, Any]]) -> None:
         """sources: the objects; of finished ones that no longer exist, their remaining fields."""
-        self._sources = tuple(sources)
-        self.size = sum(len(each.packed_fields) for each in self._sources if isinstance(each, Child))
+        self.sources = tuple(sources)
+        self.size = sum(len(each.packed_fields) for each in self.sources if isinstance(each, Child))
         """Bytes of the packed objects."""
 
     def __len__(self) -> int:
-        return len(self._sources)
+        return len(self.sources)
 
     def __iter__(self) -> Iterator[Mapping[str, Any]]:
-        return (each.fields if isinstance(each, Child) else each for each in self._sources)
+        return (each.fields if isinstance(each, Child) else each for each in self.sources)
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether both have the same fields in the same order, without unpacking them."""
+        if not isinstance(other, ObjectList) or len(self) != len(other):
+            return False
+        return all(map(has_same_fields, self.sources, other.sources))
+
+    __hash__ = None  # type: ignore[assignment]  # of thousands of objects
 
     def iterate_with(self, text: str) -> Iterator[Mapping[str, Any]]:
         """Yield the objects that contain a text of plain letters, and possibly others."""
         searched = text.encode()
-        for each in self._sources:
+        for each in self.sources:
             if not isinstance(each, Child):
                 yield each
             elif searched in each.packed_fields:
@@ -48,13 +57,13 @@ class ObjectList:
         # Python keeps the keyed hash of bytes and texts with them.
         keys = (
             hash((each.packed_fields, each.known_texts)) if isinstance(each, Child) else hash(orjson.dumps(each))
-            for each in self._sources
+            for each in self.sources
         )
         return b"".join(key.to_bytes(8, "big", signed=True) for key in keys)
 
     def write(self) -> Iterator[bytes]:
         """Yield each object as one line of JSON, from which `read` restores its fields."""
-        for each in self._sources:
+        for each in self.sources:
             if isinstance(each, Child):
                 kind, *texts = each.known_texts
                 yield b"".join(
@@ -62,6 +71,26 @@ class ObjectList:
                 )
             else:
                 yield orjson.dumps(each)
+
+
+def has_same_fields(one: Child | Mapping[str, Any], other: Child | Mapping[str, Any]) -> bool:
+    """Return whether two objects of lists are the same, as far as they are read."""
+    if isinstance(one, Child) and isinstance(other, Child):
+        return one.packed_fields == other.packed_fields and one.known_texts == other.known_texts
+    return one == other
+
+
+def unpack_in_pieces(objects: ObjectList) -> ChunkedWork[list[Mapping[str, Any]]]:
+    """Return the fields of all objects."""
+    found: list[Mapping[str, Any]] = []
+    pieces = 0
+    for each in objects.sources:
+        found.append(child_fields.unpack(each.packed_fields, each.known_texts) if isinstance(each, Child) else each)
+        pieces += len(each.packed_fields) if isinstance(each, Child) else LARGE
+        if pieces >= LARGE:
+            pieces = 0
+            yield
+    return found
 
 
 def read(line: bytes) -> Mapping[str, Any]:

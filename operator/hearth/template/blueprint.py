@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 from typing import Any, Protocol, TypeAlias
 
-from hearth.model import members, names, value_class
+from hearth.model import members, names, object_list, value_class
 from hearth.model.child import Object, Path
+from hearth.model.chunked_work import ChunkedWork
 from hearth.model.field_paths import PathPattern
 from hearth.model.label_selectors import LabelSelector
 from hearth.model.members import GroupSize
@@ -368,6 +369,8 @@ class Blueprint:
     """How many members a group has beyond its size."""
     compiled_from: CompiledFrom | None = field(default=None, repr=False, compare=False)
     """What it was compiled from; None if a change of one member is no reason to keep that."""
+    size: int = field(default=0, compare=False)
+    """Bytes that it takes in memory: its manifests and outputs, and the values in expressions that wait for objects."""
 
     def find_kinds(self) -> frozenset[str]:
         """Return `apiVersion/Kind` of all resources."""
@@ -402,13 +405,24 @@ class ReadValue:
     identity: str
     """Of the reference: under the same name, another definition may mean another object."""
     value: Any = field(repr=False)
-    """The fields of the object, or a list of the fields of each."""
+    """The fields of the object, or those of each as a list: packed until the definition is compiled."""
 
     @classmethod
     def of(cls, external: ExternalBlueprint, fields: Mapping[str, Any] | Iterable[Mapping[str, Any]]) -> ReadValue:
         """Return what was read of the object, or of the list."""
-        value = fields if isinstance(fields, Mapping) else list(fields)
+        value = fields if isinstance(fields, Mapping | ObjectList) else list(fields)
         return cls(identity=external.identity, value=value)
+
+    @property
+    def packed_size(self) -> int:
+        """Return the bytes of the packed objects."""
+        return self.value.size if isinstance(self.value, ObjectList) else 0
+
+    def unpack_in_pieces(self) -> ChunkedWork[ReadValue]:
+        """Return the same with the fields of each object, which take up to fifteen times as much memory."""
+        if not isinstance(self.value, ObjectList):
+            return self
+        return ReadValue(identity=self.identity, value=(yield from object_list.unpack_in_pieces(self.value)))
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)

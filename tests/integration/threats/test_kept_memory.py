@@ -12,10 +12,12 @@ import pytest
 
 from support import soak
 from support.threats.api import Api, Object
-from support.threats.world import CONFIG_MAPS, Tenant, ThreatWorld, make_config_map, make_stack
+from support.threats.world import CONFIG_MAPS, Tenant, ThreatWorld, find_message, make_config_map, make_stack
 
 MOST = 400.0
 """MiB that the operator may hold for any reads of one namespace."""
+SHARE = 200.0
+"""MiB that it may hold more where a namespace uses all of its share."""
 GROWTH = 150.0
 """MiB that it may hold more than before, for an attack of one form."""
 SMALL_FIELDS = {f"k{number:04d}": "" for number in range(5_400)}
@@ -87,6 +89,68 @@ def test_members_that_an_expression_reads_are_kept_packed(threats: ThreatWorld) 
     print(found["message"])
     assert "MiB of objects" in found["message"]
     check_memory(threats, before)
+
+
+def test_definitions_of_one_namespace_have_a_share(threats: ThreatWorld) -> None:
+    """Each of a few small Stacks kept twelve MiB of manifests, made of one ConfigMap, for as long as it could not write them."""
+    tenant = threats.tenant()
+    author = tenant.author(CONFIG_MAPS)
+    threats.canary()
+    before = threats.operator.memory
+    author.create(make_big(tenant, "source", {"big": "x" * 900_000}))
+    for number in range(25):
+        resources = {f"r{at}": make_config_map(data={"a": "${params.big}", "n": f"{number}"}) for at in range(14)}
+        for name, each in resources.items():
+            each["manifest"]["metadata"] = {"name": name, "namespace": "kube-public"}
+        author.create(
+            make_stack(
+                *(tenant.namespace, f"shop{number}", resources),
+                template={"parameters": {"big": {"type": "string"}}},
+                parametersFrom=[{"configMapRef": {"name": "source"}}],
+            )
+        )
+
+    def find_refused() -> list[str]:
+        stacks = threats.api.list("Stack", tenant.namespace)
+        conditions = (each for stack in stacks for each in stack.get("status", {}).get("conditions", ()))
+        return [each["message"] for each in conditions if each["reason"] == "LimitReached"]
+
+    threats.wait_for(lambda: len(find_refused()) > 10, within=120, what="refused Stacks")
+    found = find_refused()
+    print(found[0])
+    assert "use smaller parameters and manifests, or fewer Stacks" in found[0]
+    check_memory(threats, before + SHARE - GROWTH)
+
+
+def test_members_of_large_lists_are_made_of_packed_objects(threats: ThreatWorld) -> None:
+    """`forEach` over a list kept all of its objects unpacked, for each Stack; and a list may be too large for it."""
+    tenant = threats.tenant()
+    author = tenant.author(CONFIG_MAPS)
+    threats.canary()
+    before = threats.operator.memory
+    for number in range(60):
+        author.create(make_big(tenant, f"big{number}", SMALL_FIELDS))
+    member = make_config_map(data={"a": "${string(size(item.data))}"}, forEach="l")
+    with threats.operator.listened_to() as silence:
+        for number in range(8):
+            author.create(make_stack(tenant.namespace, f"reader{number}", {"l": LIST, "m": member}))
+        for number in range(8):
+            threats.wait_phase(tenant.namespace, f"reader{number}", "CreateComplete", within=120)
+        canaries = [threats.canary(within=30).complete for _ in range(5)]
+
+    print(f"canaries {canaries}, /healthz silent for {silence.longest:.2f} s at most")
+    check_memory(threats, before)
+    for number in range(60, 80):
+        author.create(make_big(tenant, f"big{number}", SMALL_FIELDS))
+    found = threats.wait_for(
+        lambda: (
+            find_message(threats, tenant, "reader0")
+            if "forEach reads at most" in find_message(threats, tenant, "reader0")
+            else ""
+        ),
+        within=60,
+    )
+    print(found)
 
 
 def test_many_stacks_with_one_large_source_take_turns(threats: ThreatWorld) -> None:

@@ -24,11 +24,12 @@ from hearth.engine.definition.target_tracker import TargetTracker
 from hearth.engine.services import Services
 from hearth.engine.verified_revisions import RevisionSet
 from hearth.engine.work_queue import DirtyScope
-from hearth.model import names, packing
+from hearth.model import limits, names, packing
 from hearth.model.child import Object
 from hearth.model.errors import (
     ApiStatusError,
     InvalidDefinition,
+    NoRoom,
     RollbackRevisionNotFound,
     SnapshotNotUsable,
     SourceForbidden,
@@ -38,6 +39,7 @@ from hearth.model.errors import (
 )
 from hearth.model.kinds import ObjectRef
 from hearth.model.members import GroupSize
+from hearth.model.memory_shares import SMALL, describe_excess, memory_shares
 from hearth.model.text import hidden_texts
 from hearth.plan.environment.active_environment import ActiveEnvironment
 from hearth.plan.stack import options
@@ -113,6 +115,8 @@ class DefinitionSync:
     """Whether all kinds of objects were known when the definition was unavailable last."""
     is_sound: bool = True
     """Whether the last sync ended without an internal error."""
+    _without_room: tuple[tuple[int, int, int], int] | None = None
+    """The version and the size of the definition that had no room in memory last."""
     _options_version: tuple[int, int] = (-1, 0)
     """The generation and the revision of the StackDefinition that `options` was read from."""
 
@@ -320,9 +324,14 @@ class DefinitionSync:
         elif self.cluster.problem is not None:
             await self._wait_for_cluster(stack)
         else:
-            await self._process_definition(stack, is_outdated=is_outdated or is_moved)
+            try:
+                await self._process_definition(stack, is_outdated=is_outdated or is_moved)
+            except NoRoom as error:
+                await self._reject(stack, DefinitionRejection(reason=rejections.LIMIT_REACHED, message=str(error)))
+                self.schedule.put_off(limits.KEPT_AGAIN)
 
     async def _process_definition(self, stack: StackObject, *, is_outdated: bool) -> None:
+        self._await_room(stack)
         read = await self._read(stack)
         hashed = self.builder.hash(read, stack) if isinstance(read, Definition) else ""
         known = self.revisions.load(stack)
@@ -378,6 +387,7 @@ class DefinitionSync:
         self.refreshed_parameters = ()
         try:
             blueprint = await self.builder.compile(definition, stack, surge=self.targets.surge, previous=self.blueprint)
+            self._require_room(stack, blueprint.size)
             revision = await self.revisions.store(stack, definition, blueprint, hashed=hashed)
         except (InvalidDefinition, TamperedRevision) as error:
             await self._reject(stack, rejections.reject_definition(error, is_active=self.targets.current is not None))
@@ -476,11 +486,34 @@ class DefinitionSync:
         self.rejection = rejection
         self._note_version(stack)
 
+    def _await_room(self, stack: StackObject) -> None:
+        """Raise NoRoom if the definition is the one that had no room last, and still has none: compiling it takes long."""
+        if self._without_room is not None:
+            version, size = self._without_room
+            self._without_room = None
+            if version == self._find_version(stack):
+                self._require_room(stack, size)
+
+    def _require_room(self, stack: StackObject, size: int) -> None:
+        """Raise NoRoom if the Stacks of the namespace keep too much in memory for a definition of that size as well."""
+        own = self.blueprint.size if self.blueprint is not None else 0
+        if size > max(own, SMALL) and size - own > memory_shares.find_room(stack.namespace):
+            self._without_room = self._find_version(stack), size
+            raise NoRoom(
+                f"the definition takes {size / 2**20:.1f} MiB of memory, and {describe_excess(stack.namespace)}; use smaller "
+                f"parameters and manifests, or fewer Stacks; the operator tries again every {limits.KEPT_AGAIN:g} seconds"
+            )
+
+    def _find_version(self, stack: StackObject) -> tuple[int, int, int]:
+        """Return what changes with the definition: with the spec, the StackDefinition, or a source."""
+        return (*stack.spec_version, self.schedule.changes)
+
     def _activate(self, stack: StackObject, blueprint: Blueprint, *, revision: Revision | None) -> None:
         target = self.targets.current
         if target is not None and target.restore is not None and not stack.deleting:
             blueprint = volume_restore.restore_volumes(blueprint, target.restore)
         self.blueprint, self.revision = blueprint, revision
+        memory_shares.keep(blueprint, stack.namespace, blueprint.size)
         if (texts := blueprint.sensitive_texts) and texts not in self._sensitive_texts:
             self._sensitive_texts = (*self._sensitive_texts, texts)[-KEPT:]
         self._note_version(stack)
@@ -582,7 +615,9 @@ class DefinitionSync:
             self._follow_sources(stack)
 
         try:
-            return await self.builder.compile_stored(stack, number, surge=surge, on_sources=follow)
+            stored = await self.builder.compile_stored(stack, number, surge=surge, on_sources=follow)
+            self._require_room(stack, stored.blueprint.size)
+            return stored
         except SourceForbidden:
             self.schedule.await_rights(stack.namespace)
             raise
@@ -591,7 +626,7 @@ class DefinitionSync:
         """Load the target's stored revision because another one was rejected; None if it is unavailable too."""
         try:
             return await self._compile_stored(stack, target.revision, surge=target.surge, is_fallback=True)
-        except (InvalidDefinition, SourceNotFound, TamperedRevision) as error:
+        except (InvalidDefinition, NoRoom, SourceNotFound, TamperedRevision) as error:
             logger.warning("cannot load the active revision", stack=stack.uid, error=str(error))
             return None
 

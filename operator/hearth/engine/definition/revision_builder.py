@@ -285,11 +285,16 @@ class RevisionBuilder:
         return blueprint
 
     async def _compile(self, definition: Definition, stack: StackObject, *, previous: Blueprint | None) -> Blueprint:
+        take_turn = functools.partial(self.compile_slots.take, stack.namespace)
         if stack.uid in self.read:
-            definition = dataclasses.replace(definition, read=self.read[stack.uid])
+            self.note_size(stack.uid, sum(each.packed_size for each in self.read[stack.uid].values()))
+            read = {
+                name: await cooperative_work.finish(each.unpack_in_pieces(), take_turn=take_turn)
+                for name, each in self.read[stack.uid].items()
+            }
+            definition = dataclasses.replace(definition, read=read)
         cluster, key = self.find_cluster(stack)
         kinds, identity = cluster.kinds, stack.identity
-        take_turn = functools.partial(self.compile_slots.take, stack.namespace)
         pairs = await cooperative_work.finish(template_kinds.find_kinds_in_pieces(definition), take_turn=take_turn)
         loaded: list[Kind] = []
         # A kind may appear while others are loaded. The generation counts it, so nothing would load its schema later.

@@ -33,7 +33,7 @@ class SyncSchedule:
     """Objects besides the spec that the definition is read from."""
     is_requested: bool = True
     """Whether a sync is due even if the spec is unchanged: another change affects the definition or the target."""
-    _changes: int = 0
+    changes: int = 0
     """Number of changes of the sources and of the rights to read them."""
     _started_changes: int = 0
     """The same number at the start of the last sync."""
@@ -53,7 +53,7 @@ class SyncSchedule:
     @property
     def has_unhandled_changes(self) -> bool:
         """Whether a source has a change that was neither accepted nor rejected yet."""
-        return self._changes != self._handled_changes
+        return self.changes != self._handled_changes
 
     @property
     def is_idle(self) -> bool:
@@ -75,7 +75,7 @@ class SyncSchedule:
 
     def start(self, stack: StackObject) -> bool:
         """Start a sync of this Stack; return whether it was requested besides the spec."""
-        self._started_version, self._started_changes, self.is_running = stack.resource_version, self._changes, True
+        self._started_version, self._started_changes, self.is_running = stack.resource_version, self.changes, True
         is_requested, self.is_requested = self.is_requested, False
         return is_requested
 
@@ -126,7 +126,7 @@ class SyncSchedule:
 
     def _take_up_change(self) -> None:
         self._is_pacing = False
-        self._changes += 1
+        self.changes += 1
         self.request()
         self._enqueue()
 

@@ -1,4 +1,4 @@
-"""Cache memory limits for children: per object, per Stack, and for all children without valid signatures.
+"""Cache memory limits for children: per object, per namespace, and for all children without valid signatures.
 
 A record omits fields that exceed a limit and reports the omission. Metadata that the engine itself needs always stays.
 Must not know which component reads the fields.
@@ -14,13 +14,8 @@ import orjson
 
 from hearth.model import child_fields, limits, names
 from hearth.model.child import Child, Path
+from hearth.model.memory_shares import memory_shares
 
-KIB = 1024
-SMALL = 8 * KIB
-"""Bytes up to which an object is not measured: nearly all are smaller.
-
-Measuring takes a tenth of the time per event.
-"""
 ANNOTATIONS: Path = ("metadata", "annotations")
 LABELS: Path = ("metadata", "labels")
 OUR_LABELS = (names.LABEL_STACK_UID, names.LABEL_STACK, names.LABEL_RESOURCE, names.LABEL_BUCKET)
@@ -47,75 +42,61 @@ LONG = "x" * (limits.ANNOTATION_KEPT_BYTES + 1)
 class CacheBudget:
     """The memory budget for all children of one cluster."""
 
-    def __init__(self, on_limit: Callable[[str], None]) -> None:
+    def __init__(self, on_limit: Callable[[str], None], *, payer: str = "") -> None:
+        """payer: the namespace whose share counts all children; "" for the namespace of each."""
         self._on_limit = on_limit
-        self._stacks: dict[str, int] = {}
-        """KiB of the identified children, by Stack UID."""
+        self._payer = payer
         self._unproven = 0
-        """KiB of all other children."""
+        """Bytes of the children without a valid signature."""
         self._kinds = Counter[str]()
-        """KiB of all children by kind."""
+        """Bytes of all children by kind."""
 
     def count_bytes(self) -> Mapping[str, float]:
-        """Return the approximate bytes of the stored fields by kind."""
-        return {kind: float(size * KIB) for kind, size in self._kinds.items()}
-
-    def fit_small(self, made: Child, size: int) -> bool:
-        """Count a record by its size on the wire, if that is too small to require measuring.
-
-        size: bytes; 0 if unknown. False: the record must be measured.
-        """
-        if not 0 < size <= SMALL or not made.is_identified:
-            return False
-        if self._stacks.get(made.stack_uid, 0) * KIB > limits.STACK_KEPT_BYTES - SMALL:
-            return False
-        object.__setattr__(made, "size", -(-size // KIB))
-        return True
+        """Return the bytes of the stored fields by kind."""
+        return {kind: float(size) for kind, size in self._kinds.items()}
 
     def fit(self, made: Child, known: Child | None, *, shown: Mapping[str, Any], paths: Iterable[Path]) -> None:
         """Measure a new record and cut it down if it is too large.
 
         known: the record that it replaces; shown: the object; paths: the stored fields of the object.
         """
-        size = measure_fields(made)
-        if not made.is_identified and made.ownership is not None:
-            size += len(made.ownership.fields)
-        before = known.size if known is not None and whose(known) == whose(made) else 0
-        used = self._stacks.get(made.stack_uid, 0) if made.is_identified else self._unproven
-        most = limits.STACK_KEPT_BYTES if made.is_identified else limits.UNPROVEN_KEPT_BYTES
-        room = min(limits.OBJECT_KEPT_BYTES, most - (used - before) * KIB)
+        size = measure_record(made)
+        if size <= limits.OBJECT_SURELY_KEPT_BYTES and made.is_identified:
+            return
+        room = self._find_room(made, known)
         if size > room:
             # The record was just made and has no other reference, so it can still be changed.
             cut_down(made, shown=shown, paths=paths, room=room)
-            size = measure_fields(made)
             if known is None or known.omitted != made.omitted:
                 self._on_limit("object-bytes" if room == limits.OBJECT_KEPT_BYTES else "cache-bytes")
-        object.__setattr__(made, "size", -(-size // KIB))
+
+    def _find_room(self, made: Child, known: Child | None) -> int:
+        is_alike = known is not None and known.is_identified == made.is_identified
+        before = measure_record(known) if known is not None and is_alike else 0
+        if not made.is_identified:
+            return min(limits.OBJECT_KEPT_BYTES, limits.UNPROVEN_KEPT_BYTES - self._unproven + before)
+        room = memory_shares.find_room(self._payer or made.namespace) + before
+        return min(limits.OBJECT_KEPT_BYTES, max(limits.OBJECT_SURELY_KEPT_BYTES, room))
 
     def replace(self, old: Child | None, new: Child | None) -> None:
         """Replace a record in the totals; either argument may be None."""
-        if old is not None and new is not None and old.size == new.size and whose(old) == whose(new):
-            return
         if old is not None:
-            self._add(old, -old.size)
+            self._add(old, -measure_record(old))
         if new is not None:
-            self._add(new, new.size)
+            self._add(new, measure_record(new))
 
     def _add(self, child: Child, size: int) -> None:
         self._kinds[child.kind.key] += size
-        if not child.is_identified:
-            self._unproven += size
-            return
-        total = self._stacks.get(child.stack_uid, 0) + size
-        if total:
-            self._stacks[child.stack_uid] = total
+        if child.is_identified:
+            memory_shares.add(self, self._payer or child.namespace, size)
         else:
-            self._stacks.pop(child.stack_uid, None)
+            self._unproven += size
 
 
-def whose(child: Child) -> str:
-    """Return the key of the budget that counts the child."""
-    return child.stack_uid if child.is_identified else ""
+def measure_record(made: Child) -> int:
+    """Return the bytes of a child; of one without a valid signature, which may have any number of them, with its owners."""
+    owned = len(made.ownership.fields) if not made.is_identified and made.ownership is not None else 0
+    return measure_fields(made) + owned
 
 
 def measure_fields(made: Child) -> int:

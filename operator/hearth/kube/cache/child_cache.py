@@ -161,9 +161,7 @@ class KindCache:
         object.__setattr__(made, "requires", self._intern(made.requires))
         if omission is not None:
             object.__setattr__(made, "defect", str(omission))
-        line_bytes = self.watch.line_bytes
-        if not self._budget.fit_small(made, line_bytes):
-            self._budget.fit(made, known, shown=shown, paths=self._kept)
+        self._budget.fit(made, known, shown=shown, paths=self._kept)
         return made
 
     def replace(self, old: Child | None, new: Child | None, *, is_ours: bool) -> None:
@@ -319,12 +317,13 @@ class ChildCache:
         share: Share = WHOLE,
         options: WatchOptions | None = None,
         observer: WatchObserver | None = None,
+        payer: str = "",
     ) -> None:
         """Prepare; send nothing before a kind is followed.
 
         namespace: the only one whose objects are watched; "" for all. namespaced: the kinds (`Kind.group`) with a watch
         for each namespace in which they are followed, and none for all; share: the shard of Stacks whose children are
-        watched.
+        watched; payer: see `CacheBudget`.
         """
         self.server = WatchContext(connection=connection, options=options or WatchOptions(), observer=observer)
         self._kinds = kinds
@@ -333,7 +332,8 @@ class ChildCache:
         self._share = share
         self._index = ChildIndex()
         self.children, self.children_of = self._index.children, self._index.children_of
-        self._budget = cache_budget.CacheBudget(observer.on_limit if observer is not None else lambda _limit: None)
+        on_limit = observer.on_limit if observer is not None else lambda _limit: None
+        self._budget = cache_budget.CacheBudget(on_limit, payer=payer)
         self.count_bytes = self._budget.count_bytes
         self._namespaced = frozenset(namespaced)
         self._followed: dict[tuple[str, str], KindCache] = {}

@@ -7,7 +7,6 @@ caller asks for nothing that a Stack may not read.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, TypeAlias
@@ -24,6 +23,7 @@ from hearth.model import limits, turns
 from hearth.model.child import Child, Object, Path
 from hearth.model.external_objects import UNKNOWN_VIEW, ExternalQuery, ExternalView
 from hearth.model.kinds import Kind
+from hearth.model.memory_shares import memory_shares
 
 GENERATION: Path = ("metadata", "generation")
 EXCESS = (
@@ -34,42 +34,6 @@ Place: TypeAlias = tuple[str, str]
 """`Kind.group` and namespace, "" for all."""
 Reader: TypeAlias = tuple[str, str]
 """UID of a Stack, and a name in its template."""
-
-
-class Budget:
-    """The bytes that the watches of each namespace keep of external objects."""
-
-    def __init__(self, hold: Callable[[int], None]) -> None:
-        """Hold nothing. hold: gets the change of the bytes; raises OSError if a tenant's server sent too many."""
-        self._hold = hold
-        self._held: Counter[str] = Counter()
-        """By the namespace whose share counts them."""
-        self._total = 0
-
-    def find_room(self, owner: str) -> int:
-        """Return how many bytes more a namespace may hold: at most half of what the others leave."""
-        if not self._may_hold(limits.OBJECT_KEPT_BYTES):
-            return 0
-        held = self._held[owner]
-        free = limits.EXTERNAL_TOTAL_BYTES - self._total
-        return max(0, turns.find_share(held, free=free, most=limits.EXTERNAL_KEPT_BYTES) - held)
-
-    def _may_hold(self, size: int) -> bool:
-        try:
-            self._hold(size)
-        except OSError:
-            return False
-        self._hold(-size)
-        return True
-
-    def add(self, owner: str, size: int) -> None:
-        """Count bytes, or release them if there are fewer."""
-        self._held[owner] += size
-        self._total += size
-        with contextlib.suppress(OSError):
-            self._hold(size)
-        if not self._held[owner]:
-            del self._held[owner]
 
 
 class ExternalWatch:
@@ -83,13 +47,11 @@ class ExternalWatch:
         owner: str,
         context: WatchContext,
         notices: RateLimitedNotifier[Reader],
-        budget: Budget,
     ) -> None:
         """Send nothing before the first query. owner: the namespace whose share counts the watch."""
         self.kind = kind
         self.namespace = namespace
         self.owner = owner
-        self._budget = budget
         self.queries: dict[Reader, ExternalQuery] = {}
         """By reader."""
         self._context = context
@@ -144,7 +106,7 @@ class ExternalWatch:
         if self._starting is not None:
             self._starting()
             self._starting = None
-        self._budget.add(self.owner, -sum(each.size for each in self._store.records.values()))
+        memory_shares.add(self, self.owner, -memory_shares.find_held(self))
         await self.watch.close()
 
     def _start(self) -> None:
@@ -193,7 +155,7 @@ class ExternalWatch:
         shown: Mapping[str, Any] = {"metadata": raw["metadata"]} if self.watch.metadata_only else raw
         made = child_module.parse_child(shown, kind=self.kind, paths=self._paths)
         known = self._store.records.get(made.uid)
-        room = self._budget.find_room(self.owner) + (known.size if known is not None else 0)
+        room = memory_shares.find_room(self.owner) + (known.size if known is not None else 0)
         size = cache_budget.measure_fields(made)
         is_named = any(each.name == made.name for each in self._kept if each.selector is None)
         room = min(room, limits.EXTERNAL_OBJECT_BYTES if is_named else limits.OBJECT_KEPT_BYTES)
@@ -213,7 +175,8 @@ class ExternalWatch:
 
     def replace(self, old: Child | None, new: Child | None, *, is_ours: bool) -> None:  # noqa: ARG002 -- the port
         """Report a created, changed or deleted object to the readers of a field that changed."""
-        self._budget.add(self.owner, (new.size if new is not None else 0) - (old.size if old is not None else 0))
+        change = (new.size if new is not None else 0) - (old.size if old is not None else 0)
+        memory_shares.add(self, self.owner, change)
         self._views.clear()
         answers: dict[ExternalQuery, bool] = {}
         for reader, query in list(self.queries.items()):
@@ -302,15 +265,12 @@ def has_changed(
 class ExternalCache:
     """Everything in one cluster that Stacks only read."""
 
-    def __init__(
-        self, context: WatchContext, listener: ChildListener, *, hold: Callable[[int], None] = lambda _change: None
-    ) -> None:
-        """Send nothing before something is followed. hold: see `Budget`."""
+    def __init__(self, context: WatchContext, listener: ChildListener) -> None:
+        """Send nothing before something is followed."""
         self._context = context
         self._notices = RateLimitedNotifier[Reader](
             lambda reader: listener.on_child(*reader), interval=limits.EXTERNAL_BURST
         )
-        self._budget = Budget(hold)
         self._watches: dict[Place, ExternalWatch] = {}
         self._counts: Counter[str] = Counter()
         """Number of watches by the namespace whose share counts them."""
@@ -380,7 +340,6 @@ class ExternalCache:
             owner=namespace,
             context=self._context,
             notices=self._notices,
-            budget=self._budget,
         )
         self._counts[namespace] += 1
         return watch

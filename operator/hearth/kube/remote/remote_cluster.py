@@ -79,6 +79,7 @@ class KubeRemoteCluster:
             observer=usage,
             options=bound(options or WatchOptions()),
             hold=tenant.hold,
+            payer=tenant.namespace,
         )
         self.cluster.trust(signatures)
         self.is_open = False

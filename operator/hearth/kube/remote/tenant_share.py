@@ -14,7 +14,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from hearth.kube.auth import foreign_servers
-from hearth.model import limits, turns
+from hearth.model import limits
+from hearth.model.memory_shares import describe_excess, memory_shares
 
 ANSWER_SECONDS = 0.0005
 """CPU time of an answer, besides its bytes."""
@@ -36,8 +37,6 @@ class TenantShares:
         self.lookups = Lookups()
         self.is_guarded = is_guarded
         self.on_limit = on_limit
-        self.held = 0
-        """Bytes that all hold."""
         self._shares: dict[str, TenantShare] = {}
 
     def find(self, namespace: str) -> TenantShare:
@@ -111,14 +110,12 @@ class TenantShare:
         return found
 
     def hold(self, change: int) -> None:
-        """Hold more bytes, or fewer. Raises TooMuchHeld if that is more than the share, and then holds none of them."""
-        free = limits.TENANTS_HELD_BYTES - self._shares.held
-        most = turns.find_share(self.held, free=free, most=limits.TENANT_HELD_BYTES)
-        if change > 0 and self.held + change > most:
+        """Hold more bytes, or fewer. Raises TooMuchHeld if the namespace has no room for them, and then holds none."""
+        if change > 0 and change > memory_shares.find_room(self.namespace):
             self.on_limit("clusters-held-bytes")
-            raise TooMuchHeld(f"the servers of namespace {self.namespace} keep more than {most} bytes here")
+            raise TooMuchHeld(f"{self.held} bytes are unfinished: {describe_excess(self.namespace)}")
         self.held += change
-        self._shares.held += change
+        memory_shares.add(self, self.namespace, change)
 
 
 class CpuBudget:

@@ -175,8 +175,6 @@ class Reflector:
         self.metadata_only = metadata_only
         self.restarts: Counter[str] = Counter()
         """Number of restarts by reason."""
-        self.line_bytes = 0
-        """Bytes of the event under delivery, an upper limit for any record of it; 0 if unknown."""
         self.last_activity: float | None = None
         """The loop's time of the last data from the server, or of the end of the last attempt to reach it."""
         self._server = context
@@ -387,9 +385,7 @@ class Reflector:
             except watch_events.Nameless:
                 self._skips.note({}, reason="nameless", detail=f"an event of {len(line)} bytes")
             else:
-                self.line_bytes = len(line)
                 self._take(event)
-                self.line_bytes = 0
 
     def _is_echo(self, line: bytes) -> bool:
         """Return whether the event brings nothing new. Nearly every second one shows a write of the operator itself."""

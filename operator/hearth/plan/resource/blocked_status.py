@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias, assert_never
 
-from hearth.model import limits
+from hearth.model import limits, value_class
 from hearth.model.child import Child, Path
 from hearth.model.errors import Mistake
+from hearth.model.memory_shares import memory_shares
 from hearth.model.stack_tree import Node
 from hearth.model.text.enumeration import enumerate_names
 from hearth.plan.state.resource_status import Cause, ResourceState, ResourceStatus
@@ -22,7 +23,18 @@ VALUE_MISSING = "FieldNotFound"
 
 NESTED_IN_ITSELF = "NestedInItself"
 """The reason of a resource whose object is a Stack that this one is, or is nested in."""
-Unevaluated: TypeAlias = Pending | EvaluationError | Mistake | Denial | KindUnavailable
+LIMIT_REACHED = "LimitReached"
+"""The reason of a resource for which its namespace has no room in memory."""
+
+
+@value_class.dataclass(frozen=True, slots=True)
+class NoRoom:
+    """A manifest that has no room in memory: it is evaluated again after a while."""
+
+    message: str
+
+
+Unevaluated: TypeAlias = Pending | EvaluationError | NoRoom | Mistake | Denial | KindUnavailable
 """Why a resource has no manifest."""
 
 
@@ -45,6 +57,8 @@ def explain(unevaluated: Unevaluated, *, child: Child | None) -> ResourceStatus:
         case Mistake():
             reason, message = object_metadata.find_reason(unevaluated), str(unevaluated)
             return ResourceStatus(state=ResourceState.FAILED, reason=reason, message=message, child=child)
+        case NoRoom():
+            return waiting(unevaluated.message, child=child, reason=LIMIT_REACHED, cause=Cause.OTHER)
         case EvaluationError():
             message = f"{unevaluated.path}: {unevaluated.message}"
             return ResourceStatus(state=ResourceState.FAILED, reason="ExpressionFailed", message=message, child=child)
@@ -69,7 +83,7 @@ def too_large(child: Child, path: Path) -> ResourceStatus:
     """Return the status of a resource whose object exceeds the stored size of the fields that are read."""
     message = (
         f"{child.ref}: {'.'.join(path)}, which this Stack reads, is too large: at most {limits.OBJECT_KEPT_BYTES // 1024} KiB are "
-        f"stored of the fields that are read from one object, and {limits.STACK_KEPT_BYTES // 2**20} MiB of a Stack's objects together; "
+        f"stored of the fields that are read from one object, and {memory_shares.total // 2**20} MiB of all objects that Stacks have, of which each namespace has half of what others leave; "
         f"make it smaller, or read fewer of its fields"
     )
     return ResourceStatus(state=ResourceState.FAILED, reason="ObjectTooLarge", message=message, child=child)

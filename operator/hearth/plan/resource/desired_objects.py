@@ -9,12 +9,13 @@ from typing import Any
 from hearth.model import applied_manifest, kinds, limits, names, value_class
 from hearth.model.child import Child, Object
 from hearth.model.kinds import Kind, ObjectRef
+from hearth.model.memory_shares import SMALL, describe_excess, memory_shares
 from hearth.model.object_list import ObjectList
 from hearth.plan.environment.inherited_rules import InheritedRules
 from hearth.plan.ownership import applied_fields
 from hearth.plan.ownership.keyed_hash import HashFunction
 from hearth.plan.resource import blocked_status, replacement
-from hearth.plan.resource.blocked_status import Unevaluated
+from hearth.plan.resource.blocked_status import NoRoom, Unevaluated
 from hearth.plan.state import requirements, run_policy
 from hearth.plan.state.desired import ChildOwner, DesiredObject, DesiredResource, hash_desired, make_desired
 from hearth.plan.state.requirements import ExternalStatus, Required, Value
@@ -51,7 +52,7 @@ class DesiredObjects:
         for name in changed:
             known = self._known.pop(name, None)
             if known is not None and not self._blueprint.resources[name].is_constant:
-                self._size -= len(known.packed)
+                self._set_size(self._size - len(known.packed))
         self._blueprint = blueprint
 
     def get(self, name: str) -> DesiredResource | None:
@@ -92,11 +93,8 @@ class DesiredObjects:
         if not isinstance(manifest, Known):
             return manifest
         desired = self._make(resource, kind, manifest.value, required=required, inputs=inputs, inherited=inherited)
-        if not resource.is_constant and not self._count(known, desired):
-            message = (
-                f"makes the objects of the Stack together larger than {limits.WANTED_BYTES} bytes; split the Stack"
-            )
-            return EvaluationError(path=f"{resource.path}.manifest", message=message)
+        if not resource.is_constant and (excess := self._count(resource, known, desired)) is not None:
+            return excess
         self._known[resource.name] = desired
         return desired
 
@@ -150,13 +148,25 @@ class DesiredObjects:
             ),
         )
 
-    def _count(self, known: DesiredResource | None, desired: DesiredResource) -> bool:
-        """Replace the size of the known manifest with the new one. Return whether it is within the limit."""
-        size = self._size + len(desired.packed) - (len(known.packed) if known is not None else 0)
-        if size > limits.WANTED_BYTES:
-            return False
+    def _count(
+        self, resource: ResourceBlueprint, known: DesiredResource | None, desired: DesiredResource
+    ) -> NoRoom | EvaluationError | None:
+        """Replace the size of the known manifest with the new one, unless that is beyond a limit, which is returned."""
+        path, namespace = f"{resource.path}.manifest", self._stack.namespace
+        change = len(desired.packed) - (len(known.packed) if known is not None else 0)
+        if self._size + change > limits.WANTED_BYTES:
+            message = (
+                f"makes the objects of the Stack together larger than {limits.WANTED_BYTES} bytes; split the Stack"
+            )
+            return EvaluationError(path=path, message=message)
+        if change > 0 and self._size + change > SMALL and change > memory_shares.find_room(namespace):
+            return NoRoom(f"{path} has no room: {describe_excess(namespace)}; use smaller manifests, or fewer Stacks")
+        self._set_size(self._size + change)
+        return None
+
+    def _set_size(self, size: int) -> None:
         self._size = size
-        return True
+        memory_shares.keep(self, self._stack.namespace, size)
 
 
 def enlarge(value: Value) -> Value:

@@ -13,6 +13,7 @@ from hearth.model import limits, tenancy
 from hearth.model.child import Child
 from hearth.model.external_objects import UNKNOWN_VIEW, ExternalQuery, ExternalView
 from hearth.model.kinds import Kind, ObjectRef
+from hearth.model.memory_shares import memory_shares
 from hearth.model.object_list import ObjectList
 from hearth.model.text.enumeration import enumerate_names
 from hearth.plan.health.health_result import HealthState
@@ -123,7 +124,7 @@ class ExternalObjects:
             return ExternalStatus(status=denial, ref=ref, is_list=is_list)
         view = self.find_view(external.name)
         objects = tuple(each for each in view.objects if not (is_list and reader.boundary.is_closed(each.ref)))
-        obstacle = _find_obstacle(view, kind, ref) or _find_excess(objects, ref)
+        obstacle = _find_obstacle(view, kind, ref) or _find_excess(objects, ref, external)
         if obstacle is not None:
             return ExternalStatus(status=obstacle, ref=ref, objects=objects, is_list=is_list)
         status = _judge_list(external, objects) if is_list else _judge_object(external, objects, ref, rules)
@@ -185,7 +186,7 @@ def _await_kind(api_version: str, kind: str) -> ResourceStatus:
     return blocked_status.waiting(message, reason=blocked_status.KIND_NOT_AVAILABLE, cause=Cause.KIND_NOT_AVAILABLE)
 
 
-def _find_excess(objects: tuple[Child, ...], ref: ObjectRef) -> ResourceStatus | None:
+def _find_excess(objects: tuple[Child, ...], ref: ObjectRef, external: ExternalBlueprint) -> ResourceStatus | None:
     """Return the status of objects of which not everything that is read is known; else None."""
     for each in objects:
         if each.defect:
@@ -195,12 +196,18 @@ def _find_excess(objects: tuple[Child, ...], ref: ObjectRef) -> ResourceStatus |
             message = (
                 f"{describe(each.ref)}: {fields} is too large: at most {limits.EXTERNAL_OBJECT_BYTES // 1024} KiB of an object "
                 f"that is read by its name, {limits.OBJECT_KEPT_BYTES // 1024} KiB of each object of a list, and "
-                f"{limits.EXTERNAL_KEPT_BYTES // 2**20} MiB of all of this namespace are read; {WAY_OUT}"
+                f"no more than half of {memory_shares.total // 2**20} MiB for all Stacks of this namespace; {WAY_OUT}"
             )
             return _fail(TOO_LARGE, message)
     if len(objects) > limits.EXTERNAL_OBJECTS:
         message = f"{describe(ref)} are more than {limits.EXTERNAL_OBJECTS} objects; write a narrower selector"
         return _fail(LIMIT_REACHED, message)
+    if external.makes_members and (size := ObjectList(objects).size) > limits.LIST_READ_BYTES:
+        message = (
+            f"{describe(ref)} are {size / 2**20:.1f} MiB with all fields that Stacks read of them, and forEach reads at most "
+            f"{limits.LIST_READ_BYTES // 2**20} MiB; read fewer fields, or write a narrower selector"
+        )
+        return _fail(TOO_LARGE, message)
     return None
 
 

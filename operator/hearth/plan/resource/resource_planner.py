@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Collection, Iterable, Mapping
 
-from hearth.model import field_paths, members, tenancy
+from hearth.model import field_paths, limits, members, tenancy
 from hearth.model.child import Child, Path
 from hearth.model.external_objects import ExternalQuery
 from hearth.model.kinds import Kind, ObjectRef
@@ -26,7 +26,7 @@ from hearth.plan.resource import (
     step_planning,
     suspend_object,
 )
-from hearth.plan.resource.blocked_status import Unevaluated
+from hearth.plan.resource.blocked_status import NoRoom, Unevaluated
 from hearth.plan.resource.desired_objects import DesiredObjects, WantedObjects
 from hearth.plan.resource.external_status import ExternalObjects
 from hearth.plan.resource.resource_context import FindContents, ResourceContext, contain_nothing
@@ -204,7 +204,10 @@ class ResourcePlanner:
                 )
             ):
                 return kept
-            return blocked_status.explain(wanted, child=requirements.find_current(children))
+            status = blocked_status.explain(wanted, child=requirements.find_current(children))
+            if isinstance(wanted, NoRoom):
+                return dataclasses.replace(status, requeue_at=now + limits.KEPT_AGAIN)
+            return status
         subject = ResourceContext(
             resource=resource,
             desired=wanted,

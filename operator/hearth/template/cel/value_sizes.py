@@ -13,7 +13,10 @@ from typing import Any
 
 from hearth.model import limits, value_class
 from hearth.model.child import Path
+from hearth.model.chunked_work import ChunkedWork
 
+NODES_IN_A_PIECE = 4_096
+"""Values that are measured in a row: a millisecond."""
 NODE_BYTES = 64
 """The memory of a value besides its text, in CEL as in Python."""
 STEP = 0.2
@@ -78,6 +81,25 @@ def weigh_largest(values: Iterable[Any], *, most_nodes: int) -> Weight:
         found = weigh(each, most_nodes=most_nodes)
         nodes, text = max(nodes, found.nodes), max(text, found.text)
     return Weight(nodes, text)
+
+
+def measure_in_pieces(values: Iterable[Any]) -> ChunkedWork[int]:
+    """Return the bytes that these values take in memory."""
+    size, nodes, waiting = 0, 0, list(values)
+    while waiting:
+        found = waiting.pop()
+        size += NODE_BYTES
+        nodes += 1
+        if isinstance(found, str):
+            size += len(found)
+        elif isinstance(found, Mapping):
+            size += sum(map(len, found)) + NODE_BYTES * len(found)
+            waiting += found.values()
+        elif isinstance(found, list):
+            waiting += found
+        if nodes % NODES_IN_A_PIECE == 0:
+            yield
+    return size
 
 
 class Large(dict[str, Any]):

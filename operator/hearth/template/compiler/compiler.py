@@ -18,7 +18,7 @@ from hearth.model.errors import Mistake
 from hearth.model.kinds import Kinds
 from hearth.model.text import redaction
 from hearth.template.blueprint import Blueprint, CompiledFrom, Definition, Outline, StackIdentity
-from hearth.template.cel import evaluation, expressions, type_checker
+from hearth.template.cel import evaluation, expressions, type_checker, value_sizes
 from hearth.template.cel.evaluation import Evaluator, Unevaluated
 from hearth.template.cel.expression_validator import AllowedNames, ExpressionValidator, ValidExpression
 from hearth.template.cel.value_sizes import Large
@@ -78,6 +78,8 @@ def compile_in_pieces(
     except RecursionError:
         message = "is nested too deeply; Kubernetes rejects such an object"
         raise errors.InvalidDefinition([Mistake(path=definition.template_path, message=message)]) from None
+    waiting = yield from value_sizes.measure_in_pieces(partial_evaluator.kept.values())
+    blueprint = dataclasses.replace(blueprint, size=partial_evaluator.size + waiting)
     if outline is None:
         return blueprint
     origin = CompiledFrom(

@@ -80,6 +80,8 @@ class PartialEvaluator:
     """The Stacks that all bound parts are valid for."""
     evaluator: Evaluator = evaluation.ALONE
     """Evaluates expressions that may take long."""
+    kept: dict[int, Any] = field(default_factory=dict, repr=False)
+    """By identity, the values that expressions keep until there are the objects that they read as well."""
     is_waiting: bool = False
     """Whether an evaluation is incomplete, so that everything must be bound again."""
     collections: Collection[str] = frozenset()
@@ -198,6 +200,7 @@ class PartialEvaluator:
             return self.bind_around(expression, blocked)
         if not expression.names:
             return self.fold(expression)
+        self.kept.update({id(value): value for value in find_shared_values(expression.constants)})
         expression = sensitivity.guard_outputs(expression, self.stacks)
         if is_shared:
             self._shared[valid.parsed, path] = expression
@@ -338,6 +341,14 @@ class PartialEvaluator:
         if text.is_whole and isinstance(bound[0], Constant):
             return bound[0]
         return (yield from join([part for part in bound if part is not None]))
+
+
+def find_shared_values(constants: Mapping[str, Any]) -> Iterator[Any]:
+    """Yield the values that expressions share: of maps, which may be narrowed for each expression, their values."""
+    for value in constants.values():
+        for inner in value.values() if isinstance(value, Mapping) else (value,):
+            if isinstance(inner, str | list | Mapping):
+                yield inner
 
 
 def find_expression_scope(parsed: Parsed) -> SharingScope:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from hearth.kube.cache.child_cache import ChildCache
 from hearth.model import limits, names
 from hearth.model.child import Child, Object, Path
+from hearth.model.memory_shares import memory_shares
 from support.ports.silent_ports import DeafListener, SilentObserver
 from support.units import signing
 from support.units.scripted_api import scripted_watch
@@ -60,6 +63,13 @@ def ours(name: str, version: int, **parts: object) -> Object:
         key: value for key, value in raw["metadata"]["annotations"].items() if key != names.ANNOTATION_SIGNATURE
     }
     return signing.sign({**raw, "metadata": {**raw["metadata"], "annotations": annotations}})
+
+
+def in_namespace(namespace: str, raw: Object) -> Object:
+    """The same object elsewhere, with a signature for there."""
+    annotations = raw["metadata"]["annotations"]
+    unsigned = {key: value for key, value in annotations.items() if key != names.ANNOTATION_SIGNATURE}
+    return signing.sign({**raw, "metadata": {**raw["metadata"], "namespace": namespace, "annotations": unsigned}})
 
 
 def forged(name: str, version: int, **parts: object) -> Object:
@@ -140,27 +150,31 @@ async def test_the_budget_is_free_again_when_objects_go_or_shrink() -> None:
 
 
 @in_virtual_time
-async def test_one_stack_has_a_share_and_no_more() -> None:
-    """Other Stacks keep theirs."""
+async def test_one_namespace_has_a_share_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Others keep theirs, and its own small objects are kept as well."""
+    room = 4 * 1024 * 1024
+    monkeypatch.setattr(memory_shares, "total", memory_shares.total_held + 2 * room)
     bench = Bench(("data",))
     size = limits.OBJECT_KEPT_BYTES - 2048
-    count = 2 * limits.STACK_KEPT_BYTES // limits.OBJECT_KEPT_BYTES
+    count = 2 * room // limits.OBJECT_KEPT_BYTES
     labels = {names.LABEL_STACK_UID: "s2", names.LABEL_RESOURCE: "r"}
     await bench.show(
         *(make_object(f"n{number}", 2, data={"a": "x" * size}) for number in range(count)),
-        ours("other", 3, labels=labels, data={"a": "x" * size}),
+        make_object("small", 2, data={"a": "x" * 1024}),
+        in_namespace("b", ours("other", 3, labels=labels, data={"a": "x" * size})),
     )
-    children = [child for found in bench.caches.children("s1").values() for child in found]
+    children = [child for found in bench.caches.children("s1").values() for child in found if child.name != "small"]
     kept = sum(len(child.fields.get("data", {}).get("a", "")) for child in children)
-    assert limits.STACK_KEPT_BYTES * 0.9 < kept <= limits.STACK_KEPT_BYTES
+    assert room * 0.9 < kept <= room
     assert all(child.is_identified for child in children)
+    assert bench.find("small").omitted == ()
     [other] = bench.caches.children_of("s2", "r")
     assert other.omitted == ()
 
 
 @in_virtual_time
 async def test_bytes_are_counted_by_kind_while_objects_come_and_go() -> None:
-    """In KiB of what is kept, rounded up for each object."""
+    """By what is kept of them."""
     bench = Bench(("data",))
     await bench.show(make_object("one", 1, data={"a": "x" * 20_000}), make_object("two", 2, data={"a": "x"}))
     [(kind, begun)] = bench.caches.count_bytes().items()

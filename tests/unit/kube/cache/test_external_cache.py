@@ -12,6 +12,7 @@ from hearth.model import label_selectors, limits
 from hearth.model.child import Object
 from hearth.model.external_objects import ExternalQuery
 from hearth.model.kinds import Kind
+from hearth.model.memory_shares import memory_shares
 from support.ports.silent_ports import DeafListener
 from support.units.scripted_api import scripted_watch
 from support.units.scripted_api.scripted_watch import (
@@ -141,18 +142,14 @@ async def test_a_burst_counts_together() -> None:
 @in_virtual_time
 async def test_watches_end_with_their_readers() -> None:
     """And what they kept is counted no more."""
-    held = [0]
-
-    def hold(change: int) -> None:
-        held[0] += change
-
-    bench = Bench(Stream(added("gateway", 5), list_end(6)), hold=hold)
+    before = memory_shares.total_held
+    bench = Bench(Stream(added("gateway", 5), list_end(6)))
     bench.follow("s1", gateway=one("gateway"))
     await bench.hear()
-    assert held[0] > 0
+    assert memory_shares.total_held > before
     bench.follow("s1")
     await bench.hear()
-    assert (bench.cache.health(), held) == ([], [0])
+    assert (bench.cache.health(), memory_shares.total_held) == ([], before)
 
 
 @in_virtual_time
@@ -176,15 +173,12 @@ async def test_a_namespace_has_a_share_of_the_watches() -> None:
 
 @pytest.mark.parametrize("is_refused", [False, True])
 @in_virtual_time
-async def test_large_fields_are_left_out(*, is_refused: bool) -> None:
-    """Of one object, and of all if the tenant's servers sent too much."""
-
-    def hold(change: int) -> None:
-        if is_refused and change > 0:
-            raise OSError
-
+async def test_large_fields_are_left_out(monkeypatch: pytest.MonkeyPatch, *, is_refused: bool) -> None:
+    """Of one object, and of all if the namespace keeps too much."""
+    if is_refused:
+        monkeypatch.setattr(memory_shares, "total", memory_shares.total_held)
     text = "x" * (10 if is_refused else limits.EXTERNAL_OBJECT_BYTES + 1)
-    bench = Bench(Stream(added("gateway", 5, text), list_end(6)), hold=hold)
+    bench = Bench(Stream(added("gateway", 5, text), list_end(6)))
     bench.follow("s1", gateway=one("gateway"))
     await bench.hear()
     (found,) = bench.cache.find("s1", "gateway").objects

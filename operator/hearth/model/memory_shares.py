@@ -1,0 +1,77 @@
+"""The bytes that Stacks keep in the memory of this process, by namespace: each has at most half of what the others leave.
+
+Counts what grows with the content that tenants write: fields in caches, compiled definitions, evaluated manifests. Must not
+know what is kept.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections import Counter
+
+from hearth.model import limits, turns
+
+SMALL = 64 * 1024
+"""Bytes of a definition, or of the manifests of one Stack, that nothing counts: nearly all are smaller."""
+
+
+class MemoryShares:
+    """The shares of all namespaces."""
+
+    def __init__(self) -> None:
+        """Count nothing yet."""
+        self.total = limits.KEPT_BYTES
+        """The bytes that all namespaces may keep together."""
+        self._held: Counter[str] = Counter()
+        """By namespace."""
+        self.total_held = 0
+        """In bytes."""
+        self._by_owner: dict[int, Counter[str]] = {}
+        """By the identity of the object that keeps them, and by namespace. They are released when it is collected."""
+
+    def find_room(self, namespace: str) -> int:
+        """Return how many bytes more a namespace may keep."""
+        held = self._held[namespace]
+        return max(0, turns.find_share(held, free=self.total - self.total_held, most=self.total) - held)
+
+    def find_held(self, owner: object) -> int:
+        """Return the bytes that an object keeps."""
+        return self._by_owner[id(owner)].total() if id(owner) in self._by_owner else 0
+
+    def add(self, owner: object, namespace: str, change: int) -> None:
+        """Count bytes that `owner` keeps for a namespace, or release some if `change` is negative."""
+        if not change:
+            return
+        if id(owner) not in self._by_owner:
+            self._by_owner[id(owner)] = Counter()
+            weakref.finalize(owner, self._release, id(owner))
+        self._by_owner[id(owner)][namespace] += change
+        self._count(namespace, change)
+
+    def keep(self, owner: object, namespace: str, size: int) -> None:
+        """Count `size` bytes for what `owner` keeps, instead of those before. Nothing counts what is small from the start."""
+        known = self.find_held(owner)
+        if known or size > SMALL:
+            self.add(owner, namespace, size - known)
+
+    def _release(self, key: int) -> None:
+        for namespace, size in self._by_owner.pop(key).items():
+            self._count(namespace, -size)
+
+    def _count(self, namespace: str, change: int) -> None:
+        self.total_held += change
+        self._held[namespace] += change
+        if not self._held[namespace]:
+            del self._held[namespace]
+
+
+memory_shares = MemoryShares()
+"""Those of this process."""
+
+
+def describe_excess(namespace: str) -> str:
+    """Explain that a namespace has its share, and what its users can do."""
+    return (
+        f"the Stacks of namespace {namespace} use their share of the operator's memory already: half of what other namespaces "
+        f"leave of {memory_shares.total // 2**20} MiB"
+    )
