@@ -283,6 +283,8 @@ class CollectionBlueprint:
     """The names of its members in the order of the source; keys of `Blueprint.resources`."""
     dependents: tuple[str, ...]
     """The resources that require all members."""
+    member_kind: tuple[str, str] = ("", "")
+    """`apiVersion` and kind of the members."""
     max_removed: int | str | None = None
     """How many members may go by themselves within ten minutes, a number or a percentage; None: all."""
 

@@ -346,6 +346,10 @@ def find_watched_fields(blueprint: Blueprint, kinds: Kinds, rules: HealthRules) 
             # Of a custom kind it is not known whether it has a scale subresource.
             reads |= {REPLICAS}
         wanted[kind] = wanted.get(kind, frozenset()) | reads
+    for name, collection in blueprint.collections.items():
+        # Objects of former members may stay, and are read like those of members.
+        if collection.max_removed is not None and (kind := kinds.find(*collection.member_kind)) is not None:
+            wanted[kind] = wanted.get(kind, frozenset()) | blueprint.reads.get(name, frozenset()) | rules.paths(kind)
     return wanted
 
 

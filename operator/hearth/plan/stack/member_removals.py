@@ -78,6 +78,11 @@ class MemberRemovals:
         """Return how many members have objects that stay although they are not wanted."""
         return sum(len(each.waiting) for each in self._found.values())
 
+    def list_waiting(self, collection: str) -> list[str]:
+        """Return the members of a collection that are not wanted, and whose objects stay."""
+        found = self._found.get(collection)
+        return found.waiting if found is not None else []
+
     def confirm(self, collection: str) -> None:
         """Take the answer that what the collection is made of exists."""
         if collection in self._found:

@@ -33,13 +33,13 @@ from hearth.plan.stack.cleanup_planner import CleanupPlanner, WithheldObject
 from hearth.plan.stack.member_removals import MemberRemovals
 from hearth.plan.stack.plan_index import ConditionAggregator, PlanIndex, RefreshResult
 from hearth.plan.stack.suspend_planner import SuspendPlanner
-from hearth.plan.state import internal_errors, steps
+from hearth.plan.state import internal_errors, requirements, steps
 from hearth.plan.state.desired import DesiredObject
 from hearth.plan.state.healing import HealingPolicy
 from hearth.plan.state.internal_errors import OnError
 from hearth.plan.state.memory import InMemoryState, Observation, ObservedChildren
 from hearth.plan.state.read_access import ReadAccess, Reader
-from hearth.plan.state.requirements import ExternalStatus
+from hearth.plan.state.requirements import CollectionStatus, ExternalStatus
 from hearth.plan.state.resource_status import Cause, ResourceReady, ResourceState, ResourceStatus
 from hearth.plan.state.rolling_updates import RollingUpdates
 from hearth.plan.state.steps import Apply, Delete, DeletePart, Release, Step
@@ -440,7 +440,7 @@ class StackPlanner:
         resources, is_settled = self.blueprint.resources, not self.removals.is_open
         is_concerned = any(name not in resources and members.root_of(name) in limited for name in dirty)
         if self._removals_blueprint is self.blueprint and is_settled and not is_concerned:
-            return ()
+            return self._refresh_former(limited, children)
         self._removals_blueprint = self.blueprint
         existing: dict[str, list[str]] = {name: [] for name in limited}
         for name in children.resources():
@@ -450,7 +450,22 @@ class StackPlanner:
         self._index.plan(NEXT_REMOVAL, step=None, wake_at=self.removals.wake_at)
         blocked = {name for name in self._blocked if not self.removals.is_full(members.root_of(name))}
         self._blocked -= blocked
-        return changed | blocked
+        return {*changed, *blocked, *self._refresh_former(limited, children)}
+
+    def find_collection(self, name: str) -> CollectionStatus:
+        """Return the status of a collection of the blueprint."""
+        return self._planner.collections[members.name_all(name)]
+
+    def _refresh_former(self, limited: Collection[str], children: ObservedChildren) -> Collection[str]:
+        """Let readers of collections see the objects that stay of former members; return those that must be planned again."""
+        is_unlisted = self.kinds.find_unlisted() is not None
+        concerned: set[str] = set()
+        for name in limited:
+            former = {each: requirements.find_current(children.of(each)) for each in self.removals.list_waiting(name)}
+            present = {each: child for each, child in former.items() if child is not None}
+            if self.find_collection(name).set_former(present, is_unlisted=is_unlisted):
+                concerned.update(self.blueprint.collections[name].dependents)
+        return concerned
 
     def _refresh_externals(self, dirty: Collection[str]) -> Iterator[str]:
         """Assess the external objects in `dirty` again, and those never assessed; return the dependents of changed ones."""

@@ -6,6 +6,7 @@ how members are planned.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -30,6 +31,10 @@ class CollectionStatus:
     _held: set[str] = field(default_factory=set)
     _version: int = 0
     """Counts the changes of ready members."""
+    is_unlisted: bool = False
+    """Whether objects of former members may be unknown yet."""
+    _former: Mapping[str, Child] = field(default_factory=dict)
+    """By name the objects of members that are not wanted any more, and stay."""
     _seen: tuple[object, ...] = ()
     """The fingerprint that the dependents were planned with."""
 
@@ -64,6 +69,17 @@ class CollectionStatus:
         self.members = names
         self._version += 1
 
+    def set_former(self, former: Mapping[str, Child], *, is_unlisted: bool) -> bool:
+        """Replace the objects of members that are not wanted any more, and stay; return whether dependents are concerned.
+
+        Expressions read these as well: a list that loses members by a mistake must not change its readers.
+        """
+        if (former, is_unlisted) == (self._former, self.is_unlisted):
+            return False
+        self._former, self.is_unlisted = former, is_unlisted
+        self._version += 1
+        return True
+
     def take_changed(self) -> bool:
         """Return whether the dependents must be planned again, and take them as planned."""
         before, self._seen = self._seen, self.fingerprint
@@ -71,8 +87,8 @@ class CollectionStatus:
 
     @property
     def is_ready(self) -> bool:
-        """Return whether all members are ready."""
-        return not self._unready
+        """Return whether all members are ready, and all former ones known."""
+        return not self._unready and not self.is_unlisted
 
     @property
     def is_held(self) -> bool:
@@ -92,13 +108,28 @@ class CollectionStatus:
     @property
     def fields(self) -> ObjectList | None:
         """Return the fields of all objects in the order of the source; None while one is missing."""
-        statuses = (self._statuses.get(name) for name in self.members)
-        return list_objects(statuses)
+        return self.list_with_former(self._statuses.get(name) for name in self.members)
+
+    def list_with_former(self, statuses: Iterable[ResourceStatus | None]) -> ObjectList | None:
+        """Return the objects of all members, by these statuses, and of former ones that stay; None if one is missing."""
+        found: list[Child | Mapping[str, Any]] = []
+        for status in statuses:
+            source = (status.child or status.finished_fields) if status is not None else None
+            if source is None:
+                return None
+            found.append(source)
+        if not self._former:
+            return ObjectList(found)
+        every = [*zip(self.members, found, strict=True), *sorted(self._former.items())]
+        if list(self.members) == sorted(self.members):
+            every.sort(key=operator.itemgetter(0))
+        return ObjectList([each for _, each in every])
 
     @property
     def children(self) -> tuple[Child, ...]:
         """Return the objects that exist."""
-        return tuple(status.child for status in self._statuses.values() if status.child is not None)
+        present = (status.child for status in self._statuses.values() if status.child is not None)
+        return (*present, *self._former.values())
 
 
 def _set(names: set[str], name: str, *, is_in: bool) -> None:
@@ -162,17 +193,6 @@ def find_value(required: ResourceStatus | CollectionStatus) -> Value:
     if isinstance(required, CollectionStatus):
         return required.fields
     return find_fields(required)
-
-
-def list_objects(statuses: Iterable[ResourceStatus | None]) -> ObjectList | None:
-    """Return the objects of all members; None if one is missing."""
-    found: list[Child | Mapping[str, Any]] = []
-    for status in statuses:
-        source = (status.child or status.finished_fields) if status is not None else None
-        if source is None:
-            return None
-        found.append(source)
-    return ObjectList(found)
 
 
 def find_fields(status: ResourceStatus) -> Mapping[str, Any] | None:

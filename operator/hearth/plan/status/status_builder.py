@@ -309,7 +309,7 @@ def find_value(planner: StackPlanner, name: str) -> Any:
         fields = find_fields(planner, name)
         return expressions.enlarge(fields) if fields is not None else None
     readable = (find_readable_status(planner, member) for member in collection.members)
-    return requirements.list_objects(readable)
+    return planner.find_collection(name).list_with_former(readable)
 
 
 def find_fields(planner: StackPlanner, resource: str) -> Mapping[str, Any] | None:

@@ -87,7 +87,15 @@ def assemble(
         refuse_many_reads(present, documents, evaluator)
     rolling = make_rolling_policies(present, evaluator, surge=surge)
     retained = frozenset(analyzed.source.name for analyzed in resources if analyzed.source.is_retained)
-    made = yield from make_blueprint(names_in_order, present, documents, evaluator, retained=retained, externals=read)
+    made = yield from make_blueprint(
+        names_in_order,
+        present,
+        documents,
+        evaluator,
+        retained=retained,
+        externals=read,
+        member_kinds={each.source.name: (each.api_version, each.kind) for each in collections},
+    )
     made = resource_binding.note_members(made, collections, evaluator)
     return dataclasses.replace(made, rolling=rolling, surge=surge)
 
@@ -146,7 +154,7 @@ def refuse_many_reads(
             return
 
 
-def make_blueprint(
+def make_blueprint(  # noqa: PLR0913 -- what the parts of a template became
     names_in_order: Sequence[str],
     present: Mapping[str, Sequence[BoundResource]],
     documents: dict[str, Evaluable],
@@ -154,8 +162,12 @@ def make_blueprint(
     *,
     retained: frozenset[str],
     externals: Mapping[str, ExternalBlueprint],
+    member_kinds: Mapping[str, tuple[str, str]],
 ) -> ChunkedWork[Blueprint]:
-    """Make the blueprint of resources and outputs without mistakes. externals: what is only read."""
+    """Make the blueprint of resources and outputs without mistakes.
+
+    externals: what is only read; member_kinds: by collection the apiVersion and kind of its members.
+    """
     # In dependency order, each collection as a whole after its members.
     ordered: dict[str, BoundResource | None] = {}
     requires: dict[str, list[str]] = {}
@@ -182,6 +194,7 @@ def make_blueprint(
                 members=tuple(requires[name]),
                 dependents=tuple(sorted(dependents[name])),
                 max_removed=evaluator.max_removed.get(root),
+                member_kind=member_kinds[root],
             )
         else:
             made[name] = make_resource(one, index, requires=requires[name], dependents=dependents[name])

@@ -111,7 +111,7 @@ def expand(resources: Iterable[AnalyzedResource], evaluator: PartialEvaluator) -
         elements = analyzed.elements = yield from collection_analysis.expand(analyzed.collection, evaluator)
         if elements is None:
             continue
-        if not elements:
+        if not elements and analyzed.source.name not in evaluator.max_removed:
             evaluator.constants[analyzed.source.name] = []
         counted += len(elements)
         in_one = analyzed.count_expressions()
@@ -135,13 +135,18 @@ def find_required(
     own = bound.analyzed.source.name
     found: set[str] = set()
     for other in {name for evaluable in bound.evaluables() for name in evaluable.reads}:
-        if other != own and present.get(other):
+        if other != own and may_have_objects(other, present, evaluator):
             found.add(members.name_all(other) if other in evaluator.collections else other)
     for other, _ in bound.analyzed.source.depends_on:
         root = members.root_of(other)
-        if root != own and present.get(root):
+        if root != own and may_have_objects(root, present, evaluator):
             found.add(members.name_all(root) if other in evaluator.collections else other)
     return sorted(found)
+
+
+def may_have_objects(name: str, present: Mapping[str, Sequence[BoundResource]], evaluator: PartialEvaluator) -> bool:
+    """Return whether a resource is present: also an empty collection whose former members may stay."""
+    return bool(present.get(name)) or (name in present and name in evaluator.max_removed)
 
 
 def find_externals(
