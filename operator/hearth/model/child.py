@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import orjson
 
-from hearth.model import child_fields, former_appliers, limits, names, packing, value_class
+from hearth.model import child_fields, former_appliers, limits, names, object_fields, packing, value_class
 from hearth.model import signatures as signatures_module
 from hearth.model.child_fields import KnownTexts
 from hearth.model.kinds import Kind, ObjectRef
 from hearth.model.signatures import Facts, Signatures
+from hearth.model.text import redaction
 
 Object: TypeAlias = dict[str, Any]
 Path: TypeAlias = tuple[str, ...]
@@ -29,6 +30,10 @@ MEMBER = frozenset({"."})
 UNPROVEN = "?"
 """The resource name for all objects that carry a Stack's label without its signature. No real resource can have this
 name."""
+SEPARATOR = "\0"
+"""The character between names of outputs, which none of them contains."""
+EVERY_OUTPUT = "*"
+"""Stands for the sensitive outputs of a Stack that has too many of them."""
 UNHEALTHY_WITHOUT_REASON = f"marked by the annotation {names.ANNOTATION_UNHEALTHY}, which gives no reason"
 """The reason of an unhealthy mark that has no reason."""
 
@@ -98,6 +103,8 @@ class Child:
     """The required fields that are not in `fields` because they are too large."""
     size: int = 0
     """Bytes that an external object takes; 0 for a child."""
+    hidden_outputs: str = ""
+    """Of a Stack, the names of the outputs whose values it hides, see `list_hidden_outputs`."""
 
     @property
     def fields(self) -> Mapping[str, Any]:
@@ -199,7 +206,30 @@ def parse_child(
         signature=texts.signature,
         packed_fields=child_fields.pack(child_fields.project_fields(raw, kind=kind, paths=paths), texts),
         ownership=find_ownership(raw),
+        hidden_outputs=list_hidden_outputs(raw) if names.is_stack(kind.group, kind.name) else "",
     )
+
+
+def list_hidden_outputs(stack: Any) -> str:
+    """Return the names of the outputs whose values a Stack hides, each between separators; `EVERY_OUTPUT` for too many.
+
+    Expressions look at thousands of Stacks for them, too many to unpack.
+    """
+    outputs = object_fields.mapping(stack, "status", "outputs")
+    found = SEPARATOR.join(name for name, value in outputs.items() if value == redaction.SENSITIVE)
+    if len(found) > limits.HIDDEN_OUTPUTS_LENGTH:
+        return EVERY_OUTPUT
+    return f"{SEPARATOR}{found}{SEPARATOR}" if found else ""
+
+
+def find_hidden_output(hidden: str, wanted: Collection[str], *, or_any: bool) -> str:
+    """Return the first of the wanted outputs that is among `list_hidden_outputs`, or any hidden one; "" for none."""
+    if not hidden:
+        return ""
+    if hidden == EVERY_OUTPUT:
+        return next(iter(wanted), "*" if or_any else "")
+    found = next((name for name in wanted if f"{SEPARATOR}{name}{SEPARATOR}" in hidden), "")
+    return found or (hidden.split(SEPARATOR, 2)[1] if or_any else "")
 
 
 def find_facts(

@@ -358,6 +358,9 @@ UNPROVEN_KEPT_BYTES = 16 * 1024 * 1024
 are signed."""
 ANNOTATION_KEPT_BYTES = 4 * 1024
 """Size of one annotation of Hearth if all of them together are too large."""
+HIDDEN_OUTPUTS_LENGTH = 4 * 1024
+"""Characters of the names of a Stack's sensitive outputs that its parents know: some 200. Beyond, all of its outputs count as
+sensitive for them."""
 HASH_KEPT = 128
 """Characters of a hash: Hearth's have 42, and an annotation may contain anything."""
 FINALIZERS_KEPT = 16

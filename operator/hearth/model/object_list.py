@@ -43,15 +43,6 @@ class ObjectList:
 
     __hash__ = None  # type: ignore[assignment]  # of thousands of objects
 
-    def iterate_with(self, text: str) -> Iterator[Mapping[str, Any]]:
-        """Yield the objects that contain a text of plain letters, and possibly others."""
-        searched = text.encode()
-        for each in self.sources:
-            if not isinstance(each, Child):
-                yield each
-            elif searched in each.packed_fields:
-                yield each.fields
-
     def identify(self) -> bytes:
         """Return bytes that equal lists have in common, within this process."""
         # Python keeps the keyed hash of bytes and texts with them.

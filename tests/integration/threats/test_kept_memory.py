@@ -20,6 +20,8 @@ SHARE = 200.0
 """MiB that it may hold more where a namespace uses all of its share."""
 GROWTH = 150.0
 """MiB that it may hold more than before, for an attack of one form."""
+SILENCE = 1.0
+"""Seconds for which /healthz may be silent on a busy machine; on a quiet one, it is less than half."""
 SMALL_FIELDS = {f"k{number:04d}": "" for number in range(5_400)}
 """60 KB that take 15 times as much memory as Python has it."""
 READ_ALL = "${string(l.all(x, size(x.data) > 1))}"
@@ -151,6 +153,31 @@ def test_members_of_large_lists_are_made_of_packed_objects(threats: ThreatWorld)
         within=60,
     )
     print(found)
+
+
+def test_sources_with_many_keys_are_not_read_as_a_whole(threats: ThreatWorld) -> None:
+    """Each Stack made a value of each of 75,000 keys, all Stacks in a row: /healthz was silent for seconds."""
+    tenant = threats.tenant()
+    author = tenant.author(CONFIG_MAPS)
+    threats.canary()
+    author.create(make_big(tenant, "source", {**{f"k{number}": "" for number in range(75_000)}, "a": "b"}))
+    with threats.operator.listened_to() as silence:
+        for number in range(15):
+            author.create(
+                make_stack(
+                    *(tenant.namespace, f"shop{number}", {"cfg": make_config_map(data={"a": "${params.a}"})}),
+                    template={"parameters": {"a": {"type": "string"}}},
+                    parametersFrom=[{"configMapRef": {"name": "source"}}],
+                )
+            )
+        for number in range(15):
+            threats.wait_phase(tenant.namespace, f"shop{number}", "CreateComplete", within=60)
+        silence.longest = 0.0
+        author.patch("ConfigMap", tenant.namespace, "source", {"data": {"a": "c"}})
+        canaries = [threats.canary(within=20).complete for _ in range(5)]
+
+    print(f"canaries {canaries}, /healthz silent for {silence.longest:.2f} s at most")
+    assert silence.longest < SILENCE
 
 
 def test_many_stacks_with_one_large_source_take_turns(threats: ThreatWorld) -> None:

@@ -74,9 +74,3 @@ def test_equal_lists_have_one_identity_and_others_another() -> None:
     assert identify(make_child("a", k="v")) == identify(make_child("a", k="v"))
     assert identify(make_child("a", k="v")) != identify(make_child("a", k="w"))
     assert identify(make_child("a")) != identify(make_child("b"))
-
-
-def test_only_objects_with_a_text_are_unpacked_to_find_it() -> None:
-    objects = ObjectList([make_child("a", k="(sensitive)"), make_child("b", k="plain")])
-
-    assert [each["metadata"]["name"] for each in objects.iterate_with("(sensitive)")] == ["a"]

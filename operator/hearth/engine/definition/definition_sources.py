@@ -309,14 +309,16 @@ def find_parameter_sources(namespace: str, spec: Mapping[str, Any]) -> tuple[Par
     )
 
 
-async def read_parameters(reader: SourceReader, sources: Sequence[ParameterSource]) -> dict[str, SourceValue]:
-    """Read every key of every source; the last source of a key wins.
+async def read_parameters(
+    reader: SourceReader, sources: Sequence[ParameterSource], *, wanted: Collection[str]
+) -> dict[str, SourceValue]:
+    """Read the values of the wanted parameters from all sources; the last source of a key wins.
 
     Raises SourceNotFound with the names of all missing sources, SourceForbidden if the account may not read one.
     """
     found: dict[str, SourceValue] = {}
     missing: list[str] = []
-    is_forbidden = False
+    is_forbidden, size = False, 0
     for source in sources:
         try:
             data = await reader.get_source(source.ref, place=source.place)
@@ -334,22 +336,28 @@ async def read_parameters(reader: SourceReader, sources: Sequence[ParameterSourc
                     f"{source.place}: {source.ref} does not exist in namespace {source.ref.namespace}; create it{other_way}"
                 )
             continue
-        found.update(parse_source(source, data))
+        size += sum(len(each or "") for each in data.values())
+        found.update(parse_source(source, data, wanted=wanted))
+    # Also what is not wanted takes time: a large source is read again by each Stack.
+    reader.on_size(size)
     if missing:
         raise (SourceForbidden if is_forbidden else SourceNotFound)("\n".join(missing))
     return found
 
 
-def parse_source(source: ParameterSource, data: Mapping[str, str]) -> dict[str, SourceValue]:
-    """Return the keys of one source."""
+def parse_source(
+    source: ParameterSource, data: Mapping[str, str], *, wanted: Collection[str]
+) -> dict[str, SourceValue]:
+    """Return the wanted keys of one source, which may have a hundred thousand others."""
     ref = source.ref
+    keys = [source.key] if source.key else [each for each in wanted if each in data]
     return {
         source.parameter or key: SourceValue(
-            text=decode_text(raw) if ref.kind == "Secret" else raw,
+            text=decode_text(data[key]) if ref.kind == "Secret" else data[key],
             origin=Origin(kind=ref.kind, name=ref.name, key=key, place=f"{source.place} ({ref} key {key})"),
         )
-        for key, raw in data.items()
-        if source.key in ("", key)
+        for key in keys
+        if key in data
     }
 
 

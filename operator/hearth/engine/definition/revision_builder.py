@@ -38,7 +38,7 @@ from hearth.plan.target.target import EMPTY_REVISION
 from hearth.template import resource_group
 from hearth.template.blueprint import Blueprint, Definition, Outline, ReadValue, SharingScope, StackIdentity
 from hearth.template.cel.evaluation import Unevaluated
-from hearth.template.compiler import changed_members, outlines
+from hearth.template.compiler import changed_members, outlines, sensitivity
 from hearth.template.compiler.changed_members import Inputs
 from hearth.template.instances import instance_form
 from hearth.template.parser import policies, template_kinds
@@ -183,9 +183,9 @@ class RevisionBuilder:
         reader = reader or SourceReader(self.management_cluster)
         template, path = await definition_sources.read_template(reader, namespace, spec)
         sources = definition_sources.find_parameter_sources(namespace, spec)
-        found = await definition_sources.read_parameters(reader, sources)
+        wanted = sensitivity.find_stated(template).keys()
+        found = await definition_sources.read_parameters(reader, sources, wanted=wanted)
         made = definition_sources.apply_sources(template, spec.get("parameters") or {}, found, template_path=path)
-        reader.on_size(sum(len(each.text or "") for each in found.values()))
         definition = await cooperative_work.finish(made, take_turn=reader.take_turn)
         definition_sources.require_parameters(definition, sources)
         if (stated := spec.get(resource_group.SIZE)) is None:
@@ -304,7 +304,8 @@ class RevisionBuilder:
         # The live spec always decides on adoption, for any revision.
         adopts = bool(policies.adopts(stack.spec.get("adoptionPolicy")))
         generation = kinds.generation
-        outline = outlines.make(definition, stack=identity, place=f"{generation} {key}", previous=previous)
+        made_outline = outlines.make(definition, stack=identity, place=f"{generation} {key}", previous=previous)
+        outline = await cooperative_work.finish(made_outline, take_turn=take_turn)
         digest = find_digest(definition, adopts=adopts, generation=generation, cluster=key, outline=outline)
         known = self.blueprints.find(digest, identity)
         if known is not None:

@@ -121,9 +121,9 @@ async def read_sources(
     found: dict[str, definition_sources.SourceValue] = {}
     for source in sources:
         # Read one source at a time. Another source may have the same key, but only the origin counts.
-        values = await definition_sources.read_parameters(reader, [source])
         named = f"{source.ref.kind}/{source.ref.name}"
         read = {name: entry["key"] for name, entry in kept.items() if entry["from"] == named}
+        values = await definition_sources.read_parameters(reader, [source], wanted=set(read.values()))
         found.update({name: values[key] for name, key in read.items() if key in values})
     return found
 

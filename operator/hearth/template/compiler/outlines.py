@@ -12,6 +12,7 @@ from typing import Any
 import orjson
 
 from hearth.model import value_class
+from hearth.model.chunked_work import ChunkedWork
 from hearth.template.blueprint import Blueprint, Definition, ListOutline, Outline, StackIdentity
 from hearth.template.cel.expression_validator import ValidExpression
 
@@ -60,7 +61,7 @@ def find_list(for_each: ValidExpression | None) -> str | None:
 
 def make(
     definition: Definition, *, stack: StackIdentity, place: str, previous: Blueprint | None = None
-) -> Outline | None:
+) -> ChunkedWork[Outline | None]:
     """Make the outline; None if the definition has no long list and is no large group, or is no JSON.
 
     place: the cluster and the generation of its kinds; previous: a blueprint of nearly the same lists, which saves most
@@ -73,7 +74,10 @@ def make(
     read = {name_read(name): each.value for name, each in definition.read.items()}
     values = {**given, **read} if isinstance(given, dict) else {}
     try:
-        lists = {name: found for name, value in values.items() if (found := outline_list(value, known.get(name)))}
+        lists: dict[str, ListOutline] = {}
+        for name, value in values.items():
+            if (found := (yield from outline_list(value, known.get(name)))) is not None:
+                lists[name] = found
         if not lists and (definition.size is None or definition.size.replicas < LONG):
             return None
         rest = {name: None if name in lists else value for name, value in values.items()}
@@ -85,7 +89,7 @@ def make(
     return Outline(head=digest(head), stack=stack, lists=lists, size=definition.size, surge=definition.surge)
 
 
-def outline_list(value: Any, known: ListOutline | None = None) -> ListOutline | None:
+def outline_list(value: Any, known: ListOutline | None = None) -> ChunkedWork[ListOutline | None]:
     """Make the outline of a parameter; None unless it is a long list. Raises TypeError if it is no JSON.
 
     known: the outline of a similar list.
@@ -96,10 +100,10 @@ def outline_list(value: Any, known: ListOutline | None = None) -> ListOutline | 
     if sum(map(len, texts)) < LARGE:
         return None
     blocks = list(map(digest, texts))
-    chunks = [
-        find_chunks(known, number, block) or digest_chunks(value[number * BLOCK : (number + 1) * BLOCK])
-        for number, block in enumerate(blocks)
-    ]
+    chunks: list[bytes] = []
+    for number, block in enumerate(blocks):
+        chunks.append(find_chunks(known, number, block) or digest_chunks(value[number * BLOCK : (number + 1) * BLOCK]))
+        yield
     return ListOutline(length=len(value), blocks=b"".join(blocks), chunks=b"".join(chunks))
 
 

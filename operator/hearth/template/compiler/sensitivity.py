@@ -7,12 +7,12 @@ expressions are allowed where.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from hearth.model import field_paths, object_fields, value_class
-from hearth.model.child import Path
+from hearth.model import child, field_paths, object_fields, value_class
+from hearth.model.child import Child, Path
 from hearth.model.object_list import ObjectList
 from hearth.model.text import redaction
 from hearth.template.blueprint import Definition, Evaluable, EvaluationError, Known, Outcome, Values
@@ -189,17 +189,13 @@ def find_sensitive_output(found: Any, reads: Collection[Path], *, or_any: bool) 
 
     or_any: whether it also counts if all outputs are read together.
     """
-    for stack in found.iterate_with(redaction.SENSITIVE) if isinstance(found, ObjectList) else (found,):
-        for name in list_sensitive_outputs(stack):
-            if any(path[len(OUTPUTS) :][:1] == (name,) or (or_any and len(path) <= len(OUTPUTS)) for path in reads):
-                return name
+    wanted = {path[len(OUTPUTS)] for path in reads if len(path) > len(OUTPUTS)}
+    reads_all = or_any and any(len(path) <= len(OUTPUTS) for path in reads)
+    for stack in found.sources if isinstance(found, ObjectList) else (found,):
+        hidden = stack.hidden_outputs if isinstance(stack, Child) else child.list_hidden_outputs(stack)
+        if hidden and (name := child.find_hidden_output(hidden, wanted, or_any=reads_all)):
+            return name
     return ""
-
-
-def list_sensitive_outputs(stack: Any) -> Iterator[str]:
-    """List the names of the outputs whose values a Stack hides."""
-    outputs = object_fields.mapping(stack, "status", "outputs")
-    return (name for name, value in outputs.items() if value == redaction.SENSITIVE)
 
 
 def reads_outputs(template: ManifestTemplate) -> bool:

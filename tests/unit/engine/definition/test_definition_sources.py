@@ -7,7 +7,7 @@ import base64
 import dataclasses
 import gzip
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
 import pytest
@@ -68,6 +68,21 @@ def test_the_later_source_counts_before_the_earlier() -> None:
         "spec.parametersFrom[1] (secret/b key x)",
         "spec.parametersFrom[2] (configmap/c key n)",
     ]
+
+
+class Unlisted(dict[str, str]):
+    """Data whose keys are looked up, and never all read."""
+
+    def __iter__(self) -> Iterator[str]:
+        raise AssertionError
+
+    keys = items = __iter__  # type: ignore[assignment]  # neither of them may be called
+
+
+def test_keys_that_are_no_parameters_cost_nothing() -> None:
+    """A ConfigMap may have a hundred thousand, and many Stacks may read it at once."""
+    found = define(Shelf(a=Unlisted(x="a", n="1", other="2"), b={}, c={}))
+    assert found.parameters == {"x": "a", "n": 1}
 
 
 def test_the_stack_itself_counts_before_all() -> None:

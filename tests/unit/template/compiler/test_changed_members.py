@@ -97,8 +97,8 @@ def make_inputs(
     previous: Blueprint | None = None,
 ) -> Inputs:
     """What is compiled with. The outline is the same with and without a previous blueprint."""
-    outline = outlines.make(definition, stack=stack, place=place, previous=previous)
-    assert outline == outlines.make(definition, stack=stack, place=place)
+    outline = chunked_work.finish(outlines.make(definition, stack=stack, place=place, previous=previous))
+    assert outline == chunked_work.finish(outlines.make(definition, stack=stack, place=place))
     return Inputs(stack=stack, kinds=KINDS, outline=outline)
 
 

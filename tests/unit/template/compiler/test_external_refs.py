@@ -190,7 +190,7 @@ def compile_read(
         first = compiler.compile_template(definition, stack=STACK, kinds=KINDS)
         identity = first.externals["gateway"].identity
     definition = dataclasses.replace(definition, read={"gateway": ReadValue(identity=identity, value=value)})
-    outline = outlines.make(definition, stack=STACK, place="", previous=previous)
+    outline = chunked_work.finish(outlines.make(definition, stack=STACK, place="", previous=previous))
     inputs = Inputs(stack=STACK, kinds=KINDS, outline=outline)
     return chunked_work.finish(changed_members.compile_in_pieces(definition, inputs, previous=previous))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 import json
 from typing import Any
 
@@ -10,14 +11,16 @@ import pytest
 import yaml
 
 from hearth.cli.stack_access.schema_folder import FolderKinds
-from hearth.model import errors
+from hearth.model import child, errors
+from hearth.model.kinds import Kind
 from hearth.model.object_list import ObjectList
 from hearth.template.blueprint import Blueprint, Definition, EvaluationError, Known, Origin, Outcome, StackIdentity
-from hearth.template.compiler import compiler
+from hearth.template.compiler import compiler, sensitivity
 from support.units.templates.typed_kinds import TypedKinds
 
 STACK = StackIdentity(name="shop", namespace="prod", uid="u-1")
 KINDS = TypedKinds()
+STACK_KIND = Kind(group="hearth.dev", version="v1alpha1", name="Stack", plural="stacks", namespaced=True)
 ORIGIN = Origin(kind="Secret", name="db", key="given", place="spec.parametersFrom[0] (secret/db key given)")
 TEMPLATE = """
 parameters:
@@ -265,6 +268,34 @@ def test_what_is_not_sensitive_has_its_value(text: str, expected: Any) -> None:
     """In objects and outputs alike."""
     assert evaluate(text) == Known(expected)
     assert evaluate(text, as_output=True) == Known(expected)
+
+
+def make_nested(outputs: dict[str, str]) -> child.Child:
+    """A nested Stack whose fields cannot be unpacked."""
+    metadata = {"name": "a", "namespace": "prod", "uid": "u-2", "resourceVersion": "1"}
+    made = child.parse_child({"metadata": metadata, "status": {"outputs": outputs}}, kind=STACK_KIND, paths=())
+    return dataclasses.replace(made, packed_fields=b"unreadable")
+
+
+@pytest.mark.parametrize(
+    ("outputs", "path", "expected"),
+    [
+        pytest.param({"a": "x", "b": "(sensitive)"}, ("b",), "b", id="read by its name"),
+        pytest.param({"a": "x", "b": "(sensitive)"}, ("a",), "", id="another one"),
+        pytest.param({"a": "x", "ab": "(sensitive)"}, ("a",), "", id="part of a name"),
+        pytest.param({"a": "x", "b": "(sensitive)"}, (), "b", id="with all others"),
+        pytest.param({"a": "x"}, (), "", id="none is sensitive"),
+        pytest.param({f"sensitive-{number}": "(sensitive)" for number in range(999)}, ("a",), "a", id="too many"),
+    ],
+)
+def test_sensitive_outputs_of_many_stacks_are_found_without_unpacking_them(
+    outputs: dict[str, str], path: tuple[str, ...], expected: str
+) -> None:
+    objects = ObjectList([make_nested({"c": "y"}), make_nested(outputs)])
+
+    found = sensitivity.find_sensitive_output(objects, {(*sensitivity.OUTPUTS, *path)}, or_any=True)
+
+    assert found == expected
 
 
 # ---------------------------------------------------------------- masks, which are not taken for the value

@@ -20,7 +20,7 @@ from hearth.template import resource_group
 from hearth.template.blueprint import Blueprint, Definition, ExternalBlueprint, ReadValue, StackIdentity
 from hearth.template.cel import evaluation
 from hearth.template.cel.evaluation import Evaluator
-from hearth.template.compiler import compiler, secret_literals
+from hearth.template.compiler import compiler, secret_literals, sensitivity
 from hearth.template.text import error_hints, template_source
 
 DEFAULT_NAMESPACE: Final = "default"
@@ -210,7 +210,8 @@ def make_definition(stack_file: StackFile) -> Definition:
     spec = {"parametersFrom": [*map(read_source_entry, entries)]}
     found: dict[str, SourceValue] = {}
     for source in definition_sources.find_parameter_sources(stack_file.identity.namespace, spec):
-        found.update(definition_sources.parse_source(source, find_data(source, stack_file)))
+        data = find_data(source, stack_file)
+        found.update(definition_sources.parse_source(source, data, wanted=sensitivity.find_stated(template)))
     if not isinstance(template, dict):
         return Definition(template=template, parameters=given)
     return chunked_work.finish(definition_sources.apply_sources(template, given, found))
