@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from support import repository
+from support.real.stack_command import StackCommand
 from support.threats import definitions
 from support.threats.api import Api, Object, find_path
 from support.threats.definitions import FLAGS, GROUP, NAME, SITES, find_ready, make_definition, make_site, wait_ready
@@ -201,4 +202,31 @@ def test_no_kind_makes_instances_without_end_and_no_secret_name_leads_elsewhere(
     for name in ("../x", "a/b", "..", "", "A"):
         reference = {"secretKeyRef": {"name": name, "key": "k"}}
         assert developer.try_create(make_site(tenant.namespace, "site", secret=reference)).code == 422, name
+    served.canary()
+
+
+@pytest.mark.installed("definitions")
+def test_revisions_in_other_namespaces_are_not_shown(served: ThreatWorld) -> None:
+    """Anyone may create ControllerRevisions that name a definition as their owner: the commands showed the oldest ones."""
+    tenant = served.tenant()
+    served.api.create(make_definition(make_template(k="first")))
+    definition = wait_ready(served, "StackDefinition", "", NAME, "Complete")
+    uid = definition["metadata"]["uid"]
+    (own,) = served.api.list("ControllerRevision", "hearth-system", labelSelector=f"hearth.dev/stack-uid={uid}")
+    metadata = {key: own["metadata"][key] for key in ("labels", "annotations", "ownerReferences", "name")}
+    forged = {**own, "metadata": {**metadata, "namespace": tenant.namespace}, "data": {"template": "forged"}}
+    tenant.revision_editor().create(forged)
+    served.api.apply(make_definition(make_template(k="second")))
+    served.wait_for(
+        lambda: wait_ready(served, "StackDefinition", "", NAME, "Complete")["status"]["revision"] == 2,
+        what="revision 2",
+    )
+    # As the limit of revisions does after some changes.
+    served.api.delete("ControllerRevision", "hearth-system", own["metadata"]["name"])
+
+    command = StackCommand(kubeconfig=served.kubeconfig, namespace=tenant.namespace)
+    history = command.run_now("rollout", "history", "sites")
+
+    assert history.returncode == 0, history.stderr
+    assert [line.split()[0] for line in history.stdout.splitlines()] == ["REVISION", "2"], history.stdout
     served.canary()

@@ -33,11 +33,19 @@ async def list_revisions(session: Session, stack: StackState) -> StoredRevisions
     return await list_owned(session, stack.uid, namespace=stack.namespace)
 
 
-async def list_owned(session: Session, uid: str, *, namespace: str = "") -> StoredRevisions:
-    """Return the revisions that belong to a Stack or StackDefinition; none if the user may not list them.
+async def list_definition_revisions(session: Session, definition: Object) -> StoredRevisions:
+    """Return the revisions of a StackDefinition; none if the user may not list them.
 
-    namespace: where they are; "" if that is not known, since those of a StackDefinition are in that of the operator.
+    Only its status says where they are: anyone may create others elsewhere that name it as their owner.
     """
+    namespace = object_fields.text(definition, "status", "revisionNamespace")
+    if not namespace:
+        return StoredRevisions({})
+    return await list_owned(session, definition["metadata"]["uid"], namespace=namespace)
+
+
+async def list_owned(session: Session, uid: str, *, namespace: str) -> StoredRevisions:
+    """Return the revisions that belong to a Stack or StackDefinition; none if the user may not list them."""
     try:
         found = await session.list(
             CONTROLLER_REVISION, namespace, selector=f"{names.LABEL_STACK_UID}={uid}", only_metadata=True
@@ -46,18 +54,7 @@ async def list_owned(session: Session, uid: str, *, namespace: str = "") -> Stor
         if not refused.is_forbidden:
             raise
         return StoredRevisions({}, is_readable=False)
-    return StoredRevisions(number_revisions(found if namespace else keep_first_namespace(found, uid), uid))
-
-
-def keep_first_namespace(found: Iterable[Object], uid: str) -> list[Object]:
-    """Return the revisions in the namespace of the oldest one that the object owns.
-
-    The operator stores all of them in its own namespace. Others may carry the UID of the object, which is no secret.
-    """
-    owned = [each for each in found if is_owned(each, uid)]
-    oldest = min(owned, key=lambda each: object_fields.text(each, "metadata", "creationTimestamp"), default=None)
-    where = object_fields.text(oldest, "metadata", "namespace")
-    return [each for each in owned if object_fields.text(each, "metadata", "namespace") == where]
+    return StoredRevisions(number_revisions(found, uid))
 
 
 def is_owned(revision: Object, uid: str) -> bool:

@@ -84,11 +84,11 @@ async def get_form(session: Session, stack: StackState) -> InstanceForm:
     """Return the revision of its StackDefinition that an instance has. Raises ApiStatusError if the user may not read it."""
     name, number = f"{stack.kind.plural}.{stack.kind.group}", instance_form.find_last(stack.status)
     definition = await session.get(STACK_DEFINITION, "", name)
-    stored = await revisions.list_owned(session, definition["metadata"]["uid"])
+    stored = await revisions.list_definition_revisions(session, definition)
     if not stored.is_readable:
         raise errors.SourceForbidden(
-            f"you may not list controllerrevisions.apps in all namespaces, of which that of the operator has the revisions of "
-            f"StackDefinition {name}: a preview needs one"
+            f"you may not list controllerrevisions.apps in namespace {definition['status']['revisionNamespace']}, which has the "
+            f"revisions of StackDefinition {name}: a preview needs one"
         )
     if number not in stored.by_number:
         raise errors.SourceNotFound(f"StackDefinition {name} has no revision {number}, which {stack.title} has")

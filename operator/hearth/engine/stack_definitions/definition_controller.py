@@ -692,6 +692,7 @@ class StackDefinitionController:
         status: Object = {
             **(counts or {}),
             "observedGeneration": generation,
+            "revisionNamespace": self._services.own_namespace,
             "conditions": conditions.build_conditions(
                 row,
                 headline=(reason, message),

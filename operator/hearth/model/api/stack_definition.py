@@ -343,6 +343,8 @@ class StackDefinitionStatus(ApiModel):
     """The generation of the spec that this status describes."""
     revision: Counter | None = None
     """The number of the newest accepted revision."""
+    revision_namespace: str | None = pydantic.Field(default=None, max_length=63)
+    """The namespace of its revisions: that of the operator. ControllerRevisions in any other one are none of them."""
     instances: Counter | None = None
     """Number of objects of the kind."""
     updated: Counter | None = None

@@ -109,10 +109,11 @@ async def status(
 @on_definition
 async def history(session: Session, definition: DefinitionState, numbers: tuple[int, ...], output: str | None) -> int:
     """Show the revisions with author, commit and state; one of them; or what changed between two."""
-    stored = await revisions.list_owned(session, definition.uid)
+    stored = await revisions.list_definition_revisions(session, definition.raw)
     if not stored.is_readable:
         raise Failure(
-            "you may not list controllerrevisions.apps in all namespaces; that of the operator has the history"
+            f"you may not list controllerrevisions.apps in namespace {definition.raw['status']['revisionNamespace']}, which has "
+            f"the history"
         )
     title, describe = definition.reference, functools.partial(rollouts.describe_revision, definition)
     await history_command.show(session, stored, numbers, title=title, describe=describe, output=output)
