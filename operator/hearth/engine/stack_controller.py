@@ -324,7 +324,7 @@ class StackController:
             "step",
             lambda: self._execute(each, stack, step),
             lambda: step_execution.explain_internal_error(step),
-            stack=f"{stack.namespace}/{stack.name}",
+            stack=stack.uid,
             resource=key,
         )
         each.finish_step(key, step, result)

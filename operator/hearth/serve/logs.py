@@ -1,6 +1,6 @@
 """Logs of the whole process, our own and those of the libraries, through the same processors to one stream.
 
-Callers bind `stack` (`namespace/name`) and `resource` as fields; must not know what is logged.
+Callers bind `stack` (the UID; kind and name are written) and `resource` as fields; must not know what is logged.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from hearth import supervision
 from hearth.model.text import hidden_texts
 from hearth.settings import LogFormat, LogLevel
 
-FIRST_FIELDS = ("timestamp", "level", "logger", "event", "stack", "resource")
+FIRST_FIELDS = ("timestamp", "level", "logger", "event", "stack_kind", "stack", "resource")
 
 KOPF_OBJECTS = "kopf.objects"
 LIBRARY_LEVELS = {

@@ -13,6 +13,7 @@ from typing import Any, get_args
 import pytest
 import structlog
 
+from hearth.model.text import hidden_texts
 from hearth.serve import logs
 from hearth.settings import LogFormat, LogLevel
 from support import repository
@@ -61,6 +62,22 @@ def test_a_text_line_names_its_fields() -> None:
     time, rest = stream.getvalue().split(" ", 1)
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z", time)
     assert rest == "warning refused stack=shop/web reason='no such\\nkind' empty='' [hearth.engine]\n"
+
+
+class Stack:
+    hidden_texts = frozenset({"hunter2"})
+
+
+def test_a_line_about_a_stack_has_its_kind_and_name_and_none_of_its_secrets() -> None:
+    stream = configure("json")
+    stack = Stack()
+    hidden_texts.register(stack, uid="u-1", kind="WebApp.platform.example", name="shop/web")
+
+    structlog.get_logger("hearth.engine").warning("step failed", stack="u-1", message="denied: hunter2")
+
+    (line,) = read_json(stream)
+    assert (line["stack_kind"], line["stack"]) == ("WebApp.platform.example", "shop/web")
+    assert "hunter2" not in line["message"]
 
 
 @pytest.mark.parametrize("format_", ["text", "json"])

@@ -230,7 +230,7 @@ class EventReports(StackPart):
         if new:
             self._named |= {child.uid for child in new}
             message = describe_unproven(new)
-            logger.warning("objects without signature", stack=f"{stack.namespace}/{stack.name}", message=message)
+            logger.warning("objects without signature", stack=stack.uid, message=message)
             emit = self._services.management_cluster.emit_event
             self._tasks.run("unproven", lambda: emit(stack, type_="Warning", reason=UNPROVEN_OBJECTS, message=message))
 

@@ -173,6 +173,4 @@ class ReleasedObjects(StackPart):
             await self._services.find_cluster(stack).change(child.ref, patch, kind=child.kind)
         except (ApiStatusError, Unreachable) as error:
             # The next look at the object offers it again.
-            logger.info(
-                "offer failed", stack=f"{stack.namespace}/{stack.name}", object=str(child.ref), error=str(error)
-            )
+            logger.info("offer failed", stack=stack.uid, object=str(child.ref), error=str(error))

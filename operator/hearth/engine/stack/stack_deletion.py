@@ -125,7 +125,7 @@ class StackDeletion(StackPart):
         stack, target = self._services.management_cluster.find_stack(self._uid), self._definition_sync.targets.current
         if stack is not None and target is not None and self._definition_sync.cluster.is_lost:
             message = stack_cluster.explain_abandoned(stack, target.cluster)
-            logger.warning("objects in another cluster are left behind", stack=f"{stack.namespace}/{stack.name}")
+            logger.warning("objects in another cluster are left behind", stack=stack.uid)
             await self._services.management_cluster.emit_event(
                 stack, type_="Warning", reason=ClusterReason.ABANDONED, message=message
             )
@@ -155,7 +155,7 @@ class StackDeletion(StackPart):
                 self._services.enqueue_after(SOON, self._uid, DirtyScope.STACK)
                 return ""
             blocked = f"cannot verify that no child is left: {error}; the operator retries"
-            logger.warning("finalization failed; retrying", stack=f"{stack.namespace}/{stack.name}", error=str(error))
+            logger.warning("finalization failed; retrying", stack=stack.uid, error=str(error))
         self._services.enqueue_after(RETRY, self._uid, DirtyScope.ALL_RESOURCES)
         return blocked
 

@@ -188,7 +188,7 @@ class StepResults(StackPart):
             self._services.find_children_cluster(self._uid).watch_trigger(cause)
         logger.warning(
             "step failed",
-            stack=self._name_stack(),
+            stack=self._uid,
             resource=about[0],
             object=str(about[1]),
             reason=failure.reason,
@@ -204,16 +204,11 @@ class StepResults(StackPart):
         resource, ref = find_subject(step)
         logger.info(
             steps.describe_write(step),
-            stack=self._name_stack(),
+            stack=self._uid,
             resource=resource,
             object=str(ref),
             **fields,
         )
-
-    def _name_stack(self) -> str:
-        """Return `namespace/name` of the Stack; its UID if it is gone already."""
-        stack = self._services.management_cluster.find_stack(self._uid)
-        return f"{stack.namespace}/{stack.name}" if stack is not None else self._uid
 
     @property
     def backoff(self) -> BackoffPolicy:

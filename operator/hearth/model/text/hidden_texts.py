@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, MutableMapping
 from typing import Any, Protocol
-from weakref import WeakValueDictionary
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from hearth.model.child import Object
 from hearth.model.text import redaction
@@ -26,6 +26,8 @@ _BY_STACK: WeakValueDictionary[str, HiddenTexts] = WeakValueDictionary()
 """By UID, and by `kind:namespace/name`. Of the process, since the log is: a line has either its UID, or its name."""
 _KINDS: set[str] = set()
 """The kinds in these keys: an instance of another kind may have the name of a Stack."""
+_NAMES: WeakKeyDictionary[HiddenTexts, tuple[str, str]] = WeakKeyDictionary()
+"""The kind and `namespace/name` of each Stack."""
 OWN_FIELDS = ("event", "timestamp", "level", "logger", "stack")
 """The fields of a line of the log that no other program writes."""
 
@@ -33,6 +35,7 @@ OWN_FIELDS = ("event", "timestamp", "level", "logger", "stack")
 def register(hidden_texts: HiddenTexts, *, uid: str, kind: str, name: str) -> None:
     """Redact texts about the Stack by what `hidden_texts` knows, as long as it exists. name: `namespace/name`."""
     _KINDS.add(kind)
+    _NAMES[hidden_texts] = (kind, name)
     _BY_STACK[uid] = hidden_texts
     _BY_STACK[f"{kind}:{name}"] = hidden_texts
 
@@ -62,10 +65,12 @@ def _redact_message(key: str, value: Any, stack: str) -> Any:
 
 
 def redact_log(_logger: Any, _method: str, entry: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """Redact one line of the log, if it names its Stack; a structlog processor."""
+    """Redact one line of the log that has the UID of its Stack, and write its kind and name instead; for structlog."""
     stack = entry.get("stack")
     if isinstance(stack, str):
         for key, value in entry.items():
             if isinstance(value, str) and key not in OWN_FIELDS:
                 entry[key] = redact(value, stack)
+        if (source := _BY_STACK.get(stack)) is not None:
+            entry["stack_kind"], entry["stack"] = _NAMES[source]
     return entry
