@@ -255,7 +255,7 @@ def list_unfinished(run: PreviewRun) -> Iterator[Change]:
 def list_obsolete(planner: StackPlanner) -> Iterator[Change]:
     """Yield the obsolete objects that stay."""
     for child in planner.preserved.values():
-        reason = "it holds data, and no user asked for its deletion"
+        reason = "it holds data or is retained, and no user asked for its removal"
         yield Change(action=Action.KEEP, resource=child.resource, ref=child.ref, reason=reason)
     held = planner.deletion_guard.held_deletions
     unnamed = {child.uid: name for name, found in planner.find_unnamed().items() for child in found}

@@ -124,14 +124,16 @@ def make_scope(spec: Mapping[str, Any], stack: Object, children: Mapping[str, Ob
 def less_spared(
     children: Mapping[str, Sequence[Object]], stack: Object, wanted: Mapping[str, Any]
 ) -> Mapping[str, Sequence[Object]]:
-    """The children less those that an automatic rollback leaves standing, as they hold data."""
+    """The children less those that an automatic rollback leaves standing, as they hold data or are retained."""
     if (expectations.status_of(stack).get("target") or {}).get("cause") != "AutomaticRollback":
         return children
-    return {
-        name: found
-        for name, found in children.items()
-        if name in wanted or any(raw["kind"] != "PersistentVolumeClaim" for raw in found)
-    }
+    return {name: found for name, found in children.items() if name in wanted or not all(map(is_spared, found))}
+
+
+def is_spared(raw: Object) -> bool:
+    """Whether an automatic rollback leaves the object standing."""
+    policy = (raw["metadata"].get("annotations") or {}).get(names.ANNOTATION_DELETION_POLICY)
+    return raw["kind"] == "PersistentVolumeClaim" or policy == names.RETAIN
 
 
 def less_left(manifest: Any, resource: Mapping[str, Any], found: Object) -> Any:

@@ -209,11 +209,15 @@ class CleanupPolicy:
     is_waived: bool = False
     """Whether the user waived the protection."""
     preserves_data: bool = False
-    """Whether objects of `DATA_KINDS` stay, because no user requested the current action."""
+    """Whether objects of `DATA_KINDS` stay, and retained ones, because no user requested the current action."""
 
-    def preserves(self, child: Child) -> bool:
-        """Return whether cleanup preserves that obsolete object."""
-        return self.preserves_data and holds_data(child)
+    def preserves(self, child: Child, *, is_retained: bool) -> bool:
+        """Return whether cleanup preserves that obsolete object.
+
+        is_retained: whether it outlives its resource, which the target lacks. If it was released, the corrected definition
+        would find an object that is not its own.
+        """
+        return self.preserves_data and (is_retained or holds_data(child))
 
     def protects(self, child: Child, *, present: Iterable[Child]) -> bool:
         """Return whether a completed revision may need that object, so that it stays until the target completes.

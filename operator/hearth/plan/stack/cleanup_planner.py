@@ -236,8 +236,15 @@ class CleanupPlanner:
         """Return the obsolete objects of a resource, without those that cleanup preserves."""
         for uid in [uid for uid, child in self.preserved.items() if child.resource == name]:
             del self.preserved[uid]
-        self.preserved.update({child.uid: child for child in obsolete if self._policy.preserves(child)})
+        for child in obsolete:
+            if self._policy.preserves(child, is_retained=self._is_left_retained(child)):
+                self.preserved[child.uid] = child
         return tuple(child for child in obsolete if child.uid not in self.preserved)
+
+    def _is_left_retained(self, child: Child) -> bool:
+        """Return whether the target does not have the resource of a retained object, which the Stack created."""
+        is_wanted = child.resource in self._blueprint.resources
+        return not is_wanted and not child.is_adopted and step_planning.is_retained(child, self._blueprint)
 
     def take_moving(self) -> Collection[str]:
         """Return the resources that name an object which became obsolete, and clear the list."""

@@ -296,7 +296,7 @@ def _describe_end(status_input: StatusInput, planner: StackPlanner) -> tuple[str
     left = ""
     if planner.preserved:
         refs = enumeration.enumerate_names(sorted(str(child.ref) for child in planner.preserved.values()))
-        left = f"; not deleted, because they hold data: {refs}"
+        left = f"; not deleted, because they hold data or are retained: {refs}"
     return "RolledBack", (
         f"rolled back to {where} because the definition in the spec failed: {target.failure}{left}; "
         f"change the definition, or try it again: {status_input.address.write_request('retry')}"

@@ -214,8 +214,10 @@ def test_what_was_made_since_is_not_held_back(child: Child, beside: Child, expec
 
 def test_data_is_spared_only_where_no_deletion_was_requested() -> None:
     """By kind."""
-    assert [CleanupPolicy(preserves_data=said).preserves(CLAIM) for said in (True, False)] == [True, False]
-    assert not CleanupPolicy(preserves_data=True).preserves(OLD)
+    automatic, requested = (CleanupPolicy(preserves_data=said) for said in (True, False))
+    assert [each.preserves(CLAIM, is_retained=False) for each in (automatic, requested)] == [True, False]
+    assert [each.preserves(OLD, is_retained=True) for each in (automatic, requested)] == [True, False]
+    assert not automatic.preserves(OLD, is_retained=False)
 
 
 def test_who_is_not_ready_continues_to_use_what_it_was_made_of() -> None:
