@@ -44,6 +44,8 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
 
     assert {name.split("/")[0] for name in names if not name.split("/")[0].endswith(".dist-info")} == {"hearth"}
     assert "hearth/plan/health/health_rules.yaml" in names
+    papers = {name.partition("/licenses/")[2] for name in names if "/licenses/" in name}
+    assert papers == {"LICENSE", "SECURITY.md"}
 
 
 def test_the_wheel_works_in_an_empty_environment(wheel: Path, tmp_path: Path) -> None:
