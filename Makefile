@@ -14,6 +14,7 @@ SECOND_TRIES ?= --reruns 1 --max-suite-reruns 3 --rerun-show-tracebacks
 AUDIT := PYTHONPATH=tests:manifests/image $(BIN)/python -m support.checks.audit
 VERSION = $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' operator/hearth/__init__.py)
 CONTROLPLANE := $(BIN)/python tests/control_plane/controlplane.py
+NODE := PYTHONPATH=tests/control_plane:manifests/image $(BIN)/python tests/control_plane/node.py
 
 # If it is set, each of some hundred processes compiles all its imports again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -36,7 +37,7 @@ KUBECTL = --kubectl "$$($(CONTROLPLANE) build)/kubectl"
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help run kind test test-more test-fast test-ecosystem soak mutants check format cluster cluster-down browser screenshots crds chart reference docs changelog dist image audit bench simulate test-import clean
+.PHONY: help run kind test test-more test-fast test-ecosystem test-node soak mutants check format cluster cluster-down browser screenshots crds chart reference docs changelog dist image audit bench simulate test-import clean
 .DELETE_ON_ERROR:
 
 help: ## Show this list
@@ -64,6 +65,9 @@ test-fast: check ## All checks, then the tests that need no control plane
 
 test-ecosystem: $(INSTALLED) browser ## Long tests, and those with programs of other projects, built from source the first time
 	@$(ON_CLUSTER_QUIETLY) $(BIN)/pytest --numprocesses auto --dist loadgroup -m "(ecosystem or long) and not soak"
+
+test-node: $(INSTALLED) ## Tests on a real node, with Hearth as its Pods: needs Linux and root
+	@$(NODE) with -- $(BIN)/pytest -m node
 
 soak: $(INSTALLED) ## Random worlds, long faults, SIGKILL at writes; all samples: HEARTH_SOAK_FULL=1
 	@$(ON_CLUSTER_QUIETLY) sh -c '$(BIN)/pytest -n 2 --dist worksteal --durations=0 -m "soak and not alone"; first=$$?; \

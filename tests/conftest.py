@@ -20,7 +20,7 @@ pytest_plugins = [
 # A busy machine draws slowly, which says nothing about the code: time never decides whether a test passes.
 settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("unhurried")
-LONG = ("soak", "ecosystem", "long")
+LONG = ("soak", "ecosystem", "long", "node")
 """Marks of tests that run only where `-m` names them."""
 WAITING = 9
 """Test processes of a run on a control plane: more than there are cores, as the tests there wait most of the time."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -49,7 +50,7 @@ class Package:
     file: Path
 
 
-def fetch(architecture: str, folder: Path, archive: str = ARCHIVE) -> list[Package]:
+def fetch(architecture: str, folder: Path, archive: str = ARCHIVE, names: Sequence[str] = PACKAGES) -> list[Package]:
     """Download the packages for that architecture, in the newest versions of the archive.
 
     folder: keeps what did not change.
@@ -61,11 +62,11 @@ def fetch(architecture: str, folder: Path, archive: str = ARCHIVE) -> list[Packa
     archives.mkdir(exist_ok=True)
     run(["apt-get", "-qq", "update"], folder, environment)
     # In a folder without them: it leaves out what is there.
-    uris = run(["apt-get", "-qq", "download", "--print-uris", *PACKAGES], folder, environment)
+    uris = run(["apt-get", "-qq", "download", "--print-uris", *names], folder, environment)
     wanted = {line.split()[1] for line in uris.splitlines()}
     for stale in {path.name for path in archives.glob("*.deb")} - wanted:
         (archives / stale).unlink()
-    run(["apt-get", "-qq", "download", *PACKAGES], archives, environment)
+    run(["apt-get", "-qq", "download", *names], archives, environment)
     return sorted((read_package(archives / name) for name in wanted), key=lambda package: package.name)
 
 

@@ -34,6 +34,8 @@ class Program:
     package: str
     linker_flags: str = "-s -w"
     """Small programs; `-X` sets a version."""
+    tags: str = ""
+    """Build tags, separated by spaces."""
 
 
 def build_go_program(program: Program) -> Path:
@@ -114,7 +116,7 @@ def _build_one(program: Program, *, go: Path, folder: Path, tick: progress.Tick)
     with tempfile.TemporaryDirectory(dir=folder, prefix=f".{program.name}-") as beside:
         product, log = Path(beside, program.name), Path(beside, "log")
         command = [str(go), "build", "-buildvcs=false", "-trimpath", "-ldflags", program.linker_flags]
-        command += ["-o", str(product), program.package]
+        command += ["-tags", program.tags, "-o", str(product), program.package]
         with log.open("w") as output, _start(command, program.module, output.fileno()) as process:
             _wait(process, tick)
         if process.returncode != 0:

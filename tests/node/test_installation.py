@@ -1,0 +1,98 @@
+"""Hearth as users install it: its own image, two replicas, the webhook behind its Service."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from support.ecosystem import kinds
+from support.node import node_cluster
+from support.node.node_cluster import NodeCluster, NodeUser
+
+Object = dict[str, Any]
+CONFIG: Object = {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "data": {"size": "s"}}}
+PODS = ("pods", "--selector=app.kubernetes.io/name=hearth")
+
+
+def find_leader(node: NodeCluster) -> str:
+    """The name of the Pod that leads; "" if none does."""
+    holders = [str(each["spec"].get("holderIdentity") or "") for each in node.kubectl.get("leases")]
+    names = [
+        each["metadata"]["name"] for each in node.kubectl.get(*PODS) if "deletionTimestamp" not in each["metadata"]
+    ]
+    return next((name for name in names for holder in holders if name in holder), "")
+
+
+def converge(user: NodeUser, name: str) -> None:
+    """Create a Stack, and wait until it is ready."""
+    user.kubectl.apply([kinds.make_stack(name, {"config": CONFIG})])
+    user.kubectl.wait(f"stack/{name}", "condition=Ready")
+
+
+def test_both_replicas_serve_and_one_leads(node: NodeCluster, user: NodeUser) -> None:
+    """Under the Pod security standard `restricted`, far below their limit."""
+    converge(user, "first")
+
+    pods = node.kubectl.get(*PODS)
+    assert [pod["status"]["containerStatuses"][0]["ready"] for pod in pods] == [True, True]
+    assert [pod["status"]["containerStatuses"][0]["restartCount"] for pod in pods] == [0, 0]
+    assert find_leader(node) in [pod["metadata"]["name"] for pod in pods]
+
+
+def test_the_webhook_denies_a_wrong_stack_through_its_service(user: NodeUser) -> None:
+    """The API server reaches it at a cluster address, and trusts its certificate."""
+    wrong = kinds.make_stack(
+        "wrong", {"config": {"manifest": CONFIG["manifest"] | {"data": {"size": "${params.none}"}}}}
+    )
+    answers: list[str] = []
+
+    def is_denied() -> bool:
+        user.kubectl.run("delete", "stack", "wrong", "--ignore-not-found")
+        done = user.kubectl.run("create", "--filename=-", stdin=str(wrong).replace("'", '"'))
+        answers.append(done.stderr)
+        return done.returncode != 0
+
+    # An API server learns of the certificate a moment after the operator has written it.
+    node_cluster.wait_until("the denial", is_denied, lambda: str(answers[-1:]))
+    assert 'admission webhook "stacks.hearth.dev" denied the request' in answers[-1]
+    assert "none" in answers[-1]
+
+
+@pytest.mark.parametrize("grace", [None, 0], ids=["in-order", "at-once"])
+def test_the_other_replica_leads_when_the_pod_of_the_leader_is_deleted(
+    node: NodeCluster, user: NodeUser, grace: int | None
+) -> None:
+    """Without the time that a Lease lasts: the Pod releases it, or is known to be dead."""
+    converge(user, "before")
+    former = find_leader(node)
+    options = [] if grace is None else [f"--grace-period={grace}", "--force"]
+
+    node.kubectl.call("delete", "pod", former, "--wait=false", *options)
+    node_cluster.wait_until("another leader", lambda: find_leader(node) not in ("", former))
+
+    converge(user, "after")
+    user.kubectl.call("delete", "configmap", "before-config")
+    node_cluster.wait_until("the repair", lambda: user.kubectl.get("configmap", "before-config"))
+    node.kubectl.call("rollout", "status", "deployment/hearth", "--timeout=180s")
+
+
+def test_a_rolling_upgrade_disturbs_no_stack(node: NodeCluster, user: NodeUser) -> None:
+    """Stacks at rest are not written, and those that are created meanwhile converge."""
+    converge(user, "resting")
+    before = user.kubectl.get("configmap", "resting-config")[0]["metadata"]["resourceVersion"]
+
+    node.kubectl.call("rollout", "restart", "deployment/hearth")
+    converge(user, "meanwhile")
+    node.kubectl.call("rollout", "status", "deployment/hearth", "--timeout=180s")
+
+    assert user.kubectl.get("configmap", "resting-config")[0]["metadata"]["resourceVersion"] == before
+
+
+def test_logs_have_no_error(node: NodeCluster, user: NodeUser) -> None:
+    """After everything that the tests before did to it."""
+    converge(user, "last")
+
+    log = node.kubectl.call("logs", "--selector=app.kubernetes.io/name=hearth", "--tail=-1", "--prefix=false")
+    wrong = [line for line in log.splitlines() if '"level": "error"' in line or '"level": "critical"' in line]
+    assert wrong == []

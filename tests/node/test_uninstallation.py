@@ -1,0 +1,27 @@
+"""An uninstalled Hearth leaves nothing. The last module, since nothing runs afterwards."""
+
+from __future__ import annotations
+
+from support import repository
+from support.ecosystem.release import CRDS
+from support.node import node_cluster
+from support.node.node_cluster import NodeCluster
+
+NAMES = "custom-columns=:kind,:metadata.namespace,:metadata.name"
+
+
+def test_uninstalled_it_leaves_nothing(node: NodeCluster, installed: float) -> None:
+    """No object of any kind: with the Namespace goes the Lease as well."""
+    names = [each["metadata"]["name"] for each in node.kubectl.get("namespaces")]
+    # The operator removes the finalizers of Stacks, so they go before it.
+    if tests := [name for name in names if name.startswith(node_cluster.PREFIX)]:
+        node.kubectl.call("delete", "namespace", *tests, "--timeout=180s")
+
+    node.kubectl.call("delete", "-k", str(repository.MANIFESTS / "install"), "--timeout=180s")
+
+    kinds = node.kubectl.call("api-resources", "--verbs=list", "--output=name").split()
+    assert [kind for kind in kinds if kind.endswith(".hearth.dev")] == []
+    listed = [kind for kind in kinds if not kind.startswith(("events", "endpoints"))]
+    found = node.kubectl.call("get", ",".join(listed), "--all-namespaces", "--no-headers", f"--output={NAMES}")
+    assert [line for line in found.splitlines() if "hearth" in line] == []
+    assert len(CRDS) > 0

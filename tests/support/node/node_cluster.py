@@ -1,0 +1,125 @@
+"""A control plane with a real node, for the tests in `tests/node`: where it is, and what of it is seen from outside."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import os
+import secrets
+import signal
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import places
+import processes
+import pytest
+
+import node as node_program
+from support.ecosystem.kubectl import Kubectl
+from support.real.stack_command import StackCommand
+
+VARIABLE = node_program.VARIABLE
+INSTALLED_IN = "hearth-system"
+PREFIX = "test-"
+"""Of the namespaces of users."""
+PATIENCE_SECONDS = 180.0
+"""An order of magnitude above what an idle machine needs."""
+POLL_SECONDS = 0.3
+Case = TypeVar("Case")
+Outcome = TypeVar("Outcome")
+
+
+@dataclass(frozen=True, slots=True)
+class NodeCluster:
+    """One node, with everything that runs on it."""
+
+    home: places.Home
+
+    @property
+    def kubectl(self) -> Kubectl:
+        """The administrator's, where Hearth is installed."""
+        return Kubectl(kubeconfig=self.home.kubeconfig, namespace=INSTALLED_IN)
+
+    def make_user(self) -> NodeUser:
+        """A user with a namespace of his own."""
+        namespace = f"{PREFIX}{secrets.token_hex(3)}"
+        self.kubectl.call("create", "namespace", namespace)
+        return NodeUser(self, namespace)
+
+    def signal_program(self, name: str, number: signal.Signals) -> None:
+        """Send a signal to a program of the node."""
+        (pid,) = processes.find(frozenset({name}), using=self.home.folder)
+        os.kill(pid, number)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeUser:
+    """A user of one namespace."""
+
+    node: NodeCluster
+    namespace: str
+
+    @property
+    def kubectl(self) -> Kubectl:
+        """With all rights."""
+        return Kubectl(kubeconfig=self.node.home.kubeconfig, namespace=self.namespace)
+
+    def stack(self, *arguments: str, code: int = 0) -> str:
+        """What `kubectl stack` prints, which ends with that code."""
+        command = StackCommand(kubeconfig=self.node.home.kubeconfig, namespace=self.namespace)
+        done = command.run_now(*arguments)
+        assert done.returncode == code, f"{arguments}: {done.returncode}\n{done.stdout}{done.stderr}"
+        return done.stdout + done.stderr
+
+    def read_stack(self, name: str) -> Mapping[str, Any]:
+        """The Stack with its status."""
+        (found,) = self.kubectl.get("stack", name)
+        return found
+
+    def find_volume(self, claim: str) -> Path:
+        """The folder of a claim that is bound, as the machine sees it."""
+        (found,) = self.kubectl.get("persistentvolumeclaim", claim)
+        (volume,) = self.kubectl.get("persistentvolume", found["spec"]["volumeName"])
+        return Path(volume["spec"]["hostPath"]["path"])
+
+
+def wait_until(what: str, is_so: Callable[[], Any], describe: Callable[[], str] = str) -> None:
+    """Return once it is so; fail with a description at the end of all patience."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not is_so():
+        assert time.monotonic() < deadline, f"{what}: not within {PATIENCE_SECONDS:.0f} s\n{describe()}"
+        time.sleep(POLL_SECONDS)
+
+
+def play_together(cases: Mapping[str, Case], play: Callable[[str, Case], Outcome]) -> dict[str, Outcome | Exception]:
+    """Play cases that mostly wait beside each other; the outcome of each, or why it failed."""
+
+    def attempt(name: str) -> Outcome | Exception:
+        try:
+            return play(name, cases[name])
+        except Exception as error:  # noqa: BLE001 -- raised again by the test of this case
+            return error
+
+    with concurrent.futures.ThreadPoolExecutor(max_workers=max(1, len(cases))) as pool:
+        return dict(zip(cases, pool.map(attempt, cases), strict=True))
+
+
+def find_outcome(outcomes: Mapping[str, Outcome | Exception], name: str) -> Outcome:
+    """The outcome of one case. Raises what its play raised."""
+    found = outcomes[name]
+    if isinstance(found, Exception):
+        raise found
+    return found
+
+
+def find_selected(request: pytest.FixtureRequest, cases: Mapping[str, Case], parameter: str) -> dict[str, Case]:
+    """The cases whose tests are run: all, unless one is chosen by `-k`."""
+    module = request.node.nodeid if request.scope == "module" else ""
+    wanted = {
+        item.callspec.params.get(parameter)
+        for item in request.session.items
+        if item.nodeid.startswith(module) and hasattr(item, "callspec")
+    }
+    return {name: case for name, case in cases.items() if name in wanted}
