@@ -67,7 +67,7 @@ test-ecosystem: $(INSTALLED) browser ## Long tests, and those with programs of o
 	@$(ON_CLUSTER_QUIETLY) $(BIN)/pytest --numprocesses auto --dist loadgroup -m "(ecosystem or long) and not soak"
 
 test-node: $(INSTALLED) ## Tests on a real node, with Hearth as its Pods: needs Linux and root
-	@$(NODE) with -- $(BIN)/pytest -m node
+	@$(NODE) with -- $(BIN)/pytest -m node tests/node
 
 soak: $(INSTALLED) ## Random worlds, long faults, SIGKILL at writes; all samples: HEARTH_SOAK_FULL=1
 	@$(ON_CLUSTER_QUIETLY) sh -c '$(BIN)/pytest -n 2 --dist worksteal --durations=0 -m "soak and not alone"; first=$$?; \
