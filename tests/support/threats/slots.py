@@ -21,8 +21,8 @@ import places
 
 PROGRAM = places.HERE / "controlplane.py"
 VARIABLE = "HEARTH_TEST_KUBECONFIG"
-SLOTS = 2
-"""Attack tests that run side by side; the machine has few cores, and each slot is a control plane of 500 MB."""
+SLOTS = 4
+"""Attack tests that run at the same time. They wait most of the time; a slot is a control plane of 500 MB."""
 POLL = 0.1
 HOLD = "import os, sys; print(os.environ['KUBECONFIG'], flush=True); sys.stdin.read()"
 """Names the kubeconfig, then stays until its standard input closes, however the test process ends."""
