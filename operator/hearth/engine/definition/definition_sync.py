@@ -66,7 +66,7 @@ KEPT = 8
 """Number of definitions whose sensitive texts are redacted. Children no longer contain older ones."""
 
 
-@dataclass(slots=True, weakref_slot=True)
+@dataclass(slots=True, weakref_slot=True, eq=False)
 class DefinitionSync:
     """The accepted or rejected definition of one Stack's spec."""
 
