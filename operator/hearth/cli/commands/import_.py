@@ -16,7 +16,6 @@ import click
 from hearth.cli import text_files
 from hearth.cli.command_classes import example_command
 from hearth.cli.importer import kro_definition, stack_assembly
-from hearth.cli.importer.kro_definition import KroImport
 from hearth.cli.importer.manifest_documents import SourceText
 from hearth.cli.stack_access import helm_releases
 from hearth.cli.stack_commands import cluster_options, text_output
@@ -24,6 +23,7 @@ from hearth.cli.stack_commands.cluster_options import ClusterOptions
 from hearth.cli.stack_views import safe_text
 from hearth.model import errors
 from hearth.model.api import stack_definition
+from hearth.model.child import Object
 from hearth.template.text import kubectl_yaml
 
 if TYPE_CHECKING:
@@ -56,6 +56,7 @@ def matching(pattern: re.Pattern[str] | str, mistake: str) -> Callable[..., str 
     "kubectl stack import --from-helm shop -n prod > stack.yaml",
     "kubectl get deployments,services -o yaml | kubectl stack import --adopt --name shop -",
     "kubectl stack import --from-kro webapp.yaml instances/*.yaml --group platform.example > webapps.yaml",
+    "kubectl stack import --from-heat server.yaml -e production.yaml > stack.yaml",
     name="import",
 )
 @click.argument("files", nargs=-1, metavar="[FILE]...")
@@ -93,6 +94,32 @@ def matching(pattern: re.Pattern[str] | str, mistake: str) -> Callable[..., str 
     callback=matching(stack_definition.GROUP, "is no API group, e.g. platform.example"),
     help="With --from-kro: the API group of the kinds. Default: as in kro.",
 )
+@click.option(
+    "--from-heat",
+    is_flag=True,
+    help="The file is a template of OpenStack Heat (HOT); makes a Stack for the OpenStack resource controllers.",
+)
+@click.option(
+    "-e",
+    "--environment",
+    "environments",
+    multiple=True,
+    metavar="FILE",
+    help="With --from-heat: an environment. Repeatable; later ones take precedence.",
+)
+@click.option(
+    "--registry-dir",
+    "registry",
+    multiple=True,
+    type=click.Path(exists=True, file_okay=False),
+    help="With --from-heat: another directory that nested templates and get_file may read. Repeatable.",
+)
+@click.option("--strict", is_flag=True, help="With --from-heat: fail if anything is lost.")
+@click.option(
+    "--report",
+    type=click.Choice(["text", "json"]),
+    help="With --from-heat: the format of the report on standard error. Default: text.",
+)
 @click.option("--kubeconfig", type=click.Path(dir_okay=False), help="With --from-helm: path of the kubeconfig.")
 @click.option("--context", help="With --from-helm: the context in the kubeconfig.")
 def import_(  # noqa: PLR0913 -- each is an option
@@ -103,9 +130,14 @@ def import_(  # noqa: PLR0913 -- each is an option
     group: str | None,
     kubeconfig: str | None,
     context: str | None,
+    environments: tuple[str, ...],
+    registry: tuple[str, ...],
+    report: str | None,
     *,
     adopt: bool,
     from_kro: bool,
+    from_heat: bool,
+    strict: bool,
 ) -> None:
     """Convert plain manifests to one Stack on standard output.
 
@@ -123,7 +155,21 @@ def import_(  # noqa: PLR0913 -- each is an option
 
     --from-kro makes a StackDefinition of each ResourceGraphDefinition, and an object of its kind of each instance. What has
     no counterpart is named.
+
+    --from-heat makes a Stack of a template of Heat, its environments and the templates that it nests: resources of OpenStack
+    become objects of the OpenStack resource controllers (openstack.k-orc.cloud), Heat's own become Hearth's. Anything
+    without an equivalent stays as a comment, and is reported. Files are read only from the directory of the template and
+    from --registry-dir.
+
+    Exit code 0: done; 1: mistakes, or --strict and something is lost; 2: a mistake on the command line.
     """
+    if from_heat:
+        if len(files) != 1 or adopt or from_kro or group is not None or release is not None:
+            raise click.UsageError("--from-heat takes one template, and no option of other imports")
+        write_heat(files[0], environments, registry, name=name, namespace=namespace, is_strict=strict, report=report)
+        return
+    if environments or registry or strict or report is not None:
+        raise click.UsageError("--environment, --registry-dir, --strict and --report are for --from-heat")
     if from_kro:
         if not files or name or namespace or adopt or release is not None:
             raise click.UsageError("--from-kro takes files, and no other option than --group")
@@ -193,7 +239,7 @@ def write_kro(texts: Sequence[SourceText], *, group: str | None) -> None:
     with reporting():
         result = kro_definition.convert_all(texts, group=group)
     objects = [*result.definitions, *result.instances]
-    lost = [*result.lost, *find_unsound(result)]
+    lost = [*result.lost, *find_unsound(result.definitions)]
     for sentence in lost:
         text_output.write_warning(f"has no counterpart: {sentence}")
     for sentence in result.notes:
@@ -205,8 +251,53 @@ def write_kro(texts: Sequence[SourceText], *, group: str | None) -> None:
     click.echo("---\n".join(map(kubectl_yaml.write, objects)), nl=False)
 
 
-def find_unsound(kro_import: KroImport) -> Iterator[str]:
-    """Yield the mistakes in the StackDefinitions, a sentence each."""
+def write_heat(
+    file: str,
+    environments: Sequence[str],
+    registry: Sequence[str],
+    *,
+    name: str | None,
+    namespace: str | None,
+    is_strict: bool,
+    report: str | None,
+) -> None:
+    """Write the Stack of a template of Heat, with a report. Ends the program if there are mistakes, or --strict finds losses."""
+    # Not needed by other imports.
+    from hearth.cli.importer.heat import heat_report, heat_template
+
+    is_input = file == text_files.STANDARD_INPUT
+    with reporting():
+        folder = None if is_input else Path(file).resolve().parent
+        environment_texts = [(read(each), Path(each).resolve().parent) for each in environments]
+        result = heat_template.read_stack(
+            read(file),
+            environment_texts,
+            folder=folder,
+            registry=[Path(each) for each in registry],
+            name=name or (UNNAMED if is_input else name_after(file)),
+            namespace=namespace,
+        )
+        plain = heat_report.strip(result.stack)
+        objects = stack_assembly.divide(plain)
+    found = heat_report.make_report(result.root, [*map(heat_report.write_loss, result.losses), *find_unsound([plain])])
+    if report == "json":
+        click.echo(found.write_json(), err=True)
+    else:
+        for sentence in found.list_sentences():
+            text_output.write_warning(sentence)
+        for sentence in found.notes:
+            text_output.write_note(sentence)
+        text_output.write_note(found.summarize())
+    # Compressed parts have no comments; the report has all of them.
+    text = heat_report.write_stack(result.stack) if len(objects) == 1 else "---\n".join(map(kubectl_yaml.write, objects))
+    click.echo(f"# Made by `hearth import --from-heat` from {safe_text.one_line(text_files.quote(file))}: {found.summarize()}.")
+    click.echo(text, nl=False)
+    if is_strict and not found.is_complete:
+        raise SystemExit(1)
+
+
+def find_unsound(objects: Sequence[Object]) -> Iterator[str]:
+    """Yield the mistakes in StackDefinitions or Stacks, a sentence each."""
     # The compiler, which other imports need not.
     from hearth.cli.stack_access.schema_folder import FolderKinds
     from hearth.cli.stack_commands.files import file_commands
@@ -214,8 +305,8 @@ def find_unsound(kro_import: KroImport) -> Iterator[str]:
 
     kinds = FolderKinds(None)
     with file_commands.evaluating() as evaluator:
-        for each in kro_import.definitions:
-            stack_file = StackFile(source=each["metadata"]["name"], manifest=each, beside=kro_import.definitions)
+        for each in objects:
+            stack_file = StackFile(source=each["metadata"]["name"], manifest=each, beside=objects)
             mistakes = file_commands.find_mistakes(stack_file, kinds, evaluator)
             # The first one of a place is the cause of the others there.
             for mistake in {each["path"]: each for each in reversed(mistakes)}.values():

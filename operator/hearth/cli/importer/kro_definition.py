@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
-from hearth.cli.importer import kro_expressions, kro_names, manifest_documents
+from hearth.cli.importer import kro_expressions, template_names, manifest_documents
 from hearth.cli.importer.kro_expressions import Words
 from hearth.cli.importer.kro_schema import SchemaReader
 from hearth.cli.importer.manifest_documents import ManifestDocument, SourceText
@@ -97,11 +97,11 @@ class Conversion:
 
     def choose_names(self) -> None:
         """Fill `fields`, `ids` and `outputs`."""
-        self.fields = kro_names.choose_fields(object_fields.mapping(self.schema, "spec"))
+        self.fields = template_names.choose_fields(object_fields.mapping(self.schema, "spec"))
         resources = object_fields.entries(self.document.manifest, "spec", "resources")
-        self.ids = kro_names.choose_ids(object_fields.text(each, "id") for each in resources)
+        self.ids = template_names.choose_ids(object_fields.text(each, "id") for each in resources)
         stated = object_fields.mapping(self.schema, "status")
-        self.outputs = kro_names.choose_fields(name for name in stated if name not in OWN_STATUS)
+        self.outputs = template_names.choose_fields(name for name in stated if name not in OWN_STATUS)
 
     def convert(self, kinds: ConvertedKinds) -> None:
         """Fill `definition`, `lost`, `optional` and `foreign`. kinds: all that are converted, whose names are chosen."""

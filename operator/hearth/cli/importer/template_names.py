@@ -1,4 +1,4 @@
-"""Names of kro in the form that templates allow: lower camel case, at most 40 letters and digits, no reserved word, each once. Pure."""
+"""Names of other tools in the form that templates allow: lower camel case, at most 40 letters and digits, no reserved word, each once. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RESERVED_IDS: Final = template_parser.RESERVED_RESOURCE_NAMES | {template_parser
 
 
 def choose_fields(stated: Iterable[str]) -> dict[str, str]:
-    """Return the name of each parameter or output by the one in kro."""
+    """Return the name of each parameter or output by the one that the other tool knows."""
     return choose(stated, reserved=RESERVED_FIELDS, suffix="Value")
 
 

@@ -1,0 +1,1 @@
+"""Heat templates (HOT) and their environments as Stacks."""

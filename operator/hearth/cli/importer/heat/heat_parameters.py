@@ -1,0 +1,208 @@
+"""Parameters of HOT as parameters of a Stack: types, constraints, values. What has no equivalent is named. Pure.
+
+Facts: Heat's template guide, "Parameters section".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import orjson
+
+from hearth.cli.importer.heat import heat_values
+from hearth.cli.importer.heat.heat_values import CSV, Expression, Lost
+from hearth.model import object_fields, value_class
+from hearth.model.child import Object
+from hearth.template.text import error_hints, patterns
+
+TYPES: Final[Mapping[str, str]] = {
+    "string": "string",
+    "number": "integer",
+    "boolean": "boolean",
+    "comma_delimited_list": CSV,
+    "json": "",
+}
+"""By the type in Heat, the type of an expression that reads it."""
+FIELDS: Final = frozenset(
+    {"type", "label", "description", "default", "hidden", "constraints", "immutable", "tags", "custom_constraint"}
+)
+LENGTHS: Final[Mapping[str, str]] = {"string": "Length", CSV: "Items", "": "Properties"}
+IMPORTED: Final = frozenset(
+    {
+        *("nova.flavor", "nova.keypair", "nova.server", "glance.image", "neutron.network", "neutron.subnet", "neutron.port"),
+        *("neutron.router", "neutron.security_group", "cinder.volume", "cinder.vtype"),
+        *("keystone.project", "keystone.domain", "keystone.role", "keystone.user", "keystone.group", "keystone.service"),
+    }
+)
+"""Custom constraints that hold by themselves: what the parameter names is imported, and everything waits until it exists."""
+
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class HeatParameter:
+    """One parameter in the words of a Stack."""
+
+    rules: Object
+    type: str
+    """Of an expression that reads it."""
+    is_hidden: bool
+    default: Any = None
+    """The value of a hidden one without another: no revision may contain it, so the template does not either."""
+    lost: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def convert_parameter(stated: Mapping[str, Any], *, group: str, default: Any, value: Any) -> HeatParameter:
+    """Return a parameter. group: label and description of its parameter group; default, value: of environments."""
+    stated_type = stated.get("type")
+    type_ = TYPES.get(stated_type, "") if isinstance(stated_type, str) else ""
+    lost: list[str] = []
+    notes: list[str] = []
+    default = stated.get("default") if default is None else default
+    if stated_type == "number" and any(map(is_fraction, [default, value, *list_bounds(stated)])):
+        type_ = "number"
+    rules: Object = make_type(type_)
+    if stated_type not in TYPES:
+        lost.append(f"the type {error_hints.describe(stated_type)} is none of Heat")
+    texts = [group, stated.get("label"), stated.get("description")]
+    for constraint in object_fields.entries(stated, "constraints"):
+        texts.append(constraint.get("description"))
+        for keyword, rule, problem in convert_constraint(constraint, type_):
+            if problem:
+                (notes if not keyword and not rule else lost).append(problem)
+            elif keyword in rules:
+                rules.setdefault("allOf", []).append({keyword: rule})
+            else:
+                rules[keyword] = rule
+    description = ". ".join(dict.fromkeys(" ".join(each.split()).rstrip(".") for each in texts if isinstance(each, str) and each.strip()))
+    is_hidden = stated.get("hidden") in (True, "true")
+    lost += [f"{error_hints.shorten(word)} has no equivalent" for word in stated if word not in FIELDS]
+    if stated.get("immutable") in (True, "true"):
+        lost.append("immutable has no equivalent")
+    if default is not None:
+        try:
+            default = convert_value(default, type_)
+        except Lost as reason:
+            lost.append(f"the default {reason}")
+            default = None
+    known = {"default": default} if default is not None and not is_hidden else {}
+    described = {"description": description} if description else {}
+    hidden = {"sensitive": True} if is_hidden else {}
+    return HeatParameter(
+        rules={**rules, **described, **known, **hidden},
+        type=type_,
+        is_hidden=is_hidden,
+        default=default if is_hidden else None,
+        lost=tuple(lost),
+        notes=tuple(notes),
+    )
+
+
+def make_type(type_: str) -> Object:
+    """Return the type in JSON Schema; any if only values say it."""
+    if type_ == CSV:
+        return {"type": "array", "items": {"type": "string"}}
+    return {"type": type_} if type_ else {}
+
+
+def convert_constraint(constraint: Mapping[str, Any], type_: str) -> Iterator[tuple[str, Any, str]]:
+    """Yield a keyword of JSON Schema with its value, or why a constraint has none; without a keyword and value it is no loss."""
+    for word, rule in constraint.items():
+        match word, rule:
+            case "description", _:
+                pass
+            case "length", dict():
+                yield from ((f"{key}{LENGTHS.get(type_, 'Length')}", int(rule[key]), "") for key in ("min", "max") if is_number(rule.get(key)))
+            case "range", dict():
+                words = (("min", "minimum"), ("max", "maximum"))
+                yield from ((keyword, simplify(rule[key]), "") for key, keyword in words if is_number(rule.get(key)))
+            case "modulo", dict() if is_number(rule.get("step")) and rule.get("offset", 0) in (0, "0") and float(rule["step"]) > 0:
+                yield "multipleOf", simplify(rule["step"]), ""
+            case "allowed_values", list() if rule:
+                try:
+                    allowed = [convert_value(each, "string" if type_ == CSV else type_) for each in rule]
+                except Lost as reason:
+                    yield "enum", None, f"allowed_values: a value {reason}"
+                    continue
+                yield ("items", {"type": "string", "enum": allowed}, "") if type_ == CSV else ("enum", allowed, "")
+            case "allowed_pattern", str():
+                pattern = f"^(?:{rule})$"
+                try:
+                    patterns.compile_pattern(pattern)
+                    yield "pattern", pattern, ""
+                except patterns.Unsupported as reason:
+                    yield "pattern", None, f"allowed_pattern {error_hints.shorten(rule)}: {reason}"
+            case "custom_constraint", str() if rule in IMPORTED:
+                yield "", None, f"{rule} holds since the object is imported by this name: everything waits until it exists"
+            case _:
+                yield word, rule, f"the constraint {error_hints.shorten(str(word))}: {error_hints.shorten(str(rule))} has no equivalent"
+
+
+def list_bounds(stated: Mapping[str, Any]) -> Iterator[Any]:
+    """Yield the numbers in the constraints of a parameter."""
+    for constraint in object_fields.entries(stated, "constraints"):
+        yield from object_fields.mapping(constraint, "range").values()
+        yield from object_fields.elements(constraint, "allowed_values")
+
+
+def is_number(value: Any) -> bool:
+    """Return whether a value is a number, or a text that is one."""
+    try:
+        return not isinstance(value, bool) and abs(float(value)) < 2**53
+    except (TypeError, ValueError):
+        return False
+
+
+def is_fraction(value: Any) -> bool:
+    """Return whether a value is a number that is not whole."""
+    return is_number(value) and not float(value).is_integer()
+
+
+def simplify(value: Any) -> float:
+    """Return a number as a whole one if it is."""
+    number = float(value)
+    return int(number) if number.is_integer() else number
+
+
+def convert_value(value: Any, type_: str) -> Any:
+    """Return a value of an environment or a default in the type of its parameter. Raises Lost."""
+    match type_:
+        case "string":
+            return value if value is None else heat_values.to_string(value)
+        case "integer" | "number":
+            if not is_number(value):
+                raise Lost(f"is no number: {error_hints.describe(value)}")
+            return simplify(value)
+        case "boolean":
+            return heat_values.to_boolean(value)
+        case "csv":
+            return [heat_values.to_string(each) for each in heat_values.to_list(value)]
+        case _:
+            return parse_json(value)
+
+
+def parse_json(value: Any) -> Any:
+    """Return a value of a parameter of type json, also one that is written as text. Raises Lost."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return orjson.loads(value) if value.strip() else {}
+    except orjson.JSONDecodeError as error:
+        raise Lost("is no JSON") from error
+
+
+def match_parameter(value: Any, type_: str) -> Any:
+    """Return a value with expressions in the type of the parameter that gets it. Raises Lost."""
+    if heat_values.is_plain(value):
+        return convert_value(value, type_)
+    match type_:
+        case "string":
+            return heat_values.to_string(value)
+        case "integer":
+            return heat_values.to_integer(value)
+        case "boolean":
+            return heat_values.to_boolean(value)
+        case "csv" if isinstance(value, Expression) and value.type == "string":
+            return heat_values.make_expression(f"{value.text}.split(',')", CSV)
+        case _:
+            return value

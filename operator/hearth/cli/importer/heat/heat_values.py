@@ -1,0 +1,258 @@
+"""Values of a template in the making: plain JSON in which some values are expressions, or texts that contain them.
+
+Each form is bounded, so that no template multiplies itself. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+import orjson
+
+from hearth.model import limits, value_class
+from hearth.template.text import interpolation, kubectl_yaml
+
+TEXT_LENGTH: Final = limits.SOURCE_BYTES
+"""Characters of one text with all that is put into it."""
+IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+WORDS: Final = re.compile(r"[\w .,:;/@%+=#&()*<>|!?-]*", re.ASCII)
+TRUE: Final = ("true", "t", "yes", "on", "y", "1")
+"""What Heat takes for true, in lower case."""
+CSV: Final = "csv"
+"""Type of a `comma_delimited_list`, which Heat joins within a text."""
+
+
+class Lost(Exception):  # noqa: N818 -- no error: it is reported where the value would be
+    """A value that has no equivalent, with the reason."""
+
+
+@value_class.dataclass(frozen=True, slots=True)
+class Expression:
+    """An expression and, as far as it is known, the type of its value. Made by `make_expression` alone."""
+
+    text: str
+    type: str = ""
+
+
+@value_class.dataclass(frozen=True, slots=True)
+class Mixed:
+    """A text with expressions. Made by `join` alone."""
+
+    parts: tuple[str | Expression, ...]
+
+
+@value_class.dataclass(frozen=True, slots=True)
+class Finished:
+    """Something that is written as it is: the template of a nested Stack, whose expressions are its own."""
+
+    value: Any
+
+
+Value: TypeAlias = Any
+"""JSON with Expression, Mixed and Finished in the place of any value."""
+
+
+def make_expression(text: str, type_: str = "") -> Expression:
+    """Return an expression. Raises Lost if no template can contain it."""
+    if len(text) > limits.EXPRESSION_LENGTH:
+        raise Lost(f"makes an expression of more than {limits.EXPRESSION_LENGTH} characters")
+    return Expression(text, type_)
+
+
+def join(parts: Iterable[str | Expression]) -> str | Mixed:
+    """Return the parts as one text. Raises Lost if it is too long."""
+    joined: list[str | Expression] = []
+    size = 0
+    for part in parts:
+        size += len(part) if isinstance(part, str) else len(part.text)
+        if size > TEXT_LENGTH:
+            raise Lost(f"makes a text of more than {TEXT_LENGTH} characters")
+        if isinstance(part, str) and joined and isinstance(joined[-1], str):
+            joined[-1] += part
+        elif part != "":
+            joined.append(part)
+    if sum(isinstance(each, Expression) for each in joined) > limits.EXPRESSIONS_IN_TEXT:
+        raise Lost(f"makes a text with more than {limits.EXPRESSIONS_IN_TEXT} expressions")
+    if all(isinstance(each, str) for each in joined):
+        return "".join(map(str, joined))
+    return Mixed(tuple(joined))
+
+
+def list_parts(value: Value) -> Sequence[str | Expression]:
+    """Return a value within a text, as Heat writes it."""
+    match value:
+        case Mixed():
+            return value.parts
+        case Expression():
+            return [write_as_text(value)]
+        case str():
+            return [value]
+        case None:
+            return [""]
+        case bool() | int() | float():
+            return [write_number(value)]
+        case _:
+            if is_plain(value):
+                return [orjson.dumps(value).decode()]
+            return [make_expression(f"toJson({to_cel(value)})", "string")]
+
+
+def write_as_text(expression: Expression) -> Expression:
+    """Return an expression that can stand in a text."""
+    match expression.type:
+        case "csv":
+            return make_expression(f"{expression.text}.join(',')", "string")
+        case "list" | "map":
+            return make_expression(f"toJson({expression.text})", "string")
+        case _:
+            return expression
+
+
+def is_plain(value: Value) -> bool:
+    """Return whether no expression is in a value."""
+    if isinstance(value, Mapping):
+        return all(map(is_plain, value.values()))
+    if isinstance(value, list):
+        return all(map(is_plain, value))
+    return not isinstance(value, Expression | Mixed | Finished)
+
+
+def to_manifest(value: Value) -> Any:
+    """Return a value as a template states it. Raises Lost for a key that no template can contain."""
+    match value:
+        case Finished():
+            return value.value
+        case Expression():
+            return f"${{{value.text}}}"
+        case Mixed():
+            return "".join(interpolation.escape(each) if isinstance(each, str) else to_manifest(each) for each in value.parts)
+        case str():
+            return interpolation.escape(value)
+        case dict():
+            if any(interpolation.has_expressions(str(key)) for key in value):
+                raise Lost("has a key with `${`, which a template takes for an expression")
+            return {str(key): to_manifest(each) for key, each in value.items()}
+        case list():
+            return [to_manifest(each) for each in value]
+        case _:
+            return value
+
+
+def to_cel(value: Value) -> str:
+    """Return a value as an expression. Raises Lost if it is too long."""
+    match value:
+        case Expression():
+            text = value.text
+        case Mixed():
+            text = "(" + " + ".join(quote(each) if isinstance(each, str) else write_operand(each) for each in value.parts) + ")"
+        case str():
+            text = quote(value)
+        case None:
+            text = "null"
+        case bool() | int() | float():
+            text = write_number(value)
+        case dict():
+            text = "{" + ", ".join(f"{quote(str(key))}: {to_cel(each)}" for key, each in value.items()) + "}"
+        case _:
+            text = "[" + ", ".join(map(to_cel, value)) + "]"
+    return make_expression(text).text
+
+
+def write_operand(expression: Expression) -> str:
+    """Return an expression that is certainly a text."""
+    text = write_as_text(expression)
+    return text.text if text.type == "string" else f"string({text.text})"
+
+
+def quote(text: str) -> str:
+    """Return a text as a literal of an expression."""
+    return f"'{text}'" if WORDS.fullmatch(text) else orjson.dumps(text).decode()
+
+
+def write_number(value: float) -> str:
+    """Return a boolean or a number as text."""
+    return str(value).lower() if isinstance(value, bool) else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def to_string(value: Value) -> Value:
+    """Return a value as a text."""
+    match value:
+        case Expression(type="integer" | "number" | "boolean"):
+            return make_expression(f"string({value.text})", "string")
+        case Expression():
+            return write_as_text(value)
+        case str() | Mixed() | None:
+            return value
+        case _:
+            return join(list_parts(value))
+
+
+def to_integer(value: Value) -> Value:
+    """Return a value as a whole number. Raises Lost if it is none."""
+    match value:
+        case bool() | dict() | list():
+            raise Lost("is no number")
+        case Expression():
+            return value if value.type == "integer" else make_expression(f"int({value.text})", "integer")
+        case Mixed():
+            return make_expression(f"int({to_cel(value)})", "integer")
+        case int() | None:
+            return value
+        case _:
+            try:
+                return int(float(value))
+            except (ValueError, OverflowError) as error:
+                raise Lost("is no whole number") from error
+
+
+def to_boolean(value: Value) -> Value:
+    """Return a value as a boolean. Raises Lost if it is none."""
+    match value:
+        case bool() | None:
+            return value
+        case Expression(type="boolean"):
+            return value
+        case Expression(type="string"):
+            return make_expression(f"{value.text}.lowerAscii() in {to_cel(list(TRUE))}", "boolean")
+        case Expression():
+            return value
+        case str() | int():
+            return str(value).lower() in TRUE
+        case _:
+            raise Lost("is no boolean")
+
+
+def to_list(value: Value) -> list[Value]:
+    """Return the elements of a list that the template states, also of one that it writes as text. Raises Lost."""
+    if isinstance(value, str):
+        return [each.strip() for each in value.split(",")] if value else []
+    if not isinstance(value, list):
+        raise Lost("is a list that only a run knows; write its elements out")
+    return value
+
+
+def select(expression: Expression, path: Sequence[Value]) -> Expression:
+    """Return what an expression has at a path of keys and positions. Raises Lost."""
+    text = expression.text
+    for step in path:
+        match step:
+            case int():
+                text += f"[{step}]"
+            case str() if step.isdecimal() and expression.type in (CSV, "list"):
+                text += f"[{step}]"
+            case str() if IDENTIFIER.fullmatch(step):
+                text += f".{step}"
+            case str():
+                text += f"[{quote(step)}]"
+            case Expression() if expression.type in (CSV, "list"):
+                text += f"[{to_integer(step).text}]"
+            case _:
+                text += f"[{to_cel(step)}]"
+    return expression if not path else make_expression(text, "string" if expression.type == CSV else "")
+
+
+def to_yaml(value: Value) -> Value:
+    """Return a value written as YAML."""
+    return kubectl_yaml.write(value) if is_plain(value) else make_expression(f"toYaml({to_cel(value)})", "string")
