@@ -289,8 +289,12 @@ def write_heat(
             text_output.write_note(sentence)
         text_output.write_note(found.summarize())
     # Compressed parts have no comments; the report has all of them.
-    text = heat_report.write_stack(result.stack) if len(objects) == 1 else "---\n".join(map(kubectl_yaml.write, objects))
-    click.echo(f"# Made by `hearth import --from-heat` from {safe_text.one_line(text_files.quote(file))}: {found.summarize()}.")
+    text = (
+        heat_report.write_stack(result.stack) if len(objects) == 1 else "---\n".join(map(kubectl_yaml.write, objects))
+    )
+    click.echo(
+        f"# Made by `hearth import --from-heat` from {safe_text.one_line(text_files.quote(file))}: {found.summarize()}."
+    )
     click.echo(text, nl=False)
     if is_strict and not found.is_complete:
         raise SystemExit(1)

@@ -106,7 +106,10 @@ def find_wrong_sections(document: Mapping[str, Any], source: str) -> Iterator[Mi
                 if not isinstance(entry, dict):
                     yield Mistake(path=source, message=f"{called} must be a map, found {error_hints.describe(entry)}")
                 elif section == "resources" and not isinstance(entry.get("type"), str):
-                    yield Mistake(path=source, message=f"{called}.type must be text, found {error_hints.describe(entry.get('type'))}")
+                    yield Mistake(
+                        path=source,
+                        message=f"{called}.type must be text, found {error_hints.describe(entry.get('type'))}",
+                    )
 
 
 # Environments.
@@ -133,7 +136,9 @@ class HeatEnvironment:
         strategies = object_fields.mapping(document, "parameter_merge_strategies")
         for section, target in (("parameters", self.parameters), ("parameter_defaults", self.defaults)):
             for name, value in self._read_section(document, section, text.source).items():
-                target[name] = merge_values(target.get(name), value, str(strategies.get(name, strategies.get("default"))))
+                target[name] = merge_values(
+                    target.get(name), value, str(strategies.get(name, strategies.get("default")))
+                )
         for name, value in self._read_section(document, "resource_registry", text.source).items():
             if name == "resources" and isinstance(value, dict):
                 self.resources = merge_values(self.resources, value, "deep_merge")
@@ -157,7 +162,9 @@ class HeatEnvironment:
         folder: Path | None = None
         own = object_fields.mapping(self.resources, *path)
         for _ in range(MAPPINGS):
-            found = (own[name], None) if isinstance(own.get(name), str) and name != "hooks" else self._find_mapping(name)
+            found = (
+                (own[name], None) if isinstance(own.get(name), str) and name != "hooks" else self._find_mapping(name)
+            )
             if found is None or found[0] == name:
                 return name, folder
             name, folder = found
@@ -169,7 +176,10 @@ class HeatEnvironment:
         for pattern in sorted(self.registry, key=len, reverse=True):
             if pattern.endswith("*") and name.startswith(pattern[:-1]):
                 target, folder = self.registry[pattern]
-                return (target.removesuffix("*") + name.removeprefix(pattern[:-1]) if target.endswith("*") else target, folder)
+                return (
+                    target.removesuffix("*") + name.removeprefix(pattern[:-1]) if target.endswith("*") else target,
+                    folder,
+                )
         return None
 
     def list_rules(self, names: Sequence[str], path: Sequence[str]) -> Iterator[tuple[str, Mapping[str, Any]]]:

@@ -177,7 +177,8 @@ def list_join(argument: Any, references: References) -> Value:
         return heat_values.join(
             part for at, piece in enumerate(pieces) for part in ([delimiter, *piece] if at else piece)
         )
-    joined = " + ".join(to_cel(each) for each in lists)
+    texts = [[heat_values.to_string(each) for each in listed] if isinstance(listed, list) else listed for listed in lists]
+    joined = " + ".join(map(to_cel, texts))
     return make_expression(f"({joined}).join({to_cel(delimiter)})", "string")
 
 
@@ -351,7 +352,14 @@ def combine(condition: Expression, first: Value, second: Value) -> Expression:
     return make_expression(f"({condition.text} ? dyn({to_cel(first)}) : dyn({to_cel(second)}))")
 
 
-NAMES: Final[Mapping[type, str]] = {str: "string", Mixed: "string", bool: "boolean", int: "integer", list: "list", dict: "map"}
+NAMES: Final[Mapping[type, str]] = {
+    str: "string",
+    Mixed: "string",
+    bool: "boolean",
+    int: "integer",
+    list: "list",
+    dict: "map",
+}
 
 
 def negate(argument: Any, references: References) -> Value:

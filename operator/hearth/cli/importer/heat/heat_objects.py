@@ -22,6 +22,8 @@ SERVER: Final = "OS::Nova::Server"
 def declare(resource: HeatResource, scope: TemplateScope) -> None:
     """State what reads of a resource give."""
     resource.kind = "" if "into" in resource.row else resource.row["kind"]
+    if "into" in resource.row:
+        resource.waits_for = find_joined(resource, scope).stated_name
     if resource.kind:
         resource.read_identity = lambda: make_expression(f"{resource.name}.status.id", "string")
         resource.read_attribute = lambda path: read_attribute(resource, path, scope)
@@ -35,7 +37,9 @@ def convert(resource: HeatResource, scope: TemplateScope) -> None:
         return
     fields, losses = ObjectRules(resource, scope).make_fields()
     credentials = scope.make_credentials() if row.get("credentials", True) else {}
-    policy = {"updatePolicy": {"replace": row.get("replace", "CreateFirst")}} if row.get("replace", "") is not None else {}
+    policy = (
+        {"updatePolicy": {"replace": row.get("replace", "CreateFirst")}} if row.get("replace", "") is not None else {}
+    )
     manifest = heat_types.make_manifest(row["kind"], fields, credentials, root=row.get("root", "spec.resource"))
     scope.check_readable(manifest)
     resource.made = {**policy, "manifest": manifest}
@@ -45,13 +49,11 @@ def convert(resource: HeatResource, scope: TemplateScope) -> None:
 def make_external(resource: HeatResource, scope: TemplateScope) -> Object:
     """Return an object that stands for a resource that exists, by its ID, and is never written. Raises Lost."""
     identity = heat_values.to_string(scope.translate(resource.stated["external_id"]))
-    spec = {"cloudCredentialsRef": scope.make_credentials(), "managementPolicy": "unmanaged", "import": {"id": identity}}
-    manifest = {"apiVersion": f"{heat_types.GROUP}/{heat_types.VERSION}", "kind": resource.kind, "spec": spec}
     resource.losses += [
         Loss(place=f"properties.{error_hints.shorten(name)}", reason="an external resource is not changed", value=value)
         for name, value in resource.properties.items()
     ]
-    return {"updatePolicy": {"replace": "CreateFirst"}, "manifest": manifest}
+    return scope.make_import(resource.kind, {"id": identity})
 
 
 def merge(resource: HeatResource, scope: TemplateScope) -> None:
@@ -70,7 +72,6 @@ def merge(resource: HeatResource, scope: TemplateScope) -> None:
         made[row["append"]] = [*made.get(row["append"], []), fields]
     else:
         heat_types.merge_fields(made, fields)
-    resource.waits_for = target.stated_name
 
 
 def find_joined(resource: HeatResource, scope: TemplateScope) -> HeatResource:
@@ -155,7 +156,9 @@ class ObjectRules:
     def _make_ports(self) -> list[Object]:
         networks = self._resource.properties.get("networks")
         if not networks:
-            chosen = self._scope.add_parameter(NETWORK, {"type": "string", "description": "Network of servers that name none"})
+            chosen = self._scope.add_parameter(
+                NETWORK, {"type": "string", "description": "Network of servers that name none"}
+            )
             reason = f"Nova would choose a network; set the parameter {NETWORK}"
             self._maker.losses.append(Loss(place="properties.networks", reason=reason))
             reference = self._scope.import_object(chosen, "Network")
@@ -187,7 +190,11 @@ class ObjectRules:
 
     def _note_unused(self, stated: Mapping[str, Any], known: set[str], place: str) -> None:
         self._maker.losses += [
-            Loss(place=f"{place}.{error_hints.shorten(str(name))}", reason="the controller has no such field", value=value)
+            Loss(
+                place=f"{place}.{error_hints.shorten(str(name))}",
+                reason="the controller has no such field",
+                value=value,
+            )
             for name, value in stated.items()
             if name not in known
         ]
@@ -195,7 +202,9 @@ class ObjectRules:
     def _add_port(self, at: int, fields: Object) -> Object:
         groups = self._resource.properties.get("security_groups")
         if groups and "securityGroupRefs" not in fields:
-            rule = {"properties": {"security_groups": {"to": "securityGroupRefs", "ref": "SecurityGroup", "many": True}}}
+            rule = {
+                "properties": {"security_groups": {"to": "securityGroupRefs", "ref": "SecurityGroup", "many": True}}
+            }
             fields |= self._maker.make({"security_groups": groups}, rule, place="properties")
         manifest = heat_types.make_manifest("Port", fields, self._scope.make_credentials())
         resource = {"updatePolicy": {"replace": "CreateFirst"}, "manifest": manifest}
@@ -213,7 +222,10 @@ class ObjectRules:
             if "volume_id" in device:
                 volume = self._scope.refer(device["volume_id"], "Volume")
             elif image is not None and "volume_size" in device:
-                fields = {"size": heat_values.to_integer(self._scope.translate(device["volume_size"])), "imageRef": self._scope.refer(image, "Image")}
+                fields = {
+                    "size": heat_values.to_integer(self._scope.translate(device["volume_size"])),
+                    "imageRef": self._scope.refer(image, "Image"),
+                }
                 manifest = heat_types.make_manifest("Volume", fields, self._scope.make_credentials())
                 made = self._scope.add_resource(f"{self._resource.name}-volume{at or ''}", {"manifest": manifest})
                 volume = make_expression(f"{made}.metadata.name", "string")
@@ -231,13 +243,21 @@ class ObjectRules:
         self._fields["passwordRef"] = self._scope.add_secret(f"{self._resource.name}-password", {"password": password})
 
     def _add_roles(self, name: str, value: Any, rule: Row) -> None:
-        rules = {"role": {"to": "roleRef", "ref": "Role"}, "project": {"to": "projectRef", "ref": "Project"}, "domain": {"to": "domainRef", "ref": "Domain"}}
+        rules = {
+            "role": {"to": "roleRef", "ref": "Role"},
+            "project": {"to": "projectRef", "ref": "Project"},
+            "domain": {"to": "domainRef", "ref": "Domain"},
+        }
         own = make_expression(f"{self._resource.name}.metadata.name", "string")
         for at, each in enumerate(heat_values.to_list(value)):
             if not isinstance(each, Mapping):
                 raise Lost("must be a list of maps")
-            fields = self._maker.make(each, {"properties": rules, "requires": ["roleRef"]}, place=f"properties.{name}[{at}]")
-            manifest = heat_types.make_manifest("RoleAssignment", {**fields, rule["to"]: own}, self._scope.make_credentials())
+            fields = self._maker.make(
+                each, {"properties": rules, "requires": ["roleRef"]}, place=f"properties.{name}[{at}]"
+            )
+            manifest = heat_types.make_manifest(
+                "RoleAssignment", {**fields, rule["to"]: own}, self._scope.make_credentials()
+            )
             resource = {"updatePolicy": {"replace": "CreateFirst"}, "manifest": manifest}
             self._scope.add_resource(f"{self._resource.name}-role{at or ''}", resource)
 
@@ -246,4 +266,6 @@ class ObjectRules:
         server = value.get("get_resource") if isinstance(value, Mapping) and len(value) == 1 else None
         if not isinstance(server, str) or self._scope.find_resource(server).kind != "Server":
             raise Lost("is no server of this template")
-        self._fields["portRef"] = make_expression(f"{self._scope.resources[server].name}.spec.resource.ports[0].portRef", "string")
+        self._fields["portRef"] = make_expression(
+            f"{self._scope.resources[server].name}.spec.resource.ports[0].portRef", "string"
+        )

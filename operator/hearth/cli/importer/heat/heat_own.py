@@ -73,7 +73,13 @@ def declare_stack(resource: HeatResource, scope: TemplateScope) -> None:
     folder = scope.folder
     if isinstance(stated.get("get_file"), str):
         folder = scope.shared.folders.find_file(stated["get_file"], scope.folder).parent
-    declare_nested(resource, scope, read_template("template", content), folder, object_fields.mapping(resource.properties, "parameters"))
+    declare_nested(
+        resource,
+        scope,
+        read_template("template", content),
+        folder,
+        object_fields.mapping(resource.properties, "parameters"),
+    )
 
 
 def declare_nested(
@@ -95,8 +101,14 @@ def declare_nested(
         return heat_values.select(make_expression(f"{status}.{nested.scope.output_names[first]}"), rest)
 
     def make() -> None:
-        spec = make_parameters(resource, scope, nested, {name: scope.translate(value) for name, value in values.items()})
-        resource.made = {"manifest": make_hearth("Stack", {**spec, **read_context(resource, scope), "template": Finished(nested.template)})}
+        spec = make_parameters(
+            resource, scope, nested, {name: scope.translate(value) for name, value in values.items()}
+        )
+        resource.made = {
+            "manifest": make_hearth(
+                "Stack", {**spec, **read_context(resource, scope), "template": Finished(nested.template)}
+            )
+        }
 
     resource.read_identity = lambda: read_name(resource)
     resource.read_attribute = read_attribute
@@ -130,7 +142,8 @@ def make_parameters(
             passed[own] = heat_parameters.match_parameter(value, parameter.type)
     unknown = [name for name in values if name not in nested.scope.parameters and values[name] is not None]
     resource.losses += [
-        Loss(place=f"parameters.{error_hints.shorten(name)}", reason="is no parameter of the nested template") for name in unknown
+        Loss(place=f"parameters.{error_hints.shorten(name)}", reason="is no parameter of the nested template")
+        for name in unknown
     ]
     for word, (own, rules) in nested.scope.own_parameters.items():
         passed[own] = scope.add_parameter(word, rules)
@@ -148,13 +161,21 @@ def read_context(resource: HeatResource, scope: TemplateScope) -> Object:
     for name, value in context.items():
         if name == "region_name":
             region = scope.translate(value)
-            secret = region.lower().replace("_", "-") if isinstance(region, str) else heat_values.make_expression(f"{heat_values.to_cel(region)}.lowerAscii()")
+            secret = (
+                region.lower().replace("_", "-")
+                if isinstance(region, str)
+                else heat_values.make_expression(f"{heat_values.to_cel(region)}.lowerAscii()")
+            )
             made["kubeConfig"] = {"secretRef": {"name": secret}}
             shown = secret if isinstance(secret, str) else "named after the region, in lower case,"
-            scope.notes.append(f"{resource.stated_name} is in another region: a Secret {shown} with a kubeconfig says in which cluster its controllers are")
+            scope.notes.append(
+                f"{resource.stated_name} is in another region: a Secret {shown} with a kubeconfig says in which cluster its controllers are"
+            )
         else:
             reason = "the kubeconfig and clouds.yaml there say it"
-            resource.losses.append(Loss(place=f"properties.context.{error_hints.shorten(str(name))}", reason=reason, value=value))
+            resource.losses.append(
+                Loss(place=f"properties.context.{error_hints.shorten(str(name))}", reason=reason, value=value)
+            )
     timeout = properties.get("timeout")
     if heat_parameters.is_number(timeout) and float(timeout) > 0:
         made["timeout"] = f"{int(float(timeout))}m"
@@ -202,7 +223,12 @@ def list_wanted(name: str, document: Mapping[str, Any], *, is_scaling: bool) -> 
         each = pending.pop()
         if isinstance(each, Mapping):
             path = each.get("get_attr")
-            if isinstance(path, list) and len(path) > 1 and path[0] == name and all(isinstance(step, str | int) for step in path):
+            if (
+                isinstance(path, list)
+                and len(path) > 1
+                and path[0] == name
+                and all(isinstance(step, str | int) for step in path)
+            ):
                 found = split_path([str(step) for step in path[1:]], is_scaling=is_scaling)[1]
                 wanted += [found] if found and found not in wanted else []
             pending += each.values()
@@ -251,22 +277,36 @@ def make_document(
 
     member = {**definition, "properties": {name: take(value) for name, value in values.items()}}
     outputs = {
-        name_output(path): {"value": {"get_resource": MEMBER} if path == ["refs"] else {"get_attr": [MEMBER, *path]}} for path in wanted
+        name_output(path): {"value": {"get_resource": MEMBER} if path == ["refs"] else {"get_attr": [MEMBER, *path]}}
+        for path in wanted
     }
-    document = {"heat_template_version": "wallaby", "parameters": parameters, "resources": {MEMBER: member}, "outputs": outputs}
+    document = {
+        "heat_template_version": "wallaby",
+        "parameters": parameters,
+        "resources": {MEMBER: member},
+        "outputs": outputs,
+    }
     return document, passed
 
 
-def make_group(resource: HeatResource, scope: TemplateScope, nested: NestedTemplate, values: Mapping[str, Value], pattern: str) -> None:
+def make_group(
+    resource: HeatResource, scope: TemplateScope, nested: NestedTemplate, values: Mapping[str, Value], pattern: str
+) -> None:
     """Fill `made`. Raises Lost."""
     inner = MemberValues(scope, pattern)
     passed = {name: inner.take(value) for name, value in values.items()}
     hidden = {name: value for name, value in values.items() if scope.is_hidden(value)}
-    stack = make_parameters(resource, inner, nested, {name: value for name, value in passed.items() if name not in hidden})
+    stack = make_parameters(
+        resource, inner, nested, {name: value for name, value in passed.items() if name not in hidden}
+    )
     if hidden:
         if any(isinstance(value, str | Mixed) and pattern and pattern in str(value) for value in hidden.values()):
             raise Lost("a value is hidden and has the index of the member")
-        texts = {nested.scope.parameter_names[name]: heat_values.to_string(value) for name, value in hidden.items() if name in nested.scope.parameter_names}
+        texts = {
+            nested.scope.parameter_names[name]: heat_values.to_string(value)
+            for name, value in hidden.items()
+            if name in nested.scope.parameter_names
+        }
         name = inner.lift(scope.add_secret(f"{resource.name}-parameters", texts))
         stack.setdefault("parametersFrom", []).append({"secretRef": {"name": name}})
         resource.losses = [each for each in resource.losses if each.place.removeprefix("parameters.") not in hidden]
@@ -295,7 +335,9 @@ class MemberValues:
             case Expression():
                 return self.lift(value)
             case Mixed():
-                return heat_values.join(part for each in value.parts for part in heat_values.list_parts(self.take(each)))
+                return heat_values.join(
+                    part for each in value.parts for part in heat_values.list_parts(self.take(each))
+                )
             case str() if self._pattern and self._pattern in value:
                 first, *rest = value.split(self._pattern)
                 index = make_expression("key", "string")
@@ -353,10 +395,17 @@ def read_size(resource: HeatResource, scope: TemplateScope) -> Value:
 def read_rolling(resource: HeatResource) -> Object:
     """Return how the members change one after another."""
     policy = object_fields.mapping(resource.stated, "update_policy")
-    rolling = object_fields.mapping(policy, "rolling_update") or object_fields.mapping(resource.properties, "rolling_updates")
+    rolling = object_fields.mapping(policy, "rolling_update") or object_fields.mapping(
+        resource.properties, "rolling_updates"
+    )
     unknown = [name for name in policy if name != "rolling_update"]
     resource.losses += [
-        Loss(place=f"update_policy.{error_hints.shorten(name)}", reason="new members are created at once", value=policy[name]) for name in unknown
+        Loss(
+            place=f"update_policy.{error_hints.shorten(name)}",
+            reason="new members are created at once",
+            value=policy[name],
+        )
+        for name in unknown
     ]
     made: Object = {}
     for word, name in (("max_batch_size", "maxBatchSize"), ("min_in_service", "minInService")):
@@ -392,9 +441,9 @@ def read_member(resource: HeatResource, scope: TemplateScope, nested: NestedTemp
         return make_expression(f"{resource.name}.status.replicas", "integer")
     index, attribute = split_path([str(each) for each in path], is_scaling=is_scaling)
     members = add_members(resource, scope)
-    if heat_files.is_template(str(object_fields.find(resource.properties, "resource" if is_scaling else "resource_def", "type"))) or any(
-        attribute[:1] == [each] for each in nested.scope.output_names
-    ):
+    if heat_files.is_template(
+        str(object_fields.find(resource.properties, "resource" if is_scaling else "resource_def", "type"))
+    ) or any(attribute[:1] == [each] for each in nested.scope.output_names):
         known = nested.scope.output_names.get(attribute[0]) if attribute else None
         rest = attribute[1:]
     else:
@@ -407,7 +456,9 @@ def read_member(resource: HeatResource, scope: TemplateScope, nested: NestedTemp
         read = heat_values.select(make_expression(f"status.outputs.{known}"), rest).text
     if not index:
         return make_expression(f"{members}.map(each, each.{read})", "list")
-    return make_expression(f"{members}.filter(each, each.metadata.labels['hearth.dev/resource'] == '{index}')[0].{read}")
+    return make_expression(
+        f"{members}.filter(each, each.metadata.labels['hearth.dev/resource'] == '{index}')[0].{read}"
+    )
 
 
 def add_members(resource: HeatResource, scope: TemplateScope) -> str:
@@ -436,8 +487,12 @@ def declare_random(resource: HeatResource, scope: TemplateScope) -> None:
     def make() -> None:
         length = heat_values.to_integer(scope.translate(resource.properties.get("length", 32)))
         salt = heat_values.to_string(scope.translate(resource.properties.get("salt", "")))
-        seed = scope.add_resource(f"{resource.name}-seed", {"manifest": {"apiVersion": "v1", "kind": "Secret", "immutable": True}})
-        identity = heat_values.to_cel(heat_values.join([make_expression(f"{seed}.metadata.uid", "string"), *heat_values.list_parts(salt)]))
+        seed = scope.add_resource(
+            f"{resource.name}-seed", {"manifest": {"apiVersion": "v1", "kind": "Secret", "immutable": True}}
+        )
+        identity = heat_values.to_cel(
+            heat_values.join([make_expression(f"{seed}.metadata.uid", "string"), *heat_values.list_parts(salt)])
+        )
         digest = f"sha256({identity})"
         is_long = not isinstance(length, int) or length > 64
         more = "".join(f" + sha256('{at}' + {digest})" for at in range(1, 8)) if is_long else ""
@@ -447,7 +502,11 @@ def declare_random(resource: HeatResource, scope: TemplateScope) -> None:
         for name in resource.properties:
             if name not in ("length", "salt"):
                 reason = "the text has digits and letters from a to f"
-                resource.losses.append(Loss(place=f"properties.{error_hints.shorten(name)}", reason=reason, value=resource.properties[name]))
+                resource.losses.append(
+                    Loss(
+                        place=f"properties.{error_hints.shorten(name)}", reason=reason, value=resource.properties[name]
+                    )
+                )
 
     resource.read_identity = lambda: make_expression(value, "string")
     resource.read_attribute = only("value", lambda: make_expression(value, "string"))
@@ -467,7 +526,11 @@ def declare_value(resource: HeatResource, scope: TemplateScope) -> None:
             case "string":
                 value = heat_values.to_string(value)
         # A list or a map as an expression has a bounded length, however often it is read.
-        return make_expression(heat_values.to_cel(value), "list" if isinstance(value, list) else "map") if isinstance(value, list | dict) else value
+        return (
+            make_expression(heat_values.to_cel(value), "list" if isinstance(value, list) else "map")
+            if isinstance(value, list | dict)
+            else value
+        )
 
     resource.read_attribute = only("value", read)
     resource.read_identity = read
@@ -490,7 +553,9 @@ def declare_test(resource: HeatResource, scope: TemplateScope) -> None:
         for name, stated in resource.properties.items():
             if name != "value":
                 reason = "a ConfigMap neither waits nor fails"
-                resource.losses.append(Loss(place=f"properties.{error_hints.shorten(name)}", reason=reason, value=stated))
+                resource.losses.append(
+                    Loss(place=f"properties.{error_hints.shorten(name)}", reason=reason, value=stated)
+                )
 
     resource.read_identity = lambda: read_name(resource)
     resource.read_attribute = only("output", lambda: make_expression(f"{resource.name}.data.value", "string"))
@@ -518,7 +583,10 @@ def declare_wait(resource: HeatResource, scope: TemplateScope) -> None:
     def make() -> None:
         properties = {name.lower(): value for name, value in resource.properties.items()}
         count = heat_values.to_cel(heat_values.to_integer(scope.translate(properties.get("count", 1))))
-        resource.made = {"readyWhen": Finished([f"size({data}) >= {count}"]), "manifest": {"apiVersion": "v1", "kind": "ConfigMap"}}
+        resource.made = {
+            "readyWhen": Finished([f"size({data}) >= {count}"]),
+            "manifest": {"apiVersion": "v1", "kind": "ConfigMap"},
+        }
         reason = "a signal is a key of its ConfigMap, which a server cannot write without credentials of the cluster"
         resource.losses.append(Loss(place="properties.handle", reason=reason))
         if "timeout" in properties:

@@ -30,9 +30,24 @@ FIELDS: Final = frozenset(
 LENGTHS: Final[Mapping[str, str]] = {"string": "Length", CSV: "Items", "": "Properties"}
 IMPORTED: Final = frozenset(
     {
-        *("nova.flavor", "nova.keypair", "nova.server", "glance.image", "neutron.network", "neutron.subnet", "neutron.port"),
+        *(
+            "nova.flavor",
+            "nova.keypair",
+            "nova.server",
+            "glance.image",
+            "neutron.network",
+            "neutron.subnet",
+            "neutron.port",
+        ),
         *("neutron.router", "neutron.security_group", "cinder.volume", "cinder.vtype"),
-        *("keystone.project", "keystone.domain", "keystone.role", "keystone.user", "keystone.group", "keystone.service"),
+        *(
+            "keystone.project",
+            "keystone.domain",
+            "keystone.role",
+            "keystone.user",
+            "keystone.group",
+            "keystone.service",
+        ),
     }
 )
 """Custom constraints that hold by themselves: what the parameter names is imported, and everything waits until it exists."""
@@ -49,7 +64,8 @@ class HeatParameter:
     default: Any = None
     """The value of a hidden one without another: no revision may contain it, so the template does not either."""
     lost: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
+    held: tuple[str, ...] = ()
+    """Custom constraints that hold by themselves."""
 
 
 def convert_parameter(stated: Mapping[str, Any], *, group: str, default: Any, value: Any) -> HeatParameter:
@@ -57,7 +73,7 @@ def convert_parameter(stated: Mapping[str, Any], *, group: str, default: Any, va
     stated_type = stated.get("type")
     type_ = TYPES.get(stated_type, "") if isinstance(stated_type, str) else ""
     lost: list[str] = []
-    notes: list[str] = []
+    held: list[str] = []
     default = stated.get("default") if default is None else default
     if stated_type == "number" and any(map(is_fraction, [default, value, *list_bounds(stated)])):
         type_ = "number"
@@ -69,12 +85,14 @@ def convert_parameter(stated: Mapping[str, Any], *, group: str, default: Any, va
         texts.append(constraint.get("description"))
         for keyword, rule, problem in convert_constraint(constraint, type_):
             if problem:
-                (notes if not keyword and not rule else lost).append(problem)
+                (lost if keyword else held).append(problem)
             elif keyword in rules:
                 rules.setdefault("allOf", []).append({keyword: rule})
             else:
                 rules[keyword] = rule
-    description = ". ".join(dict.fromkeys(" ".join(each.split()).rstrip(".") for each in texts if isinstance(each, str) and each.strip()))
+    description = ". ".join(
+        dict.fromkeys(" ".join(each.split()).rstrip(".") for each in texts if isinstance(each, str) and each.strip())
+    )
     is_hidden = stated.get("hidden") in (True, "true")
     lost += [f"{error_hints.shorten(word)} has no equivalent" for word in stated if word not in FIELDS]
     if stated.get("immutable") in (True, "true"):
@@ -94,7 +112,7 @@ def convert_parameter(stated: Mapping[str, Any], *, group: str, default: Any, va
         is_hidden=is_hidden,
         default=default if is_hidden else None,
         lost=tuple(lost),
-        notes=tuple(notes),
+        held=tuple(held),
     )
 
 
@@ -106,17 +124,23 @@ def make_type(type_: str) -> Object:
 
 
 def convert_constraint(constraint: Mapping[str, Any], type_: str) -> Iterator[tuple[str, Any, str]]:
-    """Yield a keyword of JSON Schema with its value, or why a constraint has none; without a keyword and value it is no loss."""
+    """Yield a keyword of JSON Schema with its value, or why it has none; without a keyword, a custom constraint that holds by itself."""
     for word, rule in constraint.items():
         match word, rule:
             case "description", _:
                 pass
             case "length", dict():
-                yield from ((f"{key}{LENGTHS.get(type_, 'Length')}", int(rule[key]), "") for key in ("min", "max") if is_number(rule.get(key)))
+                yield from (
+                    (f"{key}{LENGTHS.get(type_, 'Length')}", int(rule[key]), "")
+                    for key in ("min", "max")
+                    if is_number(rule.get(key))
+                )
             case "range", dict():
                 words = (("min", "minimum"), ("max", "maximum"))
                 yield from ((keyword, simplify(rule[key]), "") for key, keyword in words if is_number(rule.get(key)))
-            case "modulo", dict() if is_number(rule.get("step")) and rule.get("offset", 0) in (0, "0") and float(rule["step"]) > 0:
+            case "modulo", dict() if (
+                is_number(rule.get("step")) and rule.get("offset", 0) in (0, "0") and float(rule["step"]) > 0
+            ):
                 yield "multipleOf", simplify(rule["step"]), ""
             case "allowed_values", list() if rule:
                 try:
@@ -133,9 +157,13 @@ def convert_constraint(constraint: Mapping[str, Any], type_: str) -> Iterator[tu
                 except patterns.Unsupported as reason:
                     yield "pattern", None, f"allowed_pattern {error_hints.shorten(rule)}: {reason}"
             case "custom_constraint", str() if rule in IMPORTED:
-                yield "", None, f"{rule} holds since the object is imported by this name: everything waits until it exists"
+                yield "", None, rule
             case _:
-                yield word, rule, f"the constraint {error_hints.shorten(str(word))}: {error_hints.shorten(str(rule))} has no equivalent"
+                yield (
+                    word,
+                    rule,
+                    f"the constraint {error_hints.shorten(str(word))}: {error_hints.shorten(str(rule))} has no equivalent",
+                )
 
 
 def list_bounds(stated: Mapping[str, Any]) -> Iterator[Any]:

@@ -74,7 +74,10 @@ class HeatReport:
         """Return all as JSON on one line."""
         states: tuple[State, ...] = ("converted", "with losses", "not converted")
         made = {
-            "resources": [{"path": each.path, "type": each.type, "state": each.state, "losses": each.losses} for each in self.resources],
+            "resources": [
+                {"path": each.path, "type": each.type, "state": each.state, "losses": each.losses}
+                for each in self.resources
+            ],
             "counts": {state: self.count(state) for state in states},
             "losses": self.losses,
             "notes": self.notes,
@@ -100,7 +103,9 @@ def make_report(root: NestedTemplate, others: Iterable[str]) -> HeatReport:
             resources.append(ReportedResource(path=f"{path}{name}", type=resource.type, state=state, losses=reasons))
             if resource.nested is not None and not resource.reason:
                 pending.append(resource.nested)
-    return HeatReport(resources=tuple(resources), losses=tuple(dict.fromkeys([*others, *losses])), notes=tuple(dict.fromkeys(notes)))
+    return HeatReport(
+        resources=tuple(resources), losses=tuple(dict.fromkeys([*others, *losses])), notes=tuple(dict.fromkeys(notes))
+    )
 
 
 def write_loss(loss: Loss) -> str:
@@ -124,13 +129,19 @@ def describe_loss(loss: Loss | None) -> str:
     """Return a loss with its value."""
     if loss is None:
         return ""
-    return write_loss(loss) + (f"\n{write_value({loss.place.rpartition('.')[2]: loss.value})}" if loss.value not in (None, "", [], {}) else "")
+    return write_loss(loss) + (
+        f"\n{write_value({loss.place.rpartition('.')[2]: loss.value})}" if loss.value not in (None, "", [], {}) else ""
+    )
 
 
 def write_value(value: Any) -> str:
     """Return a value as YAML, its end cut if it is long."""
     text = kubectl_yaml.write(value).rstrip("\n")
-    return text if len(text) <= COMMENT_LENGTH else f"{text[:COMMENT_LENGTH]}\n… ({len(text) - COMMENT_LENGTH} characters more)"
+    return (
+        text
+        if len(text) <= COMMENT_LENGTH
+        else f"{text[:COMMENT_LENGTH]}\n… ({len(text) - COMMENT_LENGTH} characters more)"
+    )
 
 
 def strip(value: Any) -> Any:
@@ -171,7 +182,9 @@ def write_stack(stack: Object) -> str:
     for line in kubectl_yaml.write(number(stack)).split("\n"):
         start, _, position = line.partition(f"{mark}.")
         if position:
-            text = kubectl_yaml.MISLEADING.sub(lambda found: ascii(found[0])[1:-1], comments[int(position.removesuffix(": null"))])
+            text = kubectl_yaml.MISLEADING.sub(
+                lambda found: ascii(found[0])[1:-1], comments[int(position.removesuffix(": null"))]
+            )
             lines += [f"{start}# {each}".rstrip() for each in text.splitlines()]
         else:
             lines.append(line)

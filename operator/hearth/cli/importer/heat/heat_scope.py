@@ -110,7 +110,10 @@ class TemplateScope:
     ) -> None:
         """folder: of the template; path: the resources that lead to it."""
         self.shared, self.document, self.folder, self.path = shared, document, folder, path
-        stated = {section: object_fields.mapping(document, section) for section in ("parameters", "resources", "outputs", "conditions")}
+        stated = {
+            section: object_fields.mapping(document, section)
+            for section in ("parameters", "resources", "outputs", "conditions")
+        }
         self.parameter_names = template_names.choose_fields(stated["parameters"])
         self.resource_names = template_names.choose_ids(stated["resources"])
         self.output_names = template_names.choose_fields(stated["outputs"])
@@ -219,7 +222,11 @@ class TemplateScope:
             if function == "if" and isinstance(argument, list) and len(argument) in (2, 3):
                 condition = heat_functions.translate_condition(argument[0], self)
                 first, second = (None if each is None else self.refer(each, kind) for each in (*argument[1:], None)[:2])
-                return (first if condition else second) if isinstance(condition, bool) else heat_functions.combine(condition, first, second)
+                return (
+                    (first if condition else second)
+                    if isinstance(condition, bool)
+                    else heat_functions.combine(condition, first, second)
+                )
         found = self.translate(value)
         return None if found is None else self.import_object(heat_values.to_string(found), kind)
 
@@ -249,16 +256,24 @@ class TemplateScope:
                     "id": make_expression(f"{is_id} ? {text} : null"),
                     "filter": make_expression(f"{is_id} ? null : {{'{word}': {text}}}"),
                 }
-            credentials = self.make_credentials()
-            spec = {"cloudCredentialsRef": credentials, "managementPolicy": "unmanaged", "import": found}
-            manifest = {"apiVersion": f"{heat_types.GROUP}/{heat_types.VERSION}", "kind": kind, "spec": spec}
-            name = self.add_resource(name_import(text, kind), {"updatePolicy": {"replace": "CreateFirst"}, "manifest": manifest}, is_shared=True)
+            name = self.add_resource(name_import(text, kind), self.make_import(kind, found), is_shared=True)
             self._imports[kind, text] = name
         return make_expression(f"{self._imports[kind, text]}.metadata.name", "string")
 
+    def make_import(self, kind: str, found: Object) -> Object:
+        """Return an object that stands for something that exists and is never written. found: its ID, or what finds it."""
+        # The controller looks once, so another one needs another object.
+        policy = {"replace": "CreateFirst", "replaceOn": ["spec.import"]}
+        spec = {"cloudCredentialsRef": self.make_credentials(), "managementPolicy": "unmanaged", "import": found}
+        manifest = {"apiVersion": f"{heat_types.GROUP}/{heat_types.VERSION}", "kind": kind, "spec": spec}
+        return {"updatePolicy": policy, "manifest": manifest}
+
     def make_credentials(self) -> Object:
         """Return the reference to the credentials of the cloud, which two parameters name."""
-        texts = {"cloudName": ("openstack", "Name of the cloud in clouds.yaml"), "cloudSecret": ("openstack-clouds", "Secret with clouds.yaml")}
+        texts = {
+            "cloudName": ("openstack", "Name of the cloud in clouds.yaml"),
+            "cloudSecret": ("openstack-clouds", "Secret with clouds.yaml"),
+        }
         name, secret = (
             self.add_parameter(name, {"type": "string", "default": default, "description": description})
             for name, (default, description) in texts.items()
@@ -280,8 +295,17 @@ class TemplateScope:
         is_shared: whether it is needed without the condition of the resource that adds it.
         """
         base = resource_naming.camel(name) or "object"
-        taken = {*self.resource_names.values(), *self.extra, *template_parser.RESERVED_RESOURCE_NAMES, template_parser.MEMBER_KEY}
-        found = base if base not in taken and base not in cel_environment.LITERALS else resource_naming.find_free(base, taken)
+        taken = {
+            *self.resource_names.values(),
+            *self.extra,
+            *template_parser.RESERVED_RESOURCE_NAMES,
+            template_parser.MEMBER_KEY,
+        }
+        found = (
+            base
+            if base not in taken and base not in cel_environment.LITERALS
+            else resource_naming.find_free(base, taken)
+        )
         if len(self.extra) >= limits.RESOURCES:
             raise Lost(f"the Stack would have more than {limits.RESOURCES} resources")
         self.extra[found] = resource if is_shared else {**self.when, **resource}
@@ -291,13 +315,18 @@ class TemplateScope:
         """Add a Secret, and return its name. A change of its content makes a new one, with which its readers change."""
         policy = {"replace": "CreateFirst", "replaceOn": ["stringData"]}
         manifest = {"apiVersion": "v1", "kind": "Secret", "stringData": dict(values)}
-        return make_expression(f"{self.add_resource(name, {'updatePolicy': policy, 'manifest': manifest})}.metadata.name", "string")
+        return make_expression(
+            f"{self.add_resource(name, {'updatePolicy': policy, 'manifest': manifest})}.metadata.name", "string"
+        )
 
     # Hidden values.
 
     def is_hidden(self, value: Value) -> bool:
         """Return whether a value shows something that no status may show."""
-        beginnings = {*self.hidden, *(f"params.{self.parameter_names[name]}" for name, each in self.parameters.items() if each.is_hidden)}
+        beginnings = {
+            *self.hidden,
+            *(f"params.{self.parameter_names[name]}" for name, each in self.parameters.items() if each.is_hidden),
+        }
         return any(find_beginning(text, beginnings) for text in list_expressions(value))
 
     def check_readable(self, value: Value) -> None:
@@ -329,7 +358,11 @@ def list_expressions(value: Value) -> Iterable[str]:
 
 def name_import(text: str, kind: str) -> str:
     """Return a name for what an expression identifies: `imageWeb` for a parameter `image_web`, of a kind Image."""
-    words = [word for word in re.findall(r"[A-Za-z][A-Za-z0-9]*", text) if word not in ("params", "status", "id", "metadata", "name")]
+    words = [
+        word
+        for word in re.findall(r"[A-Za-z][A-Za-z0-9]*", text)
+        if word not in ("params", "status", "id", "metadata", "name")
+    ]
     base = words[-1] if words else kind
     lower = resource_naming.lower_first(kind)
     return base if kind.lower() in base.lower() else resource_naming.fit(base, kind) if base else lower

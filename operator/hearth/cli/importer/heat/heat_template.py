@@ -9,7 +9,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from hearth.cli.importer.heat import heat_files, heat_functions, heat_objects, heat_own, heat_parameters, heat_report, heat_scope, heat_types, heat_user_data, heat_values
+from hearth.cli.importer.heat import (
+    heat_files,
+    heat_functions,
+    heat_objects,
+    heat_own,
+    heat_parameters,
+    heat_report,
+    heat_scope,
+    heat_types,
+    heat_user_data,
+    heat_values,
+)
 from hearth.cli.importer.heat.heat_files import HeatEnvironment, HeatFolders
 from hearth.cli.importer.heat.heat_report import Comment
 from hearth.cli.importer.heat.heat_scope import HeatImport, HeatResource, NestedTemplate, TemplateScope
@@ -18,6 +29,7 @@ from hearth.cli.importer.heat.heat_values import Finished, Lost
 from hearth.cli.importer.manifest_documents import SourceText
 from hearth.model import limits, names, object_fields, value_class
 from hearth.model.child import Object
+from hearth.model.text import enumeration
 from hearth.template.text import error_hints
 
 PASSES: Final = 20
@@ -28,7 +40,9 @@ RESOURCE_FIELDS: Final = frozenset(
     {"type", "properties", "metadata", "depends_on", "update_policy", "deletion_policy", "external_id", "condition"}
 )
 HOOKS: Final[Mapping[str, str]] = {
-    f"{when}-{action}": f"{when.title()}{action.title()}" for when in ("pre", "post") for action in ("create", "update", "delete")
+    f"{when}-{action}": f"{when.title()}{action.title()}"
+    for when in ("pre", "post")
+    for action in ("create", "update", "delete")
 }
 ACTIONS: Final[Mapping[str, str]] = {"update": "Update", "replace": "Replace"}
 
@@ -72,10 +86,16 @@ def convert_stack(
     root = convert_template(shared, document, folder, ())
     scope, environment = root.scope, shared.environment
     losses = [Loss(place="environment", reason=each) for each in environment.lost]
-    parameters: Object = {scope.parameter_names[each]: found.default for each, found in scope.parameters.items() if found.default is not None}
+    parameters: Object = {
+        scope.parameter_names[each]: found.default
+        for each, found in scope.parameters.items()
+        if found.default is not None
+    }
     for each, value in environment.parameters.items():
         if each not in scope.parameters:
-            losses.append(Loss(place=f"parameters.{error_hints.shorten(each)}", reason="is no parameter of the template"))
+            losses.append(
+                Loss(place=f"parameters.{error_hints.shorten(each)}", reason="is no parameter of the template")
+            )
             continue
         try:
             parameters[scope.parameter_names[each]] = heat_parameters.convert_value(value, scope.parameters[each].type)
@@ -93,12 +113,18 @@ def convert_stack(
         if listed:
             sources.append({word: {"name": f"{name}-parameters"}})
             values = " ".join(f"--from-literal={own}=…" for own in listed)
-            scope.notes.append(f"parameters without a value are read from: kubectl create {kind} {name}-parameters {values}")
+            scope.notes.append(
+                f"parameters without a value are read from: kubectl create {kind} {name}-parameters {values}"
+            )
     rules: Object = {}
     if root.breakpoints:
-        rules["breakpoints"] = [{"resource": path, "at": at} for path, at in root.breakpoints[: limits.ENVIRONMENT_RULES]]
+        rules["breakpoints"] = [
+            {"resource": path, "at": at} for path, at in root.breakpoints[: limits.ENVIRONMENT_RULES]
+        ]
     if root.denials:
-        rules["restrictedActions"] = [{"resource": path, "deny": deny} for path, deny in root.denials[: limits.ENVIRONMENT_RULES]]
+        rules["restrictedActions"] = [
+            {"resource": path, "deny": deny} for path, deny in root.denials[: limits.ENVIRONMENT_RULES]
+        ]
     stack = {
         "apiVersion": f"{names.GROUP}/{names.VERSION}",
         "kind": "Stack",
@@ -113,7 +139,9 @@ def convert_stack(
     return HeatStack(stack=stack, root=root, losses=tuple(losses))
 
 
-def convert_template(shared: HeatImport, document: Mapping[str, Any], folder: Path | None, path: tuple[str, ...]) -> NestedTemplate:
+def convert_template(
+    shared: HeatImport, document: Mapping[str, Any], folder: Path | None, path: tuple[str, ...]
+) -> NestedTemplate:
     """Return a template with all that it nests. path: the resources that lead to it."""
     reasons: dict[str, str] = {}
     for _ in range(PASSES):
@@ -123,7 +151,9 @@ def convert_template(shared: HeatImport, document: Mapping[str, Any], folder: Pa
         if len(found) == len(reasons):
             break
         reasons = found
-    return NestedTemplate(template=template, scope=conversion.scope, breakpoints=conversion.breakpoints, denials=conversion.denials)
+    return NestedTemplate(
+        template=template, scope=conversion.scope, breakpoints=conversion.breakpoints, denials=conversion.denials
+    )
 
 
 class TemplateConversion:
@@ -165,13 +195,19 @@ class TemplateConversion:
     def _convert_parameters(self) -> None:
         scope, environment = self.scope, self.scope.shared.environment
         groups = list_groups(self.scope.document)
+        held: list[str] = []
         for name, stated in object_fields.mapping(scope.document, "parameters").items():
             value = environment.parameters.get(name) if not scope.path else None
-            found = heat_parameters.convert_parameter(stated, group=groups.get(name, ""), default=environment.defaults.get(name), value=value)
+            found = heat_parameters.convert_parameter(
+                stated, group=groups.get(name, ""), default=environment.defaults.get(name), value=value
+            )
             scope.parameters[name] = found
             place = f"parameters.{error_hints.shorten(name)}"
             scope.losses += [Loss(place=place, reason=each) for each in found.lost]
-            scope.notes += [f"{place}: {each}" for each in found.notes]
+            held += found.held
+        if held:
+            listed = enumeration.enumerate_names(list(dict.fromkeys(held)))
+            scope.notes.append(f"{listed}: what a parameter names is imported, and everything waits until it exists")
 
     def _convert_conditions(self) -> Object:
         scope, made = self.scope, {}
@@ -179,7 +215,9 @@ class TemplateConversion:
             try:
                 found = heat_functions.translate_condition(stated, scope)
             except Lost as reason:
-                scope.losses.append(Loss(place=f"conditions.{error_hints.shorten(name)}", reason=str(reason), value=stated))
+                scope.losses.append(
+                    Loss(place=f"conditions.{error_hints.shorten(name)}", reason=str(reason), value=stated)
+                )
                 found = True
             made[scope.condition_names[name]] = heat_values.to_cel(found)
         return made
@@ -189,7 +227,9 @@ class TemplateConversion:
     def _declare(self) -> None:
         scope = self.scope
         for name, stated in object_fields.mapping(scope.document, "resources").items():
-            resource = HeatResource(stated_name=name, name=scope.resource_names[name], stated=stated, type=stated["type"])
+            resource = HeatResource(
+                stated_name=name, name=scope.resource_names[name], stated=stated, type=stated["type"]
+            )
             scope.resources[name] = resource
             try:
                 resource.type, folder = scope.shared.environment.find_type(stated["type"], (*scope.path, name))
@@ -262,7 +302,11 @@ class TemplateConversion:
     def _read_policies(self, resource: HeatResource) -> Object:
         made: Object = {}
         stated = resource.stated
-        required = [each for name in heat_user_data.list_names(stated.get("depends_on")) for each in self._find_required(resource, name)]
+        required = [
+            each
+            for name in heat_user_data.list_names(stated.get("depends_on"))
+            for each in self._find_required(resource, name)
+        ]
         if required:
             made["dependsOn"] = list(dict.fromkeys(required))[: limits.DEPENDENCIES]
         match stated.get("deletion_policy"):
@@ -278,7 +322,9 @@ class TemplateConversion:
         if stated.get("update_policy") and resource.type not in heat_own.GROUPS:
             resource.losses.append(Loss(place="update_policy", reason="is for groups", value=stated["update_policy"]))
         resource.losses += [
-            Loss(place=error_hints.shorten(name), reason="is not known", value=stated[name]) for name in stated if name not in RESOURCE_FIELDS
+            Loss(place=error_hints.shorten(name), reason="is not known", value=stated[name])
+            for name in stated
+            if name not in RESOURCE_FIELDS
         ]
         return made
 
@@ -319,17 +365,25 @@ class TemplateConversion:
             lost: Loss | None = None
             try:
                 value = scope.translate(stated.get("value"))
-                condition = heat_functions.translate_condition(stated["condition"], scope) if "condition" in stated else True
+                if value is None:
+                    raise Lost("is null")
+                condition = (
+                    heat_functions.translate_condition(stated["condition"], scope) if "condition" in stated else True
+                )
                 when = {} if condition is True else {"when": heat_values.to_cel(condition)}
                 made = {**when, "value": heat_values.to_manifest(value)}
             except Lost as reason:
                 lost = Loss(place=place, reason=str(reason), value=stated)
                 scope.losses.append(lost)
             texts = [description] if isinstance(description, str) else []
-            outputs |= {Comment(f"{own}: {each}"): None for each in texts} | ({Comment(heat_report.describe_loss(lost)): None} if lost else {})
+            outputs |= {Comment(f"{own}: {each}"): None for each in texts} | (
+                {Comment(heat_report.describe_loss(lost)): None} if lost else {}
+            )
             if lost is None:
                 outputs[own] = made
-                if scope.is_hidden(value) or any(heat_scope.find_beginning(each, scope.unreadable) for each in heat_scope.list_expressions(value)):
+                if scope.is_hidden(value) or any(
+                    heat_scope.find_beginning(each, scope.unreadable) for each in heat_scope.list_expressions(value)
+                ):
                     scope.hidden_outputs.add(own)
         return outputs
 
@@ -339,7 +393,10 @@ class TemplateConversion:
         stated_names = [name for name, each in scope.resources.items() if each.made is not None]
         for stated_name, rule in scope.shared.environment.list_rules(stated_names, scope.path):
             resource = scope.resources[stated_name]
-            for word, known, found in (("hooks", HOOKS, self.breakpoints), ("restricted_actions", ACTIONS, self.denials)):
+            for word, known, found in (
+                ("hooks", HOOKS, self.breakpoints),
+                ("restricted_actions", ACTIONS, self.denials),
+            ):
                 stated = rule.get(word)
                 listed = stated if isinstance(stated, list) else [stated] if stated is not None else []
                 actions = [known[each] for each in listed if isinstance(each, str) and each in known]
@@ -351,7 +408,10 @@ class TemplateConversion:
             if resource.nested is None or resource.made is None:
                 continue
             inner = "" if resource.type not in heat_own.GROUPS else "/*"
-            for found, nested in ((self.breakpoints, resource.nested.breakpoints), (self.denials, resource.nested.denials)):
+            for found, nested in (
+                (self.breakpoints, resource.nested.breakpoints),
+                (self.denials, resource.nested.denials),
+            ):
                 found += [(f"{resource.name}{inner}/{path}", actions) for path, actions in nested]
 
     def _list_unknown(self) -> Iterator[Loss]:
@@ -371,11 +431,14 @@ def list_groups(document: Mapping[str, Any]) -> dict[str, str]:
 
 
 def sort_groups(scope: TemplateScope) -> list[HeatResource]:
-    """Return the resources in the order in which they are declared: deployments after servers, groups after what they read."""
+    """Return the resources in the order in which they are declared: what joins others after them, groups after what they read."""
     ranks = {heat_user_data.DEPLOYMENT: 1, **dict.fromkeys(heat_own.GROUPS, 2)}
-    ordered = sorted(scope.resources.values(), key=lambda each: ranks.get(each.type, 0))
+    ordered = sorted(scope.resources.values(), key=lambda each: 1 if "into" in each.row else ranks.get(each.type, 0))
     groups = {each.stated_name: each for each in ordered if each.type in heat_own.GROUPS}
-    reads = {name: set(heat_user_data.list_references(each.properties)) & groups.keys() - {name} for name, each in groups.items()}
+    reads = {
+        name: set(heat_user_data.list_references(each.properties)) & groups.keys() - {name}
+        for name, each in groups.items()
+    }
     done: list[HeatResource] = [each for each in ordered if each.stated_name not in groups]
     while reads:
         free = [name for name, found in reads.items() if not found & reads.keys()] or [*reads]

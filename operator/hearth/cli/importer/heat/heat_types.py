@@ -120,7 +120,11 @@ class FieldMaker:
             return
         if "ref" in rule:
             is_many = rule.get("many", False)
-            put(fields, rule["to"], self._refer_all(value, rule["ref"]) if is_many else self._reader.refer(value, rule["ref"]))
+            put(
+                fields,
+                rule["to"],
+                self._refer_all(value, rule["ref"]) if is_many else self._reader.refer(value, rule["ref"]),
+            )
             return
         found = self._reader.translate(value)
         if "empty" in rule and found in (None, ""):

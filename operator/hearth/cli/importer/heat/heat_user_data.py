@@ -16,7 +16,12 @@ from hearth.template.text import error_hints
 
 KEY: Final = "value"
 """Of the Secret, as the controller of servers reads it."""
-CONFIGS: Final = ("OS::Heat::SoftwareConfig", "OS::Heat::CloudConfig", "OS::Heat::MultipartMime", "OS::Heat::StructuredConfig")
+CONFIGS: Final = (
+    "OS::Heat::SoftwareConfig",
+    "OS::Heat::CloudConfig",
+    "OS::Heat::MultipartMime",
+    "OS::Heat::StructuredConfig",
+)
 DEPLOYMENT: Final = "OS::Heat::SoftwareDeployment"
 AT_BOOT: Final = ("script", "ungrouped", "Heat::Ungrouped", "cloud-init", None)
 """Groups of configurations that the server runs without an agent."""
@@ -56,10 +61,17 @@ def read_config(resource: HeatResource, scope: TemplateScope) -> Value:
     properties = resource.properties
     match resource.type:
         case "OS::Heat::MultipartMime":
-            parts = [part for each in heat_values.to_list(properties.get("parts")) if (part := read_part(each, scope)) is not None]
+            parts = [
+                part
+                for each in heat_values.to_list(properties.get("parts"))
+                if (part := read_part(each, scope)) is not None
+            ]
             return make_multipart(parts, resource.name)
         case "OS::Heat::CloudConfig":
-            parts = ["#cloud-config\n", *heat_values.list_parts(heat_values.to_yaml(scope.translate(properties.get("cloud_config"))))]
+            parts = [
+                "#cloud-config\n",
+                *heat_values.list_parts(heat_values.to_yaml(scope.translate(properties.get("cloud_config")))),
+            ]
             return heat_values.join(parts)
         case _:
             config = scope.translate(properties.get("config", ""))
@@ -108,7 +120,11 @@ def make_multipart(parts: Sequence[tuple[str, Value]], name: str) -> Value:
 def add_user_data(fields: Object, server: HeatResource, scope: TemplateScope) -> None:
     """Add the reference to the Secret with the user data of a server. Raises Lost."""
     stated = server.properties.get("user_data")
-    parts = [part for each in scope.deployments.get(server.stated_name, ()) if (part := read_deployment(each, scope)) is not None]
+    parts = [
+        part
+        for each in scope.deployments.get(server.stated_name, ())
+        if (part := read_deployment(each, scope)) is not None
+    ]
     if stated is None and not parts:
         return
     if stated is not None and server.properties.get("user_data_format", "HEAT_CFNTOOLS") == "HEAT_CFNTOOLS":
@@ -150,7 +166,12 @@ def declare_deployment(resource: HeatResource, scope: TemplateScope) -> None:
     if is_after(resource, server, scope):
         raise Lost("it needs values that exist only after the server: user data is made before")
     resource.waits_for = server
-    resource.losses.append(Loss(place="properties", reason="runs once, when the server boots; it reports nothing, and what depends on it waits for the server alone"))
+    resource.losses.append(
+        Loss(
+            place="properties",
+            reason="runs once, when the server boots; it reports nothing, and what depends on it waits for the server alone",
+        )
+    )
     scope.deployments.setdefault(server, []).append(resource)
 
 
@@ -175,8 +196,15 @@ def is_after(deployment: HeatResource, server: str, scope: TemplateScope) -> boo
             continue
         seen.add(name)
         is_deployed = resource.type == DEPLOYMENT
-        parts = [resource.properties.get("input_values"), resource.properties.get("config")] if is_deployed else [resource.properties]
-        found = {*list_references([*parts, resource.stated.get("condition")]), *list_names(resource.stated.get("depends_on"))}
+        parts = (
+            [resource.properties.get("input_values"), resource.properties.get("config")]
+            if is_deployed
+            else [resource.properties]
+        )
+        found = {
+            *list_references([*parts, resource.stated.get("condition")]),
+            *list_names(resource.stated.get("depends_on")),
+        }
         found |= {each.stated_name for each in scope.deployments.get(name, ())}
         if server in found:
             return True
@@ -212,7 +240,9 @@ def read_deployment(resource: HeatResource, scope: TemplateScope) -> tuple[str, 
         config = scope.find_resource(str(object_fields.find(resource.properties, "config", "get_resource")))
         text = read_config(config, scope)
         values = scope.translate(resource.properties.get("input_values") or {})
-        inputs = {str(each.get("name")): each.get("default") for each in object_fields.entries(config.properties, "inputs")}
+        inputs = {
+            str(each.get("name")): each.get("default") for each in object_fields.entries(config.properties, "inputs")
+        }
         if not isinstance(values, Mapping):
             raise Lost("its values are a map that only a run knows")
         lines = [part for name, value in {**inputs, **values}.items() for part in export(name, value)]
@@ -222,7 +252,9 @@ def read_deployment(resource: HeatResource, scope: TemplateScope) -> tuple[str, 
         shebang = SHELL.match(first) if isinstance(first, str) else None
         if shebang is None:
             raise Lost("its values are variables of a shell, and it is no script of one")
-        return make_headers("x-shellscript") + "\n", heat_values.join([shebang[0], *lines, first[shebang.end() :], *rest])
+        return make_headers("x-shellscript") + "\n", heat_values.join(
+            [shebang[0], *lines, first[shebang.end() :], *rest]
+        )
     except Lost as reason:
         resource.reason = str(reason)
         return None
@@ -235,7 +267,9 @@ def export(name: str, value: Value) -> Sequence[Any]:
     if not NAME.fullmatch(name):
         raise Lost(f"its input {error_hints.shorten(name)} is no name of a variable")
     quoted = [
-        part.replace("'", "'\\''") if isinstance(part, str) else make_expression(f"string({part.text}).replace(\"'\", \"'\\\\''\")", "string")
+        part.replace("'", "'\\''")
+        if isinstance(part, str)
+        else make_expression(f"string({part.text}).replace(\"'\", \"'\\\\''\")", "string")
         for part in heat_values.list_parts(value)
     ]
     return [f"export {name}='", *quoted, "'\n"]

@@ -127,7 +127,9 @@ def to_manifest(value: Value) -> Any:
         case Expression():
             return f"${{{value.text}}}"
         case Mixed():
-            return "".join(interpolation.escape(each) if isinstance(each, str) else to_manifest(each) for each in value.parts)
+            return "".join(
+                interpolation.escape(each) if isinstance(each, str) else to_manifest(each) for each in value.parts
+            )
         case str():
             return interpolation.escape(value)
         case dict():
@@ -146,7 +148,11 @@ def to_cel(value: Value) -> str:
         case Expression():
             text = value.text
         case Mixed():
-            text = "(" + " + ".join(quote(each) if isinstance(each, str) else write_operand(each) for each in value.parts) + ")"
+            text = (
+                "("
+                + " + ".join(quote(each) if isinstance(each, str) else write_operand(each) for each in value.parts)
+                + ")"
+            )
         case str():
             text = quote(value)
         case None:

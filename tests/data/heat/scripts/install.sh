@@ -1,0 +1,2 @@
+#!/bin/sh
+echo "${HOME:-/root} $stage at $address"
