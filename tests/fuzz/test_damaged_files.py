@@ -204,10 +204,51 @@ kind: ValidatingWebhookConfiguration
 metadata: {name: w}
 webhooks: [{name: a.b.c, clientConfig: {service: {name: web, namespace: a}, caBundle: YQ==}}]
 """
+HEAT: Final = """
+heat_template_version: wallaby
+description: x
+parameter_groups: [{label: a, description: b, parameters: [image]}]
+parameters:
+  image: {type: string, label: a, default: x, hidden: true, constraints: [{length: {min: 1}}, {allowed_pattern: a}, {custom_constraint: glance.image}]}
+  size: {type: number, default: 1, constraints: [{range: {min: 1, max: 3}}, {modulo: {step: 1, offset: 0}}, {allowed_values: [1, 2]}]}
+  list: {type: comma_delimited_list, default: "a,b"}
+  map: {type: json, default: {a: [1]}}
+conditions: {big: {and: [{equals: [{get_param: size}, 2]}, {not: {contains: [a, {get_param: list}]}}]}}
+resources:
+  net: {type: OS::Neutron::Net, condition: big, deletion_policy: Retain, metadata: {a: b}, properties: {name: {get_param: image}, tags: [a], shared: true}}
+  subnet: {type: OS::Neutron::Subnet, depends_on: [net], properties: {network: {get_resource: net}, cidr: 10.0.0.0/24, gateway_ip: "", allocation_pools: [{start: a, end: b}]}}
+  port: {type: OS::Neutron::Port, properties: {network: {if: [big, {get_resource: net}, other]}, fixed_ips: [{subnet: {get_resource: subnet}}], security_groups: [a]}}
+  router: {type: OS::Neutron::Router, properties: {external_gateway_info: {network: a}}}
+  group: {type: OS::Neutron::SecurityGroup, properties: {rules: [{protocol: tcp, port_range_min: 1, port_range_max: 2}]}}
+  config: {type: OS::Heat::SoftwareConfig, properties: {group: script, inputs: [{name: a, default: b}], config: "#!/bin/sh\nx"}}
+  mime: {type: OS::Heat::MultipartMime, properties: {parts: [{config: {get_resource: config}, subtype: a, filename: b}]}}
+  server: {type: OS::Nova::Server, properties: {image: {get_param: image}, flavor: a, networks: [{port: {get_resource: port}}, {network: b, fixed_ip: c}], user_data: {get_resource: mime}, metadata: {a: {get_param: size}}, scheduler_hints: {group: a}, block_device_mapping_v2: [{boot_index: 0, image: a, volume_size: 1}]}}
+  deployment: {type: OS::Heat::SoftwareDeployment, properties: {config: {get_resource: config}, server: {get_resource: server}, input_values: {a: {get_param: list}}, actions: [CREATE]}}
+  disk: {type: OS::Cinder::Volume, properties: {size: {get_param: size}, metadata: {a: b}}}
+  attached: {type: OS::Cinder::VolumeAttachment, properties: {instance_uuid: {get_resource: server}, volume_id: {get_resource: disk}}}
+  members: {type: OS::Heat::ResourceGroup, update_policy: {rolling_update: {max_batch_size: 1}}, properties: {count: {get_param: size}, index_var: "%i%", removal_policies: [{resource_list: ["1"]}], resource_def: {type: OS::Heat::TestResource, properties: {value: "%i%"}}}}
+  scaled: {type: OS::Heat::AutoScalingGroup, properties: {min_size: 1, max_size: 2, resource: {type: OS::Neutron::Net}}}
+  inner: {type: OS::Heat::Stack, properties: {context: {region_name: a}, timeout: 3, parameters: {a: b}, template: "heat_template_version: wallaby\nresources: {}"}}
+  random: {type: OS::Heat::RandomString, properties: {length: 9, salt: a}}
+  user: {type: OS::Keystone::User, properties: {password: {get_attr: [random, value]}, roles: [{role: a, project: b}]}}
+  waiting: {type: OS::Heat::WaitCondition, properties: {count: 2, timeout: 3}}
+  value: {type: OS::Heat::Value, properties: {type: number, value: {yaql: {expression: "$.data.a.sum()", data: {get_param: map}}}}}
+  old: {type: OS::Nova::Server, external_id: a}
+  lost: {type: OS::Octavia::Pool, properties: {a: b}}
+outputs:
+  a: {description: x, condition: big, value: {str_replace: {template: a, params: {a: {get_attr: [server, networks, b, 0]}}}}}
+  b: {value: {repeat: {template: {a: "%x%"}, for_each: {"%x%": {get_param: list}}}}}
+  c: {value: {list_join: [",", {get_attr: [members, output]}, {str_split: [a, {get_param: image}, 0]}]}}
+  d: {value: {map_merge: [{get_param: map}, {map_replace: [{a: b}, {keys: {a: c}, values: {b: d}}]}]}}
+  e: {value: {make_url: {host: a, port: {get_param: size}, query: {a: b}}}}
+  f: {value: {filter: [[a], {list_concat_unique: [{get_param: list}, [b]]}]}}
+  g: {value: {digest: [sha256, {get_file: a}]}}
+"""
 COMMANDS: Final[list[tuple[str, tuple[str, ...]]]] = [
     *((each, command) for each in (STACK, REFERENCES) for command in (("stack", "lint"), ("stack", "render", "-f"))),
     (DEFINITION, ("stack", "lint")),
     (KRO, ("import", "--from-kro", "--group", "platform.example")),
+    (HEAT, ("import", "--from-heat")),
     (MANIFESTS, ("import",)),
     (MANIFESTS, ("import", "--adopt", "-n", "prod")),
 ]

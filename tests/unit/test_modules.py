@@ -14,7 +14,6 @@ COUNTED = re.compile(r"Path\(__file__\)(?:\.resolve\(\))?(?:\.parents\[|\.parent
 LINES = 100
 OUTER = "is in a layer below its reader: access, views and commands of the command line stay apart"
 EXCEPTIONS = {
-    "hearth.cli.importer.template_names": "rules of names, apart from the conversion that applies them",
     "hearth.cli.stack_access.helm_releases": OUTER,
     "hearth.engine.stack.failed_pods": "reads Pods, which nothing else in the progress of a target does",
     "hearth.handlers.admission_handlers": "is imported only where the webhook is served, with a large library",

@@ -94,9 +94,14 @@ class PlayedControllers:
         while True:
             await self._changed.wait()
             self._changed.clear()
-            for (kind, name), raw in list(self._objects.items()):
-                with contextlib.suppress(errors.ApiStatusError):
-                    await self._reconcile(self._kinds[kind], name, raw)
+            await asyncio.gather(
+                *(self._attempt(self._kinds[kind], name, raw) for (kind, name), raw in self._objects.items())
+            )
+
+    async def _attempt(self, kind: Kind, name: str, raw: Object) -> None:
+        # Another change of the object comes by its watch.
+        with contextlib.suppress(errors.ApiStatusError):
+            await self._reconcile(kind, name, raw)
 
     async def _reconcile(self, kind: Kind, name: str, raw: Object) -> None:
         finalizers = raw["metadata"].get("finalizers", [])
@@ -120,16 +125,29 @@ class PlayedControllers:
         available = {name for (_, name), each in self._objects.items() if is_available(each)}
         missing = sorted(set(list_references(raw["spec"])) - available)
         is_ready = not missing
-        reason, message = ("Success", "OpenStack resource is available") if is_ready else ("Progressing", f"Waiting for {missing} to be ready")
+        reason, message = (
+            ("Success", "OpenStack resource is available")
+            if is_ready
+            else ("Progressing", f"Waiting for {missing} to be ready")
+        )
         conditions = [
-            {"type": type_, "status": str(status), "reason": reason, "message": message, "observedGeneration": generation, "lastTransitionTime": "2026-01-01T00:00:00Z"}
+            {
+                "type": type_,
+                "status": str(status),
+                "reason": reason,
+                "message": message,
+                "observedGeneration": generation,
+                "lastTransitionTime": "2026-01-01T00:00:00Z",
+            }
             for type_, status in (("Available", is_ready), ("Progressing", not is_ready))
         ]
         if not is_ready:
             return {"conditions": conditions}
         if kind in ("RouterInterface", "RoleAssignment"):
             return {"conditions": conditions}
-        identity = object_fields.text(raw, "spec", "import", "id") or str(uuid.uuid5(uuid.NAMESPACE_OID, raw["metadata"]["uid"]))
+        identity = object_fields.text(raw, "spec", "import", "id") or str(
+            uuid.uuid5(uuid.NAMESPACE_OID, raw["metadata"]["uid"])
+        )
         return {"conditions": conditions, "id": identity, "resource": self._make_resource(kind, raw)}
 
     def _make_resource(self, kind: str, raw: Object) -> Object:
@@ -160,7 +178,8 @@ class PlayedControllers:
 def is_available(raw: Object) -> bool:
     """Whether its controller says so, of its present generation."""
     return any(
-        each["type"] == "Available" and each["status"] == "True" for each in object_fields.entries(raw, "status", "conditions")
+        each["type"] == "Available" and each["status"] == "True"
+        for each in object_fields.entries(raw, "status", "conditions")
     )
 
 

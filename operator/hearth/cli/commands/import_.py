@@ -251,7 +251,7 @@ def write_kro(texts: Sequence[SourceText], *, group: str | None) -> None:
     click.echo("---\n".join(map(kubectl_yaml.write, objects)), nl=False)
 
 
-def write_heat(
+def write_heat(  # noqa: PLR0913 -- each is an option
     file: str,
     environments: Sequence[str],
     registry: Sequence[str],

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
-from hearth.cli.importer import kro_expressions, template_names, manifest_documents
+from hearth.cli.importer import kro_expressions, manifest_documents, template_names
 from hearth.cli.importer.kro_expressions import Words
 from hearth.cli.importer.kro_schema import SchemaReader
 from hearth.cli.importer.manifest_documents import ManifestDocument, SourceText

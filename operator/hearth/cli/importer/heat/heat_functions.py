@@ -177,7 +177,9 @@ def list_join(argument: Any, references: References) -> Value:
         return heat_values.join(
             part for at, piece in enumerate(pieces) for part in ([delimiter, *piece] if at else piece)
         )
-    texts = [[heat_values.to_string(each) for each in listed] if isinstance(listed, list) else listed for listed in lists]
+    texts = [
+        [heat_values.to_string(each) for each in listed] if isinstance(listed, list) else listed for listed in lists
+    ]
     joined = " + ".join(map(to_cel, texts))
     return make_expression(f"({joined}).join({to_cel(delimiter)})", "string")
 
@@ -473,6 +475,12 @@ def is_function(value: Any) -> bool:
     return isinstance(value, Mapping) and len(value) == 1 and next(iter(value)) in FUNCTIONS
 
 
+def select_element(argument: Any, references: References) -> Value:
+    """`Fn::Select: [position, list]`."""
+    position, listed = take(argument, references, name="Fn::Select", least=2)
+    return select(listed, [int(position) if isinstance(position, str) and position.isdecimal() else position])
+
+
 FUNCTIONS: Final[Mapping[str, Callable[[Any, References], Value]]] = {
     "get_param": get_param,
     "get_resource": get_resource,
@@ -498,14 +506,8 @@ FUNCTIONS: Final[Mapping[str, Callable[[Any, References], Value]]] = {
     "or": connect("||"),
     "equals": equals,
     "contains": contains,
-    "Fn::Select": lambda argument, references: select_element(argument, references),
+    "Fn::Select": select_element,
 }
 WITHOUT_FORM: Final[Mapping[str, str]] = {
     "resource_facade": "resource_facade has no equivalent: a nested Stack does not know the resource that it is",
 }
-
-
-def select_element(argument: Any, references: References) -> Value:
-    """`Fn::Select: [position, list]`."""
-    position, listed = take(argument, references, name="Fn::Select", least=2)
-    return select(listed, [int(position) if isinstance(position, str) and position.isdecimal() else position])

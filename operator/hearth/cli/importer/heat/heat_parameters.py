@@ -5,7 +5,7 @@ Facts: Heat's template guide, "Parameters section".
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import orjson
@@ -70,50 +70,65 @@ class HeatParameter:
 
 def convert_parameter(stated: Mapping[str, Any], *, group: str, default: Any, value: Any) -> HeatParameter:
     """Return a parameter. group: label and description of its parameter group; default, value: of environments."""
-    stated_type = stated.get("type")
-    type_ = TYPES.get(stated_type, "") if isinstance(stated_type, str) else ""
-    lost: list[str] = []
-    held: list[str] = []
+    stated_type = str(stated.get("type"))
+    type_ = TYPES.get(stated_type, "")
     default = stated.get("default") if default is None else default
     if stated_type == "number" and any(map(is_fraction, [default, value, *list_bounds(stated)])):
         type_ = "number"
-    rules: Object = make_type(type_)
-    if stated_type not in TYPES:
-        lost.append(f"the type {error_hints.describe(stated_type)} is none of Heat")
-    texts = [group, stated.get("label"), stated.get("description")]
-    for constraint in object_fields.entries(stated, "constraints"):
-        texts.append(constraint.get("description"))
-        for keyword, rule, problem in convert_constraint(constraint, type_):
-            if problem:
-                (lost if keyword else held).append(problem)
-            elif keyword in rules:
-                rules.setdefault("allOf", []).append({keyword: rule})
-            else:
-                rules[keyword] = rule
-    description = ". ".join(
-        dict.fromkeys(" ".join(each.split()).rstrip(".") for each in texts if isinstance(each, str) and each.strip())
-    )
+    lost = [f"{error_hints.shorten(word)} has no equivalent" for word in stated if word not in FIELDS]
+    lost += [] if stated_type in TYPES else [f"the type {error_hints.describe(stated.get('type'))} is none of Heat"]
+    lost += ["immutable has no equivalent"] if stated.get("immutable") in (True, "true") else []
+    rules, held = convert_constraints(object_fields.entries(stated, "constraints"), type_, lost)
+    if description := describe(stated, group):
+        rules["description"] = description
+    try:
+        default = None if default is None else convert_value(default, type_)
+    except Lost as reason:
+        lost.append(f"the default {reason}")
+        default = None
     is_hidden = stated.get("hidden") in (True, "true")
-    lost += [f"{error_hints.shorten(word)} has no equivalent" for word in stated if word not in FIELDS]
-    if stated.get("immutable") in (True, "true"):
-        lost.append("immutable has no equivalent")
-    if default is not None:
-        try:
-            default = convert_value(default, type_)
-        except Lost as reason:
-            lost.append(f"the default {reason}")
-            default = None
-    known = {"default": default} if default is not None and not is_hidden else {}
-    described = {"description": description} if description else {}
-    hidden = {"sensitive": True} if is_hidden else {}
+    if is_hidden:
+        rules["sensitive"] = True
+    elif default is not None:
+        rules["default"] = default
     return HeatParameter(
-        rules={**rules, **described, **known, **hidden},
+        rules=rules,
         type=type_,
         is_hidden=is_hidden,
         default=default if is_hidden else None,
         lost=tuple(lost),
-        held=tuple(held),
+        held=held,
     )
+
+
+def describe(stated: Mapping[str, Any], group: str) -> str:
+    """Return all texts that describe a parameter, as one."""
+    constraints = object_fields.entries(stated, "constraints")
+    texts = [group, stated.get("label"), stated.get("description"), *(each.get("description") for each in constraints)]
+    found = [" ".join(each.split()).rstrip(".") for each in texts if isinstance(each, str) and each.strip()]
+    return ". ".join(dict.fromkeys(found))
+
+
+def convert_constraints(
+    constraints: Sequence[Mapping[str, Any]], type_: str, lost: list[str]
+) -> tuple[Object, tuple[str, ...]]:
+    """Return the rules of a parameter, and the custom constraints that hold by themselves. Adds to `lost`."""
+    rules = make_type(type_)
+    held: list[str] = []
+    for constraint in constraints:
+        for word, stated in constraint.items():
+            if word == "custom_constraint" and isinstance(stated, str) and stated in IMPORTED:
+                held.append(stated)
+            elif word != "description":
+                try:
+                    for keyword, rule in convert_constraint(word, stated, type_):
+                        if keyword in rules and keyword != "items":
+                            rules.setdefault("allOf", []).append({keyword: rule})
+                        else:
+                            rules[keyword] = rule
+                except Lost as reason:
+                    lost.append(str(reason))
+    return rules, tuple(held)
 
 
 def make_type(type_: str) -> Object:
@@ -123,47 +138,33 @@ def make_type(type_: str) -> Object:
     return {"type": type_} if type_ else {}
 
 
-def convert_constraint(constraint: Mapping[str, Any], type_: str) -> Iterator[tuple[str, Any, str]]:
-    """Yield a keyword of JSON Schema with its value, or why it has none; without a keyword, a custom constraint that holds by itself."""
-    for word, rule in constraint.items():
-        match word, rule:
-            case "description", _:
-                pass
-            case "length", dict():
-                yield from (
-                    (f"{key}{LENGTHS.get(type_, 'Length')}", int(rule[key]), "")
-                    for key in ("min", "max")
-                    if is_number(rule.get(key))
-                )
-            case "range", dict():
-                words = (("min", "minimum"), ("max", "maximum"))
-                yield from ((keyword, simplify(rule[key]), "") for key, keyword in words if is_number(rule.get(key)))
-            case "modulo", dict() if (
-                is_number(rule.get("step")) and rule.get("offset", 0) in (0, "0") and float(rule["step"]) > 0
-            ):
-                yield "multipleOf", simplify(rule["step"]), ""
-            case "allowed_values", list() if rule:
-                try:
-                    allowed = [convert_value(each, "string" if type_ == CSV else type_) for each in rule]
-                except Lost as reason:
-                    yield "enum", None, f"allowed_values: a value {reason}"
-                    continue
-                yield ("items", {"type": "string", "enum": allowed}, "") if type_ == CSV else ("enum", allowed, "")
-            case "allowed_pattern", str():
-                pattern = f"^(?:{rule})$"
-                try:
-                    patterns.compile_pattern(pattern)
-                    yield "pattern", pattern, ""
-                except patterns.Unsupported as reason:
-                    yield "pattern", None, f"allowed_pattern {error_hints.shorten(rule)}: {reason}"
-            case "custom_constraint", str() if rule in IMPORTED:
-                yield "", None, rule
-            case _:
-                yield (
-                    word,
-                    rule,
-                    f"the constraint {error_hints.shorten(str(word))}: {error_hints.shorten(str(rule))} has no equivalent",
-                )
+def convert_constraint(word: str, stated: Any, type_: str) -> Iterator[tuple[str, Any]]:
+    """Yield the keywords of JSON Schema with their values. Raises Lost."""
+    match word, stated:
+        case "length", dict():
+            name = LENGTHS.get(type_, "Length")
+            yield from (
+                (f"{key}{name}", int(float(stated[key]))) for key in ("min", "max") if is_number(stated.get(key))
+            )
+        case "range", dict():
+            words = (("min", "minimum"), ("max", "maximum"))
+            yield from ((keyword, simplify(stated[key])) for key, keyword in words if is_number(stated.get(key)))
+        case "modulo", dict() if is_number(stated.get("step")) and stated.get("offset", 0) in (0, "0"):
+            yield "multipleOf", simplify(stated["step"])
+        case "allowed_values", list() if stated:
+            allowed = [convert_value(each, "string" if type_ == CSV else type_) for each in stated]
+            yield ("items", {"type": "string", "enum": allowed}) if type_ == CSV else ("enum", allowed)
+        case "allowed_pattern", str():
+            pattern = f"^(?:{stated})$"
+            try:
+                patterns.compile_pattern(pattern)
+            except patterns.Unsupported as reason:
+                raise Lost(f"allowed_pattern {error_hints.shorten(stated)}: {reason}") from reason
+            yield "pattern", pattern
+        case _:
+            raise Lost(
+                f"the constraint {error_hints.shorten(word)}: {error_hints.shorten(str(stated))} has no equivalent"
+            )
 
 
 def list_bounds(stated: Mapping[str, Any]) -> Iterator[Any]:

@@ -125,13 +125,11 @@ def describe(resource: HeatResource) -> Iterator[str]:
         yield from (f"{resource.name}: {text}" for text in dict.fromkeys(map(describe_loss, resource.losses)))
 
 
-def describe_loss(loss: Loss | None) -> str:
+def describe_loss(loss: Loss) -> str:
     """Return a loss with its value."""
-    if loss is None:
-        return ""
-    return write_loss(loss) + (
-        f"\n{write_value({loss.place.rpartition('.')[2]: loss.value})}" if loss.value not in (None, "", [], {}) else ""
-    )
+    if loss.value in (None, "", [], {}):
+        return write_loss(loss)
+    return f"{write_loss(loss)}\n{write_value({loss.place.rpartition('.')[2]: loss.value})}"
 
 
 def write_value(value: Any) -> str:

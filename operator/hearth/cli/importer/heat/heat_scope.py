@@ -70,12 +70,12 @@ class HeatResource:
 
 
 @dataclass(slots=True, kw_only=True)
-class HeatImport:
+class SharedImport:
     """What all templates of one conversion share."""
 
     folders: HeatFolders
     environment: HeatEnvironment
-    convert_template: Callable[[HeatImport, Mapping[str, Any], Path | None, tuple[str, ...]], NestedTemplate]
+    convert_template: Callable[[SharedImport, Mapping[str, Any], Path | None, tuple[str, ...]], NestedTemplate]
     """Of a document, its directory and its path."""
     nested: dict[tuple[tuple[str, ...], bytes], NestedTemplate] = field(default_factory=dict)
     """By path and content: a template is converted until it reads nothing that is lost, its nested ones once."""
@@ -106,7 +106,7 @@ class TemplateScope:
     """The names and references of one template. Implements `References` and `PropertyReader`."""
 
     def __init__(
-        self, shared: HeatImport, document: Mapping[str, Any], *, folder: Path | None, path: tuple[str, ...] = ()
+        self, shared: SharedImport, document: Mapping[str, Any], *, folder: Path | None, path: tuple[str, ...] = ()
     ) -> None:
         """folder: of the template; path: the resources that lead to it."""
         self.shared, self.document, self.folder, self.path = shared, document, folder, path

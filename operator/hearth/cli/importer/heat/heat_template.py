@@ -5,6 +5,7 @@ A resource that reads one that is not converted is not converted either, so a te
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -12,6 +13,8 @@ from typing import Any, Final
 from hearth.cli.importer.heat import (
     heat_files,
     heat_functions,
+    heat_groups,
+    heat_nested,
     heat_objects,
     heat_own,
     heat_parameters,
@@ -23,7 +26,7 @@ from hearth.cli.importer.heat import (
 )
 from hearth.cli.importer.heat.heat_files import HeatEnvironment, HeatFolders
 from hearth.cli.importer.heat.heat_report import Comment
-from hearth.cli.importer.heat.heat_scope import HeatImport, HeatResource, NestedTemplate, TemplateScope
+from hearth.cli.importer.heat.heat_scope import HeatResource, NestedTemplate, SharedImport, TemplateScope
 from hearth.cli.importer.heat.heat_types import Loss
 from hearth.cli.importer.heat.heat_values import Finished, Lost
 from hearth.cli.importer.manifest_documents import SourceText
@@ -75,12 +78,12 @@ def read_stack(
     environment = HeatEnvironment()
     for each, directory in environments:
         environment.merge(each, directory)
-    shared = HeatImport(folders=folders, environment=environment, convert_template=convert_template)
+    shared = SharedImport(folders=folders, environment=environment, convert_template=convert_template)
     return convert_stack(shared, heat_files.parse_template(text), folder, name=name, namespace=namespace)
 
 
 def convert_stack(
-    shared: HeatImport, document: Mapping[str, Any], folder: Path | None, *, name: str, namespace: str | None
+    shared: SharedImport, document: Mapping[str, Any], folder: Path | None, *, name: str, namespace: str | None
 ) -> HeatStack:
     """Return the Stack of a template and the environments."""
     root = convert_template(shared, document, folder, ())
@@ -140,20 +143,20 @@ def convert_stack(
 
 
 def convert_template(
-    shared: HeatImport, document: Mapping[str, Any], folder: Path | None, path: tuple[str, ...]
+    shared: SharedImport, document: Mapping[str, Any], folder: Path | None, path: tuple[str, ...]
 ) -> NestedTemplate:
     """Return a template with all that it nests. path: the resources that lead to it."""
     reasons: dict[str, str] = {}
-    for _ in range(PASSES):
+    passes = 0
+    while True:
         conversion = TemplateConversion(TemplateScope(shared, document, folder=folder, path=path), reasons)
-        template = conversion.convert()
-        found = {name: each.reason for name, each in conversion.scope.resources.items() if each.reason}
-        if len(found) == len(reasons):
-            break
+        template, scope = conversion.convert(), conversion.scope
+        found = {name: each.reason for name, each in scope.resources.items() if each.reason}
+        passes += 1
+        if len(found) == len(reasons) or passes == PASSES:
+            rules = {"breakpoints": conversion.breakpoints, "denials": conversion.denials}
+            return NestedTemplate(template=template, scope=scope, **rules)
         reasons = found
-    return NestedTemplate(
-        template=template, scope=conversion.scope, breakpoints=conversion.breakpoints, denials=conversion.denials
-    )
 
 
 class TemplateConversion:
@@ -178,7 +181,7 @@ class TemplateConversion:
             self._convert_resource(resource)
         for resource in scope.resources.values():
             if not resource.reason and "into" in resource.row:
-                self._attempt(resource, lambda resource=resource: heat_objects.merge(resource, scope))
+                self._attempt(resource, functools.partial(heat_objects.merge, resource, scope))
         rest, scope.losses = scope.losses, []
         outputs = self._convert_outputs()
         rest += scope.losses
@@ -240,7 +243,7 @@ class TemplateConversion:
             resource.row = heat_types.read_table().get(resource.type, {})
         for resource in sort_groups(scope):
             if not resource.reason:
-                self._attempt(resource, lambda resource=resource: self._declare_one(resource))
+                self._attempt(resource, functools.partial(self._declare_one, resource))
 
     def _declare_one(self, resource: HeatResource) -> None:
         scope = self.scope
@@ -257,7 +260,7 @@ class TemplateConversion:
         elif resource.type == heat_user_data.DEPLOYMENT:
             heat_user_data.declare_deployment(resource, scope)
         elif heat_files.is_template(resource.type):
-            heat_own.declare_file(resource, scope)
+            heat_nested.declare_file(resource, scope)
         elif resource.type in heat_own.FORMS:
             heat_own.FORMS[resource.type](resource, scope)
         else:
@@ -319,7 +322,7 @@ class TemplateConversion:
                 resource.losses.append(Loss(place="deletion_policy", reason=reason, value=policy))
         if stated.get("metadata"):
             resource.losses.append(Loss(place="metadata", reason="has no equivalent", value=stated["metadata"]))
-        if stated.get("update_policy") and resource.type not in heat_own.GROUPS:
+        if stated.get("update_policy") and resource.type not in heat_groups.GROUPS:
             resource.losses.append(Loss(place="update_policy", reason="is for groups", value=stated["update_policy"]))
         resource.losses += [
             Loss(place=error_hints.shorten(name), reason="is not known", value=stated[name])
@@ -357,35 +360,31 @@ class TemplateConversion:
     # The rest of a template.
 
     def _convert_outputs(self) -> Object:
-        scope = self.scope
         outputs: Object = {}
-        for name, stated in object_fields.mapping(scope.document, "outputs").items():
-            own, place = scope.output_names[name], f"outputs.{error_hints.shorten(name)}"
-            description = stated.get("description")
-            lost: Loss | None = None
+        for name, stated in object_fields.mapping(self.scope.document, "outputs").items():
+            own = self.scope.output_names[name]
+            if isinstance(description := stated.get("description"), str):
+                outputs[Comment(f"{own}: {description}")] = None
             try:
-                value = scope.translate(stated.get("value"))
-                if value is None:
-                    raise Lost("is null")
-                condition = (
-                    heat_functions.translate_condition(stated["condition"], scope) if "condition" in stated else True
-                )
-                when = {} if condition is True else {"when": heat_values.to_cel(condition)}
-                made = {**when, "value": heat_values.to_manifest(value)}
+                outputs[own] = self._convert_output(own, stated)
             except Lost as reason:
-                lost = Loss(place=place, reason=str(reason), value=stated)
-                scope.losses.append(lost)
-            texts = [description] if isinstance(description, str) else []
-            outputs |= {Comment(f"{own}: {each}"): None for each in texts} | (
-                {Comment(heat_report.describe_loss(lost)): None} if lost else {}
-            )
-            if lost is None:
-                outputs[own] = made
-                if scope.is_hidden(value) or any(
-                    heat_scope.find_beginning(each, scope.unreadable) for each in heat_scope.list_expressions(value)
-                ):
-                    scope.hidden_outputs.add(own)
+                loss = Loss(place=f"outputs.{error_hints.shorten(name)}", reason=str(reason), value=stated)
+                self.scope.losses.append(loss)
+                outputs[Comment(heat_report.describe_loss(loss))] = None
         return outputs
+
+    def _convert_output(self, own: str, stated: Mapping[str, Any]) -> Object:
+        """Return an output. Raises Lost."""
+        scope = self.scope
+        value = scope.translate(stated.get("value"))
+        if value is None:
+            raise Lost("is null")
+        condition = heat_functions.translate_condition(stated["condition"], scope) if "condition" in stated else True
+        read = list(heat_scope.list_expressions(value))
+        if scope.is_hidden(value) or any(heat_scope.find_beginning(each, scope.unreadable) for each in read):
+            scope.hidden_outputs.add(own)
+        when = {} if condition is True else {"when": heat_values.to_cel(condition)}
+        return {**when, "value": heat_values.to_manifest(value)}
 
     def _convert_rules(self) -> None:
         """Fill `breakpoints` and `denials`, with those of nested templates."""
@@ -407,7 +406,7 @@ class TemplateConversion:
         for resource in scope.resources.values():
             if resource.nested is None or resource.made is None:
                 continue
-            inner = "" if resource.type not in heat_own.GROUPS else "/*"
+            inner = "" if resource.type not in heat_groups.GROUPS else "/*"
             for found, nested in (
                 (self.breakpoints, resource.nested.breakpoints),
                 (self.denials, resource.nested.denials),
@@ -432,9 +431,9 @@ def list_groups(document: Mapping[str, Any]) -> dict[str, str]:
 
 def sort_groups(scope: TemplateScope) -> list[HeatResource]:
     """Return the resources in the order in which they are declared: what joins others after them, groups after what they read."""
-    ranks = {heat_user_data.DEPLOYMENT: 1, **dict.fromkeys(heat_own.GROUPS, 2)}
+    ranks = {heat_user_data.DEPLOYMENT: 1, **dict.fromkeys(heat_groups.GROUPS, 2)}
     ordered = sorted(scope.resources.values(), key=lambda each: 1 if "into" in each.row else ranks.get(each.type, 0))
-    groups = {each.stated_name: each for each in ordered if each.type in heat_own.GROUPS}
+    groups = {each.stated_name: each for each in ordered if each.type in heat_groups.GROUPS}
     reads = {
         name: set(heat_user_data.list_references(each.properties)) & groups.keys() - {name}
         for name, each in groups.items()

@@ -139,7 +139,7 @@ class FieldMaker:
         for at, each in enumerate(stated):
             inner = place if rule.get("one") else f"{place}[{at}]"
             try:
-                elements.append(self.make(self._take_map(each), rule | {"set": {}}, place=inner))
+                elements.append(self.make(self._take_map(each), {**rule, "set": {}}, place=inner))
             except Lost as reason:
                 self.losses.append(Loss(place=inner, reason=str(reason), value=each))
         return elements

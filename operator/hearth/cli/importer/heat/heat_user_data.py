@@ -68,11 +68,8 @@ def read_config(resource: HeatResource, scope: TemplateScope) -> Value:
             ]
             return make_multipart(parts, resource.name)
         case "OS::Heat::CloudConfig":
-            parts = [
-                "#cloud-config\n",
-                *heat_values.list_parts(heat_values.to_yaml(scope.translate(properties.get("cloud_config")))),
-            ]
-            return heat_values.join(parts)
+            content = heat_values.to_yaml(scope.translate(properties.get("cloud_config")))
+            return heat_values.join(["#cloud-config\n", *heat_values.list_parts(content)])
         case _:
             config = scope.translate(properties.get("config", ""))
             return heat_values.to_string(config if config is not None else "")
@@ -117,36 +114,37 @@ def make_multipart(parts: Sequence[tuple[str, Value]], name: str) -> Value:
 # The user data of a server.
 
 
-def add_user_data(fields: Object, server: HeatResource, scope: TemplateScope) -> None:
+def add_user_data(fields: Object, resource: HeatResource, scope: TemplateScope) -> None:
     """Add the reference to the Secret with the user data of a server. Raises Lost."""
-    stated = server.properties.get("user_data")
+    stated = resource.properties.get("user_data")
     parts = [
         part
-        for each in scope.deployments.get(server.stated_name, ())
+        for each in scope.deployments.get(resource.stated_name, ())
         if (part := read_deployment(each, scope)) is not None
     ]
     if stated is None and not parts:
         return
-    if stated is not None and server.properties.get("user_data_format", "HEAT_CFNTOOLS") == "HEAT_CFNTOOLS":
+    if stated is not None and resource.properties.get("user_data_format", "HEAT_CFNTOOLS") == "HEAT_CFNTOOLS":
         reason = "the user data is passed as it is, without the tools of HEAT_CFNTOOLS"
-        server.losses.append(Loss(place="properties.user_data_format", reason=reason))
+        resource.losses.append(Loss(place="properties.user_data_format", reason=reason))
     if not parts and (secret := find_secret(stated, scope)):
         fields["userData"] = {"secretRef": make_expression(f"{secret}.metadata.name", "string")}
         return
     text = None if stated is None else heat_values.to_string(scope.translate(stated))
     if parts:
         own = [] if text is None else [(make_headers("plain") + "\n", text)]
-        text = make_multipart([*own, *parts], server.name)
+        text = make_multipart([*own, *parts], resource.name)
     if text is not None:
         scope.check_readable(text)
-        fields["userData"] = {"secretRef": scope.add_secret(f"{server.name}-user-data", {KEY: text})}
+        fields["userData"] = {"secretRef": scope.add_secret(f"{resource.name}-user-data", {KEY: text})}
 
 
 def find_secret(stated: Any, scope: TemplateScope) -> str:
     """Return the resource whose Secret is the user data; "" if there is none."""
     name = stated.get("get_resource") if isinstance(stated, Mapping) and len(stated) == 1 else None
-    is_config = isinstance(name, str) and scope.find_resource(name).type in CONFIGS
-    return scope.resources[name].name if is_config and "condition" not in scope.resources[name].stated else ""
+    if not isinstance(name, str) or scope.find_resource(name).type not in CONFIGS:
+        return ""
+    return "" if "condition" in scope.resources[name].stated else scope.resources[name].name
 
 
 # Deployments.
@@ -185,25 +183,25 @@ def find_stated(resource: HeatResource, word: str, scope: TemplateScope) -> str:
     return name
 
 
-def is_after(deployment: HeatResource, server: str, scope: TemplateScope) -> bool:
+def is_after(resource: HeatResource, server: str, scope: TemplateScope) -> bool:
     """Return whether what a deployment needs exists only after its server."""
-    due = [deployment.stated_name]
+    due = [resource.stated_name]
     seen: set[str] = set()
     while due:
         name = due.pop()
-        resource = scope.resources.get(name)
-        if name in seen or resource is None:
+        other = scope.resources.get(name)
+        if name in seen or other is None:
             continue
         seen.add(name)
-        is_deployed = resource.type == DEPLOYMENT
+        is_deployed = other.type == DEPLOYMENT
         parts = (
-            [resource.properties.get("input_values"), resource.properties.get("config")]
+            [other.properties.get("input_values"), other.properties.get("config")]
             if is_deployed
-            else [resource.properties]
+            else [other.properties]
         )
         found = {
-            *list_references([*parts, resource.stated.get("condition")]),
-            *list_names(resource.stated.get("depends_on")),
+            *list_references([*parts, other.stated.get("condition")]),
+            *list_names(other.stated.get("depends_on")),
         }
         found |= {each.stated_name for each in scope.deployments.get(name, ())}
         if server in found:
@@ -250,7 +248,7 @@ def read_deployment(resource: HeatResource, scope: TemplateScope) -> tuple[str, 
             return make_headers("plain") + "\n", text
         first, *rest = heat_values.list_parts(text)
         shebang = SHELL.match(first) if isinstance(first, str) else None
-        if shebang is None:
+        if shebang is None or not isinstance(first, str):
             raise Lost("its values are variables of a shell, and it is no script of one")
         return make_headers("x-shellscript") + "\n", heat_values.join(
             [shebang[0], *lines, first[shebang.end() :], *rest]

@@ -24,7 +24,7 @@ CSV: Final = "csv"
 """Type of a `comma_delimited_list`, which Heat joins within a text."""
 
 
-class Lost(Exception):  # noqa: N818 -- no error: it is reported where the value would be
+class Lost(Exception):
     """A value that has no equivalent, with the reason."""
 
 
@@ -148,11 +148,8 @@ def to_cel(value: Value) -> str:
         case Expression():
             text = value.text
         case Mixed():
-            text = (
-                "("
-                + " + ".join(quote(each) if isinstance(each, str) else write_operand(each) for each in value.parts)
-                + ")"
-            )
+            parts = [quote(each) if isinstance(each, str) else write_operand(each) for each in value.parts]
+            text = parts[0] if len(parts) == 1 else f"({' + '.join(parts)})"
         case str():
             text = quote(value)
         case None:
@@ -179,7 +176,7 @@ def quote(text: str) -> str:
 
 def write_number(value: float) -> str:
     """Return a boolean or a number as text."""
-    return str(value).lower() if isinstance(value, bool) else f"{value:g}" if isinstance(value, float) else str(value)
+    return orjson.dumps(value).decode()
 
 
 def to_string(value: Value) -> Value:
