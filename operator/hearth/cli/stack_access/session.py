@@ -110,6 +110,8 @@ class Session:
         self._budget = budget
         self.kinds = Discovery(connection, on_change=lambda: None)
         self.schemas = self.kinds.schemas
+        self.denied: dict[tuple[Kind, str], errors.ApiStatusError] = {}
+        """By kind and namespace ("" for all), the answers that the user may not list these objects."""
 
     async def get(self, kind: Kind, namespace: str, name: str) -> Object:
         """Return the object. Raises ApiStatusError; NotInstalled for a kind of ours that the server does not serve."""
@@ -132,8 +134,11 @@ class Session:
         try:
             return await self.list(kind, namespace, selector=selector, only_metadata=only_metadata)
         except errors.ApiStatusError as refused:
-            if not refused.is_forbidden and not refused.is_not_found:
+            is_missing = refused.is_not_found and not (isinstance(refused, NotInstalled) and kind == STACK)
+            if not refused.is_forbidden and not is_missing:
                 raise
+            if refused.is_forbidden:
+                self.denied[kind, namespace] = refused
             return []
 
     async def list(

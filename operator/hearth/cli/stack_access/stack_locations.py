@@ -166,15 +166,14 @@ async def list_all(
 ) -> list[StackState]:
     """Return the objects of all these kinds, sorted; namespace: "" for all. Raises ApiStatusError and Unreachable.
 
-    What the user may not list is left out, except for Stacks.
+    Kinds that the user may not list are left out, see `Session.denied`; ApiStatusError if that is all of them.
     """
 
     async def list_of(kind: Kind) -> list[StackState]:
-        if kind == STACK:
-            found = await session.list(kind, namespace, selector=selector)
-        else:
-            found = await session.list_allowed(kind, namespace, selector=selector)
-        return [parse(raw, kind) for raw in found]
+        return [parse(raw, kind) for raw in await session.list_allowed(kind, namespace, selector=selector)]
 
     found = await asyncio.gather(*map(list_of, kinds))
+    denied = [session.denied[kind, namespace] for kind in kinds if (kind, namespace) in session.denied]
+    if denied and len(denied) == len(kinds):
+        raise denied[0]
     return stack_list.sort(each for stacks in found for each in stacks)

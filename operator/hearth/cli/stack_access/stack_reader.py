@@ -24,7 +24,7 @@ from hearth.cli.stack_views.tree.snapshot import FoundChild, StackObjects
 from hearth.engine import cluster_objects
 from hearth.model import errors, limits, members, names, object_fields
 from hearth.model.kinds import Kind
-from hearth.model.well_known_kinds import RESOURCE_GROUP, SECRET, STACK
+from hearth.model.well_known_kinds import CONTROLLER_REVISION, RESOURCE_GROUP, SECRET, STACK
 
 if TYPE_CHECKING:
     from hearth.kube.remote.remote_cluster import RemoteConnection
@@ -98,6 +98,8 @@ class StackReader:
         stored = await revisions.list_revisions(self.session, stack)
         template = await self.find_template(stack, stored)
         unreadable: dict[str, str] = {}
+        if not stored.is_readable and not object_fields.mapping(template, "resources"):
+            unreadable[CONTROLLER_REVISION.key] = explain_unknown(stack)
         children: list[FoundChild] = []
         try:
             session, namespace = await self._find_session(stack)
@@ -215,6 +217,15 @@ class StackReader:
             dataclasses.replace(child, schema=schemas.find_schema(child.kind)) if child.kind in silent else child
             for child in children
         ]
+
+
+def explain_unknown(stack: StackState) -> str:
+    """Explain that the user cannot see which resources a Stack has: only its revisions say that."""
+    return (
+        f"the resources and objects of {stack.title} are not shown: you may not list controllerrevisions.apps in "
+        f"namespace {stack.namespace}, which store its template; to see them, ask for this right, and for the right to "
+        f"list the kinds of its objects there"
+    )
 
 
 def is_remote(stack: StackState) -> bool:

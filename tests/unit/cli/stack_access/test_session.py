@@ -14,9 +14,11 @@ import pytest
 from hearth.cli.stack_access import stack_locations
 from hearth.cli.stack_access.session import ForeignBudget, ListTooLarge, NotInstalled, Session
 from hearth.cli.stack_access.stack_locations import UnknownType
+from hearth.cli.stack_access.stack_reader import StackReader
 from hearth.kube.auth import credentials
 from hearth.kube.client.connection import Connection
 from hearth.model import errors
+from hearth.model.kinds import Kind
 from hearth.model.well_known_kinds import RESOURCE_GROUP, STACK
 from support.real.servers import stub_server
 from support.real.servers.stub_server import Answer, says
@@ -181,3 +183,34 @@ def test_a_resource_may_stand_behind_a_stack_or_an_instance() -> None:
 )
 def test_what_cannot_be_a_kind_is_none(hostile: Any) -> None:
     assert locate("wa/shop", hostile, *GROUPS) == "webapps.platform.example/shop"
+
+
+RESOURCE_GROUPS = "GET /apis/hearth.dev/v1alpha1/namespaces/shop/resourcegroups"
+SITES = "GET /apis/platform.example/v1/namespaces/shop/sites"
+SITE = Kind(group="platform.example", version="v1", name="Site", plural="sites", namespaced=True)
+FORBIDDEN = {"kind": "Status", "code": 403, "reason": "Forbidden", "message": "may not list this"}
+ONE = {"metadata": {"name": "one", "namespace": "shop", "uid": "u-1"}}
+FOUND = {"items": [ONE], "metadata": {}}
+
+
+async def test_a_user_with_rights_on_one_kind_lists_that(tmp_path: Path) -> None:
+    """And is told which kinds are left out."""
+    denied = says(orjson.dumps(FORBIDDEN), code=403)
+    answers = {STACKS: denied, RESOURCE_GROUPS: denied, SITES: says(orjson.dumps(FOUND))}
+    async with connect(tmp_path, answers) as session:
+        found = await stack_locations.list_all(session, "shop", [STACK, RESOURCE_GROUP, SITE])
+        assert [stack.name for stack in found] == ["one"]
+        assert [kind for kind, _ in session.denied] == [STACK, RESOURCE_GROUP]
+        with pytest.raises(errors.ApiStatusError, match="may not list this"):
+            await stack_locations.list_all(session, "shop", [STACK, RESOURCE_GROUP])
+
+
+async def test_what_a_user_may_not_list_is_no_empty_stack(tmp_path: Path) -> None:
+    """The template of an instance is in its revisions alone."""
+    revisions = "GET /apis/apps/v1/namespaces/shop/controllerrevisions"
+    raw = {**ONE, "apiVersion": "platform.example/v1", "kind": "Site", "spec": {}, "status": {}}
+    async with connect(tmp_path, {revisions: says(orjson.dumps(FORBIDDEN), code=403)}) as session:
+        objects = await StackReader(session).complete(stack_locations.parse(raw, SITE))
+    assert [each.partition(":")[0] for each in objects.omissions] == [
+        "the resources and objects of site/one are not shown"
+    ]

@@ -102,4 +102,6 @@ async def graph(session: Session, namespace: str, name: str, output: str) -> int
     else:
         draw = graph_drawing.to_dot if output == "dot" else graph_drawing.to_mermaid
         click.echo("\n".join(draw(snapshot)))
+    for omission in snapshot.omissions:
+        text_output.write_note(omission)
     return DONE

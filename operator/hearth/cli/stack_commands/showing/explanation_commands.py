@@ -26,6 +26,7 @@ from hearth.cli.stack_views.tree import stack_view
 from hearth.cli.stack_views.tree.snapshot import StackObjects
 from hearth.model import errors
 from hearth.model.text import enumeration
+from hearth.model.well_known_kinds import EVENT
 
 BRIEF_SECONDS: Final = 10.0
 """Time for an explanation that the user did not ask for."""
@@ -127,4 +128,7 @@ async def events(
         text_output.write_table(
             event_timeline.HEADER, rows, is_wide=output == "wide", optional=("LAST SEEN", "TYPE", "REASON")
         )
+    denied = (refused for (kind, _), refused in there.denied.items() if kind == EVENT)
+    for omission in (*snapshot.omissions, *(f"not shown: {refused}" for refused in denied)):
+        text_output.write_note(omission)
     return DONE

@@ -56,8 +56,11 @@ async def list_(  # noqa: PLR0913 -- each is an option
         found = [await stack_locations.read(session, each) for each in locations]
         kinds: Collection[Kind] = {each.kind for each in locations}
     else:
-        kinds = await stack_locations.list_kinds(session)
-        found = await stack_locations.list_all(session, namespace, kinds, selector=selector)
+        known = await stack_locations.list_kinds(session)
+        found = await stack_locations.list_all(session, namespace, known, selector=selector)
+        kinds = [kind for kind in known if (kind, namespace) not in session.denied]
+        for refused in session.denied.values():
+            text_output.write_note(f"not shown: {refused}")
     if found or watch:
         printer.show(found, is_first=True, is_single=len(names) == 1)
     else:
