@@ -6,6 +6,7 @@ import concurrent.futures
 import os
 import secrets
 import signal
+import subprocess
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -68,10 +69,13 @@ class NodeUser:
 
     def stack(self, *arguments: str, code: int = 0) -> str:
         """What `kubectl stack` prints, which ends with that code."""
-        command = StackCommand(kubeconfig=self.node.home.kubeconfig, namespace=self.namespace)
-        done = command.run_now(*arguments)
+        done = self.run_stack(*arguments)
         assert done.returncode == code, f"{arguments}: {done.returncode}\n{done.stdout}{done.stderr}"
         return done.stdout + done.stderr
+
+    def run_stack(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run `kubectl stack`, whether or not it succeeds."""
+        return StackCommand(kubeconfig=self.node.home.kubeconfig, namespace=self.namespace).run_now(*arguments)
 
     def read_stack(self, name: str) -> Mapping[str, Any]:
         """The Stack with its status."""

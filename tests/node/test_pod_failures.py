@@ -1,0 +1,80 @@
+"""What a user reads when Pods fail: phase, reason and `kubectl stack why`, on a real node."""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from support.ecosystem import kinds
+from support.node import node_cluster, pod_failures
+from support.node.node_cluster import NodeCluster, NodeUser
+from support.node.pod_failures import POD_FAILURES, PodFailure
+
+
+def describe(user: NodeUser, name: str) -> str:
+    """The Stack as a user sees it, which ends with 0 or 1."""
+    status = user.read_stack(name).get("status", {})
+    reason = next((each["reason"] for each in status.get("conditions", ()) if each["type"] == "Ready"), "")
+    shown = user.run_stack("why", name)
+    return f"{status.get('phase')} {reason}\n{shown.stdout}{shown.stderr}"
+
+
+def find_missing(text: str, failure: PodFailure) -> list[str]:
+    """What the text lacks."""
+    first, _, explanation = text.partition("\n")
+    lines = [re.sub(r"\s+", " ", line).strip() for line in explanation.splitlines()]
+    missing = [each for each in failure.why if not any(is_in(each, line) for line in lines)]
+    return missing if is_in(f"{failure.phase} {failure.reason}", first) else [first, *missing]
+
+
+def is_in(pattern: str, line: str) -> bool:
+    """Whether a line contains the pattern, in which only `*` is special."""
+    return re.search(".*".join(map(re.escape, pattern.split("*"))), line) is not None
+
+
+def play(user: NodeUser, name: str, failure: PodFailure) -> str:
+    """Create the Stack; what is shown once that is what is expected, or at the end of all patience."""
+    user.kubectl.apply([kinds.make_stack(name, {"web": {"manifest": failure.manifest, **failure.rules}})])
+    shown = [""]
+
+    def is_explained() -> bool:
+        shown[0] = describe(user, name)
+        return find_missing(shown[0], failure) == []
+
+    node_cluster.wait_until(name, is_explained, lambda: f"{find_missing(shown[0], failure)} not in\n{shown[0]}")
+    return shown[0]
+
+
+@pytest.fixture(scope="module")
+def outcomes(node: NodeCluster, installed: float, request: pytest.FixtureRequest) -> Mapping[str, Any]:
+    """All situations, beside each other."""
+    user = node.make_user()
+    cases = node_cluster.find_selected(request, POD_FAILURES, "name")
+    return node_cluster.play_together(cases, lambda name, failure: play(user, name, failure))
+
+
+@pytest.mark.parametrize("name", POD_FAILURES)
+def test_the_cause_is_named(outcomes: Mapping[str, Any], name: str) -> None:
+    """With phase, reason and container."""
+    print(node_cluster.find_outcome(outcomes, name))
+
+
+def test_a_node_that_is_gone_is_named(node: NodeCluster, user: NodeUser) -> None:
+    """The kubelet is frozen; its Pods are ready again when it goes on."""
+    manifest = pod_failures.make_deployment(pod_failures.make_container(**pod_failures.READY))
+    user.kubectl.apply([kinds.make_stack("gone", {"web": {"manifest": manifest}})])
+    user.kubectl.wait("stack/gone", "condition=Ready")
+    node.signal_program("kubelet", signal.SIGSTOP)
+    try:
+        node_cluster.wait_until(
+            "the node", lambda: is_in("node node0 is not ready*Kubelet stopped posting", describe(user, "gone")),
+            lambda: describe(user, "gone"),
+        )  # fmt: skip
+    finally:
+        node.signal_program("kubelet", signal.SIGCONT)
+
+    user.kubectl.wait("stack/gone", "condition=Ready")

@@ -1,0 +1,148 @@
+"""Pods that fail, each on a real node, and what a user reads about them: the page of the documentation, and its test.
+
+`*` in an expected text stands for what differs between runs: names of Pods, addresses, numbers of restarts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+IMAGE = "registry.example/workload:1"
+Object = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodFailure:
+    """One Stack with one resource, `web`, whose Pods fail."""
+
+    title: str
+    manifest: Object
+    phase: str = "CreateInProgress"
+    reason: str = "Progressing"
+    """Of the Stack's condition Ready."""
+    why: tuple[str, ...]
+    """Lines of `kubectl stack why`, without the commands that it offers."""
+    rules: Mapping[str, Any] = field(default_factory=dict)
+    """Further fields of the resource."""
+
+
+def make_container(*arguments: str, **fields: Any) -> Object:
+    """The container of a Pod. Its server is told how to fail by flags."""
+    return {"name": "main", "image": IMAGE, "args": list(arguments), **fields}
+
+
+def make_probe(path: str) -> Object:
+    """A probe that fails soon."""
+    return {"httpGet": {"path": path, "port": 8080}, "periodSeconds": 1, "failureThreshold": 2}
+
+
+def make_deployment(*containers: Object, **spec: Any) -> Object:
+    """One Pod that is always restarted, and ends quickly."""
+    labels = {"app": "web"}
+    pod = {"terminationGracePeriodSeconds": 1, "containers": list(containers), **spec}
+    template = {"metadata": {"labels": labels}, "spec": pod}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "spec": {"replicas": 1, "selector": {"matchLabels": labels}, "template": template},
+    }
+
+
+def make_job(container: Object, **spec: Any) -> Object:
+    """A Job of one Pod."""
+    pod = {"restartPolicy": "Never", "terminationGracePeriodSeconds": 1, "containers": [container]}
+    return {"apiVersion": "batch/v1", "kind": "Job", "spec": {**spec, "template": {"spec": pod}}}
+
+
+CRASH = make_container("--crash=1s", "--code=3", "--words=no such host: db")
+READY = {"readinessProbe": make_probe("/ready")}
+POD_FAILURES: Mapping[str, PodFailure] = {
+    "crash": PodFailure(
+        title="The program ends with an error",
+        manifest=make_deployment(CRASH | {"terminationMessagePolicy": "FallbackToLogsOnError"} | READY),
+        why=("container main end* with exit code 3 (Error)*no such host: db*restarted",),
+    ),
+    "end": PodFailure(
+        title="The program of a Deployment ends well",
+        manifest=make_deployment(make_container("--crash=1s", "--code=0", **READY)),
+        why=("container main end* with exit code 0 (Completed)*restarted",),
+    ),
+    "image": PodFailure(
+        title="The image cannot be pulled",
+        manifest=make_deployment(make_container() | {"image": "registry.example/none:1"}),
+        why=("container main: the image registry.example/none:1 cannot be pulled: *registry.example/none:1",),
+    ),
+    "memory": PodFailure(
+        title="The container exceeds its memory limit",
+        manifest=make_deployment(make_container("--leak=1s", resources={"limits": {"memory": "48Mi"}}, **READY)),
+        why=("container main end* with exit code 137 (OOMKilled)*restarted",),
+    ),
+    "init": PodFailure(
+        title="An init container fails",
+        manifest=make_deployment(make_container(), initContainers=[CRASH | {"name": "migrate"}]),
+        why=("init container migrate end* with exit code 3 (Error)",),
+    ),
+    "waits": PodFailure(
+        title="An init container waits",
+        manifest=make_deployment(
+            make_container(),
+            initContainers=[
+                make_container(name="wait-for-db", command=["sh", "-c", "echo waiting for db; exec sleep 1000"])
+            ],
+        ),
+        why=("init container wait-for-db still runs; its log ends with: waiting for db",),
+    ),
+    "readiness": PodFailure(
+        title="The readiness probe fails",
+        manifest=make_deployment(make_container("--unready", **READY)),
+        why=("runs, but is not ready: Readiness probe failed: HTTP probe failed with statuscode: 503",),
+    ),
+    "liveness": PodFailure(
+        title="The liveness probe fails",
+        manifest=make_deployment(make_container("--hang=2s", "--unready", livenessProbe=make_probe("/live"), **READY)),
+        why=("container main is killed, and was restarted *: Liveness probe failed: HTTP probe failed with statuscode: 503",),
+    ),
+    "startup": PodFailure(
+        title="The startup probe fails",
+        manifest=make_deployment(make_container("--slow=1h", startupProbe=make_probe("/live"))),
+        why=("container main is killed, and was restarted *: Startup probe failed: *connection refused",),
+    ),
+    "hook": PodFailure(
+        title="The postStart hook fails",
+        manifest=make_deployment(
+            make_container(lifecycle={"postStart": {"exec": {"command": ["sh", "-c", "echo no license; exit 1"]}}})
+        ),
+        why=("container main is killed*: its postStart hook fails: *",),
+    ),
+    "slow": PodFailure(
+        title="The program starts slowly",
+        manifest=make_deployment(make_container("--slow=1h", **READY)),
+        why=("runs, but is not ready: Readiness probe failed: *connection refused",),
+    ),
+    "command": PodFailure(
+        title="The program is not in the image",
+        manifest=make_deployment(make_container(command=["/none"])),
+        why=("container main *: *exec: \"/none\": stat /none: no such file or directory*",),
+    ),
+    "settings": PodFailure(
+        title="A Secret is missing",
+        manifest=make_deployment(make_container(envFrom=[{"secretRef": {"name": "none"}}])),
+        why=('container main cannot start: CreateContainerConfigError: secret "none" not found',),
+    ),
+    "job": PodFailure(
+        title="A Job exceeds its backoff limit",
+        manifest=make_job(CRASH, backoffLimit=0),
+        phase="CreateFailed",
+        reason="*",
+        why=("BackoffLimitExceeded", "container main ended with exit code 3 (Error); its log ends with: no such host: db"),
+    ),
+    "deadline": PodFailure(
+        title="A Job exceeds its deadline",
+        manifest=make_job(make_container(), activeDeadlineSeconds=3),
+        phase="CreateFailed",
+        reason="*",
+        why=("DeadlineExceeded",),
+    ),
+}  # fmt: skip
