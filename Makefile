@@ -119,7 +119,7 @@ chart: $(INSTALLED) ## Write what manifests/chart shares with crds/, manifests/ 
 	@PYTHONPATH=tests $(BIN)/python -m support.ecosystem.chart_files
 
 reference: $(INSTALLED) ## Write the generated pages of the documentation
-	@PYTHONPATH=operator $(BIN)/python tests/documentation/reference.py
+	@PYTHONPATH=operator:tests $(BIN)/python tests/documentation/reference.py
 
 docs: $(INSTALLED) reference ## Build the documentation as a site into build/site; strict: links are checked
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

@@ -36,7 +36,7 @@ def read_sysctls() -> list[str]:
 
 
 def find_traces(home: places.Home) -> list[str]:
-    """Whatever of the node is still there: processes, mounts, cgroups, links, files."""
+    """All that is still there of the node: processes, mounts, cgroups, links, files."""
     running = [
         path.parent.name
         for path in Path("/proc").glob("[0-9]*/cmdline")

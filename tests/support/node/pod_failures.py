@@ -19,7 +19,6 @@ class PodFailure:
 
     title: str
     manifest: Object
-    phase: str = "CreateInProgress"
     reason: str = "Progressing"
     """Of the Stack's condition Ready."""
     why: tuple[str, ...]
@@ -29,7 +28,7 @@ class PodFailure:
 
 
 def make_container(*arguments: str, **fields: Any) -> Object:
-    """The container of a Pod. Its server is told how to fail by flags."""
+    """The container of a Pod. Flags make its server fail."""
     return {"name": "main", "image": IMAGE, "args": list(arguments), **fields}
 
 
@@ -62,12 +61,12 @@ POD_FAILURES: Mapping[str, PodFailure] = {
     "crash": PodFailure(
         title="The program ends with an error",
         manifest=make_deployment(CRASH | {"terminationMessagePolicy": "FallbackToLogsOnError"} | READY),
-        why=("container main end* with exit code 3 (Error)*no such host: db*restarted",),
+        why=("container main end* with exit code 3 (Error): *no such host: db, and was restarted *",),
     ),
     "end": PodFailure(
         title="The program of a Deployment ends well",
         manifest=make_deployment(make_container("--crash=1s", "--code=0", **READY)),
-        why=("container main end* with exit code 0 (Completed)*restarted",),
+        why=("container main end* with exit code 0 (Completed), and was restarted *",),
     ),
     "image": PodFailure(
         title="The image cannot be pulled",
@@ -77,12 +76,12 @@ POD_FAILURES: Mapping[str, PodFailure] = {
     "memory": PodFailure(
         title="The container exceeds its memory limit",
         manifest=make_deployment(make_container("--leak=1s", resources={"limits": {"memory": "48Mi"}}, **READY)),
-        why=("container main end* with exit code 137 (OOMKilled)*restarted",),
+        why=("container main end* with exit code 137 (OOMKilled), and was restarted *",),
     ),
     "init": PodFailure(
         title="An init container fails",
         manifest=make_deployment(make_container(), initContainers=[CRASH | {"name": "migrate"}]),
-        why=("init container migrate end* with exit code 3 (Error)",),
+        why=("init container migrate end* with exit code 3 (Error)*",),
     ),
     "waits": PodFailure(
         title="An init container waits",
@@ -114,7 +113,7 @@ POD_FAILURES: Mapping[str, PodFailure] = {
         manifest=make_deployment(
             make_container(lifecycle={"postStart": {"exec": {"command": ["sh", "-c", "echo no license; exit 1"]}}})
         ),
-        why=("container main is killed*: its postStart hook fails: *",),
+        why=("container main is killed, and was restarted *: its postStart hook fails: PostStartHook failed",),
     ),
     "slow": PodFailure(
         title="The program starts slowly",
@@ -134,15 +133,13 @@ POD_FAILURES: Mapping[str, PodFailure] = {
     "job": PodFailure(
         title="A Job exceeds its backoff limit",
         manifest=make_job(CRASH, backoffLimit=0),
-        phase="CreateFailed",
-        reason="*",
-        why=("BackoffLimitExceeded", "container main ended with exit code 3 (Error); its log ends with: no such host: db"),
+        reason="BackoffLimitExceeded",
+        why=("failed: BackoffLimitExceeded: Job has reached the specified backoff limit", "container main ended with exit code 3 (Error); its log ends with: no such host: db"),
     ),
     "deadline": PodFailure(
         title="A Job exceeds its deadline",
         manifest=make_job(make_container(), activeDeadlineSeconds=3),
-        phase="CreateFailed",
-        reason="*",
-        why=("DeadlineExceeded",),
+        reason="DeadlineExceeded",
+        why=("failed: DeadlineExceeded: Job was active longer than specified deadline",),
     ),
 }  # fmt: skip

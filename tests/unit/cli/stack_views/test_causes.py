@@ -169,7 +169,8 @@ def explain_container(
         ),
         pytest.param(
             explain_container(LIVENESS, KILLED, READINESS, state=RUNNING, lastState=end(137), restartCount=2),
-            "runs, but is not ready: Readiness probe failed",
+            "runs, but is not ready: Readiness probe failed; before, container app ended with exit code 137 (Error), and was "
+            "restarted 2 times",
             id="another probe now, which prints nothing",
         ),
         pytest.param(

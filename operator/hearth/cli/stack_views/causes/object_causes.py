@@ -388,13 +388,22 @@ def explain_readiness(pod: FoundChild, evidence: Evidence) -> Iterator[Cause]:
         return
     probe = evidence.find_warning(pod.uid, "Unhealthy")
     if probe is not None:
-        message = strip_end(object_fields.text(probe, "message"))
+        message = "; ".join([strip_end(object_fields.text(probe, "message")), *describe_former_ends(pod)])
         yield make(pod, f"runs, but is not ready: {message}", command=logs(pod), since=ready.since)
     if ready.reason or ready.message:
         message = f"runs, but is not ready: {line_of(ready.reason, ready.message)}"
         yield make(pod, message, command=describe_pod(pod), since=ready.since)
     elif not ready.status:
         yield make(pod, "was created, and no node has reported on it yet", command=describe_pod(pod))
+
+
+def describe_former_ends(pod: FoundChild) -> Iterator[str]:
+    """Yield how containers that run again ended before: a probe fails in the moment after each crash."""
+    for status in object_fields.entries(pod.raw, "status", "containerStatuses"):
+        ended = object_fields.mapping(status, "lastState", "terminated")
+        if ended and status.get("ready") is not True and "running" in object_fields.mapping(status, "state"):
+            name = name_container(pod, object_fields.text(status, "name"))
+            yield f"before, {name} ended {describe_end(ended)}{describe_restarts(status)}"
 
 
 def make(pod: FoundChild, message: str, *, command: str, since: str = "", causes: tuple[Cause, ...] = ()) -> Cause:
