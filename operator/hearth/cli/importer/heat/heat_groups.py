@@ -54,7 +54,7 @@ def declare_group(resource: HeatResource, scope: TemplateScope) -> None:
     def make() -> None:
         make_group(resource, scope, nested, values, pattern)
 
-    resource.read_identity = lambda: heat_nested.read_name(resource)
+    resource.read_identity = lambda: heat_nested.read_name(resource, scope)
     resource.read_attribute = lambda path: read_member(resource, scope, nested, path)
     resource.make = make
 
@@ -282,7 +282,7 @@ def read_member(resource: HeatResource, scope: TemplateScope, nested: NestedTemp
     if not path or not all(isinstance(each, str | int) for each in path):
         raise Lost("an attribute of a group that only a run knows")
     if path[0] == "current_size" and is_scaling:
-        return make_expression(f"{resource.name}.status.replicas", "integer")
+        return scope.read_object(resource, "status.replicas", "integer")
     index, attribute = split_path([str(each) for each in path], is_scaling=is_scaling)
     members = add_members(resource, scope)
     if heat_files.is_template(

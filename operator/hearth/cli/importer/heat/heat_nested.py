@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from hearth.cli.importer.heat import heat_files, heat_parameters, heat_values
 from hearth.cli.importer.heat.heat_scope import HeatResource, NestedTemplate, TemplateScope
 from hearth.cli.importer.heat.heat_types import Loss
-from hearth.cli.importer.heat.heat_values import Expression, Finished, Lost, Value, make_expression
+from hearth.cli.importer.heat.heat_values import Expression, Finished, Lost, Value
 from hearth.cli.importer.manifest_documents import SourceText
 from hearth.model import names, object_fields
 from hearth.model.child import Object
@@ -39,9 +39,9 @@ def make_hearth(kind: str, spec: Object, metadata: Object | None = None) -> Obje
     return {"apiVersion": f"{names.GROUP}/{names.VERSION}", "kind": kind, **named, "spec": spec}
 
 
-def read_name(resource: HeatResource) -> Value:
+def read_name(resource: HeatResource, scope: TemplateScope) -> Value:
     """Return the name of the object of a resource."""
-    return make_expression(f"{resource.name}.metadata.name", "string")
+    return scope.read_object(resource, "metadata.name", "string")
 
 
 def nest(
@@ -95,18 +95,19 @@ def declare_nested(
 ) -> None:
     """State what reads of a nested Stack give, and how it is made. Raises Lost."""
     nested = nest(resource, scope, document, folder)
-    status = f"{resource.name}.status.outputs"
-    scope.unreadable |= {f"{status}.{each}" for each in list_hidden_outputs(nested)}
+    status = "status.outputs"
+    scope.unreadable |= {f"{resource.name}.{status}.{each}" for each in list_hidden_outputs(nested)}
+    scope.unreadable |= {f"{resource.name}.?{status}.{each}" for each in list_hidden_outputs(nested)}
 
     def read_attribute(path: Sequence[Value]) -> Value:
         first, *rest = path or [None]
         if first == "outputs" and resource.type == "OS::Heat::Stack":
             if not rest:
-                return make_expression(status, "map")
+                return scope.read_object(resource, status, "map")
             first, *rest = rest
         if not isinstance(first, str) or first not in nested.scope.output_names:
             raise Lost(f"the nested template has no output {error_hints.shorten(str(first))}")
-        return heat_values.select(make_expression(f"{status}.{nested.scope.output_names[first]}"), rest)
+        return heat_values.select(scope.read_object(resource, f"{status}.{nested.scope.output_names[first]}"), rest)
 
     def make() -> None:
         spec = make_parameters(
@@ -118,7 +119,7 @@ def declare_nested(
             )
         }
 
-    resource.read_identity = lambda: read_name(resource)
+    resource.read_identity = lambda: read_name(resource, scope)
     resource.read_attribute = read_attribute
     resource.make = make
 

@@ -25,7 +25,7 @@ def declare(resource: HeatResource, scope: TemplateScope) -> None:
     if "into" in resource.row:
         resource.waits_for = find_joined(resource, scope).stated_name
     if resource.kind:
-        resource.read_identity = lambda: make_expression(f"{resource.name}.status.id", "string")
+        resource.read_identity = lambda: scope.read_object(resource, "status.id", "string")
         resource.read_attribute = lambda path: read_attribute(resource, path, scope)
 
 
@@ -91,12 +91,12 @@ def read_attribute(resource: HeatResource, path: Sequence[Value], scope: Templat
     if rule is None:
         raise Lost(f"the attribute {error_hints.shorten(str(name))} of {resource.type} has no equivalent")
     if isinstance(rule, str):
-        return heat_values.select(make_expression(f"{resource.name}.{rule}"), rest)
+        return heat_values.select(scope.read_object(resource, rule), rest)
     if "use" in rule:
         return read_addresses(resource, rest, scope)
     fields = object_fields.mapping(rule, "fields")
     return heat_values.select(
-        make_expression(f"{resource.name}.{rule['path']}"),
+        scope.read_object(resource, rule["path"]),
         [fields.get(each, each) if isinstance(each, str) else each for each in rest],
     )
 
@@ -106,7 +106,10 @@ def read_addresses(resource: HeatResource, path: Sequence[Value], scope: Templat
     if not path or not isinstance(path[0], str | heat_values.Expression):
         raise Lost("all addresses by network have no equivalent; read those of one network")
     network = heat_values.to_cel(scope.import_object(path[0], "Network")).removesuffix(".metadata.name")
-    of_network = f"{resource.name}.status.resource.interfaces.filter(each, each.netID == {network}.status.id)"
+    interfaces = scope.read_object(resource, "status.resource.interfaces")
+    if interfaces.type == heat_values.OPTIONAL:
+        raise Lost("an address of a server with a condition has no equivalent; read first_address")
+    of_network = f"{interfaces.text}.filter(each, each.netID == {network}.status.id)"
     position = path[1] if len(path) > 1 else None
     if position is None:
         return make_expression(f"{of_network}[0].fixedIPs.map(each, each.ipAddress)", "list")

@@ -18,8 +18,11 @@ LONGEST: Final = 512
 
 def declare_random(resource: HeatResource, scope: TemplateScope) -> None:
     """A text that is made once: a digest of the identity that the API server draws for a Secret."""
-    value = f"string(base64.decode({resource.name}.data.value))"
-    scope.hidden.add(f"{resource.name}.data")
+    scope.hidden |= {f"{resource.name}.data", f"{resource.name}.?data"}
+
+    def read() -> Value:
+        encoded = heat_values.to_cel(scope.read_object(resource, "data.value", "string"))
+        return make_expression(f"string(base64.decode({encoded}))", "string")
 
     def make() -> None:
         length = heat_values.to_integer(scope.translate(resource.properties.get("length", 32)))
@@ -45,8 +48,8 @@ def declare_random(resource: HeatResource, scope: TemplateScope) -> None:
                     )
                 )
 
-    resource.read_identity = lambda: make_expression(value, "string")
-    resource.read_attribute = only("value", lambda: make_expression(value, "string"))
+    resource.read_identity = read
+    resource.read_attribute = only("value", read)
     resource.make = make
 
 
@@ -94,8 +97,8 @@ def declare_test(resource: HeatResource, scope: TemplateScope) -> None:
                     Loss(place=f"properties.{error_hints.shorten(name)}", reason=reason, value=stated)
                 )
 
-    resource.read_identity = lambda: heat_nested.read_name(resource)
-    resource.read_attribute = only("output", lambda: make_expression(f"{resource.name}.data.value", "string"))
+    resource.read_identity = lambda: heat_nested.read_name(resource, scope)
+    resource.read_attribute = only("output", lambda: scope.read_object(resource, "data.value", "string"))
     resource.make = make
 
 
@@ -130,7 +133,7 @@ def declare_wait(resource: HeatResource, scope: TemplateScope) -> None:
             reason = "the timeout of the Stack counts (spec.timeout)"
             resource.losses.append(Loss(place="properties.timeout", reason=reason, value=properties["timeout"]))
 
-    resource.read_identity = lambda: heat_nested.read_name(resource)
+    resource.read_identity = lambda: heat_nested.read_name(resource, scope)
     resource.read_attribute = only("data", lambda: make_expression(f"toJson({data})", "string"))
     resource.make = make
 

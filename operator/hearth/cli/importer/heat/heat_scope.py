@@ -105,6 +105,9 @@ class NestedTemplate:
 class TemplateScope:
     """The names and references of one template. Implements `References` and `PropertyReader`."""
 
+    condition: Any = None
+    """The condition of what is converted, as it is stated."""
+
     def __init__(
         self, shared: SharedImport, document: Mapping[str, Any], *, folder: Path | None, path: tuple[str, ...] = ()
     ) -> None:
@@ -176,6 +179,13 @@ class TemplateScope:
             raise Lost(f"{resource.type} {resource.stated_name} has no attributes here")
         return self._read_deeper(lambda: read(path))
 
+    def read_object(self, resource: HeatResource, path: str, type_: str = "") -> Expression:
+        """Return a value of the object of a resource: one that may be missing if it has a condition that the reader has not."""
+        condition = resource.stated.get("condition", self.condition)
+        if condition == self.condition:
+            return make_expression(f"{resource.name}.{path}", type_)
+        return make_expression(f"{resource.name}.?{path}", heat_values.OPTIONAL)
+
     def lose(self, what: str, reason: str) -> None:
         """Note a part of a value that is lost, although the rest stays."""
         self.losses.append(Loss(place=what, reason=reason))
@@ -216,7 +226,7 @@ class TemplateScope:
         if isinstance(value, Mapping) and len(value) == 1:
             (function, argument), *_ = value.items()
             if function == "get_resource" and isinstance(argument, str) and self.find_resource(argument).kind == kind:
-                return make_expression(f"{self.resources[argument].name}.metadata.name", "string")
+                return self.read_object(self.resources[argument], "metadata.name", "string")
             if function == "get_attr" and (found := self._refer_attribute(argument, kind)) is not None:
                 return found
             if function == "if" and isinstance(argument, list) and len(argument) in (2, 3):

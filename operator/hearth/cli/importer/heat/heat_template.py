@@ -285,6 +285,7 @@ class TemplateConversion:
         scope = self.scope
 
         def act() -> None:
+            scope.condition = resource.stated.get("condition")
             scope.when = self._read_condition(resource)
             if resource.make is not None:
                 resource.make()
@@ -294,7 +295,7 @@ class TemplateConversion:
 
         if "into" not in resource.row:
             self._attempt(resource, act)
-        scope.when = {}
+        scope.when, scope.condition = {}, None
 
     def _read_condition(self, resource: HeatResource) -> Object:
         if "condition" not in resource.stated:
@@ -376,7 +377,9 @@ class TemplateConversion:
     def _convert_output(self, own: str, stated: Mapping[str, Any]) -> Object:
         """Return an output. Raises Lost."""
         scope = self.scope
+        scope.condition = stated.get("condition")
         value = scope.translate(stated.get("value"))
+        scope.condition = None
         if value is None:
             raise Lost("is null")
         condition = heat_functions.translate_condition(stated["condition"], scope) if "condition" in stated else True

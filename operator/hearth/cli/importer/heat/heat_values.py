@@ -20,6 +20,8 @@ IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 WORDS: Final = re.compile(r"[\w .,:;/@%+=#&()*<>|!?-]*", re.ASCII)
 TRUE: Final = ("true", "t", "yes", "on", "y", "1")
 """What Heat takes for true, in lower case."""
+OPTIONAL: Final = "optional"
+"""Type of a read of a resource with a condition: a field with it alone is left out if there is none."""
 CSV: Final = "csv"
 """Type of a `comma_delimited_list`, which Heat joins within a text."""
 
@@ -106,8 +108,15 @@ def write_as_text(expression: Expression) -> Expression:
             return make_expression(f"{expression.text}.join(',')", "string")
         case "list" | "map":
             return make_expression(f"toJson({expression.text})", "string")
+        case "optional":
+            return make_expression(write_present(expression), "string")
         case _:
             return expression
+
+
+def write_present(expression: Expression) -> str:
+    """Return an expression that has a value in any case: of a resource that is not there, the empty text."""
+    return f"{expression.text}.orValue('')" if expression.type == OPTIONAL else expression.text
 
 
 def is_plain(value: Value) -> bool:
@@ -146,7 +155,7 @@ def to_cel(value: Value) -> str:
     """Return a value as an expression. Raises Lost if it is too long."""
     match value:
         case Expression():
-            text = value.text
+            text = write_present(value)
         case Mixed():
             parts = [quote(each) if isinstance(each, str) else write_operand(each) for each in value.parts]
             text = parts[0] if len(parts) == 1 else f"({' + '.join(parts)})"
@@ -184,6 +193,8 @@ def to_string(value: Value) -> Value:
     match value:
         case Expression(type="integer" | "number" | "boolean"):
             return make_expression(f"string({value.text})", "string")
+        case Expression(type="optional"):
+            return value
         case Expression():
             return write_as_text(value)
         case str() | Mixed() | None:
@@ -198,7 +209,7 @@ def to_integer(value: Value) -> Value:
         case bool() | dict() | list():
             raise Lost("is no number")
         case Expression():
-            return value if value.type == "integer" else make_expression(f"int({value.text})", "integer")
+            return value if value.type == "integer" else make_expression(f"int({to_cel(value)})", "integer")
         case Mixed():
             return make_expression(f"int({to_cel(value)})", "integer")
         case int() | None:
@@ -253,7 +264,9 @@ def select(expression: Expression, path: Sequence[Value]) -> Expression:
                 text += f"[{to_integer(step).text}]"
             case _:
                 text += f"[{to_cel(step)}]"
-    return expression if not path else make_expression(text, "string" if expression.type == CSV else "")
+    if not path or expression.type == OPTIONAL:
+        return make_expression(text, expression.type)
+    return make_expression(text, "string" if expression.type == CSV else "")
 
 
 def to_yaml(value: Value) -> Value:

@@ -21,7 +21,7 @@ from support.real import openstack_controllers
 
 FOLDER = repository.ROOT / "tests" / "data" / "heat"
 SHAPES: dict[str, tuple[int, int, int]] = {
-    "conditions": (4, 0, 0),
+    "conditions": (5, 0, 0),
     "external": (5, 0, 1),
     "functions": (1, 0, 0),
     "group": (3, 0, 0),
@@ -30,7 +30,7 @@ SHAPES: dict[str, tuple[int, int, int]] = {
     "nested": (7, 0, 0),
     "network": (4, 1, 0),
     "random": (6, 1, 0),
-    "regions": (7, 0, 0),
+    "regions": (8, 0, 0),
     "scaling": (2, 1, 2),
     "server": (2, 2, 0),
     "software": (5, 5, 4),
@@ -407,6 +407,16 @@ def test_conditions_and_constraints() -> None:
     rules = convert("server").spec["template"]["parameters"]
     assert rules["image"] == {"type": "string", "description": "Machine: what the server is made of. Image"}
     assert (rules["stage"]["enum"], rules["size"]["maximum"]) == (["test", "live"], 9)
+
+
+def test_reads_of_a_resource_that_may_be_missing_are_optional() -> None:
+    """Other than under the same condition, as in the output `net`."""
+    template = convert("conditions").spec["template"]
+    fields = template["resources"]["reader"]["manifest"]["spec"]["resource"]
+    assert fields["name"] == "${sometimes.?status.resource.name}"
+    assert "? dyn(sometimes.?metadata.name.orValue('')) : dyn(" in fields["networkRef"]
+    outputs = template["outputs"]
+    assert (outputs["net"]["value"], outputs["maybe"]["value"]) == ("${sometimes.status.id}", "${sometimes.?status.id}")
 
 
 @pytest.mark.parametrize(
