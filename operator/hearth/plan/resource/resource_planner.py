@@ -5,11 +5,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Collection, Iterable, Mapping
 
-from hearth.model import field_paths, limits, members, tenancy
-from hearth.model.child import Child, Path
+from hearth.model import field_paths, limits, members, object_fields, tenancy, workloads
+from hearth.model.child import Child, Object, Path
 from hearth.model.external_objects import ExternalQuery
-from hearth.model.kinds import Kind, ObjectRef
+from hearth.model.kinds import Kind, ObjectRef, make_key
 from hearth.model.text.enumeration import enumerate_names
+from hearth.model.well_known_kinds import VOLUME_CLAIM
 from hearth.plan.environment import active_environment, inherited_rules
 from hearth.plan.environment.active_environment import ActiveEnvironment
 from hearth.plan.environment.environment_rules import Action
@@ -159,6 +160,44 @@ class ResourcePlanner:
         status = ResourceStatus(state=ResourceState.FAILED, reason=internal_errors.REASON, message=message, child=child)
         return dataclasses.replace(status, cause=Cause.INTERNAL_ERROR, requeue_at=retry.due)
 
+    def _find_unbound_claims(
+        self,
+        resource: ResourceBlueprint,
+        required: Required,
+        unready: Collection[str],
+        children: tuple[Child, ...],
+    ) -> Mapping[str, str]:
+        """Return by resource the names of claims for which a workload need not wait, since they may be bound only for its Pods.
+
+        The scheduler lets Pods wait for a claim of any class. An object that uses another claim now is not changed before
+        the new one is bound.
+        """
+        kind = make_key(resource.api_version.rpartition("/")[0], resource.kind)
+        if kind not in workloads.POD_KINDS:
+            return {}
+        current, found = requirements.find_current(children), {}
+        for name in unready:
+            status = required.get(name)
+            child = status.child if isinstance(status, ResourceStatus) else None
+            if child is None or not isinstance(status, ResourceStatus) or name in resource.after:
+                continue
+            is_user = current is None or f"{name}/{child.incarnation}" in current.requires
+            if is_user and self._is_unbound(name, child, status):
+                found[name] = child.name
+        return found
+
+    def _is_unbound(self, name: str, child: Child, status: ResourceStatus) -> bool:
+        """Return whether the object of a resource is a claim that nothing but a volume is missing."""
+        phase = object_fields.find(child.fields, "status", "phase")
+        is_waiting = status.state is ResourceState.PROGRESSING and status.step is None
+        is_claim = child.kind.key == VOLUME_CLAIM.key and not child.deleting and phase in (None, "", "Pending")
+        return (
+            is_claim
+            and is_waiting
+            and status.cause is not Cause.APPLYING
+            and not self.blueprint.resources[name].ready_when
+        )
+
     def _is_read(self, resource: ResourceBlueprint) -> bool:
         """Return whether any expression reads the object of the resource."""
         reads = self.blueprint.reads
@@ -181,6 +220,8 @@ class ResourcePlanner:
         now: float,
     ) -> ResourceStatus:
         """Plan the resource without regard to suspension. unready: required resources that are not ready."""
+        claims = self._find_unbound_claims(resource, required, unready, children) if unready else {}
+        unready = [each for each in unready if each not in claims]
         read = {name: self.externals.statuses[name] for name in resource.externals} if resource.externals else {}
         if unready or not all(each.is_ready for each in read.values()):
             self._note_unsettled(resource.name)
@@ -208,6 +249,10 @@ class ResourcePlanner:
             if isinstance(wanted, NoRoom):
                 return dataclasses.replace(status, requeue_at=now + limits.KEPT_AGAIN)
             return status
+        if claims and (others := claims.keys() - find_mounted(claims, wanted.manifest)):
+            self._note_unsettled(resource.name)
+            message = f"waits for {enumerate_names(sorted(others))}"
+            return blocked_status.waiting(message, child=requirements.find_current(children))
         subject = ResourceContext(
             resource=resource,
             desired=wanted,
@@ -546,3 +591,9 @@ def wait(status: ResourceStatus, health_status: ResourceStatus | None, child: Ch
         conditions=status.conditions,
         memory_updates=status.memory_updates,
     )
+
+
+def find_mounted(claims: Mapping[str, str], manifest: Object) -> set[str]:
+    """Return the resources of those claims that a workload mounts. claims: their names by resource."""
+    mounted = set(workloads.find_claims(manifest))
+    return {name for name, claim in claims.items() if claim in mounted}
