@@ -7,7 +7,7 @@ import gzip
 import json
 import re
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import click.testing
 import pytest
@@ -16,8 +16,14 @@ import yaml
 from hearth.cli.stack_access import schema_folder
 from hearth.cli.stack_access.schema_folder import FolderKinds
 from hearth.cli.stack_commands import stack_group
+from hearth.cli.stack_commands.files import file_commands
+from hearth.cli.stack_views.files.stack_files import StackFile
 from hearth.model import limits
+from hearth.model.kinds import Kind
 from support import repository
+
+if TYPE_CHECKING:
+    from hearth.cli.stack_access.session import Session
 
 CONFIG: dict[str, Any] = {"apiVersion": "v1", "kind": "ConfigMap"}
 SCHEMA = {
@@ -531,3 +537,38 @@ def test_a_mistake_in_a_nested_template_is_found(tmp_path: Path) -> None:
     assert code == 1
     assert "spec.template.resources.in.manifest.spec.template.resources.c.manifest.data.a" in output
     assert "'servce' is not defined" in output
+
+
+# ---------------------------------------------------------------- what the Stack in the cluster has
+
+
+class LiveStack:
+    """As much of a session as reads one Stack."""
+
+    def __init__(self, stack: dict[str, Any]) -> None:
+        self._stack = stack
+
+    async def find(self, _kind: Kind, namespace: str, name: str) -> dict[str, Any] | None:
+        """The Stack, in one namespace."""
+        return self._stack if (namespace, name) == ("prod", "shop") else None
+
+
+@pytest.mark.parametrize(
+    ("former", "namespace", "is_warned"),
+    [("db", "prod", True), ("database", "prod", False), ("db", "elsewhere", False)],
+    ids=["renamed", "as before", "new there"],
+)
+async def test_a_renamed_set_is_warned_about(
+    capsys: pytest.CaptureFixture[str], former: str, namespace: str, *, is_warned: bool
+) -> None:
+    """By the Stack of the same name in the cluster: its claims would be left behind."""
+    claims = {"volumeClaimTemplates": [{"metadata": {"name": "data"}, "spec": {}}]}
+    stateful_set = {"manifest": {"apiVersion": "apps/v1", "kind": "StatefulSet", "spec": claims}}
+    live = cast("Session", LiveStack(make({former: stateful_set})))
+    written = StackFile(source="stack.yaml", manifest=make({"database": stateful_set}), beside=())
+
+    found = await file_commands.add_former(live, written, namespace=namespace)
+    with file_commands.evaluating() as evaluator:
+        file_commands.check_template(found, FolderKinds(None), evaluator)
+
+    assert ("new StatefulSet without the data of db" in capsys.readouterr().err) is is_warned

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
@@ -21,7 +21,7 @@ from hearth.cli.stack_commands.parameters import output_option
 from hearth.cli.stack_views import safe_text
 from hearth.cli.stack_views.files import file_schema, rendering, stack_files, stack_lint
 from hearth.cli.stack_views.files.stack_files import StackFile
-from hearth.model import errors, names, object_fields, well_known_kinds
+from hearth.model import errors, members, names, object_fields, well_known_kinds
 from hearth.model.child import Object
 from hearth.model.errors import Mistake
 from hearth.model.kinds import Kinds
@@ -106,7 +106,10 @@ def lint(  # noqa: PLR0913 -- each is an option
         write_mistakes(found, output=output, stacks=stacks)
         return FAILED if found else DONE
 
-    with_kinds(cluster, stacks, schemas=schemas, uses_cluster=uses_cluster, act=act)
+    async def read_former(session: Session) -> None:
+        stacks[:] = [await add_former(session, each, namespace=cluster.find_namespace()) for each in stacks]
+
+    with_kinds(cluster, stacks, schemas=schemas, uses_cluster=uses_cluster, act=act, prepare=read_former)
 
 
 @example_command("kubectl stack render -f stack.yaml", "kubectl stack render -f stack.yaml --external cluster.yaml")
@@ -182,8 +185,12 @@ def with_kinds(
     schemas: str | None,
     uses_cluster: bool,
     act: Callable[[Kinds], int],
+    prepare: Callable[[Session], Awaitable[None]] | None = None,
 ) -> NoReturn:
-    """Call `act` with the kinds, from the cluster or the folder, and end the program with its exit code."""
+    """Call `act` with the kinds, from the cluster or the folder, and end the program with its exit code.
+
+    prepare: reads what else is needed, if the cluster is used.
+    """
     if not uses_cluster:
         raise SystemExit(act(FolderKinds(Path(schemas) if schemas else None)))
 
@@ -191,9 +198,23 @@ def with_kinds(
         await session.kinds.refresh()
         pairs = {pair for found in stacks for pair in list_kinds(found)}
         await session.schemas.load([kind for pair in pairs if (kind := session.kinds.find(*pair)) is not None])
+        if prepare is not None:
+            await prepare(session)
         return act(session.kinds)
 
     cluster_options.run(cluster, work)
+
+
+async def add_former(session: Session, stack_file: StackFile, *, namespace: str) -> StackFile:
+    """Return the Stack with the resources that the one of its name has in the cluster. namespace: if the file states none."""
+    if stack_file.is_group or stack_file.is_template or stack_file.is_definition:
+        return stack_file
+    namespace = object_fields.text(stack_file.manifest, "metadata", "namespace") or namespace
+    with contextlib.suppress(errors.ApiStatusError):
+        live = await session.find(well_known_kinds.STACK, namespace, stack_file.identity.name)
+        former = definition_warnings.list_kinds(object_fields.find(live, "spec", "template"))
+        return dataclasses.replace(stack_file, former=former)
+    return stack_file
 
 
 def list_kinds(stack_file: StackFile) -> list[tuple[str, str]]:
@@ -279,7 +300,11 @@ def check_template(stack_file: StackFile, kinds: Kinds, evaluator: Evaluator) ->
         and not object_fields.mapping(stack_files.find_template(stack_file), "resources")
     ):
         warn(stack_file, "has no resources")
-    for warning in definition_warnings.find_warnings(blueprint):
+    former = stack_file.former
+    renames = definition_warnings.find_renames(
+        former, blueprint, is_new=lambda name: members.root_of(name) not in former
+    )
+    for warning in (*definition_warnings.find_warnings(blueprint), *renames):
         warn(stack_file, warning)
     return ()
 

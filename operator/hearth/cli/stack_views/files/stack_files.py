@@ -35,6 +35,8 @@ class StackFile:
     manifest: Object
     beside: Sequence[Any]
     """All documents of all files."""
+    former: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """By name the kinds (`Kind.group`) of the resources that the Stack of this name has in the cluster, if that is read."""
 
     @property
     def is_group(self) -> bool:
