@@ -129,7 +129,9 @@ def play(user: NodeUser, name: str, case: Case) -> tuple[set[int], set[int]]:
     )
     user.kubectl.wait(f"stack/{name}", "condition=Ready")
     acknowledged = read_acknowledged()
-    rows = user.kubectl.call("exec", f"deployment/{name}-database", "--", "psql", "-qAtc", "select n from rows")
+    pods = user.kubectl.get("pods", f"--selector=app={name}")
+    newest = max(pods, key=lambda pod: str(pod["metadata"]["creationTimestamp"]))["metadata"]["name"]
+    rows = user.kubectl.call("exec", newest, "--", "psql", "-qAtc", "select n from rows")
     return acknowledged, {int(line) for line in re.findall(r"\d+", rows)}
 
 
