@@ -11,8 +11,18 @@ from collections.abc import Callable
 import pytest
 
 from support import soak
+from support.threats import other_clusters
 from support.threats.api import Api, Object
-from support.threats.world import CONFIG_MAPS, Tenant, ThreatWorld, find_message, make_config_map, make_stack
+from support.threats.world import (
+    CONFIG_MAPS,
+    STACKS,
+    Rule,
+    Tenant,
+    ThreatWorld,
+    find_message,
+    make_config_map,
+    make_stack,
+)
 
 MOST = 400.0
 """MiB that the operator may hold for any reads of one namespace."""
@@ -25,6 +35,10 @@ SILENCE = 1.0
 SMALL_FIELDS = {f"k{number:04d}": "" for number in range(5_400)}
 """60 KB that take 15 times as much memory as Python has it."""
 READ_ALL = "${string(l.all(x, size(x.data) > 1))}"
+EAST = {"secretRef": {"name": "east"}}
+SECRETS = Rule(group="", resources=("secrets",), verbs=("get", "create"))
+SOON = 10.0
+"""Seconds for a Stack in another cluster, on a busy machine."""
 LIST = {
     "externalRef": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"selector": {"matchLabels": {"big": "yes"}}}}
 }
@@ -153,6 +167,49 @@ def test_members_of_large_lists_are_made_of_packed_objects(threats: ThreatWorld)
         within=60,
     )
     print(found)
+
+
+def make_remote(threats: ThreatWorld, prefix: str) -> tuple[Tenant, Api]:
+    """A tenant with a kubeconfig of its own, which leads home, and an author for it."""
+    tenant = threats.tenant(prefix)
+    account = tenant.make_account("remote", CONFIG_MAPS).account
+    author = tenant.make_account("author", STACKS, CONFIG_MAPS, SECRETS)
+    value = other_clusters.write_own(threats, account, namespace=tenant.namespace)
+    metadata = {"name": "east", "namespace": tenant.namespace}
+    author.create({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": {"value": value}})
+    return tenant, author
+
+
+def measure_remote(threats: ThreatWorld, tenant: Tenant, author: Api, name: str) -> float:
+    """Seconds until a new Stack of another cluster is complete."""
+    began = time.monotonic()
+    author.create(make_stack(tenant.namespace, name, {"cfg": make_config_map(name)}, kubeConfig=EAST))
+    threats.wait_phase(tenant.namespace, name, "CreateComplete", within=30)
+    return time.monotonic() - began
+
+
+@pytest.mark.operator_options("--allow-loopback-clusters")
+def test_lists_in_another_cluster_end_no_process(threats: ThreatWorld) -> None:
+    """They ended the process for all other clusters again and again."""
+    tenant, author = make_remote(threats, "tenant")
+    other, bystander = make_remote(threats, "other")
+    alone = measure_remote(threats, other, bystander, "first")
+    for number in range(60):
+        author.create(make_big(tenant, f"big{number}", SMALL_FIELDS))
+    for number in range(30):
+        resources = {"l": LIST, "cfg": make_config_map(f"cfg{number}", {"a": READ_ALL})}
+        author.create(make_stack(tenant.namespace, f"reader{number}", resources, kubeConfig=EAST))
+    beside = [measure_remote(threats, other, bystander, f"beside{number}") for number in range(5)]
+    for number in range(30):
+        threats.wait_phase(tenant.namespace, f"reader{number}", "CreateComplete", within=120)
+
+    shown = ", ".join(f"{each:.2f}" for each in beside)
+    print(
+        f"another tenant's Stack in another cluster: {alone:.2f} s alone, {shown} s beside; {threats.operator.memory:.0f} MiB"
+    )
+    assert "MiB of memory, and at most" not in threats.operator.read_log()
+    assert max(beside) < SOON
+    threats.canary()
 
 
 def test_sources_with_many_keys_are_not_read_as_a_whole(threats: ThreatWorld) -> None:
