@@ -66,8 +66,8 @@ class StackObject:
     """Of an instance: the name of its StackDefinition; "" for all others."""
     definition_revision: int = 0
     """Of an instance: the revision of its StackDefinition that the spec is made with."""
-    labels: Mapping[str, str] = field(default_factory=dict)
-    """Of an instance: its labels."""
+    packed_labels: bytes = field(default=b"{}", repr=False)
+    """Of an instance: JSON of its labels."""
     replicas: int | None = None
     """Of an instance: what its scale subresource reports; None if it has none."""
     packed_stated: bytes = field(default=b"", repr=False)
@@ -107,6 +107,12 @@ class StackObject:
     """Of a group: whether its size was written through the scale subresource, so that no user states it."""
     defect: str = ""
     """Why `spec` lacks unreadable parts; "" if it is complete."""
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """Return the labels of an instance."""
+        found: Mapping[str, str] = orjson.loads(self.packed_labels)
+        return found
 
     @property
     def is_orphaning(self) -> bool:

@@ -9,7 +9,7 @@ import base64
 import binascii
 import os
 import time
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
 import orjson
@@ -17,7 +17,7 @@ import orjson
 from hearth.kube.client import api_requests
 from hearth.kube.client.api_requests import ApiClient
 from hearth.kube.objects import controller_revision, event_recorder
-from hearth.model import errors, names
+from hearth.model import errors, limits, names
 from hearth.model.child import Object
 from hearth.model.well_known_kinds import CONTROLLER_REVISION, NAMESPACE, SECRET
 
@@ -182,21 +182,28 @@ class KubeManagementCluster:
     async def add_finalizer(self, stack: StackObject) -> None:
         """Add Hearth's finalizer; send nothing if it is present."""
         if names.FINALIZER not in stack.finalizers:
-            await self._write_finalizers(stack, [*stack.finalizers, names.FINALIZER])
+            await self._write_finalizers(stack, lambda known: [*known, names.FINALIZER])
 
     async def remove_finalizer(self, stack: StackObject) -> None:
         """Remove Hearth's finalizer; ignore a deleted Stack."""
 
         async def write(seen: StackObject) -> None:
             if names.FINALIZER in seen.finalizers:
-                await self._write_finalizers(seen, [name for name in seen.finalizers if name != names.FINALIZER])
+                await self._write_finalizers(seen, lambda known: [name for name in known if name != names.FINALIZER])
 
         # Another client may change the Stack or its status. The finalizer still belongs to Hearth.
         await self._write_to_live(stack, write)
 
-    async def _write_finalizers(self, stack: StackObject, finalizers: list[str]) -> None:
+    async def _write_finalizers(self, stack: StackObject, change: Callable[[Sequence[str]], list[str]]) -> None:
         # A merge patch replaces the whole list. Patching any other list than the one read would drop finalizers of
         # others.
+        known: Sequence[str] = stack.finalizers
+        if len(known) >= limits.STACK_FINALIZERS_KEPT:
+            path = api_requests.object_path(self._find_cache(stack).kind, stack.namespace, stack.name)
+            live = await self._sender.send("get", self._find_cache(stack).kind, path)
+            # If it is another state than the cached one, the version in the patch is rejected.
+            known = live["metadata"].get("finalizers") or ()
+        finalizers = change(known)
         answer = await self._patch(stack, {"metadata": {"finalizers": finalizers}})
         if "deletionTimestamp" in answer["metadata"] and not finalizers:
             # Removing the last finalizer deletes the Stack.

@@ -6,7 +6,7 @@ Knows the request for each engine operation. Must not interpret a response: API 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
 from hearth.kube.cache import child_cache, external_cache
@@ -210,13 +210,22 @@ class KubeWorkloadCluster:
 
     async def release(self, child: Child) -> None:
         """Remove all labels and annotations of Hearth from exactly this object."""
+        finalizers: dict[int, Sequence[str]] = {}
+        if child_module.FINALIZERS in child.omitted:
+            live = (await self.get(child.ref, kind=child.kind))["metadata"]
+            finalizers[int(live["resourceVersion"])] = live.get("finalizers") or ()
+
         # A recent change may have added another annotation of Hearth or given the object another owner.
-        await self._change_child(
-            child,
-            lambda each: api_requests.release_patch(
-                each.fields["metadata"], uid=each.uid, version=each.resource_version, finalizers=each.finalizers
-            ),
-        )
+        def make_patch(each: Child) -> Object:
+            kept = () if child_module.FINALIZERS in each.omitted else each.finalizers
+            return api_requests.release_patch(
+                each.fields["metadata"],
+                uid=each.uid,
+                version=each.resource_version,
+                finalizers=finalizers.get(each.resource_version, kept),
+            )
+
+        await self._change_child(child, make_patch)
 
     async def mark(self, child: Child, reason: str | None) -> Child | None:
         """Write to exactly this object why it is unhealthy, or remove the reason."""

@@ -23,6 +23,8 @@ Object: TypeAlias = dict[str, Any]
 Path: TypeAlias = tuple[str, ...]
 """A path into an object: `("spec", "replicas")`."""
 
+FINALIZERS: Path = ("metadata", "finalizers")
+"""Among what a child omits: it has more finalizers than are kept, so they must be read before they are changed."""
 TEXT_MAPS = frozenset({("f:metadata", "f:labels"), ("f:metadata", "f:annotations")})
 """The maps of `fieldsV1` that every object has, and that contain only texts."""
 MEMBER = frozenset({"."})

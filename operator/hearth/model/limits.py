@@ -363,6 +363,8 @@ HIDDEN_OUTPUTS_LENGTH = 4 * 1024
 sensitive for them."""
 HASH_KEPT = 128
 """Characters of a hash: Hearth's have 42, and an annotation may contain anything."""
+STACK_FINALIZERS_KEPT = 64
+"""Finalizers of a Stack that are cached. Of one with more, they are read before they are changed."""
 FINALIZERS_KEPT = 16
 """Finalizers of an object that is too large: messages name them."""
 HEALTH_WORD_CHARACTERS = 200

@@ -11,8 +11,8 @@ from collections import Counter
 
 from hearth.model import limits, turns
 
-SMALL = 64 * 1024
-"""Bytes of a definition, or of the manifests of one Stack, that nothing counts: nearly all are smaller."""
+SMALL = 8 * 1024
+"""Bytes of a definition, or of the manifests of one Stack, that nothing counts: a loaded Stack takes as much anyway."""
 
 
 class MemoryShares:

@@ -9,7 +9,7 @@ not know how success is recognized.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import structlog
 
@@ -17,7 +17,7 @@ from hearth.engine import relatives
 from hearth.engine.stack.stack_part import StackContext, StackPart
 from hearth.engine.work_queue import DirtyScope
 from hearth.model import names
-from hearth.model.child import UNPROVEN, Child, Object
+from hearth.model.child import FINALIZERS, UNPROVEN, Child, Object
 from hearth.model.errors import ApiStatusError, Unreachable
 from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state import run_policy
@@ -121,9 +121,13 @@ class ReleasedObjects(StackPart):
         stack = self._services.management_cluster.find_stack(self._uid)
         if stack is None:
             return
-        left = [each for each in child.finalizers if each != names.FINALIZER_COMPLETION]
         exactly = {"uid": child.uid, "resourceVersion": str(child.resource_version)}
+        finalizers: Sequence[str] = child.finalizers
         try:
+            if FINALIZERS in child.omitted:
+                live = await self._services.find_cluster(stack).get(child.ref, kind=child.kind)
+                finalizers = live["metadata"].get("finalizers") or ()
+            left = [each for each in finalizers if each != names.FINALIZER_COMPLETION]
             await self._services.find_cluster(stack).change(
                 child.ref, {"metadata": {**exactly, "finalizers": left}}, kind=child.kind
             )

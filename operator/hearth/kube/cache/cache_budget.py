@@ -13,9 +13,11 @@ from typing import Any
 import orjson
 
 from hearth.model import child_fields, limits, names
-from hearth.model.child import Child, Path
+from hearth.model.child import FINALIZERS, Child, Path
 from hearth.model.memory_shares import memory_shares
 
+FINALIZER_BYTES = 64
+"""The memory that a finalizer takes besides its text."""
 ANNOTATIONS: Path = ("metadata", "annotations")
 LABELS: Path = ("metadata", "labels")
 OUR_LABELS = (names.LABEL_STACK_UID, names.LABEL_STACK, names.LABEL_RESOURCE, names.LABEL_BUCKET)
@@ -100,8 +102,11 @@ def measure_record(made: Child) -> int:
 
 
 def measure_fields(made: Child) -> int:
-    """Return the bytes of the stored fields."""
-    return len(made.packed_fields) + len(made.hash) + len(made.signature)
+    """Return the bytes of the stored fields, and of more finalizers than ordinary objects have."""
+    size = len(made.packed_fields) + len(made.hash) + len(made.signature)
+    if len(made.finalizers) > limits.FINALIZERS_KEPT:
+        size += sum(map(len, made.finalizers)) + FINALIZER_BYTES * len(made.finalizers)
+    return size
 
 
 def measure(value: Any) -> int:
@@ -132,13 +137,22 @@ def cut_down(made: Child, *, shown: Mapping[str, Any], paths: Iterable[Path], ro
             child_fields.copy_path(shown, fields, path)
         else:
             omitted.append(path)
+    if len(made.finalizers) > limits.FINALIZERS_KEPT:
+        omitted.append(FINALIZERS)
+        object.__setattr__(made, "finalizers", keep_finalizers(made.finalizers))
     object.__setattr__(made, "omitted", tuple(omitted))
-    object.__setattr__(made, "finalizers", made.finalizers[: limits.FINALIZERS_KEPT])
     object.__setattr__(made, "hash", made.hash[: limits.HASH_KEPT])
     object.__setattr__(made, "signature", kept_annotations.get(names.ANNOTATION_SIGNATURE, ""))
     object.__setattr__(made, "packed_fields", child_fields.pack(fields, made.known_texts))
     if not made.is_identified and made.ownership is not None and len(made.ownership.fields) > max(room, 0):
         object.__setattr__(made, "ownership", None)
+
+
+def keep_finalizers(finalizers: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the first finalizers, and Hearth's own."""
+    first = finalizers[: limits.FINALIZERS_KEPT]
+    own = names.FINALIZER_COMPLETION in finalizers and names.FINALIZER_COMPLETION not in first
+    return (*first, names.FINALIZER_COMPLETION) if own else first
 
 
 def find(shown: Mapping[str, Any], path: Path) -> Any:

@@ -32,6 +32,10 @@ from hearth.template import resource_group
 from hearth.template.instances import instance_form
 from hearth.template.instances.instance_form import InstanceForm, InstanceForms
 
+READ_ANNOTATIONS = frozenset(
+    {text for text in vars(names).values() if isinstance(text, str) and text.startswith(f"{names.GROUP}/")}
+).union(cluster_objects.COMMIT_ANNOTATIONS)
+OWN_FINALIZERS = frozenset({names.FINALIZER, names.FINALIZER_ORPHAN})
 SHARED_TEMPLATES = 256
 """Templates that Stacks can share."""
 SHARED_BYTES = 16 * 1024
@@ -257,8 +261,8 @@ def parse_stack(
         generation=generation,
         resource_version=int(metadata["resourceVersion"]),
         deleting="deletionTimestamp" in metadata,
-        finalizers=tuple(map(sys.intern, metadata.get("finalizers") or ())),
-        annotations=metadata.get("annotations") or {},
+        finalizers=choose_finalizers(metadata),
+        annotations=choose_annotations(metadata),
         kind=kind,
         parent=(metadata.get("labels") or {}).get(names.LABEL_STACK_UID, ""),
         author=cluster_objects.find_author(metadata.get("managedFields") or ()),
@@ -276,6 +280,27 @@ def parse_stack(
     )
 
 
+def choose_finalizers(metadata: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the finalizers; of more than `STACK_FINALIZERS_KEPT` the first, and those of Hearth and of Kubernetes."""
+    stated = metadata.get("finalizers") or ()
+    return tuple(
+        sys.intern(name)
+        for number, name in enumerate(stated)
+        if number < limits.STACK_FINALIZERS_KEPT or name in OWN_FINALIZERS
+    )
+
+
+def choose_annotations(metadata: Mapping[str, Any]) -> Mapping[str, str]:
+    """Return the annotations that the engine reads: a Stack may have tens of thousands of others."""
+    annotations = metadata.get("annotations") or {}
+    return {key: annotations[key] for key in READ_ANNOTATIONS if key in annotations} if annotations else annotations
+
+
+def pack_labels(raw: Object) -> bytes:
+    """Return the labels of an instance, of which there may be as many."""
+    return packing.pack(raw["metadata"].get("labels") or {})
+
+
 def parse_instance(raw: Object, *, kind: Kind, forms: InstanceForms, known: StackObject | None = None) -> StackObject:
     """Convert an instance of a StackDefinition to the engine's view of a Stack. known: an earlier state."""
     is_current = known is not None and known.generation == raw["metadata"].get("generation", 0)
@@ -289,7 +314,7 @@ def parse_instance(raw: Object, *, kind: Kind, forms: InstanceForms, known: Stac
             definer=forms.newest.definer,
             minimum_revision=forms.newest.minimum,
             pin_mistake=known.pin_mistake,
-            labels=raw["metadata"].get("labels") or {},
+            packed_labels=pack_labels(raw),
             replicas=known.replicas,
             packed_stated=known.packed_stated,
         )
@@ -297,8 +322,10 @@ def parse_instance(raw: Object, *, kind: Kind, forms: InstanceForms, known: Stac
     before = known.definition_revision if known is not None else instance_form.find_last(raw.get("status"))
     form = forms.choose(spec, before)
     parsed = parse_stack({**raw, "spec": {}}, kind=kind.key)
-    labels = raw["metadata"].get("labels") or {}
-    stated = dataclasses.replace(parsed, api_version=kind.api_version, labels=labels, packed_stated=packing.pack(spec))
+    labels = pack_labels(raw)
+    stated = dataclasses.replace(
+        parsed, api_version=kind.api_version, packed_labels=labels, packed_stated=packing.pack(spec)
+    )
     return put_into_form(stated, form, forms)
 
 

@@ -106,7 +106,7 @@ async def test_ours_among_large_annotations_and_labels_stay() -> None:
     child = bench.find("one")
     kept = child.fields["metadata"]["annotations"]
     assert child.is_identified
-    assert child.omitted == (("metadata", "annotations"),)
+    assert child.omitted == (("metadata", "annotations"), ("metadata", "finalizers"))
     assert (child.unhealthy_reason, set(kept) & set(annotations)) == ("answers 500", {names.ANNOTATION_UNHEALTHY})
     assert len(child.finalizers) == limits.FINALIZERS_KEPT
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from hearth.kube.cache import stack_cache
 from hearth.kube.cache.stack_cache import StackCache
-from hearth.model import names
+from hearth.model import limits, names
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
 from hearth.template.instances import instance_form
@@ -300,3 +300,15 @@ def test_an_event_without_a_change_of_the_spec_keeps_all_that_the_spec_makes(
     kept = stack_cache.parse_instance(after, kind=SITE, forms=forms, known=known)
 
     assert kept == stack_cache.parse_instance(after, kind=SITE, forms=forms)
+
+
+def test_of_metadata_only_what_is_read_is_kept() -> None:
+    """A Stack may have tens of thousands of annotations, and finalizers."""
+    read = {names.REQUEST_RETRY: "1", "configmanagement.gke.io/token": "abc"}
+    others = [f"a.b/{number}" for number in range(limits.STACK_FINALIZERS_KEPT + 5)]
+    raw = make({}, status={}, annotations={**dict.fromkeys(others, ""), **read}, finalizers=[*others, names.FINALIZER])
+
+    found = stack_cache.parse_stack(raw)
+
+    assert found.annotations == read
+    assert found.finalizers == (*others[: limits.STACK_FINALIZERS_KEPT], names.FINALIZER)
