@@ -111,7 +111,8 @@ class PlayedControllers:
                 rest = [each for each in finalizers if each != FINALIZER]
                 await self._user.merge(kind, name, {"metadata": {"finalizers": rest or None}})
             return
-        if FINALIZER not in finalizers:
+        # Nothing is deleted with an import.
+        if FINALIZER not in finalizers and "resource" in raw["spec"]:
             await self._user.merge(kind, name, {"metadata": {"finalizers": [*finalizers, FINALIZER]}})
         wanted = self._make_status(kind.name, raw)
         if wanted is not None and not is_within(wanted, raw.get("status") or {}):

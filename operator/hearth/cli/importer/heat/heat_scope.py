@@ -348,7 +348,7 @@ class TemplateScope:
 
 def find_beginning(text: str, beginnings: Iterable[str]) -> bool:
     """Return whether an expression reads one of these."""
-    return any(re.search(rf"(?<![\w.]){re.escape(each)}(?!\w)", text) for each in beginnings)
+    return any(each in text and re.search(rf"(?<![\w.]){re.escape(each)}(?!\w)", text) for each in beginnings)
 
 
 def list_expressions(value: Value) -> Iterable[str]:
