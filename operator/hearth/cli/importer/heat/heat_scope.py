@@ -367,12 +367,8 @@ def list_expressions(value: Value) -> Iterable[str]:
 
 
 def name_import(text: str, kind: str) -> str:
-    """Return a name for what an expression identifies: `imageWeb` for a parameter `image_web`, of a kind Image."""
-    words = [
-        word
-        for word in re.findall(r"[A-Za-z][A-Za-z0-9]*", text)
-        if word not in ("params", "status", "id", "metadata", "name")
-    ]
+    """Return a name for what an expression identifies: `publicNetwork` for `'public'` and the kind Network."""
+    unspecific = ("params", "status", "id", "metadata", "name")
+    words = [word for word in re.findall(r"[A-Za-z][A-Za-z0-9]*", text) if word not in unspecific]
     base = words[-1] if words else kind
-    lower = resource_naming.lower_first(kind)
-    return base if kind.lower() in base.lower() else resource_naming.fit(base, kind) if base else lower
+    return base if kind.lower() in base.lower() else resource_naming.fit(base, kind)

@@ -6,7 +6,7 @@ Must not know templates: what a value refers to, and rules that are more than a 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -228,8 +228,3 @@ def make_manifest(kind: str, fields: Mapping[str, Any], credentials: Object, *, 
     made: Object = {"apiVersion": f"{GROUP}/{VERSION}", "kind": kind, "spec": spec}
     put(made, root, {**spec, **fields} if root == "spec" else dict(fields))
     return made
-
-
-def list_kinds(rows: Iterable[Row]) -> set[str]:
-    """Return the kinds that rows make."""
-    return {row["kind"] for row in rows}
