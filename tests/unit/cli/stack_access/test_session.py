@@ -194,7 +194,6 @@ FOUND = {"items": [ONE], "metadata": {}}
 
 
 async def test_a_user_with_rights_on_one_kind_lists_that(tmp_path: Path) -> None:
-    """And is told which kinds are left out."""
     denied = says(orjson.dumps(FORBIDDEN), code=403)
     answers = {STACKS: denied, RESOURCE_GROUPS: denied, SITES: says(orjson.dumps(FOUND))}
     async with connect(tmp_path, answers) as session:
