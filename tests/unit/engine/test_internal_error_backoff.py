@@ -185,7 +185,7 @@ def test_error_is_reported_and_ends_nothing_else(place: str, monkeypatch: pytest
 DELETED = "the deletion of an object"
 SUSPENDED = "the suspension of an object"
 LATER: dict[str, tuple[Any, str, Callable[..., bool]]] = {
-    DELETED: (step_planning, "plan_removal", lambda child, _blueprint: child.resource == "bad"),
+    DELETED: (step_planning, "plan_removal", lambda child, *_: child.resource == "bad"),
     SUSPENDED: (SuspendPlanner, "_view", lambda _self, name, *_: name == "bad"),
 }
 

@@ -117,7 +117,7 @@ def matching(pattern: re.Pattern[str] | str, mistake: str) -> Callable[..., str 
 @click.option("--strict", is_flag=True, help="With --from-heat: fail if anything is lost.")
 @click.option(
     "--report",
-    type=click.Choice(["text", "json"]),
+    type=click.Choice(["text", "json"], case_sensitive=False),
     help="With --from-heat: the format of the report on standard error. Default: text.",
 )
 @click.option("--kubeconfig", type=click.Path(dir_okay=False), help="With --from-helm: path of the kubeconfig.")
