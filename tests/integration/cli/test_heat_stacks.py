@@ -6,7 +6,9 @@ The controllers are played (`support/real/openstack_controllers.py`).
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Iterable, Mapping
+from pathlib import Path
 from typing import Any, Final
 
 import click.testing
@@ -21,6 +23,7 @@ from support.checks import expectations
 from support.real import openstack_controllers, real_user
 from support.real.openstack_controllers import ADDRESS, PlayedControllers
 from support.real.real_world import RealWorld
+from support.real.user_shell import Paster
 from support.stories import stack_manifests
 
 FOLDER: Final = repository.ROOT / "tests" / "data" / "heat"
@@ -28,48 +31,39 @@ TEMPLATES: Final = (
     *("server", "network", "volume", "group", "nested", "wait", "identity", "random", "scaling", "trunk"),
 )
 ENVIRONMENTS: Final = {"nested", "trunk"}
-VALUES: Final = {"image": "debian", "password": "cGFzc3dvcmQ="}
+VALUES: Final = {"image": "debian", "password": "password"}
 """Parameters without a value in the templates."""
 TIMEOUT: Final = 30.0
 CONFIG_MAP: Final = Kind(group="", version="v1", name="ConfigMap", plural="configmaps", namespaced=True)
 
 
-def convert(template: str) -> Object:
-    """The Stack of a template."""
+def convert(template: str) -> tuple[Object, str]:
+    """The Stack of a template, and what the import says."""
     environment = ["-e", str(FOLDER / "environment.yaml")] if template in ENVIRONMENTS else []
     result = click.testing.CliRunner().invoke(
         main.main, ["import", "--from-heat", str(FOLDER / f"{template}.yaml"), *environment]
     )
     assert result.exit_code == 0, result.stderr
     (document,) = kubectl_yaml.parse_documents(result.stdout)
-    stack: Object = document.value
-    return stack
+    return document.value, result.stderr
 
 
 class HeatSite:
     """Stacks of templates in a namespace."""
 
-    def __init__(self, world: RealWorld, played: PlayedControllers) -> None:
-        self.world, self.user, self.played = world, world.user, played
+    def __init__(self, world: RealWorld, played: PlayedControllers, paster: Paster) -> None:
+        self.world, self.user, self.played, self.paster = world, world.user, played, paster
         world.timeout = TIMEOUT
 
-    async def create(self, stack: Object) -> None:
-        """Create a Stack, and what its parameters are read from."""
-        namespace = self.world.namespace
-        for source in stack["spec"].get("parametersFrom", ()):
-            is_secret = "secretRef" in source
-            name = next(iter(source.values()))["name"]
-            data = (
-                {"data": {"password": VALUES["password"]}}
-                if is_secret
-                else {"data": {"image": VALUES["image"], "defaultNetwork": "private"}}
-            )
-            kind = "Secret" if is_secret else "ConfigMap"
-            await self.user.create(
-                {"apiVersion": "v1", "kind": kind, "metadata": {"name": name, "namespace": namespace}, **data}
-            )
-        stack["metadata"]["namespace"] = namespace
+    async def create(self, template: str) -> Object:
+        """Create the Stack of a template, after the commands that its import prints; return it."""
+        stack, said = convert(template)
+        filled = re.sub(r"=(\w+)=…", lambda found: f"={found[1]}={VALUES[found[1]]}", said)
+        for command in re.findall("kubectl create .+", filled):
+            await self.paster.paste(command, ".+")
+        stack["metadata"]["namespace"] = self.world.namespace
         await self.user.create(stack)
+        return stack
 
     async def wait(self, name: str, reason: str, *, phase: str = "") -> Object:
         """Wait until a Stack says so of its present spec."""
@@ -134,13 +128,13 @@ class HeatSite:
 
 
 @pytest.fixture
-async def site(world: RealWorld) -> AsyncIterator[HeatSite]:
+async def site(world: RealWorld, kubeconfig: Path, tmp_path: Path) -> AsyncIterator[HeatSite]:
     """A site with an operator and played controllers."""
     await real_user.install(world.user, openstack_controllers.load_definitions())
     played = PlayedControllers(world.user)
     await world.start_controller()
     played.start()
-    yield HeatSite(world, played)
+    yield HeatSite(world, played, Paster.make(kubeconfig, world.namespace, tmp_path))
     await played.stop()
 
 
@@ -151,9 +145,7 @@ def read_cloud(raw: Object) -> str:
 
 async def test_converted_templates_live(site: HeatSite) -> None:
     """Created, signaled, updated, rolled back, suspended, resumed, deleted: all at the same time."""
-    stacks = {name: convert(name) for name in TEMPLATES}
-    for stack in stacks.values():
-        await site.create(stack)
+    stacks = {name: await site.create(name) for name in TEMPLATES}
     # The environment of two templates stops before networks are created.
     await asyncio.gather(*(site.wait(name, "Stopped") for name in ENVIRONMENTS))
     for name in ENVIRONMENTS:
@@ -192,7 +184,7 @@ async def test_converted_templates_live(site: HeatSite) -> None:
 
 async def test_a_server_is_replaced(site: HeatSite) -> None:
     """For another image, and for a mark of its health; its port and address stay."""
-    await site.create(convert("server"))
+    await site.create("server")
     await site.wait("server", "Complete")
     first, port = (site.find(kind, "server")["metadata"]["uid"] for kind in ("Server", "Port"))
 
