@@ -47,6 +47,8 @@ DUE_BETWEEN = {
     "external-kind-emptied": "which members there are is not known while the list cannot be read",
     "external-members-kind": "which members there are is not known while the list cannot be read",
     "external-members-map": "which members there are is not known while the list cannot be read",
+    "external-members-turnover": "how many members were deleted lately is not known",
+    "renamed-set": "the definition before is not known, so that a warning about the change ends",
     "external-nested": "which members there are is not known while what they are made of does not exist",
     "breakpoint-replace-rolled-back": "a refused change is tried again",
     "E27-nested-limit": "a Stack that is refused, since it is nested too deeply, is tried again",

@@ -36,8 +36,10 @@ IN_PARTS = frozenset({"rollback-half-way", "rollback-sensitive", "revisions-gone
 """Stories that store, read and delete revisions, and count no requests about them."""
 FORGOTTEN = {
     "leaves-after-ownership-was-cleared-while-paused": "only the process that saw the record knows what it had",
+    "external-members-turnover": "only the process that deleted members knows how many it deleted lately",
+    "renamed-set": "only the process that saw the definition change compares it with the one before",
 }
-"""Stories that depend on what dies with the process, and why; docs/drift.md says so."""
+"""Stories that depend on what dies with the process, and why; docs/drift.md and docs/external-objects.md say so."""
 RACES = frozenset({"adopt-at-once"})
 """Stories whose end depends on which of two Stacks is served first."""
 IN_ORDER = [played for played in STORIES if played.slug not in RACES]

@@ -301,8 +301,11 @@ class OtherClusters:
             raise ClusterHidden(f"{HIDDEN}, and its kubeconfig is refused: {refused}") from refused
         found = self._open.get(config.key)
         if found is None:
-            if not self._may_connect(config.server):
-                raise ClusterHidden(f"{HIDDEN}; to connect to {config.server}, add --other-clusters")
+            # Without its path, which may be part of a sensitive value.
+            url = urllib.parse.urlsplit(config.server)
+            server = f"{url.scheme}://{url.netloc.rpartition('@')[2]}"
+            if not self._may_connect(server):
+                raise ClusterHidden(f"{HIDDEN}; to connect to {server}, add --other-clusters")
             share = TenantShares(is_guarded=not self._is_local()).find(stack.namespace)
             connection = RemoteConnection(config, share)
             try:
