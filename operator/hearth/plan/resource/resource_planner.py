@@ -224,11 +224,8 @@ class ResourcePlanner:
         unready = [each for each in unready if each not in claims]
         read = {name: self.externals.statuses[name] for name in resource.externals} if resource.externals else {}
         if unready or not all(each.is_ready for each in read.values()):
-            self._note_unsettled(resource.name)
             missing = [*unready, *(name for name, each in read.items() if not each.is_ready)]
-            return blocked_status.waiting(
-                f"waits for {enumerate_names(missing)}", child=requirements.find_current(children)
-            )
+            return self._wait_for(missing, resource, children)
         if self.reader.is_limited and (unreadable := self._find_unreadable(resource, required, children)) is not None:
             self._note_unsettled(resource.name)
             return unreadable
@@ -250,9 +247,7 @@ class ResourcePlanner:
                 return dataclasses.replace(status, requeue_at=now + limits.KEPT_AGAIN)
             return status
         if claims and (others := claims.keys() - find_mounted(claims, wanted.manifest)):
-            self._note_unsettled(resource.name)
-            message = f"waits for {enumerate_names(sorted(others))}"
-            return blocked_status.waiting(message, child=requirements.find_current(children))
+            return self._wait_for(sorted(others), resource, children)
         subject = ResourceContext(
             resource=resource,
             desired=wanted,
@@ -281,6 +276,13 @@ class ResourcePlanner:
         if (update := self.rolling.find(resource.name)) is not None:
             status = hold(subject, status, update)
         return enforcement.enforce(subject, status)
+
+    def _wait_for(self, missing: list[str], resource: ResourceBlueprint, children: tuple[Child, ...]) -> ResourceStatus:
+        """Return the status of a resource that waits for others."""
+        self._note_unsettled(resource.name)
+        return blocked_status.waiting(
+            f"waits for {enumerate_names(missing)}", child=requirements.find_current(children)
+        )
 
     def _find_unreadable(
         self, resource: ResourceBlueprint, required: Required, children: tuple[Child, ...]

@@ -388,23 +388,10 @@ def equals(argument: Any, references: References) -> Value:
     if heat_values.is_plain([first, second]):
         return bool(str(first) == str(second) if isinstance(first, str) or isinstance(second, str) else first == second)
     if isinstance(first, Expression) and isinstance(second, str | int | float):
-        second = match_type(second, first.type)
+        second = heat_values.to_type(second, first.type)
     elif isinstance(second, Expression) and isinstance(first, str | int | float):
-        first = match_type(first, second.type)
+        first = heat_values.to_type(first, second.type)
     return make_expression(f"{to_cel(first)} == {to_cel(second)}", "boolean")
-
-
-def match_type(value: Value, type_: str) -> Value:
-    """Return a literal in the type of what it is compared with."""
-    match type_:
-        case "string":
-            return heat_values.to_string(value)
-        case "integer":
-            return heat_values.to_integer(value)
-        case "boolean":
-            return heat_values.to_boolean(value)
-        case _:
-            return value
 
 
 def contains(argument: Any, references: References) -> Value:

@@ -224,14 +224,6 @@ def match_parameter(value: Any, type_: str) -> Any:
     """Return a value with expressions in the type of the parameter that gets it. Raises Lost."""
     if heat_values.is_plain(value):
         return convert_value(value, type_)
-    match type_:
-        case "string":
-            return heat_values.to_string(value)
-        case "integer":
-            return heat_values.to_integer(value)
-        case "boolean":
-            return heat_values.to_boolean(value)
-        case "csv" if isinstance(value, Expression) and value.type == "string":
-            return heat_values.make_expression(f"{value.text}.split(',')", CSV)
-        case _:
-            return value
+    if type_ == "csv" and isinstance(value, Expression) and value.type == "string":
+        return heat_values.make_expression(f"{value.text}.split(',')", CSV)
+    return heat_values.to_type(value, type_)

@@ -238,6 +238,19 @@ def to_boolean(value: Value) -> Value:
             raise Lost("is no boolean")
 
 
+def to_type(value: Value, type_: str) -> Value:
+    """Return a value in a type of Hearth's parameters; unchanged for lists and objects. Raises Lost."""
+    match type_:
+        case "string":
+            return to_string(value)
+        case "integer":
+            return to_integer(value)
+        case "boolean":
+            return to_boolean(value)
+        case _:
+            return value
+
+
 def to_list(value: Value) -> list[Value]:
     """Return the elements of a list that the template states, also of one that it writes as text. Raises Lost."""
     if isinstance(value, str):
