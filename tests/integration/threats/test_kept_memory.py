@@ -63,14 +63,20 @@ def check_memory(threats: ThreatWorld, before: float) -> None:
         time.sleep(5.0)
 
 
-def test_lists_of_many_small_fields_are_kept_packed(threats: ThreatWorld) -> None:
-    """Sixty objects of 60 KB, read by thirty Stacks, took more than a GiB for good."""
-    tenant = threats.tenant()
+def fill(threats: ThreatWorld, tenant: Tenant) -> tuple[Api, float]:
+    """An author of sixty large ConfigMaps, and the memory of the operator before."""
     author = tenant.author(CONFIG_MAPS)
     threats.canary()
     before = threats.operator.memory
     for number in range(60):
         author.create(make_big(tenant, f"big{number}", SMALL_FIELDS))
+    return author, before
+
+
+def test_lists_of_many_small_fields_are_kept_packed(threats: ThreatWorld) -> None:
+    """Sixty objects of 60 KB, read by thirty Stacks, took more than a GiB for good."""
+    tenant = threats.tenant()
+    author, before = fill(threats, tenant)
 
     for number in range(30):
         resources = {"l": LIST, "cfg": make_config_map(f"cfg{number}", {"a": READ_ALL})}
@@ -141,11 +147,7 @@ def test_definitions_of_one_namespace_have_a_share(threats: ThreatWorld) -> None
 def test_members_of_large_lists_are_made_of_packed_objects(threats: ThreatWorld) -> None:
     """`forEach` over a list kept all of its objects unpacked, for each Stack; and a list may be too large for it."""
     tenant = threats.tenant()
-    author = tenant.author(CONFIG_MAPS)
-    threats.canary()
-    before = threats.operator.memory
-    for number in range(60):
-        author.create(make_big(tenant, f"big{number}", SMALL_FIELDS))
+    author, before = fill(threats, tenant)
     member = make_config_map(data={"a": "${string(size(item.data))}"}, forEach="l")
     with threats.operator.listened_to() as silence:
         for number in range(8):
