@@ -64,7 +64,7 @@ test-fast: check ## All checks, then the tests that need no control plane
 	@$(BIN)/pytest $(PYTEST_ARGS) -m "not cluster and not more"
 
 test-ecosystem: $(INSTALLED) browser ## Long tests, and those with programs of other projects, built from source the first time
-	@$(ON_CLUSTER_QUIETLY) $(BIN)/pytest --numprocesses auto --dist loadgroup -m "(ecosystem or long) and not soak"
+	@$(ON_CLUSTER_QUIETLY) $(BIN)/pytest --numprocesses auto --dist loadgroup $(SECOND_TRIES) -m "(ecosystem or long) and not soak"
 
 test-node: $(INSTALLED) ## Tests on a real node, with Hearth as its Pods: needs Linux and root
 	@$(NODE) with -- $(BIN)/pytest -m node tests/node

@@ -134,9 +134,10 @@ async def provided(world: World, stack: Any, *, namespace: str) -> AsyncIterator
         yield
     finally:
         giving.cancel()
-        await asyncio.gather(giving, return_exceptions=True)
+        (fault,) = await asyncio.gather(giving, return_exceptions=True)
         for volume in volumes:
             await world.delete(VOLUME, "", volume["metadata"]["name"])
+        assert isinstance(fault, asyncio.CancelledError), repr(fault)
 
 
 async def give_addresses(world: World, namespace: str, reporters: Sequence[Reporter]) -> None:

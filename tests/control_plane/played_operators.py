@@ -15,6 +15,8 @@ from hearth.model import errors
 from hearth.model.kinds import Kind
 
 TIMESTAMP = "2026-01-01T00:00:00Z"
+PASSING = frozenset({404, 409, 429})
+"""Refusals that pass: the kind is not served yet or no longer, its storage is starting, or the object has changed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,8 +43,7 @@ class Reporter:
                 "PATCH", f"{path}/status", body={"status": status}, content_type=api_requests.MERGE_PATCH
             )
         except errors.ApiStatusError as refused:
-            # Not created yet, its kind not served yet, or changed meanwhile: the next round sees it.
-            if refused.code not in (404, 409):
+            if refused.code not in PASSING:
                 raise
 
     def _make_status(self, generation: int) -> dict[str, Any]:
@@ -119,8 +120,7 @@ class Finalizer:
             for item in listed["items"]:
                 await self._attend(connection, item["metadata"])
         except errors.ApiStatusError as refused:
-            # The kind is not served yet or any more, or the object changed meanwhile: the next round sees it.
-            if refused.code not in (404, 409, 422, 429):
+            if refused.code not in {*PASSING, 422}:
                 raise
 
     async def _is_there(self, connection: Connection) -> bool:
