@@ -52,7 +52,6 @@ def find_excess(world: FakeWorld, since: int, seconds: float, deeds: Collection[
 @pytest.mark.parametrize("deeds", [*ALONE, *TOGETHER], ids="+".join)
 @fake_world.in_world
 async def test_what_an_object_costs_is_bounded_for_any_cause(world: FakeWorld, deeds: list[str]) -> None:
-    """Ten times a second, for a while; the Stack tells of it, or is as it should be."""
     adversary = FakeAdversary(world, deeds)
     adversary.start()
     await start_stack(world)
@@ -83,7 +82,6 @@ def find_stack(world: FakeWorld) -> Any:
 @pytest.mark.parametrize("deed", ["collect", "mutate"])
 @fake_world.in_world
 async def test_what_an_object_costs_in_a_day_hardly_grows(world: FakeWorld, deed: str) -> None:
-    """Twelve writes in ten minutes, then one in five minutes."""
     counts: list[int] = []
     adversary = FakeAdversary(world, [deed])
     adversary.start()
@@ -103,7 +101,6 @@ async def test_what_an_object_costs_in_a_day_hardly_grows(world: FakeWorld, deed
 
 @fake_world.in_world
 async def test_the_status_is_steady_while_objects_vanish(world: FakeWorld) -> None:
-    """Once it tells of it, the Stack is never ready, nor in progress, before that ends."""
     phases: list[tuple[str, str]] = []
     adversary = FakeAdversary(world, ["alternate"])
     await start_stack(world)
@@ -146,7 +143,6 @@ steps:
 
 @fake_world.in_world
 async def test_stacks_that_feed_each_other_are_slowed_down(world: FakeWorld, tmp_path: Path) -> None:
-    """To about one apply a minute each; a change of one ends it."""
     file = tmp_path / "circle.yaml"
     file.write_text(CIRCLE)
     await story_runner.Play(story.load(file), world).perform()
@@ -188,13 +184,11 @@ def harass(played: Story) -> None:
 
 @pytest.mark.parametrize("played", STORIES[::40], ids=lambda played: played.slug)
 def test_story_with_adversaries_at_its_end(played: Story) -> None:
-    """What they undo costs little, and the Stacks can be deleted afterwards without a trace."""
     harass(played)
 
 
 @pytest.mark.soak
 def test_every_story_with_adversaries_at_its_end() -> None:
-    """The same of all stories."""
     soak.PROGRESS.start(len(STORIES))
     for played in STORIES:
         harass(played)

@@ -113,13 +113,11 @@ async def test_what_a_lying_server_is_sent_is_bounded(world: FakeWorld, ways: li
 
 
 def test_home_stacks_notice_nothing_of_hostile_clusters() -> None:
-    """From an edit to Ready, the 99th percentile with and without them."""
     compare([0])
 
 
 @pytest.mark.soak
 def test_home_stacks_notice_nothing_of_any_hostile_clusters() -> None:
-    """Other lies and kubeconfigs in every run, unless `HEARTH_SOAK_SEED` says which; `HEARTH_SOAK_RUNS`: how many."""
     runs = soak.amount(40, full=40, variable=RUNS)
     soak.PROGRESS.start(2 * runs)
     compare(range(soak.seed(), soak.seed() + runs))

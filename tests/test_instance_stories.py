@@ -81,10 +81,8 @@ async def test_story_with_instances(world: FakeWorld, played: Story) -> None:
 
 @pytest.mark.parametrize("played", STORIES, ids=lambda played: played.slug)
 def test_story_with_instances_disturbed_at_some_writes(played: Story) -> None:
-    """Killed before or after every eighth write, an answer lost, or a write refused: the same end, nothing made twice."""
     assert list(disturb(played, choose=crash_injection.choose_some)) == []
 
 
 def test_most_stories_are_played_with_instances() -> None:
-    """What an engine of Stacks does, it does for instances."""
     assert len(STORIES) > 200

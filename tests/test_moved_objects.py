@@ -97,8 +97,6 @@ def find_misplaced(world: FakeWorld, plan: Plan) -> list[str]:
     )
 )
 def test_an_object_that_moves_is_never_made_again(shards: int, plans: list[tuple[Plan, bool, float, bool]]) -> None:
-    """Whichever resource of whichever Stack names it next, also while others wait, and whenever the operators are killed."""
-
     async def story(world: FakeWorld) -> None:
         await world.start_controller()
         first = make_spec(

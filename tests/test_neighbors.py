@@ -17,13 +17,11 @@ RUNS = "HEARTH_SOAK_RUNS"
 
 
 def test_the_slowest_edits_beside_a_hostile_tenant_are_hardly_slower() -> None:
-    """From an edit to Ready, the 99th percentile with and without it; and no edit is lost."""
     compare([0])
 
 
 @pytest.mark.soak
 def test_the_slowest_edits_beside_hostile_tenants_are_hardly_slower() -> None:
-    """Other edits and attacks in every run, unless `HEARTH_SOAK_SEED` says which; `HEARTH_SOAK_RUNS`: how many."""
     runs = soak.amount(50, full=50, variable=RUNS)
     soak.PROGRESS.start(2 * runs)
     compare(range(soak.seed(), soak.seed() + runs))

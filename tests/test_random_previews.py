@@ -43,7 +43,6 @@ def test_every_preview_comes_true(first: Drafts, planned: Sequence[Any]) -> None
 
 
 def test_an_edit_that_removes_a_stop_completes_nothing_before() -> None:
-    """What was deleted up to the stop and comes back is no creation, which a rule denies: the old target was not complete."""
     gone: Any = ([Edit(what="remove")], [{"resource": "a", "word": "PostDelete"}], [])
     back: Any = ([Edit(what="add")], [], [{"resource": "a", "word": "Create"}])
     check(random_templates.build([Edit(what="add")]), [gone, back])
@@ -51,7 +50,6 @@ def test_an_edit_that_removes_a_stop_completes_nothing_before() -> None:
 
 @pytest.mark.soak
 def test_every_preview_comes_true_for_long() -> None:
-    """Other definitions and edits in every run, unless `HEARTH_SOAK_SEED` says which."""
     definitions = soak.amount(2_000, full=2_000)
     soak.PROGRESS.start(definitions)
     longer = settings(QUICK, max_examples=definitions)

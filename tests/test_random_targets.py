@@ -34,32 +34,26 @@ def test_every_target_comes_true() -> None:
 
 
 def test_every_target_comes_true_beside_a_hostile_tenant() -> None:
-    """Nothing that it does in its own namespace, or writes there about others, is noticed by anybody else."""
     run_state_machine_as_test(hypothesis.seed(QUICK_SEED)(Attacked), settings=settings(QUICK, max_examples=30))
 
 
 def test_every_target_comes_true_after_an_adversary() -> None:
-    """While it acts, what is sent for an object is bounded; once it ends, all comes about that is wanted."""
     run_state_machine_as_test(hypothesis.seed(QUICK_SEED)(Harassed), settings=settings(QUICK, max_examples=20))
 
 
 def test_every_target_comes_true_in_a_tree_after_an_adversary() -> None:
-    """The same of nested stacks, groups and collections."""
     run_state_machine_as_test(hypothesis.seed(QUICK_SEED)(HarassedTrees), settings=settings(QUICK, max_examples=10))
 
 
 def test_every_target_comes_true_where_names_are_stated() -> None:
-    """What a resource names is never deleted, whichever resource had it before."""
     run_state_machine_as_test(hypothesis.seed(QUICK_SEED)(Named), settings=settings(QUICK, max_examples=30))
 
 
 def test_every_target_comes_true_in_a_tree() -> None:
-    """With collections, groups that are scaled, nested stacks, another cluster, marks and snapshots."""
     run_state_machine_as_test(hypothesis.seed(QUICK_SEED)(Trees), settings=settings(QUICK, max_examples=30))
 
 
 def test_a_mistake_before_the_first_status_is_a_failed_update() -> None:
-    """The first definition was accepted, which no status says yet; random steps come upon this seldom."""
     machine = Targets()
     machine.begin(delay=0.0, first={"a": Draft(ready_after=6)}, on_failure=True, rests=False)
     machine.wait(seconds=0.004)
@@ -70,7 +64,6 @@ def test_a_mistake_before_the_first_status_is_a_failed_update() -> None:
 
 
 def test_what_an_interrupted_target_made_stays_after_a_restart() -> None:
-    """Whether that target was reached is not known any more, so that nothing of it is deleted beside a failure."""
     machine = Targets()
     machine.begin(delay=None, first={"f": Draft(ready_after=9)}, on_failure=False, rests=False)
     machine.wait(seconds=1.2)
@@ -82,7 +75,6 @@ def test_what_an_interrupted_target_made_stays_after_a_restart() -> None:
 
 
 def test_a_target_that_supersedes_an_unfinished_one_is_known_after_a_crash() -> None:
-    """Else a mistake leads back to the unfinished target, which deletes the claim that was wanted again."""
     first = {"e": Draft(kind="claim"), "h": Draft()}
     machine = Targets()
     machine.begin(delay=None, first=first, on_failure=False, rests=True)
@@ -99,7 +91,6 @@ def test_a_target_that_supersedes_an_unfinished_one_is_known_after_a_crash() -> 
 
 
 def test_what_a_rollback_made_beside_a_claim_is_held_back_later() -> None:
-    """The claim of the failed definition is older, and still not what was complete."""
     failing = {"d": Draft(kind="claim"), "h": Draft(fails=True)}
     machine = Targets()
     machine.begin(delay=0.0, first={"d": Draft(), "h": Draft()}, on_failure=True, rests=True)
@@ -124,7 +115,6 @@ def find_kinds(machine: Targets, prefix: str) -> set[str]:
 
 
 def test_no_two_revisions_share_a_number() -> None:
-    """Else a failed definition takes the other one's hash for its own, and is tried again without end."""
     machine = Targets()
     machine.begin(delay=3.0, first={"a": Draft()}, on_failure=True, rests=True)
     machine.now.disturb(writes=1, how="lost")
@@ -139,7 +129,6 @@ def test_no_two_revisions_share_a_number() -> None:
 
 
 def test_what_a_hostile_tenant_forges_of_its_own_is_named() -> None:
-    """A stored revision by a condition, and a status by writing it again; the neighbor notices nothing."""
     machine = Attacked()
     machine.begin(delay=None, first={"a": Draft()}, on_failure=False, rests=True)
     machine.attack([Deed(act="write-stack", number=list(hostile_specs.SPECS).index("quiet"))])
@@ -156,7 +145,6 @@ def test_what_a_hostile_tenant_forges_of_its_own_is_named() -> None:
 @pytest.mark.soak
 @pytest.mark.parametrize("machine", [Targets, Attacked, Trees, Named, Harassed, HarassedTrees])
 def test_every_target_comes_true_for_long(machine: type[Targets]) -> None:
-    """Other steps in every run, unless `HEARTH_SOAK_SEED` says which; `HEARTH_SOAK_EXAMPLES`: how many beginnings."""
     beginnings = soak.amount(1_000, full=5_000, variable=EXAMPLES)
     soak.PROGRESS.start(beginnings)
     longer = settings(QUICK, max_examples=beginnings, stateful_step_count=60)

@@ -95,7 +95,6 @@ class RestartedPlay(story_runner.Play):
 
 @pytest.mark.parametrize("played", STORIES, ids=lambda played: played.slug)
 def test_restart_at_the_end_writes_nothing(played: Story) -> None:
-    """However slowly lists and questions about rights are answered."""
     assert find_writes(played, steps=played.steps[-1:]) == []
 
 
@@ -104,12 +103,10 @@ def test_restart_at_the_end_writes_nothing(played: Story) -> None:
     "played", [each for each in STORIES if each.slug not in DUE_BETWEEN], ids=lambda played: played.slug
 )
 def test_restart_after_any_step_writes_nothing(played: Story) -> None:
-    """The same of all states in which a story comes to rest."""
     assert find_writes(played, steps=played.steps) == []
 
 
 def test_restart_after_a_change_of_one_of_many_writes_nothing(tmp_path: Path) -> None:
-    """What is compiled and stored from the changes alone is what another process makes from everything."""
     template = {
         "parameters": {"members": {"type": "array", "items": {"type": "object"}}},
         "resources": {"m": {"forEach": "params.members", "key": "item.name", "config": {"value": "${item.value}"}}},

@@ -57,7 +57,6 @@ async def test_story(world: FakeWorld, played: Story) -> None:
     "played", [played for played in IN_ORDER if "whole" not in played.needs], ids=lambda played: played.slug
 )
 def test_story_with_the_work_divided(played: Story) -> None:
-    """Among three operators, each of which works on its share of the Stacks alone: no one sees a difference."""
     fake_world.run(lambda world: story_runner.Play(played, world).perform(), shards=3)
 
 
@@ -77,7 +76,6 @@ async def test_story_as_an_account(world: FakeWorld, played: Story) -> None:
 @pytest.mark.parametrize("delay", [pytest.param(0.0, id="early"), pytest.param(3.0, id="late")])
 @pytest.mark.parametrize("played", STORIES, ids=lambda played: played.slug)
 def test_story_with_events_out_of_time(played: Story, delay: float) -> None:
-    """Events that come before the answers to the writes that they tell of, and others that come seconds after."""
     assert crash_injection.perform(played, delay=delay).wrong == ""
 
 
@@ -85,13 +83,11 @@ def test_story_with_events_out_of_time(played: Story, delay: float) -> None:
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("played", IN_ORDER, ids=lambda played: played.slug)
 def test_story_with_requests_of_any_length(played: Story, seed: int) -> None:
-    """Some take a millisecond and some a second, so that one is still under way when others begin and end."""
     assert crash_injection.perform(played, lengths=random.Random(f"{played.slug} {seed}")).wrong == ""
 
 
 @pytest.mark.parametrize("played", DISTURBED, ids=lambda played: played.slug)
 def test_story_disturbed_at_some_writes(played: Story) -> None:
-    """Killed before or after every eighth write, an answer lost, or a write refused: the same end, nothing made twice."""
     assert list(crash_injection.disturb(played, choose=crash_injection.choose_some)) == []
 
 
@@ -99,7 +95,6 @@ def test_story_disturbed_at_some_writes(played: Story) -> None:
     "played", [played for played in STORIES if played.slug in IN_PARTS], ids=lambda played: played.slug
 )
 def test_story_with_revisions_in_several_objects(played: Story, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Disturbed in the same way: a revision counts when all of it is stored, and goes with all of it."""
     monkeypatch.setattr(controller_revision, "COMPRESSED_FROM", 0)
     monkeypatch.setattr(limits, "PART_BYTES", 60)
     monkeypatch.setattr(limits, "REVISION_PARTS", 100)
@@ -109,5 +104,4 @@ def test_story_with_revisions_in_several_objects(played: Story, monkeypatch: pyt
 @pytest.mark.long
 @pytest.mark.parametrize("played", DISTURBED, ids=lambda played: played.slug)
 def test_story_disturbed_at_every_write(played: Story) -> None:
-    """The same at all writes."""
     assert list(crash_injection.disturb(played)) == []

@@ -45,7 +45,6 @@ async def test_same_apply_changes_nothing(bench: Bench) -> None:
 
 
 async def test_version_one_creates_or_is_refused(bench: Bench) -> None:
-    """How a name that is unknown is taken without taking anything from anybody."""
     manifest = bench.config(metadata={"resourceVersion": "1"}, a="1")
     await bench.apply(manifest, force=False)
     before = await bench.live(manifest)
@@ -54,20 +53,17 @@ async def test_version_one_creates_or_is_refused(bench: Bench) -> None:
 
 
 async def test_version_one_is_refused_even_by_force(bench: Bench) -> None:
-    """Force is about fields, not about objects."""
     await bench.apply(bench.config(a="1"))
     found = await benches.refused(bench.apply(bench.config(metadata={"resourceVersion": "1"}, a="2")))
     assert found == Refusal(409, "Conflict", "configmaps", ())
 
 
 async def test_uid_of_nothing_is_a_conflict(bench: Bench) -> None:
-    """A stated uid keeps a vanished object from being made again by accident."""
     found = await benches.refused(bench.apply(bench.config(metadata={"uid": benches.STACK_UID}, a="1")))
     assert found == Refusal(409, "Conflict", "configmaps", ())
 
 
 async def test_uid_of_another_is_invalid(bench: Bench) -> None:
-    """Another object has the name now."""
     await bench.apply(bench.config(a="1"))
     found = await benches.refused(bench.apply(bench.config(metadata={"uid": benches.STACK_UID}, a="2")))
     assert found == Refusal(422, "Invalid", "ConfigMap", (("FieldValueInvalid", "metadata.uid"),) * 2)
@@ -81,7 +77,6 @@ async def test_right_uid_is_fine(bench: Bench) -> None:
 
 
 async def test_field_of_others_is_a_conflict(bench: Bench) -> None:
-    """Without force; every field is a cause."""
     await bench.apply(bench.config(a="1", b="1"), manager=THEIRS)
     found = await benches.refused(bench.apply(bench.config(a="2", b="2"), force=False))
     assert found == Refusal(
@@ -90,7 +85,6 @@ async def test_field_of_others_is_a_conflict(bench: Bench) -> None:
 
 
 async def test_equal_field_of_others_is_shared(bench: Bench) -> None:
-    """The same value is no conflict: both own it."""
     await bench.apply(bench.config(a="1"), manager=THEIRS)
     child = await bench.apply(bench.config(a="1"), force=False)
     assert owned(child) == {"f:a": {}}
@@ -106,7 +100,6 @@ async def test_force_takes_the_field(bench: Bench) -> None:
 
 
 async def test_field_no_longer_stated_goes(bench: Bench) -> None:
-    """And what others added stays."""
     manifest = bench.config(a="1", b="1")
     await bench.apply(manifest)
     await bench.user.patch(Address.of(manifest), {"data": {"c": "1"}})
@@ -115,7 +108,6 @@ async def test_field_no_longer_stated_goes(bench: Bench) -> None:
 
 
 async def test_field_that_two_state_stays(bench: Bench) -> None:
-    """When one of them no longer states it."""
     await bench.apply(bench.config(a="1", b="1"))
     await bench.apply(bench.config(b="1"), manager=THEIRS, force=False)
     await bench.apply(bench.config(a="1"))
@@ -123,7 +115,6 @@ async def test_field_that_two_state_stays(bench: Bench) -> None:
 
 
 async def test_patch_by_others_takes_the_field(bench: Bench) -> None:
-    """This is what drift is seen by; a field put there beside ours is none."""
     manifest = bench.config(a="1", b="1")
     await bench.apply(manifest)
     await bench.follow(CONFIG_MAP, ("data",))
@@ -135,7 +126,6 @@ async def test_patch_by_others_takes_the_field(bench: Bench) -> None:
 
 
 async def test_removal_by_others_takes_the_field(bench: Bench) -> None:
-    """As well."""
     manifest = bench.config(a="1", b="1")
     await bench.apply(manifest)
     await bench.follow(CONFIG_MAP, ("data",))
@@ -147,7 +137,6 @@ async def test_removal_by_others_takes_the_field(bench: Bench) -> None:
 
 
 async def test_taking_a_field_back_restores_the_entry(bench: Bench) -> None:
-    """A repair ends the drift."""
     first = await bench.apply(bench.config(a="1", b="1"))
     await bench.user.patch(Address.of(bench.config()), {"data": {"a": "2"}})
     repaired = await bench.apply(bench.config(a="1", b="1"))
@@ -155,7 +144,6 @@ async def test_taking_a_field_back_restores_the_entry(bench: Bench) -> None:
 
 
 async def test_scaling_takes_the_replica_count(bench: Bench) -> None:
-    """And shows that it came by the subresource, until a user sets it otherwise or we take it back."""
     manifest = bench.probe(value=1, replicas=2)
     child = await bench.apply(manifest)
     assert (scaled(child), lost_fields.find_first_lost(manifest, child.ownership)) == (False, None)
@@ -176,7 +164,6 @@ async def test_scaling_takes_the_replica_count(bench: Bench) -> None:
 
 
 async def test_scaling_to_none_hides_who_scales_from_then_on(bench: Bench) -> None:
-    """The API server records no writer of a 0, and none of the sizes that follow, until an apply states one."""
     manifest = bench.probe(value=1, replicas=2)
     await bench.apply(manifest)
     for replicas in (5, 0, 3):
@@ -195,7 +182,6 @@ async def test_scaling_to_none_hides_who_scales_from_then_on(bench: Bench) -> No
 
 
 async def test_taking_the_replica_count_back(bench: Bench) -> None:
-    """Anyone who scaled holds nothing then."""
     manifest = bench.probe(value=1, replicas=2)
     await bench.apply(manifest)
     await bench.user.scale(Address.of(manifest), 5, manager=THEIRS)
@@ -204,7 +190,6 @@ async def test_taking_the_replica_count_back(bench: Bench) -> None:
 
 
 async def test_what_others_took_outlives_an_apply_without_it(bench: Bench) -> None:
-    """Even where nothing else is left of the map that held it; what is still ours goes."""
     manifest = bench.config(a="1", b="2")
     await bench.apply(manifest)
     await bench.user.patch(Address.of(manifest), {"data": {"a": "theirs"}})
@@ -213,7 +198,6 @@ async def test_what_others_took_outlives_an_apply_without_it(bench: Bench) -> No
 
 
 async def test_generation_follows_the_spec_alone(bench: Bench) -> None:
-    """Neither labels nor status raise it."""
     manifest = bench.probe(value=1)
     await bench.apply(manifest)
     await bench.user.patch(Address.of(manifest), {"metadata": {"labels": {"x": "y"}}})
@@ -224,7 +208,6 @@ async def test_generation_follows_the_spec_alone(bench: Bench) -> None:
 
 
 async def test_last_key_of_a_map_becomes_null(bench: Bench) -> None:
-    """A trap of real servers: an empty map is stated, and refused."""
     await bench.apply(bench.probe(value=1))
     found = await benches.refused(bench.apply(bench.probe()))
     assert found == Refusal(422, "Invalid", "Probe", (("FieldValueTypeInvalid", "spec"), RULES_NOT_RUN))
@@ -237,7 +220,6 @@ async def test_namespace_that_is_missing(bench: Bench) -> None:
 
 
 async def test_kind_that_is_not_served(bench: Bench) -> None:
-    """A 404 that is no Status."""
     kind = replace(PROBE, name="Ghost", plural="ghosts", group="nowhere.example.com")
     manifest = bench.manifest(kind, "web", spec={})
     found = await benches.refused(bench.cluster.apply(manifest, kind=kind, manager=OURS, force=True))
@@ -275,7 +257,6 @@ async def test_mistakes_in_a_manifest(bench: Bench, spec: Object, by_apply: Refu
 
 
 async def test_immutable_field_of_a_custom_kind(bench: Bench) -> None:
-    """The change is refused; the definition as such would be accepted."""
     await bench.apply(bench.probe(replaceValue="x"))
     changed = bench.probe(replaceValue="y")
     found = await benches.refused(bench.apply(changed))
@@ -291,7 +272,6 @@ async def test_immutable_config_map(bench: Bench) -> None:
 
 
 async def test_a_dry_run_of_an_apply_tells_what_it_would_change(bench: Bench) -> None:
-    """And changes nothing, regardless of the owners."""
     await bench.apply(bench.config(a="1", b="1"))
     await bench.user.patch(Address.of(bench.config()), {"data": {"a": "2"}})
     found = await bench.cluster.apply_dry_run(bench.config(a="1", b="1"), kind=CONFIG_MAP, manager=benches.OURS)
@@ -306,7 +286,6 @@ async def test_dry_run_makes_nothing(bench: Bench) -> None:
 
 
 async def test_apply_to_what_is_being_deleted(bench: Bench) -> None:
-    """Is accepted, and changes nothing about its end."""
     manifest = bench.config(metadata=bench.held(), a="1")
     child = await bench.apply(manifest)
     await bench.cluster.delete(child)
@@ -326,7 +305,6 @@ async def test_namespace_that_is_terminating(bench: Bench) -> None:
 
 
 async def test_dry_run_of_a_change(bench: Bench) -> None:
-    """Says of the changed fields alone whether this object would take them, and changes nothing."""
     manifest = bench.probe(replaceValue="x", value=1)
     child = await bench.apply(manifest)
     found = await benches.refused(bench.cluster.change_dry_run(child.ref, {"spec": {"replaceValue": "y"}}, kind=PROBE))
@@ -336,7 +314,6 @@ async def test_dry_run_of_a_change(bench: Bench) -> None:
 
 
 async def test_dry_run_of_a_change_of_nothing(bench: Bench) -> None:
-    """Is a 404."""
     child = await bench.apply(bench.probe(value=1))
     await bench.user.delete(Address.of(bench.probe()))
     found = await benches.refused(bench.cluster.change_dry_run(child.ref, {"spec": {"value": 2}}, kind=PROBE))

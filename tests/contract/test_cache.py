@@ -26,7 +26,6 @@ QUOTA = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "smal
 
 
 async def test_follow_shows_what_is_there(bench: Bench) -> None:
-    """Only what carries the label; the listener hears when all of it has come."""
     await bench.user.create(bench.config(a="1"))
     await bench.user.create(bench.config("foreign", metadata={"labels": {}}, a="1"))
     first = bench.cluster.follow(CONFIG_MAP, ())
@@ -36,7 +35,6 @@ async def test_follow_shows_what_is_there(bench: Bench) -> None:
 
 
 async def test_fields_appear_when_they_are_asked_for(bench: Bench) -> None:
-    """A cache holds no more than is read of it."""
     await bench.user.create(bench.config(a="1"))
     await bench.follow(CONFIG_MAP)
     slim = bench.cached("web")
@@ -49,7 +47,6 @@ async def test_fields_appear_when_they_are_asked_for(bench: Bench) -> None:
 
 
 async def test_own_writes_are_shown_at_once(bench: Bench) -> None:
-    """No event is waited for; a repetition changes nothing."""
     await bench.follow(CONFIG_MAP, ("data",))
     child = await bench.apply(bench.config(a="1"))
     assert bench.cached("web") == child
@@ -58,7 +55,6 @@ async def test_own_writes_are_shown_at_once(bench: Bench) -> None:
 
 
 async def test_writes_of_others_are_reported(bench: Bench) -> None:
-    """By the labels that they carry."""
     await bench.follow(CONFIG_MAP, ("data",))
     await bench.user.create(bench.config(a="1"))
     await bench.until(lambda: (STACK_UID, "web") in bench.ears.children)
@@ -71,7 +67,6 @@ async def test_writes_of_others_are_reported(bench: Bench) -> None:
 
 
 async def test_status_that_is_not_read_is_not_reported(bench: Bench) -> None:
-    """A busy controller of another client's wakes no stack."""
     manifest = bench.probe(value=1)
     await bench.follow(PROBE, ("spec", "value"))
     await bench.apply(manifest)
@@ -86,7 +81,6 @@ async def test_status_that_is_not_read_is_not_reported(bench: Bench) -> None:
 
 
 async def test_status_that_is_read_is_reported(bench: Bench) -> None:
-    """And shown."""
     manifest = bench.probe(value=1)
     await bench.follow(PROBE, ("status", "ready"))
     await bench.apply(manifest)
@@ -99,7 +93,6 @@ async def test_status_that_is_read_is_reported(bench: Bench) -> None:
 
 
 async def test_default_status_of_a_new_object(bench: Bench) -> None:
-    """A schema may have an object say that it is not observed yet."""
     await bench.follow(PROBE, ("status", "conditions"))
     child = await bench.apply(bench.probe(value=1))
     assert [each["reason"] for each in child.fields["status"]["conditions"]] == ["Pending"]
@@ -118,7 +111,6 @@ async def test_label_taken_away(bench: Bench) -> None:
 
 
 async def test_label_changed_to_another_resource(bench: Bench) -> None:
-    """The resource that the signature names hears of it, and keeps its object."""
     manifest = bench.config(a="1")
     await bench.apply(manifest)
     await bench.follow(CONFIG_MAP)
@@ -130,7 +122,6 @@ async def test_label_changed_to_another_resource(bench: Bench) -> None:
 
 
 async def test_a_copied_signature_proves_nothing(bench: Bench) -> None:
-    """An object that merely carries labels and annotations of a child is not one, and is kept apart from them."""
     copied = bench.config()["metadata"]["annotations"]
     await bench.apply(bench.config("copy", metadata={"annotations": copied}, a="1"))
     await bench.follow(CONFIG_MAP)
@@ -150,7 +141,6 @@ async def test_delete(bench: Bench) -> None:
 
 
 async def test_delete_that_a_finalizer_holds(bench: Bench) -> None:
-    """Not gone yet; the cache shows that it is going."""
     await bench.follow(CONFIG_MAP)
     manifest = bench.config(metadata=bench.held(), a="1")
     is_gone = await bench.cluster.delete(await bench.apply(manifest))
@@ -162,14 +152,12 @@ async def test_delete_that_a_finalizer_holds(bench: Bench) -> None:
 
 
 async def test_delete_of_what_is_gone(bench: Bench) -> None:
-    """Is done."""
     child = await bench.apply(bench.config(a="1"))
     await bench.user.delete(Address.of(bench.config()))
     assert await bench.cluster.delete(child) is True
 
 
 async def test_delete_spares_the_next_of_that_name(bench: Bench) -> None:
-    """Only the very object that was seen is meant."""
     child = await bench.apply(bench.config(a="1"))
     await bench.user.delete(Address.of(bench.config()))
     successor = await bench.apply(bench.config(a="2"))
@@ -178,7 +166,6 @@ async def test_delete_spares_the_next_of_that_name(bench: Bench) -> None:
 
 
 async def test_deletion_by_others_is_reported(bench: Bench) -> None:
-    """At once."""
     await bench.follow(CONFIG_MAP)
     await bench.apply(bench.config(a="1"))
     await bench.settle(CONFIG_MAP)
@@ -188,7 +175,6 @@ async def test_deletion_by_others_is_reported(bench: Bench) -> None:
 
 
 async def test_created_again_under_the_same_name(bench: Bench) -> None:
-    """Is another object."""
     await bench.follow(CONFIG_MAP)
     first = await bench.apply(bench.config(a="1"))
     await bench.cluster.delete(first)
@@ -231,7 +217,6 @@ async def test_list_children_whole(bench: Bench) -> None:
 
 
 async def test_list_children_brings_the_cache_up_to_date(bench: Bench) -> None:
-    """Also where its events have not come yet; no listener is notified."""
     await bench.follow(CONFIG_MAP, ("data",))
     gone = await bench.apply(bench.config("gone", a="1"))
     await bench.apply(bench.config("changed", a="1"))
@@ -250,7 +235,6 @@ async def test_list_children_brings_the_cache_up_to_date(bench: Bench) -> None:
 
 
 async def test_list_children_of_a_kind_that_is_not_served(bench: Bench) -> None:
-    """There are none."""
     kind = replace(PROBE, name="Ghost", plural="ghosts", group="nowhere.example.com")
     assert await bench.cluster.list_children(kind, STACK_UID) == []
 
@@ -292,7 +276,6 @@ async def begin(bench: Bench, trigger: RetryTrigger) -> None:
 
 
 async def test_a_quota_that_comes_changes_or_goes_is_reported(bench: Bench) -> None:
-    """Each of them by the name of the cause, and nothing else."""
     limits = RetryTrigger(type=TriggerType.LIMITS, namespace=bench.namespace)
     await begin(bench, limits)
     made = await bench.user.create(quota(bench))
@@ -307,7 +290,6 @@ async def test_a_quota_that_comes_changes_or_goes_is_reported(bench: Bench) -> N
 
 
 async def test_an_object_in_the_way_is_watched_without_any_label(bench: Bench) -> None:
-    """It alone: others of its kind are no news."""
     theirs = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "theirs", "namespace": bench.namespace}}
     await bench.user.create(theirs)
     taken = retry_triggers.object_trigger(
@@ -320,7 +302,6 @@ async def test_an_object_in_the_way_is_watched_without_any_label(bench: Bench) -
 
 @pytest.mark.parametrize("kept", [True, False], ids=["kept", "let go"])
 async def test_only_what_is_followed_is_notified_of(bench: Bench, kept: bool) -> None:
-    """A cause that is not awaited any more costs nothing more."""
     limits, rights = (
         RetryTrigger(type=what, namespace=bench.namespace) for what in (TriggerType.LIMITS, TriggerType.RIGHTS)
     )

@@ -44,7 +44,6 @@ def names_of(bench: Bench, name: str = NAME) -> list[str]:
 
 
 async def test_nothing_is_known_before_it_was_read(bench: Bench) -> None:
-    """Nor of what is not followed."""
     assert not bench.cluster.find_external(READER, NAME).is_known
     bench.cluster.follow_externals(READER, {NAME: by_name(bench)}, namespace=bench.namespace)
     assert not bench.cluster.find_external(READER, NAME).is_known
@@ -54,7 +53,6 @@ async def test_nothing_is_known_before_it_was_read(bench: Bench) -> None:
 
 
 async def test_an_object_appears_changes_and_vanishes(bench: Bench) -> None:
-    """Each is reported to who reads it."""
     await follow(bench, by_name(bench))
     made = await bench.user.create(foreign(bench, "gateway", a="1", b="1"))
     await bench.until(lambda: names_of(bench) == ["gateway"])
@@ -73,7 +71,6 @@ async def test_an_object_appears_changes_and_vanishes(bench: Bench) -> None:
 
 
 async def test_a_change_of_what_is_not_read_is_no_news(bench: Bench) -> None:
-    """The next one is."""
     made = await bench.user.create(foreign(bench, "gateway", a="1"))
     await follow(bench, by_name(bench))
     await bench.user.patch(Address.of(made), {"data": {"unread": "x"}})
@@ -85,7 +82,6 @@ async def test_a_change_of_what_is_not_read_is_no_news(bench: Bench) -> None:
 
 
 async def test_a_list_follows_labels_and_is_in_order(bench: Bench) -> None:
-    """An object that loses the label is gone, one that gains it is there."""
     two = await bench.user.create(foreign(bench, "two", {"tier": "tenant"}, a="2"))
     none = await bench.user.create(foreign(bench, "none", a="0"))
     await follow(bench, by_labels(bench, tier="tenant"))
@@ -99,7 +95,6 @@ async def test_a_list_follows_labels_and_is_in_order(bench: Bench) -> None:
 
 
 async def test_two_readers_of_one_object(bench: Bench) -> None:
-    """Each is notified of the fields that it reads, and one may stop."""
     made = await bench.user.create(foreign(bench, "gateway", a="1", b="1"))
     other = by_name(bench, paths=frozenset({("data", "b")}))
     bench.cluster.follow_externals("other-uid", {"b": other}, namespace=bench.namespace)
@@ -116,7 +111,6 @@ async def test_two_readers_of_one_object(bench: Bench) -> None:
 
 
 async def test_another_object_of_the_name(bench: Bench) -> None:
-    """Is news although nothing that is read differs."""
     made = await bench.user.create(foreign(bench, "gateway", a="1"))
     await follow(bench, by_name(bench))
     await bench.user.delete(Address.of(made))

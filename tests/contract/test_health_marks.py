@@ -18,7 +18,6 @@ def annotation(live: Object) -> object:
 
 
 async def test_a_mark_is_written_and_seen_at_once(bench: Bench) -> None:
-    """By the answer, by the cache, and by everybody; taken back it is gone."""
     await bench.follow(CONFIG_MAP)
     child = await bench.apply(bench.config(a="1"))
     marked = await bench.cluster.mark(child, "bad")
@@ -34,7 +33,6 @@ async def test_a_mark_is_written_and_seen_at_once(bench: Bench) -> None:
 
 
 async def test_an_apply_leaves_a_mark_alone(bench: Bench) -> None:
-    """Another manager holds it, so it is neither taken away nor ours to lose."""
     child = await bench.apply(bench.config(a="1"))
     marked = await bench.cluster.mark(child, "bad")
     applied = await bench.apply(bench.config(a="2"))
@@ -44,7 +42,6 @@ async def test_an_apply_leaves_a_mark_alone(bench: Bench) -> None:
 
 
 async def test_a_mark_on_what_changed_meanwhile(bench: Bench) -> None:
-    """The change stays."""
     child = await bench.apply(bench.config(a="1"))
     await bench.user.patch(Address.of(bench.config()), {"data": {"b": "2"}})
     await bench.cluster.mark(child, "bad")
@@ -53,7 +50,6 @@ async def test_a_mark_on_what_changed_meanwhile(bench: Bench) -> None:
 
 
 async def test_a_mark_never_touches_another_object_of_that_name(bench: Bench) -> None:
-    """Regardless of what it carries; nor does it bring back what is gone."""
     child = await bench.apply(bench.config(a="1"))
     await bench.user.delete(Address.of(bench.config()))
     assert await bench.cluster.mark(child, "bad") is None
@@ -63,7 +59,6 @@ async def test_a_mark_never_touches_another_object_of_that_name(bench: Bench) ->
 
 
 async def test_what_was_adopted_by_another_stack_is_not_marked(bench: Bench) -> None:
-    """It is that Stack's now."""
     child = await bench.apply(bench.config(a="1"))
     theirs = {**child.fields["metadata"]["labels"], names.LABEL_STACK_UID: "00000000-0000-0000-0000-000000000002"}
     await bench.apply(bench.config(metadata={"labels": theirs}, a="1"), manager=benches.THEIRS)
@@ -94,7 +89,6 @@ def find(bench: Bench, made: Object) -> HealthMarkObject:
 
 
 async def test_a_health_mark_is_shown_and_reported(bench: Bench, made: Object) -> None:
-    """With all that it says, and when that was written."""
     mark = find(bench, made)
     assert (mark.name, mark.namespace, mark.generation) == ("bad", bench.namespace, 1)
     assert mark.status == {"observedGeneration": -1}
@@ -103,7 +97,6 @@ async def test_a_health_mark_is_shown_and_reported(bench: Bench, made: Object) -
 
 
 async def test_a_new_word_is_reported(bench: Bench, made: Object) -> None:
-    """It raises the generation; the end is reported too."""
     await bench.user.patch(Address.of(made), {"spec": {"markUnhealthy": False}})
     await bench.until(lambda: find(bench, made).generation == 2)
     await bench.user.delete(Address.of(made))
@@ -112,21 +105,18 @@ async def test_a_new_word_is_reported(bench: Bench, made: Object) -> None:
 
 
 async def test_own_status_is_shown_at_once(bench: Bench, made: Object) -> None:
-    """It raises no generation."""
     await bench.marks.write_mark_status(find(bench, made), {"observedUID": "u1", "observedGeneration": 1})
     mark = find(bench, made)
     assert (mark.status, mark.generation) == ({"observedUID": "u1", "observedGeneration": 1}, 1)
 
 
 async def test_a_status_is_not_written_over_a_new_word(bench: Bench, made: Object) -> None:
-    """The decision did not know that."""
     before = find(bench, made)
     await bench.user.patch(Address.of(made), {"spec": {"markUnhealthy": False}})
     assert (await benches.refused(bench.marks.write_mark_status(before, {"observedUID": "u1"}))).code == 409
 
 
 async def test_the_status_of_what_is_gone_needs_no_writing(bench: Bench, made: Object) -> None:
-    """There is no one to read it, and its event may be late."""
     before = find(bench, made)
     await bench.user.delete(Address.of(made))
     await bench.marks.write_mark_status(before, {"observedUID": "u1"})

@@ -61,14 +61,12 @@ async def change(
 
 
 async def test_what_only_the_operator_owns_leaves(bench: Bench) -> None:
-    """By the apply alone."""
     child = await bench.apply(bench.config(a="1", gone="2"))
     assert await change(bench, bench.config(a="1"), child) is None
     assert (await bench.live(bench.config()))["data"] == {"a": "1"}
 
 
 async def test_what_another_client_owns_as_well_is_theirs(bench: Bench) -> None:
-    """As kubectl does it: they may have come to rely on it."""
     child = await bench.apply(bench.config(a="1", gone="2"))
     await bench.cluster.apply(bench.config(gone="2"), kind=CONFIG_MAP, manager="theirs", force=True)
     assert await change(bench, bench.config(a="1"), child) is None
@@ -77,7 +75,6 @@ async def test_what_another_client_owns_as_well_is_theirs(bench: Bench) -> None:
 
 @pytest.mark.parametrize("is_repaired", [True, False])
 async def test_the_record_of_ownership_was_cleared(bench: Bench, *, is_repaired: bool) -> None:
-    """Afterwards the API server attributes all fields to a placeholder, with the first apply."""
     manifest = bench.config(a="1", gone="2")
     child = await bench.apply(manifest)
     before = child.ownership
@@ -100,7 +97,6 @@ async def test_an_address_stays(bench: Bench) -> None:
 
 
 async def test_an_address_that_the_server_could_have_chosen(bench: Bench) -> None:
-    """Is what the definition asks for."""
     chosen = await bench.cluster.apply(service(bench), kind=SERVICE, manager=OURS, force=True)
     address = (await bench.live(service(bench)))["spec"]["clusterIP"]
     stated = await bench.cluster.apply(service(bench, clusterIP=address), kind=SERVICE, manager=OURS, force=True)
@@ -110,7 +106,6 @@ async def test_an_address_that_the_server_could_have_chosen(bench: Bench) -> Non
 
 
 async def test_the_same_field_under_another_name(bench: Bench) -> None:
-    """Both leave, by one apply. Of a kind that no controller writes: a status would change the version too."""
     manifest = pod_template(bench, serviceAccountName="special")
     child = await bench.cluster.apply(manifest, kind=POD_TEMPLATE, manager=OURS, force=True)
     assert (await bench.live(manifest))["template"]["spec"]["serviceAccount"] == "special"
@@ -122,7 +117,6 @@ async def test_the_same_field_under_another_name(bench: Bench) -> None:
 
 
 async def test_a_default_that_equals_what_left(bench: Bench) -> None:
-    """Is no remainder: a new object would have it too."""
     manifest = deployment(bench)
     manifest["spec"]["replicas"] = 1
     child = await bench.cluster.apply(manifest, kind=DEPLOYMENT, manager=OURS, force=True)
@@ -132,7 +126,6 @@ async def test_a_default_that_equals_what_left(bench: Bench) -> None:
 
 
 async def test_a_definition_is_checked_beside_its_object(bench: Bench) -> None:
-    """An object of the name is no obstacle, a mistake is."""
     await bench.apply(bench.probe(replaceValue="x"))
     await bench.cluster.check_definition(bench.probe(replaceValue="y"), kind=PROBE)
     wrong = await benches.refused(bench.cluster.check_definition(bench.probe(readyAfter=-1), kind=PROBE))
@@ -141,7 +134,6 @@ async def test_a_definition_is_checked_beside_its_object(bench: Bench) -> None:
 
 
 async def test_a_created_object_has_what_the_server_fills(bench: Bench) -> None:
-    """In a dry run as well."""
     found = await bench.cluster.create_dry_run(service(bench), kind=SERVICE)
     assert found["spec"]["clusterIP"] not in ("", "None")
     assert await bench.user.find(Address.of(service(bench))) is None

@@ -41,7 +41,6 @@ def revision(number: int, stack: StackObject, *, hash_: str = "h1") -> Revision:
 
 
 async def test_stack_is_shown_and_reported(bench: Bench) -> None:
-    """With what a pass needs of it."""
     made = await bench.create_stack()
     stack = find(bench, made)
     assert (stack.name, stack.namespace, stack.generation, stack.deleting) == ("shop", bench.namespace, 1, False)
@@ -58,7 +57,6 @@ async def test_new_spec_is_reported(bench: Bench) -> None:
 
 
 async def test_own_status_is_shown_at_once(bench: Bench) -> None:
-    """It raises no generation; a key with None is taken away."""
     made = await bench.create_stack()
     conditions = [
         {"type": "Ready", "status": "False", "reason": "X", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}
@@ -70,7 +68,6 @@ async def test_own_status_is_shown_at_once(bench: Bench) -> None:
 
 
 async def test_edit_beside_our_own_status_is_reported(bench: Bench) -> None:
-    """Though the answer to our write shows it before its event comes."""
     made = await bench.create_stack()
     stale = find(bench, made)
     await bench.user.patch(Address.of(made), {"metadata": {"annotations": {"hearth.dev/retry": "1"}}})
@@ -80,7 +77,6 @@ async def test_edit_beside_our_own_status_is_reported(bench: Bench) -> None:
 
 
 async def test_status_of_a_stack_that_is_gone(bench: Bench) -> None:
-    """Is no trouble."""
     made = await bench.create_stack()
     stack = find(bench, made)
     await bench.user.delete(Address.of(made))
@@ -101,7 +97,6 @@ async def test_finalizer_comes_and_goes(bench: Bench) -> None:
 
 
 async def test_finalizer_on_what_has_changed_since(bench: Bench) -> None:
-    """Is refused: look again."""
     made = await bench.create_stack()
     stale = find(bench, made)
     await bench.user.patch(Address.of(made), {"metadata": {"finalizers": ["another.example.com/else"]}})
@@ -110,7 +105,6 @@ async def test_finalizer_on_what_has_changed_since(bench: Bench) -> None:
 
 
 async def test_finalizers_of_others_are_kept(bench: Bench) -> None:
-    """When ours comes and when it goes."""
     made = await bench.create_stack()
     await bench.user.patch(Address.of(made), {"metadata": {"finalizers": ["another.example.com/else"]}})
     await bench.until(lambda: bool(find(bench, made).finalizers))
@@ -121,7 +115,6 @@ async def test_finalizers_of_others_are_kept(bench: Bench) -> None:
 
 
 async def test_finalizer_of_a_stack_that_is_gone(bench: Bench) -> None:
-    """To remove it is no trouble."""
     made = await bench.create_stack()
     await bench.home.add_finalizer(find(bench, made))
     stack = find(bench, made)
@@ -139,7 +132,6 @@ async def test_revision_is_kept(bench: Bench) -> None:
 
 
 async def test_revision_that_is_there_already(bench: Bench) -> None:
-    """Is the one that counts."""
     stack = find(bench, await bench.create_stack())
     await bench.home.create_revision(stack, revision(1, stack), DEFINITION)
     again = await bench.home.create_revision(stack, revision(7, stack), DEFINITION)
@@ -155,7 +147,6 @@ async def test_revisions_by_number(bench: Bench) -> None:
 
 
 async def test_revisions_go_with_their_stack(bench: Bench) -> None:
-    """No user must delete them."""
     made = await bench.create_stack()
     stack = find(bench, made)
     await bench.home.create_revision(stack, revision(1, stack), DEFINITION)
@@ -194,7 +185,6 @@ async def test_source_that_is_missing(bench: Bench, source: ObjectRef) -> None:
 
 
 async def test_source_that_is_a_secret(bench: Bench) -> None:
-    """Comes as it is, in base 64; its changes are reported, and nothing more once it is not followed."""
     manifest: Object = {
         "apiVersion": "v1",
         "kind": "Secret",
@@ -216,7 +206,6 @@ async def test_source_that_is_a_secret(bench: Bench) -> None:
 
 
 async def test_source_that_is_a_template(bench: Bench) -> None:
-    """Has no namespace; its template comes as JSON, and its changes are reported."""
     template = {"parameters": {"size": {"type": "integer", "default": 1}}, "resources": {}}
     manifest: Object = {
         "apiVersion": "hearth.dev/v1alpha1",
@@ -248,7 +237,6 @@ async def test_event_never_raises(bench: Bench) -> None:
 
 
 async def test_an_event_about_a_source_never_raises(bench: Bench) -> None:
-    """Whether it was read before, is there at all, or neither."""
     manifest = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "reported", "namespace": bench.namespace}}
     ref = ObjectRef(group="", kind="ConfigMap", namespace=bench.namespace, name="reported")
     await bench.home.emit_source_event(ref, type_="Warning", reason="Test", message="said of nothing")

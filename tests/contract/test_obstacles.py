@@ -63,7 +63,6 @@ async def tamper(bench: Bench, manifest: Object, patch: Any) -> None:
 
 
 async def test_apply_is_rejected_because_of_another_clients_item(bench: Bench) -> None:
-    """Their port has the same name and another number, so that both would be there. Another one of theirs stays."""
     manifest = service(bench, http=80)
     child = await bench.cluster.apply(manifest, kind=SERVICE, manager=OURS, force=True)
     theirs = [{"name": name, "port": port, "protocol": "TCP"} for name, port in (("http", 8080), ("metrics", 9090))]
@@ -78,7 +77,6 @@ async def test_apply_is_rejected_because_of_another_clients_item(bench: Bench) -
 
 
 async def test_nothing_is_removed_where_many_items_are_in_question(bench: Bench) -> None:
-    """Anyone who adds many items to an object causes no flood of requests, and loses none of them."""
     manifest = service(bench, http=80)
     child = await bench.cluster.apply(manifest, kind=SERVICE, manager=OURS, force=True)
     theirs = [{"name": f"p{at}", "port": 9000 + at, "protocol": "TCP"} for at in range(limits.FOREIGN_ITEMS)]
@@ -89,7 +87,6 @@ async def test_nothing_is_removed_where_many_items_are_in_question(bench: Bench)
 
 
 async def test_an_object_without_an_obstacle_is_not_written(bench: Bench) -> None:
-    """The apply was rejected for another reason."""
     manifest = bench.config(a="1")
     child = await bench.apply(manifest)
     before = await bench.live(manifest)
@@ -98,7 +95,6 @@ async def test_an_object_without_an_obstacle_is_not_written(bench: Bench) -> Non
 
 
 async def test_another_object_of_the_name_is_left_alone(bench: Bench) -> None:
-    """It was made since, and is no concern here."""
     manifest = bench.probe(other=1)
     child = await bench.apply(manifest)
     await bench.user.delete(Address.of(manifest))
@@ -108,7 +104,6 @@ async def test_another_object_of_the_name_is_left_alone(bench: Bench) -> None:
 
 
 async def test_a_map_whose_last_key_is_dropped(bench: Bench) -> None:
-    """Server-side apply makes null of it, which the schema refuses."""
     child = await bench.apply(bench.probe(other=1))
     manifest = bench.probe()
     rejected = await benches.refused(bench.apply(manifest))
@@ -120,7 +115,6 @@ async def test_a_map_whose_last_key_is_dropped(bench: Bench) -> None:
 
 
 async def test_a_map_in_a_free_form_field(bench: Bench) -> None:
-    """Server-side apply alone makes null of it, which is accepted there."""
     child = await apply_nested(bench, {"a": "1"})
     manifest = nested(bench, {})
     assert apply_obstacles.leaves_null(manifest, child)
@@ -133,7 +127,6 @@ async def test_a_map_in_a_free_form_field(bench: Bench) -> None:
 
 
 async def test_a_map_that_has_only_what_suspends(bench: Bench) -> None:
-    """The definition sets it empty, so that it stays, and would become null."""
     child = await bench.apply(bench.probe())
     metadata = {"name": child.name, "uid": child.uid, "namespace": child.namespace}
     down = {"apiVersion": child.kind.api_version, "kind": "Probe", "metadata": metadata}
@@ -149,7 +142,6 @@ async def test_a_map_that_has_only_what_suspends(bench: Bench) -> None:
 
 
 async def test_a_map_that_the_manifest_drops_as_a_whole(bench: Bench) -> None:
-    """It goes with its keys."""
     child = await bench.apply(bench.probe(other=1))
     assert await remove(bench, bench.manifest(PROBE, "web"), child) is not None
     assert "spec" not in await bench.live(bench.probe())
@@ -157,7 +149,6 @@ async def test_a_map_that_the_manifest_drops_as_a_whole(bench: Bench) -> None:
 
 @pytest.mark.parametrize(("key", "code"), [("uid", 422), ("resourceVersion", 409)])
 async def test_a_change_of_another_state_is_refused(bench: Bench, key: str, code: int) -> None:
-    """Both are preconditions."""
     manifest = bench.config(a="1")
     child = await bench.apply(manifest)
     wrong = {"uid": "11111111-0000-0000-0000-000000000000", "resourceVersion": "1"}[key]
@@ -168,7 +159,6 @@ async def test_a_change_of_another_state_is_refused(bench: Bench, key: str, code
 
 
 async def test_the_dry_run_of_a_change_answers_with_its_result(bench: Bench) -> None:
-    """And writes nothing."""
     manifest = bench.probe(value=1)
     child = await bench.apply(manifest)
     found = await bench.cluster.change_dry_run(child.ref, {"spec": {"other": 2}}, kind=PROBE)

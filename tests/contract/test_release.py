@@ -24,7 +24,6 @@ def marks(live: Object) -> Object:
 
 
 async def test_release_takes_what_is_ours_and_nothing_else(bench: Bench) -> None:
-    """Data, and labels and annotations of others, stay."""
     manifest = bench.config(a="1")
     await bench.apply(manifest)
     await bench.user.patch(
@@ -37,7 +36,6 @@ async def test_release_takes_what_is_ours_and_nothing_else(bench: Bench) -> None
 
 
 async def test_release_leaves_no_empty_maps(bench: Bench) -> None:
-    """Where no other client had put anything."""
     child = await bench.apply(bench.probe(value=1))
     await bench.cluster.release(child)
     live = await bench.live(bench.probe())
@@ -45,7 +43,6 @@ async def test_release_leaves_no_empty_maps(bench: Bench) -> None:
 
 
 async def test_what_was_released_is_seen_no_more(bench: Bench) -> None:
-    """Neither by the cache nor by a list; nor when the event of it comes."""
     await bench.follow(CONFIG_MAP)
     child = await bench.apply(bench.config(a="1"))
     await bench.cluster.release(child)
@@ -56,7 +53,6 @@ async def test_what_was_released_is_seen_no_more(bench: Bench) -> None:
 
 
 async def test_what_was_released_can_come_back(bench: Bench) -> None:
-    """It is the same object, as soon as it carries the label again."""
     await bench.follow(CONFIG_MAP)
     child = await bench.apply(bench.config(a="1"))
     await bench.cluster.release(child)
@@ -69,7 +65,6 @@ async def test_what_was_released_can_come_back(bench: Bench) -> None:
 
 
 async def test_release_of_what_changed_meanwhile(bench: Bench) -> None:
-    """What came of ours since is taken off as well, and the change of others stays."""
     manifest = bench.config(a="1")
     child = await bench.apply(manifest)
     await bench.user.patch(Address.of(manifest), {"metadata": {"annotations": {UNHEALTHY: "z"}}, "data": {"b": "2"}})
@@ -87,7 +82,6 @@ async def test_release_of_nothing(bench: Bench) -> None:
 
 
 async def test_release_never_touches_another_object_of_that_name(bench: Bench) -> None:
-    """Regardless of what it carries."""
     child = await bench.apply(bench.config(a="1"))
     await bench.user.delete(Address.of(bench.config()))
     other = await bench.user.create(bench.config(a="2"))
@@ -96,7 +90,6 @@ async def test_release_never_touches_another_object_of_that_name(bench: Bench) -
 
 
 async def test_release_never_touches_what_belongs_to_another_stack_now(bench: Bench) -> None:
-    """The same object, under another Stack's label."""
     child = await bench.apply(bench.config(a="1"))
     theirs = {**child.fields["metadata"]["labels"], names.LABEL_STACK_UID: "00000000-0000-0000-0000-000000000002"}
     await bench.apply(bench.config(metadata={"labels": theirs}, a="1"), manager=THEIRS)
@@ -106,7 +99,6 @@ async def test_release_never_touches_what_belongs_to_another_stack_now(bench: Be
 
 
 async def test_release_of_what_is_being_deleted(bench: Bench) -> None:
-    """It stays, as no Stack's child."""
     manifest = bench.config(metadata=bench.held(), a="1")
     child = await bench.apply(manifest)
     await bench.cluster.delete(child)
@@ -117,7 +109,6 @@ async def test_release_of_what_is_being_deleted(bench: Bench) -> None:
 
 
 async def test_deletion_of_what_changed_meanwhile(bench: Bench) -> None:
-    """A change is no reason to let it stand."""
     manifest = bench.config(a="1")
     child = await bench.apply(manifest)
     await bench.user.patch(Address.of(manifest), {"data": {"b": "2"}})
@@ -126,7 +117,6 @@ async def test_deletion_of_what_changed_meanwhile(bench: Bench) -> None:
 
 
 async def test_deletion_of_what_asks_to_stay_now(bench: Bench) -> None:
-    """The decision did not know that; the cache does from then on."""
     manifest = bench.config(a="1")
     child = await bench.apply(manifest)
     stays = {names.ANNOTATION_DELETION_POLICY: names.RETAIN}
@@ -144,7 +134,6 @@ def make(bench: Bench) -> Object:
 
 
 async def test_an_object_is_created_once(bench: Bench) -> None:
-    """A second one of the name is rejected and changes nothing."""
     made = await bench.cluster.create_object(make(bench), kind=CONFIG_MAP)
     assert made["metadata"]["uid"]
     with pytest.raises(ApiStatusError) as caught:
@@ -154,7 +143,6 @@ async def test_an_object_is_created_once(bench: Bench) -> None:
 
 
 async def test_only_that_very_object_is_deleted(bench: Bench) -> None:
-    """Regardless of its version; one that is gone already is no error."""
     made = await bench.cluster.create_object(make(bench), kind=CONFIG_MAP)
     another = {**made, "metadata": {**made["metadata"], "uid": "00000000-0000-0000-0000-000000000009"}}
     with pytest.raises(ApiStatusError) as caught:
@@ -167,7 +155,6 @@ async def test_only_that_very_object_is_deleted(bench: Bench) -> None:
 
 
 async def test_an_object_is_changed_in_exactly_its_state(bench: Bench) -> None:
-    """A stale version is rejected, and a dry run writes nothing."""
     made = await bench.cluster.create_object(make(bench), kind=CONFIG_MAP)
     ref = ObjectRef(group="", kind="ConfigMap", namespace=bench.namespace, name="other")
     kept = {key: made["metadata"][key] for key in ("uid", "resourceVersion")}
@@ -183,7 +170,6 @@ async def test_an_object_is_changed_in_exactly_its_state(bench: Bench) -> None:
 
 @pytest.mark.parametrize("keeps_dependents", [True, False])
 async def test_what_an_object_owns_stays_or_goes_with_it(bench: Bench, *, keeps_dependents: bool) -> None:
-    """Kept, it has no owner any more."""
     child = await bench.apply(bench.config(a="1"))
     owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": child.name, "uid": child.uid}
     owned = make(bench)

@@ -98,13 +98,11 @@ def test_the_rules_are_valid(tmp_path: Path) -> None:
 
 
 def test_each_alert_has_a_case() -> None:
-    """A new alert needs one."""
     assert list(CASES) == ALERTS
 
 
 @pytest.mark.parametrize("alert", CASES)
 def test_an_alert_fires_when_it_should(alert: str, tmp_path: Path) -> None:
-    """And not before."""
     series, minute = CASES[alert]
     # Without a leader, another alert would fire as well.
     series = {"hearth_leader": f"1x{minute + 60}"} | series
@@ -113,12 +111,10 @@ def test_an_alert_fires_when_it_should(alert: str, tmp_path: Path) -> None:
 
 
 def test_nothing_fires_while_all_is_well(tmp_path: Path) -> None:
-    """For a day."""
     run_rules(tmp_path, [expect(ALL_IS_WELL, {60: {}, 300: {}, 1440: {}})])
 
 
 def test_the_queries_of_the_dashboard_are_valid(tmp_path: Path) -> None:
-    """Grafana shows an error in a panel only to those who look at it."""
     dashboard = json.loads((FOLDER / "dashboard.json").read_text())
     queries = [target["expr"] for panel in dashboard["panels"] for target in panel.get("targets", ())]
     rules = [

@@ -134,7 +134,6 @@ async def plane(slots: Slots, tmp_path: Path) -> AsyncIterator[Plane]:
 
 @pytest.mark.parametrize("name", BUNDLES)
 async def test_a_bundle_lives_a_whole_life(plane: Plane, name: str) -> None:
-    """Imported, ready, quiet, without differences, changed, rolled back, and gone with all that it made."""
     expected = BUNDLES[name]
     with bundles.aggregated_api() as port:
         text = (FOLDER / f"{name}.yaml").read_text().replace(bundles.API_PORT, str(port))

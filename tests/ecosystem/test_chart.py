@@ -111,27 +111,23 @@ def strip(value: Any) -> Any:
 
 
 def test_helm_is_the_version_that_is_pinned(helm: Helm) -> None:
-    """Its own answer."""
     pinned = go_programs.read_pin(helm_program.MODULE, "helm.sh/helm/v4")
 
     assert pinned in helm.call("version", "--template={{.Version}}")
 
 
 def test_helm_finds_nothing_to_complain_about(helm: Helm) -> None:
-    """Not even a recommendation."""
     assert "[WARNING]" not in helm.call("lint", "--strict", str(CHART))
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_chart_and_kustomization_are_the_same_installation(helm: Helm, variant: str) -> None:
-    """Object by object: one place to change is never forgotten."""
     rendered = index_objects(helm.render(*VARIANTS[variant]))
 
     assert rendered == index_objects(render_kustomization(variant))
 
 
 def test_every_flag_reaches_the_program(helm: Helm, tmp_path: Path) -> None:
-    """And means there what the value says."""
     seen, alone = (
         read_settings(find_args(helm.render(f"--set-json=settings={text}", "--set=replicas=1")))
         for text in (
@@ -168,7 +164,6 @@ def test_every_flag_reaches_the_program(helm: Helm, tmp_path: Path) -> None:
     ],
 )
 def test_values_that_cannot_work_are_refused(helm: Helm, values: list[str], message: str) -> None:
-    """Before anything is installed."""
     given = [f"--set={each}" for each in values]
     done = helm.run("template", "hearth", str(CHART), "--namespace=hearth-system", *given)
 
@@ -177,7 +172,6 @@ def test_values_that_cannot_work_are_refused(helm: Helm, values: list[str], mess
 
 
 def test_two_operators_share_no_object_of_the_cluster(helm: Helm) -> None:
-    """One for each of two namespaces; the second leaves out what belongs to the cluster."""
     first, second = (
         index_objects(
             helm.render(f"--set=settings.namespace={each}", *more, name=f"hearth-{each}", namespace=each + "-op")
@@ -200,7 +194,6 @@ def test_two_operators_share_no_object_of_the_cluster(helm: Helm) -> None:
 
 
 def test_each_shard_has_as_many_pods_as_replicas_says(helm: Helm) -> None:
-    """Each set has a pod for each shard, and a selector of its own."""
     sets = [each for each in helm.render("--set=settings.shards=3") if each["kind"] == "StatefulSet"]
 
     assert [(each["metadata"]["name"], each["spec"]["replicas"]) for each in sets] == [
@@ -214,7 +207,6 @@ def test_each_shard_has_as_many_pods_as_replicas_says(helm: Helm) -> None:
 
 
 def test_nothing_is_left_of_a_webhook_that_is_switched_off(helm: Helm) -> None:
-    """Neither its objects nor its rights nor its port."""
     found = index_objects(helm.render("--set=webhook.enabled=false"))
 
     assert "--webhook-address=:9443" not in find_args(list(found.values()))

@@ -65,7 +65,6 @@ def read_crds() -> str:
 
 @pytest.mark.parametrize("values", [{}, EVERYTHING], ids=["default values", "all that can be set"])
 def test_the_api_server_takes_every_object(release: Release, values: dict[str, Any]) -> None:
-    """By its own schemas and those of the operators that read them; an unknown field is an error."""
     kubectl = release.kubectl
     kubectl.call("apply", "--server-side", "-f", "-", stdin=read_crds())
     kubectl.run("create", "namespace", NAMESPACE)
@@ -79,7 +78,6 @@ def test_the_api_server_takes_every_object(release: Release, values: dict[str, A
 
 
 def test_an_installation_lives_from_install_to_uninstall(release: Release) -> None:
-    """Objects of a Stack outlast an upgrade and an uninstall without a write, and go with their Stack."""
     assert "STATUS: deployed" in release.install()
     release.start()
     user = make_user(release, "shop")
@@ -111,7 +109,6 @@ def test_an_installation_lives_from_install_to_uninstall(release: Release) -> No
 
 
 def test_the_story_of_the_readme_needs_no_more_than_the_rights_of_the_chart(release: Release) -> None:
-    """Changed, rolled back, checked, suspended; and the webhook reports a mistake to its author."""
     release.install()
     release.start()
     release.let_webhook_be_called()
@@ -139,7 +136,6 @@ def test_the_story_of_the_readme_needs_no_more_than_the_rights_of_the_chart(rele
 
 
 def test_an_installation_becomes_strict_and_sharded(release: Release) -> None:
-    """A Stack continues as its account, served by the process of its shard, whose workload takes the Deployment's place."""
     release.install()
     release.start()
     user = make_user(release, "shop")
@@ -214,7 +210,6 @@ def run_cert_manager(kubeconfig: Path, log: Path) -> Iterator[None]:
 
 
 def test_the_webhook_has_a_certificate_of_cert_manager(release: Release) -> None:
-    """Helm waits for the Certificate; the API server trusts it by what the operator writes, which leaves the Secret alone."""
     release.kubectl.call("apply", "--server-side", "-f", "-", stdin=read_crds())
     with run_cert_manager(release.kubeconfig, release.folder / "cert-manager.log"):
         release.install("--set=webhook.certificates=certManager")

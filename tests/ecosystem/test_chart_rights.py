@@ -151,7 +151,6 @@ def test_every_rule_is_needed(release: Release) -> None:
     ],
 )
 def test_a_rule_that_is_not_needed_is_found(rules: list[tuple[str, str]], unnecessary: list[str]) -> None:
-    """Else the test above could not fail."""
     request = Request(verb="get", group="", resource="secrets", namespace="shop", name="db")
     stated = [{"apiGroups": [""], "resources": [resource], "verbs": [verb]} for resource, verb in rules]
 

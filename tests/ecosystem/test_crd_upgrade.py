@@ -52,7 +52,6 @@ def make_later() -> Object:
 
 
 async def test_stacks_do_not_notice_an_upgrade_of_their_definition(world: RealWorld) -> None:
-    """Nothing is written, the next change is applied, and so it is after the way back."""
     shop = stack_manifests.address_in(world.namespace)
     config = {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "data": {"v": "1"}}}
     spec = {"template": {"resources": {"a": config}}}
@@ -72,7 +71,6 @@ async def test_stacks_do_not_notice_an_upgrade_of_their_definition(world: RealWo
 async def test_the_command_that_a_refusal_names_upgrades_them(
     kubeconfig: Path, world: RealWorld, tmp_path: Path
 ) -> None:
-    """Any field manager may have installed the older ones; the operator then runs."""
     await world.close()
     older = copy.deepcopy(crd.make_crds()[0])
     schema = older["spec"]["versions"][0]["schema"]["openAPIV3Schema"]

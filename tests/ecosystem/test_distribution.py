@@ -39,7 +39,6 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
-    """With its data files, and without tests."""
     names = zipfile.ZipFile(wheel).namelist()
 
     assert {name.split("/")[0] for name in names if not name.split("/")[0].endswith(".dist-info")} == {"hearth"}
@@ -49,7 +48,6 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
 
 
 def test_the_wheel_works_in_an_empty_environment(wheel: Path, tmp_path: Path) -> None:
-    """Both programs, as pipx would install them."""
     venv.create(tmp_path / "empty", with_pip=True)
     programs = tmp_path / "empty" / "bin"
     run(programs / "pip", "install", "--quiet", "--disable-pip-version-check", wheel)
@@ -81,7 +79,6 @@ def is_working(python: Path) -> bool:
 
 @pytest.mark.parametrize("find_python", [lambda: Path(sys.executable), find_newest], ids=["oldest", "newest"])
 def test_the_command_is_one_file(tmp_path: Path, find_python: Callable[[], Path]) -> None:
-    """Made by `make dist` as it is written; it needs nothing but Python, and no folder of this checkout."""
     python = find_python()
     if python == Path(sys.executable):
         run("make", "dist")

@@ -126,7 +126,6 @@ async def read_phase(user: RealUser, stack: Address) -> str:
 
 
 def test_kstatus_finds_what_the_page_says() -> None:
-    """docs/gitops.md has a row for each phase."""
     rows = agreement.list_rows()
 
     found = dict(zip(rows, programs.ask_kstatus(list(rows.values())), strict=True))
@@ -134,7 +133,6 @@ def test_kstatus_finds_what_the_page_says() -> None:
 
 
 def test_kstatus_waits_for_the_operator() -> None:
-    """An object of any kind is not current before the operator has seen it."""
     new = {each.kind: raw for each, raw in recorded_statuses.record().items() if not each.phase}
 
     assert set(new) == recorded_statuses.KINDS
@@ -142,7 +140,6 @@ def test_kstatus_waits_for_the_operator() -> None:
 
 
 def test_kstatus_finds_other_kinds_current_when_they_are_ready() -> None:
-    """Groups, marks and snapshots."""
     objects = [
         recorded_statuses.find(names.GROUP_KIND, "UpdateComplete"),
         recorded_statuses.find("HealthMark", "Marked"),
@@ -156,7 +153,6 @@ def test_kstatus_finds_other_kinds_current_when_they_are_ready() -> None:
 
 
 def test_kstatus_finds_the_same_of_instances() -> None:
-    """What a Stack in that situation is, an instance of a StackDefinition is."""
     stacks, instances = recorded_statuses.record(), recorded_statuses.record_instances()
     shared = [each for each in instances if each in stacks]
 
@@ -166,7 +162,6 @@ def test_kstatus_finds_the_same_of_instances() -> None:
 
 
 def test_kstatus_finds_a_definition_current_when_its_rollout_is_complete() -> None:
-    """Failed while it needs a person."""
     definitions = {each: raw for each, raw in recorded_statuses.record_instances().items() if each.kind != names.STACK}
 
     found = dict(zip(definitions, programs.ask_kstatus(list(definitions.values())), strict=True))

@@ -84,7 +84,6 @@ async def user(kubeconfig: Path, namespace: str, helm: Helm, tmp_path: Path) -> 
 
 
 async def test_helm_waits_for_the_stack(user: User) -> None:
-    """Ready when the Stack is, failed when it rolls back, ready after Helm's own rollback; gone with all its objects."""
     done = await user.deploy("install", "good")
     assert done.returncode == 0, done.stderr
     assert await user.read_phase() == "CreateComplete"
@@ -105,7 +104,6 @@ async def test_helm_waits_for_the_stack(user: User) -> None:
 
 
 async def test_helm_fails_with_the_first_installation(user: User) -> None:
-    """There is nothing to return to, so that the objects are gone; an upgrade corrects it. With `--rollback-on-failure`, Helm corrects one."""
     done = await user.deploy("install", "bad")
     assert done.returncode != 0
     assert "status: Failed, message: rolled back to the empty revision" in done.stderr

@@ -140,7 +140,6 @@ def root(output: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_two_builds_are_the_same_image(
     output: Path, parts: dict[str, image_build.Parts], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In another folder, named relative to the present one as the Makefile does, and later."""
     monkeypatch.chdir(tmp_path)
     image_build.build(Path("again"), {NATIVE: parts[NATIVE]})
 
@@ -151,7 +150,6 @@ def test_two_builds_are_the_same_image(
 def test_an_engine_copies_the_same_files(
     output: Path, root: Path, parts: dict[str, image_build.Parts], tmp_path: Path
 ) -> None:
-    """The Containerfile lays them out by the same program."""
     assert image_build.find_native() == NATIVE
     image_build.lay_out(tmp_path / "root", parts[NATIVE])
 
@@ -164,7 +162,6 @@ def test_an_engine_copies_the_same_files(
 
 @pytest.mark.parametrize("architecture", ["amd64", "arm64"])
 def test_the_image_is_small_and_needs_no_rights(output: Path, architecture: str) -> None:
-    """No shell, no set-user bits, nothing that a process can change, all programs for its machine."""
     image = Image(output / "oci")
     entries = list(image.list_entries(architecture))
 
@@ -177,7 +174,6 @@ def test_the_image_is_small_and_needs_no_rights(output: Path, architecture: str)
 
 @pytest.mark.parametrize("architecture", ["amd64", "arm64"])
 def test_every_library_is_for_the_machine(output: Path, architecture: str, tmp_path: Path) -> None:
-    """A wheel of the other one would fail at its import only."""
     Image(output / "oci").unpack(architecture, tmp_path)
     libraries = [path for path in tmp_path.rglob("*.so*") if path.is_file() and path.read_bytes()[:4] == b"\x7fELF"]
 
@@ -187,7 +183,6 @@ def test_every_library_is_for_the_machine(output: Path, architecture: str, tmp_p
 
 
 def test_the_bill_of_materials_names_all_packages(output: Path, parts: dict[str, image_build.Parts]) -> None:
-    """With version, hash and license; the licenses are a table beside it."""
     bill = json.loads((output / f"sbom-{NATIVE}.cdx.json").read_text())
     each = parts[NATIVE]
 
@@ -225,7 +220,6 @@ def test_the_command_line_works(root: Path, output: Path) -> None:
 
 
 def test_the_image_runs_with_the_rights_of_the_chart(root: Path, output: Path, release: Release) -> None:
-    """A Stack converges, one of whose expressions is evaluated in a process that the operator starts itself."""
     release.install()
     release.root, release.program = root, make_command(root, Image(output / "oci").read_config(NATIVE))
     operator = release.start()

@@ -51,7 +51,6 @@ def browser() -> Iterator[PageBrowser]:
 
 @pytest.mark.parametrize("page", ["tutorial", "write-a-stack", "kubectl-stack", "rollback"])
 def test_the_copy_button_copies_commands_alone(site: Path, browser: PageBrowser, page: str) -> None:
-    """Without the prompt, and without what the commands print."""
     browser.open((site / f"{page}.html").as_uri())
     texts = browser.driver.execute_script(COPIED)
 
@@ -63,7 +62,6 @@ def test_the_copy_button_copies_commands_alone(site: Path, browser: PageBrowser,
 
 
 def test_the_search_works_from_a_folder(site: Path, browser: PageBrowser) -> None:
-    """And finds a guide before a decision."""
     browser.driver.set_window_size(1400, 900)
     browser.open((site / "index.html").as_uri())
     browser.find("input.md-search__input")
@@ -76,7 +74,6 @@ def test_the_search_works_from_a_folder(site: Path, browser: PageBrowser) -> Non
 
 @pytest.mark.parametrize("width", [390, 1400])
 def test_no_page_is_wider_than_the_window(site: Path, browser: PageBrowser, width: int) -> None:
-    """Tables and code scroll by themselves."""
     metrics = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 800}
     browser.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
     try:

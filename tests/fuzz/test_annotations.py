@@ -106,7 +106,6 @@ def test_any_record_is_harmless(said: Any, kind: Kind, *, is_signed: bool, is_ow
 @hypothesis.given(said=SAID | VALUES, kind=KINDS, is_signed=st.booleans(), is_owned=st.booleans())
 @LONG
 def test_any_record_is_harmless_for_long(said: Any, kind: Kind, *, is_signed: bool, is_owned: bool) -> None:
-    """For minutes."""
     look(said, kind, is_signed=is_signed, is_owned=is_owned)
 
 

@@ -189,7 +189,6 @@ THOROUGH = settings(max_examples=20_000, deadline=None, suppress_health_check=li
 @QUICK
 @given(text=anything(3), params=inputs())
 def test_what_is_evaluated_in_the_process_is_small(text: str, params: dict[str, Any]) -> None:
-    """Everything else is asked for elsewhere."""
     check(text, params)
 
 
@@ -197,13 +196,11 @@ def test_what_is_evaluated_in_the_process_is_small(text: str, params: dict[str, 
 @THOROUGH
 @given(text=anything(4), params=inputs())
 def test_what_is_evaluated_in_the_process_is_small_for_long(text: str, params: dict[str, Any]) -> None:
-    """The same, thousands of times."""
     check(text, params)
 
 
 @settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
 @given(text=st.one_of(st.text(max_size=200), anything(3).map(lambda each: each.replace("(", "", 1))))
 def test_no_text_breaks_the_parser(text: str) -> None:
-    """It is an expression, or refused."""
     with contextlib.suppress(cel_environment.CelCompileError):
         assert expressions.parse(text).text == text

@@ -130,7 +130,6 @@ def read_drawn(data: Any) -> None:
 
 @pytest.mark.parametrize(("through_proxy", "as_stream"), WAYS)
 def test_any_answer_is_one_of_two_errors_at_worst(*, through_proxy: bool, as_stream: bool) -> None:
-    """Over a real socket."""
     settings(QUICK, max_examples=60)(
         given(answers())(over_a_socket(through_proxy=through_proxy, as_stream=as_stream))
     )()
@@ -138,14 +137,12 @@ def test_any_answer_is_one_of_two_errors_at_worst(*, through_proxy: bool, as_str
 
 @pytest.mark.soak
 def test_any_bytes_are_read_for_long() -> None:
-    """Others in every run."""
     LONG(given(st.data())(read_drawn))()
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize(("through_proxy", "as_stream"), WAYS)
 def test_any_answer_is_one_of_two_errors_at_worst_for_long(*, through_proxy: bool, as_stream: bool) -> None:
-    """Others in every run."""
     settings(LONG, max_examples=1_000)(
         given(answers())(over_a_socket(through_proxy=through_proxy, as_stream=as_stream))
     )()
@@ -163,7 +160,6 @@ NESTED = st.recursive(
 @given(st.dictionaries(KEYS, NESTED, max_size=4))
 @QUICK
 def test_what_is_taken_apart_is_what_is_written_there(stated: dict[str, Any]) -> None:
-    """Regardless of what brackets and quotes the texts hold; what is too deep is missing, and nothing else."""
     deep = orjson.dumps({**stated, "deep": "here"}).replace(b'"here"', b"[" * 300 + b"]" * 300)
     found = salvage.read_object(deep, 0)
     omission = salvage.find_omission(found)

@@ -62,5 +62,4 @@ def test_any_file_is_survived() -> None:
 
 @pytest.mark.soak
 def test_any_file_is_survived_for_long() -> None:
-    """Others in every run."""
     LONG(given(files())(load))()

@@ -64,7 +64,6 @@ def check(rules: Any, value: Any) -> None:
 @given(RULES, VALUES)
 @QUICK
 def test_any_rules_and_values_end_in_mistakes_or_values(rules: Any, value: Any) -> None:
-    """For seconds."""
     check(rules, value)
 
 
@@ -72,5 +71,4 @@ def test_any_rules_and_values_end_in_mistakes_or_values(rules: Any, value: Any) 
 @given(RULES, VALUES)
 @LONG
 def test_any_rules_and_values_end_in_mistakes_or_values_for_long(rules: Any, value: Any) -> None:
-    """For minutes."""
     check(rules, value)

@@ -111,7 +111,6 @@ def test_no_forged_revision_counts(data: Any, annotations: dict[str, str], chang
 @hypothesis.given(data=DATA, annotations=ANNOTATIONS, changes=CHANGES)
 @LONG
 def test_no_forged_revision_counts_for_long(data: Any, annotations: dict[str, str], changes: dict[str, Any]) -> None:
-    """For minutes."""
     look(data, annotations, changes)
 
 
@@ -145,13 +144,11 @@ def test_any_lease_is_read(spec: Any) -> None:
 @hypothesis.given(data=JSON | st.dictionaries(st.just(management_cluster.HASH_KEY_FIELD), JSON))
 @QUICK
 def test_any_key_secret_is_read_or_reported(data: Any) -> None:
-    """By an error that says what to do."""
     with pytest.raises(management_cluster.InvalidHashKey, match="restore it, or delete the Secret"):
         management_cluster.parse_hash_key({"data": data}, "hearth-system")
 
 
 def test_many_kinds_are_no_work() -> None:
-    """Of a text that is longer than any, only the beginning is read."""
     annotations = {names.ANNOTATION_KINDS: "a," * 100_000}
     found = controller_revision.parse_revision({"name": "x", "namespace": "a", "annotations": annotations})
     assert load(found).kinds == ({"a", ""} if len(found.kinds) <= limits.REVISION_KINDS else frozenset())

@@ -133,14 +133,12 @@ def test_any_status_is_read(status: Any, *, is_signed: bool) -> None:
 @hypothesis.given(status=STATUSES, is_signed=st.booleans())
 @LONG
 def test_any_status_is_read_for_long(status: Any, *, is_signed: bool) -> None:
-    """For minutes."""
     look(status, is_signed=is_signed)
 
 
 @hypothesis.given(text=MOMENTS | st.text(max_size=40) | st.datetimes().map(str))
 @QUICK
 def test_a_moment_that_is_read_can_be_written(text: str) -> None:
-    """Any other is refused."""
     try:
         seconds = times.parse_time(text)
     except ValueError:
@@ -150,7 +148,6 @@ def test_a_moment_that_is_read_can_be_written(text: str) -> None:
 
 @pytest.mark.parametrize("levels", [300, 900])
 def test_what_is_too_deep_costs_nothing_else(levels: int) -> None:
-    """The rest of the status is there."""
     deep: Any = 1
     for _ in range(levels):
         deep = [deep]

@@ -129,7 +129,6 @@ def check(template: Any, given_: Any) -> None:
 @given(TEMPLATES, st.dictionaries(NAMES, ANY, max_size=3) | ANY)
 @QUICK
 def test_any_template_ends_in_mistakes_or_a_blueprint(template: Any, given_: Any) -> None:
-    """For seconds."""
     check(template, given_)
 
 
@@ -137,5 +136,4 @@ def test_any_template_ends_in_mistakes_or_a_blueprint(template: Any, given_: Any
 @given(TEMPLATES, st.dictionaries(NAMES, ANY, max_size=3) | ANY)
 @LONG
 def test_any_template_ends_in_mistakes_or_a_blueprint_for_long(template: Any, given_: Any) -> None:
-    """For minutes."""
     check(template, given_)

@@ -104,5 +104,4 @@ def test_any_line_is_survived(check: Any) -> None:
 @pytest.mark.soak
 @pytest.mark.parametrize("check", [survive, survive_stacks])
 def test_any_line_is_survived_for_long(check: Any) -> None:
-    """Others in every run."""
     settings(LONG)(given(streams())(check))()

@@ -70,7 +70,6 @@ def check_agrees(text: str) -> None:
 @given(TEXTS)
 @QUICK
 def test_any_text_is_read_or_refused(text: str) -> None:
-    """For seconds."""
     check(text)
     check_agrees(text)
 
@@ -79,11 +78,9 @@ def test_any_text_is_read_or_refused(text: str) -> None:
 @given(TEXTS)
 @LONG
 def test_any_text_is_read_or_refused_for_long(text: str) -> None:
-    """For minutes."""
     check(text)
 
 
 def test_the_key_of_a_merge_is_no_value() -> None:
-    """Nothing but the builder knows it."""
     (document,) = kubectl_yaml.parse_documents("a: &a {b: 1}\nc: {<<: *a}")
     assert kubectl_yaml.Document(value={"a": {"b": 1}, "c": {"b": 1}}, number=1, line=1) == document

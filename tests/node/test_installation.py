@@ -31,7 +31,6 @@ def converge(user: NodeUser, name: str) -> None:
 
 
 def test_both_replicas_serve_and_one_leads(node: NodeCluster, user: NodeUser) -> None:
-    """Under the Pod security standard `restricted`, far below their limit."""
     converge(user, "first")
 
     pods = node.kubectl.get(*PODS)
@@ -41,7 +40,6 @@ def test_both_replicas_serve_and_one_leads(node: NodeCluster, user: NodeUser) ->
 
 
 def test_the_webhook_denies_a_wrong_stack_through_its_service(user: NodeUser) -> None:
-    """The API server reaches it at a cluster address, and trusts its certificate."""
     wrong = kinds.make_stack(
         "wrong", {"config": {"manifest": CONFIG["manifest"] | {"data": {"size": "${params.none}"}}}}
     )
@@ -63,7 +61,6 @@ def test_the_webhook_denies_a_wrong_stack_through_its_service(user: NodeUser) ->
 def test_the_other_replica_leads_when_the_pod_of_the_leader_is_deleted(
     node: NodeCluster, user: NodeUser, grace: int | None
 ) -> None:
-    """Without the time that a Lease lasts: the Pod releases it, or is known to be dead."""
     converge(user, "before")
     former = find_leader(node)
     options = [] if grace is None else [f"--grace-period={grace}", "--force"]
@@ -78,7 +75,6 @@ def test_the_other_replica_leads_when_the_pod_of_the_leader_is_deleted(
 
 
 def test_a_rolling_upgrade_disturbs_no_stack(node: NodeCluster, user: NodeUser) -> None:
-    """Stacks at rest are not written, and those that are created meanwhile converge."""
     converge(user, "resting")
     before = user.kubectl.get("configmap", "resting-config")[0]["metadata"]["resourceVersion"]
 

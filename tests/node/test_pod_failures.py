@@ -69,7 +69,6 @@ def test_the_cause_is_named(outcomes: Mapping[str, Any], name: str) -> None:
 
 
 def test_a_node_that_is_gone_is_named(node: NodeCluster, user: NodeUser) -> None:
-    """The kubelet is frozen; its Pods are ready again when it continues."""
     manifest = pod_failures.make_deployment(pod_failures.make_container(**pod_failures.READY))
     user.kubectl.apply([kinds.make_stack("gone", {"web": {"manifest": manifest}})])
     user.kubectl.wait("stack/gone", "condition=Ready")

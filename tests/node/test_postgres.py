@@ -145,7 +145,6 @@ def outcomes(node: NodeCluster, installed: float, request: pytest.FixtureRequest
 
 @pytest.mark.parametrize("case", CASES)
 def test_every_acknowledged_row_is_there(outcomes: Mapping[str, Any], case: str) -> None:
-    """The old server has ended before the new one reads its directory."""
     acknowledged, there = node_cluster.find_outcome(outcomes, case)
 
     assert acknowledged - there == set()

@@ -181,7 +181,6 @@ def outcomes(node: NodeCluster, installed: float, request: pytest.FixtureRequest
 
 @pytest.mark.parametrize("replacement", REPLACEMENTS)
 def test_the_new_pod_starts_when_the_old_one_is_gone(outcomes: Mapping[str, Any], replacement: str) -> None:
-    """Each writer has left before the next one takes the lock."""
     history = [line.split()[0] for line in node_cluster.find_outcome(outcomes, replacement)]
 
     replaced = len(REPLACEMENTS[replacement].steps)
@@ -189,7 +188,6 @@ def test_the_new_pod_starts_when_the_old_one_is_gone(outcomes: Mapping[str, Any]
 
 
 def test_a_user_who_asks_for_two_writers_gets_them_and_a_warning(user: NodeUser) -> None:
-    """Which shows as well that these tests would see two writers."""
     history = play(user, "forced", FORCED)
 
     assert [line.split()[0] for line in history] == [TOOK, REFUSED]
@@ -197,7 +195,6 @@ def test_a_user_who_asks_for_two_writers_gets_them_and_a_warning(user: NodeUser)
 
 
 def test_a_dependency_ends_when_the_pods_of_its_dependents_are_gone(user: NodeUser) -> None:
-    """Also the Stack itself stays until then."""
     resources = {
         "data": make_claim(),
         "database": {"manifest": make_workload("Deployment", lock="database")},

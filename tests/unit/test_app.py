@@ -73,7 +73,6 @@ def read_events(process: subprocess.Popen[str]) -> list[str]:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
 def test_a_signal_ends_everything_in_order(kubeconfig: Path, tmp_path: Path, number: signal.Signals) -> None:
-    """And the process says by its code that this was asked for; a profile is there, if it was to be."""
     with started(kubeconfig, "--profile", str(tmp_path / "profile")) as process:
         process.send_signal(number)
         events = read_events(process)
@@ -85,7 +84,6 @@ def test_a_signal_ends_everything_in_order(kubeconfig: Path, tmp_path: Path, num
 
 
 def test_a_second_signal_ends_it_at_once(kubeconfig: Path) -> None:
-    """Anyone who presses Ctrl-C twice means it."""
     with started(kubeconfig, "--hang") as process:
         assert process.stderr is not None
         process.send_signal(signal.SIGINT)
@@ -104,7 +102,6 @@ def test_time_ends_what_hangs(kubeconfig: Path) -> None:
 
 
 def test_credentials_that_cannot_be_read_are_reported_in_a_sentence(tmp_path: Path) -> None:
-    """No stack of calls: it is the user who mends it."""
     command = [sys.executable, str(PROGRAM), str(tmp_path / "missing")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
@@ -121,7 +118,6 @@ DEFINITIONS = "GET /apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
 async def test_the_process_refuses_to_run_and_says_the_command(tmp_path: Path) -> None:
-    """In one sentence, with an exit code that a supervisor takes for a failure."""
     definitions = {each["metadata"]["name"]: copy.deepcopy(each) for each in crd.make_crds()}
     del definitions["stacks.hearth.dev"]["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"]
     answers = {f"{DEFINITIONS}/{name}": says(orjson.dumps(each)) for name, each in definitions.items()}

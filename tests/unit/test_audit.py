@@ -66,14 +66,12 @@ def beside(code: int) -> list[str]:
 
 @pytest.mark.parametrize("service", [{"django"}], indirect=True)
 def test_packages_without_known_vulnerabilities_pass(service: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """All that Hearth needs at run time is asked about."""
     assert run(service, *beside(0)) == 0
     assert "audit: no known vulnerability in" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("service", [{"django"}], indirect=True)
 def test_the_exit_code_of_the_command_remains(service: str) -> None:
-    """The audit hides no error of what runs beside it."""
     assert run(service, *beside(3)) == 3
 
 
@@ -88,13 +86,11 @@ def test_a_known_vulnerability_fails(service: str, capsys: pytest.CaptureFixture
 
 @pytest.mark.parametrize("service", [set()], indirect=True)
 def test_a_service_that_knows_nothing_is_a_notice(service: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """As a mirror that answers without the data: silence is no proof."""
     assert run(service, *beside(0)) == 0
     assert "NOTICE: packages were not audited" in capsys.readouterr().out
 
 
 def test_a_service_that_is_away_is_a_notice(capsys: pytest.CaptureFixture[str]) -> None:
-    """On a machine without access."""
     with socket.create_server(("127.0.0.1", 0)) as closed:
         port = closed.getsockname()[1]
 
@@ -103,7 +99,6 @@ def test_a_service_that_is_away_is_a_notice(capsys: pytest.CaptureFixture[str]) 
 
 
 def test_a_service_that_never_answers_is_a_notice(capsys: pytest.CaptureFixture[str]) -> None:
-    """Within the time that the audit has."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         begun = time.monotonic()
         code = run(f"http://127.0.0.1:{silent.getsockname()[1]}/v1/query", "--seconds=2", *beside(0))
@@ -114,7 +109,6 @@ def test_a_service_that_never_answers_is_a_notice(capsys: pytest.CaptureFixture[
 
 
 def test_a_vulnerability_that_is_accepted_does_not_fail() -> None:
-    """By any of its names."""
     vulnerability = {"id": "PYSEC-2000-1", "aliases": ["CVE-2000-1"], "fix_versions": []}
     sample = {"name": audit.SAMPLE[0], "version": audit.SAMPLE[1], "vulns": [vulnerability]}
     report = json.dumps({"dependencies": [sample, {"name": "a", "version": "1", "vulns": [vulnerability]}]})
@@ -124,7 +118,6 @@ def test_a_vulnerability_that_is_accepted_does_not_fail() -> None:
 
 
 def test_packages_that_the_service_does_not_have_are_named() -> None:
-    """They pass, and a line says so."""
     sample = {"name": audit.SAMPLE[0], "version": audit.SAMPLE[1], "vulns": [{"id": "1", "aliases": []}]}
     report = json.dumps({"dependencies": [sample, {"name": "a", "skip_reason": "a (1) is not found"}]})
 
@@ -138,7 +131,6 @@ LOCKED = re.compile(r"[A-Za-z0-9._-]+(\[[a-z,]+\])?==[^ ]+( ; [^\\]+)?( --hash=s
 
 
 def test_every_locked_package_has_hashes() -> None:
-    """With one hash in the file pip demands one of every package; none may come from anywhere else."""
     text = (repository.ROOT / "requirements.lock").read_text().replace(" \\\n   ", "")
     lines = [line for line in text.splitlines() if line and not line.startswith("#")]
 
@@ -148,7 +140,6 @@ def test_every_locked_package_has_hashes() -> None:
 
 
 def test_definitions_are_written_under_fixed_names(tmp_path: Path) -> None:
-    """Nothing in a model decides where they go."""
     result = click.testing.CliRunner().invoke(main.main, ["crds", "--directory", str(tmp_path)])
 
     assert result.exit_code == 0

@@ -46,14 +46,12 @@ async def running(
 
 
 def test_it_serves_what_its_parent_does_not() -> None:
-    """It neither stands for election nor serves a webhook."""
     settings = clusters_process.make_settings(replace(Settings(leader_election=True), namespace="shop"))
 
     assert (settings.share.place, settings.leader_election, settings.namespace) == (Place.ELSEWHERE, False, "shop")
 
 
 async def test_without_a_stack_there_is_no_process() -> None:
-    """It takes some 80 MiB."""
     process = ClustersProcess(Settings(), command=("/nowhere",))
     process.start(lambda: 0)
     process.note_stack()
@@ -80,7 +78,6 @@ async def test_its_metrics_arrive() -> None:
     ],
 )  # fmt: skip
 async def test_a_process_that_fails_is_replaced(body: str, reason: str) -> None:
-    """And says why."""
     async with running(body, replace(Settings(), clusters_memory=128)) as (_, ends):
         assert reason in await ends.get()
         assert reason in await ends.get()
@@ -107,7 +104,6 @@ THREAD_MIB = 32 * 8
 
 
 async def test_threads_that_wait_do_not_use_up_its_memory() -> None:
-    """The C library would map 64 MiB for each of them, up to eight times the number of cores."""
     async with running(THREADS) as (process, _):
         while not process.metrics:  # noqa: ASYNC110 -- of another process
             await asyncio.sleep(0.05)
@@ -117,6 +113,5 @@ async def test_threads_that_wait_do_not_use_up_its_memory() -> None:
 
 
 async def test_a_process_that_hangs_is_replaced() -> None:
-    """Its loop gives no sign of life."""
     async with running("say(b''); time.sleep(1000)", silent_after=3.0) as (_, ends):
         assert "hung" in await ends.get()

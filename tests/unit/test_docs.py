@@ -51,7 +51,6 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(repository.ROOT).as_posix())
 def test_modules_that_a_page_names_exist(page: Path) -> None:
-    """Also in records of decisions: a module that moved moves there as well."""
     folders = (CODE, repository.ROOT, repository.TESTS, *ATTACKS)
     named = {found["path"] for found in MODULE.finditer(page.read_text())}
 
@@ -74,7 +73,6 @@ def test_decisions_are_numbered_once() -> None:
 
 
 def test_the_index_of_decisions_has_each_of_them_once() -> None:
-    """With its title, a status and a date."""
     listed = LISTED.findall((DECISIONS / "index.md").read_text())
     titles = {path.name: path.read_text().splitlines()[0] for path in DECISIONS.glob("[0-9]*.md")}
 
@@ -83,7 +81,6 @@ def test_the_index_of_decisions_has_each_of_them_once() -> None:
 
 
 def test_users_find_every_reason_of_a_failed_write() -> None:
-    """In the table of docs/status.md."""
     page = (repository.DOCS / "status.md").read_text()
 
     assert [reason for reason in step_execution.REASONS.values() if f"`{reason}`" not in page] == []

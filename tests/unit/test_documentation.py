@@ -94,7 +94,6 @@ INDENTED = re.compile(rf"\n\n {{4,}}{PROGRAM}.*|\n(?![ \-*\d]).*\n\n {{4,}}\S.*"
 
 
 def test_each_command_block_runs_or_says_why_not() -> None:
-    """`tests/integration/documentation` runs what is in blocks of the language console, without a reason before them."""
     pages = {page.relative_to(repository.ROOT).as_posix(): page.read_text() for page in PAGES}
     silent = {name: find_silent_blocks(text) + find_silent_lines(text) for name, text in pages.items()}
 
@@ -117,7 +116,6 @@ def find_silent_lines(text: str) -> list[str]:
 
 
 def test_a_command_that_would_not_run_is_found() -> None:
-    """Without a language, as text, without a prompt, and in an indented block; but not with a reason."""
     silent = ["```\n$ make test\n```\n", "```text\nkubectl get pods\n```\n", "```console\nmake test\n```\n"]
 
     assert [len(find_silent_blocks(each)) for each in silent] == [1, 1, 1]
@@ -128,7 +126,6 @@ def test_a_command_that_would_not_run_is_found() -> None:
 
 
 def test_a_page_shows_files_commands_and_outputs() -> None:
-    """As the test of the tutorial reads them."""
     page = '```yaml title="a.yaml"\na: 1\n```\n\n```console\n$ true\n$ cat a  # exits 1\ncat: …\n```\n'
 
     assert console_blocks.read_files(page) == {"a.yaml": "a: 1\n"}
@@ -148,7 +145,6 @@ def test_a_page_shows_files_commands_and_outputs() -> None:
     ids=["age", "pod", "generated name"],
 )
 def test_what_varies_from_run_to_run_is_left_open(line: str, output: str) -> None:
-    """A page shows what one run gave."""
     assert console_blocks.find_missing((line,), output) is None
     assert console_blocks.find_missing((line,), output.replace("shop", "other")) == line
 
@@ -164,12 +160,10 @@ def test_what_varies_from_run_to_run_is_left_open(line: str, output: str) -> Non
     ids=["any text", "in order", "out of order", "missing"],
 )
 def test_an_output_has_the_lines_of_the_page(lines: tuple[str, ...], missing: str | None) -> None:
-    """Other lines may stand between them."""
     assert console_blocks.find_missing(lines, "first\na b c\nsecond\n") == missing
 
 
 def test_fragments_of_the_changelog_have_a_type() -> None:
-    """The types that the tool knows."""
     types = {
         each["directory"]
         for each in tomllib.loads((repository.ROOT / "pyproject.toml").read_text())["tool"]["towncrier"]["type"]

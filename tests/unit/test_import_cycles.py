@@ -20,7 +20,6 @@ def list_imports(tree: ast.Module) -> Iterator[str]:
 
 
 def test_there_is_no_circle_of_imports() -> None:
-    """Each module can be the first."""
     files = {
         ".".join(file.relative_to(repository.OPERATOR).with_suffix("").parts).removesuffix(".__init__"): file
         for file in sorted((repository.OPERATOR / "hearth").rglob("*.py"))

@@ -34,7 +34,6 @@ class Source:
 
 
 async def test_an_operator_that_ignores_leaders_works_at_once() -> None:
-    """Nothing is asked, and nothing can be lost."""
     leader = leadership.make_leadership(Settings(ignore_leader=True), Source(is_broken=True), Metrics(), grace=GRACE)
     leader.start()
 
@@ -46,7 +45,6 @@ async def test_an_operator_that_ignores_leaders_works_at_once() -> None:
 
 
 async def test_an_operator_that_finds_no_leader_works() -> None:
-    """It is not ready before that is known."""
     found: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     leader = AlwaysLeader(lambda: asyncio.wait_for(found, 10))
     leader.start()
@@ -58,8 +56,6 @@ async def test_an_operator_that_finds_no_leader_works() -> None:
 
 
 async def test_an_operator_that_finds_a_leader_does_not_work_and_says_how_to_go_on() -> None:
-    """Two that work on the same Stacks would undo each other's work."""
-
     async def find() -> str:
         return "lease/hearth in namespace ops is held by pod-1"
 
@@ -73,7 +69,6 @@ async def test_an_operator_that_finds_a_leader_does_not_work_and_says_how_to_go_
 
 
 async def test_a_candidate_that_reaches_no_caller_says_so_and_ends_when_asked() -> None:
-    """Not ready, yet alive: it keeps trying."""
     leader = leadership.make_leadership(Settings(leader_election=True), Source(), Metrics(), grace=GRACE)
     leader.start()
     await waiting.wait_until(lambda: any("cannot read lease/hearth" in each for each in leader.find_not_ready()))
@@ -85,7 +80,6 @@ async def test_a_candidate_that_reaches_no_caller_says_so_and_ends_when_asked() 
 
 
 async def test_a_failure_that_no_code_looks_at_in_the_election_is_reported() -> None:
-    """It has an event loop of its own."""
     leader = LeaseLeadership(Source(), TERMS, Metrics(), grace=GRACE)
     leader.start()
     await waiting.wait_until(lambda: leader._inner is not None)
@@ -95,7 +89,6 @@ async def test_a_failure_that_no_code_looks_at_in_the_election_is_reported() -> 
 
 
 async def test_work_that_hangs_is_ended_by_force_once_the_lease_is_lost() -> None:
-    """Regardless of what broke the election: another process may begin."""
     forced = threading.Event()
     codes: list[int] = []
 
@@ -114,7 +107,6 @@ async def test_work_that_hangs_is_ended_by_force_once_the_lease_is_lost() -> Non
 
 
 async def test_a_leader_whose_loop_hangs_renews_no_more_and_ends_by_force() -> None:
-    """Another thread than the one that hangs ends it."""
     terms = LeaderElectionConfig(name="hearth", namespace="ops", identity="me", duration=0.3)
     forced = threading.Event()
     leader = LeaseLeadership(Source(), terms, Metrics(), grace=GRACE, end_by_force=lambda _code: forced.set())
@@ -138,7 +130,6 @@ async def test_a_leader_whose_loop_hangs_renews_no_more_and_ends_by_force() -> N
 
 
 def test_no_two_processes_stand_under_one_name() -> None:
-    """Two on one machine are two; the time that is left to a leader that lost is shorter than its successor waits."""
     first, second = (leadership.make_election_config(Settings(leader_election=True)) for _ in range(2))
 
     assert first.identity != second.identity
@@ -155,7 +146,6 @@ def test_the_manifests_state_the_pod_of_a_process() -> None:
 
 
 async def test_an_operator_ends_when_another_one_is_seen_at_work() -> None:
-    """Also in the middle of its work: of two without an election, the later one."""
     seen: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
     async def find() -> str:

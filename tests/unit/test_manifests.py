@@ -59,7 +59,6 @@ def read_arguments(arguments: list[str]) -> Settings:
 
 
 def test_the_arguments_of_the_container_are_understood(pod: dict[str, Any]) -> None:
-    """And the server listens where the probes look."""
     (container,) = pod["containers"]
     settings = read_arguments(container["args"])
 
@@ -68,7 +67,6 @@ def test_the_arguments_of_the_container_are_understood(pod: dict[str, Any]) -> N
 
 
 def test_there_are_as_many_pods_as_shards() -> None:
-    """One too few, and some Stacks would be without an owner."""
     (patch,) = yaml.safe_load((repository.MANIFESTS / "shards" / "kustomization.yaml").read_text())["patches"]
     by_path = {step["path"]: step["value"] for step in yaml.safe_load(patch["patch"])}
 
@@ -76,7 +74,6 @@ def test_there_are_as_many_pods_as_shards() -> None:
 
 
 def test_the_probes_ask_for_paths_that_are_served(pod: dict[str, Any]) -> None:
-    """Liveness must not ask for readiness, or a slow API server would restart the operator."""
     (container,) = pod["containers"]
 
     assert container["livenessProbe"]["httpGet"]["path"] == "/healthz"
@@ -84,12 +81,10 @@ def test_the_probes_ask_for_paths_that_are_served(pod: dict[str, Any]) -> None:
 
 
 def test_there_is_time_to_end_in_order(pod: dict[str, Any]) -> None:
-    """Five seconds are promised; the kubelet waits longer."""
     assert pod["terminationGracePeriodSeconds"] > 5
 
 
 def test_no_rule_grants_more_than_it_names() -> None:
-    """No wildcard: anyone who reads the role knows what the operator may do."""
     granted = [
         (role["metadata"]["name"], word)
         for role in load("ClusterRole") + load("Role")
@@ -101,7 +96,6 @@ def test_no_rule_grants_more_than_it_names() -> None:
 
 
 def test_no_object_can_be_replaced_as_a_whole() -> None:
-    """The operator sends no PUT; `update` of finalizers is what a reference to the owner takes in some clusters."""
     replaceable = {
         resource
         for role in load("ClusterRole") + load("Role")
@@ -115,7 +109,6 @@ def test_no_object_can_be_replaced_as_a_whole() -> None:
 
 
 def test_only_service_accounts_can_be_impersonated() -> None:
-    """A user or a group could be that of an administrator."""
     rules = [rule for role in load("ClusterRole") + load("Role") for rule in role.get("rules", ())]
     impersonating = [rule for rule in rules if "impersonate" in rule["verbs"]]
 
@@ -123,7 +116,6 @@ def test_only_service_accounts_can_be_impersonated() -> None:
 
 
 def test_every_binding_binds_a_role_that_is_there() -> None:
-    """To the account that the pod runs as."""
     roles = {(role["kind"], role["metadata"]["name"]) for role in load("ClusterRole") + load("Role")}
     (account,) = load("ServiceAccount")
     subject = {key: account["metadata"][key] for key in ("name", "namespace")} | {"kind": "ServiceAccount"}
@@ -136,7 +128,6 @@ def test_every_binding_binds_a_role_that_is_there() -> None:
 
 
 def test_writing_stacks_is_granted_by_hand_alone() -> None:
-    """Anyone who writes a Stack acts with the operator's rights; no common role may bring that along."""
     aggregated = [
         role["metadata"]["name"]
         for role in load("ClusterRole")
@@ -147,7 +138,6 @@ def test_writing_stacks_is_granted_by_hand_alone() -> None:
 
 
 def test_the_policy_adds_the_operators_own_finalizer_and_only_at_creation() -> None:
-    """At an update it would undo what the operator takes away; where it fails the operator adds it."""
     policy, binding = (
         yaml.safe_load((repository.MANIFESTS / "finalizer" / f"{name}.yaml").read_text())
         for name in ("policy", "binding")
@@ -177,7 +167,6 @@ def test_the_policy_adds_the_operators_own_finalizer_and_only_at_creation() -> N
     ],
 )
 def test_every_file_is_part_of_its_kustomization(file: str) -> None:
-    """A file that is not listed is not installed."""
     path = (repository.ROOT / file).parent
     listed = yaml.safe_load((repository.ROOT / file).read_text())["resources"]
 
@@ -187,14 +176,12 @@ def test_every_file_is_part_of_its_kustomization(file: str) -> None:
 
 
 def test_kubectl_can_apply_the_folder_of_the_crds() -> None:
-    """It reads .yaml, .yml and .json, and rejects a Kustomization, which only `-k` understands."""
     read = [file for file in (repository.ROOT / "crds").iterdir() if file.suffix in {".yaml", ".yml", ".json"}]
 
     assert {yaml.safe_load(file.read_text())["kind"] for file in read} == {"CustomResourceDefinition"}
 
 
 def test_only_monitoring_reaches_the_http_port(pod: dict[str, Any]) -> None:
-    """The policy selects the pods, and names the port that they have; nothing else is let in."""
     (policy,) = load("NetworkPolicy")
     (deployment,) = load("Deployment")
     spec = policy["spec"]
@@ -213,7 +200,6 @@ def test_only_monitoring_reaches_the_http_port(pod: dict[str, Any]) -> None:
 
 
 def test_the_webhook_is_that_of_the_program(pod: dict[str, Any]) -> None:
-    """Names, port and failure policy; a dead webhook must never block a cluster."""
     configurations = load("ValidatingWebhookConfiguration") + load("MutatingWebhookConfiguration")
     webhooks = [webhook for each in configurations for webhook in each["webhooks"]]
     (service,) = load("Service")
@@ -233,14 +219,12 @@ def test_the_webhook_is_that_of_the_program(pod: dict[str, Any]) -> None:
 
 
 def test_the_aggregated_role_states_no_rules() -> None:
-    """A controller owns them, so that anyone who states them again conflicts with it."""
     (role,) = [role for role in load("ClusterRole") if "aggregationRule" in role]
 
     assert "rules" not in role
 
 
 def test_the_demonstration_reviews_what_the_installation_reviews() -> None:
-    """The same webhooks, but for where the API server reaches them."""
     (validating,) = load("ValidatingWebhookConfiguration")
     (mutating,) = load("MutatingWebhookConfiguration")
     for installed in (validating, mutating):
@@ -263,7 +247,6 @@ def find_strict_patches() -> dict[str, list[dict[str, Any]]]:
 
 
 def test_the_strict_installation_takes_the_right_to_secrets_away() -> None:
-    """The patch replaces the rule about sources, wherever that is; it never gets Secrets of all namespaces back."""
     (role,) = [each for each in load("ClusterRole") if each["metadata"]["name"] == "hearth-operator"]
     expected, resources, verbs = find_strict_patches()["ClusterRole/hearth-operator"]
     rule = role["rules"][int(expected["path"].split("/")[2])]
@@ -278,7 +261,6 @@ def test_the_strict_installation_takes_the_right_to_secrets_away() -> None:
 
 
 def test_the_strict_installation_watches_what_the_usual_one_writes() -> None:
-    """All kinds of children but Secrets, and none of them for writing. Logs are read as the account of a Stack."""
     (role,) = [each for each in load("ClusterRole") if each["metadata"]["name"] == "hearth-children-workloads"]
     (patch,) = find_strict_patches()["ClusterRole/hearth-children-workloads"]
 
@@ -290,7 +272,6 @@ def test_the_strict_installation_watches_what_the_usual_one_writes() -> None:
 
 
 def test_the_strict_installation_has_the_flags_for_its_rights() -> None:
-    """Without them the operator would ask for what it may not have."""
     (container,) = load("Deployment")[0]["spec"]["template"]["spec"]["containers"]
     more = [step["value"] for step in find_strict_patches()["Deployment/hearth"]]
     settings = read_arguments([*container["args"], *more])
@@ -299,12 +280,10 @@ def test_the_strict_installation_has_the_flags_for_its_rights() -> None:
 
 
 def test_the_containerfile_states_what_the_image_has() -> None:
-    """An engine makes an image with the same settings as our own builder."""
     assert containerfile.read_settings(repository.MANIFESTS / "image" / "Containerfile") == build.SETTINGS
 
 
 def test_the_containerfile_copies_all_that_the_builder_reads(tmp_path: Path) -> None:
-    """The wheel of Hearth is built from the copied files alone."""
     copied = containerfile.list_copied(repository.MANIFESTS / "image" / "Containerfile")
     for name in copied:
         source, target = repository.ROOT / name, tmp_path / name
@@ -320,7 +299,6 @@ def test_the_containerfile_copies_all_that_the_builder_reads(tmp_path: Path) -> 
 
 
 def test_debian_packages_come_from_the_archive_that_is_named(tmp_path: Path) -> None:
-    """As from a snapshot, whose lists have expired. Those of Debian itself must be of these days."""
     image_debian.write_configuration("amd64", tmp_path, "http://snapshot.example/{}/20260101")
     of_a_snapshot = (tmp_path / "sources.list").read_text()
     image_debian.write_configuration("amd64", tmp_path, image_debian.ARCHIVE)
@@ -341,7 +319,6 @@ SCHEMA = json.loads((CHART / "values.schema.json").read_text())
 
 
 def test_the_files_that_the_chart_shares_are_up_to_date() -> None:
-    """CRDs, rights, the flags in the schema and the table in the documentation: `make chart` writes them."""
     wanted = chart_files.make_all()
     stale = [str(path) for path, text in wanted.items() if not path.exists() or path.read_text() != text]
 
@@ -350,7 +327,6 @@ def test_the_files_that_the_chart_shares_are_up_to_date() -> None:
 
 
 def test_the_default_values_match_their_schema() -> None:
-    """And a value that does not exist is refused."""
     jsonschema.validate(VALUES, SCHEMA)
 
     with pytest.raises(jsonschema.ValidationError, match="'replica' was unexpected"):
@@ -360,7 +336,6 @@ def test_the_default_values_match_their_schema() -> None:
 
 
 def test_every_value_is_documented_and_has_a_type() -> None:
-    """What the schema has and the values have is the same, down to the last one."""
     for path, schema, value in walk(SCHEMA, VALUES):
         assert schema.get("description"), path
         assert "type" in schema or "enum" in schema, path
@@ -370,12 +345,10 @@ def test_every_value_is_documented_and_has_a_type() -> None:
 
 
 def test_every_flag_is_a_value() -> None:
-    """In the order of `hearth run --help`."""
     assert list(VALUES["settings"]) == [chart_files.find_key(each) for each in chart_files.find_flags()]
 
 
 def test_the_chart_has_the_version_of_the_program() -> None:
-    """One number for both: what is tested together is released together."""
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
 
     assert (chart["version"], chart["appVersion"]) == (hearth.__version__, hearth.__version__)

@@ -48,7 +48,6 @@ def find_readers(modules: dict[str, Path]) -> dict[str, set[str]]:
 
 
 def test_no_module_is_small_and_has_one_reader() -> None:
-    """Unless it says here why it is apart, and none says so in vain."""
     modules = find_modules()
     readers = find_readers(modules)
 
@@ -73,7 +72,6 @@ def test_readers_are_found() -> None:
 
 
 def test_tests_know_folders_from_one_place() -> None:
-    """A count of parents names another folder once its file moves, and a test that finds no file may say nothing."""
     packages = ("bench/cases", "bench/instruments", "contract", "ecosystem", "fuzz", "integration", "support", "unit")
     found = {
         file.relative_to(repository.TESTS).as_posix()

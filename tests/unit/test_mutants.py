@@ -10,5 +10,4 @@ from mutants.run import Mutant
 
 @pytest.mark.parametrize("mutant", run.load(), ids=lambda mutant: mutant.rule)
 def test_every_rule_is_where_it_is_broken(mutant: Mutant) -> None:
-    """Its text occurs exactly once in its file: where the code changed, `tests/mutants/rules.yaml` must follow."""
     assert mutant.find_in(run.ROOT) is not None

@@ -115,7 +115,6 @@ def find_families(trees: list[ast.Module]) -> dict[str, set[str]]:
 
 
 def test_names_share_a_word_with_their_class() -> None:
-    """With few exceptions, each for a reason, and none that is not needed any more."""
     trees = {file: ast.parse(file.read_text()) for file in sorted(SOURCES.rglob("*.py"))}
     families = find_families(list(trees.values()))
     strangers = [

@@ -35,7 +35,6 @@ def find_selected(label: str) -> list[str]:
 
 
 def test_every_condition_that_needs_a_person_has_an_alert() -> None:
-    """A new condition needs an alert, or a reason why not."""
     patterns = find_selected("condition")
     uncaught = {
         type_
@@ -47,7 +46,6 @@ def test_every_condition_that_needs_a_person_has_an_alert() -> None:
 
 
 def test_every_failed_phase_has_an_alert() -> None:
-    """A check that finds problems too."""
     (pattern,) = find_selected("phase")
 
     assert {each for each in Phase if re.fullmatch(pattern, each)} == {
@@ -56,7 +54,6 @@ def test_every_failed_phase_has_an_alert() -> None:
 
 
 def test_every_reason_of_a_definition_that_is_a_warning_has_an_alert() -> None:
-    """Apart from what passes by itself, and what its deletion meets."""
     patterns = find_selected("reason")
     warnings = {reason for reason, type_ in EVENT_TYPES.items() if type_ == WARNING}
     caught = {reason for reason in warnings if any(re.fullmatch(pattern, reason) for pattern in patterns)}
@@ -65,7 +62,6 @@ def test_every_reason_of_a_definition_that_is_a_warning_has_an_alert() -> None:
 
 
 def test_every_metric_of_a_rule_is_documented() -> None:
-    """A rule on a metric that does not exist never fires."""
     documented = set(re.findall(r"^\| `(hearth_\w+)`", DOCUMENT, flags=re.MULTILINE))
     used = {name.removesuffix("_bucket") for rule in RULES for name in re.findall(r"\bhearth_\w+", rule["expr"])}
 
@@ -75,7 +71,6 @@ def test_every_metric_of_a_rule_is_documented() -> None:
 
 @pytest.mark.parametrize("rule", [pytest.param(rule, id=rule["alert"]) for rule in RULES])
 def test_every_alert_says_what_to_do(rule: dict[str, Any]) -> None:
-    """With a severity to route by, and a row in the table for people."""
     assert rule["labels"]["severity"] in {"info", "warning", "critical"}
     assert rule["annotations"]["summary"]
     assert rule["annotations"]["description"].endswith((".", "`."))
@@ -123,7 +118,6 @@ def test_the_dashboard_is_valid() -> None:
     ],
 )
 def test_an_invalid_dashboard_is_noticed(change: dict[str, Any], mistake: str) -> None:
-    """At its top."""
     found = grafana_schema.find_mistakes(DASHBOARD | change)
 
     assert len(found) == 1
@@ -131,7 +125,6 @@ def test_an_invalid_dashboard_is_noticed(change: dict[str, Any], mistake: str) -
 
 
 def test_an_invalid_panel_is_noticed() -> None:
-    """Its options are those of its type, and so are those of its fields."""
     wrong = copy.deepcopy(DASHBOARD)
     stat = next(panel for panel in wrong["panels"] if panel["type"] == "stat")
     stat["options"]["colorMode"] = "rainbow"
@@ -148,7 +141,6 @@ def test_an_invalid_panel_is_noticed() -> None:
 
 @pytest.mark.parametrize(("title", "query"), QUERIES)
 def test_a_panel_shows_documented_metrics(title: str, query: str) -> None:
-    """With labels that they have."""
     documented = find_documented()
     metrics = METRIC.findall(query)
     by = [label.strip() for found in re.findall(r"by \(([^)]*)\)", query) for label in found.split(",")]
@@ -161,7 +153,6 @@ def test_a_panel_shows_documented_metrics(title: str, query: str) -> None:
 
 
 def test_legends_name_labels_that_are_left() -> None:
-    """Each label of a legend is one that the query groups by, or one of the scrape."""
     wrong = []
     for panel in PANELS:
         for target in panel["targets"]:
@@ -175,7 +166,6 @@ def test_legends_name_labels_that_are_left() -> None:
 
 
 def test_all_own_metrics_are_shown() -> None:
-    """A metric that no panel shows is missing here, or not needed."""
     shown = {name for _, query in QUERIES for name in METRIC.findall(query)}
     documented = {row["name"] for row in ROW.finditer((repository.DOCS / "metrics.md").read_text())}
 
@@ -183,7 +173,6 @@ def test_all_own_metrics_are_shown() -> None:
 
 
 def test_panels_have_a_place_of_their_own() -> None:
-    """On a grid of 24 columns, and an id of their own."""
     places = [panel["gridPos"] for panel in DASHBOARD["panels"]]
     cells = [
         (x, y)
@@ -199,7 +188,6 @@ def test_panels_have_a_place_of_their_own() -> None:
 
 
 def test_each_query_asks_the_chosen_source() -> None:
-    """So that the file works in any Grafana without a change."""
     chosen = {"type": "prometheus", "uid": "${datasource}"}
 
     assert all(panel["datasource"] == chosen for panel in PANELS)

@@ -46,14 +46,12 @@ def read_table() -> str:
 
 
 def test_every_queue_is_in_the_table() -> None:
-    """A new one needs an answer to: who shares it, by what turns, and what is left to others?"""
     named = set(re.findall(r"`([a-z_/]+\.py)`", read_table()))
     assert list_modules() - named == set()
     assert named - list_modules() <= {"model/turns.py"}
 
 
 def test_each_row_says_who_shares_and_what_is_left() -> None:
-    """No cell is empty."""
     rows = [line.strip("|").split("|") for line in read_table().splitlines() if line.startswith("|")][2:]
     assert len(rows) > 10
     assert [row for row in rows if len(row) != 5 or not all(cell.strip() for cell in row)] == []

@@ -28,14 +28,12 @@ def test_an_address_is_read(text: str, expected: Address) -> None:
 
 @pytest.mark.parametrize("text", ["8080", "localhost", "localhost:", "localhost:http", "::1:80", "a:65536", "a:-1", ""])
 def test_what_is_no_address_is_refused(text: str) -> None:
-    """With what was found, and an example."""
     with pytest.raises(ValueError, match=r"is not an address: write .*, e.g. "):
         settings.parse_address(text)
 
 
 @pytest.mark.parametrize("text", ["127.0.0.1:8080", "[::1]:80"])
 def test_an_address_is_written_as_it_is_read(text: str) -> None:
-    """So that it can be pasted from a log."""
     assert str(settings.parse_address(text)) == text
 
 
@@ -54,13 +52,11 @@ def test_a_duration_is_read(text: str, expected: timedelta) -> None:
 
 @pytest.mark.parametrize("text", ["", "5", "0s", "5 m", "m", "-5m", "30m1h"])
 def test_what_is_no_duration_is_refused(text: str) -> None:
-    """A back-off of zero would be a hot loop."""
     with pytest.raises(ValueError, match="is not a positive duration"):
         settings.parse_duration(text)
 
 
 def test_a_pod_is_given_its_own_namespace(tmp_path: Path) -> None:
-    """By a file that the kubelet mounts."""
     file = tmp_path / "namespace"
     file.write_text("platform\n")
 
@@ -68,7 +64,6 @@ def test_a_pod_is_given_its_own_namespace(tmp_path: Path) -> None:
 
 
 def test_outside_of_a_pod_the_namespace_is_the_usual_one(tmp_path: Path) -> None:
-    """There is no such file then."""
     assert settings.find_operator_namespace(tmp_path / "namespace") == "hearth-system"
 
 
@@ -82,12 +77,10 @@ def test_outside_of_a_pod_the_namespace_is_the_usual_one(tmp_path: Path) -> None
     ],
 )
 def test_who_serves_something_else_waits_for_another_lease(given: Settings, expected: str) -> None:
-    """Or one of two operators for two namespaces would never begin."""
     assert given.find_lease_name() == expected
 
 
 def test_a_pod_is_known_by_its_own_account(tmp_path: Path) -> None:
-    """There may be others like it, so that it stands for a lease unless configured otherwise."""
     file = tmp_path / "namespace"
 
     assert not settings.is_pod(file)
@@ -106,7 +99,6 @@ def test_a_pod_is_known_by_its_own_account(tmp_path: Path) -> None:
 def test_a_share_is_stated_or_reported_by_the_name_of_the_pod(
     shards: int, shard: int | None, host: str, expected: Share
 ) -> None:
-    """One manifest serves all pods of a StatefulSet."""
     assert settings.find_share(shards, shard, host=host) == expected
 
 
@@ -120,13 +112,11 @@ def test_a_share_is_stated_or_reported_by_the_name_of_the_pod(
     ],
 )
 def test_a_share_that_is_none_is_refused(shard: int | None, host: str, words: str) -> None:
-    """It would be worked on twice, or not at all."""
     with pytest.raises(ValueError, match=words):
         settings.find_share(2, shard, host=host)
 
 
 @pytest.mark.parametrize("text", ["secret", "Secret,", "Secret Certificate", "Deployment.Apps", "*"])
 def test_what_is_no_kind_is_refused(text: str) -> None:
-    """A misspelled kind would be watched everywhere."""
     with pytest.raises(ValueError, match=r"is not a kind: write Kind or Kind\.group"):
         settings.parse_kinds(text)

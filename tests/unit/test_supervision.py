@@ -74,7 +74,6 @@ def find_starts(tree: ast.AST) -> set[str]:
 
 
 def test_nothing_starts_tasks_or_timers_elsewhere() -> None:
-    """All that runs without supervision could end silently."""
     found = {}
     for path in OPERATOR.rglob("*.py"):
         name = path.relative_to(OPERATOR).as_posix()
@@ -84,7 +83,6 @@ def test_nothing_starts_tasks_or_timers_elsewhere() -> None:
 
 
 def test_task_that_must_not_end_runs_again_with_backoff() -> None:
-    """However often it fails, and also when it returns."""
     started: list[float] = []
 
     async def work() -> None:
@@ -106,7 +104,6 @@ def test_task_that_must_not_end_runs_again_with_backoff() -> None:
 
 
 def test_task_that_ran_for_long_begins_with_the_first_backoff() -> None:
-    """A failure a day is no series."""
     started: list[float] = []
 
     async def work() -> None:
@@ -125,7 +122,6 @@ def test_task_that_ran_for_long_begins_with_the_first_backoff() -> None:
 
 
 def test_cancellation_that_was_not_requested_ends_no_task() -> None:
-    """It came from something that was awaited."""
     runs: list[int] = []
 
     async def work() -> None:
@@ -147,8 +143,6 @@ def test_cancellation_that_was_not_requested_ends_no_task() -> None:
 
 
 def test_task_whose_end_fails_ends_all_the_same() -> None:
-    """Its owner waits for that."""
-
     async def work() -> None:
         try:
             await asyncio.sleep(1000)
@@ -167,8 +161,6 @@ def test_task_whose_end_fails_ends_all_the_same() -> None:
 
 
 def test_panic_of_an_extension_module_ends_no_task() -> None:
-    """Such an exception is no Exception."""
-
     class Panic(BaseException):
         """As pyo3 raises it."""
 
@@ -191,7 +183,6 @@ def test_panic_of_an_extension_module_ends_no_task() -> None:
 
 
 def test_task_that_must_be_done_once_is_retried_until_it_is() -> None:
-    """Then it ends."""
     runs: list[int] = []
 
     async def work() -> None:
@@ -208,7 +199,6 @@ def test_task_that_must_be_done_once_is_retried_until_it_is() -> None:
 
 
 def test_failure_of_a_single_task_ends_there() -> None:
-    """Its owner gets the exception, and may fail in turn."""
     got: list[BaseException] = []
 
     async def work() -> None:
@@ -227,7 +217,6 @@ def test_failure_of_a_single_task_ends_there() -> None:
 
 
 def test_timer_that_fails_is_due_again_until_it_succeeds() -> None:
-    """Work that waits for it is not lost."""
     fired: list[float] = []
 
     def act() -> None:
@@ -246,7 +235,6 @@ def test_timer_that_fails_is_due_again_until_it_succeeds() -> None:
 
 @pytest.mark.parametrize("after", [1.0, 5.5])
 def test_timer_that_is_canceled_never_fires_again(after: float) -> None:
-    """Neither before its time nor while it waits for its next attempt."""
     fired: list[float] = []
 
     def act() -> None:
@@ -265,7 +253,6 @@ def test_timer_that_is_canceled_never_fires_again(after: float) -> None:
 
 
 def test_timer_that_cancels_itself_and_fails_stays_canceled() -> None:
-    """Its owner has ended."""
     fired: list[int] = []
 
     def act() -> None:
@@ -286,8 +273,6 @@ def test_timer_that_cancels_itself_and_fails_stays_canceled() -> None:
 @pytest.mark.parametrize("make_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
 @pytest.mark.parametrize("delay", [0.0, 0.01])
 def test_timer_that_fired_is_freed_at_once(delay: float, make_loop: Callable[[], asyncio.AbstractEventLoop]) -> None:
-    """Each Stack has several while it is created; garbage would wait for the next full collection."""
-
     async def story() -> weakref.ref[Any]:
         fired = asyncio.Event()
         left = weakref.ref(supervision.call_later(delay, fired.set).__self__)  # type: ignore[attr-defined]  # a method
@@ -304,8 +289,6 @@ def test_timer_that_fired_is_freed_at_once(delay: float, make_loop: Callable[[],
 
 
 def test_report_names_types_and_places_and_no_values() -> None:
-    """Messages and variables may hold the content of Secrets."""
-
     def convert() -> None:
         try:
             fail(SECRET)
@@ -325,8 +308,6 @@ def test_report_names_types_and_places_and_no_values() -> None:
 
 
 def test_endless_recursion_is_logged_in_few_lines() -> None:
-    """Its stack has a thousand."""
-
     def recurse() -> None:
         recurse()
 
@@ -339,8 +320,6 @@ def test_endless_recursion_is_logged_in_few_lines() -> None:
 
 
 def test_same_failure_is_logged_in_full_once_and_always_counted() -> None:
-    """A failure per second must not fill the disk; another one is logged at once."""
-
     async def story() -> None:
         for _ in range(130):
             supervision.guard("test", fail)(SECRET)
@@ -369,8 +348,6 @@ def test_report_never_raises() -> None:
 
 
 def test_what_nothing_guards_is_reported_by_the_loop() -> None:
-    """Asyncio would log the message and the values with it."""
-
     async def story() -> None:
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(supervision.handle_loop_error)
@@ -394,8 +371,6 @@ def test_what_nothing_guards_is_reported_by_the_loop() -> None:
     ],
 )
 def test_data_for_a_closed_connection_is_no_fault(places: tuple[str, str], is_reported: bool) -> None:
-    """The event loop raises that from its own TLS code, when a server speaks at the moment of the end."""
-
     def fail_closed() -> None:
         raise RuntimeError("the handler is closed")
 

@@ -16,7 +16,6 @@ from support.stories import story, story_runner
 
 
 def test_the_smoke_stories_take_every_type_of_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As they go on the fake server; a new type of step needs a story that takes it."""
     taken: set[type] = set()
     execute = StepExecutor.execute_step
 
@@ -34,14 +33,12 @@ def test_the_smoke_stories_take_every_type_of_step(monkeypatch: pytest.MonkeyPat
 
 
 def test_the_smoke_stories_are_played_on_a_real_server() -> None:
-    """Each of them exists, and is not of the fake server alone."""
     real = {played.slug for played in story.load_all() if "fake" not in played.needs}
 
     assert real >= tiers.SMOKE_STORIES
 
 
 def test_a_broken_rule_is_noticed_by_the_tests_of_every_change() -> None:
-    """The tests that the mutants name are stories, or tests that need no server; `make test` has those."""
     rules = yaml.safe_load((repository.TESTS / "mutants" / "rules.yaml").read_text())
     named = {each["noticed_by"] for each in rules if each.get("noticed_by")}
 
@@ -50,7 +47,6 @@ def test_a_broken_rule_is_noticed_by_the_tests_of_every_change() -> None:
 
 
 def test_the_choice_is_made_in_one_place_of_tests_that_exist() -> None:
-    """No test marks itself, and none that was renamed comes into `make test` unseen."""
     sources = {path: path.read_text() for path in repository.TESTS.rglob("*.py")}
     chosen = {each.partition("[")[0] for each in (*tiers.SLOW, *tiers.SETTINGS, *tiers.DISTURBED, *tiers.NOTICING)}
     defined = set(re.findall(r"^(?:async )?def (test_\w+)", "\n".join(sources.values()), flags=re.MULTILINE))

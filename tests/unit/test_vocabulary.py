@@ -46,12 +46,10 @@ def describe_retired(kind: str, *, flags: int = 0) -> list[str]:
 
 
 def test_no_retired_word_is_in_prose() -> None:
-    """In code, tests, docs, CRDs, manifests and configuration, in any case."""
     assert describe_retired("prose", flags=re.IGNORECASE) == []
 
 
 def test_no_retired_name_is_used() -> None:
-    """Public names and symbols."""
     assert describe_retired("names") == []
 
 

@@ -8,7 +8,6 @@ from support.real import built_in_schemas as published_schemas
 
 
 async def test_the_stored_schemas_are_those_of_the_api_server(connection: Connection) -> None:
-    """Otherwise write the file again: see `support.real.built_in_schemas`."""
     published = await published_schemas.get_built_in(connection)
     stored = built_in_schemas.read()
     # Other tests may add definitions to groups that end like those of Kubernetes.

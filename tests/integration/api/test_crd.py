@@ -82,7 +82,6 @@ def create(api: Any, namespace: str, spec: Spec, **options: Any) -> dict[str, An
 
 
 def test_the_definition_is_accepted_without_a_reservation(api: Any, api_client: Any) -> None:
-    """`NonStructuralSchema` would be a condition; `Established` means that it is served."""
     extensions = kubernetes.client.ApiextensionsV1Api(api_client)
 
     found = extensions.read_custom_resource_definition("stacks.hearth.dev")
@@ -127,7 +126,6 @@ EVERYTHING: Spec = {
 
 
 def test_everything_that_a_stack_may_say_is_kept_as_it_was_said(api: Any, namespace: str) -> None:
-    """Nothing is pruned, defaulted or turned: what is not plain text in a manifest least of all."""
     assert create(api, namespace, EVERYTHING)["spec"] == EVERYTHING
 
 
@@ -206,7 +204,6 @@ REFUSED = [
 def test_what_is_plainly_wrong_is_refused_by_the_server_itself(
     api: Any, namespace: str, spec: Spec, words: str
 ) -> None:
-    """With a sentence that says where and what."""
     with pytest.raises(ApiException) as caught:
         create(api, namespace, spec)
 
@@ -228,7 +225,6 @@ def test_what_is_plainly_wrong_is_refused_by_the_server_itself(
 def test_an_unknown_field_is_reported_to_anyone_who_asks_for_strictness(
     api: Any, namespace: str, spec: Spec, path: str
 ) -> None:
-    """As kubectl does unless configured otherwise."""
     with pytest.raises(ApiException) as caught:
         create(api, namespace, spec, field_validation="Strict")
 
@@ -236,19 +232,16 @@ def test_an_unknown_field_is_reported_to_anyone_who_asks_for_strictness(
 
 
 def test_an_unknown_field_is_pruned_for_everybody_else(api: Any, namespace: str) -> None:
-    """So nothing is stored that has no meaning."""
     assert create(api, namespace, make_spec() | {"postponed": True})["spec"] == make_spec()
 
 
 def test_a_template_of_two_thousand_resources_is_accepted(api: Any, namespace: str) -> None:
-    """The rules on names must not cost more than the server allows, with names as long as may be."""
     resources = {f"r{number:039d}": make_resource() for number in range(2_000)}
 
     assert len(create(api, namespace, make_spec(resources=resources))["spec"]["template"]["resources"]) == 2_000
 
 
 def test_the_record_of_field_managers_does_not_grow_with_the_template(api: Any, namespace: str) -> None:
-    """It would double the object, and the server works through it at each write of the status."""
     resources = {f"r{number}": make_resource() for number in range(100)}
 
     created = create(api, namespace, make_spec(resources=resources), field_manager="another")
@@ -257,7 +250,6 @@ def test_the_record_of_field_managers_does_not_grow_with_the_template(api: Any, 
 
 
 def test_as_many_resources_as_are_allowed_are_accepted_and_no_more(api: Any, namespace: str) -> None:
-    """The limit is one that the server can bear."""
     smallest = {"manifest": {"apiVersion": "v1", "kind": "ConfigMap"}}
     resources = {f"r{number:039d}": smallest for number in range(limits.INLINE_RESOURCES)}
     create(api, namespace, make_spec(resources=resources))
@@ -309,12 +301,10 @@ def with_status(api: Any, namespace: str) -> dict[str, Any]:
 
 
 def test_everything_that_a_status_may_say_is_kept(with_status: dict[str, Any]) -> None:
-    """What the engine writes is what people see."""
     assert with_status["status"] == STATUS
 
 
 def test_the_status_is_apart_from_the_spec(with_status: dict[str, Any], api: Any, namespace: str) -> None:
-    """Writing one never touches the other, nor counts as a change of what is wanted."""
     assert with_status["metadata"]["generation"] == 1
 
     patched = api.patch_namespaced_custom_object(
@@ -326,7 +316,6 @@ def test_the_status_is_apart_from_the_spec(with_status: dict[str, Any], api: Any
 
 @pytest.mark.parametrize("phase", phases.Phase)
 def test_every_phase_can_be_written(api: Any, namespace: str, phase: phases.Phase) -> None:
-    """The schema does not know less than the table."""
     create(api, namespace, make_spec())
 
     patched = api.patch_namespaced_custom_object_status(
@@ -337,7 +326,6 @@ def test_every_phase_can_be_written(api: Any, namespace: str, phase: phases.Phas
 
 
 def test_get_shows_a_stack_in_one_line(with_status: dict[str, Any], kubectl: Kubectl, namespace: str) -> None:
-    """Phase, readiness, resources, revision, state and age."""
     header, line = kubectl("get", "stacks", "--namespace", namespace).splitlines()
 
     assert header.split() == ["NAME", "PHASE", "READY", "RESOURCES", "REVISION", "STATE", "AGE"]
@@ -345,7 +333,6 @@ def test_get_shows_a_stack_in_one_line(with_status: dict[str, Any], kubectl: Kub
 
 
 def test_a_wide_get_shows_the_message(with_status: dict[str, Any], kubectl: Kubectl, namespace: str) -> None:
-    """The first problem, or what the Stack waits for."""
     header, line = kubectl("get", "stacks", "--namespace", namespace, "--output", "wide").splitlines()
 
     assert header.endswith("MESSAGE")
@@ -356,7 +343,6 @@ def test_a_wide_get_shows_the_message(with_status: dict[str, Any], kubectl: Kube
 def test_stacks_are_found_under_all_their_names(
     with_status: dict[str, Any], kubectl: Kubectl, namespace: str, name: str
 ) -> None:
-    """Singular, plural, short name, in full, and by category."""
     assert kubectl("get", name, "--namespace", namespace, "--output", "name") == "stack.hearth.dev/shop\n"
 
 
@@ -374,7 +360,6 @@ def test_stacks_are_found_under_all_their_names(
     ],
 )
 def test_explain_has_something_to_say(installed: None, kubectl: Kubectl, path: str, words: str) -> None:
-    """Descriptions are the documentation at hand."""
     assert words in " ".join(kubectl("explain", path).split())
 
 
@@ -408,7 +393,6 @@ async def address(user: RealUser) -> Address:
     ],
 )
 async def test_a_mistake_is_refused_with_its_path(user: RealUser, change: dict[str, Any], path: str) -> None:
-    """Bounds of the schema hold before the operator sees anything."""
     with pytest.raises(ApiStatusError) as refused:
         await user.create(make_group(user, {**SOUND_GROUP, **change}))
     assert refused.value.code == 422
@@ -423,7 +407,6 @@ async def test_the_defaults_are_shown(user: RealUser) -> None:
 
 
 async def test_a_name_that_no_member_could_have_is_refused(user: RealUser) -> None:
-    """The name of a group is part of its members' names."""
     with pytest.raises(ApiStatusError) as refused:
         await user.create(make_group(user, SOUND_GROUP, name="a.b"))
     assert "contain no dots" in str(refused.value)
@@ -433,7 +416,6 @@ async def test_a_name_that_no_member_could_have_is_refused(user: RealUser) -> No
 async def test_an_impossible_size_is_refused_by_the_scale_subresource(
     user: RealUser, address: Address, replicas: int
 ) -> None:
-    """An autoscaler cannot write what a user may not."""
     with pytest.raises(ApiStatusError) as refused:
         await user.scale(address, replicas, manager="keda")
     assert refused.value.code == 422
@@ -441,7 +423,6 @@ async def test_an_impossible_size_is_refused_by_the_scale_subresource(
 
 
 async def test_a_size_is_scaled_and_its_writer_is_recorded(user: RealUser, address: Address) -> None:
-    """The record of the scale subresource is what keeps the size from being undone."""
     await user.scale(address, 5, manager="keda")
     found = await user.find(address) or {}
     (entry,) = [each for each in found["metadata"]["managedFields"] if each.get("subresource") == "scale"]
@@ -466,7 +447,6 @@ async def send(user: RealUser, kind: Kind, spec: Object) -> Object:
     ids=["by resource", "by a path", "by the object"],
 )
 async def test_what_makes_sense_is_taken(user: RealUser, spec: Object) -> None:
-    """As it is."""
     assert (await send(user, HEALTH_MARK, spec))["spec"] == spec
 
 
@@ -485,7 +465,6 @@ async def test_what_makes_sense_is_taken(user: RealUser, spec: Object) -> None:
     ids=["no word", "a text", "null", "an unknown field", "nothing", "half", "both", "a path with a hole"],
 )
 async def test_what_makes_none_is_refused(user: RealUser, spec: Object, words: str) -> None:
-    """By the server itself."""
     with pytest.raises(errors.ApiStatusError) as refused:
         await send(user, HEALTH_MARK, spec)
     assert refused.value.code in (400, 422)
@@ -494,7 +473,6 @@ async def test_what_makes_none_is_refused(user: RealUser, spec: Object, words: s
 
 @pytest.mark.parametrize("change", [{"resource": "db"}, {**TARGET, "stackName": None, "resource": None}])
 async def test_a_mark_keeps_speaking_of_the_same(user: RealUser, change: Object) -> None:
-    """What it says may change, and whom it is about may not."""
     metadata = {"name": "m", "namespace": user.namespace}
     made = await user.create(
         {
@@ -516,7 +494,6 @@ async def test_a_mark_keeps_speaking_of_the_same(user: RealUser, change: Object)
     [(1, True), ("40%", True), ("100%", True), (0, False), ("0%", False), ("101%", False), ("four", False)],
 )
 async def test_the_limit_is_a_number_or_a_share(user: RealUser, limit: int | str, is_taken: bool) -> None:
-    """At least one; a share of all."""
     spec = {"healing": {"policy": "OnUpdate", "maxUnhealthy": limit}, "template": {"resources": {}}}
     if is_taken:
         assert (await send(user, STACK, spec))["spec"] == spec

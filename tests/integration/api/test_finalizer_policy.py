@@ -84,7 +84,6 @@ def finalizers_of(raw: dict[str, Any]) -> list[str]:
 
 
 async def test_a_stack_begins_with_its_finalizer_and_costs_a_write_less(world: RealWorld, bound: RealUser) -> None:
-    """The operator finds it there, sends none, and takes it away in the end; another finalizer stays beside it."""
     stack = make_stack(bound.namespace, size=2)
     shared = make_stack(bound.namespace, size=1, name="shared")
     shared["metadata"]["finalizers"] = ["example.com/mine"]
@@ -105,7 +104,6 @@ async def test_a_stack_begins_with_its_finalizer_and_costs_a_write_less(world: R
 
 
 async def test_a_stack_that_was_never_accepted_still_goes(world: RealWorld, bound: RealUser) -> None:
-    """Without the policy it has no finalizer, and goes by itself; with it the operator lets it go."""
     broken = make_stack(bound.namespace, size=1, name="broken")
     broken["spec"]["template"]["resources"]["c0"]["manifest"]["data"]["key"] = "${ghost.knows}"
     await bound.create(broken)

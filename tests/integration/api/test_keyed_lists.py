@@ -17,7 +17,6 @@ POD: dict[str, Any] = {"name": "a", "image": "x"}
 
 
 async def test_the_stored_lists_are_those_of_the_api_server(connection: Connection) -> None:
-    """Otherwise write the file again: see `support.real.keyed_lists`."""
     published = await keyed_lists.get_built_in(connection)
     stored = orjson.loads(literal_validator.BUILT_IN.read_bytes())
     # Other tests may add definitions to groups that end like those of Kubernetes.
@@ -48,7 +47,6 @@ async def test_the_stored_lists_are_those_of_the_api_server(connection: Connecti
 async def test_a_mistake_is_what_the_api_server_cannot_apply(
     connection: Connection, namespace: str, plural: str, kind: str, spec: dict[str, Any]
 ) -> None:
-    """And nothing else."""
     manifest = {"apiVersion": "v1", "kind": kind, "metadata": {"name": "twice"}, "spec": spec}
     found = literal_validator.find_repeated(manifest, literal_validator.find_built_in(f"v1/{kind}"))
     query = {"fieldManager": "test", "dryRun": "All"}

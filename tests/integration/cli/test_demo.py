@@ -51,7 +51,6 @@ def find_operators(namespace: str) -> list[int]:
 
 
 def test_without_a_terminal_it_tells_what_changes_and_ends(kubeconfig: Path, namespace: str) -> None:
-    """As in CI: plain lines, the outputs, exit code 0, and nothing that it started continues."""
     done = subprocess.run(command(kubeconfig, namespace), capture_output=True, text=True, check=False)
 
     assert done.returncode == 0, done.stdout + done.stderr
@@ -65,7 +64,6 @@ def test_without_a_terminal_it_tells_what_changes_and_ends(kubeconfig: Path, nam
 
 
 def test_the_example_of_a_collection_converges(kubeconfig: Path, namespace: str) -> None:
-    """One object for each element, and what reads all of them."""
     example = EXAMPLE.parent / "collection.yaml"
     done = subprocess.run(command(kubeconfig, namespace, example=example), capture_output=True, text=True, check=False)
 
@@ -76,7 +74,6 @@ def test_the_example_of_a_collection_converges(kubeconfig: Path, namespace: str)
 
 
 def test_not_ready_in_time_is_reported_with_the_reason(kubeconfig: Path, namespace: str, tmp_path: Path) -> None:
-    """And the exit code says so too."""
     stack = yaml.safe_load(EXAMPLE.read_text())
     stack["spec"]["template"]["resources"]["redisLeader"]["manifest"]["spec"]["template"]["metadata"]["labels"] |= {
         "test.hearth.dev/pod": "never-ready"
@@ -97,7 +94,6 @@ def test_not_ready_in_time_is_reported_with_the_reason(kubeconfig: Path, namespa
 
 
 def test_a_mistake_is_reported_at_admission(kubeconfig: Path, namespace: str, tmp_path: Path) -> None:
-    """The demonstration serves the webhook, and leaves no configuration of it behind."""
     stack = yaml.safe_load(EXAMPLE.read_text())
     stack["spec"]["template"]["resources"]["frontend"]["dependsOn"] = ["nowhere"]
     example = tmp_path / "example.yaml"
@@ -150,7 +146,6 @@ def on_a_terminal(command: list[str]) -> Iterator[tuple[subprocess.Popen[bytes],
 def test_on_a_terminal_it_stays_until_it_is_asked_to_end(
     kubeconfig: Path, namespace: str, number: signal.Signals
 ) -> None:
-    """With a tree and with things to try; the operator ends with it."""
     with on_a_terminal(command(kubeconfig, namespace)) as (demo, terminal):
         shown = read_until(terminal, b"Ctrl-C stops it.")
         served = find_operators(namespace)
@@ -167,7 +162,6 @@ def test_on_a_terminal_it_stays_until_it_is_asked_to_end(
 
 
 def test_that_the_operator_ended_by_itself_is_reported(kubeconfig: Path, namespace: str) -> None:
-    """Else a user would keep waiting for what never comes."""
     with on_a_terminal(command(kubeconfig, namespace)) as (demo, terminal):
         read_until(terminal, b"Ctrl-C stops it.")
         (operator,) = find_operators(namespace)

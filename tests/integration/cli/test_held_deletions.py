@@ -71,7 +71,6 @@ async def follow(said: str, shell: Callable[[str], Awaitable[str]], user: RealUs
 async def test_an_object_in_a_namespace(
     workers: Crew, user: RealUser, kubectl_stack: StackCommand, shell: Callable[[str], Awaitable[str]]
 ) -> None:
-    """One that is not the Stack's, with a finalizer; the status and an Event say so too."""
     await workers.hire("--tenancy", "trusted")
     inner = f"{user.namespace}-in"
     await user.create(
@@ -131,7 +130,6 @@ async def test_a_claim_in_use(
 async def test_a_nested_stack_leads_to_its_own_explanation(
     workers: Crew, user: RealUser, kubectl_stack: StackCommand, shell: Callable[[str], Awaitable[str]]
 ) -> None:
-    """Down to the object and its finalizer."""
     await workers.hire()
     config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "ours"}}
     nested = make_stack(user.namespace, web=config)
@@ -155,7 +153,6 @@ async def test_a_nested_stack_leads_to_its_own_explanation(
 async def test_a_conversion_webhook_that_is_down(
     workers: Crew, user: RealUser, kubectl_stack: StackCommand, shell: Callable[[str], Awaitable[str]]
 ) -> None:
-    """What can be shown is shown, and what cannot is named."""
     await workers.hire("--tenancy", "trusted")
     group = f"{user.namespace}.example.org"
     schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}

@@ -54,7 +54,6 @@ def import_file(kubeconfig: Path, file: Path, *, seconds: int) -> subprocess.Com
 
 
 def test_a_shop_runs_and_goes_without_a_trace(kubeconfig: Path) -> None:
-    """One of everything: a kind and an object of it, claims, accounts and rights, lists, shell variables."""
     done = import_file(kubeconfig, SHOP, seconds=90)
 
     assert done.returncode == 0, done.stdout + done.stderr
@@ -67,7 +66,6 @@ def test_a_shop_runs_and_goes_without_a_trace(kubeconfig: Path) -> None:
 @pytest.mark.alone  # Its operator serves all namespaces.
 @pytest.mark.soak
 def test_the_largest_of_bundles_runs_and_goes_without_a_trace(kubeconfig: Path, tmp_path: Path) -> None:
-    """kube-prometheus as published, compressed, but for its APIService: no pod serves metrics on a bare control plane."""
     texts = re.split(r"(?m)^---\s*$", gzip.decompress(BUNDLE.read_bytes()).decode())
     kept = [text for text in texts if text.strip() and not re.search(r"(?m)^kind: APIService$", text)]
     file = tmp_path / "kube-prometheus.yaml.gz"
@@ -81,7 +79,6 @@ def test_the_largest_of_bundles_runs_and_goes_without_a_trace(kubeconfig: Path, 
 
 
 def test_what_does_not_become_ready_is_reported(kubeconfig: Path, tmp_path: Path) -> None:
-    """With the reason, and everything is deleted again all the same."""
     file = tmp_path / "broken.yaml"
     file.write_text("{apiVersion: v1, kind: Service, metadata: {name: web}, spec: {ports: [{port: 123456}]}}")
 
@@ -94,7 +91,6 @@ def test_what_does_not_become_ready_is_reported(kubeconfig: Path, tmp_path: Path
 
 @pytest.mark.parametrize("file", [SCALARS, ODD_SCALARS], ids=lambda file: file.name)
 def test_scalars_are_read_as_kubectl_reads_them(kubeconfig: Path, file: Path) -> None:
-    """Also after an import, which writes them again. One of the files is that of the unit test."""
     shown = run_kubectl(
         kubeconfig, "create", "--dry-run=client", "--validate=false", "--output=json", f"--filename={file}"
     )
@@ -111,7 +107,6 @@ def test_scalars_are_read_as_kubectl_reads_them(kubeconfig: Path, file: Path) ->
 
 
 def test_what_we_write_kubectl_reads_back(kubeconfig: Path, tmp_path: Path) -> None:
-    """Every text that could be taken for something else, as a value and as a key."""
     (document,) = kubectl_yaml.parse_documents(SCALARS.read_text())
     words = {
         line.partition(":")[2].strip() or "~" for line in SCALARS.read_text().splitlines() if line.startswith("  ")
@@ -129,7 +124,6 @@ def test_what_we_write_kubectl_reads_back(kubeconfig: Path, tmp_path: Path) -> N
 
 
 async def test_an_export_is_adopted_as_it_is(workers: Crew, user: RealUser, kubeconfig: Path, tmp_path: Path) -> None:
-    """The Stack owns what a person wrote, and nothing that a controller or the API server filled in."""
     scope = f"--namespace={user.namespace}"
 
     def run(*arguments: str) -> str:
@@ -173,7 +167,6 @@ async def test_an_export_is_adopted_as_it_is(workers: Crew, user: RealUser, kube
 async def test_an_exported_stack_is_imported_with_the_same_objects(
     workers: Crew, user: RealUser, kubeconfig: Path, tmp_path: Path
 ) -> None:
-    """Without what the API server and Hearth filled in; a Secret only if it is asked for; nothing is created again."""
     await workers.hire()
     config = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "$${x}", "key": "${params.password}"}}
     service = {"apiVersion": "v1", "kind": "Service", "spec": {"selector": {"app": "x"}, "ports": [{"port": 80}]}}
@@ -238,7 +231,6 @@ def store_release(release: dict[str, Any], *, version: int, status: str, namespa
 
 
 async def test_a_release_of_helm_is_taken_over(workers: Crew, user: RealUser, kubeconfig: Path, tmp_path: Path) -> None:
-    """Its newest deployed revision; the objects stay the same ones, and hooks are named and left out."""
     await workers.hire()
     manifest = "---\n# Source: shop/a.yaml\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\ndata: {{v: {0}}}\n"
     hook = {"name": "migrate", "kind": "Job", "events": ["pre-upgrade"], "manifest": "kind: Job"}

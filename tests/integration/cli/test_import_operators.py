@@ -100,7 +100,6 @@ async def played(finalizer: played_operators.Finalizer, user: RealUser) -> Async
 async def test_a_controller_removes_its_finalizer_before_it_goes(
     workers: Crew, user: RealUser, kubeconfig: Path
 ) -> None:
-    """Its Deployment, account and rights are all there until the custom resource is gone."""
     suffix = user.namespace.removeprefix("test-")
     kind = Kind(group=GROUP, version="v1", name=f"Realm{suffix}", plural=f"realm{suffix}s", namespaced=True)
     text, _ = import_text(BUNDLE % {"kind": kind.name, "plural": kind.plural}, user.namespace, "--name", "sso")
@@ -129,7 +128,6 @@ async def test_a_controller_removes_its_finalizer_before_it_goes(
 
 
 async def test_what_helm_keeps_stays_when_the_stack_goes(workers: Crew, user: RealUser, kubeconfig: Path) -> None:
-    """The claim with the data; everything else goes."""
     keep = {"annotations": {"helm.sh/resource-policy": "keep"}}
     spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}, "storageClassName": "none"}
     claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "data", **keep}, "spec": spec}
@@ -183,7 +181,6 @@ PASSWORD = {"type": "string", "sensitive": True}
 
 
 async def test_a_withheld_value_is_never_overwritten(workers: Crew, user: RealUser, kubeconfig: Path) -> None:
-    """Neither by what an export leaves out, nor by what an import makes of it, until someone gives the value again."""
     kubectl = Kubectl(kubeconfig=kubeconfig, namespace=user.namespace)
     kubectl_stack = StackCommand(kubeconfig=kubeconfig, namespace=user.namespace)
     masked = Masked(kubectl=kubectl)

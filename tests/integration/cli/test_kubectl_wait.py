@@ -23,7 +23,6 @@ def rows() -> Mapping[str, Object]:
 
 
 async def test_kubectl_waits_as_the_page_says(kubeconfig: Path, user: RealUser, rows: Mapping[str, Object]) -> None:
-    """Zero means one look. No operator runs, so that the recorded statuses stay."""
     for number, raw in enumerate(rows.values()):
         await store(user, raw, name=f"row-{number}")
 

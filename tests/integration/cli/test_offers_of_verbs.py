@@ -84,7 +84,6 @@ async def test_a_breakpoint(workers: Crew, user: RealUser, paster: Paster) -> No
 
 
 async def test_a_snapshot_that_is_not_ready(workers: Crew, user: RealUser, paster: Paster) -> None:
-    """Nothing is restored from it before; the command waits for it."""
     await workers.hire()
     await user.create(make_stack(user.namespace))
     await paster.stack.expect("wait", "shop", "--timeout", "60s")
@@ -97,7 +96,6 @@ async def test_a_snapshot_that_is_not_ready(workers: Crew, user: RealUser, paste
 
 
 async def test_a_mark_that_is_advised_and_one_that_is_not_there(workers: Crew, user: RealUser, paster: Paster) -> None:
-    """To retry what is ready does nothing; to take back a mark that there is not creates none."""
     await workers.hire()
     await user.create(make_stack(user.namespace))
     await paster.stack.expect("wait", "shop", "--timeout", "60s")
@@ -112,7 +110,6 @@ async def test_a_mark_that_is_advised_and_one_that_is_not_there(workers: Crew, u
 
 
 async def test_a_group_that_is_held(workers: Crew, user: RealUser, paster: Paster) -> None:
-    """Its size counts after the command."""
     await workers.hire()
     template = {"manifest": CONFIG}
     await user.create(make("ResourceGroup", user.namespace, replicas=1, template=template))
@@ -125,7 +122,6 @@ async def test_a_group_that_is_held(workers: Crew, user: RealUser, paster: Paste
 
 
 async def test_a_pause_that_a_wait_meets(workers: Crew, user: RealUser, paster: Paster) -> None:
-    """The command ends it, and what waited continues."""
     await workers.hire()
     await user.create(make_stack(user.namespace, paused=True))
     said = await paster.stack.expect("wait", "shop", "--timeout", "60s", code=1)
@@ -142,7 +138,6 @@ async def find_in_explanation(paster: Paster, word: str) -> str:
 
 
 async def test_obsolete_objects_that_a_stack_keeps(workers: Crew, user: RealUser, paster: Paster) -> None:
-    """They go with the command, although the Stack is not ready."""
     await workers.hire()
     resources = {"old": {"manifest": CONFIG}, **WEB}
     template = {"parameters": {"size": {"type": "string", "default": "s"}}, "resources": resources}
@@ -201,7 +196,6 @@ async def test_rights_that_are_missing(workers: Crew, user: RealUser, paster: Pa
 
 
 async def test_a_record_of_suspending_that_someone_else_wrote(workers: Crew, user: RealUser, paster: Paster) -> None:
-    """The condition goes with the annotation."""
     await workers.hire()
     container = {"name": "web", "image": "registry.k8s.io/pause:3.10"}
     pod = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [container]}}
@@ -219,7 +213,6 @@ async def test_a_record_of_suspending_that_someone_else_wrote(workers: Crew, use
 
 
 async def test_a_rollback_that_an_edit_ended(workers: Crew, user: RealUser, paster: Paster) -> None:
-    """The status says how to go back again."""
     await workers.hire()
     await user.create(make_stack(user.namespace))
     await paster.stack.expect("wait", "shop", "--timeout", "60s")
@@ -242,7 +235,6 @@ async def test_a_rollback_that_an_edit_ended(workers: Crew, user: RealUser, past
 
 
 async def test_a_change_that_cannot_be_undone(workers: Crew, user: RealUser, paster: Paster) -> None:
-    """Another object gets the value of the template."""
     await workers.hire()
     await user.create(make_stack(user.namespace))
     await paster.stack.expect("wait", "shop", "--timeout", "60s")

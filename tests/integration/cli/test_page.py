@@ -86,7 +86,6 @@ async def install(kubeconfig: Path, namespace: str) -> None:
 
 
 def test_the_list_leads_to_the_graph(site: Site) -> None:
-    """The address in the browser has no token any more; each resource is a node with a word for its state."""
     site.browser.open(site.root)
     site.browser.wait_text("Stacks in page-")
     assert "token" not in site.root
@@ -101,7 +100,6 @@ def test_the_list_leads_to_the_graph(site: Site) -> None:
 
 
 def test_changes_appear_without_a_reload(site: Site) -> None:
-    """Focus and the place in a long page stay."""
     stack = site.stacks.create_shop("changing-")
     site.open_stack(stack)
     site.browser.find("#action-check")
@@ -117,7 +115,6 @@ def test_changes_appear_without_a_reload(site: Site) -> None:
 
 
 def test_a_filter_stays_while_the_list_changes(site: Site) -> None:
-    """By words and by state; what arrives meanwhile is filtered too."""
     stack = site.stacks.create_shop("filtered-")
     site.browser.open(site.root)
     site.browser.find("#connection[data-state=live]")
@@ -135,7 +132,6 @@ def test_a_filter_stays_while_the_list_changes(site: Site) -> None:
 
 @pytest.mark.parametrize("width", [390, 1400])
 def test_nothing_is_wider_than_the_window(site: Site, width: int) -> None:
-    """Nor are names broken: only the picture scrolls, and its text has its whole size."""
     driver = site.browser.driver
     driver.execute_cdp_cmd(
         "Emulation.setDeviceMetricsOverride",
@@ -156,7 +152,6 @@ def test_nothing_is_wider_than_the_window(site: Site, width: int) -> None:
 
 
 def test_what_failed_is_in_view_at_first(site: Site) -> None:
-    """Also on a phone, which shows one layer of the picture."""
     driver = site.browser.driver
     driver.execute_cdp_cmd(
         "Emulation.setDeviceMetricsOverride", {"width": 390, "height": 900, "deviceScaleFactor": 1, "mobile": False}
@@ -173,7 +168,6 @@ def test_what_failed_is_in_view_at_first(site: Site) -> None:
 
 
 def test_the_picture_is_enlarged_and_fitted(site: Site) -> None:
-    """By buttons, so that the keyboard is enough."""
     site.open_stack()
 
     def width() -> float:
@@ -188,7 +182,6 @@ def test_the_picture_is_enlarged_and_fitted(site: Site) -> None:
 
 
 def test_what_does_not_apply_says_why(site: Site) -> None:
-    """Its button looks so, has the reason, and still opens it."""
     site.open_stack()
     button = site.browser.find("#action-cleanup, #action-retry, #action-rollback")
     for each in site.browser.driver.find_elements(By.CSS_SELECTOR, "[aria-disabled=true]"):
@@ -197,7 +190,6 @@ def test_what_does_not_apply_says_why(site: Site) -> None:
 
 
 def test_a_click_shows_everything_about_a_resource(site: Site) -> None:
-    """Why, Events, the live object and the manifest; sensitive values are hidden in all of them."""
     site.open_stack()
     site.browser.click("#to-why")
     assert "exceeded quota" in site.browser.wait_dialog()
@@ -237,7 +229,6 @@ EXPECTED = {
 
 
 def test_every_button_writes_what_its_verb_writes(site: Site) -> None:
-    """After a confirmation, and only then; what does not apply is said instead."""
     stack = site.stacks.create_shop("buttons-")
     site.open_stack(stack)
     seen = set()
@@ -263,7 +254,6 @@ def test_every_button_writes_what_its_verb_writes(site: Site) -> None:
 
 
 def test_a_click_right_after_a_dialog_was_closed_opens_the_next_one(site: Site) -> None:
-    """The browser tells the page a moment later that a dialog was closed."""
     site.open_stack()
     site.browser.click("#action-check")
     site.browser.wait_dialog()
@@ -274,7 +264,6 @@ def test_a_click_right_after_a_dialog_was_closed_opens_the_next_one(site: Site) 
 
 
 def test_a_resource_is_marked_with_a_reason(site: Site) -> None:
-    """The reason is required; the mark names the resource."""
     stack = site.stacks.create_shop("marked-")
     site.open_stack(stack)
     site.browser.click(".graph a[data-resource='settings']")
@@ -315,7 +304,6 @@ def test_the_keyboard_is_enough(site: Site) -> None:
 
 
 def test_a_reload_needs_no_token(site: Site) -> None:
-    """The cookie lasts as long as the browser; another tab has it too."""
     site.open_stack()
     site.browser.driver.refresh()
     site.browser.wait_text("settings")
@@ -323,7 +311,6 @@ def test_a_reload_needs_no_token(site: Site) -> None:
 
 
 def test_hostile_texts_are_only_texts(site: Site) -> None:
-    """In messages, outputs, objects and Events: shown as they are, run by nothing, and no policy had to prevent it."""
     stack = site.stacks.create_hostile()
     site.browser.read_console()
     site.open_stack(stack)
@@ -360,7 +347,6 @@ def test_axe_finds_nothing(site: Site, scheme: str) -> None:
 
 
 def test_two_thousand_resources_are_folded(site: Site) -> None:
-    """A change of one is on the page at once; a click on a fold shows what is in it."""
     stack = site.stacks.create_large(2000)
     site.open_stack(stack)
     site.browser.find(".graph a.folded")
@@ -375,7 +361,6 @@ def test_two_thousand_resources_are_folded(site: Site) -> None:
 
 
 def test_another_origin_can_neither_act_nor_read(site: Site) -> None:
-    """Not even one on another port of this host, that has learned the path and the token of forms, with the user's cookie."""
     site.open_stack()
     site.browser.click("#action-pause")
     site.browser.wait_dialog()
@@ -393,7 +378,6 @@ def test_another_origin_can_neither_act_nor_read(site: Site) -> None:
 
 
 async def test_an_operator_at_work_is_seen_live(site: Site, workers: Crew, user: RealUser) -> None:
-    """From nothing to ready, without a reload."""
     await workers.hire()
     config = {"apiVersion": "v1", "kind": "ConfigMap"}
     resources = {"first": {"manifest": config}, "second": {"dependsOn": ["first"], "manifest": config}}
@@ -410,7 +394,6 @@ async def test_an_operator_at_work_is_seen_live(site: Site, workers: Crew, user:
 async def test_a_rollback_shows_what_it_changes_before_it_is_confirmed(
     site: Site, workers: Crew, user: RealUser
 ) -> None:
-    """By the engine itself, for each revision that is chosen."""
     await workers.hire()
     config = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "first"}}
     stack = stack_manifests.make_stack(
@@ -433,7 +416,6 @@ async def test_a_rollback_shows_what_it_changes_before_it_is_confirmed(
 
 
 async def test_the_wanted_object_stands_beside_the_live_one(site: Site, workers: Crew, user: RealUser) -> None:
-    """What another client took while the Stack is paused is marked; all else that the Stack sets is equal."""
     await workers.hire()
     config = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "wanted", "b": "same"}}
     await user.create(
@@ -463,7 +445,6 @@ async def test_the_wanted_object_stands_beside_the_live_one(site: Site, workers:
 
 
 async def test_a_nested_stack_opens_in_place(site: Site, workers: Crew, user: RealUser) -> None:
-    """Its picture is in the details of its resource, and each node of that leads to the details of the object."""
     await workers.hire()
     config = {"apiVersion": "v1", "kind": "ConfigMap"}
     inner = {"template": {"resources": {"leaf": {"manifest": {**config, "data": {"a": "deep"}}}}}}
@@ -486,7 +467,6 @@ async def test_a_nested_stack_opens_in_place(site: Site, workers: Crew, user: Re
 
 
 def test_what_was_asked_for_before_the_dialog_was_closed_opens_it_no_more(site: Site) -> None:
-    """A slow answer comes late."""
     site.open_stack()
     site.browser.click(".graph a[data-resource='settings']")
     site.browser.wait_dialog()
@@ -505,7 +485,6 @@ def test_what_was_asked_for_before_the_dialog_was_closed_opens_it_no_more(site: 
 
 
 def test_the_file_has_the_picture_of_the_page(site: Site, kubeconfig: Path, tmp_path: Path) -> None:
-    """`kubectl stack graph -o svg` places every node where the page does."""
     find_places = (
         "return Array.from(document.querySelectorAll('.node'), each => "
         "each.textContent + each.querySelector('.outline').getAttribute('d'))"
@@ -522,7 +501,6 @@ def test_the_file_has_the_picture_of_the_page(site: Site, kubeconfig: Path, tmp_
 
 
 def test_the_picture_for_the_documentation(site: Site, tmp_path: Path) -> None:
-    """A newcomer sees what runs, what fails and what waits for whom."""
     site.open_stack()
     site.browser.find_node("front")
     folder = Path(os.environ.get(SCREENSHOTS, tmp_path))
@@ -534,7 +512,6 @@ def test_the_picture_for_the_documentation(site: Site, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("verb", ["tree", "why"])
 def test_the_picture_of_a_terminal(site: Site, kubeconfig: Path, tmp_path: Path, verb: str) -> None:
-    """What a reader sees in a terminal, with its colors; no picture loads anything from elsewhere."""
     shown = ("--kubeconfig", str(kubeconfig), "-n", site.stacks.namespace, verb, "shop")
     text = terminal_pictures.record([*stack_command.find_program(), *shown], width=110, environment=os.environ)
     picture = terminal_pictures.draw(
@@ -549,7 +526,6 @@ def test_the_picture_of_a_terminal(site: Site, kubeconfig: Path, tmp_path: Path,
 
 
 def test_a_lost_connection_is_said(site: Site, kubeconfig: Path) -> None:
-    """The page says that it is old, buttons say why nothing happens, and Ctrl-C ends the command quietly."""
     ui = stack_command.start_ui(kubeconfig, "-n", site.stacks.namespace)
     site.browser.open(ui.address)
     site.browser.click("a[href$='/shop']")

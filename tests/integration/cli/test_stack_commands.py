@@ -33,7 +33,6 @@ def address(namespace: str) -> Address:
 
 
 async def test_a_breakpoint_is_named_and_continued(workers: Crew, user: RealUser, kubectl_stack: StackCommand) -> None:
-    """`wait` ends at once with the command that continues, and that command works twice."""
     await workers.hire()
     points = {"breakpoints": [{"resource": "web", "at": ["PreCreate", "PreUpdate"]}]}
     await user.create(make_stack(user.namespace, WEB, environment=points))
@@ -89,7 +88,6 @@ async def test_rollback_and_back_again(workers: Crew, user: RealUser, kubectl_st
 async def test_waiting_counts_the_template_in_a_config_map(
     workers: Crew, user: RealUser, kubectl_stack: StackCommand
 ) -> None:
-    """Its change is no new generation of the Stack. Neither is one that leaves the template as it is."""
     await workers.hire()
     template = Address(api_version="v1", kind="ConfigMap", namespace=user.namespace, name="template")
     web = Address(api_version="v1", kind="ConfigMap", namespace=user.namespace, name="shop-web")
@@ -116,7 +114,6 @@ async def test_waiting_counts_the_template_in_a_config_map(
 
 
 async def test_pause_mark_check_and_cleanup(workers: Crew, user: RealUser, kubectl_stack: StackCommand) -> None:
-    """What holds back is said; a marked object is replaced; a check reports; what does not apply is refused."""
     await workers.hire()
     await user.create(make_stack(user.namespace, WEB))
     await kubectl_stack.expect("wait", "shop", "--timeout", "60s")
@@ -144,7 +141,6 @@ async def test_pause_mark_check_and_cleanup(workers: Crew, user: RealUser, kubec
 async def test_a_failure_ends_the_wait_with_its_reason(
     workers: Crew, user: RealUser, kubectl_stack: StackCommand
 ) -> None:
-    """Exit code 1 and the first problem, at once; a retry after the obstacle is gone succeeds."""
     await workers.hire()
     invalid = {"web": {"manifest": CONFIG | {"data": {"size": "${params.nothing}"}}}}
     await user.create(make_stack(user.namespace, invalid))
@@ -163,7 +159,6 @@ async def test_a_failure_ends_the_wait_with_its_reason(
 async def test_a_snapshot_is_taken_and_restored_twice(
     workers: Crew, user: RealUser, kubectl_stack: StackCommand
 ) -> None:
-    """A request for the same snapshot counts again, after an edit as well as without one; a rollback replaces it."""
     await workers.hire()
     await user.create(make_stack(user.namespace, WEB))
     await kubectl_stack.expect("wait", "shop", "--timeout", "60s")
@@ -225,7 +220,6 @@ def make_stack_with_everything(namespace: str) -> dict[str, Any]:
 
 
 async def test_one_stack_is_seen_from_all_sides(workers: Crew, user: RealUser, kubectl_stack: StackCommand) -> None:
-    """List, tree, history and events; the same without an operator; no secret, and nothing that a terminal obeys."""
     operator = await workers.hire()
     address = stack_manifests.address_in(user.namespace)
     await user.create(make_stack_with_everything(user.namespace))
@@ -258,7 +252,6 @@ async def test_one_stack_is_seen_from_all_sides(workers: Crew, user: RealUser, k
 
 
 async def test_names_are_completed_and_missing_ones_are_reported(user: RealUser, kubectl_stack: StackCommand) -> None:
-    """By the right exit codes; the formats for scripts."""
     await user.create(make_stack_with_everything(user.namespace))
 
     assert await kubectl_stack.expect("list", "-o", "name") == "stack.hearth.dev/shop\n"
@@ -281,7 +274,6 @@ def make_group(namespace: str) -> dict[str, Any]:
 
 
 async def test_a_group_is_scaled_and_followed(workers: Crew, user: RealUser, kubectl_stack: StackCommand) -> None:
-    """Through the scale subresource, until its members are ready; an unknown group and a size out of range are errors."""
     await workers.hire()
     await user.create(make_group(user.namespace))
 
@@ -324,7 +316,6 @@ async def test_a_group_is_seen(workers: Crew, user: RealUser, kubectl_stack: Sta
 async def test_a_group_in_a_stack_is_seen_with_its_members(
     workers: Crew, user: RealUser, kubectl_stack: StackCommand
 ) -> None:
-    """Below its resource."""
     await workers.hire()
     group = make_group(user.namespace)
     manifest = {"apiVersion": group["apiVersion"], "kind": group["kind"], "spec": group["spec"]}
@@ -342,7 +333,6 @@ async def test_a_group_in_a_stack_is_seen_with_its_members(
 
 
 async def test_a_group_is_steered_and_explained(workers: Crew, user: RealUser, kubectl_stack: StackCommand) -> None:
-    """With the commands for Stacks, each on the group itself; what a group has not is said."""
     await workers.hire()
     await user.create(make_group(user.namespace))
     assert "resourcegroup/queue: CreateComplete 2/2" in await kubectl_stack.expect(
@@ -375,7 +365,6 @@ async def test_a_group_is_steered_and_explained(workers: Crew, user: RealUser, k
 async def test_a_member_of_a_group_is_replaced_on_demand(
     workers: Crew, user: RealUser, kubectl_stack: StackCommand
 ) -> None:
-    """By a mark on its index; a name that is no index is refused before anything is written."""
     await workers.hire()
     await user.create(make_group(user.namespace))
     await kubectl_stack.expect("wait", "rg/queue", "--timeout", "60s")

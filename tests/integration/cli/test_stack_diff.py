@@ -121,7 +121,6 @@ async def test_previews_come_true_and_write_nothing(
     kubeconfig: Path,
     tmp_path: Path,
 ) -> None:
-    """A new Stack, no change, an edit that creates, changes, replaces and deletes, a rollback; secrets are not shown."""
     file = tmp_path / "stack.yaml"
     first = make_stack(user.namespace, FIRST, parameters={"password": "first-secret"})
     file.write_text(yaml.safe_dump(first))
@@ -166,7 +165,6 @@ async def preview_truly(user: RealUser, kubectl_stack: StackCommand, *arguments:
 
 
 async def test_a_bad_file_shows_all_mistakes(user: RealUser, kubectl_stack: StackCommand, tmp_path: Path) -> None:
-    """Those of the compiler together, and exit code 2; so it is for those that the API server finds, and for no file."""
     file = tmp_path / "stack.yaml"
     file.write_text(yaml.safe_dump(make_stack(user.namespace, {"a": config(v="${b.x}"), "c": config(v="${d.y}")})))
     text = await kubectl_stack.expect("diff", "-f", str(file), code=2)
@@ -183,7 +181,6 @@ async def test_a_bad_file_shows_all_mistakes(user: RealUser, kubectl_stack: Stac
 async def test_a_stack_with_an_account_is_tried_as_that(
     user: RealUser, kubectl_stack: StackCommand, auditor: AuditingProxy, tmp_path: Path
 ) -> None:
-    """What the account may not write fails in the preview as it will in the run; a user may impersonate it here."""
     rbac, named = "rbac.authorization.k8s.io", {"metadata": {"name": "deployer", "namespace": user.namespace}}
     rules = [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "create", "patch", "delete"]}]
     subject = {"kind": "ServiceAccount", "name": "deployer", "namespace": user.namespace}
@@ -226,7 +223,6 @@ def define(group: str) -> dict[str, Any]:
 async def test_a_kind_that_the_definition_brings_along_counts(
     user: RealUser, kubectl_stack: StackCommand, auditor: AuditingProxy, tmp_path: Path
 ) -> None:
-    """Its objects are created, and what uses them; a mistake in one is found."""
     group, file = f"{user.namespace}.example.org", tmp_path / "stack.yaml"
     gizmo = {"manifest": {"apiVersion": f"{group}/v1", "kind": "Gizmo", "spec": {"size": 1}}}
     resources = {
@@ -251,7 +247,6 @@ async def test_a_kind_that_the_definition_brings_along_counts(
 
 
 async def test_one_cause_is_told_once(user: RealUser, kubectl_stack: StackCommand, tmp_path: Path) -> None:
-    """A namespace that does not exist, for all resources in it; for programs each is listed."""
     file, there = tmp_path / "stack.yaml", {"namespace": "nowhere"}
     resources: dict[str, Any] = {name: config(v=name) for name in "abc"}
     for name in "ab":
@@ -273,7 +268,6 @@ async def test_one_cause_is_told_once(user: RealUser, kubectl_stack: StackComman
 async def test_what_the_api_server_counts_is_no_change(
     workers: Crew, user: RealUser, kubectl_stack: StackCommand, tmp_path: Path
 ) -> None:
-    """A DaemonSet has the number of its template in an annotation."""
     await workers.hire()
     file = tmp_path / "stack.yaml"
 

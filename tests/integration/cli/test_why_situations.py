@@ -174,7 +174,6 @@ async def find_missing(session: Session, namespace: str, situation: Situation) -
 async def test_every_situation_is_explained_to_its_root(
     workers: Crew, user: RealUser, session: Session, kubeconfig: Path
 ) -> None:
-    """In the words of the component that refuses, with the command that helps."""
     await workers.hire()
     await session.kinds.refresh()
     namespace = user.namespace
@@ -221,7 +220,6 @@ async def clean_up(session: Session, namespace: str) -> None:
 async def test_every_command_that_is_offered_helps(
     workers: Crew, user: RealUser, session: Session, kubeconfig: Path, tmp_path: Path
 ) -> None:
-    """Each is run where it is printed: one that reads answers, one that writes ends what it is offered for."""
     await workers.hire()
     await session.kinds.refresh()
     namespace = user.namespace
@@ -286,7 +284,6 @@ class Shell:
 
 
 async def test_without_an_operator_it_says_so(user: RealUser, session: Session) -> None:
-    """The most common reason of all in a new cluster."""
     fine = next(each for each in SITUATIONS if each.name == "fine")
     await arrange(session, user.namespace, fine)
 

@@ -41,7 +41,6 @@ RESOURCES: Object = {
 
 
 async def test_objects_are_created_changed_repaired_and_deleted_there(region: Region) -> None:
-    """None of them is ever in the cluster of the Stack."""
     await region.create({"db": config("1"), "web": config("1", needs="db")})
     await region.until(phase="CreateComplete")
     made = await region.until_there(db="1", web="1")
@@ -67,7 +66,6 @@ async def test_objects_are_created_changed_repaired_and_deleted_there(region: Re
 
 
 async def test_a_replaced_rolled_back_and_marked_object(region: Region) -> None:
-    """The verbs that act on single objects act there."""
     immutable = {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "immutable": True, "data": {"v": "1"}}}
     await region.create({"db": immutable, "web": config("1", needs="db")})
     await region.until(phase="CreateComplete")
@@ -109,7 +107,6 @@ def change(resource: Object, value: str) -> Object:
 
 
 async def test_a_remote_stack_in_a_stack(region: Region) -> None:
-    """The nested Stack is here and its objects are there; a mark on its path replaces one of them."""
     template = {"resources": {"db": config("1")}, "outputs": {"value": {"value": "${db.data.v}"}}}
     spec = {"kubeConfig": {"secretRef": {"name": other_cluster.SECRET}}, "template": template}
     east = {"manifest": {"apiVersion": API_VERSION, "kind": "Stack", "spec": spec}}
@@ -141,7 +138,6 @@ async def test_a_remote_stack_in_a_stack(region: Region) -> None:
 
 
 async def test_a_stack_there_and_objects_of_others_are_left_alone(region: Region) -> None:
-    """A Stack within the other cluster is refused; an object of another installation is not adopted."""
     foreign = {
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -189,7 +185,6 @@ async def test_the_example(region: Region) -> None:
 
 
 async def test_a_group_in_another_cluster(region: Region) -> None:
-    """Its members are there; it grows and shrinks by its scale subresource here."""
     spec = {
         "replicas": 2,
         "kubeConfig": {"secretRef": {"name": other_cluster.SECRET}},
@@ -217,7 +212,6 @@ async def test_a_group_in_another_cluster(region: Region) -> None:
 
 
 async def test_the_commands_follow_a_stack_into_its_cluster(region: Region, kubeconfig: Path) -> None:
-    """With the kubeconfig of its Secret, as far as the user may read that; the commands that they offer lead there too."""
     command = StackCommand(kubeconfig=kubeconfig, namespace=region.namespace)
     claim = {
         "apiVersion": "v1",
@@ -262,7 +256,6 @@ DEFINITION = f"{NOTE.plural}.{NOTE.group}"
 async def test_instances_of_a_definition_some_of_which_are_in_another_cluster(
     kubeconfig: Path, other_plane: OwnPlane, tmp_path: Path
 ) -> None:
-    """One process serves those, another all others; a change reaches both, and a deletion both."""
     home = credentials.find_source(kubeconfig=str(kubeconfig), context=None, environ={})
     other = credentials.find_source(kubeconfig=str(other_plane.kubeconfig), context=None, environ={})
     options = (f"--definition-groups={NOTE.group}",)
@@ -330,7 +323,6 @@ def find_address(region: Region, name: str) -> Address:
 
 
 async def test_objects_there_are_read_and_those_here_are_not(region: Region) -> None:
-    """Missing, made, changed, listed and made into members; an object of the same name here means nothing."""
     await put(region.here, region, "platform", v="here")
     await put(region.here, region, "red", v="-", labels={"role": "team"})
     await region.create(RESOURCES)
@@ -381,7 +373,6 @@ async def until_namespace_is_gone(region: Region) -> None:
 
 
 async def test_it_ends_and_the_objects_there_are_deleted(own: Region) -> None:
-    """The Secret is gone before them; the connection that is open suffices."""
     await own.create({"db": config("1"), "web": config("1", needs="db")})
     await own.until(phase="CreateComplete")
     await delete_namespace(own)
@@ -391,7 +382,6 @@ async def test_it_ends_and_the_objects_there_are_deleted(own: Region) -> None:
 
 
 async def test_without_an_open_connection_it_ends_and_names_what_is_left(own: Region) -> None:
-    """The operator did not run when the Secret went; no user can create another one in that namespace."""
     await own.create({"db": config("1")})
     await own.until(phase="CreateComplete")
     made = await own.list_there()

@@ -38,7 +38,6 @@ CHANGED = {f"r{number}": config("2", needs=f"r{number - 1}" if number else "") f
 
 
 async def test_away_in_the_middle_of_a_create_and_an_update(region: Region, other_plane: OwnPlane) -> None:
-    """The Stack says so with host and error, loses nothing, and continues by itself."""
     await region.create(RESOURCES)
     async for _ in other_cluster.attempts():
         if await region.list_there():
@@ -66,7 +65,6 @@ async def test_away_in_the_middle_of_a_create_and_an_update(region: Region, othe
 
 
 async def test_a_deletion_waits_for_the_cluster(region: Region, other_plane: OwnPlane) -> None:
-    """And names it."""
     await region.create(RESOURCES)
     await region.until(phase="CreateComplete")
     await kill(other_plane)
@@ -81,7 +79,6 @@ async def test_a_deletion_waits_for_the_cluster(region: Region, other_plane: Own
 
 
 async def test_an_operator_that_starts_while_it_is_away(region: Region, other_plane: OwnPlane) -> None:
-    """It keeps the outputs that were known, deletes nothing, and continues when the cluster is back."""
     await region.create(
         {"db": config("1")}, template={"resources": {"db": config("1")}, "outputs": {"v": {"value": "${db.data.v}"}}}
     )
@@ -110,7 +107,6 @@ async def test_an_operator_that_starts_while_it_is_away(region: Region, other_pl
 
 
 async def test_an_abandoned_stack_does_not_wait(region: Region, other_plane: OwnPlane) -> None:
-    """Its objects stay; with their labels, as they could not be released."""
     await region.create({"db": config("1")}, deletionPolicy="Abandon")
     await region.until(phase="CreateComplete")
     await kill(other_plane)
@@ -124,7 +120,6 @@ async def test_an_abandoned_stack_does_not_wait(region: Region, other_plane: Own
 
 @pytest.mark.parametrize("fault", ["kill", "hold"])
 async def test_stacks_here_are_not_delayed(region: Region, other_plane: OwnPlane, fault: str) -> None:
-    """While the other cluster is dead or hangs with writes in flight, a Stack here is changed as fast as before."""
     await region.create({f"r{number}": config("1") for number in range(40)})
     await region.until(phase="CreateComplete")
     spec = {"template": {"resources": {"a": config("0")}}}
@@ -209,7 +204,6 @@ class Killer:
     [pytest.param(2 * CHAIN, 4, id="some"), *(pytest.param(3, n, marks=pytest.mark.soak) for n in (1, 2, 3))],
 )
 async def test_killed_at_changes_in_another_cluster(region: Region, every: int, first: int) -> None:
-    """In a creation, an update and a deletion."""
     killer = Killer(region, every=every, first=first)
     following = asyncio.create_task(region.there.follow(fake_kinds.CONFIG_MAP.kind, killer.on_event))
     await region.create(make_chain("1"))

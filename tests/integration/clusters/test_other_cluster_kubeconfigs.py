@@ -15,7 +15,6 @@ CANARY = "canary-credential-0123456789abcdef"
 
 
 async def test_rotated_credentials_are_taken_up_and_lost_ones_are_told(region: Region) -> None:
-    """No object changes; a revoked token holds the Stack until the Secret has a valid one."""
     first, second = [await region.make_account(name) for name in ("first", "second")]
     await region.put_kubeconfig(make_kubeconfig(region.other, token=first))
     await region.create({"db": config("1")})
@@ -91,7 +90,6 @@ async def test_refused_kubeconfigs_change_nothing(region: Region) -> None:
 
 
 async def test_a_stack_without_objects_may_change_its_cluster(region: Region) -> None:
-    """A mistake in the first kubeconfig binds it to nothing; and it can be deleted without one."""
     await region.put_kubeconfig(make_kubeconfig(region.other, server="https://127.0.0.1:1"))
     await region.create({"db": config("1")})
     await region.until(reason="ClusterUnreachable", message="127.0.0.1:1")
@@ -113,7 +111,6 @@ async def test_a_stack_without_objects_may_change_its_cluster(region: Region) ->
 
 @pytest.mark.parametrize("is_granted", [False, True])
 async def test_the_account_is_impersonated_there(region: Region, is_granted: bool) -> None:
-    """With its rights there and no others; the Secret is read as the same account here."""
     await region.here.connection.request(
         "POST", f"/api/v1/namespaces/{region.namespace}/serviceaccounts", body={"metadata": {"name": "deployer"}}
     )
@@ -146,7 +143,6 @@ async def bind(connection: Any, namespace: str) -> None:
 
 
 async def test_a_role_in_one_namespace_is_enough(region: Region) -> None:
-    """If the context states it: lists and watches are limited to it, and objects elsewhere are refused."""
     token = await region.make_account("edit", role="view")
     await region.there.connection.request("DELETE", f"{other_cluster.RBAC}/clusterrolebindings/{region.namespace}-edit")
     binding = {

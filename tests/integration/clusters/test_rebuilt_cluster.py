@@ -68,7 +68,6 @@ async def until_replaced(region: Region) -> None:
 async def test_objects_are_created_in_a_cluster_that_was_built_again(
     region: Region, other_plane: OwnPlane, change: str
 ) -> None:
-    """Whether its versions are lower or higher than those that the operator has seen; and an Event says so."""
     await region.create({"db": config("1"), "web": config("1", needs="db")})
     await region.until(phase="CreateComplete")
     made = await region.list_there()

@@ -62,7 +62,6 @@ async def create(region: Region, spec: Object) -> None:
 async def test_a_wave_over_two_clusters_of_which_one_is_away(
     region: Region, other_plane: OwnPlane, third_plane: OwnPlane
 ) -> None:
-    """The wave stops at the one that is away and continues when it is back; the other one is up to date meanwhile."""
     async with reach_west(region, third_plane) as west:
         await create(region, make_spec("1"))
         await region.until(STACK, phase="CreateComplete")
@@ -158,7 +157,6 @@ class Sites:
 async def test_everything_that_happens_to_objects_happens_in_three_clusters_at_once(
     region: Region, third_plane: OwnPlane
 ) -> None:
-    """Created, repaired, replaced, rolled back, marked and deleted, by one Stack here."""
     async with reach_west(region, third_plane) as west:
         sites = Sites(region, west)
         await create(region, make_sites())

@@ -68,7 +68,6 @@ def find_path(kind: str) -> str:
 async def test_every_command_does_what_its_page_says(
     definers: Crew, options: tuple[str, ...], environment: dict[str, str], tmp_path: Path
 ) -> None:
-    """In the order of each page, with exit codes and outputs."""
     assert len(PAGES) > 10
     await definers.hire(*options, "--definition-groups=platform.example")
     assert await asyncio.to_thread(console_blocks.run, REVIEWED, folder=tmp_path, environment=environment) == ""

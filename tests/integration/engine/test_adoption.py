@@ -124,7 +124,6 @@ def find_managers(raw: Object) -> set[str]:
 
 @pytest.mark.cluster
 async def test_objects_of_every_kind_are_taken_over_whole(running: RealWorld) -> None:
-    """As they are, with what the API server forbids to change; afterwards a label leaves with the template."""
     before = [await create(running, raw) for raw in KINDS]
     stack = await write_stack(running, *KINDS)
     await wait_phase(running, stack, "CreateComplete")
@@ -146,7 +145,6 @@ async def test_objects_of_every_kind_are_taken_over_whole(running: RealWorld) ->
 @pytest.mark.cluster
 @pytest.mark.parametrize("manager", ["kubectl", "kustomize-controller", "argocd-controller", "hearth:gone/stack"])
 async def test_a_server_side_apply_is_taken_over(running: RealWorld, manager: str) -> None:
-    """Also the texts of a Secret, whose data have no recorded owner."""
     secret = manifest("Secret", stringData={"kept": "1", "left": "2"})
     config = manifest("ConfigMap", data={"kept": "1", "left": "2"})
     for raw in (secret, config):
@@ -161,7 +159,6 @@ async def test_a_server_side_apply_is_taken_over(running: RealWorld, manager: st
 
 @pytest.mark.cluster
 async def test_people_and_controllers_keep_what_the_stack_does_not_state(running: RealWorld) -> None:
-    """A value that it states is the Stack's alone, so that it leaves with the template, unless a controller set it too."""
     await create(running, manifest("ConfigMap", data={"edited": "1", "other": "2"}), by="kubectl-create")
     await apply(running, manifest("ConfigMap", data={"controlled": "1", "shared": "1"}), by="a-controller")
     stack = await write_stack(running, manifest("ConfigMap", data={"edited": "1", "shared": "1"}))
@@ -174,7 +171,6 @@ async def test_people_and_controllers_keep_what_the_stack_does_not_state(running
 
 @pytest.mark.cluster
 async def test_a_field_that_cannot_be_removed_stays(running: RealWorld) -> None:
-    """A claim whose class the former manifest states and the Stack does not; what can be removed is not either."""
     stated = manifest("PersistentVolumeClaim", spec={**CLAIM, "storageClassName": "special"})
     old = await create(running, stated)
     stack = await write_stack(running, manifest("PersistentVolumeClaim", spec=CLAIM))
@@ -187,7 +183,6 @@ async def test_a_field_that_cannot_be_removed_stays(running: RealWorld) -> None:
 
 @pytest.mark.cluster
 async def test_a_count_that_an_autoscaler_may_rely_on_stays(running: RealWorld) -> None:
-    """It was stated once, and no autoscaler changed it yet."""
     await create(
         running, manifest("Deployment", "apps/v1", spec={"replicas": 3, "selector": SELECTOR, "template": POD})
     )
@@ -199,7 +194,6 @@ async def test_a_count_that_an_autoscaler_may_rely_on_stays(running: RealWorld) 
 
 @pytest.mark.cluster
 async def test_an_applier_that_came_back_loses_what_leaves_the_template(running: RealWorld) -> None:
-    """So does one that an earlier version left as an owner; its own fields stay."""
     await create(running, manifest("ConfigMap", data={"kept": "1", "left": "2"}))
     stack = await write_stack(running, manifest("ConfigMap", data={"kept": "1", "left": "2"}))
     await wait_phase(running, stack, "CreateComplete")

@@ -90,7 +90,6 @@ class Shop:
 
 @pytest.mark.cluster
 async def test_kubectl_scale_is_left_alone(world: RealWorld, kubeconfig: Path) -> None:
-    """Also by an apply for another reason; `kubectl edit` is not, and a new count of the Stack's is obeyed."""
     shop = Shop(world)
     await shop.create()
     applies = shop.count_applies()
@@ -109,7 +108,6 @@ async def test_kubectl_scale_is_left_alone(world: RealWorld, kubeconfig: Path) -
 
 @pytest.mark.cluster
 async def test_an_autoscaler_keeps_what_it_sets(world: RealWorld) -> None:
-    """It lifts the count to its minimum, for which it needs no metrics; that is not taken back."""
     shop = Shop(world)
     await shop.create()
     applies = shop.count_applies()
@@ -147,7 +145,6 @@ async def test_an_edit_does_not_empty_the_collected_rules(
     namespace: str,
     tmp_path: Path,
 ) -> None:
-    """Its template states `rules: []`, as manifests that people publish do; who watches the role sees no such state."""
     await workers.hire("--tenancy=trusted")
     whole, mark = f"{namespace}-whole", {"collected-by": namespace}
     rule = {"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}

@@ -30,7 +30,6 @@ def make_definition(group: str, *versions: str) -> dict[str, Any]:
 async def test_objects_of_a_kind_that_loses_a_version_did_not_vanish(
     workers: Crew, user: RealUser, environment: dict[str, str], kubectl_stack: StackCommand, namespace: str
 ) -> None:
-    """They keep their UIDs, nothing is written, and no Event says that one was created again."""
     await workers.hire()
     group = f"{namespace}.example.com"
     await call("kubectl apply -f -", environment, make_definition(group, "v1alpha1", "v1"))

@@ -98,7 +98,6 @@ async def watch_absence(user: RealUser, address: Address) -> None:
 @pytest.mark.cluster
 @pytest.mark.parametrize("lifetime", [0, 2])
 async def test_a_job_that_goes_by_its_lifetime_is_not_made_again(running: RealWorld, lifetime: int) -> None:
-    """Its Stack becomes complete and stays so; the next operator knows it too."""
     migrate = {"manifest": make_job(ttlSecondsAfterFinished=lifetime)}
     address = await create_stack(running, {"migrate": migrate, "app": {"dependsOn": ["migrate"], "manifest": CONFIG}})
     status = await wait_complete(running.user, address)
@@ -113,7 +112,6 @@ async def test_a_job_that_goes_by_its_lifetime_is_not_made_again(running: RealWo
 
 @pytest.mark.cluster
 async def test_a_job_that_finishes_and_goes_while_no_operator_runs(running: RealWorld) -> None:
-    """The finalizer keeps it until an operator has recorded its success."""
     migrate = {"manifest": make_job(ttlSecondsAfterFinished=1)}
     address = await create_stack(running, {"migrate": migrate, "app": {"dependsOn": ["migrate"], "manifest": CONFIG}})
     first = await wait("the Job is made", lambda: running.user.find(job(running)))
@@ -134,7 +132,6 @@ async def test_a_job_that_finishes_and_goes_while_no_operator_runs(running: Real
 
 @pytest.mark.cluster
 async def test_a_finished_pod_that_is_collected_is_not_made_again(running: RealWorld) -> None:
-    """The garbage collector of pods takes pods that ended; so does this deletion."""
     container = {"name": "main", "image": "it:1"}
     pod = {"apiVersion": "v1", "kind": "Pod", "spec": {"restartPolicy": "Never", "containers": [container]}}
     address = await create_stack(running, {"seed": {"manifest": pod}})
@@ -154,7 +151,6 @@ async def test_a_finished_pod_that_is_collected_is_not_made_again(running: RealW
 
 @pytest.mark.cluster
 async def test_a_record_that_a_tenant_writes_is_not_believed(running: RealWorld) -> None:
-    """A forged record runs nothing less; one that is wiped runs finished work once more, and is written again."""
     address = await create_stack(running, {"migrate": {"manifest": make_job(ttlSecondsAfterFinished=0)}})
     status = await wait_complete(running.user, address, "1/1")
     await wait_gone(running.user, job(running))
@@ -173,7 +169,6 @@ async def test_a_record_that_a_tenant_writes_is_not_believed(running: RealWorld)
 
 @pytest.mark.cluster
 async def test_a_job_that_failed_stays_until_it_is_run_again(running: RealWorld) -> None:
-    """The Event names the exit code; a request runs it again, also where it is never replaced by itself."""
     resource = {"updatePolicy": {"replace": "Never"}, "manifest": make_job(pod="never-ready")}
     address = await create_stack(running, {"migrate": resource})
     first = await wait("the Job is made", lambda: running.user.find(job(running)))
@@ -201,7 +196,6 @@ async def test_a_job_that_failed_stays_until_it_is_run_again(running: RealWorld)
 
 @pytest.mark.cluster
 async def test_a_failed_job_with_a_lifetime_is_held_until_its_next_run(running: RealWorld) -> None:
-    """The controller of lifetimes deletes it at once; it is run again no sooner for that, and counts as failed meanwhile."""
     manifest = make_job(pod="never-ready", ttlSecondsAfterFinished=0)
     resource = {"retry": {"maxBackoff": "12s"}, "manifest": manifest}
     address = await create_stack(running, {"migrate": resource}, retry={"limit": 1})

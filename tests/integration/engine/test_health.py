@@ -96,7 +96,6 @@ def make_pod(behaviour: str, **spec: Any) -> Object:
 
 @pytest.mark.cluster
 async def test_a_deployment_past_its_deadline(running: RealWorld) -> None:
-    """It has failed, and says how far it came; it is not replaced, since it may still come round, and does."""
     spec = {
         "replicas": 2,
         "progressDeadlineSeconds": 2,
@@ -138,7 +137,6 @@ async def test_a_job_that_fails(running: RealWorld) -> None:
 
 @pytest.mark.cluster
 async def test_a_pod_that_fits_nowhere_and_one_that_crashes(running: RealWorld) -> None:
-    """The first waits in the scheduler's words: a node may come. The second has failed, container and reason are named."""
     lost = {"apiVersion": "v1", "kind": "Pod", **make_pod("fine", nodeSelector={"nowhere": "at-all"})}
     crashing = {"apiVersion": "v1", "kind": "Pod", **make_pod("crash")}
     first, second = await create_stack(running, "lost", lost), await create_stack(running, "broken", crashing)
@@ -151,7 +149,6 @@ async def test_a_pod_that_fits_nowhere_and_one_that_crashes(running: RealWorld) 
 
 @pytest.mark.cluster
 async def test_a_daemon_set_that_is_not_observed_yet(running: RealWorld) -> None:
-    """All counts of a new one are 0, which must not be taken for a rollout that is done: its dependents wait."""
     spec = {"selector": {"matchLabels": {"app": "it"}}, "template": make_pod("never-ready")}
     dependent = {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "data": {}}, "dependsOn": ["it"]}
     manifest = {"apiVersion": "apps/v1", "kind": "DaemonSet", "spec": spec}
@@ -192,7 +189,6 @@ async def test_rules_of_users(running: RealWorld) -> None:
 
 @pytest.mark.cluster
 async def test_what_stands_beside_a_workload_comes_to_rest(running: RealWorld) -> None:
-    """A budget that was counted, and an autoscaler without metrics: both do what they can."""
     labels = {"matchLabels": {"app": "it"}}
     spec = {"replicas": 1, "selector": labels, "template": make_pod("fine")}
     target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "${it.metadata.name}"}
@@ -210,7 +206,6 @@ async def test_what_stands_beside_a_workload_comes_to_rest(running: RealWorld) -
 
 @pytest.mark.cluster
 async def test_a_deployment_that_may_have_no_pods(running: RealWorld) -> None:
-    """It waits in the words of the one that refuses them, although no one watches its ReplicaSet or pods."""
     quota = {"apiVersion": "v1", "kind": "ResourceQuota", "spec": {"hard": {"pods": "0"}}}
     spec = {"replicas": 1, "selector": {"matchLabels": {"app": "it"}}, "template": make_pod("fine")}
     manifest = {"apiVersion": "apps/v1", "kind": "Deployment", "spec": spec}
@@ -221,7 +216,6 @@ async def test_a_deployment_that_may_have_no_pods(running: RealWorld) -> None:
 
 @pytest.mark.cluster
 async def test_what_requires_a_quota_is_made_only_when_it_is_enforced(running: RealWorld) -> None:
-    """A quota forbids nothing before its status states its limits."""
     quota = {"apiVersion": "v1", "kind": "ResourceQuota", "spec": {"hard": {"secrets": "0", "configmaps": "100"}}}
     secret = {"apiVersion": "v1", "kind": "Secret", "stringData": {"a": "b"}}
     others = {"secret": {"manifest": secret, "dependsOn": ["it"]}}
@@ -255,7 +249,6 @@ async def wait_message(world: RealWorld, address: Address, *, is_ready: bool, pa
 
 @pytest.mark.cluster
 async def test_a_kind_without_a_rule_is_read_by_what_its_schema_declares(world: RealWorld) -> None:
-    """Each report makes the Stack wait in the object's own words, and the next good one makes it ready again."""
     await world.start_controller()
     # The server serves the kind before it publishes the schema, and the Stack uses it at once.
     await real_user.install(world.user, [DEFINITION])

@@ -68,7 +68,6 @@ async def wait_gone(user: RealUser, address: Address) -> None:
 async def test_the_kind_of_a_retained_object_outlives_its_stack(
     workers: Crew, user: RealUser, kubectl_stack: StackCommand, group: str, *, is_nested: bool
 ) -> None:
-    """The API server would delete the object with the definition of its kind."""
     await workers.hire("--tenancy=trusted")
     template = {"resources": make_resources(group, is_nested=is_nested)}
     await user.create(stack_manifests.make_stack({"template": template}, namespace=user.namespace))

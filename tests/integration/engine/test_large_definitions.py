@@ -83,7 +83,6 @@ class Shop:
 
 
 async def test_a_definition_in_several_objects_is_rolled_back_and_leaves_nothing(world: RealWorld) -> None:
-    """Every revision is compressed, in several objects, and complete without the ConfigMaps."""
     shop = Shop(world)
     await world.start_controller()
     first = make_resources(10, first=0, size=120_000, value="one")
@@ -118,7 +117,6 @@ async def test_a_definition_in_several_objects_is_rolled_back_and_leaves_nothing
 
 @pytest.mark.soak
 async def test_ten_thousand_resources_are_one_stack(world: RealWorld) -> None:
-    """Twice what an inline template can hold; created, changed in half of it, deleted without a trace."""
     shop = Shop(world)
     world.timeout = 600.0
     await world.start_controller()

@@ -133,7 +133,6 @@ async def test_a_service_that_holds_a_port_itself(site: Site) -> None:
 
 @pytest.mark.parametrize("replace", ["DeleteFirst", "Never"])
 async def test_a_kind_with_one_fixed_name(site: Site, replace: str) -> None:
-    """Its schema refuses all others."""
     locked = {
         "type": "string",
         "x-kubernetes-validations": [{"rule": "self == oldSelf", "message": "mode is immutable"}],
@@ -157,7 +156,6 @@ async def test_a_kind_with_one_fixed_name(site: Site, replace: str) -> None:
 
 
 async def test_the_scope_of_a_kind(site: Site) -> None:
-    """The name of its definition is bound to its content. A mistake in it is reported in the words of the API server."""
     path = f"{DEFINITIONS}/things.{site.group}"
     await site.create(site.definition("Thing", {"name": "v1", "spec": OPEN}))
     await site.edit(site.definition("Thing", {"name": "v1", "spec": OPEN}, scope="Cluster"))
@@ -171,7 +169,6 @@ async def test_the_scope_of_a_kind(site: Site) -> None:
 
 
 async def test_a_stored_version_that_leaves_a_kind(site: Site) -> None:
-    """The definition as such is fine; objects may exist in the version that leaves."""
     old, new = {"name": "v1alpha1", "spec": OPEN}, {"name": "v1", "spec": OPEN}
     await site.create(site.definition("Thing", old, new))
     await site.edit(site.definition("Thing", new))
@@ -215,7 +212,6 @@ async def test_a_full_quota(site: Site) -> None:
     "more", [{}, {"more": "x"}, {"policy": "allow"}], ids=["as before", "a new field", "a defaulted field"]
 )
 async def test_another_version_of_a_kind(site: Site, more: dict[str, str], *, is_stored: bool) -> None:
-    """It has fields that the version of the last apply does not have."""
     size = {"size": {"type": "integer"}, "gone": {"type": "integer"}}
     added = {"policy": {"type": "string", "default": "deny"}, "more": {"type": "string"}}
     old = {"name": "v1alpha1", "spec": {"type": "object", "properties": size}}

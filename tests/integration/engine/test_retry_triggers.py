@@ -110,7 +110,6 @@ def site(user: RealUser, source: CredentialSource) -> Site:
 
 
 async def test_a_quota_that_is_raised(site: Site) -> None:
-    """The account of the namespace brings a ConfigMap of its own, so nothing is counted exactly: none more, then plenty."""
     key = "count/configmaps"
     quota = await site.create("ResourceQuota", "small", spec={"hard": {key: "0"}})
     one_more = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "more", "namespace": site.namespace}}
@@ -129,7 +128,6 @@ async def test_a_quota_that_is_raised(site: Site) -> None:
 
 
 async def test_a_name_that_is_freed(site: Site) -> None:
-    """A user's ConfigMap goes; only the operator's own watch reports it."""
     theirs = {
         **await site.create("ConfigMap", "shop-web", data={"precious": "thing"}),
         "apiVersion": "v1",
@@ -188,7 +186,6 @@ async def log_in(site: Site) -> CredentialSource:
 
 
 async def test_a_webhook_whose_pods_are_back(site: Site) -> None:
-    """Its configuration stays as it is; the endpoints of the Service that it names tell."""
     path = f"{admission_webhook.CONFIGURATIONS}/{site.namespace}"
     async with admission_webhook.run_webhook() as guard, site.operator():
         body = guard.make_configuration(site.namespace, namespace=site.namespace)
@@ -216,7 +213,6 @@ async def test_a_webhook_whose_pods_are_back(site: Site) -> None:
 
 
 async def test_a_server_that_is_back(site: Site) -> None:
-    """Writes are answered with 503 until it is; a watch of children that breaks and is heard again tells."""
     async with fault_proxy.run_proxy(site.source.load(), pulse=Pulse()) as between:
         source = static_credentials.FixedSource(Credentials(server=between.url))
         async with site.operator(source):
@@ -233,7 +229,6 @@ BINDINGS = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindi
 
 
 async def test_a_policy_that_is_taken_back(site: Site) -> None:
-    """An API server enforces it for about a second after it is gone, so that the first try comes too early."""
     name = site.namespace
     selector = {"matchLabels": {"kubernetes.io/metadata.name": site.namespace}}
     rules = [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}]

@@ -38,20 +38,17 @@ async def test_scenario(scenario: Scenario, scene: Scene, *, restarts: bool) -> 
 
 
 async def test_the_stack_of_a_snapshot_cannot_be_changed(scene: Scene) -> None:
-    """The API server rejects it, and says what to do instead."""
     await scene.snap()
     with pytest.raises(errors.ApiStatusError, match="stackName is immutable; create another StackSnapshot"):
         await scene.world.user.patch(scene.address("StackSnapshot", "before"), {"spec": {"stackName": "other"}})
 
 
 async def test_a_snapshot_without_a_stack_is_rejected(scene: Scene) -> None:
-    """The API server names the field."""
     with pytest.raises(errors.ApiStatusError, match=r"spec\.stackName"):
         await scene.snap(stackName=None)
 
 
 async def test_a_rollback_has_one_destination(scene: Scene) -> None:
-    """The API server rejects a revision beside a snapshot."""
     await scene.apply({"web": scene.config(version="1")})
     with pytest.raises(errors.ApiStatusError, match="toRevision and toSnapshot exclude each other"):
         await scene.request(toRevision=1, toSnapshot="before")

@@ -28,7 +28,6 @@ async def wait(world: RealWorld, address: Address, is_so: Callable[[Object], boo
 
 @pytest.mark.cluster
 async def test_an_unloaded_stack_is_repaired_restored_and_changed(world: RealWorld) -> None:
-    """Without another word of its user, and as if it had been in memory all the time."""
     await world.start_controller()
     stack = stack_manifests.address_in(world.namespace)
     child = Address(api_version="v1", kind="ConfigMap", namespace=world.namespace, name="shop-one")

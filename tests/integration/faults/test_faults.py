@@ -40,7 +40,6 @@ async def site(source: CredentialSource, tmp_path: Path) -> AsyncIterator[Site]:
 
 
 async def test_watches_that_are_cut_again_and_again(site: Site) -> None:
-    """While every object changes."""
     await site.create()
     number = 1
     for _ in range(5):
@@ -53,7 +52,6 @@ async def test_watches_that_are_cut_again_and_again(site: Site) -> None:
 
 
 async def test_versions_that_the_server_has_forgotten(site: Site) -> None:
-    """Every watch that continues where it was gets 410."""
     await site.create()
     await site.until_complete()
     forgotten = site.proxy.refuse(410, where="resourceVersion=", times=30)
@@ -76,7 +74,6 @@ async def test_answers_that_are_lost(site: Site) -> None:
 
 
 async def test_a_revision_whose_creation_is_not_known(site: Site) -> None:
-    """It was stored, and a definition that fails follows before any answer or event says so: no two share a number."""
     await site.create(1)
     await site.user.patch(site.stack, {"spec": {"rollback": {"onFailure": True}, "retry": {"limit": 1}}})
     await site.until_complete()
@@ -98,7 +95,6 @@ async def test_a_revision_whose_creation_is_not_known(site: Site) -> None:
 
 
 async def test_a_server_that_asks_for_patience(site: Site) -> None:
-    """429 with Retry-After: no write is repeated sooner, nor those that have not asked yet, and the status says so."""
     busy = site.proxy.refuse(429, where=CHILDREN, retry_after=3)
     await site.create(40)
     await site.until_said("too many requests")
@@ -117,7 +113,6 @@ async def test_a_server_that_asks_for_patience(site: Site) -> None:
 
 @pytest.mark.parametrize("code", [500, 503])
 async def test_a_server_that_fails_at_writes(site: Site, code: int) -> None:
-    """The status says so while it lasts."""
     broken = site.proxy.refuse(code, where=CHILDREN)
     await site.create()
     await site.until_said("cannot apply", "by the test")
@@ -129,7 +124,6 @@ async def test_a_server_that_fails_at_writes(site: Site, code: int) -> None:
 
 @pytest.mark.parametrize("seconds", [5.0, pytest.param(120.0, marks=pytest.mark.soak)])
 async def test_a_server_that_is_away(site: Site, seconds: float) -> None:
-    """503 to everything, in the middle of an update."""
     await site.create()
     await site.until_complete()
     number = await site.edit()
@@ -142,7 +136,6 @@ async def test_a_server_that_is_away(site: Site, seconds: float) -> None:
 
 
 async def test_a_server_that_is_slow(site: Site) -> None:
-    """A second for every answer."""
     site.proxy.delay = 1.0
     await site.create(10)
     await site.until_complete()
@@ -204,7 +197,6 @@ async def guard(site: Site) -> AsyncIterator[Webhook]:
     [("deny", "not on a Friday"), ("hang", "failed calling webhook")],
 )
 async def test_a_webhook_in_the_way(site: Site, guard: Webhook, verdict: Verdict, said: str) -> None:
-    """In the middle of a creation and of an update; what it lets through is there."""
     await admission_webhook.wait_asked(guard, site.user)
     guard.verdict = verdict
     await site.create()
@@ -223,7 +215,6 @@ async def test_a_webhook_in_the_way(site: Site, guard: Webhook, verdict: Verdict
 
 
 async def test_a_webhook_that_is_taken_away(site: Site, guard: Webhook) -> None:
-    """Its configuration goes while it denies."""
     await admission_webhook.wait_asked(guard, site.user)
     guard.verdict = "deny"
     await site.create()
@@ -237,7 +228,6 @@ async def test_a_webhook_that_is_taken_away(site: Site, guard: Webhook) -> None:
 
 
 async def test_rights_that_are_taken_and_given_back(source: CredentialSource, tmp_path: Path) -> None:
-    """First those to write ConfigMaps, then all to them, watching included."""
     async with contextlib.AsyncExitStack() as parts:
         connection = await parts.enter_async_context(Connection(source))
         namespace = await fault_scenario.make_namespace(connection, parts)
@@ -324,7 +314,6 @@ async def test_a_namespace_that_goes(site: Site) -> None:
 
 
 async def test_a_kind_that_goes_and_comes_back(site: Site) -> None:
-    """Its objects went with it, and are made again; what needs no object of it continues meanwhile."""
     definition = make_definition(site)
     path = f"{DEFINITIONS}/{definition['metadata']['name']}"
     await real_user.install(site.user, [definition])

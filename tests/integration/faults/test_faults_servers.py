@@ -47,7 +47,6 @@ async def site(own_plane: OwnPlane, source: CredentialSource, tmp_path: Path) ->
 async def test_killed_under_load_and_started_again(
     own_plane: OwnPlane, site: Site, component: str, seconds: float
 ) -> None:
-    """Once in the middle of a creation, once in the middle of an update."""
     await site.create(40)
     await elapse(0.5)
     await break_down(own_plane, component, seconds)

@@ -34,7 +34,6 @@ def make_stack(namespace: str) -> Object:
 
 
 async def test_a_namespace_goes_with_the_stack_in_it(world: RealWorld) -> None:
-    """As soon as what is elsewhere may go; until then an Event about the namespace says what holds it."""
     world.tenancy = Mode.TRUSTED
     await world.start_controller()
     made = await world.user.create(make_stack(world.namespace))
@@ -67,7 +66,6 @@ async def test_a_namespace_goes_with_the_stack_in_it(world: RealWorld) -> None:
 
 
 async def test_a_namespace_that_goes_is_held_by_no_breakpoint(world: RealWorld) -> None:
-    """Nor by a denied deletion: anyone who deletes a namespace means all that is in it."""
     await world.start_controller()
     here: Object = {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "1"}}}
     wanted = make_stack(world.namespace)

@@ -245,7 +245,6 @@ def remove(place: Any, key: Any) -> None:
 
 
 async def test_a_service_of_another_type(cluster: KubeWorkloadCluster, namespace: str) -> None:
-    """What the API server allocated for the old type is its own."""
     kind = cluster.kinds.find("v1", "Service")
     assert kind is not None
     chance = random.Random()

@@ -105,7 +105,6 @@ def path_of(stack: StackObject) -> str:
 async def test_a_finalizer_holds_the_stack_until_it_is_taken_away(
     connection: Connection, home: KubeManagementCluster, namespace: str
 ) -> None:
-    """The cache knows of each step at once."""
     stack = await create_stack(connection, home, namespace)
     await home.add_finalizer(stack)
     held = home.find_stack(stack.uid)
@@ -125,7 +124,6 @@ async def test_a_finalizer_holds_the_stack_until_it_is_taken_away(
 async def test_finalizers_of_others_that_came_meanwhile_are_kept(
     connection: Connection, home: KubeManagementCluster, namespace: str
 ) -> None:
-    """409, and the caller looks again."""
     stack = await create_stack(connection, home, namespace)
     patch = {"metadata": {"finalizers": ["a.test/other"]}}
     await connection.request("PATCH", path_of(stack), body=patch, content_type=api_requests.MERGE_PATCH)
@@ -143,7 +141,6 @@ async def test_finalizers_of_others_that_came_meanwhile_are_kept(
 async def test_a_status_is_merged_and_never_meets_another_stack(
     connection: Connection, home: KubeManagementCluster, namespace: str
 ) -> None:
-    """A key with None goes; the next Stack of that name is left alone."""
     stack = await create_stack(connection, home, namespace)
     await home.write_status(stack, {"phase": "CreateInProgress", "revision": 1})
     await home.write_status(stack, {"phase": None, "revision": 2})
@@ -163,7 +160,6 @@ async def test_a_status_is_merged_and_never_meets_another_stack(
 async def test_a_revision_is_stored_read_and_collected_with_its_stack(
     connection: Connection, home: KubeManagementCluster, namespace: str
 ) -> None:
-    """Storing it twice is fine: it stays as it was stored first."""
     stack = await create_stack(connection, home, namespace)
     kinds = frozenset({"v1/ConfigMap"})
     revision = Revision(name="shop-abc", number=1, hash="k1:abc", kinds=kinds, namespace=namespace, owner=stack.uid)
@@ -184,7 +180,6 @@ async def test_a_revision_is_stored_read_and_collected_with_its_stack(
 async def test_a_large_definition_comes_back(
     connection: Connection, home: KubeManagementCluster, namespace: str
 ) -> None:
-    """Through the server's own limits and codecs."""
     stack = await create_stack(connection, home, namespace)
     definition: Object = {"template": {"text": "ä" * 400_000}, "parameters": {"a": 1.5, "b": None, "c": [True]}}
     revision = Revision(
@@ -198,7 +193,6 @@ async def test_a_large_definition_comes_back(
 async def test_a_source_is_read_and_watched(
     connection: Connection, home: KubeManagementCluster, namespace: str, ears: Ears
 ) -> None:
-    """404 while it is not there, and a word when it comes."""
     ref = ObjectRef(group="", kind="ConfigMap", namespace=namespace, name="source")
     home.follow_sources("s1", [ref])
     with pytest.raises(errors.ApiStatusError) as caught:
@@ -215,7 +209,6 @@ async def test_a_source_is_read_and_watched(
 async def test_an_event_is_one_object_however_often_it_is_said(
     connection: Connection, home: KubeManagementCluster, namespace: str
 ) -> None:
-    """By this process or by the next."""
     stack = await create_stack(connection, home, namespace)
     for _ in range(2):
         await home.emit_event(stack, type_="Normal", reason="Ready", message="all resources are ready " + "x" * 2000)
@@ -231,7 +224,6 @@ async def test_an_event_is_one_object_however_often_it_is_said(
 
 
 async def test_everybody_has_the_same_key(connection: Connection, home: KubeManagementCluster, namespace: str) -> None:
-    """In a namespace that did not exist before, by ten at once."""
     own = f"{namespace}-operator"
     try:
         keys = await asyncio.gather(*(home.get_hash_key(own) for _ in range(10)))
@@ -255,7 +247,6 @@ async def read_lines(connection: Connection, path: str, version: str) -> list[by
 
 @pytest.mark.usefixtures("serves_stacks")
 async def test_the_state_of_a_stack_is_read_without_parsing_its_spec(connection: Connection, namespace: str) -> None:
-    """Of one that is created, changed, reported on and deleted, even if its owner wrote the same words into it."""
     path = api_requests.collection_path(STACK, namespace)
     version = (await connection.request("GET", path))["metadata"]["resourceVersion"]
     template = {"resources": {"web": {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "data": {"spec": "{}"}}}}}

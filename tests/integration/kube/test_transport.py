@@ -61,7 +61,6 @@ def config_map(namespace: str, name: str = "one", **metadata: Any) -> Object:
 
 
 async def test_a_client_certificate_is_enough(connection: Connection) -> None:
-    """And a strange name in the path stays one name."""
     answer = await connection.request("GET", "/version")
     assert answer["gitVersion"].startswith("v1.")
     with pytest.raises(errors.ApiStatusError) as caught:
@@ -70,7 +69,6 @@ async def test_a_client_certificate_is_enough(connection: Connection) -> None:
 
 
 async def test_an_expired_token_is_read_again(connection: Connection, source: CredentialSource, namespace: str) -> None:
-    """The API server says 401 once, and the caller never hears of it."""
     path = f"/api/v1/namespaces/{namespace}/serviceaccounts/default/token"
     await ensure_default_account(connection, namespace)
     token = (await connection.request("POST", path, body={"spec": {}}))["status"]["token"]
@@ -90,7 +88,6 @@ async def ensure_default_account(connection: Connection, namespace: str) -> None
 
 
 async def test_a_server_of_another_authority_is_not_trusted(source: CredentialSource) -> None:
-    """Unless it was said not to look."""
     known = source.load()
     stranger = FixedSource(replace(known, authority=None))
     async with Connection(stranger) as own:
@@ -101,7 +98,6 @@ async def test_a_server_of_another_authority_is_not_trusted(source: CredentialSo
 
 
 async def test_the_name_in_the_certificate_can_be_stated(source: CredentialSource) -> None:
-    """For servers that are reached by another name than their own."""
     known = source.load()
     async with Connection(FixedSource(replace(known, server_name="kubernetes.default.svc"))) as own:
         assert "gitVersion" in await own.request("GET", "/version")
@@ -111,7 +107,6 @@ async def test_the_name_in_the_certificate_can_be_stated(source: CredentialSourc
 
 
 async def test_a_write_as_another_account_is_judged_as_that_account(connection: Connection, namespace: str) -> None:
-    """Which may do nothing here."""
     path = f"/api/v1/namespaces/{namespace}/configmaps"
     user = f"system:serviceaccount:{namespace}:ghost"
     with pytest.raises(errors.ApiStatusError) as caught:
@@ -121,7 +116,6 @@ async def test_a_write_as_another_account_is_judged_as_that_account(connection: 
 
 
 async def test_a_watch_streams_what_happens(connection: Connection, namespace: str) -> None:
-    """While requests go on beside it."""
     path = f"/api/v1/namespaces/{namespace}/configmaps"
     await connection.request("POST", path, body=config_map(namespace))
     async with asyncio.timeout(20), connection.stream(path, query={"watch": "1"}) as pieces:
@@ -159,7 +153,6 @@ CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
 async def test_built_in_kinds_are_known(cluster: KubeWorkloadCluster) -> None:
-    """With their scope; those that can only be asked a question are not."""
     assert find(cluster, "v1", "ConfigMap") == Kind(
         group="", version="v1", name="ConfigMap", plural="configmaps", namespaced=True
     )
@@ -172,7 +165,6 @@ async def test_built_in_kinds_are_known(cluster: KubeWorkloadCluster) -> None:
 async def test_a_kind_comes_changes_its_schema_and_goes(
     connection: Connection, cluster: KubeWorkloadCluster, namespace: str
 ) -> None:
-    """Each by a refresh, and each raises the generation."""
     group = f"{namespace}.example.com"
     async with asyncio.timeout(60), temporary(connection, CRDS, custom_kind(group, size={"type": "string"})) as path:
         generation = cluster.kinds.generation
@@ -207,7 +199,6 @@ def type_of_size(cluster: KubeWorkloadCluster, kind: Kind) -> str | None:
 async def test_an_api_server_that_is_down_breaks_nothing_else(
     connection: Connection, cluster: KubeWorkloadCluster, namespace: str
 ) -> None:
-    """A group that an aggregated server should serve."""
     group = f"{namespace}.broken.example.com"
     body = {
         "apiVersion": "apiregistration.k8s.io/v1",
@@ -231,7 +222,6 @@ async def test_an_api_server_that_is_down_breaks_nothing_else(
 
 
 async def test_every_reference_of_a_built_in_schema_can_be_followed(cluster: KubeWorkloadCluster) -> None:
-    """Down to the last one, and without the texts."""
     deployment = find(cluster, "apps/v1", "Deployment")
     await cluster.load_schemas([deployment, find(cluster, "v1", "Secret")])
     waiting, seen = [cluster.kinds.find_schema(deployment)], set()
@@ -262,7 +252,6 @@ def find_references(schema: Any) -> list[str]:
 async def test_an_apply_that_may_only_create_touches_nothing_that_is_there(
     cluster: KubeWorkloadCluster, namespace: str
 ) -> None:
-    """Version 1 is never the version of anything."""
     kind = find(cluster, "v1", "ConfigMap")
     manifest = config_map(namespace, resourceVersion="1")
     child = await cluster.apply(manifest, kind=kind, manager=MANAGER, force=False)
@@ -276,7 +265,6 @@ async def test_an_apply_that_may_only_create_touches_nothing_that_is_there(
 
 
 async def test_a_field_of_another_client_is_taken_only_by_force(cluster: KubeWorkloadCluster, namespace: str) -> None:
-    """The refusal names the manager."""
     kind = find(cluster, "v1", "ConfigMap")
     await cluster.apply(config_map(namespace), kind=kind, manager="hearth:other/one", force=True)
     wanted = {**config_map(namespace), "data": {"a": "2"}}
@@ -290,7 +278,6 @@ async def test_a_field_of_another_client_is_taken_only_by_force(cluster: KubeWor
 
 
 async def test_a_dry_run_creates_nothing_and_finds_every_mistake(cluster: KubeWorkloadCluster, namespace: str) -> None:
-    """Where an apply would only have said 500."""
     kind = find(cluster, "v1", "ConfigMap")
     await cluster.apply(config_map(namespace), kind=kind, manager=MANAGER, force=True)
     await cluster.create_dry_run(config_map(namespace, uid="other", resourceVersion="1"), kind=kind)
@@ -302,7 +289,6 @@ async def test_a_dry_run_creates_nothing_and_finds_every_mistake(cluster: KubeWo
 
 
 async def test_a_deletion_hits_that_very_object(cluster: KubeWorkloadCluster, namespace: str) -> None:
-    """Gone, gone already, held by a finalizer, and replaced by another incarnation."""
     kind = find(cluster, "v1", "ConfigMap")
     first = await cluster.apply(config_map(namespace), kind=kind, manager=MANAGER, force=True)
     assert await cluster.delete(first)
@@ -322,7 +308,6 @@ async def test_a_deletion_hits_that_very_object(cluster: KubeWorkloadCluster, na
 async def test_a_live_list_continues_over_pages_and_over_namespaces(
     connection: Connection, cluster: KubeWorkloadCluster, namespace: str
 ) -> None:
-    """Only children of that Stack; a kind that is not served has none."""
     kind = find(cluster, "v1", "ConfigMap")
     path = api_requests.collection_path(kind, namespace)
     count = api_requests.PAGE_SIZE + 1
@@ -338,7 +323,6 @@ async def test_a_live_list_continues_over_pages_and_over_namespaces(
 async def test_what_we_may_do_is_known(
     connection: Connection, cluster: KubeWorkloadCluster, source: CredentialSource, namespace: str
 ) -> None:
-    """The administrator may, an account without a role may not."""
     kind = find(cluster, "v1", "ConfigMap")
     assert await cluster.is_allowed("patch", kind=kind, namespace=namespace)
     await ensure_default_account(connection, namespace)
@@ -366,7 +350,6 @@ def read_status_fields(cluster: KubeWorkloadCluster, name: str) -> Any:
 async def test_a_changed_definition_is_noticed(
     cluster: KubeWorkloadCluster, ears: Ears, connection: Connection, namespace: str
 ) -> None:
-    """The kinds stay the same, and the schema is published later than the definition changes."""
     user, definition = RealUser(connection, namespace), define("Changed")
     await real_user.install(user, [definition])
     await cluster.refresh_kinds()

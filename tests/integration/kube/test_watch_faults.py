@@ -157,7 +157,6 @@ async def change_everything(world: World) -> None:
 
 
 async def test_without_faults_all_changes_arrive_on_one_stream(build: Build) -> None:
-    """What the other tests are to be compared with."""
     world = await build()
     await change_everything(world)
     await world.settle()
@@ -184,7 +183,6 @@ INTERRUPTIONS = [
 
 @pytest.mark.parametrize(("piece", "reason", "lists"), INTERRUPTIONS)
 async def test_what_breaks_a_stream_loses_nothing(build: Build, piece: bytes, reason: str, lists: int) -> None:
-    """Changes made while the watch is away are seen when it is back; a fresh list comes only where one is needed."""
     world = await build()
     world.proxy.flow.clear()
     await change_everything(world)
@@ -199,7 +197,6 @@ async def test_what_breaks_a_stream_loses_nothing(build: Build, piece: bytes, re
 
 
 async def test_an_event_without_an_object_is_skipped(build: Build) -> None:
-    """The stream continues, and nothing is listed again."""
     world = await build()
     await world.proxy.say(b'{"type":"MODIFIED","object":{}}\n')
     await change_everything(world)
@@ -208,7 +205,6 @@ async def test_an_event_without_an_object_is_skipped(build: Build) -> None:
 
 
 async def test_half_a_line_and_a_cut_lose_nothing(build: Build) -> None:
-    """The API server was killed in the middle of a word."""
     world = await build()
     await world.proxy.say(b'{"type":"MODIFIED","object":{"metadata":{"na')
     world.proxy.cut()
@@ -218,7 +214,6 @@ async def test_half_a_line_and_a_cut_lose_nothing(build: Build) -> None:
 
 
 async def test_a_server_that_restarts_is_found_again(build: Build) -> None:
-    """All connections break, then it answers 503 and at last as before."""
     world = await build()
     away = world.proxy.refuse(503)
     world.proxy.cut()
@@ -230,7 +225,6 @@ async def test_a_server_that_restarts_is_found_again(build: Build) -> None:
 
 
 async def test_a_silent_stream_is_noticed(build: Build) -> None:
-    """It is open, and nothing comes, not even bookmarks."""
     world = await build(stall_after=0.5)
     world.proxy.flow.clear()
     await change_everything(world)
@@ -251,7 +245,6 @@ REFUSALS = [
 
 @pytest.mark.parametrize(("code", "reason"), REFUSALS)
 async def test_a_refused_watch_comes_back(build: Build, code: int, reason: str) -> None:
-    """And finds what happened meanwhile."""
     world = await build()
     # The connection itself answers a first 401 by reading its credentials again.
     refusal = world.proxy.refuse(code, where="watch=1", times=2)
@@ -263,7 +256,6 @@ async def test_a_refused_watch_comes_back(build: Build, code: int, reason: str) 
 
 
 async def test_a_kind_that_may_not_be_read_leaves_the_others_alone(build: Build) -> None:
-    """403 on Secrets; ConfigMaps go on. Once allowed, Secrets come by themselves."""
     world = await build()
     await world.apply("hidden", kind=SECRET)
     refusal = world.proxy.refuse(403, where="/secrets")
@@ -278,7 +270,6 @@ async def test_a_kind_that_may_not_be_read_leaves_the_others_alone(build: Build)
 
 
 async def test_a_pause_that_the_server_asks_for_is_kept(build: Build) -> None:
-    """429 with Retry-After: no further request in that second."""
     world = await build()
     refusal = world.proxy.refuse(429, where="watch=1", times=1, retry_after=1)
     world.proxy.cut()
@@ -290,7 +281,6 @@ async def test_a_pause_that_the_server_asks_for_is_kept(build: Build) -> None:
 
 
 async def test_a_delete_in_a_gap_is_seen_by_the_next_list(build: Build) -> None:
-    """The version has been compacted meanwhile, so no DELETED ever comes."""
     world = await build()
     expired = world.proxy.refuse(410, where="resourceVersion=", times=1)
     world.proxy.cut()
@@ -302,7 +292,6 @@ async def test_a_delete_in_a_gap_is_seen_by_the_next_list(build: Build) -> None:
 
 
 async def test_a_delete_that_was_swallowed_is_seen_by_the_next_list(build: Build) -> None:
-    """The worst a proxy can do: the stream continues, and lacks one event."""
     world = await build()
     world.proxy.filter = lambda line: None if b'"DELETED"' in line else line
     await world.delete("b")
@@ -315,7 +304,6 @@ async def test_a_delete_that_was_swallowed_is_seen_by_the_next_list(build: Build
 
 
 async def test_a_lost_label_takes_the_object_away_and_its_return_brings_it_back(build: Build) -> None:
-    """On the stream that is open."""
     world = await build()
     await world.apply("a", labelled=False)
     await world.pulse.until(lambda: "a" not in world.cached())
@@ -326,7 +314,6 @@ async def test_a_lost_label_takes_the_object_away_and_its_return_brings_it_back(
 
 
 async def test_a_fresh_list_that_shows_nothing_new_wakes_no_stack(build: Build) -> None:
-    """Every object comes as ADDED once more."""
     world = await build()
     world.listener.woken.clear()
     await world.proxy.say(b'{"type":"ERROR","object":{"kind":"Status","code":410}}\n')
@@ -336,7 +323,6 @@ async def test_a_fresh_list_that_shows_nothing_new_wakes_no_stack(build: Build) 
 
 
 async def test_a_server_without_watch_list_is_listed_in_pages(build: Build) -> None:
-    """One page an object, and the continuation of one of them has expired."""
     world = await build(page_size=1)
     world.proxy.refuse(422, where="sendInitialEvents")
     expired = world.proxy.refuse(410, where="continue=", times=1)
@@ -348,7 +334,6 @@ async def test_a_server_without_watch_list_is_listed_in_pages(build: Build) -> N
 
 
 async def test_a_store_restored_from_a_backup_is_believed(build: Build) -> None:
-    """Its versions are far below what the caches have seen, and the old ones mean nothing to it any more."""
     world = await build(stall_after=0.5)
     world.proxy.filter = shift_versions
     await world.proxy.say(b'{"type":"ERROR","object":{"kind":"Status","code":410}}\n')

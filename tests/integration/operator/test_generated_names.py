@@ -34,7 +34,6 @@ def make(api_version: str, kind: str, **spec: Any) -> Object:
 
 
 async def test_all_objects_of_a_stack_become_ready(scene: Scene) -> None:
-    """The Stack and the resources have the longest names that are usual, and each object of them is used."""
     selected: Object = {"selector": {"matchLabels": LABELS}, "template": POD}
     resources = {
         "nightlyReportOfAllTheCustomersInTheEu": make(
@@ -58,7 +57,6 @@ async def test_all_objects_of_a_stack_become_ready(scene: Scene) -> None:
 
 
 async def test_all_members_of_a_group_become_ready(scene: Scene) -> None:
-    """Their names have an index too."""
     manifest = make("batch/v1", "CronJob", schedule="0 0 * * *", jobTemplate={"spec": {"template": RUN}})
     address = Address(api_version=API, kind="ResourceGroup", namespace=scene.world.namespace, name=GROUP)
     head = {"apiVersion": API, "kind": "ResourceGroup", "metadata": {"name": GROUP, "namespace": scene.world.namespace}}

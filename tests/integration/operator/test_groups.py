@@ -49,7 +49,6 @@ async def count(user: RealUser, group: Object) -> int:
 
 
 async def test_the_example_is_scaled_and_updated(world: RealWorld) -> None:
-    """As `kubectl apply`, `kubectl scale` and an edit of the image show it."""
     manifest = yaml.safe_load(EXAMPLE.read_text())
     address = Address(
         api_version=API_VERSION, kind="ResourceGroup", namespace=world.namespace, name=manifest["metadata"]["name"]
@@ -84,7 +83,6 @@ async def find_left(world: RealWorld, address: Address) -> list[str]:
 
 
 async def test_what_an_autoscaler_writes_is_not_undone(world: RealWorld) -> None:
-    """A real HorizontalPodAutoscaler scales the group of a Stack; edits of the Stack leave the size alone."""
     world.timeout = AUTOSCALER_SECONDS
     group: Object = {
         "apiVersion": API_VERSION,

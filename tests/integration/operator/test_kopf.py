@@ -18,7 +18,6 @@ PATIENCE = 30.0
 
 
 async def test_a_new_kind_wakes_discovery(source: CredentialSource, api_client: Any) -> None:
-    """From kopf's thread into the loop of the engine; afterwards kopf ends at once."""
     extensions = kubernetes.client.ApiextensionsV1Api(api_client)
     woken, restarted = asyncio.Event(), asyncio.Event()
     kopf = kopf_supervisor.make_supervisor(source, KopfCallbacks(on_kinds=woken.set, on_restart=restarted.set))

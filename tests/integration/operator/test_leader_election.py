@@ -51,7 +51,6 @@ def sort(members: list[OperatorProcess]) -> tuple[OperatorProcess, OperatorProce
 
 
 async def test_a_killed_leader_is_followed_by_the_other_which_continues(user: RealUser, workers: Crew) -> None:
-    """Half-way through a creation: within the time of the lease, and nothing is made or applied twice."""
     watcher = Watcher(user)
     watching = asyncio.create_task(watcher.watch())
     await asyncio.gather(workers.hire(*ELECTED), workers.hire(*ELECTED))
@@ -78,7 +77,6 @@ async def test_a_killed_leader_is_followed_by_the_other_which_continues(user: Re
 
 
 async def test_a_leader_that_ends_in_order_gives_its_lease_back(user: RealUser, workers: Crew) -> None:
-    """The other works at once, and the leader ends well."""
     await asyncio.gather(workers.hire(*ELECTED), workers.hire(*ELECTED))
     leader, other = await asyncio.to_thread(sort, workers.members)
     assert leader.process is not None
@@ -96,7 +94,6 @@ async def test_a_leader_that_ends_in_order_gives_its_lease_back(user: RealUser, 
 
 
 async def test_a_standby_asks_for_nothing_but_the_lease(user: RealUser, workers: Crew) -> None:
-    """It is ready all the same; and at rest the other one sends nothing but renewals."""
     await asyncio.gather(workers.hire(*ELECTED), workers.hire(*ELECTED))
     leader, other = await asyncio.to_thread(sort, workers.members)
 
@@ -112,7 +109,6 @@ async def test_a_standby_asks_for_nothing_but_the_lease(user: RealUser, workers:
 
 
 async def test_a_leader_whose_lease_was_taken_ends(user: RealUser, workers: Crew) -> None:
-    """By another field manager that did not ask: it must not work on."""
     leader = await workers.hire(*ELECTED)
     assert leader.process is not None
 
@@ -129,7 +125,6 @@ async def test_a_leader_whose_lease_was_taken_ends(user: RealUser, workers: Crew
 
 
 async def test_a_process_without_election_does_not_work_beside_a_leader(user: RealUser, workers: Crew) -> None:
-    """It says who leads and how to go on; configured to ignore that, it works."""
     await workers.hire(*ELECTED)
     other = await workers.hire()
     assert other.process is not None
@@ -145,7 +140,6 @@ async def test_a_process_without_election_does_not_work_beside_a_leader(user: Re
 
 
 async def test_a_process_without_election_waits_until_the_lease_of_a_dead_leader_expires(workers: Crew) -> None:
-    """A lease that no one renews holds it up for no longer."""
     leader = await workers.hire(*ELECTED)
     await leader.kill()
     begun = time.monotonic()
@@ -158,7 +152,6 @@ async def test_a_process_without_election_waits_until_the_lease_of_a_dead_leader
 
 
 async def test_a_leader_that_was_held_up_ends_when_it_comes_back(user: RealUser, workers: Crew) -> None:
-    """The other has long taken over: what comes back must not go on where it was."""
     await asyncio.gather(workers.hire(*ELECTED), workers.hire(*ELECTED))
     leader, other = await asyncio.to_thread(sort, workers.members)
     assert leader.process is not None

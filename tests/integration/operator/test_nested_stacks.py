@@ -82,7 +82,6 @@ async def wait_for(world: RealWorld, address: Address, **wanted: Any) -> Object:
 
 @pytest.mark.long
 async def test_125_nested_stacks_deleted_in_the_middle_of_their_creation(world: RealWorld) -> None:
-    """Nothing is left: no nested stack, no object, no revision."""
     declared = {"type": "array", "items": {"type": "string"}, "default": [f"s{number}" for number in range(NESTED)]}
     sites = {"forEach": "params.sites", "key": "item", "manifest": make_nested({"v": "${item}"})}
     await world.start_controller()
@@ -101,7 +100,6 @@ async def test_125_nested_stacks_deleted_in_the_middle_of_their_creation(world: 
 
 @pytest.mark.long
 async def test_125_nested_stacks_follow_one_update(world: RealWorld) -> None:
-    """Their outputs come up as one list, and a second update overtakes the first while they are busy with it."""
     keys = {"type": "array", "items": {"type": "string"}, "default": [f"s{number}" for number in range(NESTED)]}
     sites = {"forEach": "params.sites", "key": "item", "manifest": make_nested({"v": "${params.v}"})}
     found = "${string(size(sites.filter(each, each.status.outputs.v == params.v)))}"
@@ -133,7 +131,6 @@ async def test_125_nested_stacks_follow_one_update(world: RealWorld) -> None:
 
 @pytest.mark.soak
 async def test_a_tree_of_many_resources_in_groups(world: RealWorld) -> None:
-    """`HEARTH_TREE_RESOURCES` ConfigMaps in ten groups of one Stack: created, one group grown by one, deleted."""
     size = int(os.environ.get(RESOURCES) or 5_000) // GROUPS
     world.timeout = TREE_SECONDS
     member = {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "data": {"key": "${key}", "v": "${params.v}"}}}

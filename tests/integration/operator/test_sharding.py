@@ -57,7 +57,6 @@ async def count_own(operators: list[OperatorProcess]) -> list[float]:
 
 @pytest.mark.parametrize("shards", [*(pytest.param(few, marks=pytest.mark.soak) for few in (1, 2)), 4])
 async def test_every_stack_is_worked_on_exactly_once(user: RealUser, workers: Crew, shards: int) -> None:
-    """As many applies, revisions and finalizers as one process would write, and each child is seen by one alone."""
     watcher = Watcher(user)
     watching = asyncio.create_task(watcher.watch())
     operators = await hire(workers, shards)
@@ -86,7 +85,6 @@ async def test_every_stack_is_worked_on_exactly_once(user: RealUser, workers: Cr
 
 @pytest.mark.long
 async def test_another_number_of_shards_writes_nothing_and_loses_nothing(user: RealUser, workers: Crew) -> None:
-    """From one to two, and to four beside them: the new ones wait for the old ones, and then go on where those were."""
     stacks = make_stacks(user)
     one = await hire(workers, 1)
     await asyncio.gather(*(user.create(stack) for stack in stacks))
@@ -115,7 +113,6 @@ async def test_another_number_of_shards_writes_nothing_and_loses_nothing(user: R
 
 
 async def test_a_mark_is_observed_by_the_process_that_has_its_stack(user: RealUser, workers: Crew) -> None:
-    """And one that names a Stack that does not exist is answered once."""
     await hire(workers, 4)
     stacks = make_stacks(user)[:8]
     await asyncio.gather(*(user.create(stack) for stack in stacks))

@@ -329,7 +329,6 @@ async def steer_a_rollout(cluster: Cluster, pages: Pages, paster: Paster) -> Non
 async def test_a_definition_from_its_creation_to_its_end(
     user: RealUser, definers: Crew, paster: Paster, tmp_path: Path
 ) -> None:
-    """Made, changed badly, and well with a death in between, deleted: as its page says."""
     cluster = Cluster(user)
     await definition_leftovers.clear(user.connection, GROUP)
     operator = await definers.hire(f"--definition-groups={GROUP}")
@@ -369,7 +368,6 @@ async def test_a_definition_from_its_creation_to_its_end(
 async def test_a_change_that_breaks_the_first_wave_touches_no_other_of_many_instances(
     user: RealUser, definers: Crew
 ) -> None:
-    """It stops by itself and goes back: the objects of all others are as they were, to the last version."""
     cluster = Cluster(user)
     await definition_leftovers.clear(user.connection, GROUP)
     await definers.hire(f"--definition-groups={GROUP}")
@@ -420,7 +418,6 @@ def refer_to_template(definition: dict[str, Any], namespace: str) -> dict[str, A
     ],
 )
 async def test_where_a_template_may_be(user: RealUser, stated: dict[str, Any], message: str) -> None:
-    """The API server refuses the rest, with a reason."""
     definition = make_definition({})
     refer_to_template(definition, user.namespace)
     definition["spec"] |= stated
@@ -429,7 +426,6 @@ async def test_where_a_template_may_be(user: RealUser, stated: dict[str, Any], m
 
 
 async def test_a_definition_whose_template_is_in_a_config_map(user: RealUser, definers: Crew) -> None:
-    """Its changes are revisions; outputs have the types on which all revisions agree."""
     cluster = Cluster(user)
     await definition_leftovers.clear(user.connection, GROUP)
     await definers.hire(f"--definition-groups={GROUP}")
@@ -465,7 +461,6 @@ async def find_output_types(cluster: Cluster) -> dict[str, str | None]:
 
 
 async def test_several_shards_serve_the_instances_of_one_definition(user: RealUser, definers: Crew) -> None:
-    """Each works on its own, one makes the kind and reports; a change reaches all in its waves."""
     cluster = Cluster(user)
     await definition_leftovers.clear(user.connection, GROUP)
     flags = ("--leader-election", "--shards=2", f"--definition-groups={GROUP}")

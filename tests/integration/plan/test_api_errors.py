@@ -71,7 +71,6 @@ def classify(of: Kind, answer: Answer) -> ErrorClass:
 
 @pytest.mark.parametrize(("provoke", "expected"), ROWS, ids=[row.__name__ for row, _ in ROWS])
 def test_a_real_refusal_has_its_reaction(site: Site, provoke: Row, expected: type[ErrorClass]) -> None:
-    """And its words fit into a condition."""
     of, answer = provoke(site)
     assert not answer.is_accepted
     assert type(classify(of, answer)) is expected, answer.body
@@ -96,7 +95,6 @@ def test_a_real_refusal_has_its_reaction(site: Site, provoke: Row, expected: typ
     ],
 )
 def test_a_dry_run_create_tells_what_was_meant(site: Site, provoke: Row, expected: type[ErrorClass]) -> None:
-    """The same manifest under its own name."""
     sent: list[Object] = []
     of, answer = provoke(Site(Eavesdropper(site.api, sent), site.namespace))
     refused = classify(of, answer)

@@ -256,7 +256,6 @@ def test_every_tampering_is_seen(bench: Bench) -> None:
 
 @of_every_kind
 def test_what_others_add_or_repeat_is_no_drift(bench: Bench) -> None:
-    """Labels, annotations, the same values by PUT and by another manager's apply, and our own apply once more."""
     manifest, live = bench.make()
     path = raw_api.path_of(manifest, kind=bench.kind)
     added = {
@@ -310,7 +309,6 @@ ADDITIONS: Mapping[str, list[Object]] = {
     indirect=True,
 )
 def test_additions_beside_ours_are_no_drift(bench: Bench) -> None:
-    """Sidecars, ports, keys and members that others put in."""
     manifest, _live = bench.make()
     path = raw_api.path_of(manifest, kind=bench.kind)
     for addition in ADDITIONS[bench.kind.name]:
@@ -323,7 +321,6 @@ METADATA_ONLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 
 @of_every_kind
 def test_metadata_alone_show_what_others_changed(bench: Bench) -> None:
-    """A watch that never loads data sees every change by others, free-form maps included."""
     manifest, live = bench.make()
     for path in nodes(bench.manifest):
         before = read(bench.manifest, path)

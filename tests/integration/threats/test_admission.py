@@ -203,7 +203,6 @@ def check_authors(tenant: Tenant) -> None:
 
 
 def test_a_webhook_that_is_down_blocks_nothing(reviewed: Reviewed) -> None:
-    """Dead, hanging, or with a certificate without trust: writes pass, and the engine reports the mistakes."""
     threats, tenant = reviewed.threats, reviewed.threats.tenant()
     author = tenant.author()
     threats.operator.kill()
@@ -219,7 +218,6 @@ def test_a_webhook_that_is_down_blocks_nothing(reviewed: Reviewed) -> None:
 
 @pytest.mark.long
 def test_two_replicas_serve_and_renew_under_load(reviewed: Reviewed, tmp_path: Path) -> None:
-    """The standby answers like the leader, from the same Secret; a renewal fails no review."""
     threats, api = reviewed.threats, reviewed.threats.api
     threats.operator.kill()
     first = make_replica(threats.operator, reviewed.port, tmp_path / "first.log")
@@ -304,7 +302,6 @@ def read_certificates(api: Api) -> CertificateSet:
 
 
 def test_only_the_api_server_knows_the_path(reviewed: Reviewed) -> None:
-    """A pod that reaches the port cannot ask about objects of others."""
     review = b'{"request":{"uid":"u","object":{"metadata":{"namespace":"kube-system","name":"x"}}}}'
     context = ssl.create_default_context(cadata=read_certificates(reviewed.threats.api).authorities.decode())
     for path in ("/", "/stacks.hearth.dev", "/" + "0" * 32 + "/stacks.hearth.dev"):
@@ -356,7 +353,6 @@ MENDABLE: Object = {"r": {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", 
 
 
 def test_no_review_writes_a_sensitive_value_down(reviewed: Reviewed, tmp_path: Path) -> None:
-    """Neither in a denial or warning, nor in the API server's audit log, nor in a log, profile or last words of ours."""
     threats, tenant = reviewed.threats, reviewed.threats.tenant()
     # Other tests on the same control plane let the API server quote the value in answers of its own.
     author, profile, log = tenant.author(), tmp_path / "profile", AuditLog(threats.audit_log)
@@ -406,7 +402,6 @@ def test_no_review_writes_a_sensitive_value_down(reviewed: Reviewed, tmp_path: P
 
 @pytest.mark.parametrize("seed", range(3))
 def test_what_an_import_writes_is_accepted(reviewed: Reviewed, seed: int) -> None:
-    """By the schema and the webhook: random names and kinds of every form that the API server allows."""
     threats = reviewed.threats
     threats.operator.kill()
     threats.operator.options += ("--tenancy=trusted",)
@@ -426,7 +421,6 @@ GROWTH = 150.0
 
 
 def test_idle_connections_take_no_memory(reviewed: Reviewed) -> None:
-    """Four thousand of them, silent or in TLS, from anyone in the cluster's network; reviews are answered meanwhile."""
     operator, port = reviewed.threats.operator, reviewed.port
     before = operator.memory
     with contextlib.ExitStack() as held:

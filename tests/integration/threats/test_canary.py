@@ -6,7 +6,6 @@ from support.threats.world import ThreatWorld, make_config_map, make_stack
 
 
 def test_an_undisturbed_canary_is_complete_within_seconds(threats: ThreatWorld) -> None:
-    """Also after a restart; and the operator is what it says it is."""
     first = threats.canary()
     threats.operator.restart()
     second = threats.canary()
@@ -18,7 +17,6 @@ def test_an_undisturbed_canary_is_complete_within_seconds(threats: ThreatWorld) 
 
 
 def test_accounts_may_do_what_they_are_named_for_and_no_more(threats: ThreatWorld) -> None:
-    """An author has no right on ConfigMaps, an editor none on Stacks, and neither on another namespace."""
     tenant, other = threats.tenant(), threats.tenant()
     author, editor = tenant.author(), tenant.editor("configmaps")
     stack = make_stack(tenant.namespace, "shop", {"cfg": make_config_map("cfg")})

@@ -119,7 +119,6 @@ def twenty_hostile_kubeconfigs(tenants: list[Tenant]) -> Iterator[None]:
 
 @LOOPBACK
 def test_twenty_hostile_kubeconfigs_at_once_are_not_noticed_at_home(threats: ThreatWorld) -> None:
-    """Neither by new Stacks nor by the memory of the process that serves them, and not after a restart."""
     before, memory = measure_canaries(threats), threats.operator.memory
     with twenty_hostile_kubeconfigs([threats.tenant(f"hostile{number}") for number in range(3)]):
         time.sleep(10)
@@ -142,7 +141,6 @@ def test_twenty_hostile_kubeconfigs_at_once_are_not_noticed_at_home(threats: Thr
 
 @pytest.mark.operator_options("--no-other-clusters", "--allow-loopback-clusters")
 def test_an_administrator_can_switch_other_clusters_off(threats: ThreatWorld) -> None:
-    """The Stack says so, and nothing connects."""
     tenant = threats.tenant()
     attack(tenant, write_kubeconfig(1, 0), 0, 1)
 
@@ -154,7 +152,6 @@ def test_an_administrator_can_switch_other_clusters_off(threats: ThreatWorld) ->
 
 @LOOPBACK
 def test_n19_many_namespaces_leave_a_cluster_to_others(threats: ThreatWorld) -> None:
-    """Ten tenants with as many kubeconfigs as each may have; another uses its first."""
     numbers = itertools.count()
     with hostile_server.run_hostile(CERTIFICATE, "silent", kinds=1) as port:
         greedy = [
@@ -207,7 +204,6 @@ def write_named(host: str, number: int) -> str:
 
 @pytest.mark.parametrize("number", [4, 20])
 def test_names_that_no_server_answers_for_hold_up_nobody(threats: ThreatWorld, tmp_path: Path, number: int) -> None:
-    """Neither new Stacks at home, of kinds that are not watched yet, nor the first connections of a new process."""
     resolver = tmp_path / "resolv.conf"
     command = 'mount --bind "$0" /etc/resolv.conf && exec "$@"'
     program = ("unshare", "--mount", "sh", "-c", command, str(resolver), *threats.operator.program)

@@ -51,7 +51,6 @@ def platform(threats: ThreatWorld) -> Iterator[str]:
 
 @pytest.mark.installed("definitions")
 def test_what_an_account_is_used_for(threats: ThreatWorld, platform: str) -> None:
-    """Objects are written as it, in the namespace of the instance alone, and only while the installation lists it."""
     tenant, vault = threats.tenant(), threats.make_namespace("vault")
     threats.operator.restart(*FLAGS, f"--definition-accounts={platform}:{ACCOUNT}")
     stranger = {"namespace": platform, "name": "default"}
@@ -92,7 +91,6 @@ def test_what_an_account_is_used_for(threats: ThreatWorld, platform: str) -> Non
 
 @pytest.mark.installed("definitions")
 def test_who_may_let_a_definition_act_as_an_account(threats: ThreatWorld, platform: str, tmp_path: Path) -> None:
-    """An author who may impersonate it: asked at each new revision, and the command that is offered helps."""
     with webhook.serve(threats, *FLAGS, f"--definition-accounts={platform}:{ACCOUNT}"):
         author = make_platform_engineer(threats, platform)
         definition = make_acting({"namespace": platform, "name": ACCOUNT})

@@ -85,13 +85,11 @@ def wait_refusal(threats: ThreatWorld, tenant: Tenant) -> str:
     ids=["aliases of aliases (D4)", "nested so deeply that libyaml ends the process", "nested 400 levels deep (D12)"],
 )
 def test_a_template_in_a_config_map_is_bounded(threats: ThreatWorld, template: str, expected: str) -> None:
-    """Its line is named; memory and the loop are left alone."""
     tenant = threats.tenant()
     assert expected in attack(threats, tenant, refer(tenant, template))
 
 
 def test_a_pattern_takes_linear_time(threats: ThreatWorld) -> None:
-    """D5: `^(a+)+$` took seconds for 28 characters, and twice as long for each more."""
     tenant = threats.tenant()
     stack = make_stack(tenant.namespace, "evil", RESOURCES, parameters={"p": "a" * 40 + "!"})
     stack["spec"]["template"]["parameters"] = {"p": {"type": "string", "pattern": "^(a+)+$"}}
@@ -99,7 +97,6 @@ def test_a_pattern_takes_linear_time(threats: ThreatWorld) -> None:
 
 
 def test_a_glob_takes_linear_time(threats: ThreatWorld) -> None:
-    """D5: each further `*a` of a breakpoint took six times as long."""
     tenant = threats.tenant()
     stack = make_stack(tenant.namespace, "evil", {"a" * 40: make_config_map("x")})
     stack["spec"]["environment"] = {"breakpoints": [{"resource": "*a" * 12 + "b", "at": ["PreCreate"]}]}
@@ -107,7 +104,6 @@ def test_a_glob_takes_linear_time(threats: ThreatWorld) -> None:
 
 
 def test_a_thousand_misspelt_parameters_are_refused_at_once(threats: ThreatWorld) -> None:
-    """D6: each was compared with a thousand others."""
     tenant = threats.tenant()
     given = {f"parameterNumber{number:04}x": "v" for number in range(1000)}
     stack = make_stack(tenant.namespace, "evil", RESOURCES, parameters=given)
@@ -120,7 +116,6 @@ def test_a_thousand_misspelt_parameters_are_refused_at_once(threats: ThreatWorld
 
 
 def test_items_are_distinguished_in_linear_time(threats: ThreatWorld) -> None:
-    """D6: `uniqueItems` compared each of them with each other."""
     tenant = threats.tenant()
     items = [{"name": f"item {number}"} for number in range(3000)]
     stack = make_stack(tenant.namespace, "evil", RESOURCES, parameters={"p": [*items, items[7]]})
@@ -129,7 +124,6 @@ def test_items_are_distinguished_in_linear_time(threats: ThreatWorld) -> None:
 
 
 def test_a_secret_that_cannot_be_read_as_yaml_is_in_no_log(threats: ThreatWorld) -> None:
-    """D12: it was, six times, and the Stack had no status."""
     tenant = threats.tenant()
     texts = {"n": "!!int tagsecret99", "m": "!!bool tagsecret99", "deep": "[" * 400, "long": "9" * 4301, "odd": "0x_"}
     data = {name: base64.b64encode(text.encode()).decode() for name, text in texts.items()}
@@ -152,7 +146,6 @@ def test_a_secret_that_cannot_be_read_as_yaml_is_in_no_log(threats: ThreatWorld)
 
 
 def test_an_output_that_no_status_can_hold_is_reported(threats: ThreatWorld) -> None:
-    """D1c: one that is nested too deeply ended a writer of statuses for good."""
     tenant = threats.tenant()
     deep: object = "${[[[[[[[[[[[[[[[[[[[[[[[[[a.metadata.name]]]]]]]]]]]]]]]]]]]]]]]]]}"
     for _ in range(60):
@@ -180,7 +173,6 @@ def make_event(namespace: str, api_version: str = "v1") -> dict[str, Any]:
 
 
 def test_n10_an_event_is_refused_with_its_path(threats: ThreatWorld) -> None:
-    """Of both API groups, and the Stack can be deleted, as its namespace can."""
     tenant = threats.tenant()
     author = tenant.author()
     for name, api_version in (("old", "v1"), ("new", "events.k8s.io/v1")):
@@ -193,7 +185,6 @@ def test_n10_an_event_is_refused_with_its_path(threats: ThreatWorld) -> None:
 
 
 def test_n10_a_stack_that_has_one_can_be_deleted(threats: ThreatWorld) -> None:
-    """Where an earlier version accepted it."""
     program = threats.operator.program
     threats.operator.kill()
     threats.operator.program = (sys.executable, "-c", EARLIER)

@@ -56,7 +56,6 @@ def make(tenant: Tenant, name: str, data: Object, parameters: Object) -> Object:
 
 @pytest.mark.parametrize(("data", "parameters"), BOMBS)
 def test_an_expression_without_bound_stops_only_itself(threats: ThreatWorld, data: Object, parameters: Object) -> None:
-    """The definition is refused, with the place and the limit; the same after a restart."""
     tenant = threats.tenant()
     author = tenant.author()
     threats.canary()
@@ -99,7 +98,6 @@ def find_refusal(threats: ThreatWorld, tenant: Tenant) -> str:
 
 
 def test_many_replacements_of_what_nearly_matches_hold_up_no_one(threats: ThreatWorld) -> None:
-    """Each takes a tenth of a second, of which none is in the operator's process."""
     tenant = threats.tenant()
     parameters = {"a": "a" * 118_000, "b": "a" * 59_000 + "b"}
     data = {f"k{number}": f"${{string(size(params.a.replace(params.b, 'x{number}')))}}" for number in range(400)}
@@ -114,7 +112,6 @@ def test_many_replacements_of_what_nearly_matches_hold_up_no_one(threats: Threat
 
 
 def test_an_expression_without_bound_over_an_object_fails_its_resource_alone(threats: ThreatWorld) -> None:
-    """What else the Stack wants is there; the resource names the limit."""
     tenant = threats.tenant()
     author = tenant.author()
     threats.canary()
@@ -140,7 +137,6 @@ def find_failure(threats: ThreatWorld, tenant: Tenant) -> Any:
 
 
 def test_many_stacks_with_bombs_hold_up_no_one(threats: ThreatWorld) -> None:
-    """Others' large expressions have their turns in between."""
     tenant, other = threats.tenant(), threats.tenant()
     author = tenant.author()
     threats.canary()
@@ -173,7 +169,6 @@ def make_honest(tenant: Tenant) -> Object:
 
 
 def test_a_large_honest_expression_has_its_value(threats: ThreatWorld) -> None:
-    """While a definition is compiled, and while a resource is looked at; in processes that end with the operator."""
     tenant = threats.tenant()
     author = tenant.author()
     author.create(make_honest(tenant))

@@ -98,7 +98,6 @@ ACCOUNTS = {
 @pytest.mark.parametrize("account", [None, "able", "unable"])
 @pytest.mark.operator_options("--log-level=debug")
 def test_a_sensitive_value_is_written_down_nowhere_but_in_children(threats: ThreatWorld, account: str | None) -> None:
-    """Not in statuses, outputs, Events, revisions, pages or logs of any level, however its use fails, as any account."""
     tenant = threats.tenant()
     threats.api.create(make_secret(tenant.namespace))
     author = tenant.author()
@@ -142,7 +141,6 @@ def find_leaks(threats: ThreatWorld, tenant: Tenant) -> list[str]:
 
 @pytest.mark.parametrize("field", ["parametersFrom", "templateRef"])
 def test_no_name_of_a_source_leads_to_another_namespace(threats: ThreatWorld, field: str) -> None:
-    """Nor into another header or query: each is either refused at once or not found."""
     tenant, victim = threats.tenant(), threats.tenant("victim")
     author = tenant.author()
     threats.api.create(make_secret(victim.namespace))

@@ -45,7 +45,6 @@ def served(threats: ThreatWorld) -> Iterator[ThreatWorld]:
 
 @pytest.mark.installed("definitions")
 def test_a_kind_that_is_served_otherwise_is_not_shadowed(served: ThreatWorld) -> None:
-    """A CustomResourceDefinition that came first keeps its name, its kind and its objects, and the definition says so."""
     names = {"kind": "Site", "plural": "places", "singular": "place", "listKind": "PlaceList"}
     version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {"type": "object"}}}
     first = served.api.create(
@@ -74,7 +73,6 @@ def test_a_kind_that_is_served_otherwise_is_not_shadowed(served: ThreatWorld) ->
 
 @pytest.mark.installed("definitions")
 def test_many_instances_of_one_tenant_delay_no_other(served: ThreatWorld) -> None:
-    """Made at once and changed at once by a new revision: turns are taken by namespace."""
     served.api.create(make_sites({"page": make_page()}, rollout={"strategy": "AllAtOnce"}))
     wait_ready(served, "StackDefinition", "", NAME, "Complete")
     tenant = served.tenant()
@@ -98,7 +96,6 @@ def test_many_instances_of_one_tenant_delay_no_other(served: ThreatWorld) -> Non
 
 @pytest.mark.installed("definitions")
 def test_the_largest_definition_is_served(served: ThreatWorld) -> None:
-    """With instances, and with others beside it. One that no revision could hold is refused as a whole."""
     served.api.create(make_sites({f"page{number}": make_page("x" * 1_000) for number in range(PARTS)}))
     wait_ready(served, "StackDefinition", "", NAME, "Complete")
     tenant = served.tenant()
@@ -128,7 +125,6 @@ def wait_updated(threats: ThreatWorld, *, revision: int) -> None:
 
 @pytest.mark.installed("definitions")
 def test_roles_for_developers_hand_on_no_right_on_the_status(served: ThreatWorld) -> None:
-    """They are made only by an operator that may, and let who may edit a namespace edit instances there, not forge them."""
     served.api.create(make_sites({"page": make_page()}, roles="Aggregate"))
     ready = wait_ready(served, "StackDefinition", "", NAME, "RolesRefused")
     assert "manifests/definitions/roles.yaml" in find_ready(ready)[1]

@@ -54,7 +54,6 @@ def make_forged(genuine: Object, *, namespace: str, name: str, **annotations: st
 
 
 def test_a_forged_child_elsewhere_holds_up_no_deletion(threats: ThreatWorld) -> None:
-    """Anyone who writes ConfigMaps in another namespace cannot hold a Stack or its children (A5)."""
     victim, attacker = threats.tenant("victim"), threats.tenant()
     make_shop(threats, victim)
     genuine = get_child(threats.api, victim.namespace)
@@ -73,7 +72,6 @@ def test_a_forged_child_elsewhere_holds_up_no_deletion(threats: ThreatWorld) -> 
 
 @pytest.mark.parametrize("manager", ["kubectl", "hearth"])
 def test_no_one_has_an_object_deleted_by_labels(threats: ThreatWorld, manager: str) -> None:
-    """An annotator without the right to delete, under any field manager's name, changes nothing of that (A5)."""
     victim, tenant = threats.tenant("victim"), threats.tenant()
     make_shop(threats, tenant)
     precious: Object = {
@@ -117,7 +115,6 @@ def update(threats: ThreatWorld, tenant: Tenant, template: Object, name: str = "
 def test_annotations_that_are_taken_off_a_child_come_back(
     threats: ThreatWorld, annotations: Mapping[str, str | None]
 ) -> None:
-    """No one sets an object free, or another order, by annotating it: it is repaired, and goes with its Stack (A9)."""
     tenant = threats.tenant()
     make_shop(threats, tenant)
     before = get_child(threats.api, tenant.namespace)
@@ -143,7 +140,6 @@ def read_marks(child: Object) -> Object:
 
 
 def test_a_forged_next_incarnation_displaces_nothing(threats: ThreatWorld) -> None:
-    """Its name can be computed by anybody; without our signature it is no candidate (A10)."""
     tenant = threats.tenant()
     stack = make_shop(threats, tenant)
     before = get_child(threats.api, tenant.namespace)
@@ -162,7 +158,6 @@ def test_a_forged_next_incarnation_displaces_nothing(threats: ThreatWorld) -> No
 
 
 def test_poisoned_children_stop_no_one(threats: ThreatWorld) -> None:
-    """Forty children without their label, with an incarnation of 5000 digits, are children again a moment later (D1b)."""
     tenant = threats.tenant()
     resources = {f"c{number}": make_config_map(data={"a": "1"}) for number in range(POISONED)}
     tenant.author().create(make_stack(tenant.namespace, "shop", resources))
@@ -188,7 +183,6 @@ def test_poisoned_children_stop_no_one(threats: ThreatWorld) -> None:
 
 
 def test_a_write_under_the_operators_own_name_is_found_by_a_check(threats: ThreatWorld) -> None:
-    """Values are compared then, however they are spelt; what was changed is reported and repaired (A8)."""
     tenant = threats.tenant()
     container = {"name": "web", "image": "nginx:1", "resources": {"requests": {"cpu": "1000m", "memory": "1024Mi"}}}
     pods = {"metadata": {"labels": {"app": "w"}}, "spec": {"containers": [container]}}
@@ -234,7 +228,6 @@ def check(threats: ThreatWorld, tenant: Tenant, token: str, phase: str) -> Objec
 
 
 def test_equal_secrets_of_two_namespaces_look_different(threats: ThreatWorld) -> None:
-    """So the hash in one tenant's revision tests no guess at another tenant's secret (A7)."""
     hashes = set()
     for tenant in (threats.tenant("victim"), threats.tenant()):
         secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "db", "namespace": tenant.namespace}}

@@ -70,7 +70,6 @@ def make_developer(tenant: Tenant) -> Api:
 
 @pytest.mark.installed("definitions")
 def test_no_stack_writes_an_instance_with_the_right_of_the_operator(threats: ThreatWorld, platform: str) -> None:
-    """Neither a new one, nor one of another user by adoption; the API server denies the operator the same."""
     tenant = threats.tenant()
     threats.api.create(make_definition(make_template(), account={"namespace": platform, "name": ACCOUNT}))
     wait_ready(threats, "StackDefinition", "", NAME, "Complete")
@@ -95,7 +94,6 @@ def test_no_stack_writes_an_instance_with_the_right_of_the_operator(threats: Thr
 
 @pytest.mark.installed("definitions")
 def test_the_api_server_denies_the_operator_the_spec_of_such_instances(threats: ThreatWorld, platform: str) -> None:
-    """It still writes finalizers and statuses."""
     policies = list(yaml.safe_load_all(POLICY.read_text()))
     tenant = threats.tenant()
     threats.api.create(make_definition(make_template(), account={"namespace": platform, "name": ACCOUNT}))
@@ -122,7 +120,6 @@ def test_the_api_server_denies_the_operator_the_spec_of_such_instances(threats: 
 
 @pytest.mark.installed("definitions")
 def test_a_right_that_is_taken_back_is_not_kept_by_a_pin(threats: ThreatWorld, platform: str) -> None:
-    """Neither the boundary nor the account, of an old instance or of a new one."""
     tenant, vault = threats.tenant(), threats.make_namespace("vault")
     page = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "${params.where}"}, "data": {"a": "b"}}
     template: Object = {"parameters": {"where": {"type": "string"}}, "resources": {"page": {"manifest": page}}}
@@ -153,7 +150,6 @@ def find_revision(threats: ThreatWorld) -> int:
 
 @pytest.mark.installed("definitions")
 def test_one_tenant_vetoes_no_change_for_the_others(served: ThreatWorld) -> None:
-    """Neither by a parameter that does not fit, nor by an object of the name that the new revision makes."""
     hostile, honest = served.tenant(), served.tenant()
     served.api.create(make_definition(make_template(), rollout={"maxUnavailable": 1, "onFailure": "Rollback"}))
     wait_ready(served, "StackDefinition", "", NAME, "Complete")
@@ -207,7 +203,6 @@ def test_no_kind_makes_instances_without_end_and_no_secret_name_leads_elsewhere(
 
 @pytest.mark.installed("definitions")
 def test_revisions_in_other_namespaces_are_not_shown(served: ThreatWorld) -> None:
-    """Anyone may create ControllerRevisions that name a definition as their owner: the commands showed the oldest ones."""
     tenant = served.tenant()
     served.api.create(make_definition(make_template(k="first")))
     definition = wait_ready(served, "StackDefinition", "", NAME, "Complete")

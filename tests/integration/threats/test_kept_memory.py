@@ -74,7 +74,6 @@ def fill(threats: ThreatWorld, tenant: Tenant) -> tuple[Api, float]:
 
 
 def test_lists_of_many_small_fields_are_kept_packed(threats: ThreatWorld) -> None:
-    """Sixty objects of 60 KB, read by thirty Stacks, took more than a GiB for good."""
     tenant = threats.tenant()
     author, before = fill(threats, tenant)
 
@@ -88,7 +87,6 @@ def test_lists_of_many_small_fields_are_kept_packed(threats: ThreatWorld) -> Non
 
 
 def test_members_that_an_expression_reads_are_kept_packed(threats: ThreatWorld) -> None:
-    """Two hundred members of 60 KB were kept unpacked; now the reader says that they are too many for one expression."""
     tenant = threats.tenant()
     author = tenant.author(CONFIG_MAPS)
     threats.canary()
@@ -114,7 +112,6 @@ def test_members_that_an_expression_reads_are_kept_packed(threats: ThreatWorld) 
 
 
 def test_definitions_of_one_namespace_have_a_share(threats: ThreatWorld) -> None:
-    """Each of a few small Stacks kept twelve MiB of manifests, made of one ConfigMap, for as long as it could not write them."""
     tenant = threats.tenant()
     author = tenant.author(CONFIG_MAPS)
     threats.canary()
@@ -145,7 +142,6 @@ def test_definitions_of_one_namespace_have_a_share(threats: ThreatWorld) -> None
 
 
 def test_members_of_large_lists_are_made_of_packed_objects(threats: ThreatWorld) -> None:
-    """`forEach` over a list kept all of its objects unpacked, for each Stack; and a list may be too large for it."""
     tenant = threats.tenant()
     author, before = fill(threats, tenant)
     member = make_config_map(data={"a": "${string(size(item.data))}"}, forEach="l")
@@ -192,7 +188,6 @@ def measure_remote(threats: ThreatWorld, tenant: Tenant, author: Api, name: str)
 
 @pytest.mark.operator_options("--allow-loopback-clusters")
 def test_lists_in_another_cluster_end_no_process(threats: ThreatWorld) -> None:
-    """They ended the process for all other clusters again and again."""
     tenant, author = make_remote(threats, "tenant")
     other, bystander = make_remote(threats, "other")
     alone = measure_remote(threats, other, bystander, "first")
@@ -215,7 +210,6 @@ def test_lists_in_another_cluster_end_no_process(threats: ThreatWorld) -> None:
 
 
 def test_sources_with_many_keys_are_not_read_as_a_whole(threats: ThreatWorld) -> None:
-    """Each Stack made a value of each of 75,000 keys, all Stacks in a row: /healthz was silent for seconds."""
     tenant = threats.tenant()
     author = tenant.author(CONFIG_MAPS)
     threats.canary()
@@ -240,7 +234,6 @@ def test_sources_with_many_keys_are_not_read_as_a_whole(threats: ThreatWorld) ->
 
 
 def test_many_stacks_with_one_large_source_take_turns(threats: ThreatWorld) -> None:
-    """Each parsed it at the same time as the others: a new Stack of another tenant took seconds, for minutes."""
     tenant = threats.tenant()
     author = tenant.author(CONFIG_MAPS)
     threats.canary()
@@ -417,12 +410,10 @@ def attack_at_random(threats: ThreatWorld, *, seed: int, seconds: float) -> None
 
 
 def test_random_readers_of_one_namespace_hurt_nobody(threats: ThreatWorld) -> None:
-    """A minute of the search."""
     attack_at_random(threats, seed=1, seconds=60.0)
 
 
 @pytest.mark.soak
 @pytest.mark.alone
 def test_random_readers_of_one_namespace_hurt_nobody_for_long(threats: ThreatWorld) -> None:
-    """Fifteen minutes of it, from another seed each time."""
     attack_at_random(threats, seed=soak.seed(), seconds=float(soak.amount(300, full=900)))

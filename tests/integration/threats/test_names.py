@@ -23,7 +23,6 @@ CONFIG: dict[str, Any] = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"a":
     ],
 )
 def test_a_name_that_leads_elsewhere_is_a_mistake(threats: ThreatWorld, metadata: Any, value: Any) -> None:
-    """Reported with its path before anything is written; forty of them leave the canary as it is."""
     tenant = threats.tenant()
     author = tenant.author()
     # Forty names that differ: resources of one and the same name are refused before any of them is written.
@@ -48,7 +47,6 @@ def point(metadata: Any, parameter: str) -> Any:
 
 
 def test_a_name_from_another_object_is_looked_at_before_it_is_used(threats: ThreatWorld) -> None:
-    """Its resource fails by a reason of its own, the others go on."""
     tenant = threats.tenant()
     resources = {
         "source": make_config_map("source", {"name": "web/scale"}),

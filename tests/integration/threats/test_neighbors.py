@@ -35,14 +35,12 @@ RIGHTS = (
 
 
 def test_twenty_ordinary_stacks_hardly_notice_a_hostile_one(threats: ThreatWorld) -> None:
-    """The median from creation to complete: within 1.5 times what it is without it, on a machine that runs other tests."""
     compare(threats, statistics.median)
 
 
 @pytest.mark.soak
 @pytest.mark.alone
 def test_no_ordinary_stack_notices_a_hostile_one(threats: ThreatWorld) -> None:
-    """The 99th percentile as well, on a machine that runs nothing else."""
     compare(threats, find_percentile)
 
 

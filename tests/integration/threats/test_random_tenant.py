@@ -280,5 +280,4 @@ def test_a_random_tenant_hurts_only_itself(served: ThreatWorld) -> None:
 @pytest.mark.alone
 @pytest.mark.installed("definitions")
 def test_random_tenants_hurt_only_themselves(served: ThreatWorld) -> None:
-    """From another seed each time."""
     attack(served, seed=soak.seed(), seconds=float(soak.amount(180, full=900)))

@@ -64,7 +64,6 @@ ATTACK = {"spec.paused": True, f"{POD_SPEC}.hostPID": True, f"{POD_SPEC}.hostIPC
 
 @pytest.mark.parametrize("subresource", ["", "status"], ids=["annotator", "status patcher"])
 def test_a2_an_annotation_has_nothing_written(threats: ThreatWorld, subresource: str) -> None:
-    """Neither by who may annotate, nor by who may patch the status of Deployments alone. It is named."""
     tenant = threats.tenant()
     author = wait_deployment(threats, tenant)
     is_status = subresource == "status"
@@ -100,7 +99,6 @@ def test_a2_an_annotation_has_nothing_written(threats: ThreatWorld, subresource:
     ],
 )
 def test_d8_an_annotation_does_not_stop_a_stack(threats: ThreatWorld, annotations: dict[str, str]) -> None:
-    """The next definition is applied, and no pass fails."""
     tenant = threats.tenant()
     author = wait_deployment(threats, tenant)
     tenant.annotator("deployments", group="apps").annotate(
@@ -155,7 +153,6 @@ def roll_back(threats: ThreatWorld, author: Api, namespace: str, number: int) ->
 
 @pytest.mark.parametrize("is_restarted", [False, True], ids=["running", "restarted"])
 def test_a3_a_replaced_revision_is_never_applied(threats: ThreatWorld, *, is_restarted: bool) -> None:
-    """The rollback is refused by name, what runs stays, and the next definition is applied."""
     tenant = threats.tenant()
     author = begin_two_revisions(threats, tenant)
     evil = {"cfg": make_config_map("cfg", {"v": "EVIL"}), "more": make_config_map("evil")}
@@ -186,7 +183,6 @@ def compress_zeros(size: int) -> str:
 
 
 def test_a4_a_child_is_no_revision(threats: ThreatWorld) -> None:
-    """Such a resource is a mistake; one that is made otherwise is named; neither costs memory."""
     tenant = threats.tenant()
     author = begin_two_revisions(threats, tenant)
     data = {"compressed": compress_zeros(ZEROS)}
@@ -206,7 +202,6 @@ def test_a4_a_child_is_no_revision(threats: ThreatWorld) -> None:
 
 @pytest.mark.parametrize("number", ["1", "77", "9223372036854775807"], ids=["replaced", "made", "absurd"])
 def test_a4_a_revision_of_zeros_costs_no_memory(threats: ThreatWorld, number: str) -> None:
-    """Whether it stands in the place of one of ours or beside them."""
     tenant = threats.tenant()
     author = begin_two_revisions(threats, tenant)
     before = threats.operator.peak
@@ -231,7 +226,6 @@ LATE = "9999-12-31T23:59:59-23:59"
 
 
 def test_d1c_a_time_that_cannot_be_written_stops_no_status(threats: ThreatWorld) -> None:
-    """Ten Stacks have it while the operator is away: afterwards the canary and they are reported."""
     tenant = threats.tenant()
     author, forger = tenant.author(), tenant.status_patcher("stacks", group="hearth.dev")
     shops = [f"shop-{number}" for number in range(10)]
@@ -263,7 +257,6 @@ def test_d1c_a_time_that_cannot_be_written_stops_no_status(threats: ThreatWorld)
     ],
 )
 def test_a_forged_status_decides_nothing(threats: ThreatWorld, forged: Object) -> None:
-    """Anyone who may patch statuses chooses no revision, also not for the next process."""
     tenant = threats.tenant()
     begin_two_revisions(threats, tenant)
     forger = tenant.status_patcher("stacks", group="hearth.dev")
@@ -284,7 +277,6 @@ def test_a_forged_status_decides_nothing(threats: ThreatWorld, forged: Object) -
 
 
 def test_a_restarted_operator_reads_its_own_memory(threats: ThreatWorld) -> None:
-    """The API server stores a signed status so that its signature still holds, also beside fields of others."""
     tenant = threats.tenant()
     author = begin_two_revisions(threats, tenant)
     author.annotate("Stack", tenant.namespace, "shop", {"hearth.dev/check": "one"}).expect()

@@ -49,7 +49,6 @@ def wait_end(threats: ThreatWorld, tenant: Tenant, name: str) -> Object:
 
 
 def test_d7_a_template_that_nests_itself_makes_no_stack(threats: ThreatWorld) -> None:
-    """One ConfigMap and one Stack made a thousand Stacks within seconds; now the resource says why it is not made."""
     tenant = threats.tenant()
     plant(tenant, make_bomb())
 
@@ -61,7 +60,6 @@ def test_d7_a_template_that_nests_itself_makes_no_stack(threats: ThreatWorld) ->
 
 
 def test_d7_nesting_ends_despite_changes_on_the_way(threats: ThreatWorld) -> None:
-    """A parameter that differs at each level leads to the limit of depth, which the innermost Stack tells."""
     tenant = threats.tenant()
     plant(tenant, make_bomb(parameters={"level": "${params.level + 1}"}))
 
@@ -108,7 +106,6 @@ def test_d10_sources_share_connections(threats: ThreatWorld) -> None:
 
 @pytest.mark.parametrize("is_restarted", [False, True], ids=["while it runs", "as it starts"])
 def test_d11_objects_of_no_stack_fill_no_memory(threats: ThreatWorld, *, is_restarted: bool) -> None:
-    """An editor of ConfigMaps writes 120 MB under our labels, and any Stack reads the field that they fill."""
     tenant = threats.tenant()
     tenant.author().create(
         make_stack(
@@ -136,7 +133,6 @@ def test_d11_objects_of_no_stack_fill_no_memory(threats: ThreatWorld, *, is_rest
 
 
 def test_x2_the_installation_can_be_applied_again(threats: ThreatWorld) -> None:
-    """Without --force-conflicts, or no security update would go by the documented command."""
     threats.wait_for(lambda: installation.is_installed(threats.api), what="the aggregated role is filled in")
 
     rights = installation.find_root() / "manifests" / "install" / "rbac.yaml"

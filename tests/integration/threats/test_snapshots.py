@@ -70,7 +70,6 @@ def start(threats: ThreatWorld, tenant: Tenant, **spec: Any) -> Api:
 
 
 def test_a_snapshot_has_the_rights_of_the_account(threats: ThreatWorld) -> None:
-    """To create VolumeSnapshots, and to delete them when the Stack is gone; the operator's own are never used."""
     install(threats)
     tenant = threats.tenant()
     account = tenant.make_account("weak", CLAIMS)
@@ -103,7 +102,6 @@ def test_a_snapshot_has_the_rights_of_the_account(threats: ThreatWorld) -> None:
 
 
 def test_a_forged_status_deletes_nothing(threats: ThreatWorld) -> None:
-    """Neither in the tenant's own namespace, which others share, nor in another one; nor does a copied label."""
     install(threats)
     tenant, other = threats.tenant(), threats.tenant("other")
     author = start(threats, tenant)

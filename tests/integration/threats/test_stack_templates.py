@@ -48,7 +48,6 @@ def make_user(tenant: Tenant, **reference: Any) -> Object:
 
 
 def test_a_template_is_used_by_tenants_who_may_not_even_read_it(threats: ThreatWorld) -> None:
-    """Each gets it with his own values and follows its changes; only its owner writes it."""
     tenants = [threats.tenant(), threats.tenant()]
     authors = [each.author() for each in tenants]
     for tenant, author in zip(tenants, authors, strict=True):
@@ -87,7 +86,6 @@ def read(threats: ThreatWorld, tenant: Tenant) -> Object:
 
 
 def test_the_example_follows_the_namespaces_of_tenants(threats: ThreatWorld) -> None:
-    """Its account alone writes there; each labeled namespace gets both objects, and loses them with the label."""
     documents = list(yaml.safe_load_all(EXAMPLE.read_text()))
     tenants = [threats.make_namespace() for _ in range(2)]
     try:

@@ -56,7 +56,6 @@ def assert_served(threats: ThreatWorld) -> None:
 
 
 def test_d1b_poisoned_children_end_no_worker(threats: ThreatWorld) -> None:
-    """Forty of them, which the cache no longer knows as children, with a number that Python refuses to read."""
     tenant = threats.tenant()
     names = [f"cfg{number}" for number in range(40)]
     tenant.author().create(make_stack(tenant.namespace, "shop", {name: make_config_map(name) for name in names}))
@@ -80,7 +79,6 @@ def make_deep_output() -> Any:
 
 
 def test_d1c_status_that_cannot_be_written_ends_no_writer(threats: ThreatWorld) -> None:
-    """Of ten Stacks, more than there are writers; the canary's status comes, and their own say what is wrong."""
     tenant = threats.tenant()
     author = tenant.author()
     template = {"outputs": {"deep": {"value": make_deep_output()}}}
@@ -96,7 +94,6 @@ def test_d1c_status_that_cannot_be_written_ends_no_writer(threats: ThreatWorld) 
 
 
 def test_d1c_forged_time_in_a_status_ends_no_writer(threats: ThreatWorld) -> None:
-    """A moment that no status can tell of, since it lies beyond the year 9999 in UTC."""
     tenant = threats.tenant()
     author = tenant.author()
     patcher = tenant.status_patcher("stacks", group="hearth.dev")
@@ -136,7 +133,6 @@ def make_shop(threats: ThreatWorld) -> Tenant:
     ],
 )
 def test_d8_annotation_of_one_object_stops_no_other(threats: ThreatWorld, annotations: dict[str, str]) -> None:
-    """A later change of the spec reaches the other resource of the same Stack."""
     tenant = make_shop(threats)
     tenant.annotator("deployments", group="apps").annotate(
         "Deployment", tenant.namespace, "shop-web", annotations
@@ -151,7 +147,6 @@ def test_d8_annotation_of_one_object_stops_no_other(threats: ThreatWorld, annota
 
 
 def test_d9_kind_that_may_not_be_watched_concerns_its_stack_alone(threats: ThreatWorld) -> None:
-    """It says what is forbidden in the server's words, /readyz stays ok after a restart, and the Stack can be deleted."""
     tenant = threats.tenant()
     author = tenant.author()
     author.create(make_stack(tenant.namespace, "shop", {"lease": {"manifest": LEASE}, "cfg": make_config_map("cfg")}))
@@ -167,7 +162,6 @@ def test_d9_kind_that_may_not_be_watched_concerns_its_stack_alone(threats: Threa
 
 @pytest.mark.operator_options(*ELECTION)
 def test_the_standby_takes_over_from_a_leader_that_hangs(threats: ThreatWorld, tmp_path: Path) -> None:
-    """Within twice the time of the Lease: once for the silence, once for what is left of it."""
     leader = threats.operator
     leader.kill()
     leader.program = HANGS_ON_SIGNAL

@@ -60,7 +60,6 @@ def measure_snapshot(threats: ThreatWorld, tenant: Tenant, author: Any, name: st
 
 
 def test_a_million_claims_stop_no_snapshot_of_others(threats: ThreatWorld) -> None:
-    """The search for claims that are not there ends, and the snapshot says why."""
     tenant, other = threats.tenant(), threats.tenant()
     author, bystander = tenant.author(SNAPSHOTS), other.author(SNAPSHOTS)
     bystander.create(make_stack(other.namespace, "shop", {"cfg": make_config_map("cfg")}))
@@ -118,7 +117,6 @@ def measure_expression(threats: ThreatWorld, tenant: Tenant, author: Any, name: 
 
 
 def test_slow_expressions_of_one_namespace_delay_no_other(threats: ThreatWorld) -> None:
-    """However many Stacks they are in: a namespace has its turn, not a Stack."""
     tenant, other = threats.tenant(), threats.tenant()
     author, bystander = tenant.author(), other.author()
     threats.canary()

@@ -65,7 +65,6 @@ def removed(threats: ThreatWorld, *paths: str) -> Iterator[None]:
 def test_a_stack_that_is_too_deep_is_reported_and_does_no_harm(
     threats: ThreatWorld, levels: int, *, in_maps: bool
 ) -> None:
-    """Also after a restart, which lists; and it continues once it is mended."""
     tenant = threats.tenant()
     stack = make_stack(tenant.namespace, "deep", RESOURCES, parameters={"p": "the deep part goes here"})
     path = find_path("Stack", tenant.namespace, "deep")
@@ -140,7 +139,6 @@ FREE: Object = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 
 
 def test_a_child_that_becomes_too_deep_is_reported_and_the_others_go_on(threats: ThreatWorld) -> None:
-    """An editor of a kind with free fields is enough (D2)."""
     tenant, other = threats.tenant(), threats.tenant()
     free = {"manifest": {"apiVersion": f"{GROUP}/v1", "kind": "Free", "metadata": {"name": "f"}, "spec": {"a": "b"}}}
     # Without a reader, only the metadata of a kind without a status are watched.
@@ -178,7 +176,6 @@ def rename(resource: Object, name: str) -> Object:
 
 
 def test_a_schema_that_is_too_deep_is_none(threats: ThreatWorld) -> None:
-    """The Stacks that use its group are served untyped, all others as before (D15)."""
     tenant = threats.tenant()
     schema: Object = {"type": "string"}
     for _ in range(200):

@@ -464,7 +464,6 @@ def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bytes]]:
 @pytest.mark.long
 @pytest.mark.operator_options("--log-level=debug", "--allow-loopback-clusters", "--max-backoff=2s")
 def test_no_feature_shows_a_sensitive_value(collector: list[bytes], threats: ThreatWorld, tmp_path: Path) -> None:
-    """Neither while all is well, nor when it fails, is restarted, is deleted, or crashes."""
     tenant = threats.tenant()
     scene = prepare(threats, tenant)
     for act in SCENES:
@@ -496,7 +495,6 @@ def test_no_feature_shows_a_sensitive_value(collector: list[bytes], threats: Thr
 
 @pytest.mark.operator_options("--log-level=debug", "--max-backoff=2s")
 def test_what_programs_quote_is_shown_without_the_value(threats: ThreatWorld) -> None:
-    """In each form; the rest of the sentence is there."""
     tenant = threats.tenant()
     echoes(prepare(threats, tenant))
 
@@ -557,7 +555,6 @@ def wait_quoted(scene: Scene, kind: str, name: str) -> None:
 
 @pytest.mark.operator_options("--log-level=debug", "--max-backoff=2s")
 def test_what_a_webhook_quotes_is_shown_without_the_value(threats: ThreatWorld, refusing: int) -> None:
-    """In the status of a HealthMark, a StackSnapshot and a Stack, in Events, and in the log."""
     for definition in snapshot_crds.load():
         threats.api.apply(definition).expect()
     path = "/apis/snapshot.storage.k8s.io/v1/volumesnapshots"

@@ -38,7 +38,6 @@ def pace(rate: float, *, cpu_ms: float | None = 2.0) -> Pace:
 
 
 def test_a_rate_is_reported_as_a_part_of_the_ceiling() -> None:
-    """By the user's time, and by the time in which children changed."""
     phase = make_phase(ceiling=800.0)
 
     assert phase.rate == 200.0
@@ -47,20 +46,17 @@ def test_a_rate_is_reported_as_a_part_of_the_ceiling() -> None:
 
 
 def test_without_a_ceiling_there_is_no_ratio() -> None:
-    """Resting has no rate that one could compare."""
     assert make_phase().ratio is None
     assert make_phase().written_ratio is None
 
 
 def test_cpu_is_reported_for_one_object() -> None:
-    """In milliseconds, operator and control plane apart."""
     assert make_phase().operator_ms == pytest.approx(2.0)
     assert make_phase().control_plane_ms == pytest.approx(3.0)
     assert make_phase(control_plane_cpu=None).control_plane_ms is None
 
 
 def test_events_do_not_count_as_requests_of_a_stack() -> None:
-    """They tell people, and change nothing; as writes they count."""
     assert make_phase().requests_per_stack == 6.01
     assert make_phase().writes == 700
 
@@ -71,7 +67,6 @@ def test_refused_writes_are_writes() -> None:
 
 
 def test_each_phase_has_the_ceiling_of_its_own_kind_of_request() -> None:
-    """The mean of before and after."""
     one = Ceiling(created=pace(100), changed=pace(200), deleted=pace(300))
     other = Ceiling(created=pace(300), changed=pace(400), deleted=pace(500, cpu_ms=None))
     between = figures.mean(one, other)
@@ -83,14 +78,12 @@ def test_each_phase_has_the_ceiling_of_its_own_kind_of_request() -> None:
 
 
 def test_cpu_tells_the_ratio_where_others_disturb() -> None:
-    """What a bare loop takes for an object, beside what operator and control plane take."""
     assert make_phase(ceiling_ms=2.5).cpu_ratio == 0.5
     assert make_phase().cpu_ratio is None
     assert make_phase(ceiling_ms=2.5, control_plane_cpu=None).cpu_ratio is None
 
 
 def test_a_phase_survives_being_described() -> None:
-    """What is derived is there for readers, and made again where it is parsed."""
     phase = make_phase(ceiling=800.0)
     described = figures.describe(phase)
 
@@ -99,7 +92,6 @@ def test_a_phase_survives_being_described() -> None:
 
 
 def test_requests_are_counted_by_verb_and_kind() -> None:
-    """From the operator's own page; a refusal is distinguished by its code, and other metrics are passed over."""
     page = """\
 # TYPE hearth_api_requests_total counter
 hearth_api_requests_total{code="200",kind="ConfigMap",verb="apply"} 4.0
@@ -112,7 +104,6 @@ hearth_reconcile_total{result="done"} 9.0
 
 
 def test_the_page_is_the_one_that_the_operator_makes() -> None:
-    """Its real metrics, so that a change of a name there is noticed here."""
     from hearth.serve.metrics import Metrics
 
     observer = Metrics()
@@ -158,7 +149,6 @@ def make_run(begun: str = "2026-01-01 10:00") -> Run:
 
 
 def test_a_row_tells_a_phase() -> None:
-    """Figures as people read them, a dash where there is none."""
     head, created, rest = tables.make_figures([PHASE, REST])
 
     reported = dict(zip(head, created, strict=True))
@@ -172,28 +162,23 @@ def test_a_row_tells_a_phase() -> None:
 
 
 def test_the_most_frequent_requests_come_first() -> None:
-    """Ties by name, so that two runs read alike."""
     assert tables.name_requests(PHASE) == "4,000 apply ConfigMap, 4,000 apply Role, 1,000 create Event"
     assert tables.name_requests(REST) == "none"
 
 
 def test_columns_stand_below_each_other() -> None:
-    """Words to the left, figures to the right."""
     assert tables.as_text([["phase", "objects"], ["created", "4,000"]]) == "phase    objects\ncreated    4,000"
 
 
 def test_markdown_says_which_columns_hold_figures() -> None:
-    """By the first row."""
     assert tables.as_markdown([["phase", "n"], ["created", "4"]]) == "| phase | n |\n| --- | --: |\n| created | 4 |"
 
 
 def test_a_run_survives_being_stored() -> None:
-    """History is read again long after."""
     assert results.from_json(results.to_json(make_run())) == make_run()
 
 
 def test_the_page_names_what_was_disturbed() -> None:
-    """A reader must not take such a figure for the operator's."""
     made = page.make([make_run()], known=KNOWN)
 
     assert "| B1 | created | 4,000 |" in made
@@ -211,7 +196,6 @@ def test_the_page_compares_runs() -> None:
 
 
 def test_what_the_newest_run_left_out_is_shown_of_the_last_that_did_it() -> None:
-    """Some run only by name, since they take very long."""
     rest = dataclasses.replace(make_run("2026-02-01 10:00"), works={"B9": "none"}, phases=[REST])
     slower = dataclasses.replace(PHASE, seconds=16.0)
     begun = "2026-01-02 10:00"
@@ -225,7 +209,6 @@ def test_what_the_newest_run_left_out_is_shown_of_the_last_that_did_it() -> None
 
 
 def test_benchmarks_are_chosen_by_name() -> None:
-    """In the order asked for, regardless of the case; where none is named, all but those that take long."""
     assert [each.id for each in catalogue.choose(["b9", "B1-100"])] == ["B9", "B1-100"]
     assert {each.id for each in catalogue.ALL} - {each.id for each in catalogue.choose([])} == {
         "B1-100",
@@ -238,13 +221,11 @@ def test_benchmarks_are_chosen_by_name() -> None:
 
 
 def test_a_wrong_name_gets_the_right_ones() -> None:
-    """So that no user must look into the code."""
     with pytest.raises(catalogue.NoSuchBenchmark, match=r"there is no benchmark B77; there are .*B1-100, B1, .*B9"):
         catalogue.choose(["B1", "B77"])
 
 
 def test_a_plot_has_a_bar_for_each_phase_with_a_ceiling() -> None:
-    """The other ones have nothing to be compared with."""
     lines = page.draw_ratios(make_run()).splitlines()
     assert lines[:2] == ["```mermaid", "xychart-beta"]
     assert '    x-axis ["B1 created"]' in lines
@@ -252,7 +233,6 @@ def test_a_plot_has_a_bar_for_each_phase_with_a_ceiling() -> None:
 
 
 def test_a_history_has_a_bar_for_each_run() -> None:
-    """And no line where the CPU of one of them is not known."""
     lines = page.draw_history(
         [make_run("2026-01-01 10:00"), make_run("2026-01-02 10:00")], "B1", "created"
     ).splitlines()
@@ -261,5 +241,4 @@ def test_a_history_has_a_bar_for_each_run() -> None:
 
 
 def test_without_a_value_nothing_is_drawn() -> None:
-    """An empty plot is an error to those who draw it."""
     assert page.draw_history([make_run()], "B3", "created") == ""

@@ -27,7 +27,6 @@ SMALL = Workload(template=workload.make_small_template(), stacks=3)
 
 
 def test_every_stack_has_its_four_children() -> None:
-    """With names of their own, in the namespace that was asked for."""
     children = SMALL.make_children("here", value="one")
 
     assert SMALL.objects == 12
@@ -37,7 +36,6 @@ def test_every_stack_has_its_four_children() -> None:
 
 
 def test_children_carry_the_labels_and_annotations_of_the_operator() -> None:
-    """They are a good part of what the API server has to store."""
     binding = SMALL.make_children("here", value="one")[3].manifest
     metadata = binding["metadata"]
 
@@ -49,7 +47,6 @@ def test_children_carry_the_labels_and_annotations_of_the_operator() -> None:
 
 
 def test_a_change_of_the_parameter_changes_every_child() -> None:
-    """One field each; names and paths stay."""
     first, second = SMALL.make_children("here", value="one"), SMALL.make_children("here", value="two")
 
     assert [child.path for child in first] == [child.path for child in second]
@@ -57,14 +54,12 @@ def test_a_change_of_the_parameter_changes_every_child() -> None:
 
 
 def test_the_users_change_leads_to_the_changed_children() -> None:
-    """The patch says what `make_children` was given."""
     (stack,) = Workload(template=workload.make_flat_template(2), stacks=1).make_stacks("here")
 
     assert workload.with_value(stack, "two")["spec"]["parameters"] == workload.make_change("two")["spec"]["parameters"]
 
 
 def test_a_flat_stack_has_as_many_config_maps_as_were_asked_for() -> None:
-    """None of them waits for another."""
     flat = Workload(template=workload.make_flat_template(50), stacks=1)
     children = flat.make_children("here", value="one")
 
@@ -77,7 +72,6 @@ def test_a_flat_stack_has_as_many_config_maps_as_were_asked_for() -> None:
 
 
 async def test_no_more_are_in_flight_than_asked_for() -> None:
-    """Each item is done once."""
     running, most, done = 0, 0, []
 
     async def do(item: int) -> None:
@@ -94,7 +88,6 @@ async def test_no_more_are_in_flight_than_asked_for() -> None:
 
 
 async def test_a_pace_counts_every_object() -> None:
-    """All targets are written, each once, and half a second of CPU is a tenth for each of five."""
     targets = workload.Workload(template=workload.make_flat_template(5), stacks=1).make_children("here", value="one")
     written = []
 
@@ -108,14 +101,12 @@ async def test_a_pace_counts_every_object() -> None:
 
 
 def test_reasons_are_found_however_deep() -> None:
-    """Groups of groups are how tasks fail together."""
     error = ExceptionGroup("", [Disturbed("one"), ExceptionGroup("", [TimeoutError(), aiohttp.ClientError("gone")])])
 
     assert bare_api.find_reasons(error) == ["one", "TimeoutError", "gone"]
 
 
 def test_our_own_mistakes_are_not_reported_as_disturbances() -> None:
-    """They need their traceback."""
     with pytest.raises(KeyError):
         bare_api.find_reasons(ExceptionGroup("", [Disturbed("one"), KeyError("ours")]))
 
@@ -141,12 +132,10 @@ def make_event(
     ],
 )
 def test_what_a_stack_has_reached(event: Object, reached: int) -> None:
-    """Nothing is taken for done that only was."""
     assert watches.find_reached(event["object"]) == reached
 
 
 async def test_waiting_ends_with_the_last_stack() -> None:
-    """Not with one that is ready for an older target."""
     stacks = Stacks()
     stacks.take(make_event("a", generation=2, observed=2))
     stacks.take(make_event("b"))
@@ -159,7 +148,6 @@ async def test_waiting_ends_with_the_last_stack() -> None:
 
 
 def test_a_stack_that_is_no_longer_ready_does_not_count() -> None:
-    """It is counted once, in its last state."""
     stacks = Stacks()
     for ready in ("True", "False", "True", "False"):
         stacks.take(make_event("a", ready=ready))
@@ -168,7 +156,6 @@ def test_a_stack_that_is_no_longer_ready_does_not_count() -> None:
 
 
 async def test_waiting_for_all_to_be_gone() -> None:
-    """Ends with the last deletion; where none is there, at once."""
     stacks = Stacks()
     await stacks.wait_gone()
     stacks.take(make_event("a", type_="ADDED"))
@@ -191,7 +178,6 @@ def make_moment(*, machine: float, known: float) -> Moment:
 
 
 def test_the_name_of_a_process_does_not_confuse() -> None:
-    """It may hold spaces and brackets; user and system time count both."""
     assert usage.parse_cpu("7 (a) b) S 1 7 7 0 -1 4194560 10 0 0 0 250 50 9 9 20 0 1") == 300
 
 
@@ -201,14 +187,12 @@ def test_waiting_is_no_work() -> None:
 
 
 def test_our_own_process_uses_something() -> None:
-    """The real files of this machine."""
     assert usage.read_peak_memory(os.getpid()) > 1024 * 1024
     assert usage.read_cpu([os.getpid()]) > 0
     assert usage.read_machine_cpu() > usage.read_cpu([os.getpid()])
 
 
 def test_a_process_that_is_gone_uses_nothing() -> None:
-    """It may end between two looks."""
     assert usage.read_cpu([2**22 + 1]) == 0
     assert usage.read_peak_memory(2**22 + 1) == 0
 
@@ -232,7 +216,6 @@ def test_what_others_took(before: tuple[int, int], after: tuple[int, int], share
 
 
 def test_the_slowest_functions_come_first(tmp_path: Path) -> None:
-    """In one list all of them, in the other our own with what they call."""
     file = tmp_path / "some.prof"
     profile = cProfile.Profile()
     hasher = keyed_hash.KeyedHasher(b"0123456789abcdef")
@@ -246,7 +229,6 @@ def test_the_slowest_functions_come_first(tmp_path: Path) -> None:
 
 
 def test_the_frame_around_everything_tells_nothing() -> None:
-    """It would fill the list."""
     ours = Path(profiles.OURS)
     inside, outside = str(ours / "plan" / "stack" / "stack_planner.py"), str(ours / "app.py")
 

@@ -22,18 +22,15 @@ COSTS = Costs()
     ],
 )
 def test_the_levels_of_a_tree(tree: Tree, levels: list[int]) -> None:
-    """Each level holds the one below; everything but the Stack at the top is a child of another Stack."""
     assert tree.levels == levels
     assert tree.children == tree.resources + sum(levels) - 1
 
 
 def test_the_writes_of_a_small_stack() -> None:
-    """Each child once; the Stack's finalizer, revision and Event, and two statuses: what the benchmark B1 counts."""
     assert scale_model.find_load(Tree(resources=4, per_stack=4), costs=COSTS).writes == 4 + 3 + 2
 
 
 def test_the_slower_one_says_how_long_it_takes() -> None:
-    """More processes help until the server is full; from then on they only make it send more."""
     slow = dataclasses.replace(COSTS, apply=2 * COSTS.write)
     loads = [scale_model.find_load(Tree(resources=1_000_000), shards=shards, costs=slow) for shards in (1, 4, 100)]
 
@@ -43,7 +40,6 @@ def test_the_slower_one_says_how_long_it_takes() -> None:
 
 
 def test_so_many_statuses_a_second_tell_of_progress() -> None:
-    """However many Stacks are under way, and however large they are."""
     small, large = (scale_model.count_statuses(Tree(resources=each), shards=1, costs=COSTS) for each in (10**5, 10**6))
 
     assert small > 2 * Tree(resources=10**5).stacks
@@ -51,7 +47,6 @@ def test_so_many_statuses_a_second_tell_of_progress() -> None:
 
 
 def test_a_limit_is_reached_where_the_load_says_so() -> None:
-    """One resource fewer is still within it, as far as the search goes."""
     limit = next(each for each in scale_model.LIMITS if each.name == "memory of a process")
 
     found = scale_model.find_break(limit, shards=1, costs=COSTS)
@@ -65,7 +60,6 @@ def test_a_limit_is_reached_where_the_load_says_so() -> None:
 
 
 def test_what_is_reached_first_stands_first() -> None:
-    """For each number of processes."""
     found = list(scale_model.find_breaks(shards=10, costs=COSTS).values())
 
     reached = [each for each in found if each is not None]
@@ -79,7 +73,6 @@ def test_every_cost_is_explained() -> None:
 
 
 def test_the_engine_runs_a_small_tree() -> None:
-    """Through all phases, among two processes: each child is applied once a change, and a restart writes nothing."""
     tree = Tree(resources=4, per_stack=2, fan_out=2)
 
     phases = {each.phase: each for each in simulated.run(tree, shards=2, costs=COSTS, say=lambda text: None)}
@@ -93,7 +86,6 @@ def test_the_engine_runs_a_small_tree() -> None:
 
 
 def test_the_engine_runs_a_small_tree_of_groups() -> None:
-    """The lowest level are groups: as many children, and each is applied once a change."""
     tree = Tree(resources=8, per_stack=4, fan_out=2)
 
     found = simulated.run(tree, shards=1, costs=COSTS, say=lambda text: None, in_groups=True)
@@ -106,13 +98,11 @@ def test_the_engine_runs_a_small_tree_of_groups() -> None:
 
 
 def test_a_tree_that_is_not_even_is_not_run() -> None:
-    """The message says what would do."""
     with pytest.raises(simulated.Uneven, match="1,003 resources do not divide into Stacks of 100"):
         simulated.run(Tree(resources=1_003), shards=1, costs=COSTS, say=lambda text: None)
 
 
 def test_the_page_gets_its_tables() -> None:
-    """Between their marks; everything else stays."""
     page = "# Scale\n\n<!-- Totals -->\nold\n<!-- end -->\n\nThe rest.\n<!-- Another -->\nkept\n<!-- end -->\n"
     shown = scale_tables.make_all([], 1000, 100, 100, costs=COSTS)
 

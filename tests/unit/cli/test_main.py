@@ -22,7 +22,6 @@ def execute(*program: str) -> str:
 
 
 def test_help_lists_every_subcommand_with_its_line() -> None:
-    """Without a word of documentation at hand."""
     result = click.testing.CliRunner().invoke(main.main, ["--help"])
 
     assert result.exit_code == 0
@@ -33,14 +32,12 @@ def test_help_lists_every_subcommand_with_its_line() -> None:
 
 @pytest.mark.parametrize("arguments", [["version"], ["--version"]], ids=" ".join)
 def test_the_version_is_printed_in_both_ways(arguments: list[str]) -> None:
-    """People try either."""
     result = click.testing.CliRunner().invoke(main.main, arguments)
 
     assert result.stdout.split()[-1] == hearth.__version__
 
 
 def test_an_unknown_subcommand_is_named() -> None:
-    """And it is a usage error."""
     result = click.testing.CliRunner().invoke(main.main, ["rnu"])
 
     assert result.exit_code == 2
@@ -49,7 +46,6 @@ def test_an_unknown_subcommand_is_named() -> None:
 
 @pytest.mark.parametrize("arguments", ["--help", "version"])
 def test_asking_for_little_loads_little(arguments: str) -> None:
-    """The operator's libraries take a second to import, which `--help` must not."""
     program = (
         "import sys, click.testing\nfrom hearth.cli import main\n"
         f"click.testing.CliRunner().invoke(main.main, ['{arguments}'])\n"
@@ -60,7 +56,6 @@ def test_asking_for_little_loads_little(arguments: str) -> None:
 
 
 def test_the_operator_loads_nothing_that_it_has_no_use_for() -> None:
-    """Nor does kopf, later and in its own thread: it would take as long, and as much memory, as all the rest."""
     program = (
         "import contextlib, gc, sys\nfrom hearth import __main__\n"
         "with contextlib.suppress(AttributeError): __main__.run(None)\n"
@@ -78,7 +73,6 @@ def test_the_operator_loads_nothing_that_it_has_no_use_for() -> None:
 
 
 def test_the_package_can_be_run_as_a_module() -> None:
-    """`python -m hearth` is `hearth`."""
     assert execute(sys.executable, "-m", "hearth", "version").strip() == hearth.__version__
 
 
@@ -86,7 +80,6 @@ def test_the_package_can_be_run_as_a_module() -> None:
 
 
 def test_every_subcommand_has_help_with_examples() -> None:
-    """Which can be pasted."""
     for name in stack_group.COMMANDS:
         result = click.testing.CliRunner().invoke(stack_group.stack, [name, "--help"])
 
@@ -95,7 +88,6 @@ def test_every_subcommand_has_help_with_examples() -> None:
 
 
 def test_it_is_also_a_subcommand_of_hearth() -> None:
-    """For those without kubectl."""
     result = click.testing.CliRunner().invoke(main.main, ["stack", "--help"])
 
     assert "  rollback " in result.output
@@ -116,7 +108,6 @@ def test_help_loads_no_client(arguments: str) -> None:
 
 
 def test_without_a_cluster_it_says_what_to_pass() -> None:
-    """As one line, with the exit code of an error."""
     runner = click.testing.CliRunner()
     result = runner.invoke(stack_group.stack, ["retry", "shop", "--kubeconfig", "/nowhere"])
 
@@ -162,7 +153,6 @@ CHOICES = dict(
 
 @pytest.mark.parametrize("place", CHOICES)
 def test_a_word_is_taken_in_any_case_and_shown_as_it_is_documented(place: str) -> None:
-    """`--tenancy trusted`, never `TRUSTED`; and the value within is the same one."""
     choice = CHOICES[place]
     shown = list(choice.choices)
 
@@ -173,5 +163,4 @@ def test_a_word_is_taken_in_any_case_and_shown_as_it_is_documented(place: str) -
 
 
 def test_every_command_was_looked_at() -> None:
-    """Both programs: `hearth` and `kubectl stack`."""
     assert {"hearth run --tenancy", "stack diff --tenancy"} <= set(CHOICES)

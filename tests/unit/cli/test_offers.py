@@ -114,5 +114,4 @@ def find_documentation(tree: ast.AST) -> Iterator[ast.AST]:
 
 
 def test_each_offered_command_is_tried_where_it_is_printed() -> None:
-    """A new one needs a situation; one that is gone leaves the list."""
     assert set(find_offers()) == set(TRIED) | UNTRIED

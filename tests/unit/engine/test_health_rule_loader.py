@@ -91,14 +91,12 @@ class Bench:
 
 
 async def test_nothing_is_read_where_the_operator_has_no_namespace() -> None:
-    """A preview, say."""
     bench = Bench(own_namespace="")
     await bench.rules.start()
     assert bench.shelf.followed == []
 
 
 async def test_rules_are_there_before_the_first_pass() -> None:
-    """And come, change and go with their ConfigMap."""
     bench = Bench()
     bench.shelf.answer = {"a": RULE}
     await bench.rules.start()
@@ -115,14 +113,12 @@ async def test_rules_are_there_before_the_first_pass() -> None:
 
 
 async def test_what_says_the_same_is_no_change() -> None:
-    """A user labelled the ConfigMap."""
     bench = Bench()
     await bench.hear({"a": RULE})
     assert await bench.hear({"a": RULE}) == set()
 
 
 async def test_what_cannot_be_read_is_kept_and_tried_again() -> None:
-    """Whether the server is away, or may not be asked."""
     bench = Bench()
     await bench.hear({"a": RULE})
     for error in (errors.ApiStatusError(code=403, status=None), errors.Unreachable("away")):
@@ -136,7 +132,6 @@ async def test_what_cannot_be_read_is_kept_and_tried_again() -> None:
 
 
 async def test_mistakes_are_reported_on_the_config_map() -> None:
-    """The first ten of them; the rules without one hold."""
     bench = Bench()
     wrong = "\n".join(f"- {{kinds: [x/A{number}]}}" for number in range(12))
     await bench.hear({"bad": wrong, "good": RULE})
@@ -147,7 +142,6 @@ async def test_mistakes_are_reported_on_the_config_map() -> None:
 
 
 async def test_many_rules_let_others_work_and_the_latest_apply() -> None:
-    """A change while rules are read waits until they apply, and applies after them."""
     bench = Bench()
     many = "\n".join(
         f"- {{kinds: [example.com/Gadget{number}], cases: [{{when: self.status.n == {number}, state: failed}}]}}"

@@ -167,7 +167,6 @@ PLACES: dict[str, tuple[Any, str, Callable[..., bool]]] = {
 
 @pytest.mark.parametrize("place", PLACES)
 def test_error_is_reported_and_ends_nothing_else(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """While it lasts its own Stack says so, and the other one is complete; once it is over so is the first."""
     fault = Fault()
     fault.put(monkeypatch, *PLACES[place])
     reported, ends, logged = play(fault)
@@ -192,7 +191,6 @@ LATER: dict[str, tuple[Any, str, Callable[..., bool]]] = {
 
 @pytest.mark.parametrize("place", LATER)
 def test_error_about_one_object_holds_up_no_other(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is named; what is about the other resource of the same Stack is done, and the rest once the error is over."""
     fault = Fault(is_over=True)
     fault.put(monkeypatch, *LATER[place])
     reported, ends = end_stack(place, fault)
@@ -236,7 +234,6 @@ def end_stack(place: str, fault: Fault) -> tuple[Reported, dict[str, Object | No
 
 
 def test_error_in_other_work_is_a_condition_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The Stack is as it is wanted all the same, and says so."""
     fault, reported = Fault(), Reported()
     fault.put(
         monkeypatch,
@@ -277,7 +274,6 @@ async def nothing_of_a_stack(_self: StackRevisions, *, limit: int) -> None:
 
 
 def test_bad_health_mark_keeps_no_other_from_being_obeyed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is looked at again, more and more slowly."""
     fault = Fault()
     fault.put(monkeypatch, mark_index, "parse_mark", lambda mark: mark.name == "bad")
     ends: dict[str, Object] = {}

@@ -82,7 +82,6 @@ def drain(queue: WorkQueue) -> dict[str, set[Any]]:
 
 @virtual_time.in_virtual_time
 async def test_one_question_answers_for_all_stacks_of_an_account() -> None:
-    """Each is enqueued with the answer; RBAC is watched from then on."""
     cluster = Cluster()
     rights, queue = make(cluster)
     assert [rights.of(uid).find(CHILD, ACCOUNT) for uid in ("s1", "s2")] == [Access.UNKNOWN] * 2
@@ -100,7 +99,6 @@ async def test_one_question_answers_for_all_stacks_of_an_account() -> None:
 
 @virtual_time.in_virtual_time
 async def test_a_name_is_asked_about_where_not_all_are_granted() -> None:
-    """And a denial of it is final until RBAC changes."""
     cluster = Cluster(granted=set())
     rights, queue = make(cluster)
     rights.of("s1").find(CHILD, ACCOUNT)
@@ -121,7 +119,6 @@ async def test_a_name_is_asked_about_where_not_all_are_granted() -> None:
 
 @virtual_time.in_virtual_time
 async def test_an_authorizer_that_learns_later_is_asked_once_more() -> None:
-    """Its own watch of RBAC may be behind."""
     cluster = Cluster()
     rights, _ = make(cluster)
     rights.of("s1").find(CHILD, ACCOUNT)
@@ -139,7 +136,6 @@ async def test_an_authorizer_that_learns_later_is_asked_once_more() -> None:
 
 @virtual_time.in_virtual_time
 async def test_a_question_without_an_answer_is_asked_again() -> None:
-    """Nothing is readable meanwhile."""
     cluster = Cluster(is_away=True)
     rights, queue = make(cluster)
     rights.of("s1").find(CHILD, ACCOUNT)
@@ -154,7 +150,6 @@ async def test_a_question_without_an_answer_is_asked_again() -> None:
 
 @virtual_time.in_virtual_time
 async def test_answers_go_with_the_last_stack_that_needs_them() -> None:
-    """A new Stack of the same account asks again; nothing is watched in between."""
     cluster = Cluster()
     rights, _ = make(cluster)
     for uid in ("s1", "s2"):
@@ -176,7 +171,6 @@ def ask(rights: ReadRights, *names: str) -> None:
 
 @virtual_time.in_virtual_time
 async def test_a_question_that_always_fails_holds_up_no_other() -> None:
-    """As many as are asked at once may fail; the others are asked all the same, also when RBAC changes."""
     cluster = Cluster(broken={"w", "x", "y", "z"})
     rights, _ = make(cluster)
     ask(rights, "w", "x", "y", "z", "a")
@@ -191,7 +185,6 @@ async def test_a_question_that_always_fails_holds_up_no_other() -> None:
 
 @virtual_time.in_virtual_time
 async def test_changes_of_rbac_without_end_leave_pauses() -> None:
-    """All questions are asked again for a tenth of the time, and once more after the last change."""
     cluster = Cluster()
     rights, _ = make(cluster)
     ask(rights, *(f"n{number}" for number in range(100)))

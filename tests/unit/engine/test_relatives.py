@@ -45,7 +45,6 @@ PARENT = Node("p", "default", "parent", "")
     ],
 )
 def test_only_a_signature_makes_a_stack_a_member_of_a_tree(nested: Node, *, is_member: bool) -> None:
-    """A label that any user may write gains nothing, in neither direction."""
     services, tree = make_services(PARENT, nested), relatives.Relatives()
     assert ("c" in tree.find_tree("p", services)) == is_member
     assert ("p" in tree.find_tree("c", services)) == is_member
@@ -69,7 +68,6 @@ def make_live(text: str, uid: str = "u") -> dict[str, Any]:
     ],
 )
 def test_an_offer_holds_for_one_object_and_one_definition(text: str, uid: str, *, is_valid: bool) -> None:
-    """A copy proves nothing, and a Stack that wants the object again need not take the offer back."""
     services = make_services(PARENT)
     services.management_cluster.tree.states["p"] = NodeState(3, 3, 0)
     child = cast(Any, SimpleNamespace(ref=REF, uid="u"))
@@ -85,7 +83,6 @@ def test_an_offer_holds_for_one_object_and_one_definition(text: str, uid: str, *
     ("text", "is_offer"), [("own", True), ("other", False), ("2/forged", False), ("x/y", False), ("", False)]
 )
 def test_an_offer_of_any_definition_tells_that_a_parent_let_a_nested_stack_go(text: str, *, is_offer: bool) -> None:
-    """Its definition may have changed since the deletion began, and a Stack of another process shows no more than that."""
     nested = Node("c", "default", "child", "p")
     child = cast(Any, SimpleNamespace(ref=relatives.refer(nested), uid="c"))
     offers = {
@@ -108,7 +105,6 @@ def make(*nodes: tuple[str, str]) -> StackTree:
 
 
 def test_the_way_up_is_the_innermost_first() -> None:
-    """And ends at the first Stack whose parent is not there."""
     tree = make(("a", "gone"), ("b", "a"), ("c", "b"))
     assert [node.uid for node in tree.climb("c", most=9)] == ["c", "b", "a"]
     assert [node.uid for node in tree.climb("c", most=2)] == ["c", "b"]
@@ -116,21 +112,18 @@ def test_the_way_up_is_the_innermost_first() -> None:
 
 
 def test_labels_that_form_a_cycle_end_no_search() -> None:
-    """Anyone may write them."""
     tree = make(("a", "b"), ("b", "a"), ("c", "c"))
     assert [node.uid for node in tree.climb("a", most=5)] == ["a", "b", "a", "b", "a"]
     assert [node.uid for node in tree.climb("c", most=3)] == ["c", "c", "c"]
 
 
 def test_a_circle_is_found_from_every_stack_in_it() -> None:
-    """And from none that only hangs below it."""
     tree = make(("a", "c"), ("b", "a"), ("c", "b"), ("below", "a"), ("self", "self"), ("top", "gone"), ("mid", "top"))
     found = {uid: [node.uid for node in tree.find_circle(uid)] for uid in ("a", "b", "below", "self", "mid", "ghost")}
     assert found == {"a": ["a", "c", "b"], "b": ["b", "a", "c"], "below": [], "self": ["self"], "mid": [], "ghost": []}
 
 
 def test_what_is_nested_follows_the_labels() -> None:
-    """Also where a Stack is seen before its parent, or gets another one."""
     tree = make(("b", "a"), ("c", "a"), ("a", ""))
     assert set(tree.find_nested("a")) == {"b", "c"}
     tree.put(Node("c", "default", "c", "b"))
@@ -140,7 +133,6 @@ def test_what_is_nested_follows_the_labels() -> None:
 
 
 def test_the_generation_tells_a_change_and_nothing_else() -> None:
-    """What was counted in one generation holds until the next."""
     tree = make(("a", ""))
     before = tree.generation
     tree.put(Node("a", "default", "a", ""))

@@ -87,8 +87,6 @@ def play(stacks: list[Object], check: Callable[[Burst], None]) -> None:
 
 
 def test_most_stacks_of_a_burst_cost_one_status_write() -> None:
-    """Those that begin in the first second may be long enough in progress to say so."""
-
     def check(burst: Burst) -> None:
         by_stack = Counter(each.name for each in burst.traffic.requests if each.verb == "status")
         assert sum(by_stack.values()) < STACKS * 1.2, by_stack
@@ -97,8 +95,6 @@ def test_most_stacks_of_a_burst_cost_one_status_write() -> None:
 
 
 def test_not_all_stacks_of_a_burst_are_in_memory_at_once() -> None:
-    """Those that are complete make room a second after their status is written, when another one could be."""
-
     def check(burst: Burst) -> None:
         assert burst.most_loaded < STACKS * 0.75
 
@@ -106,8 +102,6 @@ def test_not_all_stacks_of_a_burst_are_in_memory_at_once() -> None:
 
 
 def test_a_burst_in_one_namespace_does_not_delay_another() -> None:
-    """The last Stack to come, alone in its namespace, is among the first that are complete."""
-
     def check(burst: Burst) -> None:
         order = sorted(burst.complete, key=lambda name: burst.complete[name])
         assert order.index("alone") < STACKS / 3, order
@@ -122,7 +116,6 @@ EARLY = 0.0005
 
 
 def test_a_retry_whose_timer_fires_early_is_not_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is due yet when it fires, and nothing else happens that would set the next one."""
     exact = VirtualClock.call_later
 
     def call_early(clock: VirtualClock, delay: float, action: Callable[[], Any]) -> Callable[[], None]:
@@ -161,7 +154,6 @@ class ResumedTraces(SilentObserver):
 
 
 def test_a_write_counts_from_the_first_news_that_called_for_it() -> None:
-    """However often it was planned since, and once."""
     observer = TimedWrites()
     reactions = PlannedWrites(observer, now=lambda: 12.0)
     reactions.on_planned("s", ["a", "b"], since=10.0)
@@ -173,7 +165,6 @@ def test_a_write_counts_from_the_first_news_that_called_for_it() -> None:
 
 
 def test_what_is_no_longer_wanted_was_no_reaction() -> None:
-    """Nor does it count for the next write of the same resource."""
     observer = TimedWrites()
     reactions = PlannedWrites(observer, now=lambda: 12.0)
     reactions.on_planned("s", ["a"], since=10.0)
@@ -184,7 +175,6 @@ def test_what_is_no_longer_wanted_was_no_reaction() -> None:
 
 
 def test_every_write_of_a_story_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In the clock of the world that it happens in, where nothing is in the way of a write."""
     reported: list[float] = []
     monkeypatch.setattr(SilentObserver, "on_event_to_write", lambda _, seconds: reported.append(seconds))
     chain = story.load(story.FOLDER / "chain.yaml")
@@ -194,7 +184,6 @@ def test_every_write_of_a_story_is_timed(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_a_step_belongs_to_the_reconcile_that_planned_it_first() -> None:
-    """Once: its next execution belongs to the next plan. A status belongs to the latest reconcile."""
     observer = ResumedTraces()
     traces = PlannedWrites(observer, now=lambda: 0.0)
     traces.on_planned("s", ["a"], since=0.0, trace="first")
@@ -206,7 +195,6 @@ def test_a_step_belongs_to_the_reconcile_that_planned_it_first() -> None:
 
 
 def test_nothing_is_kept_of_a_deleted_stack() -> None:
-    """Neither its latest reconcile nor that of a step that never started; other Stacks keep theirs."""
     observer = ResumedTraces()
     traces = PlannedWrites(observer, now=lambda: 0.0)
     for stack in ("s", "t"):

@@ -51,7 +51,6 @@ def test_a_signed_status_counts() -> None:
 
 @pytest.mark.parametrize("status", [{}, {"observedGeneration": -1}])
 def test_a_new_snapshot_is_not_tampered_with(status: Object) -> None:
-    """What the API server sets counts for nothing."""
     found = stack_snapshots.parse_snapshot(with_status(status), HASHER)
     assert (found.is_tampered, found.memory.is_bound) == (False, False)
 
@@ -72,7 +71,6 @@ def test_a_new_snapshot_is_not_tampered_with(status: Object) -> None:
     ],
 )
 def test_a_changed_status_does_not_count(change: Object) -> None:
-    """It pins nothing, and names nothing to delete."""
     signed = {**stack_snapshots.sign_status(SNAPSHOT, STATUS, HASHER), **change}
     found = stack_snapshots.parse_snapshot(with_status(signed), HASHER)
     assert (found.is_tampered, found.memory.is_bound, found.memory.volumes) == (True, False, ())
@@ -82,7 +80,6 @@ def test_a_changed_status_does_not_count(change: Object) -> None:
     "other", [{"uid": "s2"}, {"name": "after"}, {"namespace": "other"}, {"spec": {"stackName": "elsewhere"}}]
 )
 def test_a_copied_status_does_not_count(other: dict[str, Any]) -> None:
-    """The signature is for one snapshot of one Stack."""
     signed = stack_snapshots.sign_status(SNAPSHOT, STATUS, HASHER)
     assert stack_snapshots.parse_snapshot(with_status(signed, **other), HASHER).is_tampered
 
@@ -132,12 +129,10 @@ def find(claims: Any, **spec: Any) -> list[int]:
     ],
 )
 def test_claims_are_found_by_their_names(ordinals: set[int], spec: dict[str, Any], expected: list[int]) -> None:
-    """Also those of earlier replicas, some of which may be deleted."""
     assert find(Claims(ordinals), **spec) == expected
 
 
 def test_a_search_without_end_ends() -> None:
-    """A tenant writes ordinals and replicas."""
     claims = Claims(())
     with pytest.raises(TooManyMissing, match=r"reduce spec\.replicas"):
         find(claims, replicas=2**31 - 1, ordinals={"start": 2**31 - 1})
@@ -145,7 +140,6 @@ def test_a_search_without_end_ends() -> None:
 
 
 def test_all_templates_share_one_limit() -> None:
-    """A thousand templates cost as many reads as one."""
     claims, misses = Claims({0}), Misses()
     stateful_set = {"metadata": {"name": "db", "namespace": "default"}, "spec": {"replicas": 300}}
 
@@ -159,7 +153,6 @@ def test_all_templates_share_one_limit() -> None:
 
 
 def test_a_claim_that_the_set_did_not_make_is_not_found() -> None:
-    """A name alone does not make it one of its claims, and a restore would delete its data."""
     spec = {"replicas": 2, "selector": {"matchLabels": {"app": "db"}}}
     stateful_set = {"metadata": {"name": "db", "namespace": "default"}, "spec": spec}
     claims: Any = Claims({0, 1})
@@ -184,12 +177,10 @@ def make(kind: str, name: str) -> Child:
 
 @pytest.mark.parametrize("found", [None, make("Deployment", "shop-db")], ids=["nothing", "another kind"])
 def test_a_rollback_returns_a_stateful_set_that_is_gone(found: Child | None) -> None:
-    """Under its name, so the restore can follow."""
     assert "request toRevision: 3 first" in snapshot_restore.explain_missing_set(RESTORED_VOLUME, found, revision=3)
 
 
 def test_no_rollback_is_advised_that_gives_another_name() -> None:
-    """One that replaced the StatefulSet would itself be replaced under a further name."""
     why = snapshot_restore.explain_missing_set(RESTORED_VOLUME, make("StatefulSet", "shop-db-abcdefgh"), revision=3)
     assert "toRevision" not in why
     assert "statefulset/shop-db-abcdefgh replaced it" in why
@@ -197,5 +188,4 @@ def test_no_rollback_is_advised_that_gives_another_name() -> None:
 
 
 def test_the_stateful_set_of_the_claim_is_restored() -> None:
-    """It finds its claims by their names."""
     assert not snapshot_restore.explain_missing_set(RESTORED_VOLUME, make("StatefulSet", "shop-db"), revision=3)

@@ -96,7 +96,6 @@ def test_a_signed_revision_counts() -> None:
     ],
 )
 def test_a_changed_revision_does_not_count(changes: dict[str, Any]) -> None:
-    """It is named, and can only add kinds to look at; no number of it stands in the way."""
     found = load(make_revision(**changes))
     assert (found.verified, len(found.tampered), found.find(found.tampered[0].number)) == ((), 1, None)
     assert found.last_number <= 4
@@ -105,7 +104,6 @@ def test_a_changed_revision_does_not_count(changes: dict[str, Any]) -> None:
 
 
 def test_a_revision_that_lost_its_owner_counts_while_its_stack_is_deleted() -> None:
-    """The garbage collector takes the owner away for `--cascade=orphan`; the kinds are needed to release the objects."""
     orphaned = make_revision(owner="")
     deleted = dataclasses.replace(make_stack(), deleting=True)
     assert verified_revisions.sort([orphaned], HASHES, deleted).verified == (orphaned,)
@@ -115,12 +113,10 @@ def test_a_revision_that_lost_its_owner_counts_while_its_stack_is_deleted() -> N
 
 
 def test_a_revision_in_another_namespace_is_ignored() -> None:
-    """Regardless of what it says."""
     assert load(make_revision(namespace="b")) == verified_revisions.RevisionSet()
 
 
 def test_a_revision_of_an_earlier_version_is_no_sign_of_tampering() -> None:
-    """It does not count either; its number and its kinds are known."""
     found = load(make_revision(signature="", hash="k00000000:abc"))
     assert (found.verified, found.tampered, len(found.unsigned)) == ((), (), 1)
     assert (found.last_number, found.kinds) == (3, KINDS)
@@ -128,7 +124,6 @@ def test_a_revision_of_an_earlier_version_is_no_sign_of_tampering() -> None:
 
 
 def test_a_missing_revision_makes_the_kinds_unknown() -> None:
-    """Then all kinds are searched for children."""
     found = load(make_revision())
     assert found.knows_all_kinds([])
     assert not found.knows_all_kinds([3, 4])
@@ -136,7 +131,6 @@ def test_a_missing_revision_makes_the_kinds_unknown() -> None:
 
 
 def test_kinds_of_unverified_revisions_are_bounded() -> None:
-    """A forger cannot make the search endless."""
     many = frozenset(f"v1/K{number}" for number in range(limits.REVISION_KINDS + 1))
     assert load(make_revision(kinds=many)).kinds == frozenset()
     some = [make_revision(kinds=frozenset({f"v1/K{number}"})) for number in range(100)]
@@ -144,7 +138,6 @@ def test_kinds_of_unverified_revisions_are_bounded() -> None:
 
 
 def test_many_revisions_are_named_in_one_message() -> None:
-    """The first few, and how many there are."""
     forged = [make_revision(number=number, name=f"shop-{number}") for number in range(10, 20)]
     text = verified_revisions.explain_all(forged)
     assert "10 ControllerRevisions" in text
@@ -229,7 +222,6 @@ FORGERIES = [
 async def test_a_rollback_to_a_forged_revision_is_refused(
     world: FakeWorld, change: Callable[[Object], None], *, is_restarted: bool
 ) -> None:
-    """The present revision stays, the status names the forged one, and the next definition is taken as ever."""
     await begin(world)
     await forge(world, 1, change)
     if is_restarted:
@@ -250,7 +242,6 @@ async def test_a_rollback_to_a_forged_revision_is_refused(
 
 @fake_world.in_world
 async def test_a_forged_part_holds_no_definition_up(world: FakeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The definition is stored under other names: no watch shows the part that is in the way."""
     monkeypatch.setattr(controller_revision, "COMPRESSED_FROM", 0)
     monkeypatch.setattr(limits, "PART_BYTES", 60)
     await begin(world)
@@ -275,7 +266,6 @@ async def test_a_forged_part_holds_no_definition_up(world: FakeWorld, monkeypatc
 
 @fake_world.in_world
 async def test_a_forged_revision_is_named_though_it_is_not_wanted(world: FakeWorld) -> None:
-    """By a condition and an Event, as soon as it is seen, until it is deleted."""
     await begin(world)
     await forge(world, 1, with_evil_hash)
     stack = await world.user.find(STACK) or {}
@@ -292,7 +282,6 @@ async def test_a_forged_revision_is_named_though_it_is_not_wanted(world: FakeWor
 
 @fake_world.in_world
 async def test_thousands_of_forged_revisions_are_looked_at_once_a_second(world: FakeWorld) -> None:
-    """Each look reads all of them, so that one per change would hold up the others."""
     await begin(world)
     [raw, _] = world.server.list_all(REVISION)
     [operator] = world.controllers
@@ -323,7 +312,6 @@ async def test_thousands_of_forged_revisions_are_looked_at_once_a_second(world: 
 
 @fake_world.in_world
 async def test_a_forged_present_revision_is_stored_again_after_a_restart(world: FakeWorld) -> None:
-    """Under a name that was not predictable; a rollback to it works."""
     await begin(world)
     await forge(world, 2, with_evil_hash)
     await world.kill_controller()
@@ -342,8 +330,6 @@ async def test_a_forged_present_revision_is_stored_again_after_a_restart(world: 
 
 @fake_world.in_world
 async def test_nothing_is_left_behind_though_the_kinds_were_forged(world: FakeWorld) -> None:
-    """The deletion of the Stack looks at all kinds then."""
-
     def without_kinds(raw: Object) -> None:
         raw["metadata"]["annotations"][names.ANNOTATION_KINDS] = ""
 
@@ -358,7 +344,6 @@ async def test_nothing_is_left_behind_though_the_kinds_were_forged(world: FakeWo
 
 @fake_world.in_world
 async def test_a_new_stack_takes_forged_revisions_for_no_history_of_its_own(world: FakeWorld) -> None:
-    """Else a user who can label a revision could keep its first failure from being rolled back."""
     spec = make_spec("1", rollback={"onFailure": True})
     spec["template"]["resources"]["a"]["failedWhen"] = ["a.metadata.name != ''"]
     made = await world.user.create(stack_manifests.make_stack(spec))

@@ -10,7 +10,6 @@ from support.units.blueprints import CONFIG_MAP
 
 
 def test_marks_of_one_stack_are_one_pass() -> None:
-    """However many events there were; it counts from the first, and the times of the others are not read."""
     queue = WorkQueue(iter((5.0,)).__next__)
     queue.on_child("s", "a")
     queue.on_child("s", "b")
@@ -19,7 +18,6 @@ def test_marks_of_one_stack_are_one_pass() -> None:
 
 
 def test_the_stack_that_waits_longest_comes_first() -> None:
-    """A Stack that is marked again keeps its place."""
     queue = WorkQueue(iter((5.0, 6.0)).__next__)
     for uid in ("s", "t", "s"):
         queue.on_child(uid, "a")
@@ -27,7 +25,6 @@ def test_the_stack_that_waits_longest_comes_first() -> None:
 
 
 async def test_a_mark_ends_the_wait() -> None:
-    """And an empty queue begins it again."""
     queue = WorkQueue()
     waiting = asyncio.create_task(queue.wait())
     await asyncio.sleep(0)
@@ -40,7 +37,6 @@ async def test_a_mark_ends_the_wait() -> None:
 
 
 async def test_a_broadcast_ends_the_wait_too() -> None:
-    """It is taken once, and not lost by a look for marks before."""
     queue = WorkQueue()
     queue.on_synced(CONFIG_MAP)
     queue.get()

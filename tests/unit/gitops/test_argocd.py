@@ -30,7 +30,6 @@ def find_expected(situation: Situation) -> str:
 
 
 def test_a_phase_has_the_health_that_its_ending_says() -> None:
-    """A Stack at a breakpoint, and a suspended one, wait for a user: Suspended. A rollback without a request failed."""
     recorded = {each: raw for each, raw in recorded_statuses.record().items() if each.kind in names.STACK_KINDS}
 
     expected = {each: find_expected(each) for each in recorded}
@@ -39,7 +38,6 @@ def test_a_phase_has_the_health_that_its_ending_says() -> None:
 
 
 def test_an_instance_has_the_health_of_a_stack() -> None:
-    """By the same script, which docs/gitops.md gives to the kinds of StackDefinitions."""
     recorded = {each: raw for each, raw in recorded_statuses.record_instances().items() if each.kind == names.STACK}
 
     assert len(recorded) > 30
@@ -48,7 +46,6 @@ def test_an_instance_has_the_health_of_a_stack() -> None:
 
 
 def test_a_definition_is_healthy_once_its_rollout_is_complete() -> None:
-    """Degraded while it needs a person, and progressing in between."""
     recorded = {each: raw for each, raw in recorded_statuses.record_instances().items() if each.kind != names.STACK}
 
     assert {each.phase for each in recorded} >= {"", "Complete", "RolloutStopped"}
@@ -63,7 +60,6 @@ def test_a_definition_is_healthy_once_its_rollout_is_complete() -> None:
 
 
 def test_the_message_is_that_of_ready() -> None:
-    """Argo CD shows what the Stack waits for, or the problem."""
     raw = recorded_statuses.find(names.STACK, "UpdateFailed")
 
     assert argocd_scripts.assess(raw)[1] == conditions.find(raw["status"], "Ready")["message"] != ""
@@ -74,7 +70,6 @@ def test_the_message_is_that_of_ready() -> None:
     [("InProgress", "Progressing"), ("Complete", "Healthy"), ("Failed", "Degraded")],
 )
 def test_a_snapshot_is_healthy_once_it_is_complete(phase: str, health: str) -> None:
-    """Before that Argo CD waits."""
     assert argocd_scripts.assess(recorded_statuses.find("StackSnapshot", phase))[0] == health
 
 
@@ -83,12 +78,10 @@ def test_a_snapshot_is_healthy_once_it_is_complete(phase: str, health: str) -> N
     [("Pending", "Progressing"), ("ResourceNotFound", "Progressing"), ("Marked", "Healthy"), ("Replaced", "Healthy")],
 )
 def test_a_mark_is_healthy_once_the_object_carries_it(reason: str, health: str) -> None:
-    """Also once it is resolved. The health of the marked object is another matter."""
     assert argocd_scripts.assess(recorded_statuses.find("HealthMark", reason))[0] == health
 
 
 def test_a_mark_that_needs_another_one_is_degraded() -> None:
-    """It was written before its object was created, so it never applies."""
     raw = recorded_statuses.find("HealthMark", "Pending")
     status = raw["status"]
     changed = [{**each, "reason": "ObjectTooNew"} for each in status["conditions"]]
@@ -102,7 +95,6 @@ def test_a_mark_that_needs_another_one_is_degraded() -> None:
     [None, {}, {"observedGeneration": -1}, {"observedGeneration": 2}, {"observedGeneration": 2, "conditions": []}],
 )
 def test_an_object_that_was_not_processed_yet_is_progressing(kind: str, status: Object | None) -> None:
-    """Never healthy: Argo CD would go on to the next wave."""
     raw: Object = {"kind": kind, "metadata": {"name": "shop", "generation": 2}, "spec": {}}
 
     assert argocd_scripts.assess(raw if status is None else {**raw, "status": status})[0] == "Progressing"
@@ -115,19 +107,16 @@ FIELDS = {"Ready", "Reconciling", "Stalled"}
 
 
 def test_the_page_has_a_row_for_each_phase() -> None:
-    """Those that a Stack can be seen in, in the order of docs/phases.md."""
     assert list(agreement.read_page("Argo CD")) == list(agreement.list_rows())
 
 
 def test_the_page_says_what_argocd_finds() -> None:
-    """Found by running the health script on what the operator reported in that phase."""
     found = {row: argocd_scripts.assess(raw)[0] for row, raw in agreement.list_rows().items()}
 
     assert agreement.read_page("Argo CD") == found
 
 
 def test_the_tools_agree_on_success() -> None:
-    """What one of them takes for success, all take for success."""
     columns = [agreement.read_page(tool) for tool in agreement.TOOLS]
     successes = [{row for row, text in column.items() if text in {"met", "Current", "Healthy"}} for column in columns]
 
@@ -135,7 +124,6 @@ def test_the_tools_agree_on_success() -> None:
 
 
 def test_no_tool_takes_a_failure_for_progress() -> None:
-    """What Argo CD and kstatus take for failed is the same, but for a check, after which nothing failed."""
     kstatus = {row for row, text in agreement.read_page("kstatus: Flux, Helm 4").items() if text == "Failed"}
     degraded = {row for row, text in agreement.read_page("Argo CD").items() if text == "Degraded"}
 
@@ -155,7 +143,6 @@ ROWS = [
 
 @pytest.mark.parametrize(("phase", "is_automatic"), ROWS)
 def test_each_phase_of_a_stack_is_recorded(phase: Phase, is_automatic: bool) -> None:
-    """With the conditions that `hearth.model.phases` gives it."""
     status = recorded_statuses.find(names.STACK, phase, is_automatic=is_automatic)["status"]
     row = phases.find_conditions(phase, is_unasked=is_automatic)
 
@@ -164,7 +151,6 @@ def test_each_phase_of_a_stack_is_recorded(phase: Phase, is_automatic: bool) -> 
 
 
 def test_each_other_kind_is_recorded() -> None:
-    """Groups in the phases that they have, marks and snapshots from their first status to their end."""
     seen = {(each.kind, each.phase) for each in recorded_statuses.record()}
 
     assert {phase for kind, phase in seen if kind == names.GROUP_KIND} >= {
@@ -198,7 +184,6 @@ def find(kind: str, phase: str = "CreateComplete") -> Object:
 
 @pytest.mark.parametrize("kind", sorted(MODELS))
 def test_what_an_action_writes_is_valid(kind: str) -> None:
-    """The object that Argo CD writes back has a spec of its kind."""
     for action in argocd_scripts.discover(find(kind)):
         raw = find(kind, "UpdateStopped" if action in AT_BREAKPOINT else "CreateComplete")
         found = argocd_scripts.act(raw, action)
@@ -212,7 +197,6 @@ def test_what_an_action_writes_is_valid(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", sorted(MODELS))
 def test_each_offered_action_is_defined(kind: str) -> None:
-    """And the other way round."""
     defined = {each["name"] for each in argocd_scripts.load_actions(kind)["definitions"]}
 
     assert set(argocd_scripts.discover(find(kind))) == defined
@@ -221,7 +205,6 @@ def test_each_offered_action_is_defined(kind: str) -> None:
 @pytest.mark.parametrize("kind", names.STACK_KINDS)
 @pytest.mark.parametrize(("action", "annotation"), TOKENS.items())
 def test_a_request_is_a_token_that_changes(kind: str, action: str, annotation: str) -> None:
-    """The time of the click; all else of the object stays."""
     raw = find(kind)
     found = argocd_scripts.act(raw, action)
     token = found["metadata"]["annotations"].pop(annotation)
@@ -236,7 +219,6 @@ def test_a_request_is_a_token_that_changes(kind: str, action: str, annotation: s
     ("action", "back", "field"), [("pause", "unpause", "paused"), ("suspend", "resume", "suspended")]
 )
 def test_what_is_switched_on_is_switched_off(kind: str, action: str, back: str, field: str) -> None:
-    """Only the one that changes something is offered."""
     raw = find(kind)
     done = argocd_scripts.act(raw, action)
 
@@ -247,13 +229,11 @@ def test_what_is_switched_on_is_switched_off(kind: str, action: str, back: str, 
 
 
 def test_retry_is_offered_to_a_failed_stack_alone() -> None:
-    """Elsewhere there is nothing to retry."""
     assert argocd_scripts.discover(find("Stack", "UpdateFailed"))["retry"]
     assert not argocd_scripts.discover(find("Stack"))["retry"]
 
 
 def test_a_rollback_is_requested_and_taken_back() -> None:
-    """To the last completed revision. An empty `rollback` is removed as a whole, as Argo CD would keep its content."""
     raw = find("Stack")
     spec = {key: value for key, value in raw["spec"].items() if key != "rollback"}
     asked = argocd_scripts.act({**raw, "spec": spec}, "rollback")
@@ -263,7 +243,6 @@ def test_a_rollback_is_requested_and_taken_back() -> None:
 
 
 def test_the_end_of_a_rollback_keeps_the_other_settings() -> None:
-    """Here the automatic one."""
     raw = find("Stack")
     asked = {**raw, "spec": {**raw["spec"], "rollback": {"onFailure": True, "toSnapshot": "before"}}}
 
@@ -272,7 +251,6 @@ def test_the_end_of_a_rollback_keeps_the_other_settings() -> None:
 
 @pytest.mark.parametrize("kind", names.STACK_KINDS)
 def test_continue_clears_the_first_breakpoint(kind: str) -> None:
-    """With a token, since the same value would have no effect a second time."""
     raw = find(kind, "UpdateStopped")
     (wait, *_) = raw["status"]["breakpoints"]
     written = argocd_scripts.act(raw, "continue")["metadata"]["annotations"][names.REQUEST_CONTINUE]
@@ -282,7 +260,6 @@ def test_continue_clears_the_first_breakpoint(kind: str) -> None:
 
 
 def test_a_breakpoint_of_a_nested_stack_is_cleared_there() -> None:
-    """Here it would be ignored, so the action fails."""
     raw = find("Stack", "UpdateStopped")
     waits = [{**each, "stack": "shop-cache"} for each in raw["status"]["breakpoints"]]
 
@@ -291,7 +268,6 @@ def test_a_breakpoint_of_a_nested_stack_is_cleared_there() -> None:
 
 
 def test_a_snapshot_is_an_object_of_its_own() -> None:
-    """Its name has the time."""
     ((written,),) = [argocd_scripts.act(find("Stack"), "snapshot")]
 
     assert written["operation"] == "create"

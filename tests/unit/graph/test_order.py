@@ -35,7 +35,6 @@ GRAPHS = st.dictionaries(NAMES, st.lists(NAMES, max_size=4), max_size=12)
     ],
 )
 def test_what_is_required_comes_first(edges: dict[str, list[str]], expected: list[str]) -> None:
-    """Otherwise the order of the mapping is kept."""
     assert order.sort(edges) == expected
 
 
@@ -69,7 +68,6 @@ def test_every_cycle_is_named(edges: dict[str, list[str]], expected: list[str]) 
 
 @given(GRAPHS)
 def test_either_sorted_or_behind_a_cycle(edges: dict[str, list[str]]) -> None:
-    """Regardless of the graph: the order is right, and what is missing in it requires something on a cycle."""
     ordered = order.sort(edges)
     place = {name: at for at, name in enumerate(ordered)}
     for name in ordered:
@@ -81,7 +79,6 @@ def test_either_sorted_or_behind_a_cycle(edges: dict[str, list[str]]) -> None:
 
 @given(GRAPHS)
 def test_cycles_are_cycles_and_cover_all_that_lie_on_one(edges: dict[str, list[str]]) -> None:
-    """Each step of a cycle is a requirement; a name is in none exactly when it cannot reach itself."""
     cycles = order.find_cycles(edges)
     for cycle in cycles:
         assert all(after in edges[name] for name, after in zip(cycle, (*cycle[1:], cycle[0]), strict=True))
@@ -100,13 +97,11 @@ def reach(edges: dict[str, list[str]], start: str) -> set[str]:
 
 
 def test_the_inverse_names_each_dependent_once() -> None:
-    """Unknown names have no dependents."""
     edges = {"a": ["b", "b", "zz"], "b": [], "c": ["b"]}
     assert chunked_work.finish(order.invert_in_pieces(edges)) == {"a": [], "b": ["a", "c"], "c": []}
 
 
 def test_a_chain_longer_than_the_call_stack_is_sorted_and_searched() -> None:
-    """Templates may be long."""
     names = [f"n{number}" for number in range(20_000)]
     chain = {name: names[at + 1 : at + 2] for at, name in enumerate(names)}
     assert order.sort(chain) == names[::-1]

@@ -37,7 +37,6 @@ class Calls(list[str]):
 
 
 async def test_a_handler_callbacks_and_does_nothing_else() -> None:
-    """All that kopf hands in is ignored."""
     calls = Calls()
 
     await kopf_run.KopfHandlers(Source(None), calls.callbacks()).wake_discovery(type="ADDED", body={"spec": {}})
@@ -46,20 +45,17 @@ async def test_a_handler_callbacks_and_does_nothing_else() -> None:
 
 
 async def test_login_reads_the_credentials_again() -> None:
-    """Each time kopf asks."""
     handlers = kopf_run.KopfHandlers(Source(Credentials(server="https://server")), Calls().callbacks())
 
     assert (await handlers.authenticate()).server == "https://server"
 
 
 async def test_credentials_that_cannot_be_read_are_tried_again() -> None:
-    """Kopf retries a handler that raises an ordinary error, for ever; the sentence is in its log."""
     with pytest.raises(NoCredentials):
         await kopf_run.KopfHandlers(Source(None), Calls().callbacks()).authenticate()
 
 
 def test_no_handler_has_fifteen_lines() -> None:
-    """Where handlers grow, decisions have crept in."""
     tree = ast.parse(inspect.getsource(kopf_run))
     functions = [node for node in ast.walk(tree) if isinstance(node, ast.AsyncFunctionDef) and node.col_offset]
 
@@ -76,7 +72,6 @@ def test_two_registries_share_nothing() -> None:
 
 
 def test_attempts_never_end_and_each_loop_starts_again() -> None:
-    """Kopf ends when its list of pauses does; a generator would be used up after the first loop."""
     forever = kopf_run.EndlessBackoff(uniform=lambda low, high: (low + high) / 2)
 
     first = list(itertools.islice(forever, 1000))
@@ -88,7 +83,6 @@ def test_attempts_never_end_and_each_loop_starts_again() -> None:
 
 
 def test_kopf_is_configured_against_what_it_must_not_do() -> None:
-    """Kill the process, post events, look for peers, or watch all kinds."""
     settings = kopf_run.make_settings()
 
     assert settings.process.ultimate_exiting_timeout is None
@@ -98,7 +92,6 @@ def test_kopf_is_configured_against_what_it_must_not_do() -> None:
 
 
 def test_the_length_of_a_stream_is_a_whole_number() -> None:
-    """It becomes `timeoutSeconds=…` as it is, and the server refuses `300.0`."""
     assert type(kopf_run.make_settings().watching.server_timeout) is int
 
 
@@ -110,7 +103,6 @@ PEM = b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
 
 
 def test_all_that_kopf_needs_is_handed_over() -> None:
-    """Address, authority, certificate, key and token."""
     info = kopf_run.make_connection_info(
         Credentials(
             server="https://server:6443",
@@ -129,7 +121,6 @@ def test_all_that_kopf_needs_is_handed_over() -> None:
 
 
 def test_what_is_not_there_is_not_handed_over() -> None:
-    """A certificate alone is enough to log in."""
     info = kopf_run.make_connection_info(Credentials(server="https://server"), now=NOW)
 
     assert (info.ca_data, info.certificate_data, info.private_key_data) == (None, None, None)
@@ -137,7 +128,6 @@ def test_what_is_not_there_is_not_handed_over() -> None:
 
 
 def test_a_server_that_is_not_verified_is_not_verified_here_either() -> None:
-    """As its kubeconfig says."""
     assert (
         kopf_run.make_connection_info(Credentials(server="https://server", is_verified=False), now=NOW).insecure is True
     )
@@ -161,7 +151,6 @@ def test_no_two_are_equal() -> None:
     ],
 )
 def test_kopf_asks_again_before_they_run_out(expires_in: timedelta | None, expected: timedelta) -> None:
-    """So rotated tokens are taken up in time."""
     expires_at = None if expires_in is None else (NOW + expires_in).timestamp()
 
     ends = kopf_run.find_expiration(Credentials(server="https://server", expires_at=expires_at), now=NOW)
@@ -179,5 +168,4 @@ def test_kopf_asks_again_before_they_run_out(expires_in: timedelta | None, expec
     ],
 )
 def test_certificates_begin_where_kopf_looks_for_them(data: bytes | None, expected: bytes | None) -> None:
-    """Files of authorities often begin with a comment."""
     assert kopf_run.begin_at_pem(data) == expected

@@ -84,7 +84,6 @@ def stubborn(callbacks: HandlerCallbacks) -> RunKopf:
 
 
 async def test_what_kopf_hears_arrives_in_the_loop_of_its_starter() -> None:
-    """The engine's structures are touched by one thread alone."""
     world = World()
     kopf = KopfSupervisor(obedient, world.ears(), timeouts=QUICK)
 
@@ -96,7 +95,6 @@ async def test_what_kopf_hears_arrives_in_the_loop_of_its_starter() -> None:
 
 
 async def test_a_failure_that_no_code_looks_at_in_kopfs_loop_is_reported() -> None:
-    """By type and place, as its message may hold what a server sent."""
     world = World()
     kopf = KopfSupervisor(obedient, world.ears(), timeouts=QUICK)
 
@@ -109,7 +107,6 @@ async def test_a_failure_that_no_code_looks_at_in_kopfs_loop_is_reported() -> No
 
 @pytest.mark.parametrize("live", [failing, ending], ids=["by an error", "of itself"])
 async def test_a_kopf_that_ends_unasked_is_restarted(live: Callable[[HandlerCallbacks], RunKopf]) -> None:
-    """Again and again; the engine's loop continues meanwhile, and is reported for its metrics."""
     world = World()
     kopf = KopfSupervisor(live, world.ears(), timeouts=QUICK)
 
@@ -121,7 +118,6 @@ async def test_a_kopf_that_ends_unasked_is_restarted(live: Callable[[HandlerCall
 
 
 async def test_the_log_of_its_end_holds_no_message() -> None:
-    """That may hold what a server sent, or a credential: type and frames are enough to find the place."""
     world = World()
     kopf = KopfSupervisor(failing, world.ears(), timeouts=QUICK)
 
@@ -137,7 +133,6 @@ async def test_the_log_of_its_end_holds_no_message() -> None:
 
 
 async def test_a_pause_does_not_outlast_the_end() -> None:
-    """Anyone who ends the process need not wait for the next attempt."""
     world = World()
     kopf = KopfSupervisor(
         failing, world.ears(), timeouts=SupervisorTimeouts(first_pause=3600.0, longest_pause=3600.0, stop=5.0)
@@ -151,7 +146,6 @@ async def test_a_pause_does_not_outlast_the_end() -> None:
 
 
 async def test_a_kopf_that_does_not_hear_is_left_behind() -> None:
-    """Its thread is a daemon: the process ends in time regardless of what hangs in there."""
     world = World()
     kopf = KopfSupervisor(stubborn, world.ears(), timeouts=SupervisorTimeouts(stop=0.01))
 
@@ -163,7 +157,6 @@ async def test_a_kopf_that_does_not_hear_is_left_behind() -> None:
 
 
 async def test_a_frame_that_never_started_can_be_stopped() -> None:
-    """The start of the process may fail before it."""
     kopf = KopfSupervisor(obedient, World().ears(), timeouts=QUICK)
 
     await kopf.stop()
@@ -172,12 +165,10 @@ async def test_a_frame_that_never_started_can_be_stopped() -> None:
 
 
 def test_patience_fits_into_the_five_seconds_that_the_process_has() -> None:
-    """Between the signal and the end."""
     assert kopf_supervisor.SupervisorTimeouts().stop < 4.5
 
 
 def test_pauses_grow_up_to_a_limit() -> None:
-    """And start again after a life that lasted."""
     patience = SupervisorTimeouts(first_pause=1.0, longest_pause=5.0, settled_after=60.0)
 
     assert kopf_supervisor.find_restart_delay(None, lasted=0.0, timeouts=patience) == 1.0
@@ -268,7 +259,6 @@ async def heard(queue: asyncio.Queue[Item]) -> Item:
 
 
 async def test_a_definition_that_comes_wakes_discovery() -> None:
-    """And nothing was heard before, since there was none."""
     definitions, world = Definitions(), KopfWorld()
     async with run_stub(definitions.answer) as stub:
         kopf = world.start(stub.url)
@@ -291,7 +281,6 @@ async def test_a_definition_that_comes_wakes_discovery() -> None:
     ],
 )
 async def test_a_fault_that_ends_kopf_ends_nothing_else(fault: bytes) -> None:
-    """It is restarted, and hears again."""
     definitions, world = Definitions(), KopfWorld()
     async with run_stub(definitions.answer) as stub:
         kopf = world.start(stub.url)

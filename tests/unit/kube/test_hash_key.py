@@ -74,7 +74,6 @@ async def get_key(connection: ScriptedConnection) -> bytes:
 async def test_there_is_one_key_in_the_end(
     script: dict[str, Answer | list[Answer]], expected: bytes, asked: list[str]
 ) -> None:
-    """And everybody has the same."""
     connection = ScriptedConnection(script)
     assert await get_key(connection) == expected
     assert connection.asked == asked
@@ -82,7 +81,6 @@ async def test_there_is_one_key_in_the_end(
 
 @in_virtual_time
 async def test_a_new_key_is_stored_for_good() -> None:
-    """Another one under the same name would make every hash unknown."""
     connection = ScriptedConnection({CREATE: {}})
     await get_key(connection)
     body = connection.sent[1].body
@@ -100,7 +98,6 @@ async def test_a_new_key_is_stored_for_good() -> None:
 )
 @in_virtual_time
 async def test_a_spoilt_key_is_never_replaced_unasked(stored: Object) -> None:
-    """Who restores it saves all hashes; the message says what may be done."""
     with pytest.raises(
         management_cluster.InvalidHashKey, match=r"hearth-hash-key in namespace hearth: data\.key .* delete"
     ):
@@ -127,6 +124,5 @@ async def test_a_refusal_passes_through(script: dict[str, Answer | list[Answer]]
 )
 @in_virtual_time
 async def test_what_comes_and_goes_is_tried_again_later(refusal: errors.ApiStatusError) -> None:
-    """By the one that asked."""
     with pytest.raises(errors.Unreachable, match="try again"):
         await get_key(ScriptedConnection({CREATE: refusal, CREATE_NAMESPACE: {}}))

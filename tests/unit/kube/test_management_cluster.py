@@ -92,7 +92,6 @@ def make(**script: Answer | list[Answer]) -> tuple[KubeManagementCluster, Script
 
 @in_virtual_time
 async def test_a_finalizer_is_added_to_those_that_were_read() -> None:
-    """Under the version that was read, so that no entry is lost; the cache knows at once."""
     home, connection = make(patch=shown("x", names.FINALIZER))
     await home.add_finalizer(stack("x"))
     wanted = {"metadata": {"finalizers": ["x", names.FINALIZER], "resourceVersion": "7"}}
@@ -106,7 +105,6 @@ async def test_a_finalizer_is_added_to_those_that_were_read() -> None:
 
 @in_virtual_time
 async def test_a_finalizer_that_is_there_costs_nothing() -> None:
-    """Nor does taking away one that is not."""
     home, connection = make()
     await home.add_finalizer(stack(names.FINALIZER))
     await home.remove_finalizer(stack("x"))
@@ -115,7 +113,6 @@ async def test_a_finalizer_that_is_there_costs_nothing() -> None:
 
 @in_virtual_time
 async def test_a_stack_that_changed_meanwhile_keeps_its_finalizers() -> None:
-    """The caller looks again."""
     home, _ = make(patch=conflict())
     with pytest.raises(errors.ApiStatusError) as caught:
         await home.add_finalizer(stack())
@@ -124,7 +121,6 @@ async def test_a_stack_that_changed_meanwhile_keeps_its_finalizers() -> None:
 
 @in_virtual_time
 async def test_our_finalizer_goes_though_a_status_was_written_meanwhile() -> None:
-    """The live list of finalizers is what it is taken from, so no entry is lost."""
     live = shown("theirs", names.FINALIZER, version=9)
     home, connection = make(patch=[conflict(), shown("theirs", version=10)], stack=live)
     await home.remove_finalizer(stack(names.FINALIZER))
@@ -134,7 +130,6 @@ async def test_our_finalizer_goes_though_a_status_was_written_meanwhile() -> Non
 
 @in_virtual_time
 async def test_a_stack_goes_with_its_last_finalizer() -> None:
-    """At once, before its event has come."""
     home, connection = make(status=shown(names.FINALIZER), patch=shown(deletionTimestamp="2026-01-01T00:00:00Z"))
     await home.write_status(stack(names.FINALIZER), {"phase": "DeleteInProgress"})
     assert home.find_stack("u") is not None
@@ -145,7 +140,6 @@ async def test_a_stack_goes_with_its_last_finalizer() -> None:
 
 @in_virtual_time
 async def test_a_stack_that_is_gone_needs_no_finalizer_removed_and_no_status() -> None:
-    """Both are done then."""
     home, _ = make(patch=missing(), status=missing())
     await home.remove_finalizer(stack(names.FINALIZER))
     await home.write_status(stack(), {"phase": "CreateComplete"})
@@ -153,7 +147,6 @@ async def test_a_stack_that_is_gone_needs_no_finalizer_removed_and_no_status() -
 
 @in_virtual_time
 async def test_a_status_is_written_under_the_version_that_was_read() -> None:
-    """By one request; the cache knows at once."""
     home, connection = make(status=shown())
     await home.write_status(stack(), {"phase": "CreateComplete", "message": None})
     assert [sent.body for sent in connection.sent] == [
@@ -166,7 +159,6 @@ async def test_a_status_is_written_under_the_version_that_was_read() -> None:
 
 @in_virtual_time
 async def test_a_status_is_written_though_the_stack_changed_meanwhile() -> None:
-    """A new spec does not make what was observed less true."""
     home, connection = make(status=[conflict(), shown(version=12)], stack=shown(version=11))
     await home.write_status(stack(), {"phase": "CreateComplete"})
     written = [body_of(sent)["metadata"]["resourceVersion"] for sent in connection.sent if sent.method == "PATCH"]
@@ -179,7 +171,6 @@ async def test_a_status_is_written_though_the_stack_changed_meanwhile() -> None:
 )
 @in_virtual_time
 async def test_a_status_never_meets_another_stack(live: Answer) -> None:
-    """The Stack that it was about is gone."""
     home, connection = make(status=conflict(), stack=live)
     await home.write_status(stack(), {"phase": "CreateComplete"})
     assert connection.asked == [f"PATCH {ITEM}/status", f"GET {ITEM}"]
@@ -197,7 +188,6 @@ async def test_a_status_never_meets_another_stack(live: Answer) -> None:
 async def test_a_status_that_cannot_be_written_is_the_callers_to_try_again(
     script: dict[str, Answer], code: int, count: int
 ) -> None:
-    """After no more than a few requests."""
     home, connection = make(**script)
     with pytest.raises(errors.ApiStatusError) as caught:
         await home.write_status(stack(), {"phase": "CreateComplete"})
@@ -212,7 +202,6 @@ def echo(sent: Sent) -> Object:
 
 @in_virtual_time
 async def test_a_revision_is_stored_and_known_at_once() -> None:
-    """Owned by its Stack, with what is needed to know it without reading the definition."""
     home, connection = make(create=echo)
     await home.create_revision(stack(), REVISION, DEFINITION)
     body = body_of(connection.sent[0])
@@ -240,7 +229,6 @@ async def test_a_revision_is_stored_and_known_at_once() -> None:
 
 @in_virtual_time
 async def test_a_revision_that_exists_stays_as_it_is() -> None:
-    """It is immutable: what is stored is the result, regardless of what was to be stored now."""
     stored = {**controller_revision.make_objects(stack(), REVISION, DEFINITION)[-1]}
     stored["metadata"] = {**stored["metadata"], "uid": "r", "resourceVersion": "9"}
     home, connection = make(create=exists(), get=stored)
@@ -251,7 +239,6 @@ async def test_a_revision_that_exists_stays_as_it_is() -> None:
 
 @in_virtual_time
 async def test_any_other_refusal_of_a_revision_passes_through() -> None:
-    """Nothing may be applied before it is stored."""
     home, _ = make(create=api_errors.unavailable())
     with pytest.raises(errors.ApiStatusError):
         await home.create_revision(stack(), REVISION, DEFINITION)
@@ -260,7 +247,6 @@ async def test_any_other_refusal_of_a_revision_passes_through() -> None:
 @pytest.mark.parametrize("size", [pytest.param(10, id="small"), pytest.param(200_000, id="large")])
 @in_virtual_time
 async def test_a_definition_comes_back_as_it_was_stored(size: int) -> None:
-    """Regardless of its size."""
     definition: Object = {"template": {"a": "ä" * size}, "parameters": {}}
     home, _ = make(get=controller_revision.make_objects(stack(), REVISION, definition)[-1])
     assert await home.get_definition(stack(), REVISION) == definition
@@ -272,7 +258,6 @@ def compress(text: bytes) -> Object:
 
 
 def test_a_large_definition_is_stored_compressed() -> None:
-    """And always as the same bytes."""
     definition: Object = {"template": {"a": "b" * 100_000}, "parameters": {}}
     (data,) = controller_revision.encode_definition(definition)
     assert base64.b64decode(data["compressed"])[4:8] == bytes(4), "the time is not part of it"
@@ -282,7 +267,6 @@ def test_a_large_definition_is_stored_compressed() -> None:
 
 @pytest.mark.parametrize("count", [1, 5_000])
 def test_a_revision_is_the_same_with_parameters_from_the_spec_as_they_are(count: int) -> None:
-    """Their JSON is in the cache already. With other parameters, those that were changed are stored."""
     spec = {"parameters": {"items": [{"name": f"ä{number}", "share": 1.0} for number in range(count)]}}
     packed = dataclasses.replace(stack(), packed_parameters=orjson.dumps(spec["parameters"]))
     opened = dataclasses.replace(packed, parsed_spec=spec)
@@ -299,7 +283,6 @@ HUGE: Object = {"template": {"a": random.Random(1).randbytes(1_500_000).hex()}, 
 
 @in_virtual_time
 async def test_a_huge_definition_is_stored_in_several_objects() -> None:
-    """The object that names the others is written last, so that a crash in between leaves nothing that counts."""
     *parts, last = controller_revision.make_objects(stack(), REVISION, HUGE)
     assert [part["metadata"]["name"] for part in parts] == [f"{REVISION.name}-part-{at}" for at in (1, 2)]
     assert all("labels" not in part["metadata"] for part in parts), "no list of revisions shows them"
@@ -313,7 +296,6 @@ DENSE = bytes(ord("#") + at % 57 if at < 171 else ord("]") + at % 34 for at in r
 
 
 def test_texts_full_of_commas_are_no_values() -> None:
-    """Tables and documents within texts are stored, and read again."""
     table: Object = {"template": {"table": '1,[{"\\",' * limits.REVISION_VALUES}, "parameters": {}}
     *parts, last = controller_revision.make_objects(stack(), REVISION, table)
     assert controller_revision.parse_definition(last, parts) == table
@@ -332,7 +314,6 @@ def test_texts_full_of_commas_are_no_values() -> None:
     ],
 )
 def test_a_definition_that_could_not_be_read_again_is_not_stored(template: Object, message: str) -> None:
-    """Else it would seem tampered with after a restart."""
     with pytest.raises(errors.InvalidDefinition, match=f"spec: .*too large for a revision: {message}"):
         controller_revision.make_objects(stack(), REVISION, {"template": template, "parameters": {}})
 
@@ -346,7 +327,6 @@ def test_a_definition_that_could_not_be_read_again_is_not_stored(template: Objec
     ],
 )
 def test_a_huge_definition_with_changed_parts_is_tampered(change: Callable[[list[Object]], list[Object]]) -> None:
-    """It is never read in part."""
     *parts, last = controller_revision.make_objects(stack(), REVISION, HUGE)
     with pytest.raises(errors.TamperedRevision):
         controller_revision.parse_definition(last, change(parts))
@@ -354,7 +334,6 @@ def test_a_huge_definition_with_changed_parts_is_tampered(change: Callable[[list
 
 @pytest.mark.parametrize("text", ["-1", "17", "x", "9" * 30, "\u0663", ""])
 def test_an_implausible_number_of_parts_counts_as_none(text: str) -> None:
-    """A tenant with rights in the namespace may write the annotation."""
     assert controller_revision.read_part_count({names.ANNOTATION_PARTS: text}) == 0
 
 
@@ -375,7 +354,6 @@ def test_an_implausible_number_of_parts_counts_as_none(text: str) -> None:
     ],
 )
 def test_a_definition_that_a_user_spoilt_is_named(data: object) -> None:
-    """It is never used."""
     raw = {"metadata": {"name": "shop-x"}, "data": data}
     with pytest.raises(errors.TamperedRevision, match="shop-x"):
         controller_revision.parse_definition(raw)
@@ -391,7 +369,6 @@ async def test_a_source_is_read() -> None:
 
 
 def test_stacks_and_revisions_are_what_the_paths_say() -> None:
-    """The kinds that Hearth itself owns or uses are known without discovery."""
     assert (STACK.api_version, STACK.plural) == ("hearth.dev/v1alpha1", "stacks")
     assert CONTROLLER_REVISION.api_version == "apps/v1"
 
@@ -407,7 +384,6 @@ GROUP: Object = {
 
 
 def test_a_group_is_cached_in_the_form_of_a_stack() -> None:
-    """With the options of its spec, and its size beside the template."""
     group = stack_cache.parse_stack(GROUP, kind=names.GROUP_KIND)
     assert (group.kind, group.is_group, group.owner_key) == ("ResourceGroup", True, "ResourceGroup/workers")
     assert group.spec["paused"] is True
@@ -416,7 +392,6 @@ def test_a_group_is_cached_in_the_form_of_a_stack() -> None:
 
 
 def test_what_a_group_owns_and_reports_names_its_kind() -> None:
-    """Otherwise the garbage collector would delete its revisions, and `kubectl describe` would show no Event."""
     group = stack_cache.parse_stack(GROUP, kind=names.GROUP_KIND)
     revision = Revision(name="workers-x", number=1, hash="k1:a", kinds=frozenset(), namespace="a", owner="u")
     (body,) = controller_revision.make_objects(group, revision, {"template": {}, "parameters": {}})
@@ -426,7 +401,6 @@ def test_what_a_group_owns_and_reports_names_its_kind() -> None:
 
 
 def test_a_group_and_a_stack_of_one_name_are_two_owners() -> None:
-    """They differ in their field managers, and each is found by its kind."""
     assert names.field_manager("a", "x") == "hearth:a/x"
     assert names.field_manager("a", "x", kind=names.GROUP_KIND) == "hearth:a/resourcegroup/x"
     assert names.split_owner(names.owner_key(names.GROUP_KIND, "x")) == (names.GROUP_KIND, "x")
@@ -443,7 +417,6 @@ def test_a_group_and_a_stack_of_one_name_are_two_owners() -> None:
 
 @in_virtual_time
 async def test_the_status_of_a_group_is_written_to_the_group() -> None:
-    """To its own path, and its cache takes the answer."""
     answer = {**GROUP, "metadata": {**GROUP["metadata"], "resourceVersion": "8"}, "status": {"phase": "CreateComplete"}}
     connection = ScriptedConnection({f"PATCH {GROUP_ITEM}/status": answer})
     stacks = StackCache(connection, DeafListener().on_stack)

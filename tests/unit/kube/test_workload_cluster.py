@@ -62,7 +62,6 @@ async def apply(cluster: KubeWorkloadCluster) -> Child:
 
 @in_virtual_time
 async def test_an_apply_is_one_request_and_its_answer_is_in_the_cache() -> None:
-    """The manifest travels as it is."""
     cluster, connection, ears = make(PATCH=config_map(version=11))
     child = await apply(cluster)
     sent = connection.sent[0]
@@ -88,7 +87,6 @@ async def test_an_apply_is_one_request_and_its_answer_is_in_the_cache() -> None:
 )
 @in_virtual_time
 async def test_a_refusal_passes_through_as_it_came(error: Exception, code: int) -> None:
-    """And the observer hears its code."""
     cluster, _, ears = make(PATCH=error)
     with pytest.raises(type(error)) as caught:
         await apply(cluster)
@@ -108,7 +106,6 @@ async def test_a_refusal_passes_through_as_it_came(error: Exception, code: int) 
 )
 @in_virtual_time
 async def test_an_answer_that_is_no_object_is_none(answer: dict[str, Any]) -> None:
-    """Nothing of it is kept, and the write is tried again."""
     cluster, _, _ = make(PATCH=answer)
     with pytest.raises(errors.Unreachable, match="the response is not a ConfigMap"):
         await apply(cluster)
@@ -132,7 +129,6 @@ DELETING = config_map(version=12, deletionTimestamp="2026-01-01T00:00:00Z", fina
 )
 @in_virtual_time
 async def test_when_a_deleted_child_is_gone(script: dict[str, Answer], *, expected: bool) -> None:
-    """And the cache knows at once."""
     cluster, connection, _ = make(PATCH=config_map(), **script)
     child = await apply(cluster)
     assert await cluster.delete(child) == expected
@@ -175,7 +171,6 @@ def test_only_objects_that_own_pods_are_deleted_in_the_foreground(
 )
 @in_virtual_time
 async def test_a_refused_deletion_is_no_deletion(script: dict[str, Answer], code: int) -> None:
-    """The child stays in the cache."""
     cluster, _, _ = make(PATCH=config_map(), **script)
     child = await apply(cluster)
     with pytest.raises(errors.ApiStatusError) as caught:
@@ -213,7 +208,6 @@ def page(*items: Object, continued: str = "") -> Object:
 )
 @in_virtual_time
 async def test_a_live_list_is_complete(pages: list[Answer], expected: list[str]) -> None:
-    """However the server cuts it up."""
     cluster, connection, _ = make()
     connection.script[LIST] = list(pages)
     found = await cluster.list_children(CONFIG_MAP, "s")
@@ -224,7 +218,6 @@ async def test_a_live_list_is_complete(pages: list[Answer], expected: list[str])
 
 @in_virtual_time
 async def test_a_list_that_is_refused_is_not_empty() -> None:
-    """A finalizer hangs on it."""
     cluster, connection, _ = make()
     connection.script[LIST] = api_errors.unavailable()
     with pytest.raises(errors.ApiStatusError):
@@ -233,7 +226,6 @@ async def test_a_list_that_is_refused_is_not_empty() -> None:
 
 @in_virtual_time
 async def test_an_operator_of_one_namespace_lists_only_there() -> None:
-    """It may not look anywhere else."""
     connection = ScriptedConnection({f"GET {COLLECTION}": page(config_map())})
     cluster = KubeWorkloadCluster(connection, Ears(), namespace="a")  # type: ignore[arg-type]  # the same methods
     assert len(await cluster.list_children(CONFIG_MAP, "s")) == 1
@@ -242,7 +234,6 @@ async def test_an_operator_of_one_namespace_lists_only_there() -> None:
 @pytest.mark.parametrize("allowed", [pytest.param(True, id="yes"), pytest.param(False, id="no")])
 @in_virtual_time
 async def test_an_access_review_is_answered(*, allowed: bool) -> None:
-    """By the server's own word."""
     cluster, connection, _ = make()
     path = "POST /apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
     connection.script[path] = {"status": {"allowed": allowed}}
@@ -251,7 +242,6 @@ async def test_an_access_review_is_answered(*, allowed: bool) -> None:
 
 @in_virtual_time
 async def test_a_change_of_kinds_is_reported() -> None:
-    """Once, by the refresh that found it."""
     connection, ears = ScriptedConnection(), Ears()
     served = {"resource": "configmaps", "responseKind": {"kind": "ConfigMap"}, "scope": "Namespaced"}
     verbs = ["delete", "list", "patch", "watch"]

@@ -97,7 +97,6 @@ def test_any_shape_is_bearable(group: str, kind: str, part: Any) -> None:
 
 
 def test_a_value_that_is_no_text_is_found() -> None:
-    """By its key, so that the message can name the path in the template."""
     manifest = {"stringData": {"a": "b", "port": 5, "flag": True, "none": None}}
     assert list(applied_manifest.find_unencodable(manifest, group="", kind="Secret")) == ["port", "flag"]
     assert list(applied_manifest.find_unencodable(manifest, group="", kind="ConfigMap")) == []

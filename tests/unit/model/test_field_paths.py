@@ -27,7 +27,6 @@ MANIFEST: dict[str, Any] = {
     ],
 )
 def test_what_messages_say_can_be_read(text: str, expected: PathPattern) -> None:
-    """With or without quotes around the values of keys."""
     assert field_paths.parse(text) == expected
 
 
@@ -35,7 +34,6 @@ def test_what_messages_say_can_be_read(text: str, expected: PathPattern) -> None
     "text", ["", ".", "spec.", ".spec", "spec..a", "[a]", "a[", "a[]", "a]b", "a[x=]", 'a[x="]', "a[b]c"]
 )
 def test_what_is_no_path_is_none(text: str) -> None:
-    """Nothing is guessed."""
     assert field_paths.parse(text) is None
 
 
@@ -51,7 +49,6 @@ def test_what_is_no_path_is_none(text: str) -> None:
     ],
 )
 def test_a_pattern_covers_what_lies_at_and_below_it(text: str, place: ElementPath, expected: bool) -> None:
-    """Not what holds it."""
     pattern = field_paths.parse(text)
     assert pattern is not None
     assert field_paths.covers(pattern, place, MANIFEST) is expected

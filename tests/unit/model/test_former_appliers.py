@@ -56,7 +56,6 @@ def test_an_applier_loses_all(manager: str, operation: str) -> None:
     [("before-first-apply", "Update"), ("kubectl-edit", "Update"), ("kubectl-create", "Update"), ("kubectl", "Update")],
 )
 def test_a_person_loses_what_the_manifest_states(manager: str, operation: str) -> None:
-    """The rest stays as it is."""
     found = take(entry(manager, TWO, operation), data={"a": "1"})
     assert found == {OURS: {"f:data": {"f:a": {}}}, manager: {"f:data": {"f:b": {}}}}
 
@@ -68,12 +67,10 @@ def test_nobody_else_loses_anything(manager: str) -> None:
 
 
 def test_a_subresource_is_left_alone() -> None:
-    """The status, and a count that was scaled."""
     assert take(entry("kubectl-client-side-apply", {"f:status": {"f:a": {}}}, subresource="status")) is None
 
 
 def test_what_a_controller_may_rely_on_stays_unless_it_is_stated() -> None:
-    """A count, finalizers, owners."""
     kept = {"f:spec": {"f:replicas": {}}, "f:metadata": {"f:finalizers": {'v:"x"': {}}}}
     fields = {"f:spec": {"f:replicas": {}, "f:paused": {}}, "f:metadata": {"f:finalizers": {'v:"x"': {}}}}
     assert take(entry("helm", fields), spec={}) == {OURS: {"f:spec": {"f:paused": {}}}, "helm": kept}
@@ -83,14 +80,12 @@ def test_what_a_controller_may_rely_on_stays_unless_it_is_stated() -> None:
 
 
 def test_it_joins_what_the_stack_owns_already() -> None:
-    """After a crash between the two writes, or where it was released by the same Stack."""
     mine = entry(OURS, {"f:data": {"f:c": {}}}, "Apply")
     assert take(mine, entry("helm", TWO)) == {OURS: {"f:data": {"f:a": {}, "f:b": {}, "f:c": {}}}}
     assert take(entry(OURS, TWO, "Apply"), entry("a-controller", TWO)) is None
 
 
 def test_several_former_ones_and_versions() -> None:
-    """One entry has all of it, in the version of the object if any has that."""
     old = {**entry("helm", {"f:data": {"f:a": {}}}), "apiVersion": "apps/v1beta1"}
     new = entry("kubectl-client-side-apply", {"f:data": {"f:b": {}}})
     for entries in ([old, new], [new, old]):
@@ -117,20 +112,17 @@ def test_items_of_lists() -> None:
 
 
 def test_an_item_whose_key_has_a_default() -> None:
-    """The manifest may leave the protocol out."""
     port = 'k:{"port":80,"protocol":"TCP"}'
     fields: Object = {"f:spec": {"f:ports": {port: {".": {}, "f:port": {}}}}}
     assert take(entry("kubectl-edit", fields), spec={"ports": [{"port": 80}]}) == {OURS: fields}
 
 
 def test_texts_of_a_secret_count_as_its_data() -> None:
-    """Where the API server stores them."""
     fields: Object = {"f:stringData": {"f:a": {}}, "f:type": {}}
     assert take(entry("kubectl", fields, "Apply")) == {OURS: {"f:data": {"f:a": {}}, "f:type": {}}}
 
 
 def test_a_refused_removal_leaves_what_is_stated() -> None:
-    """The rest has no owner."""
     there = live(entry(OURS, TWO, "Apply"), entry("x", {"f:a": {}}))
     found = former_appliers.reduce_claims(there, {"data": {"a": "1"}}, manager=OURS)
     assert found is not None
@@ -139,7 +131,6 @@ def test_a_refused_removal_leaves_what_is_stated() -> None:
 
 
 def test_an_owner_beside_the_stack_gives_up_what_both_own() -> None:
-    """On an object that was adopted before; what only the other one owns stays."""
     theirs: Object = {"f:data": {".": {}, "f:b": {}, "f:c": {}}}
     there = live(entry(OURS, TWO, "Apply"), entry("kustomize-controller", theirs, "Apply"))
     found = former_appliers.give_up_claims(there, {"data": {"a": "1"}}, manager=OURS)
@@ -152,7 +143,6 @@ def test_an_owner_beside_the_stack_gives_up_what_both_own() -> None:
 
 
 def test_a_secret_that_was_applied_with_texts() -> None:
-    """What has no owner and left the manifest becomes the Stack's, so that the next apply removes it."""
     mine = entry(OURS, {"f:stringData": {"f:a": {}}, "f:type": {}}, "Apply")
     other = entry("someone", {"f:data": {"f:theirs": {}}})
     there = {**live(mine, other, data={"a": "eA==", "stale": "eA==", "theirs": "eA=="}), "kind": "Secret"}

@@ -34,7 +34,6 @@ def child_name(resource: str, *, incarnation: int = 1) -> str:
     ],
 )
 def test_a_name_is_taken_apart(name: str, root: str, key: str, is_all: bool) -> None:
-    """Into the name in the template, and the key."""
     assert (members.root_of(name), members.key_of(name), members.is_all(name)) == (root, key, is_all)
 
 
@@ -53,7 +52,6 @@ def test_which_keys_there_are(key: str, is_key: bool) -> None:
     [("web", "web"), ("workers[a]", "workers.a"), ("w" * 40 + "[" + "k" * 40 + "]", None)],
 )
 def test_the_label_of_a_member_is_a_valid_value(resource: str, label: str | None) -> None:
-    """Without brackets; one that would be too long is cut, and still its own."""
     import re
 
     found = names.resource_label(resource)
@@ -62,7 +60,6 @@ def test_the_label_of_a_member_is_a_valid_value(resource: str, label: str | None
 
 
 def test_the_object_of_a_member_is_named_by_its_key() -> None:
-    """In kebab case as ever; long ones that differ at the end only, and later incarnations, differ as well."""
     assert child_name("workers[a]") == "shop-workers-a"
     assert child_name("redisMasters[b-2]") == "shop-redis-masters-b-2"
     long = ["w" * 40 + "[" + "k" * 30 + at + "]" for at in "xy"]
@@ -72,7 +69,6 @@ def test_the_object_of_a_member_is_named_by_its_key() -> None:
 
 
 def test_a_signature_of_the_longest_name_is_read() -> None:
-    """What the operator writes is never longer than what it accepts."""
     from hearth.model import limits, signatures
     from support.units import blueprints
 
@@ -123,19 +119,16 @@ def test_the_lowest_free_indices(
 def test_removal_policies_add_up_or_not(
     known: tuple[int, ...], listed: tuple[int, ...], mode: str, expected: tuple[int, ...]
 ) -> None:
-    """With Append an index stays removed, with Update only the present list counts."""
     assert members.find_removed(known, listed, mode=mode) == expected
 
 
 def test_the_mode_is_append_unless_stated() -> None:
-    """A group that states no mode remembers all indices."""
     stated = {"replicas": 2, "removalPolicies": [{"resources": ["0"]}, {"resources": ["2"]}]}
     assert members.make_size(stated, known=(1,)) == GroupSize(replicas=2, removed=(0, 1, 2))
 
 
 @pytest.mark.parametrize("name", ["", "-1", "01", "1.5", "one", "²", "1" * 6, "+1", " 1"])
 def test_only_plain_numbers_are_indices(name: str) -> None:
-    """A text that no member is named by is a mistake with its path."""
     stated = {"replicas": 1, "removalPolicies": [{"resources": ["1", name]}]}
     assert [each.path for each in members.find_size_mistakes(stated)] == ["spec.removalPolicies[0].resources[1]"]
 
@@ -150,12 +143,10 @@ def test_only_plain_numbers_are_indices(name: str) -> None:
     ],
 )
 def test_a_size_is_a_number_within_the_limit(stated: dict[str, Any], path: str) -> None:
-    """A negative or absurd size is a mistake."""
     assert [each.path for each in members.find_size_mistakes(stated)] == [path]
 
 
 def test_the_memory_of_removed_indices_is_limited() -> None:
-    """A group that removes one member after another is stopped before its status grows without end."""
     known = range(limits.REMOVED_MEMBERS)
     stated = {"replicas": 1, "removalPolicies": [{"resources": ["5000"]}]}
     (mistake,) = members.find_size_mistakes(stated, known=known)

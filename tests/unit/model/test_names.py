@@ -49,7 +49,6 @@ def make(stack: str, resource: str, *, kind: str, incarnation: int, namespace: s
 def test_a_name_is_one_that_the_kind_and_its_controller_can_have(
     stack: str, resource: str, key: str, kind: str, incarnation: int, namespace: str
 ) -> None:
-    """With names of all lengths that it may be made of."""
     name = make(stack, resource + key, kind=kind, incarnation=incarnation, namespace=namespace)
     assert DNS_LABEL.fullmatch(name)
     assert len(name) <= names.find_length(kind)
@@ -60,13 +59,11 @@ def test_a_name_is_one_that_the_kind_and_its_controller_can_have(
 
 @hypothesis.given(stack=STACKS, resources=strategies.lists(RESOURCES, min_size=2, max_size=2, unique_by=names.kebab))
 def test_what_is_cut_stays_apart(stack: str, resources: list[str]) -> None:
-    """Two resources of one Stack have objects of two names, also where both are cut at the same place."""
     one, other = (make(stack, each, kind="CronJob.batch", incarnation=1) for each in resources)
     assert one != other
 
 
 @pytest.mark.parametrize("kind", ["Deployment.apps", "Service", "ConfigMap"])
 def test_other_kinds_have_the_names_that_they_had(kind: str) -> None:
-    """The limit of a kind changes no name of another one."""
     assert make("s" * 40, "web", kind=kind, incarnation=1) == "s" * 40 + "-web"
     assert make("s" * 40, "w" * 40, kind=kind, incarnation=1) == names.shorten(f"{'s' * 40}-{'w' * 40}", length=63)

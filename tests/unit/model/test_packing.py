@@ -23,13 +23,11 @@ KEPT = 50
 
 
 def test_packed_is_what_orjson_writes() -> None:
-    """Nothing but the memory differs."""
     value = {"a": [1, None, "ü"], "b": {}}
     assert packing.pack(value) == orjson.dumps(value)
 
 
 def test_what_is_packed_takes_no_more_than_its_text() -> None:
-    """A hundred bytes each, where each took 4 KiB: thousands of resources keep theirs."""
     tracemalloc.start()
     try:
         before = tracemalloc.get_traced_memory()[0]
@@ -42,7 +40,6 @@ def test_what_is_packed_takes_no_more_than_its_text() -> None:
 
 
 def test_a_text_of_several_parts_is_one_text() -> None:
-    """As gunzip reads it."""
     assert packing.inflate(gzip.compress(b"one ") + gzip.compress(b"") + gzip.compress(b"two"), limit=7) == b"one two"
 
 
@@ -57,7 +54,6 @@ def test_a_text_of_several_parts_is_one_text() -> None:
     ],
 )
 def test_no_part_passes_the_limits(compressed: bytes) -> None:
-    """A tenant writes them."""
     with pytest.raises((ValueError, zlib.error)):
         packing.inflate(compressed, limit=7)
 
@@ -74,7 +70,6 @@ def test_no_part_passes_the_limits(compressed: bytes) -> None:
     ],
 )
 def test_values_are_counted_outside_of_texts(raw: bytes, expected: int) -> None:
-    """Exactly."""
     assert not packing.has_more_values(raw, expected)
     assert expected == 0 or packing.has_more_values(raw, expected - 1)
 
@@ -88,7 +83,6 @@ def test_values_are_counted_outside_of_texts(raw: bytes, expected: int) -> None:
     ],
 )
 def test_hostile_texts_take_no_longer(raw: bytes) -> None:
-    """Quadratic time would be minutes."""
     begin = time.perf_counter()
     packing.has_more_values(raw, 999)
     assert time.perf_counter() - begin < 5
@@ -121,7 +115,6 @@ def make(metadata: Object, **fields: Any) -> Object:
     status=JSON,
 )
 def test_a_child_has_the_fields_of_its_object(labels: Object, annotations: Object, spec: Object, status: Any) -> None:
-    """Also if it has texts of Hearth in other places, or texts that look like its own."""
     raw = make({"labels": labels, "annotations": annotations, "generation": 3}, spec=spec, status=status)
     made = child.parse_child(raw, kind=KIND, paths=PATHS)
     assert made.fields == child_fields.project_fields(raw, kind=KIND, paths=PATHS)
@@ -130,7 +123,6 @@ def test_a_child_has_the_fields_of_its_object(labels: Object, annotations: Objec
 
 @pytest.mark.parametrize("namespace", ["", "a"])
 def test_an_object_without_labels_and_annotations_has_none(namespace: str) -> None:
-    """Nor does one without namespace get one."""
     raw = make({})
     if not namespace:
         del raw["metadata"]["namespace"]
@@ -140,7 +132,6 @@ def test_an_object_without_labels_and_annotations_has_none(namespace: str) -> No
 
 
 def test_texts_of_the_child_are_not_kept_twice() -> None:
-    """Its name, its UID and the texts of Hearth are in attributes."""
     annotations = {names.ANNOTATION_IDENTITY: IDENTITY, names.ANNOTATION_HASH: "h" * 40, "note": "n"}
     raw = make({"labels": {names.LABEL_STACK_UID: "s"}, "annotations": annotations})
     made = child.parse_child(raw, kind=KIND, paths=())
@@ -150,7 +141,6 @@ def test_texts_of_the_child_are_not_kept_twice() -> None:
 
 
 def test_fields_read_again_are_not_parsed_again() -> None:
-    """As one reconcile does, also while it reads other objects."""
     made = [child.parse_child(make({"uid": str(number)}), kind=KIND, paths=()) for number in range(3)]
     # What other objects left may be dropped while the first of these are read.
     first = [[each.fields for each in made] for _ in range(2)][-1]
@@ -158,7 +148,6 @@ def test_fields_read_again_are_not_parsed_again() -> None:
 
 
 def test_of_many_objects_the_fields_read_last_are_kept() -> None:
-    """A process that reads all of them keeps few, and of large ones the last."""
     made = [child.parse_child(make({"uid": str(number)}), kind=KIND, paths=()) for number in range(600)]
     first = made[0].fields
     assert all(each.fields for each in made)

@@ -14,12 +14,10 @@ REWRITE = "PYTHONPATH=operator:tests python -m support.checks.phases_page > docs
 
 
 def test_every_phase_has_its_row() -> None:
-    """A name without a row would be a phase that cannot be written."""
     assert list(phases.TABLE) == list(Phase)
 
 
 def test_every_phase_can_be_reached() -> None:
-    """A row that nothing leads to is a mistake in the table."""
     reached: set[Phase] = set()
     coming = set(phases.FIRST)
     while coming:
@@ -31,7 +29,6 @@ def test_every_phase_can_be_reached() -> None:
 
 
 def test_every_stack_can_be_deleted_from_every_phase() -> None:
-    """There is no trap."""
     stuck = [
         phase
         for phase in Phase
@@ -64,13 +61,11 @@ def test_every_stack_can_be_deleted_from_every_phase() -> None:
     ],
 )
 def test_which_phase_may_follow_which(before: Phase | None, after: Phase, is_legal: bool) -> None:
-    """Each row gives its reason."""
     assert phases_page.is_legal(before, after) is is_legal
 
 
 @pytest.mark.parametrize("phase", Phase)
 def test_ready_is_said_of_what_is_complete_and_runs_alone(phase: Phase) -> None:
-    """A client that waits for `Ready` waits for the end of the work, and for something to use."""
     is_ready = phases.TABLE[phase].conditions.ready == "True"
 
     assert is_ready is (phase.endswith("Complete") and not phase.startswith(("Delete", "Suspend")))
@@ -78,7 +73,6 @@ def test_ready_is_said_of_what_is_complete_and_runs_alone(phase: Phase) -> None:
 
 @pytest.mark.parametrize("phase", Phase)
 def test_stalled_and_reconciling_follow_from_how_far_it_has_come(phase: Phase) -> None:
-    """Only `Stalled=True` reads as failed, and only work that continues as reconciling."""
     says = phases.TABLE[phase].conditions
 
     # What a check has found is no end of an action: nothing was tried.
@@ -99,12 +93,10 @@ def test_stalled_and_reconciling_follow_from_how_far_it_has_come(phase: Phase) -
     ],
 )
 def test_a_phase_is_found_by_its_name(text: object, expected: Phase | None) -> None:
-    """What a status holds may be anything."""
     assert phases_page.find(text) is expected
 
 
 def test_drawn_edges_are_permitted_and_connected() -> None:
-    """The diagram shows a part of the table: no edge that the table forbids, no phase without a way from the start."""
     drawn = {(phase, after) for phase, row in phases.TABLE.items() for after in row.drawn}
     reached = {phases.FIRST[0], *(after for _, after in drawn)}
 
@@ -114,5 +106,4 @@ def test_drawn_edges_are_permitted_and_connected() -> None:
 
 
 def test_the_page_is_generated_from_the_table() -> None:
-    """A diagram that is drawn by hand becomes outdated."""
     assert PAGE.read_text() == phases_page.document(), f"docs/phases.md is stale; update it: {REWRITE}"

@@ -24,7 +24,6 @@ from hearth.model import rolling_batches
     ],
 )
 def test_a_batch_is_a_number_or_a_share(stated: int | str, members: int, expected: int) -> None:
-    """A share of the members is rounded down, and is at least one member."""
     assert rolling_batches.find_batch_size(stated, members=members) == expected
 
 
@@ -48,7 +47,6 @@ def test_a_batch_is_a_number_or_a_share(stated: int | str, members: int, expecte
     ],
 )
 def test_a_group_grows_by_what_is_missing(size: int, batch: int, in_service: int, expected: int) -> None:
-    """A group grows so far that a whole batch may be out of service."""
     assert rolling_batches.find_surge(size, batch=batch, in_service=in_service) == expected
 
 
@@ -64,7 +62,6 @@ def test_a_group_grows_by_what_is_missing(size: int, batch: int, in_service: int
     ],
 )
 def test_the_minimum_limits_the_next_batch(batch: int, available: int, in_service: int, expected: int) -> None:
-    """No more members leave service than the minimum allows."""
     assert rolling_batches.find_next(batch=batch, available=available, in_service=in_service) == expected
 
 
@@ -91,7 +88,6 @@ def test_the_minimum_limits_the_next_batch(batch: int, available: int, in_servic
     ],
 )
 def test_the_batches_of_an_update(size: int, outdated: int, batch: int, in_service: int, expected: list[int]) -> None:
-    """The sizes of all batches follow from the numbers alone."""
     found = rolling_batches.plan_batches(size, outdated=outdated, batch=batch, in_service=in_service)
     assert list(found) == expected
 
@@ -103,7 +99,6 @@ def test_the_batches_of_an_update(size: int, outdated: int, batch: int, in_servi
     in_service=st.integers(0, 80),
 )
 def test_batches_end_and_keep_the_minimum(size: int, share: float, batch: int, in_service: int) -> None:
-    """Every update ends, no batch is larger than allowed, and the minimum stays in service in each."""
     outdated, minimum = int(size * share), min(in_service, size)
     surge = rolling_batches.find_surge(size, batch=batch, in_service=minimum)
     batches = list(rolling_batches.plan_batches(size, outdated=outdated, batch=batch, in_service=in_service))

@@ -23,14 +23,12 @@ UIDS = [str(uuid.UUID(int=number * 0x9E3779B97F4A7C15F39CC0605CEDC834 % 2**128))
     ],
 )
 def test_a_bucket_is_the_beginning_of_a_published_hash(uid: str, expected: int) -> None:
-    """It is written on objects that live longer than any version of ours."""
     assert sharding.bucket_of(uid) == expected
     assert sharding.label_of(uid) == str(expected)
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 7, 64, 255, 256])
 def test_every_stack_is_in_exactly_one_share(count: int) -> None:
-    """Regardless of their number."""
     shares = [Share(index=index, count=count) for index in range(count)]
 
     assert sorted(bucket for share in shares for bucket in share.list_buckets()) == list(range(BUCKETS))
@@ -59,6 +57,5 @@ def test_shares_are_about_equal(count: int) -> None:
 def test_shares_of_different_divisions_overlap_where_they_have_stacks_in_common(
     one: Share, other: Share, expected: bool
 ) -> None:
-    """Then only one of their processes may work."""
     assert one.overlaps(other) is expected
     assert other.overlaps(one) is expected

@@ -64,7 +64,6 @@ def facts_of(found: Child) -> tuple[object, ...]:
 
 
 def test_a_child_is_what_its_signature_says() -> None:
-    """The facts come back as they were signed."""
     assert facts_of(parse(make_object())) == (True, "web", 3, ("db/1", "cache/2"))
 
 
@@ -82,7 +81,6 @@ def test_a_child_is_what_its_signature_says() -> None:
     ],
 )
 def test_what_is_signed_counts_regardless_of_what_is_written_beside_it(raw: Object) -> None:
-    """The signature carries the facts, so that nothing else on the object decides."""
     assert facts_of(parse(raw)) == (True, "web", 3, ("db/1", "cache/2"))
 
 
@@ -112,7 +110,6 @@ def test_forged_requirements_hold_nothing(requires: str) -> None:
     ],
 )
 def test_without_a_valid_signature_an_object_is_no_child(raw: Object) -> None:
-    """It is known as unproven, and requires nothing."""
     found = parse(raw)
     assert (found.is_identified, found.index_key, found.requires) == (False, child.UNPROVEN, ())
 
@@ -126,19 +123,16 @@ def test_without_a_valid_signature_an_object_is_no_child(raw: Object) -> None:
     ],
 )
 def test_a_copied_signature_makes_no_child(metadata: Object, kind: Any) -> None:
-    """It is bound to the one object that it was written for."""
     raw = make_object()
     raw["metadata"] |= metadata
     assert not parse(raw, kind=kind).is_identified
 
 
 def test_nothing_is_believed_where_it_cannot_be_known() -> None:
-    """A reader without the key knows no children."""
     assert not parse(make_object(), signatures=None).is_identified
 
 
 def test_a_proof_holds_for_the_next_state_of_the_object_only_as_long_as_it_is_the_same() -> None:
-    """What was proven once is not proven again; what changed is."""
     known = parse(make_object())
     later = change(annotations={"incarnation": "4"})
     assert facts_of(parse(later, signatures=ANOTHER_KEY, known=known)) == facts_of(known)
@@ -147,7 +141,6 @@ def test_a_proof_holds_for_the_next_state_of_the_object_only_as_long_as_it_is_th
 
 @pytest.mark.parametrize("signature", [None, f"db/9//{sign().rpartition('/')[2]}"])
 def test_an_object_that_was_proven_stays_a_child_when_its_signature_is_spoilt(signature: str | None) -> None:
-    """With the facts that were proven, for as long as the process has seen it; and it is known to need another."""
     spoilt = change(annotations={"signature": signature})
     found = parse(spoilt, known=parse(make_object()))
     for _ in range(2):
@@ -160,10 +153,8 @@ def test_an_object_that_was_proven_stays_a_child_when_its_signature_is_spoilt(si
     [("7", 7), ("9" * 9, 999_999_999), ("9" * 10, 1), (NINES, 1), ("x", 1), ("-1", 1), ("²", 1), ("", 1)],
 )
 def test_a_count_has_nine_digits_at_most(text: str, count: int) -> None:
-    """Anything else a user writes there reads as the first."""
     assert child.parse_incarnation(text) == count
 
 
 def test_the_longest_signature_is_within_its_limit() -> None:
-    """Of a resource with a name of 40 characters and the highest count."""
     assert len(sign(resource="r" * 40, incarnation=10**9 - 1)) <= limits.SIGNATURE_LENGTH

@@ -21,14 +21,12 @@ CLOSED_NAMESPACE = ObjectRef(group="", kind="Namespace", namespace="", name="hea
     ],
 )
 def test_a_mode_decides_which_objects_are_inside(mode: Mode, inside: set[ObjectRef]) -> None:
-    """The operator's own namespace is closed in every mode."""
     boundary = Tenancy(mode=mode, closed="hearth-system").find_boundary("shop")
     refs = (OWN, OTHER, GLOBAL, CLOSED, CLOSED_NAMESPACE)
     assert {ref for ref in refs if not boundary.find_denial(ref)} == inside
 
 
 def test_a_denial_names_where_the_object_is_and_a_way_out() -> None:
-    """So that the author can act without a look at the docs."""
     boundary = Tenancy().find_boundary("shop")
     assert boundary.find_denial(OTHER) == (
         "is in namespace other, but a Stack may only have objects in its own namespace, shop; set "
@@ -47,12 +45,10 @@ def test_a_denial_names_where_the_object_is_and_a_way_out() -> None:
     ],
 )
 def test_the_operators_namespace_is_closed_unless_it_serves_that_alone(served: str | None, closed: str) -> None:
-    """Otherwise such an operator could serve nothing."""
     assert Settings(namespace=served).make_tenancy() == Tenancy(mode=Mode.ISOLATED, closed=closed)
 
 
 def test_a_stack_in_a_closed_namespace_is_denied_as_a_whole() -> None:
-    """Its sources are secrets of the operator."""
     tenancy = Tenancy(mode=Mode.TRUSTED, closed="hearth-system")
     assert "closed to every Stack" in tenancy.find_boundary("hearth-system").stack_denial
     assert tenancy.find_boundary("shop").stack_denial == ""
@@ -60,7 +56,6 @@ def test_a_stack_in_a_closed_namespace_is_denied_as_a_whole() -> None:
 
 @pytest.mark.parametrize("mode", list(Mode))
 def test_an_account_opens_every_namespace_but_the_operators(mode: Mode) -> None:
-    """Its rights then decide, so the mode has no more to say."""
     boundary = Tenancy(mode=mode, closed="hearth-system").find_boundary("shop", "deployer")
     refs = (OWN, OTHER, GLOBAL, CLOSED, CLOSED_NAMESPACE)
     assert {ref for ref in refs if not boundary.find_denial(ref)} == {OWN, OTHER, GLOBAL}
@@ -68,7 +63,6 @@ def test_an_account_opens_every_namespace_but_the_operators(mode: Mode) -> None:
 
 
 def test_a_strict_stack_needs_an_account() -> None:
-    """Its own, or the default one."""
     strict = Tenancy(mode=Mode.STRICT)
     assert strict.find_boundary("shop").denial_reason == "ServiceAccountRequired"
     assert strict.find_boundary("shop").find_denial(OWN)
@@ -80,12 +74,10 @@ def test_a_strict_stack_needs_an_account() -> None:
 
 @pytest.mark.parametrize("name", ["a b", "x\r\nImpersonate-Group: system:masters", "a:b", "../a", "A"])
 def test_what_is_no_name_of_an_account_is_denied(name: str) -> None:
-    """It would be written into a header; and it never falls back to the operator's own rights."""
     assert Tenancy(mode=Mode.TRUSTED).find_boundary("shop", name).find_denial(OWN)
 
 
 def test_a_grant_names_role_and_binding_for_the_account() -> None:
-    """To be pasted."""
     boundary = Tenancy().find_boundary("shop", "deployer")
     kind = Kind(group="apps", version="v1", name="Deployment", plural="deployments", namespaced=True)
     assert boundary.explain_grant(kind, "other") == (

@@ -34,7 +34,6 @@ def test_names(count: int, text: str) -> None:
 
 
 def test_only_what_is_shown_is_read() -> None:
-    """The names of a thousand objects are not made for a sentence about three."""
     names = map(str, itertools.count())
     assert enumeration.enumerate_first(names, count=1000, most=3) == "0, 1, 2 and 997 more"
     assert next(names) == "3"
@@ -105,7 +104,6 @@ WRITERS: dict[str, Callable[[str], str]] = {
 
 @given(TEXTS, st.sampled_from(sorted(WRITERS)), st.sampled_from(["", "u:", "user=x;"]))
 def test_no_quoting_shows_a_value(value: str, writer: str, before: str) -> None:
-    """Alone, and within a longer text that is quoted as a whole."""
     written = WRITERS[writer](before + value)
 
     shown = redaction.redact(f"it said {written} and ended", {value})
@@ -128,7 +126,6 @@ def test_durations_are_read(text: str, seconds: float) -> None:
 
 @pytest.mark.parametrize("text", ["", "5", "5 m", "m5", "-5m", "1d", "5m!"])
 def test_what_is_no_duration_is_refused(text: str) -> None:
-    """With an example."""
     with pytest.raises(ValueError, match=r"e\.g\. 90s"):
         times.parse_duration(text)
 
@@ -140,7 +137,6 @@ def test_durations_are_written_short(seconds: float, text: str) -> None:
 
 
 def test_a_moment_comes_back_as_it_went() -> None:
-    """To the second."""
     assert times.format_time(0.0) == "1970-01-01T00:00:00Z"
     assert times.parse_time(times.format_time(1_700_000_000.9)) == 1_700_000_000.0
 
@@ -156,6 +152,5 @@ def test_a_moment_comes_back_as_it_went() -> None:
     ],
 )
 def test_a_moment_that_cannot_be_written_is_refused(text: str) -> None:
-    """It would come back as another one, or not at all."""
     with pytest.raises(ValueError, match=r"years|moment|zone|isoformat"):
         times.parse_time(text)

@@ -19,7 +19,6 @@ def take_all(fair: FairTurns, room: int) -> list[str]:
 
 
 def test_namespaces_take_turns_in_a_line() -> None:
-    """A thousand Stacks of one delay the first of another by one."""
     line = NamespaceLine()
     for number in range(1000):
         line.add("a", f"a{number}")
@@ -29,7 +28,6 @@ def test_namespaces_take_turns_in_a_line() -> None:
 
 
 def test_a_uid_keeps_its_place_and_can_leave() -> None:
-    """Who is added again is not moved."""
     line = NamespaceLine()
     for uid in ("x", "y", "x"):
         line.add("a", uid)
@@ -41,7 +39,6 @@ def test_a_uid_keeps_its_place_and_can_leave() -> None:
 
 
 def test_many_stacks_of_one_namespace_leave_places_to_others() -> None:
-    """All of them hang; another tenant's first one starts at once, and his second one."""
     fair = FairTurns()
     for number in range(100):
         fair.add("a", f"a{number}")
@@ -53,7 +50,6 @@ def test_many_stacks_of_one_namespace_leave_places_to_others() -> None:
 
 
 def test_a_large_stack_leaves_places_to_others_of_its_namespace() -> None:
-    """It has 28 of 32 places, other Stacks of its namespace two more."""
     fair = FairTurns()
     fair.add("a", "large")
     started = 0
@@ -68,7 +64,6 @@ def test_a_large_stack_leaves_places_to_others_of_its_namespace() -> None:
 
 @pytest.mark.parametrize(("room", "started"), [(1, 1), (2, 2), (3, 3), (4, 3), (8, 7), (16, 15)])
 def test_at_least_one_place_of_four_is_left(room: int, started: int) -> None:
-    """With fewer, one tenant who is alone would lose too much."""
     fair = FairTurns()
     for number in range(100):
         fair.add("a", f"a{number}")
@@ -76,7 +71,6 @@ def test_at_least_one_place_of_four_is_left(room: int, started: int) -> None:
 
 
 def test_namespaces_that_are_busy_take_turns() -> None:
-    """Also where one has many Stacks and the other has one."""
     fair = FairTurns()
     for number in range(100):
         fair.add("a", f"a{number}")
@@ -96,7 +90,6 @@ def test_namespaces_that_are_busy_take_turns() -> None:
     st.lists(st.tuples(st.sampled_from("ABCD"), st.integers(0, 3), st.sampled_from(["add", "take", "end", "discard"])))
 )
 def test_nobody_is_lost_or_counted_twice(moves: list[tuple[str, int, str]]) -> None:
-    """A member in line is taken at last, and nothing is left of those who are gone."""
     fair, waiting, running = FairTurns(), set[str](), Counter[str]()
     for namespace, number, move in moves:
         member = f"{namespace}{number}"
@@ -129,7 +122,6 @@ def test_nobody_is_lost_or_counted_twice(moves: list[tuple[str, int, str]]) -> N
 
 @given(st.lists(st.integers(0, 9), max_size=400))
 def test_who_comes_late_finds_something(order: list[int]) -> None:
-    """Ten namespaces take all they may, one at a time; the eleventh has room."""
     held: Counter[int] = Counter()
     for namespace in order:
         share = turns.find_share(held[namespace], free=1000 - held.total(), most=400)
@@ -139,7 +131,6 @@ def test_who_comes_late_finds_something(order: list[int]) -> None:
 
 
 def test_small_portions_take_no_more_than_a_large_one() -> None:
-    """A share is of what the others leave, so it does not grow as it is used."""
     held = 0
     while held < turns.find_share(held, free=100 - held, most=100):
         held += 1
@@ -147,8 +138,6 @@ def test_small_portions_take_no_more_than_a_large_one() -> None:
 
 
 def test_a_turn_takes_as_long_with_many_in_line() -> None:
-    """A hundred times as many in line may cost a few times as much, because of caches."""
-
     def measure(count: int) -> float:
         fair = FairTurns()
         for number in range(count):

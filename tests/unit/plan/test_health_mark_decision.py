@@ -64,7 +64,6 @@ def bound_to(uid: str, *, ready: str = "False", resolved: str = "False", generat
 
 
 def test_it_is_bound_before_anything_is_done() -> None:
-    """So that it never strikes the next object, regardless of what becomes of this process."""
     verdict = health_mark_decision.decide(say(), see(current=make_child()), now=NOW)
     assert verdict.step is None
     assert verdict.status is not None
@@ -72,7 +71,6 @@ def test_it_is_bound_before_anything_is_done() -> None:
 
 
 def test_then_it_is_written_onto_its_object() -> None:
-    """Once."""
     child = make_child()
     assert health_mark_decision.decide(say(bound_to("u1")), see(child, child), now=NOW) == MarkDecision(
         step=WriteHealthMark(child=child, reason="bad")
@@ -83,7 +81,6 @@ def test_then_it_is_written_onto_its_object() -> None:
 
 
 def test_without_a_reason_it_says_who_marked() -> None:
-    """Blanks are no reason."""
     child = make_child()
     verdict = health_mark_decision.decide(say(bound_to("u1"), reason="  "), see(child, child), now=NOW)
     assert verdict.step == WriteHealthMark(child=child, reason="requested by HealthMark m")
@@ -98,26 +95,22 @@ def test_without_a_reason_it_says_who_marked() -> None:
     ids=["there is another one", "nothing wants another one"],
 )
 def test_it_is_resolved_once_its_object_is_gone(marked: MarkedResource, reason: str) -> None:
-    """And says which object stands there now."""
     verdict = health_mark_decision.decide(say(bound_to("u1", ready="True")), marked, now=NOW)
     assert reported(verdict) == ("True", "True", reason)
     assert ("replacedBy" in (verdict.status or {})) == (reason == "Replaced")
 
 
 def test_it_waits_for_the_next_object() -> None:
-    """Before that the object is not known."""
     assert health_mark_decision.decide(say(bound_to("u1", ready="True")), see(), now=NOW) == MarkDecision()
 
 
 @pytest.mark.parametrize("is_unhealthy", [True, False])
 def test_a_resolved_mark_strikes_no_more(is_unhealthy: bool) -> None:
-    """However often it is applied again."""
     said = say(bound_to("u1", ready="True", resolved="True"), is_unhealthy=is_unhealthy)
     assert health_mark_decision.decide(said, see(make_child("u2", mark="x")), now=NOW) == MarkDecision()
 
 
 def test_an_edited_mark_is_a_new_word() -> None:
-    """On the object that is there now, where the first one is gone."""
     said = say(bound_to("u1", ready="True", resolved="True"), generation=2)
     verdict = health_mark_decision.decide(said, see(make_child("u2")), now=NOW)
     assert verdict.status is not None
@@ -125,7 +118,6 @@ def test_an_edited_mark_is_a_new_word() -> None:
 
 
 def test_an_edited_mark_stays_with_its_object() -> None:
-    """As long as that is there."""
     child = make_child(mark="bad")
     said = say(bound_to("u1", ready="True"), generation=2, is_unhealthy=False)
     verdict = health_mark_decision.decide(said, see(child, child), now=NOW)
@@ -136,20 +128,17 @@ def test_an_edited_mark_stays_with_its_object() -> None:
 
 
 def test_nothing_is_taken_back_from_a_healthy_object() -> None:
-    """And the word is done with."""
     verdict = health_mark_decision.decide(say(is_unhealthy=False), see(make_child()), now=NOW)
     assert (verdict.step, reported(verdict)) == (None, ("True", "True", "Healthy"))
 
 
 def test_what_a_user_takes_off_the_object_is_not_put_there_again() -> None:
-    """The object shows whose word is the last."""
     child = make_child()
     verdict = health_mark_decision.decide(say(bound_to("u1", ready="True")), see(child, child), now=NOW)
     assert (verdict.step, reported(verdict)) == (None, ("True", "True", "MarkRemoved"))
 
 
 def test_it_means_the_object_that_it_names_rather_than_the_current_one() -> None:
-    """While a resource is replaced it has two; and where the named one is gone, none is meant."""
     current, named = make_child(), dataclasses.replace(make_child(), uid="u0")
     view = dataclasses.replace(see(current), named=named, is_named=True)
     verdict = health_mark_decision.decide(say(), view, now=NOW)
@@ -159,14 +148,12 @@ def test_it_means_the_object_that_it_names_rather_than_the_current_one() -> None
 
 
 def test_it_never_means_an_object_that_was_made_after_it() -> None:
-    """No one could have seen that one do badly."""
     verdict = health_mark_decision.decide(say(), see(make_child(made_at="2026-01-01T00:00:01Z")), now=NOW)
     assert reported(verdict) == ("False", "False", "ObjectTooNew")
     assert "observedUID" not in (verdict.status or {})
 
 
 def test_a_newer_mark_that_says_the_contrary_counts() -> None:
-    """And is named."""
     child = make_child()
     verdict = health_mark_decision.decide(say(bound_to("u1")), see(child, child, newer="n"), now=NOW)
     assert (verdict.step, reported(verdict)) == (None, ("True", "True", "Superseded"))
@@ -174,7 +161,6 @@ def test_a_newer_mark_that_says_the_contrary_counts() -> None:
 
 
 def test_nothing_is_written_where_nothing_may_be() -> None:
-    """Paused, the mark is bound and waits."""
     child = make_child()
     problem = MarkProblem(reason="Paused", message="later")
     verdict = health_mark_decision.decide(say(bound_to("u1")), see(child, child, problem=problem), now=NOW)

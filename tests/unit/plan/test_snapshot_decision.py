@@ -58,7 +58,6 @@ def progress(
 
 
 def test_a_snapshot_waits_until_it_can_be_bound() -> None:
-    """And pins nothing before."""
     problem = ObservedStack(problem=SnapshotProblem(reason="StackNotComplete", message="later"))
     decision = snapshot_decision.decide_binding(make(), problem, now=NOW)
     assert summarize(decision) == ("InProgress", "StackNotComplete")
@@ -66,7 +65,6 @@ def test_a_snapshot_waits_until_it_can_be_bound() -> None:
 
 
 def test_the_finalizer_comes_before_the_binding() -> None:
-    """Where there is something to delete later."""
     snapshot = make(has_finalizer=False)
     assert snapshot_decision.decide_binding(snapshot, STACK, now=NOW) == SnapshotDecision(add_finalizer=True)
     without = dataclasses.replace(STACK, claims=())
@@ -74,7 +72,6 @@ def test_the_finalizer_comes_before_the_binding() -> None:
 
 
 def test_the_binding_names_all_before_anything_is_created() -> None:
-    """So that a crash creates nothing twice."""
     decision = snapshot_decision.decide_binding(make(), STACK, now=NOW)
     assert (decision.create, decision.status is not None) == ((), True)
     assert snapshot_decision.decode(decision.status or {}) == BOUND
@@ -95,12 +92,10 @@ def test_the_binding_names_all_before_anything_is_created() -> None:
 def test_the_phase_follows_from_the_volumes(
     state: VolumeState, volume: SnapshotVolume, expected: tuple[str, str]
 ) -> None:
-    """As each is now."""
     assert summarize(progress(state, volume=volume)) == expected
 
 
 def test_a_volume_that_never_existed_is_created() -> None:
-    """Unless the Stack or its revision is gone."""
     assert progress(VolumeState.ABSENT) == SnapshotDecision(create=(VOLUME,))
     gone = ObservedStack(is_gone=True)
     assert summarize(progress(VolumeState.ABSENT, stack=gone)) == ("Failed", "StackDeleted")
@@ -109,7 +104,6 @@ def test_a_volume_that_never_existed_is_created() -> None:
 
 
 def test_a_complete_snapshot_stays_complete() -> None:
-    """Without a look at its volumes, and when its Stack is gone."""
     memory = dataclasses.replace(BOUND, phase=SnapshotPhase.COMPLETE, volumes=(READY,))
     decision = snapshot_decision.decide_progress(make(memory), ObservedStack(is_gone=True), (), now=NOW)
     assert summarize(decision) == ("Complete", "Complete")
@@ -117,7 +111,6 @@ def test_a_complete_snapshot_stays_complete() -> None:
 
 
 def test_what_is_missing_is_said() -> None:
-    """A snapshot without data must not look like one with it."""
     stack = dataclasses.replace(STACK, claims=(), warnings=("the data of shop-data is not included",))
     decision = snapshot_decision.decide_binding(make(), stack, now=NOW)
     message = conditions.find(decision.status or {}, "Ready")["message"]
@@ -125,7 +118,6 @@ def test_what_is_missing_is_said() -> None:
 
 
 def test_a_deletion_takes_its_own_volumes_first() -> None:
-    """Those of others, and all with Retain, stay."""
     ours = ObservedVolume(volume=READY, state=VolumeState.READY)
     going = dataclasses.replace(ours, is_deleting=True)
     unknown = ObservedVolume(volume=READY, state=VolumeState.UNKNOWN, message="forbidden")
@@ -147,7 +139,6 @@ def test_a_deletion_takes_its_own_volumes_first() -> None:
 
 @pytest.mark.parametrize("phase", list(SnapshotPhase))
 def test_what_is_read_back_is_what_was_written(phase: SnapshotPhase) -> None:
-    """By the next process."""
     of_set = dataclasses.replace(READY, is_of_stateful_set=True)
     memory = dataclasses.replace(BOUND, phase=phase, account="deployer", volumes=(READY, of_set), warnings=("x",))
     assert snapshot_decision.decode({"phase": str(phase), **snapshot_decision.encode(memory)}) == memory

@@ -88,19 +88,16 @@ def find(preview: Preview, name: str) -> Any:
 
 
 def test_a_new_stack_creates_everything_in_order() -> None:
-    """What requires another resource comes after it."""
     preview = preview_after(None, spec_of({"b": config(v="${a.data.v}"), "a": config(v="x")}))
     assert list_actions(preview) == [("a", Action.CREATE), ("b", Action.CREATE)]
 
 
 def test_an_unchanged_stack_has_no_changes() -> None:
-    """The hashes of the operator are recognized without its key."""
     spec = spec_of({"a": config(v="x"), "p": probe(value=1), "b": config(v="${p.status.value}")})
     assert preview_after(spec, spec).changes == ()
 
 
 def test_a_changed_field_is_named_with_both_values() -> None:
-    """Nothing else is."""
     preview = preview_after(
         spec_of({"a": config(v="x"), "b": config(v="y")}), spec_of({"a": config(v="z"), "b": config(v="y")})
     )
@@ -109,7 +106,6 @@ def test_a_changed_field_is_named_with_both_values() -> None:
 
 
 def test_a_value_that_only_the_run_knows_is_named() -> None:
-    """It depends on the status of a resource that changes."""
     preview = preview_after(
         spec_of({"p": probe(value=1), "b": config(v="${p.status.value}")}),
         spec_of({"p": probe(value=2), "b": config(v="${p.status.value}")}),
@@ -120,7 +116,6 @@ def test_a_value_that_only_the_run_knows_is_named() -> None:
 
 
 def test_a_removed_resource_is_deleted_and_a_changed_immutable_field_replaces() -> None:
-    """The reason of the replacement is the field."""
     before = spec_of(
         {"p": {**probe(value=1, replaceValue=1), "updatePolicy": {"replace": "CreateFirst"}}, "gone": config(v="x")}
     )
@@ -166,14 +161,12 @@ def test_a_breakpoint_stops_there() -> None:
 
 
 def test_all_mistakes_come_at_once() -> None:
-    """And nothing else is said."""
     preview = preview_after(None, spec_of({"a": config(v="${nothing.x}"), "b": config(v="${neither.y}")}))
     assert len(preview.mistakes) == 2
     assert preview.changes == ()
 
 
 def test_work_that_has_not_run_yet_is_previewed() -> None:
-    """Also if what comes after it reads other objects."""
     never = {**config(v="x"), "readyWhen": ["slow.data.v == 'never'"]}
     pod = {"restartPolicy": "Never", "containers": [{"name": "a", "image": "b"}]}
     job = {"apiVersion": "batch/v1", "kind": "Job", "spec": {"template": {"spec": pod}}}
@@ -196,7 +189,6 @@ def test_a_retained_object_stays() -> None:
 
 
 def test_sensitive_values_and_secrets_are_not_shown() -> None:
-    """Neither the old nor the new value, wherever the manifest has it; the fields beside are."""
     rules = {"password": {"type": "string", "sensitive": True}}
 
     def made(password: str, size: str) -> Object:
@@ -217,8 +209,6 @@ def test_sensitive_values_and_secrets_are_not_shown() -> None:
 
 
 def test_drift_is_repaired_with_the_edit() -> None:
-    """It is named as such."""
-
     def drift(world: FakeWorld) -> None:
         kind = Kind(group="", version="v1", name="ConfigMap", plural="configmaps", namespaced=True)
         for each in world.controllers:
@@ -233,8 +223,6 @@ def test_drift_is_repaired_with_the_edit() -> None:
 
 
 def test_an_object_of_another_is_not_taken_unless_it_is_adopted() -> None:
-    """Refused by default; with a policy it is adopted, with the fields that change."""
-
     def occupy(world: FakeWorld) -> None:
         manifest = {
             "apiVersion": "v1",
@@ -252,7 +240,6 @@ def test_an_object_of_another_is_not_taken_unless_it_is_adopted() -> None:
 
 
 def test_a_kind_that_comes_with_the_stack_counts_as_served() -> None:
-    """Its objects cannot be tried yet, and the preview says so."""
     definition = probe_controller.definition(probe_controller.NEWCOMER)
     definition["metadata"].pop("namespace", None)
     newcomer = resource("Newcomer", api_version=f"{probe_controller.GROUP}/v1", spec={"value": 1})
@@ -263,7 +250,6 @@ def test_a_kind_that_comes_with_the_stack_counts_as_served() -> None:
 
 
 def test_a_name_that_only_the_run_knows_is_named_so() -> None:
-    """Nothing is invented."""
     named = resource("ConfigMap", metadata={"name": "of-${p.status.value}"}, data={"v": "x"})
     preview = preview_after(
         None, spec_of({"p": {"manifest": probe_controller.manifest({"value": "x"})}, "named": named})
@@ -273,8 +259,6 @@ def test_a_name_that_only_the_run_knows_is_named_so() -> None:
 
 
 def test_the_members_of_a_collection_change_in_batches_to_the_end() -> None:
-    """Pauses do not end the preview."""
-
     def made(value: int) -> Object:
         member = {
             "forEach": "params.zones",
@@ -290,14 +274,12 @@ def test_the_members_of_a_collection_change_in_batches_to_the_end() -> None:
 
 
 def test_a_paused_stack_does_nothing() -> None:
-    """The note says why."""
     preview = preview_after(spec_of({"a": config(v="x")}), spec_of({"a": config(v="y")}, paused=True))
     assert preview.changes == ()
     assert "spec.paused" in preview.notes[0]
 
 
 def test_a_refused_change_that_would_roll_back_ends_there() -> None:
-    """What the API server refuses is named, and where the Stack then goes."""
     before, after = (
         {"a": config(v=str(value)), "p": {"manifest": probe_controller.manifest({"replaceValue": value})}}
         for value in (1, 2)
@@ -309,8 +291,6 @@ def test_a_refused_change_that_would_roll_back_ends_there() -> None:
 
 
 def test_a_forged_signature_ends_no_preview() -> None:
-    """An object with a signature of no form is no child."""
-
     def forge(world: FakeWorld) -> None:
         stack = world.server.find(fake_kinds.STACK.kind, STACK.namespace, STACK.name)
         assert stack is not None
@@ -332,7 +312,6 @@ def test_a_forged_signature_ends_no_preview() -> None:
 
 
 def test_what_the_user_may_not_try_is_marked(monkeypatch: Any) -> None:
-    """The rest of the preview stays true."""
     original = FakeLiveCluster.try_apply
 
     async def forbid(self: FakeLiveCluster, manifest: Object, **options: Any) -> Object:
@@ -350,15 +329,12 @@ def test_what_the_user_may_not_try_is_marked(monkeypatch: Any) -> None:
 
 
 def test_no_text_of_a_template_is_taken_for_an_unknown_value() -> None:
-    """A text that resembles the stand-in of unknown values is an ordinary text."""
     text = "unknown-00000000-0x"
     preview = preview_after(spec_of({"a": config(v="x")}), spec_of({"a": config(v=text)}))
     assert [each.new for each in find(preview, "a").fields] == [text]
 
 
 def test_a_nested_stack_is_one_object() -> None:
-    """Its change is that of its spec."""
-
     def made(text: str) -> Object:
         inner = {"template": {"resources": {"x": config(v=text)}}}
         return spec_of({"inner": resource("Stack", api_version=STACK.api_version, spec=inner), "a": config(v="x")})
@@ -369,7 +345,6 @@ def test_a_nested_stack_is_one_object() -> None:
 
 
 def test_a_suspended_stack_is_scaled_down_and_comes_back() -> None:
-    """What suspends, and what resumes."""
     web = resource(
         "Deployment",
         api_version="apps/v1",
@@ -390,15 +365,12 @@ def test_a_suspended_stack_is_scaled_down_and_comes_back() -> None:
 
 
 def test_what_another_cluster_has_is_no_preview() -> None:
-    """The message says why, instead of a false result."""
     with pytest.raises(previews.PreviewFailed, match="another cluster"):
         preview_after(None, {**spec_of({"a": config(v="x")}), "kubeConfig": {"secretRef": {"name": "east"}}})
 
 
 @fake_world.in_world
 async def test_an_unfinished_update_is_previewed_from_where_it_is(world: FakeWorld) -> None:
-    """What has the new definition is not changed again; what has the old one is."""
-
     def made(text: str, *stops: str) -> Object:
         points = [{"resource": each, "at": ["PreUpdate"]} for each in stops]
         return spec_of(
@@ -419,8 +391,6 @@ async def test_an_unfinished_update_is_previewed_from_where_it_is(world: FakeWor
 
 
 def test_what_an_adoption_removes_is_shown() -> None:
-    """What a former applier stated and the Stack does not; a field of anyone else stays."""
-
     def occupy(world: FakeWorld) -> None:
         manifest = {
             "apiVersion": "v1",

@@ -99,7 +99,6 @@ def test_the_work_continues(folder: Path) -> None:
 
 @VERSIONS
 def test_a_change_by_another_client_is_noticed(folder: Path) -> None:
-    """So that the tests above do not pass because nothing is compared."""
     objects = recordings.load(folder)
     shop = next(raw for raw in objects if raw["kind"] == names.STACK and raw["metadata"]["name"] == "shop")
     shop["status"]["target"]["revision"] = 1
@@ -116,7 +115,6 @@ def test_a_change_by_another_client_is_noticed(folder: Path) -> None:
 
 @VERSIONS
 def test_no_field_of_a_released_version_is_gone(folder: Path) -> None:
-    """Objects of that version stay valid, and the version itself runs with the definitions of this one."""
     earlier = {each["metadata"]["name"]: each for each in yaml.safe_load_all((folder / "crds.yaml").read_text())}
     present = {each["metadata"]["name"]: each for each in crd.make_crds()}
 
@@ -161,7 +159,6 @@ def test_what_is_written_once(folder: Path) -> None:
 
 
 def test_the_table_of_what_is_written_once_has_these_rows() -> None:
-    """So that each of them is checked above."""
     text = (repository.DOCS / "upgrading.md").read_text()
     section = text.partition("## What is written once after the upgrade")[2].partition("\n## ")[0]
     rows = [line.split(" | ") for line in section.splitlines() if line.startswith("| ")][1:]

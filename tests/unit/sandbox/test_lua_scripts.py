@@ -47,14 +47,12 @@ CONDITIONS = [{"type": "Ready", "status": "True", "message": "grün"}]
 
 
 async def test_a_script_gives_status_and_message(worker: Process) -> None:
-    """By the object that it was asked about."""
     answer = await ask(worker, READY, status={"conditions": CONDITIONS})
     assert isinstance(answer, Value)
     assert orjson.loads(answer.packed) == ["Healthy", "grün"]
 
 
 async def test_a_script_may_have_no_verdict(worker: Process) -> None:
-    """Then the general rule decides."""
     assert await ask(worker, READY, status={"conditions": []}) == Value(b"null")
 
 
@@ -76,7 +74,6 @@ FAILING = [
 
 
 async def test_a_script_that_fails_says_why_and_harms_nothing(worker: Process) -> None:
-    """At once, and the same process judges the next object."""
     for script, message in FAILING:
         begun = time.monotonic()
         answer = await ask(worker, script, status={})
@@ -89,7 +86,6 @@ async def test_a_script_that_fails_says_why_and_harms_nothing(worker: Process) -
 
 
 async def test_the_steps_of_a_script_that_fails_are_not_those_of_the_next(worker: Process) -> None:
-    """However few of them it has left."""
     for rounds in range(33_200, 33_340):
         answer = await ask(worker, f"for i = 1, {rounds * 3} do end error('boom')", status={})
         assert isinstance(answer, Failure)
@@ -97,7 +93,6 @@ async def test_the_steps_of_a_script_that_fails_are_not_those_of_the_next(worker
 
 
 async def test_earlier_versions_of_a_script_take_no_memory_from_it(worker: Process) -> None:
-    """They are kept compiled as long as there is room."""
     cases = "\n".join(f"if obj.n == {number} then return {{status = 'Degraded'}} end" for number in range(2, 8_000))
     for version in range(40):
         answer = await ask(worker, f"-- {version}\n{cases}\nreturn {{status = 'Healthy'}}", n=1)
@@ -126,7 +121,6 @@ PATTERN = "return {status = tostring(string.find(obj.status.text, '.-.-.-.-.-.-.
     ],
 )
 async def test_a_pattern_that_backtracks_without_end_ends_with_its_process(script: str) -> None:
-    """Within its second of CPU, and nothing else ends."""
     worker = await process.start()
     try:
         assert await ask(worker, script, status={"text": "a" * 5_000}) == CPU
@@ -144,12 +138,10 @@ ABSENT = [
 
 
 async def test_a_script_has_no_function_that_reaches_out(worker: Process) -> None:
-    """Nor one that compiles, catches its limits, or makes its verdict differ from run to run."""
     assert {name: await read(worker, name) for name in ABSENT} == dict.fromkeys(ABSENT, "nil")
 
 
 async def test_nothing_stays_for_the_next_run(worker: Process) -> None:
-    """Neither globals nor changed functions, of which another script or Stack would know."""
     await ask(worker, "left = 'secret'; string.format = nil; table.insert = nil; math.max = nil; ipairs = nil")
     assert await read(worker, "left") == "nil"
     for name in ("string.format", "('').format", "table.insert", "math.max", "ipairs"):
@@ -162,7 +154,6 @@ async def test_time_is_a_constant(worker: Process) -> None:
 
 
 async def test_numbers_of_any_size_and_nulls_are_read(worker: Process) -> None:
-    """As Lua has them."""
     assert await read(worker, "obj.n + 1", n=41) == "42"
     assert await read(worker, "obj.n", n=2**63) == "9.2233720368548e+18"
     assert await read(worker, "obj.n", n=None) == "nil"
@@ -170,5 +161,4 @@ async def test_numbers_of_any_size_and_nulls_are_read(worker: Process) -> None:
 
 
 async def test_a_process_that_judges_evaluates_expressions_as_well(worker: Process) -> None:
-    """One process serves both."""
     assert await worker.ask("x + 1", b'{"x": 1}') == Value(b"2")

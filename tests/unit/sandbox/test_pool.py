@@ -97,7 +97,6 @@ def ask(pool: Pool, stack: str, text: str, **data: Any) -> Answer | None:
 
 
 async def test_an_answer_is_pending_then_kept_and_the_stack_is_notified(desk: Desk, pool: Pool) -> None:
-    """It asks again, and has it at once."""
     first = ask(pool, "shop", "x", x=1)
     await turn()
     await desk.answer("x", Value(b"1"))
@@ -118,7 +117,6 @@ async def test_an_answer_is_pending_then_kept_and_the_stack_is_notified(desk: De
 async def test_an_answer_is_kept_for_the_same_question_of_the_same_stack(
     desk: Desk, pool: Pool, stack: str, text: str, data: dict[str, Any]
 ) -> None:
-    """Anything else is another question."""
     ask(pool, "shop", "x", x=1)
     await turn()
     await desk.answer("x", Value(b"1"))
@@ -127,7 +125,6 @@ async def test_an_answer_is_kept_for_the_same_question_of_the_same_stack(
 
 
 async def test_each_stack_has_one_expression_evaluated_at_a_time_and_they_take_turns(desk: Desk, pool: Pool) -> None:
-    """A hundred expressions of one Stack do not come before the one of another."""
     for number in range(100):
         ask(pool, "hostile", f"x{number}")
     ask(pool, "shop", "y")
@@ -137,7 +134,6 @@ async def test_each_stack_has_one_expression_evaluated_at_a_time_and_they_take_t
 
 
 async def test_a_stack_whose_expressions_take_long_waits_for_its_next_turn(desk: Desk, pool: Pool) -> None:
-    """It has a fifth of one process at most."""
     ask(pool, "hostile", "x")
     ask(pool, "hostile", "y")
     await turn()
@@ -153,7 +149,6 @@ async def test_a_stack_whose_expressions_take_long_waits_for_its_next_turn(desk:
 
 
 async def test_an_excess_is_kept_and_counted(desk: Desk, pool: Pool) -> None:
-    """The same inputs are never tried again."""
     ask(pool, "shop", "x")
     await turn()
     await desk.answer("x", CPU)
@@ -162,7 +157,6 @@ async def test_an_excess_is_kept_and_counted(desk: Desk, pool: Pool) -> None:
 
 
 async def test_a_lost_process_is_replaced_and_its_expression_tried_again_a_few_times(desk: Desk, pool: Pool) -> None:
-    """Then it counts as the expression's fault."""
     ask(pool, "shop", "x")
     await turn()
     for _ in range(limits.EVALUATION_TRIES):
@@ -173,7 +167,6 @@ async def test_a_lost_process_is_replaced_and_its_expression_tried_again_a_few_t
 
 
 async def test_a_process_that_answered_is_asked_again(desk: Desk, pool: Pool) -> None:
-    """One is started for a hundred expressions in a row."""
     for number in range(100):
         ask(pool, "shop", f"x{number}")
     await turn()
@@ -184,7 +177,6 @@ async def test_a_process_that_answered_is_asked_again(desk: Desk, pool: Pool) ->
 
 
 async def test_a_mistake_of_ours_is_an_answer_too(desk: Desk, pool: Pool) -> None:
-    """No client ever."""
     ask(pool, "shop", "x")
     await turn()
     await desk.answer("x", ZeroDivisionError())
@@ -193,7 +185,6 @@ async def test_a_mistake_of_ours_is_an_answer_too(desk: Desk, pool: Pool) -> Non
 
 
 async def test_results_of_a_stack_that_is_gone_are_dropped(desk: Desk, pool: Pool) -> None:
-    """What comes in afterwards is kept for no Stack."""
     ask(pool, "shop", "x")
     await turn()
     pool.forget("shop")
@@ -203,7 +194,6 @@ async def test_results_of_a_stack_that_is_gone_are_dropped(desk: Desk, pool: Poo
 
 
 async def test_what_waits_continues_when_nothing_is_to_come(desk: Desk, pool: Pool) -> None:
-    """A definition is compiled again once all its expressions are evaluated."""
     ask(pool, "shop", "x")
     ask(pool, "shop", "y")
     waiting = asyncio.create_task(pool.wait("shop"))
@@ -216,7 +206,6 @@ async def test_what_waits_continues_when_nothing_is_to_come(desk: Desk, pool: Po
 
 
 async def test_in_one_turn_a_stack_has_a_share_of_the_process_itself(pool: Pool) -> None:
-    """What is small each by itself goes elsewhere when there is too much of it."""
     each = Cost(time=limits.EVALUATION_MICROSECONDS, memory=1.0)
     pool.begin("shop")
     admitted = [pool.admits(each) for _ in range(20)]
@@ -235,14 +224,12 @@ async def test_in_one_turn_a_stack_has_a_share_of_the_process_itself(pool: Pool)
     ],
 )
 async def test_what_is_evaluated_in_the_process_itself(pool: Pool, cost: Cost, is_admitted: bool) -> None:
-    """By its upper bound."""
     pool.begin("shop")
 
     assert pool.admits(cost) is is_admitted
 
 
 async def test_inputs_beyond_the_share_of_a_turn_are_not_even_looked_at(desk: Desk, pool: Pool) -> None:
-    """The Stack is notified to ask again."""
     large = "a" * limits.TURN_PACKED_BYTES
     pool.begin("shop")
     pool.ask("x", {"x": large})
@@ -253,12 +240,10 @@ async def test_inputs_beyond_the_share_of_a_turn_are_not_even_looked_at(desk: De
 
 
 async def test_what_has_no_json_is_no_question(pool: Pool) -> None:
-    """It has an answer at once."""
     assert isinstance(ask(pool, "shop", "x", x=2**70), Unwritable)
 
 
 async def test_inputs_that_are_too_large_for_any_process_are_an_excess(pool: Pool) -> None:
-    """Nothing is copied for them."""
     answer = ask(pool, "shop", "x", x="a" * (limits.EVALUATOR_INPUT_BYTES + 1))
 
     assert answer == Excess("reads more than 16 MiB")
@@ -270,7 +255,6 @@ def fill(results: Results, stack: str, count: int, size: int) -> None:
 
 
 def test_results_are_bounded_and_the_largest_gives_way() -> None:
-    """A Stack with little keeps what it has."""
     results = Results(most=10_000, most_per_stack=8_000)
     fill(results, "small", 2, 1_000)
     fill(results, "large", 20, 1_000)
@@ -281,7 +265,6 @@ def test_results_are_bounded_and_the_largest_gives_way() -> None:
 
 
 def test_forgotten_results_take_no_memory() -> None:
-    """None of a Stack that is gone."""
     results = Results()
     fill(results, "shop", 20, 1_000)
     results.forget("shop")
@@ -290,7 +273,6 @@ def test_forgotten_results_take_no_memory() -> None:
 
 
 async def test_a_script_and_an_expression_of_the_same_text_have_answers_of_their_own(desk: Desk, pool: Pool) -> None:
-    """What one gives is not the other's."""
     ask(pool, "shop", "x", x=1)
     await turn()
     await desk.answer("x", Value(b"1"))
@@ -303,7 +285,6 @@ async def test_a_script_and_an_expression_of_the_same_text_have_answers_of_their
 
 
 async def test_namespaces_take_turns_however_many_stacks_they_have(desk: Desk, pool: Pool) -> None:
-    """Thirty Stacks of one delay the expression of another tenant by what is being evaluated."""
     for number in range(30):
         for each in "xyz":
             ask(pool, f"many/{number}", f"{each}{number}")
@@ -316,7 +297,6 @@ async def test_namespaces_take_turns_however_many_stacks_they_have(desk: Desk, p
 
 
 async def test_inputs_of_one_namespace_leave_room_to_others(desk: Desk, pool: Pool) -> None:
-    """A quarter of the bytes, in as many Stacks as it likes; each further namespace has half of what is left."""
     text = "x" * (1024 * 1024)
     for number in range(40):
         ask(pool, f"many/{number}", "x", data=text)
@@ -332,7 +312,6 @@ async def test_inputs_of_one_namespace_leave_room_to_others(desk: Desk, pool: Po
 
 
 async def test_one_large_input_fits_where_nothing_else_waits(desk: Desk, pool: Pool) -> None:
-    """It may have as many bytes as an evaluator takes; a second one of another tenant waits until it is taken up."""
     for number in range(limits.EVALUATORS):
         ask(pool, f"busy/{number}", "x")
     large = "x" * (limits.EVALUATOR_INPUT_BYTES - 100)
@@ -344,7 +323,6 @@ async def test_one_large_input_fits_where_nothing_else_waits(desk: Desk, pool: P
 
 
 async def test_a_stack_that_is_forgotten_while_it_waits_is_never_taken_up(desk: Desk, pool: Pool) -> None:
-    """Nor while one of its expressions is being evaluated."""
     for each in "xyz":
         ask(pool, "shop/a", each)
     await turn()

@@ -64,14 +64,12 @@ async def ask(worker: Process, text: str, **data: Any) -> Answer:
     ],
 )
 async def test_an_expression_has_an_answer(worker: Process, text: str, data: dict[str, Any], answer: Any) -> None:
-    """Values, failures and excess alike."""
     found = await ask(worker, text, **data)
 
     assert isinstance(found, answer) if isinstance(answer, type) else found == answer
 
 
 async def test_what_takes_more_than_its_cpu_ends_the_process_alone() -> None:
-    """The kernel ends it, regardless of what CEL is doing."""
     worker = await process.start()
 
     answer = await ask(worker, 'y.exists(i, s.replace("a", "bb").size() < 0)', s="a" * 800_000, y=list(range(1000)))
@@ -80,14 +78,12 @@ async def test_what_takes_more_than_its_cpu_ends_the_process_alone() -> None:
 
 
 async def test_after_using_up_the_memory_a_process_is_not_used_again(worker: Process) -> None:
-    """It answered once; what state it is in nothing can tell."""
     await ask(worker, make_bomb(24))
 
     assert not worker.is_usable
 
 
 async def test_a_process_has_nothing_of_ours() -> None:
-    """No environment but the way to its code, no open file but its pipes, no privilege over the operator."""
     os.environ["HEARTH_SECRET"] = "hunter2"
     worker = await process.start()
     try:
@@ -100,7 +96,6 @@ async def test_a_process_has_nothing_of_ours() -> None:
 
 
 async def test_its_command_line_shows_no_value(worker: Process) -> None:
-    """Anyone who lists processes sees the same all that is evaluated."""
     await ask(worker, "x", x="hunter2")
 
     assert "hunter2" not in read_command(worker.pid)
@@ -117,7 +112,6 @@ READY = "import sys; sys.stdout.buffer.write(b'R\\0\\0\\0\\0'); sys.stdout.flush
 
 @pytest.mark.parametrize("behavior", ODD.values(), ids=ODD)
 async def test_a_process_that_behaves_badly_is_lost_and_nothing_else(behavior: str) -> None:
-    """Its end, its silence and its garbage are all the same."""
     worker = await process.start([sys.executable, "-c", READY + behavior])
 
     with pytest.raises(Lost):
@@ -128,7 +122,6 @@ async def test_a_process_that_behaves_badly_is_lost_and_nothing_else(behavior: s
 
 
 async def test_a_process_that_hangs_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The operator keeps the time."""
     monkeypatch.setattr(limits, "EVALUATOR_WALL", 0.2)
     worker = await process.start([sys.executable, "-c", READY + "import time; time.sleep(60)"])
 
@@ -140,13 +133,11 @@ async def test_a_process_that_hangs_is_lost(monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.parametrize("command", [["/no/such/program"], [sys.executable, "-c", ""]], ids=["absent", "silent"])
 async def test_a_process_that_does_not_start_is_lost(command: list[str]) -> None:
-    """Reported as such."""
     with pytest.raises(Lost, match="cannot be evaluated"):
         await process.start(command)
 
 
 async def test_a_process_ends_with_the_operator() -> None:
-    """Its standard input ends, and it has nothing left to do."""
     worker = await process.start()
     worker._requests.close()
 
@@ -177,12 +168,10 @@ def test_answers(evaluator: OfflineEvaluator) -> None:
 
 
 async def test_it_answers_within_a_loop(evaluator: OfflineEvaluator) -> None:
-    """With a cluster, commands run in one."""
     assert evaluator.ask("1 + 1", {}) == Value(b"2")
 
 
 def test_all_expressions_together_have_a_time() -> None:
-    """What comes after it is not evaluated."""
     clock = iter([0.0, process.ALL_SECONDS])
     with contextlib.closing(OfflineEvaluator(now=lambda: next(clock))) as evaluator:
         assert evaluator.ask("1 + 1", {}) == Value(b"2")

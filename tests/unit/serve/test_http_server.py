@@ -67,7 +67,6 @@ async def test_all_is_well(address: Address, path: str) -> None:
 
 
 async def test_what_is_wrong_is_said(address: Address, process: Process) -> None:
-    """A line each; one probe does not speak of what the other is about."""
     process.unready += ["stacks: not synced yet", "pods: not synced yet"]
 
     code, _, body = await exchange(address, get("/readyz"))
@@ -77,7 +76,6 @@ async def test_what_is_wrong_is_said(address: Address, process: Process) -> None
 
 
 async def test_metrics_are_served_in_their_own_format(address: Address) -> None:
-    """Prometheus looks at the type."""
     code, headers, body = await exchange(address, get("/metrics"))
 
     assert (code, body) == (200, b"hearth_reconcile_total 3\n")
@@ -85,7 +83,6 @@ async def test_metrics_are_served_in_their_own_format(address: Address) -> None:
 
 
 async def test_head_gets_the_headers_alone(address: Address) -> None:
-    """The length is that of the body which is not sent."""
     code, headers, body = await exchange(address, get("/metrics", method="HEAD"))
 
     assert (code, headers["content-length"], body) == (200, "25", b"")
@@ -110,7 +107,6 @@ async def test_anything_else_is_refused(address: Address, request_: bytes, expec
 
 
 async def test_a_peer_that_hangs_up_does_no_harm(address: Address) -> None:
-    """In the middle of its request."""
     _, writer = await asyncio.open_connection(address.host, address.port)
     writer.write(b"GET /heal")
     writer.close()
@@ -120,7 +116,6 @@ async def test_a_peer_that_hangs_up_does_no_harm(address: Address) -> None:
 
 
 async def test_stopping_does_not_wait_for_idle_peers(process: Process) -> None:
-    """They are cut off."""
     running = HttpServer(process.pages())
     address = await running.start(ANY_PORT)
     reader, writer = await asyncio.open_connection(address.host, address.port)
@@ -134,7 +129,6 @@ async def test_stopping_does_not_wait_for_idle_peers(process: Process) -> None:
 
 
 async def test_an_address_that_is_taken_is_reported_with_the_flag(address: Address, process: Process) -> None:
-    """The usual mistake of the one that starts a second one."""
     with pytest.raises(
         http_server.CannotListen, match=rf"cannot listen on {address}: .*; set another .* --http-address"
     ):
@@ -142,12 +136,10 @@ async def test_an_address_that_is_taken_is_reported_with_the_flag(address: Addre
 
 
 async def test_a_server_that_never_started_can_be_stopped(process: Process) -> None:
-    """The start of the process may fail before it."""
     await HttpServer(process.pages()).stop()
 
 
 async def test_idle_connections_beyond_the_limit_make_room_for_a_health_check() -> None:
-    """However many there are; the oldest is closed for each further one, and that is counted."""
     reached: list[str] = []
     running = HttpServer(Process().pages(), on_limit=reached.append)
     address = await running.start(ANY_PORT)
@@ -202,7 +194,6 @@ async def target() -> AsyncIterator[Address]:
     ],
 )
 async def test_a_connection_gets_one_answer_and_is_closed(target: Address, request_: bytes, code: int) -> None:
-    """No part of a request counts as another one, and nothing of it is sent back."""
     reader, writer = await asyncio.open_connection(target.host, target.port)
     writer.write(request_)
     answer = await asyncio.wait_for(reader.read(), 5)

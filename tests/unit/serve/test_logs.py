@@ -43,7 +43,6 @@ def fail_with_secret() -> None:
 
 
 def test_a_json_line_begins_with_what_everybody_looks_for() -> None:
-    """Stack and resource are fields, in any order."""
     stream = configure("json")
 
     structlog.get_logger("hearth.engine").info("applied", attempt=2, resource="web", stack="shop/web")
@@ -54,7 +53,6 @@ def test_a_json_line_begins_with_what_everybody_looks_for() -> None:
 
 
 def test_a_text_line_names_its_fields() -> None:
-    """For people; what is no plain word is quoted, so that no value passes for a line or a field."""
     stream = configure("text")
 
     structlog.get_logger("hearth.engine").warning("refused", reason="no such\nkind", stack="shop/web", empty="")
@@ -82,7 +80,6 @@ def test_a_line_about_a_stack_has_its_kind_and_name_and_none_of_its_secrets() ->
 
 @pytest.mark.parametrize("format_", ["text", "json"])
 def test_libraries_speak_in_the_same_format(format_: LogFormat) -> None:
-    """Through the standard library, with arguments to be put in, and fields."""
     stream = configure(format_)
 
     logging.getLogger("some.library").warning("lost %d of %d", 1, 3, extra={"stack": "shop/web"})
@@ -93,7 +90,6 @@ def test_libraries_speak_in_the_same_format(format_: LogFormat) -> None:
 
 
 def test_kopf_says_what_went_wrong_and_nothing_else() -> None:
-    """It narrates every event of every object, at DEBUG with the whole of it."""
     stream = configure("json", "debug")
 
     for name in ("kopf.objects", "kopf.activities.login", "kopf._cogs.clients.watching"):
@@ -109,7 +105,6 @@ def test_kopf_says_what_went_wrong_and_nothing_else() -> None:
     [("debug", ["fine", "broad", "bad"]), ("info", ["broad", "bad"]), ("error", ["bad"])],
 )
 def test_the_level_holds_for_ours_and_theirs(level: LogLevel, expected: list[str]) -> None:
-    """One flag for both."""
     stream = configure("json", level)
 
     for logger in (structlog.get_logger("hearth"), logging.getLogger("some.library")):
@@ -122,7 +117,6 @@ def test_the_level_holds_for_ours_and_theirs(level: LogLevel, expected: list[str
 
 @pytest.mark.parametrize("format_", ["text", "json"])
 def test_a_traceback_shows_no_values(format_: LogFormat) -> None:
-    """Local variables hold private keys and the content of Secrets, and messages quote them."""
     stream = configure(format_)
 
     try:
@@ -137,7 +131,6 @@ def test_a_traceback_shows_no_values(format_: LogFormat) -> None:
 
 
 def test_warnings_of_python_are_lines_like_any_other() -> None:
-    """A parser of the log need not expect anything else."""
     stream = configure("json")
 
     warnings.warn("old ways", DeprecationWarning, stacklevel=1)
@@ -148,7 +141,6 @@ def test_warnings_of_python_are_lines_like_any_other() -> None:
 
 
 def test_bound_fields_reach_every_line_of_a_pass() -> None:
-    """A reconcile binds the stack once, and lines of libraries carry it too."""
     stream = configure("json")
 
     with structlog.contextvars.bound_contextvars(stack="shop/web"):
@@ -159,7 +151,6 @@ def test_bound_fields_reach_every_line_of_a_pass() -> None:
 
 
 def test_configuring_again_takes_the_place_of_the_first_time() -> None:
-    """No line is written twice."""
     first, second = configure("json"), configure("json")
 
     structlog.get_logger("hearth").info("once")
@@ -170,7 +161,6 @@ def test_configuring_again_takes_the_place_of_the_first_time() -> None:
 
 @pytest.mark.parametrize("value", ["a\nb", 'a" level="x', "a\u2028b", "a\x1b[31m", "a\r", "{}\n{}", "a=b c=d", "a\x00"])
 def test_a_value_is_no_line_of_the_log(value: str) -> None:
-    """Names and messages of tenants stay one field of one line, in both formats."""
     for format_ in get_args(LogFormat):
         stream = configure(format_)
         structlog.get_logger("hearth").info("step failed", message=value)
@@ -190,7 +180,6 @@ EVENTS = re.findall(
 
 
 def test_each_sentence_of_the_page_is_logged() -> None:
-    """As a text of the code."""
     code = "\n".join(path.read_text() for path in (repository.OPERATOR / "hearth").rglob("*.py"))
 
     assert len(EVENTS) > 10
@@ -198,5 +187,4 @@ def test_each_sentence_of_the_page_is_logged() -> None:
 
 
 def test_the_fields_of_each_line_are_described() -> None:
-    """Those that come first in every line."""
     assert [field for field in logs.FIRST_FIELDS if f"| `{field}` |" not in PAGE] == []

@@ -25,7 +25,6 @@ def read(metrics: Metrics, name: str, **labels: str) -> float | None:
 
 
 def test_metrics_are_what_the_layers_below_tell(metrics: Metrics) -> None:
-    """They know the protocol only."""
     observer: Observer = metrics
 
     observer.on_reconcile(result="success", seconds=0.003)
@@ -36,7 +35,6 @@ def test_metrics_are_what_the_layers_below_tell(metrics: Metrics) -> None:
 
 
 def test_requests_are_counted_by_verb_kind_and_code(metrics: Metrics) -> None:
-    """Never by name: labels must not grow with the number of objects."""
     for code in (200, 200, 409):
         metrics.on_request(verb="apply", kind="Deployment.apps", code=code, seconds=0.02)
 
@@ -45,7 +43,6 @@ def test_requests_are_counted_by_verb_kind_and_code(metrics: Metrics) -> None:
 
 
 def test_requests_are_timed_by_verb_alone(metrics: Metrics) -> None:
-    """A histogram for each kind would be too many series for what they tell."""
     metrics.on_request(verb="apply", kind="Deployment.apps", code=200, seconds=0.02)
     metrics.on_request(verb="apply", kind="Service", code=0, seconds=0.2)
 
@@ -54,7 +51,6 @@ def test_requests_are_timed_by_verb_alone(metrics: Metrics) -> None:
 
 
 def test_a_reaction_is_a_histogram_in_seconds(metrics: Metrics) -> None:
-    """From what was heard to the write."""
     metrics.on_event_to_write(0.03)
 
     assert read(metrics, "hearth_event_to_write_seconds_bucket", le="0.025") == 0
@@ -62,7 +58,6 @@ def test_a_reaction_is_a_histogram_in_seconds(metrics: Metrics) -> None:
 
 
 def test_internal_errors_and_skipped_objects_are_counted() -> None:
-    """Each is a bug, or an object that its writer should look at."""
     metrics = Metrics()
     metrics.on_internal_error("step")
     metrics.on_skipped_object(kind="ConfigMap", reason="too_deep")
@@ -80,14 +75,12 @@ def test_restarts_are_counted(metrics: Metrics) -> None:
 
 
 def test_limits_are_counted_by_name(metrics: Metrics) -> None:
-    """The names are those of docs/limits.md."""
     metrics.on_limit("source-watches")
 
     assert read(metrics, "hearth_limit_reached_total", limit="source-watches") == 1
 
 
 def test_lag_is_a_histogram_in_seconds(metrics: Metrics) -> None:
-    """The base unit of Prometheus."""
     metrics.on_lag(0.2)
 
     assert read(metrics, "hearth_event_loop_lag_seconds_sum") == 0.2
@@ -95,7 +88,6 @@ def test_lag_is_a_histogram_in_seconds(metrics: Metrics) -> None:
 
 
 def test_sizes_are_read_when_they_are_requested(metrics: Metrics) -> None:
-    """They cost nothing meanwhile, and a kind that went is no longer shown."""
     cached = {"Pod": 3.0, "Service": 1.0}
     metrics.sample(
         cached_objects=lambda: cached,
@@ -115,7 +107,6 @@ def test_sizes_are_read_when_they_are_requested(metrics: Metrics) -> None:
 
 
 def test_the_process_itself_is_shown(metrics: Metrics) -> None:
-    """Memory and files, under the names that every dashboard knows."""
     text = metrics.render().decode()
 
     assert "\nprocess_resident_memory_bytes " in text
@@ -124,7 +115,6 @@ def test_the_process_itself_is_shown(metrics: Metrics) -> None:
 
 
 def test_the_table_for_users_tells_of_every_metric() -> None:
-    """With its type and labels, in docs/metrics.md."""
     metrics = Metrics()
     metrics.sample(
         cached_objects=lambda: {"Pod": 1.0},
@@ -174,7 +164,6 @@ def read_table() -> set[tuple[str, str, frozenset[str]]]:
 
 
 def test_two_sets_of_metrics_share_nothing() -> None:
-    """No global registry, so that several operators fit into one process."""
     first, second = Metrics(), Metrics()
 
     first.on_kopf_restart()
@@ -196,7 +185,6 @@ LABELS = {"code", "condition", "kind", "le", "limit", "phase", "reason", "result
 
 
 def test_no_metric_has_a_label_for_what_tenants_name() -> None:
-    """Kinds, phases, codes and reasons alone: as many series as there are of these."""
     metrics = Metrics()
     metrics.sample(cached_objects=dict, cached_bytes=dict, stacks=dict, writes=dict)
     text = metrics.render().decode()
@@ -217,7 +205,6 @@ def find_label_names(metrics: Metrics) -> list[tuple[str, tuple[str, ...]]]:
 
 
 def test_samples_of_both_are_added_up() -> None:
-    """Counters and gauges alike; what only one has stays as it is."""
     own, other = Metrics(), Metrics()
     own.on_limit("clusters")
     other.on_limit("clusters")
@@ -242,7 +229,6 @@ def test_samples_of_both_are_added_up() -> None:
 
 
 def test_what_describes_one_process_is_that_of_the_parent() -> None:
-    """Its memory, its version, whether it leads."""
     own, other = Metrics(), Metrics()
     own.on_leading()
     other.on_leading()
@@ -254,7 +240,6 @@ def test_what_describes_one_process_is_that_of_the_parent() -> None:
 
 
 def test_nonsense_of_the_other_process_is_dropped() -> None:
-    """It is where tenants' servers are read."""
     own = Metrics().render()
 
     text = metrics_module.merge(own, b"# HELP hearth_limit_reached_total x\nhearth_limit_reached_total abc\n\xff\n")

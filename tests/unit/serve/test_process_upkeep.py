@@ -32,7 +32,6 @@ class Process:
 
 
 def test_the_heap_is_trimmed_once_after_each_burst() -> None:
-    """However long the process is at rest afterwards."""
     process = Process()
     process.use(WORTH, *[0.0] * LOOKS)
     assert process.trims == [WORTH]
@@ -43,7 +42,6 @@ def test_the_heap_is_trimmed_once_after_each_burst() -> None:
 
 
 def test_a_busy_process_is_not_trimmed() -> None:
-    """A pause between two portions of work is no rest."""
     process = Process()
     process.use(*[WORTH, 0.0] * 10)
     assert LOOKS > 1
@@ -51,7 +49,6 @@ def test_a_busy_process_is_not_trimmed() -> None:
 
 
 def test_a_process_that_does_little_is_trimmed_seldom() -> None:
-    """Only after so much CPU that the cost of a trim disappears in it."""
     process = Process()
     looks = 100
     process.use(*[IDLE * 0.99] * looks)
@@ -59,7 +56,6 @@ def test_a_process_that_does_little_is_trimmed_seldom() -> None:
 
 
 def test_another_allocator_is_left_alone() -> None:
-    """Where there is no such function, nothing is called."""
     process = Process(can_trim=False)
     process.use(WORTH, *[0.0] * LOOKS)
     assert process.trims == []
@@ -69,7 +65,6 @@ def test_another_allocator_is_left_alone() -> None:
     sys.platform != "linux" or process_upkeep.find_trim() is None, reason="another C library than glibc"
 )
 def test_free_memory_goes_back_to_the_system() -> None:
-    """Blocks that lie between blocks in use stay in the process until then."""
     trim = process_upkeep.find_trim()
     assert trim is not None
     blocks = [bytearray(2000) for _ in range(20_000)]
@@ -93,7 +88,6 @@ STALL = 0.05
 
 
 async def test_a_loop_that_is_blocked_comes_late() -> None:
-    """By as much as it was blocked, less the interval asked for."""
     lags = asyncio.Queue[float]()
     task = asyncio.create_task(process_upkeep.measure_lag(lags.put_nowait, interval=0.001))
     await asyncio.sleep(0)
@@ -109,7 +103,6 @@ async def test_a_loop_that_is_blocked_comes_late() -> None:
 
 
 async def test_a_loop_is_never_early() -> None:
-    """Clocks round; a histogram does not take less than nothing."""
     lags = asyncio.Queue[float]()
     task = asyncio.create_task(process_upkeep.measure_lag(lags.put_nowait, interval=0.0))
 
@@ -120,7 +113,6 @@ async def test_a_loop_is_never_early() -> None:
 
 
 def test_loop_that_is_late_again_and_again_is_reported() -> None:
-    """Once or twice may be a machine that was suspended."""
     lateness = process_upkeep.Lateness()
     found = []
     for seconds in (3600.0, 6.0, 0.1, 6.0, 6.0, 6.0, 0.1):

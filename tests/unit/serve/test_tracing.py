@@ -41,7 +41,6 @@ def read_span(exporter: InMemorySpanExporter) -> ReadableSpan:
 
 
 def test_a_reconcile_is_a_span_of_its_stack(traced: TracedMetrics, exporter: InMemorySpanExporter) -> None:
-    """It ends now, and began as long ago as it took. The metrics count it too."""
     stack = stack_objects.make_stack()
     traced.on_reconcile(result="success", seconds=0.25, stack=stack)
 
@@ -60,7 +59,6 @@ def test_a_reconcile_is_a_span_of_its_stack(traced: TracedMetrics, exporter: InM
 def test_a_request_is_a_span_without_a_name(
     traced: TracedMetrics, exporter: InMemorySpanExporter, code: int, is_error: bool
 ) -> None:
-    """Names of children may contain sensitive values."""
     traced.on_request(verb="apply", kind="Deployment.apps", code=code, seconds=0.01)
 
     span = read_span(exporter)
@@ -78,12 +76,10 @@ def test_a_request_is_a_span_without_a_name(
     [{}, {"OTEL_EXPORTER_OTLP_ENDPOINT": ""}, {"OTEL_EXPORTER_OTLP_ENDPOINT": "x", "OTEL_SDK_DISABLED": "True"}],
 )
 def test_traces_are_off_by_default(environ: dict[str, str]) -> None:
-    """And where OpenTelemetry itself is switched off. Then the observer is that of the metrics, with no step more."""
     assert type(tracing.make_observer(environ)) is Metrics
 
 
 def test_nothing_is_imported_while_traces_are_off() -> None:
-    """In a process of its own."""
     program = "import sys; from hearth import app; from hearth.serve import tracing; tracing.make_observer({}); "
     program += "sys.exit(any(name.startswith('opentelemetry') for name in sys.modules))"
 
@@ -91,7 +87,6 @@ def test_nothing_is_imported_while_traces_are_off() -> None:
 
 
 def test_the_operator_works_without_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A collector may be set for all pods of a cluster: this is a warning, not the end."""
     monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
 
     assert type(tracing.make_observer({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318"})) is Metrics
@@ -118,7 +113,6 @@ def collector() -> Iterator[tuple[str, list[bytes]]]:
 
 
 def test_spans_arrive_at_the_collector(collector: tuple[str, list[bytes]], monkeypatch: pytest.MonkeyPatch) -> None:
-    """In the protocol of OpenTelemetry, at the latest when the process stops."""
     url, received = collector
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", url)
     observer = tracing.make_observer({"OTEL_EXPORTER_OTLP_ENDPOINT": url})
@@ -145,8 +139,6 @@ def find_parent(span: ReadableSpan) -> int | None:
 async def test_a_request_is_a_child_of_the_reconcile_that_causes_it(
     traced: TracedMetrics, exporter: InMemorySpanExporter
 ) -> None:
-    """In a task that resumes the reconcile, and in one that the reconcile started; no longer after it ended."""
-
     async def send(kind: str) -> None:
         traced.on_request(verb="apply", kind=kind, code=200, seconds=0.01)
 
@@ -177,7 +169,6 @@ async def test_a_request_is_a_child_of_the_reconcile_that_causes_it(
 
 
 def test_a_reconcile_that_fails_ends_its_trace(traced: TracedMetrics, exporter: InMemorySpanExporter) -> None:
-    """What comes next is not part of it."""
     traced.begin_reconcile()
     traced.on_reconcile(result="error", seconds=0.0)
     traced.on_request(verb="list", kind="Lease", code=200, seconds=0.01)

@@ -10,21 +10,18 @@ EVENTS = """LAST SEEN   TYPE     REASON     OBJECT
 
 
 def test_lines_come_in_order_with_others_between() -> None:
-    """A line that comes before another on the page comes before it in the output."""
     assert console_blocks.find_missing(("a", "c"), "a\nb\nc") is None
     assert console_blocks.find_missing(("c", "a"), "a\nb\nc") == "a"
     assert console_blocks.find_missing(("a", "d"), "a\nb\nc") == "d"
 
 
 def test_events_come_in_any_order() -> None:
-    """Those of one second are sorted by nothing."""
     header, first, second = EVENTS.split("\n")
     assert console_blocks.find_missing((header, second, first), EVENTS) is None
     assert console_blocks.find_missing((header, first, "3s   Normal   Lost   Stack/shop"), EVENTS) is not None
 
 
 def test_generated_names_may_have_no_digit() -> None:
-    """A page shows one with a digit; one in fourteen has none."""
     line = "± replace     job/shop-migration → job/shop-migration-bmwcdr6g"
     assert console_blocks.find_missing((line,), line.replace("bmwcdr6g", "qachqapu")) is None
     assert console_blocks.find_missing((line,), line.replace("-bmwcdr6g", "")) is not None

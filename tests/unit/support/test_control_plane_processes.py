@@ -10,7 +10,6 @@ from support.real import control_plane_processes
 
 
 def test_the_ports_of_a_component_are_read_off_its_command_line() -> None:
-    """Of etcd and of the API server; advertised addresses are no more than names."""
     etcd = ["etcd", "--listen-peer-urls=http://127.0.0.1:32751", "--listen-client-urls=http://127.0.0.1:32750"]
     other = ["--advertise-client-urls=http://127.0.0.1:1", "--initial-cluster=node0=http://127.0.0.1:2"]
     assert control_plane_processes.find_ports([*etcd, *other]) == [32750, 32751]
@@ -19,7 +18,6 @@ def test_the_ports_of_a_component_are_read_off_its_command_line() -> None:
 
 
 def test_a_held_port_is_nobody_elses() -> None:
-    """Not even beside connections that have just ended; and a client that connects is refused."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         with socket.create_connection(("127.0.0.1", port)):

@@ -39,7 +39,6 @@ def draw(pytester: pytest.Pytester, seed: str, monkeypatch: pytest.MonkeyPatch) 
 def test_the_seed_that_a_run_names_draws_its_samples_again(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, is_in_ci: bool
 ) -> None:
-    """Also what Hypothesis draws by its own decorator; another seed draws others, also where CI runs the tests."""
     if is_in_ci:
         monkeypatch.setenv("CI", "true")
     monkeypatch.delenv(soak.FULL, raising=False)
@@ -51,7 +50,6 @@ def test_the_seed_that_a_run_names_draws_its_samples_again(
 
 
 def test_the_amount_is_the_usual_one_the_full_one_or_the_stated_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is stated for one test counts before what is stated for all."""
     monkeypatch.delenv(soak.FULL, raising=False)
     monkeypatch.delenv("HEARTH_SOAK_EXAMPLES", raising=False)
     assert soak.amount(4, full=50, variable="HEARTH_SOAK_EXAMPLES") == 4
@@ -75,7 +73,6 @@ def test_progress_is_a_count(done: int, total: int, expected: str) -> None:
 def test_a_failure_is_printed_before_the_next_test_starts(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An interrupted run has no summary."""
     monkeypatch.setenv("PYTHONPATH", ":".join(path for path in sys.path if path))
     monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)
     pytester.makepyfile(

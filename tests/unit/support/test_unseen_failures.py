@@ -18,7 +18,6 @@ async def fail() -> None:
 
 @pytest.mark.parametrize("has_handler", [True, False], ids=["the operator's handler", "asyncio's own"])
 async def test_a_task_that_fails_unseen_fails_its_test(has_handler: bool) -> None:
-    """Whichever handler the event loop has."""
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(supervision.handle_loop_error if has_handler else None)
     task = asyncio.ensure_future(fail())

@@ -12,8 +12,6 @@ from support import virtual_time
 
 
 def test_an_hour_takes_no_time() -> None:
-    """The clock jumps to the next timer."""
-
     async def test() -> float:
         clock = virtual_time.VirtualClock()
         begun = clock.now()
@@ -39,8 +37,6 @@ def test_timers_fire_in_order() -> None:
 
 
 def test_a_stopped_clock_fires_nothing() -> None:
-    """What an operator that is dead has planned does not happen."""
-
     async def test() -> list[str]:
         clock, fired = virtual_time.VirtualClock(), list[str]()
         clock.call_later(1, lambda: fired.append("late"))
@@ -52,8 +48,6 @@ def test_a_stopped_clock_fires_nothing() -> None:
 
 
 def test_waiting_for_no_listener_is_notified() -> None:
-    """A test that can never end says so instead of hanging."""
-
     async def test() -> None:
         await asyncio.Event().wait()
 
@@ -62,8 +56,6 @@ def test_waiting_for_no_listener_is_notified() -> None:
 
 
 def test_an_endless_repetition_is_noticed() -> None:
-    """A test whose time never passes says so instead of hanging."""
-
     async def test() -> None:
         loop = asyncio.get_running_loop()
 
@@ -78,8 +70,6 @@ def test_an_endless_repetition_is_noticed() -> None:
 
 
 def test_threads_are_not_waited_for() -> None:
-    """What would run in a thread runs at once, and its errors come back."""
-
     async def test() -> tuple[int, str]:
         loop = asyncio.get_running_loop()
         found = await loop.run_in_executor(None, lambda: 42)

@@ -39,7 +39,6 @@ def find_mistakes(spec: dict[str, Any]) -> Sequence[Mistake]:
 
 
 def test_members_are_named_by_their_index() -> None:
-    """Each member is a resource with its index as name, and reads it as a number and as text."""
     manifest = {**CONFIG, "data": {"number": "${string(index + 1)}", "text": "${key}", "size": "${params.size}"}}
     blueprint = read({"replicas": 2, "template": {"manifest": manifest}, "parameters": {"size": "small"}})
 
@@ -50,7 +49,6 @@ def test_members_are_named_by_their_index() -> None:
 
 @pytest.mark.parametrize("value", ["", False, 0, [], {}])
 def test_falsy_parameters_reach_the_members_unchanged(value: Any) -> None:
-    """What is empty or zero is a value like any other."""
     manifest = {"apiVersion": "testing.hearth.dev/v1", "kind": "Free", "spec": {"value": "${params.value}"}}
     blueprint = read({"replicas": 1, "template": {"manifest": manifest}, "parameters": {"value": value}})
 
@@ -60,14 +58,12 @@ def test_falsy_parameters_reach_the_members_unchanged(value: Any) -> None:
 
 
 def test_removed_indices_are_left_out_and_a_surge_adds_the_next() -> None:
-    """The compiler takes the indices from the size."""
     spec = {"replicas": 2, "removalPolicies": [{"resources": ["1"]}], "template": {"manifest": CONFIG}}
     assert list(read(spec).resources) == ["0", "2"]
     assert list(read(spec, surge=1).resources) == ["0", "2", "3"]
 
 
 def test_a_share_and_the_growth_follow_from_the_size() -> None:
-    """A batch of half of four members, three in service: the group grows by one."""
     rolling = {"maxBatchSize": "50%", "minInService": 3, "pauseTime": "1m"}
     spec = {"replicas": 4, "rollingUpdate": rolling, "template": {"manifest": CONFIG}}
     policy = read(spec, surge=1).rolling["member"]
@@ -76,7 +72,6 @@ def test_a_share_and_the_growth_follow_from_the_size() -> None:
 
 
 def test_all_mistakes_are_found_at_once_with_the_authors_paths() -> None:
-    """A group template has mistakes of every kind, each named where it stands."""
     spec = {
         "replicas": 2,
         "template": {
@@ -100,7 +95,6 @@ def test_all_mistakes_are_found_at_once_with_the_authors_paths() -> None:
 
 @pytest.mark.parametrize("name", ["w-${index}", "w-${key}", "${stack.name}-x-${string(index)}"])
 def test_a_stated_name_with_the_index_is_none(name: str) -> None:
-    """A name that differs from member to member is allowed."""
     assert find_mistakes({"replicas": 2, "template": {"manifest": {**CONFIG, "metadata": {"name": name}}}}) == []
 
 
@@ -108,7 +102,6 @@ def test_a_stated_name_with_the_index_is_none(name: str) -> None:
     "name", ["index", "w-${params.which.index}", "w-${stack.name + '-index'}", "${params.indexes}"]
 )
 def test_a_name_that_only_looks_like_one_with_the_index_is_a_mistake(name: str) -> None:
-    """What is the same for all members would make them one object."""
     spec = {"replicas": 1, "template": {"manifest": {**CONFIG, "metadata": {"name": name}}}}
     found = find_mistakes({**spec, "parameters": {"which": {"index": "1"}, "indexes": "a"}})
     assert [each.path for each in found] == ["spec.template.manifest.metadata.name"]
@@ -116,13 +109,11 @@ def test_a_name_that_only_looks_like_one_with_the_index_is_a_mistake(name: str) 
 
 @pytest.mark.parametrize("replicas", [0, 1, 2])
 def test_one_name_for_all_members_is_a_mistake_at_any_size(replicas: int) -> None:
-    """It is reported before a second member needs the name."""
     spec = {"replicas": replicas, "template": {"manifest": {**CONFIG, "metadata": {"name": "w-${stack.name}"}}}}
     assert [each.path for each in find_mistakes(spec)] == ["spec.template.manifest.metadata.name"]
 
 
 def test_pauses_must_fit_into_the_timeout() -> None:
-    """An update that cannot end in time is refused before it begins."""
     spec = {"replicas": 4, "rollingUpdate": {"pauseTime": "1m"}, "template": {"manifest": CONFIG}}
     assert find_mistakes({**spec, "timeout": "4m"}) == []
     (mistake,) = find_mistakes({**spec, "timeout": "3m"})

@@ -49,7 +49,6 @@ def grant(threats: ThreatWorld, message: str) -> None:
 
 
 def test_a_right_that_is_missing_is_named_and_noticed_when_granted(threats: ThreatWorld) -> None:
-    """The commands of the message are enough, in another namespace too."""
     tenant, other = threats.tenant(), threats.tenant("other")
     weak = tenant.make_account("weak")
     metadata = {"name": "far", "namespace": other.namespace}
@@ -74,7 +73,6 @@ def test_a_right_that_is_missing_is_named_and_noticed_when_granted(threats: Thre
 
 
 def test_claims_are_enlarged_with_the_rights_of_the_account(threats: ThreatWorld) -> None:
-    """An account that may not write claims gets none enlarged by a StatefulSet of its own, and nothing is deleted."""
     tenant = threats.tenant()
     sets = Rule(group="apps", resources=("statefulsets",), verbs=("get", "list", "watch", "create", "patch", "delete"))
     weak = tenant.make_account("weak", sets)
@@ -121,7 +119,6 @@ def find_condition(threats: ThreatWorld, namespace: str, type_: str) -> str:
 
 @pytest.mark.operator_options("--tenancy=strict")
 def test_a_strict_stack_does_nothing_without_an_account(threats: ThreatWorld) -> None:
-    """Neither a child nor a source; one that stands is kept; an account lets it go on."""
     tenant = threats.tenant()
     author, able = tenant.author(), tenant.make_account("able", CONFIG_MAPS)
     author.create(make_stack(tenant.namespace, "shop", {"a": make_config_map("a")}))
@@ -137,7 +134,6 @@ def test_a_strict_stack_does_nothing_without_an_account(threats: ThreatWorld) ->
 
 @pytest.mark.operator_options("--tenancy=strict")
 def test_an_account_reads_no_secret_that_it_may_not_get(threats: ThreatWorld) -> None:
-    """A6: by parametersFrom, by adoption, or as the token of a stronger account, in its own namespace."""
     tenant = threats.tenant()
     account = tenant.make_account("weak", CONFIG_MAPS)
     author, strong = tenant.author(), tenant.make_account("strong", Rule(group="", resources=("secrets",), verbs=READ))
@@ -183,7 +179,6 @@ def test_an_account_reads_no_secret_that_it_may_not_get(threats: ThreatWorld) ->
     ],
 )
 def test_an_account_does_not_open_the_operators_namespace(threats: ThreatWorld, mode: str) -> None:
-    """Not even one that may do everything."""
     tenant = threats.tenant()
     threats.api.create(make_admin_binding(tenant, mode))
     metadata = {"name": "inside", "namespace": "hearth-system"}
@@ -207,7 +202,6 @@ def make_admin_binding(tenant: Tenant, name: str) -> Object:
 
 
 def test_the_name_of_an_account_is_nothing_but_a_name(threats: ThreatWorld) -> None:
-    """No header, no other user, no account of another namespace."""
     tenant = threats.tenant()
     author = tenant.author()
     for name in ("a\r\nImpersonate-Group: system:masters", "kube-system:default", "../default", "", "A"):
@@ -217,7 +211,6 @@ def test_the_name_of_an_account_is_nothing_but_a_name(threats: ThreatWorld) -> N
 
 @pytest.mark.operator_options("--tenancy=strict")
 def test_a_nested_stack_takes_no_account_that_its_parent_may_not_use(threats: ThreatWorld) -> None:
-    """An account that may write Stacks and nothing else would otherwise do as any account of the namespace may."""
     tenant = threats.tenant()
     stacks = Rule(group="hearth.dev", resources=("stacks",), verbs=("get", "list", "create", "patch", "delete"))
     weak, strong = tenant.make_account("weak", stacks), tenant.make_account("strong", CONFIG_MAPS)

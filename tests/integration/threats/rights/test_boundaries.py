@@ -61,7 +61,6 @@ def find_reasons(status: Object) -> set[str]:
 
 
 def test_a_stack_takes_no_secret_of_another_namespace(threats: ThreatWorld) -> None:
-    """A0: adopted, its password would be in a ConfigMap of the thief; it is neither read, nor written, nor described."""
     victim, tenant = threats.tenant("victim"), threats.tenant()
     metadata = {"name": "db", "namespace": victim.namespace}
     before = threats.api.create(
@@ -86,7 +85,6 @@ def test_a_stack_takes_no_secret_of_another_namespace(threats: ThreatWorld) -> N
 
 
 def test_a_stack_creates_nothing_beyond_its_namespace(threats: ThreatWorld) -> None:
-    """A1: neither an object of another tenant, nor a namespace, nor a Stack elsewhere, nor by a nested Stack."""
     victim, tenant = threats.tenant("victim"), threats.tenant()
     planted = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "planted", "namespace": victim.namespace}}
     abroad = make_stack(victim.namespace, "abroad", {"a": make_config_map("by-abroad")})
@@ -123,14 +121,12 @@ CLOSED = [
 
 @pytest.mark.parametrize("resources", CLOSED)
 def test_a_stack_gets_nothing_of_the_operator(threats: ThreatWorld, resources: Object) -> None:
-    """A1: not where Stacks have objects in their own namespaces alone."""
     assert_nothing_taken(threats, resources)
 
 
 @pytest.mark.parametrize("resources", CLOSED)
 @pytest.mark.operator_options("--tenancy=trusted")
 def test_a_trusted_stack_gets_nothing_of_the_operator(threats: ThreatWorld, resources: Object) -> None:
-    """Nor where administrators alone write Stacks; another namespace is open to them."""
     other = threats.tenant("other")
     assert_nothing_taken(threats, resources)
     metadata = {"name": "welcome", "namespace": other.namespace}
@@ -163,7 +159,6 @@ def list_operator_objects(threats: ThreatWorld) -> list[Object]:
 
 
 def test_the_operators_namespace_has_no_stacks(threats: ThreatWorld) -> None:
-    """Even one that an administrator creates there is refused, and its sources are not read."""
     stack = make_stack(
         OPERATOR,
         "inside",
@@ -185,7 +180,6 @@ def test_the_operators_namespace_has_no_stacks(threats: ThreatWorld) -> None:
 
 @pytest.mark.operator_options("--tenancy=trusted")
 def test_what_stands_when_the_boundary_comes_is_kept(threats: ThreatWorld) -> None:
-    """An operator that is isolated from then on says so, deletes nothing of it, and continues with the rest."""
     other, tenant = threats.tenant("other"), threats.tenant()
     author = tenant.author()
     metadata = {"name": "far", "namespace": other.namespace}

@@ -69,7 +69,6 @@ def test_nothing_of_another_namespace(threats: ThreatWorld) -> None:
 
 @pytest.mark.operator_options("--tenancy=strict")
 def test_nothing_that_the_account_may_not_get(threats: ThreatWorld) -> None:
-    """Until it may; and nothing more when it may not any longer."""
     tenant = threats.tenant()
     author, account = tenant.author(), tenant.make_account("reader", CONFIG_MAPS)
     threats.api.create({**SECRET, "metadata": {**SECRET["metadata"], "namespace": tenant.namespace}})
@@ -136,7 +135,6 @@ def test_nothing_of_the_operator(threats: ThreatWorld) -> None:
 
 
 def test_a_huge_object_is_refused_and_harms_nobody(threats: ThreatWorld) -> None:
-    """It names the field that is too large; what reads a small field of it continues."""
     tenant = threats.tenant()
     huge = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "huge", "namespace": tenant.namespace}}
     threats.api.create({**huge, "data": {"a": "x" * 700_000, "small": "1"}})
@@ -152,7 +150,6 @@ def test_a_huge_object_is_refused_and_harms_nobody(threats: ThreatWorld) -> None
 
 
 def test_no_tenant_takes_all_watches(threats: ThreatWorld) -> None:
-    """Many kinds of one namespace end at its share, and another namespace still reads."""
     tenant, other = threats.tenant(), threats.tenant()
     kinds = [
         ("v1", name)

@@ -45,7 +45,6 @@ CLUSTER_ROLE: Object = {"manifest": {**ROLE["manifest"], "kind": "ClusterRole", 
 
 @pytest.mark.operator_options("--leader-election", "--tenancy=trusted")
 def test_a_stack_takes_neither_the_lease_nor_rights(threats: ThreatWorld) -> None:
-    """A Lease, a Role and a ClusterRole are refused; the leader keeps leading."""
     tenant = threats.tenant()
     author = tenant.author()
     leader = get_holder(threats)
@@ -71,7 +70,6 @@ def get_holder(threats: ThreatWorld) -> str:
 
 @pytest.mark.parametrize("policy", ["Adopt", "Refuse"])
 def test_a_stack_never_gets_an_object_of_a_living_stack(threats: ThreatWorld, policy: str) -> None:
-    """Neither in its own namespace nor in another one, regardless of what it says of adoption; the first Stack keeps it as it was."""
     victim, tenant = threats.tenant("victim"), threats.tenant()
     victim.author().create(make_stack(victim.namespace, "owner", {"cfg": make_config_map("shared", {"of": "owner"})}))
     threats.wait_phase(victim.namespace, "owner", "CreateComplete")
@@ -90,7 +88,6 @@ def test_a_stack_never_gets_an_object_of_a_living_stack(threats: ThreatWorld, po
 
 
 def test_objects_that_make_no_sense_disturb_only_themselves(threats: ThreatWorld) -> None:
-    """Labels and annotations of ours on objects that were never ours; others are served, also after a restart."""
     victim = threats.tenant("victim")
     victim.author().create(make_stack(victim.namespace, "shop", {"cfg": make_config_map("cfg")}))
     stack = threats.wait_phase(victim.namespace, "shop", "CreateComplete")
@@ -128,7 +125,6 @@ def test_objects_that_make_no_sense_disturb_only_themselves(threats: ThreatWorld
 
 
 def test_look_alikes_of_names_are_other_names(threats: ThreatWorld) -> None:
-    """Letters of other alphabets and marks that no one sees are refused wherever they stand for a name."""
     tenant = threats.tenant()
     author = tenant.author()
     refused = {

@@ -61,7 +61,6 @@ STORIES = {
 @pytest.mark.long
 @pytest.mark.parametrize("mode", MODES)
 async def test_stories_need_no_more_than_the_rights_of_their_mode(mode: str, slots: Slots, tmp_path: Path) -> None:
-    """And with an account the operator writes no child, and reads no source, as itself."""
     await play([STORIES[slug] for slug in SET], MODES[mode], slots, tmp_path)
 
 
@@ -72,7 +71,6 @@ CONFINED = frozenset({"isolated", "isolated-later"})
 @pytest.mark.soak
 @pytest.mark.parametrize("mode", MODES)
 async def test_all_stories_need_no_more_than_the_rights_of_their_mode(mode: str, slots: Slots, tmp_path: Path) -> None:
-    """The same of all of them, in some ten minutes."""
     rights = MODES[mode]
     is_confined = rights.mode is Mode.ISOLATED and rights.account is None
     left_out = () if is_confined else CONFINED

@@ -50,7 +50,6 @@ def find_outputs(threats: ThreatWorld, tenant: Tenant, name: str) -> list[str]:
 
 @pytest.mark.operator_options("--tenancy=strict")
 def test_what_a_controller_fills_in_stays_unread(threats: ThreatWorld) -> None:
-    """Another resource, an output and the resource's own rules get nothing of it; other resources continue."""
     tenant = threats.tenant()
     author, blind = tenant.author(), tenant.make_account("blind", CONFIG_MAPS, BLIND)
     guess = f'${{has(tok.data) && string(base64.decode(tok.data.token)).startsWith("{TOKEN[:4]}")}}'
@@ -86,7 +85,6 @@ def test_what_a_controller_fills_in_stays_unread(threats: ThreatWorld) -> None:
 
 @pytest.mark.operator_options("--tenancy=strict")
 def test_what_an_account_may_read_ends_with_its_right(threats: ThreatWorld) -> None:
-    """An output goes when the right goes, and when the Stack names an account that never had it."""
     tenant = threats.tenant()
     author = tenant.author()
     able, blind = tenant.make_account("able", CONFIG_MAPS, BLIND), tenant.make_account("blind", CONFIG_MAPS, BLIND)
@@ -110,7 +108,6 @@ def test_what_an_account_may_read_ends_with_its_right(threats: ThreatWorld) -> N
 
 @pytest.mark.operator_options("--tenancy=strict")
 def test_a_right_to_one_object_is_enough_for_that_one(threats: ThreatWorld) -> None:
-    """A Role with `resourceNames` opens no other object."""
     tenant = threats.tenant()
     blind = tenant.make_account("blind", CONFIG_MAPS, BLIND)
     role, binding = make_binding(blind, tenant.namespace, resource="secrets", verbs=("get",))
@@ -131,7 +128,6 @@ def test_a_right_to_one_object_is_enough_for_that_one(threats: ThreatWorld) -> N
 
 @pytest.mark.operator_options("--tenancy=strict")
 def test_a_message_quotes_no_object_that_the_account_may_not_see(threats: ThreatWorld) -> None:
-    """Neither what others wrote on it, nor who owns an object of the same name."""
     tenant = threats.tenant()
     blind = tenant.make_account("blind", CONFIG_MAPS, BLIND)
     metadata = {"name": "taken", "namespace": tenant.namespace, "annotations": {"meta.helm.sh/release-name": "loot"}}
@@ -155,7 +151,6 @@ def test_a_message_quotes_no_object_that_the_account_may_not_see(threats: Threat
 
 @pytest.mark.operator_options("--tenancy=strict")
 def test_one_question_answers_for_a_namespace(threats: ThreatWorld) -> None:
-    """Not one for each resource, nor for each Stack."""
     tenant = threats.tenant()
     able = tenant.make_account(
         "able", Rule(group="", resources=("configmaps",), verbs=(*READ, "create", "patch", "delete"))

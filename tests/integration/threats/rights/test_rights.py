@@ -25,7 +25,6 @@ def may(threats: ThreatWorld, verb: str, resource: str, namespace: str = "", *, 
 @pytest.mark.installed("strict")
 @pytest.mark.operator_options(*STRICT)
 def test_a_strict_operator_reads_no_secret_and_writes_no_child(threats: ThreatWorld) -> None:
-    """It watches the Secrets of a namespace that lets it, and no others; the rest it does as accounts."""
     tenant = threats.tenant()
     namespace = tenant.namespace
     threats.wait_for(lambda: not may(threats, "list", "secrets"), what="the narrowed rights")
@@ -60,7 +59,6 @@ def test_a_strict_operator_reads_no_secret_and_writes_no_child(threats: ThreatWo
 @pytest.mark.installed("strict")
 @pytest.mark.operator_options(*STRICT)
 def test_an_object_that_is_not_watched_is_not_written(threats: ThreatWorld) -> None:
-    """A Secret in another namespace than its Stack's: the operator would not notice what happens to it."""
     tenant, other = threats.tenant(), threats.tenant("other")
     account = tenant.make_account("able", ABLE)
     metadata = {"name": "far", "namespace": other.namespace}
@@ -87,7 +85,6 @@ def make_role(role: Object, *, without: str = "?") -> Object:
 
 
 def test_an_operator_with_the_role_of_an_earlier_version_serves_stacks(threats: ThreatWorld) -> None:
-    """It is not allowed to list ResourceGroups: it says so, and serves them as soon as it is."""
     roles = [
         threats.api.get("ClusterRole", "", name) or {} for name in ("hearth-operator", "hearth-children-workloads")
     ]

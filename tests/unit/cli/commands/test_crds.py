@@ -19,7 +19,6 @@ FOLDER = repository.ROOT / "crds"
 
 @pytest.mark.parametrize("definition", fake_kinds.make_crds(), ids=lambda definition: definition["metadata"]["name"])
 def test_the_committed_files_are_what_the_models_say(definition: dict[str, Any], tmp_path: Path) -> None:
-    """Anyone who installs from the repository gets what the code means."""
     name = f"{definition['metadata']['name']}.yaml"
     result = click.testing.CliRunner().invoke(main.main, ["crds", "--directory", str(tmp_path)])
     assert (result.exit_code, result.stdout) == (0, "")
@@ -27,7 +26,6 @@ def test_the_committed_files_are_what_the_models_say(definition: dict[str, Any],
 
 
 def test_the_file_holds_the_definition_without_loss() -> None:
-    """No anchor, no cut line, no changed type."""
     assert list(yaml.safe_load_all(crds.write_all())) == list(fake_kinds.make_crds())
     assert "&id" not in crds.write_all()
 

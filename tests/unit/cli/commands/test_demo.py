@@ -39,7 +39,6 @@ def run(folder: Path, content: str | None) -> click.testing.Result:
     ],
 )
 def test_what_cannot_be_shown_is_refused_in_one_sentence(tmp_path: Path, content: str | None, message: str) -> None:
-    """With the file, and without a stack of Python's."""
     result = run(tmp_path, content)
 
     assert result.exit_code == 1
@@ -48,7 +47,6 @@ def test_what_cannot_be_shown_is_refused_in_one_sentence(tmp_path: Path, content
 
 
 def test_the_stack_goes_where_it_says(tmp_path: Path) -> None:
-    """And elsewhere only where it says nothing."""
     plain, placed = tmp_path / "plain.yaml", tmp_path / "placed.yaml"
     plain.write_text(f"{OTHER}---\n{STACK}")
     placed.write_text(STACK.replace("{name: shop}", "{name: shop, namespace: prod}"))
@@ -67,7 +65,6 @@ def test_the_stack_goes_where_it_says(tmp_path: Path) -> None:
     ],
 )
 def test_a_definition_is_established_when_it_says_so(status: dict[str, object], *, expected: bool) -> None:
-    """Before that the API server answers 404."""
     assert demo_cluster.is_established({"status": status}) is expected
 
 
@@ -90,7 +87,6 @@ def find_tries(stack: dict[str, Any], view: StackView) -> dict[str, str]:
 
 
 def test_the_example_gives_every_suggestion() -> None:
-    """They are what the demonstration is about."""
     stack = yaml.safe_load(EXAMPLE.read_text())
 
     lines = demo_run.advise(
@@ -112,7 +108,6 @@ def test_the_example_gives_every_suggestion() -> None:
 
 
 def test_an_example_with_nothing_to_change_gives_what_it_can() -> None:
-    """No parameter, nothing to scale."""
     assert find_tries(make_stack(), make_view("configmap/a", "secret")) == {
         "see its resources, live": "kubectl stack tree shop -w",
         "see the same in a browser": "kubectl stack ui",
@@ -137,13 +132,11 @@ def test_an_example_with_nothing_to_change_gives_what_it_can() -> None:
 def test_a_parameter_gets_a_value_that_it_may_have(
     rules: dict[str, Any], given: dict[str, Any], expected: tuple[str, int] | None
 ) -> None:
-    """Else the first thing to try would be refused."""
     assert demo_run.find_number(make_stack({"size": rules}, **given)) == expected
 
 
 @pytest.mark.parametrize("type_", demo_run.WRONG)
 def test_a_bad_parameter_is_of_another_type(type_: str) -> None:
-    """So that it is refused for sure."""
     named: dict[str, type | tuple[type, ...]] = {
         "string": str,
         "integer": int,
@@ -159,7 +152,6 @@ def test_a_bad_parameter_is_of_another_type(type_: str) -> None:
 
 
 def test_names_are_quoted_for_the_shell() -> None:
-    """A path may hold anything."""
     assert demo_run.prepare("/a b/k", ["/c d/kubectl"]) == "export KUBECONFIG='/a b/k' PATH='/c d':$PATH"
 
 

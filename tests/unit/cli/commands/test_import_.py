@@ -59,7 +59,6 @@ def test_standard_input_is_read(file: Path) -> None:
 
 
 def test_standard_input_alone_has_a_name_too() -> None:
-    """Since a Stack needs one."""
     assert "name: imported" in run("-", text=CONFIG).stdout
 
 
@@ -77,12 +76,10 @@ def test_standard_input_alone_has_a_name_too() -> None:
     ],
 )
 def test_a_stack_is_named_after_its_file(file: str, name: str) -> None:
-    """Where the name of a Stack may be so: it begins with a letter."""
     assert import_.name_after(file) == name
 
 
 def test_warnings_do_not_disturb_the_stack() -> None:
-    """They go to standard error."""
     result = run("-", text=CONFIG.replace("{name: a}", "{}"))
 
     assert result.exit_code == 0
@@ -91,7 +88,6 @@ def test_warnings_do_not_disturb_the_stack() -> None:
 
 
 def test_mistakes_are_all_reported_and_nothing_is_printed(file: Path) -> None:
-    """Half a Stack would be applied by a user."""
     result = run(str(file), "-", text="kind: A\n---\nkind: B\n")
 
     assert result.exit_code == 1
@@ -108,7 +104,6 @@ def test_mistakes_are_all_reported_and_nothing_is_printed(file: Path) -> None:
     ],
 )
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, name: str, content: bytes | None, message: str) -> None:
-    """With the reason."""
     path = tmp_path / name
     if content is not None:
         path.write_bytes(content)
@@ -122,7 +117,6 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, name: str, content:
 
 @pytest.mark.parametrize("name", ["My-Shop", "shop_1", "-shop", "00-all", "3scale", "x" * 64])
 def test_a_name_that_kubernetes_would_refuse_is_refused_at_once(name: str) -> None:
-    """With what it must look like."""
     result = run("-", "--name", name, text=CONFIG)
 
     assert result.exit_code == 2
@@ -133,12 +127,10 @@ def test_a_name_that_kubernetes_would_refuse_is_refused_at_once(name: str) -> No
 
 
 def test_help_says_how_it_is_used() -> None:
-    """With an example to paste."""
     assert "kubectl stack import shop.yaml database.yaml > stack.yaml" in run("--help").stdout
 
 
 def test_a_file_name_cannot_leave_the_comment(tmp_path: Path) -> None:
-    """Anyone who names a file could otherwise write manifests into what is piped into kubectl."""
     path = tmp_path / "a\n---\nkind: Evil\n.yaml"
     path.write_text(CONFIG)
 
@@ -150,7 +142,6 @@ def test_a_file_name_cannot_leave_the_comment(tmp_path: Path) -> None:
 
 
 def test_a_file_name_cannot_write_lines_into_a_complaint(tmp_path: Path) -> None:
-    """Neither by what is in the file, nor by what is not."""
     path = tmp_path / "a\nerror: all is well.yaml"
     missing = run(str(path))
     path.write_text("[")
@@ -161,7 +152,6 @@ def test_a_file_name_cannot_write_lines_into_a_complaint(tmp_path: Path) -> None
 
 
 def test_a_compressed_file_is_read(tmp_path: Path) -> None:
-    """As it was published, and named without its endings."""
     path = tmp_path / "shop.yaml.gz"
     path.write_bytes(gzip.compress(CONFIG.encode()))
 
@@ -171,7 +161,6 @@ def test_a_compressed_file_is_read(tmp_path: Path) -> None:
 
 
 def test_a_broken_compressed_file_is_named(tmp_path: Path) -> None:
-    """With the fault."""
     path = tmp_path / "shop.yaml.gz"
     path.write_bytes(gzip.compress(CONFIG.encode())[:-12])
 
@@ -182,7 +171,6 @@ def test_a_broken_compressed_file_is_named(tmp_path: Path) -> None:
 
 
 def test_a_large_stack_is_written_in_several_objects(tmp_path: Path) -> None:
-    """And the command says so."""
     path = tmp_path / "big.yaml"
     source = random.Random(3)
     path.write_text(
@@ -199,7 +187,6 @@ def test_a_large_stack_is_written_in_several_objects(tmp_path: Path) -> None:
 
 
 def test_no_manifest_commands_the_terminal() -> None:
-    """Neither in a mistake nor in the Stack: what a terminal would obey, or would show as something else, is an escape."""
     hostile = '"\\e]0;PWNED\\a \\u202Egpj.exe\\u200B"'
     mistaken = run("-", text=CONFIG.replace("{name: a}", "{name: " + hostile + "}"))
     assert mistaken.exit_code == 1
@@ -215,7 +202,6 @@ def test_no_manifest_commands_the_terminal() -> None:
 
 
 def test_a_folder_is_read_with_the_folders_in_it(tmp_path: Path) -> None:
-    """By path, in every file system; hidden files and other ones are left out."""
     for name in ("b.yaml", "a/z.yml", "a/b/c.json", ".git/x.yaml", "notes.txt"):
         file = tmp_path / "shop" / name
         file.parent.mkdir(parents=True, exist_ok=True)

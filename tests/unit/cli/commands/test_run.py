@@ -42,7 +42,6 @@ def invoke(*arguments: str, **environment: str) -> tuple[click.testing.Result, S
 
 
 def test_without_flags_the_settings_are_the_usual_ones() -> None:
-    """The defaults of the flags are those of the settings; two lists of them would drift apart."""
     assert invoke()[1] == Settings()
 
 
@@ -93,7 +92,6 @@ def test_every_flag_is_heard(tmp_path: Path) -> None:
 
 
 def test_a_variable_stands_for_a_flag_and_the_flag_wins() -> None:
-    """`HEARTH_` and the flag's name."""
     environment = {"HEARTH_NAMESPACE": "by-variable", "HEARTH_MAX_CONCURRENT_WRITES": "4"}
 
     settings = invoke("--namespace", "by-flag", **environment)[1]
@@ -103,7 +101,6 @@ def test_a_variable_stands_for_a_flag_and_the_flag_wins() -> None:
 
 
 def test_a_variable_or_flag_set_to_nothing_is_not_given() -> None:
-    """Deployments are templated, and leave such behind."""
     settings = invoke("--context", "", HEARTH_NAMESPACE="", HEARTH_KUBECONFIG="")[1]
 
     assert settings == Settings()
@@ -111,7 +108,6 @@ def test_a_variable_or_flag_set_to_nothing_is_not_given() -> None:
 
 @pytest.mark.parametrize("flag", FLAGS)
 def test_help_explains_every_flag_and_its_variable(flag: str) -> None:
-    """No user must guess a variable's name."""
     output = invoke("--help")[0].stdout
 
     assert f"--{flag}" in output
@@ -119,7 +115,6 @@ def test_help_explains_every_flag_and_its_variable(flag: str) -> None:
 
 
 def test_every_flag_is_known_to_this_test() -> None:
-    """A new one joins the list above."""
     names = [parameter.opts[0].removeprefix("--") for parameter in run.run.params]
 
     assert names == FLAGS
@@ -137,7 +132,6 @@ def test_every_flag_is_known_to_this_test() -> None:
     ],
 )
 def test_a_wrong_value_is_reported_with_its_flag(arguments: tuple[str, str], words: str) -> None:
-    """And nothing is started."""
     result, settings = invoke(*arguments)
 
     assert result.exit_code == 2
@@ -147,7 +141,6 @@ def test_a_wrong_value_is_reported_with_its_flag(arguments: tuple[str, str], wor
 
 
 def test_durations_of_a_lease_that_do_not_fit_together_are_refused() -> None:
-    """A leader that gives up after its successor began would be worse than none."""
     result, settings = invoke("--leader-election", "--renew-deadline", "20s")
 
     assert result.exit_code == 2
@@ -156,7 +149,6 @@ def test_durations_of_a_lease_that_do_not_fit_together_are_refused() -> None:
 
 
 def test_a_shard_that_cannot_be_known_is_asked_for() -> None:
-    """Two processes with the same share would leave another to no process."""
     result, settings = invoke("--shards", "3", "--shard", "3")
 
     assert result.exit_code == 2
@@ -165,12 +157,10 @@ def test_a_shard_that_cannot_be_known_is_asked_for() -> None:
 
 
 def test_the_exit_code_is_that_of_the_operator() -> None:
-    """A supervisor of the process reads it."""
     assert invoke()[0].exit_code == 7
 
 
 def test_an_operator_does_not_serve_its_own_namespace_by_accident() -> None:
-    """That namespace cannot be closed to its Stacks, in any mode."""
     refused, settings = invoke("--namespace", "shop", "--operator-namespace", "shop", "--tenancy", "strict")
 
     assert settings is None

@@ -195,7 +195,6 @@ RBAC, STORAGE, APPS = "rbac.authorization.k8s.io", "storage.k8s.io", "apps"
     ],
 )
 def test_an_object_that_names_another_waits_for_it(dependent: str, required: str) -> None:
-    """And for nothing else: a bystander of another name and one in another namespace are not meant."""
     manifest = yaml.safe_load(required)
     is_by_place = manifest["kind"] == "ResourceQuota"
     bystander = yaml.safe_dump({**manifest, "metadata": {"name": "y"}, "spec": {}})
@@ -211,7 +210,6 @@ def test_an_object_that_names_another_waits_for_it(dependent: str, required: str
 
 
 def test_rights_come_before_the_pods_that_use_them() -> None:
-    """A program that looks at its rights once, at its start, would fail otherwise."""
     binding = f"{{apiVersion: {RBAC}/v1, kind: RoleBinding, metadata: {{name: b}}, subjects: [{{kind: ServiceAccount, name: x}}]}}"
 
     assert find_required(pod("serviceAccountName: x"), named("ServiceAccount"), binding) == [
@@ -221,7 +219,6 @@ def test_rights_come_before_the_pods_that_use_them() -> None:
 
 
 def test_a_webhook_waits_for_those_that_answer_it() -> None:
-    """From the moment on at which it is registered, the API server refuses what is not served."""
     webhook = (
         "{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingWebhookConfiguration, "
         "webhooks: [{clientConfig: {service: {name: x, namespace: default}}}]}"
@@ -237,7 +234,6 @@ def test_a_webhook_waits_for_those_that_answer_it() -> None:
 
 
 def test_a_mention_may_state_another_namespace() -> None:
-    """Then the object of that name which stands beside is not meant."""
     binding = (
         f"{{apiVersion: {RBAC}/v1, kind: ClusterRoleBinding, "
         "subjects: [{kind: ServiceAccount, name: x, namespace: elsewhere}]}"
@@ -267,12 +263,10 @@ def test_nothing_waits_for_itself() -> None:
     ],
 )
 def test_a_manifest_of_any_shape_is_read(manifest: str) -> None:
-    """The API server will say what is wrong with it."""
     assert find_required(manifest, named("Service"), named("Secret")) == []
 
 
 def test_a_whole_shop_is_put_in_order() -> None:
-    """All of it together, as one file."""
     result = stack_assembly.assemble(
         [SourceText(source="shop.yaml", content=SHOP.read_text())], name="shop", namespace=None
     )

@@ -99,7 +99,6 @@ def test_a_column_and_a_required_field_are_told() -> None:
 
 
 def test_types_that_stand_for_any_number_of_fields_end() -> None:
-    """A file of 20 lines could stand for a billion fields."""
     doubling = {f"T{level}": {"a": f"T{level + 1}", "b": f"T{level + 1}"} for level in range(60)}
     assert any("too many fields" in each for each in SchemaReader(doubling, left=1_000).read("T0").unknown)
     assert any("contains itself" in each for each in SchemaReader(TYPES, left=100).read("Endless").unknown)
@@ -151,7 +150,6 @@ def test_an_expression(stated: str, made: str) -> None:
     ],
 )
 def test_what_an_expression_cannot_do_without(value: object, reads: set[str]) -> None:
-    """A field that may be missing is not needed, nor is what it is read from."""
     assert kro_expressions.find_reads(value, {"web", "db", "cache"}) == reads
 
 
@@ -162,7 +160,6 @@ def test_what_may_be_missing_is_read_as_such() -> None:
 
 
 def test_conditions_reach_all_that_read() -> None:
-    """Over any number of steps, each once; a cycle ends."""
     stated = {"a": ["x"], "b": [], "c": ["y", "x"], "d": []}
     reads = {"a": {"a"}, "b": {"a", "d"}, "c": {"b"}, "d": {"b"}}
     assert kro_expressions.spread(stated, reads) == {"a": ["x"], "b": ["x"], "c": ["y", "x"], "d": ["x"]}
@@ -228,7 +225,6 @@ def write(tmp_path: Path) -> Any:
 
 
 def test_a_definition_and_its_instance(write: Any) -> None:
-    """Names, conditions, policies and columns; of the instance what a user wrote."""
     result = run(write(DEFINITION), write(INSTANCE))
     assert result.exit_code == 0, result.output
     definition, instance = read(result)
@@ -261,7 +257,6 @@ def test_a_definition_and_its_instance(write: Any) -> None:
 
 
 def test_what_has_no_counterpart_is_named_by_the_import(write: Any) -> None:
-    """By the import where kro has more, and by the compiler where an expression cannot be evaluated."""
     text = DEFINITION.replace("size: integer,", "size: integer | immutable=true,").replace(
         "${string(schema.spec.size)}", "${random.seededString(3, schema.metadata.uid)}"
     )
@@ -290,7 +285,6 @@ def test_what_cannot_be_converted_is_refused(write: Any, text: str, message: str
 
 
 def test_the_group_of_kro_stays_unless_another_is_stated(write: Any) -> None:
-    """Which only works once kro's own kind is gone."""
     result = run(write(DEFINITION), group=None)
     assert read(result)[0]["metadata"]["name"] == "caches.kro.run"
     assert "choose a group of your own with --group" in result.stderr
@@ -298,7 +292,6 @@ def test_the_group_of_kro_stays_unless_another_is_stated(write: Any) -> None:
 
 
 def test_the_example_of_the_page_is_converted_as_a_whole(write: Any) -> None:
-    """It has most of what definitions have."""
     files = console_blocks.read_files(PAGE.read_text())
     result = run(write(files["rgd.yaml"]))
     assert result.stderr == "note: 1 StackDefinition, 0 objects; nothing to mend\n"
@@ -338,7 +331,6 @@ spec: {owner_name: blue}
 
 
 def test_kinds_that_use_one_another_are_renamed_together(write: Any) -> None:
-    """Group, parameters, and what is read of the status."""
     result = run(write(ROOMS))
 
     assert "nothing to mend" in result.stderr, result.stderr
@@ -364,7 +356,6 @@ def test_a_kind_of_kro_whose_definition_is_missing_is_named(write: Any) -> None:
 
 
 def test_names_that_no_template_allows_are_changed(write: Any) -> None:
-    """Reserved words, underscores, capitals and long names, wherever they are read."""
     text = """
 apiVersion: kro.run/v1alpha1
 kind: ResourceGraphDefinition
@@ -407,7 +398,6 @@ spec:
 def test_what_an_expression_needs_is_required(
     write: Any, read: str, required: list[str] | None, has_default: bool
 ) -> None:
-    """A map whose fields have defaults may be left out, unless a field without one is read."""
     text = f"""
 apiVersion: kro.run/v1alpha1
 kind: ResourceGraphDefinition

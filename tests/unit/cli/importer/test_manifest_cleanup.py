@@ -30,7 +30,6 @@ def make(**fields: Any) -> dict[str, Any]:
 
 
 def test_what_the_server_added_is_left_out() -> None:
-    """Only what a user wrote can be applied again."""
     exported = make(
         metadata={
             "name": "a",
@@ -62,7 +61,6 @@ def test_what_the_server_added_is_left_out() -> None:
 
 
 def test_the_original_is_left_as_it_is() -> None:
-    """Its reader may need it whole."""
     original = make(status={"a": "${b}"})
 
     manifest_cleanup.clean(original)
@@ -71,7 +69,6 @@ def test_the_original_is_left_as_it_is() -> None:
 
 
 def test_a_template_within_is_left_to_its_own_stack() -> None:
-    """Its expressions are meant; what stands beside it is not."""
     inner = {"resources": {"web": {"manifest": {"data": {"a": "${params.a}"}}}}}
     nested = {
         "apiVersion": "hearth.dev/v1alpha1",
@@ -84,7 +81,6 @@ def test_a_template_within_is_left_to_its_own_stack() -> None:
 
 @hypothesis.given(VALUES)
 def test_the_template_gives_the_manifest_back(value: Any) -> None:
-    """Shell variables, braces, quotes: nothing in it is taken for an expression."""
     original = make(data=value)
     template = {"resources": {"thing": {"manifest": manifest_cleanup.clean(original)}}}
     identity = StackIdentity(name="shop", namespace="prod", uid="u-1")
@@ -164,7 +160,6 @@ spec:
 
 
 def test_an_exported_deployment_becomes_what_was_written() -> None:
-    """Defaults that were changed stay, here the failures of the probe."""
     exported = yaml.safe_load(DEPLOYMENT)
     original = copy.deepcopy(exported)
 
@@ -245,7 +240,6 @@ def make_export(kind: str, spec: dict[str, Any], *, api_version: str = "v1", **m
     ],
 )
 def test_what_controllers_fill_in_is_dropped(exported: dict[str, Any], spec: dict[str, Any]) -> None:
-    """By kind, because the same field of another kind may be written by hand."""
     cleaned = manifest_cleanup.clean(exported)
 
     assert cleaned["spec"] == spec
@@ -253,7 +247,6 @@ def test_what_controllers_fill_in_is_dropped(exported: dict[str, Any], spec: dic
 
 
 def test_a_manifest_that_a_person_wrote_keeps_its_defaults() -> None:
-    """They are stated on purpose, and then they drift if another client changes them."""
     written = yaml.safe_load(DEPLOYMENT)
     written["metadata"] = {"name": "web", "annotations": {"deployment.kubernetes.io/revision": "3"}}
     del written["status"]
@@ -273,5 +266,4 @@ def test_a_manifest_that_a_person_wrote_keeps_its_defaults() -> None:
     ],
 )
 def test_the_default_of_the_pull_policy_depends_on_the_tag(image: str, policy: str) -> None:
-    """As the API server computes it."""
     assert manifest_cleanup.find_pull_policy(image) == policy

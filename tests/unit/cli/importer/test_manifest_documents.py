@@ -25,7 +25,6 @@ def find_mistakes(*contents: str) -> list[str]:
 
 
 def test_every_document_of_every_file_is_taken_in_order() -> None:
-    """And knows where it stands."""
     found = read(f"{CONFIG}---\n---\napiVersion: apps/v1\nkind: Deployment\n", CONFIG.replace("a}", "b}"))
 
     assert [(document.kind, document.group, document.name, document.place) for document in found] == [
@@ -36,13 +35,11 @@ def test_every_document_of_every_file_is_taken_in_order() -> None:
 
 
 def test_json_is_read_as_json() -> None:
-    """Not all of it is YAML: programs that write ASCII alone divide characters into two escapes."""
     (found,) = read(json.dumps({"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "\U0001f600", "b": 1.5}}))
     assert found.manifest["data"] == {"a": "\U0001f600", "b": 1.5}
 
 
 def test_a_list_is_taken_apart() -> None:
-    """As `kubectl get -o yaml` gives it, a list within a list too."""
     inner = '{"apiVersion": "v1", "kind": "List", "items": [{"apiVersion": "v1", "kind": "Secret"}]}'
     found = read(f"apiVersion: v1\nkind: List\nitems:\n- {{apiVersion: v1, kind: Service}}\n- {inner}\n")
 
@@ -53,7 +50,6 @@ def test_a_list_is_taken_apart() -> None:
 
 
 def test_items_of_a_typed_list_take_their_kind_from_it() -> None:
-    """Since the API server leaves it out of them."""
     found = read("apiVersion: apps/v1\nkind: DeploymentList\nitems: [{metadata: {name: web}}]")
 
     assert [(document.api_version, document.kind, document.name) for document in found] == [
@@ -62,7 +58,6 @@ def test_items_of_a_typed_list_take_their_kind_from_it() -> None:
 
 
 def test_a_kind_that_only_ends_like_a_list_is_none() -> None:
-    """Without items it is an object like any other."""
     assert [document.kind for document in read("apiVersion: example.org/v1\nkind: WishList\n")] == ["WishList"]
 
 
@@ -125,12 +120,10 @@ def test_a_kind_that_only_ends_like_a_list_is_none() -> None:
     ],
 )
 def test_a_mistake_tells_file_document_and_next_step(content: str, message: str) -> None:
-    """So that no user must count dashes."""
     assert find_mistakes(content) == [message]
 
 
 def test_all_mistakes_are_reported_at_once() -> None:
-    """Of all files, what is behind an error of YAML excepted."""
     found = find_mistakes("kind: Service\n---\na: [\n---\nkind: Pod\n", "apiVersion: v1\n")
 
     assert [message.split(": ")[0] for message in found] == [
@@ -141,7 +134,6 @@ def test_all_mistakes_are_reported_at_once() -> None:
 
 
 def test_two_manifests_of_one_object_are_refused() -> None:
-    """With both places; that one states the namespace which the other only has makes no difference."""
     same = CONFIG.replace("{name: a}", "{name: a, namespace: default}")
 
     (mistake,) = find_mistakes(CONFIG, same)
@@ -160,19 +152,16 @@ def test_two_manifests_of_one_object_are_refused() -> None:
     ],
 )
 def test_objects_that_differ_in_anything_may_share_a_name(other: str) -> None:
-    """What counts is what the API server tells apart."""
     assert len(read(CONFIG, other)) == 2
 
 
 def test_objects_without_a_name_are_no_duplicates() -> None:
-    """The server, or Hearth, will give each its own."""
     nameless = "apiVersion: batch/v1\nkind: Job\nmetadata: {generateName: migrate-}\n"
 
     assert len(read(nameless, nameless)) == 2
 
 
 def test_cluster_wide_objects_have_no_namespace() -> None:
-    """Regardless of what a user wrote into them."""
     (document,) = read("apiVersion: storage.k8s.io/v1\nkind: StorageClass\nmetadata: {name: fast, namespace: shop}\n")
 
     assert document.locate("default").namespace == ""

@@ -50,7 +50,6 @@ def lint(text: str) -> list[str]:
 @hypothesis.settings(deadline=None, max_examples=100)
 @hypothesis.given(contents=imported_texts.files(), file=imported_texts.FILE_NAMES)
 def test_what_an_import_writes_has_no_mistake(contents: list[str], file: str) -> None:
-    """It passes `lint`, and the API server accepts its name."""
     written = import_texts(contents, file=file)
     hypothesis.event("refused" if written is None else "written")
     if written is None:
@@ -65,7 +64,6 @@ def test_what_an_import_writes_has_no_mistake(contents: list[str], file: str) ->
 @hypothesis.settings(deadline=None, max_examples=60)
 @hypothesis.given(contents=imported_texts.files(is_sound=True), file=imported_texts.FILE_NAMES)
 def test_what_kubectl_accepts_is_imported(contents: list[str], file: str) -> None:
-    """Names of every form that the API server allows, words of the language, long ones, equal ones of several kinds."""
     written = import_texts(contents, file=file)
 
     assert written is not None
@@ -74,5 +72,4 @@ def test_what_kubectl_accepts_is_imported(contents: list[str], file: str) -> Non
 
 @hypothesis.given(strategies.text(max_size=80) | imported_texts.FILE_NAMES)
 def test_every_file_gives_a_stack_a_name(file: str) -> None:
-    """As the CustomResourceDefinition asks for."""
     assert STACK_NAME.fullmatch(import_.name_after(file))

@@ -79,7 +79,6 @@ def test_names(objects: list[str], expected: list[str]) -> None:
     )
 )
 def test_names_are_unique_and_keep_to_the_rule(objects: list[tuple[str, str, str]]) -> None:
-    """Regardless of what people call their objects."""
     found = resource_naming.name_all([make_document(*written) for written in objects])
 
     assert len(found) == len(objects)

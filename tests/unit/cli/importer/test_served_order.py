@@ -81,7 +81,6 @@ USUAL = [DEFINITION, ACCOUNT, role("realms"), binding(), workload(), REALM]
 
 
 def test_a_custom_resource_comes_after_its_controller_and_its_rights() -> None:
-    """So on deletion the controller removes its finalizer before it goes, with its rights."""
     found = find_all_required(USUAL, "Realm/main")
 
     assert found == {
@@ -115,7 +114,6 @@ def test_a_custom_resource_comes_after_its_controller_and_its_rights() -> None:
     ],
 )  # fmt: skip
 def test_a_controller_is_known_by_its_rights(others: list[dict[str, Any]]) -> None:
-    """All ways to grant them count."""
     (controller,) = (each for each in others if each["apiVersion"] == APPS)
 
     assert f"{controller['kind']}/op" in find_required([DEFINITION, REALM, *others])["Realm/main"]
@@ -140,12 +138,10 @@ def test_a_controller_is_known_by_its_rights(others: list[dict[str, Any]]) -> No
     ],
 )
 def test_who_does_not_serve_a_kind_is_not_waited_for(others: list[dict[str, Any]]) -> None:
-    """An order without a reason costs time, and may never end."""
     assert find_required([DEFINITION, REALM, *others])["Realm/main"] == {f"CustomResourceDefinition/realms.{GROUP}"}
 
 
 def test_who_reports_the_status_serves_the_kind_and_not_who_uses_it() -> None:
-    """Both may write its objects."""
     user = [workload(name="user", account="user"), role("realms", "*", name="user")]
     bound = binding({"kind": "ServiceAccount", "name": "user", "namespace": "default"}, role_name="user", name="user")
 
@@ -155,7 +151,6 @@ def test_who_reports_the_status_serves_the_kind_and_not_who_uses_it() -> None:
 
 
 def test_a_kind_that_is_defined_elsewhere_needs_more_evidence() -> None:
-    """Charts leave the definitions out by default. A workload that only uses a kind must not be taken for its controller."""
     served = [REALM, ACCOUNT, role("realms", "realms/status"), binding(), workload()]
     used = [REALM, ACCOUNT, role("realms"), binding(), workload()]
 
@@ -164,7 +159,6 @@ def test_a_kind_that_is_defined_elsewhere_needs_more_evidence() -> None:
 
 
 def test_aggregated_rights_stay_as_long_as_their_controller() -> None:
-    """The control plane copies them from roles that nothing else refers to."""
     parts = make("ClusterRole", "parts", api=RBAC, labels={"to": "op"}, rules=role("realms")["rules"])
     whole = make(
         "ClusterRole",
@@ -180,7 +174,6 @@ def test_aggregated_rights_stay_as_long_as_their_controller() -> None:
 
 
 def test_what_a_workload_needs_to_start_does_not_wait_for_it() -> None:
-    """A Certificate makes the Secret that the workload mounts: neither would ever be ready."""
     certificate = make("Realm", "main", api=f"{GROUP}/v1", spec={"secretName": "tls"})
     mounting = workload(volumes=[{"name": "tls", "secret": {"secretName": "tls"}}])
     issuer = make("Realm", "issuer", api=f"{GROUP}/v1", spec={})
@@ -225,7 +218,6 @@ HOOK = "ValidatingWebhookConfiguration/hook"
     ],
 )  # fmt: skip
 def test_what_a_webhook_sees_comes_after_it(hook: dict[str, Any], *, is_awaited: bool) -> None:
-    """Its rules are those of the API server."""
     found = find_required([DEFINITION, REALM, ACCOUNT, SERVICE, workload(), hook])
 
     assert (HOOK in found["Realm/main"]) is is_awaited
@@ -233,7 +225,6 @@ def test_what_a_webhook_sees_comes_after_it(hook: dict[str, Any], *, is_awaited:
 
 
 def test_nothing_that_a_webhook_needs_waits_for_it() -> None:
-    """One that sees everything sees its own Deployment as well."""
     everything = {"apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*"], "operations": ["*"]}
     other = make("ConfigMap", "other")
 
@@ -245,19 +236,16 @@ def test_nothing_that_a_webhook_needs_waits_for_it() -> None:
 
 
 def test_a_webhook_that_no_workload_answers_is_not_waited_for() -> None:
-    """It may not be there to be answered."""
     assert HOOK not in find_required([DEFINITION, REALM, SERVICE, webhook()])["Realm/main"]
 
 
 def test_an_object_of_an_aggregated_api_comes_after_its_server() -> None:
-    """No other server stores it."""
     service = make("APIService", f"v1.{GROUP}", api="apiregistration.k8s.io/v1", spec={"group": GROUP, "version": "v1", "service": {"name": "op", "namespace": "default"}})  # fmt: skip
 
     assert find_required([REALM, SERVICE, workload(), service])["Realm/main"] == {f"APIService/v1.{GROUP}"}
 
 
 def test_an_object_comes_after_the_workload_that_converts_its_kind() -> None:
-    """Without it, no object of the kind can be read."""
     conversion = {"webhook": {"clientConfig": {"service": {"name": "op", "namespace": "default"}}}}
     converted = {**DEFINITION, "spec": {**DEFINITION["spec"], "conversion": conversion}}
 
@@ -276,7 +264,6 @@ PARTS = [
 
 @hypothesis.given(strategies.lists(strategies.sampled_from(PARTS), max_size=12))
 def test_an_order_never_closes_a_cycle(manifests: list[dict[str, Any]]) -> None:
-    """It yields to references, for each order of the manifests."""
     unique = list({(each["kind"], each["metadata"]["name"]): each for each in manifests}.values())
     required = find_required(unique)
 

@@ -41,7 +41,6 @@ def find_resources(*documents: str) -> dict[str, Any]:
 
 
 def test_every_manifest_becomes_a_resource() -> None:
-    """And nothing else is in the Stack: what applies it says where it goes."""
     result = assemble("{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}")
 
     manifest = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
@@ -54,14 +53,12 @@ def test_every_manifest_becomes_a_resource() -> None:
 
 
 def test_a_namespace_is_stated_where_it_is_known() -> None:
-    """Then the file applies to nowhere else."""
     result = assemble("{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}", namespace="prod")
 
     assert result.stack["metadata"] == {"name": "shop", "namespace": "prod"}
 
 
 def test_resources_stand_in_the_order_of_the_files() -> None:
-    """So that the two can be read side by side."""
     assert list(find_resources(USER, CLAIM % "disk")) == ["user", "data"]
 
 
@@ -75,14 +72,12 @@ def test_resources_stand_in_the_order_of_the_files() -> None:
     ],
 )
 def test_a_claim_that_waits_for_its_pod_is_not_waited_for(documents: list[str], *, is_ready_at_once: bool) -> None:
-    """Else each would wait for the other, for ever."""
     claim = find_resources(*documents)["data"]
 
     assert claim.get("readyWhen") == (["true"] if is_ready_at_once else None)
 
 
 def test_a_cycle_is_opened_and_reported() -> None:
-    """No kind that we know makes one, but custom ones may."""
     scaler = "{{apiVersion: keda.sh/v1, kind: ScaledObject, metadata: {{name: {0}}}, spec: {{scaleTargetRef: {{apiVersion: keda.sh/v1, kind: ScaledObject, name: {1}}}}}}}\n"
 
     result = assemble(scaler.format("a", "b"), scaler.format("b", "a"))
@@ -125,7 +120,6 @@ def test_a_cycle_is_opened_and_reported() -> None:
     ],
 )
 def test_what_may_not_be_meant_is_reported(document: str, warning: str) -> None:
-    """And imported all the same."""
     result = assemble(document, namespace="prod")
 
     assert result.warnings == (warning,)
@@ -140,14 +134,12 @@ def test_what_may_not_be_meant_is_reported(document: str, warning: str) -> None:
     ],
 )  # fmt: skip
 def test_what_is_too_large_for_a_stack_is_refused(data: str, message: str) -> None:
-    """The operator would reject the definition."""
     many = (f"{{apiVersion: v1, kind: ConfigMap, metadata: {{name: c{at}}}, data: {data}}}\n" for at in range(2_000))
     with pytest.raises(errors.InvalidDefinition, match=f"a.yaml: {message}"):
         assemble("---\n".join(many))
 
 
 def test_a_key_like_an_expression_is_refused() -> None:
-    """No template can contain it, unlike a value; the template of a Stack among them may."""
     config = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {x: '${y}', '${y}': z}\n"
     stack = "apiVersion: hearth.dev/v1alpha1\nkind: Stack\nmetadata: {name: a}\nspec: {template: {'${y}': z}}\n"
     assert assemble(stack).stack["spec"]["template"]["resources"]
@@ -160,7 +152,6 @@ def test_a_key_like_an_expression_is_refused() -> None:
 
 
 def test_more_manifests_than_a_stack_holds_are_refused() -> None:
-    """Before the API server does, and with the way out."""
     many = [f"{{apiVersion: v1, kind: ConfigMap, metadata: {{name: c{number}}}}}\n" for number in range(10_001)]
 
     with pytest.raises(errors.InvalidDefinition) as caught:
@@ -176,7 +167,6 @@ OWNED = "{{apiVersion: {}, kind: {}, metadata: {{name: web-7d4, ownerReferences:
 
 
 def test_what_controllers_make_is_left_out() -> None:
-    """`kubectl get all -o yaml` lists it beside its owners, which make it again."""
     result = assemble(
         "{apiVersion: apps/v1, kind: Deployment, metadata: {name: web}, spec: {template: {spec: {containers: [{}]}}}}",
         OWNED.format("apps/v1", "ReplicaSet", "Deployment"),
@@ -198,7 +188,6 @@ def test_what_controllers_make_is_left_out() -> None:
 
 
 def test_endpoints_of_a_service_without_selector_are_kept() -> None:
-    """A person writes them: no controller does."""
     service = "{apiVersion: v1, kind: Service, metadata: {name: db}, spec: {ports: [{port: 5432}]}}"
 
     assert list(find_resources(service, "{apiVersion: v1, kind: Endpoints, metadata: {name: db}}")) == [
@@ -208,13 +197,11 @@ def test_endpoints_of_a_service_without_selector_are_kept() -> None:
 
 
 def test_an_import_of_nothing_but_such_objects_is_refused() -> None:
-    """An empty Stack would be no help."""
     with pytest.raises(errors.InvalidDefinition, match="cannot be imported: its owner ReplicaSet web makes it"):
         assemble(OWNED.format("v1", "Pod", "ReplicaSet"))
 
 
 def test_the_stack_adopts_on_request() -> None:
-    """Then it takes over the objects that were exported."""
     text = SourceText(source="a.yaml", content="{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}")
     result = stack_assembly.assemble([text], name="shop", namespace=None, adopts=True)
 
@@ -242,7 +229,6 @@ def annotated(kind: str, name: str, **annotations: str) -> str:
     ],
 )  # fmt: skip
 def test_what_another_tool_keeps_is_kept(key: str, value: str) -> None:
-    """It may hold data."""
     result = assemble(annotated("PersistentVolumeClaim", "data", **{key: value}))
 
     (resource,) = result.stack["spec"]["template"]["resources"].values()
@@ -263,12 +249,10 @@ def test_what_another_tool_keeps_is_kept(key: str, value: str) -> None:
     ],
 )
 def test_what_none_keeps_is_not_kept(key: str, value: str) -> None:
-    """Else it would stay behind."""
     assert "deletionPolicy" not in find_resources(annotated("PersistentVolumeClaim", "data", **{key: value}))["data"]
 
 
 def test_flux_has_it_as_a_label_too() -> None:
-    """Its documentation allows both."""
     labeled = (
         "{apiVersion: v1, kind: Secret, metadata: {name: a, labels: {kustomize.toolkit.fluxcd.io/prune: disabled}}}"
     )
@@ -277,7 +261,6 @@ def test_flux_has_it_as_a_label_too() -> None:
 
 
 def test_what_holds_a_kept_object_is_kept_with_it() -> None:
-    """A deletion of a Namespace, or of the definition of a kind, deletes all objects in it, or of it."""
     definition = (
         "{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: dbs.example.com}, "
         "spec: {group: example.com, scope: Namespaced, names: {kind: Db, plural: dbs}}}"
@@ -300,7 +283,6 @@ def test_what_holds_a_kept_object_is_kept_with_it() -> None:
 
 
 def test_what_another_tool_would_heed_is_named_once() -> None:
-    """With what a Stack has instead."""
     waves = [annotated("ConfigMap", name, **{"argocd.argoproj.io/sync-wave": "5"}) for name in "ab"]
     forced = annotated("ConfigMap", "c", **{"argocd.argoproj.io/sync-options": "Replace=true,ServerSideApply=true"})
     fitting = annotated("ConfigMap", "d", **{"argocd.argoproj.io/sync-options": "ServerSideApply=true", "x.com/y": "z"})
@@ -353,7 +335,6 @@ def test_what_another_tool_would_heed_is_named_once() -> None:
     ],
 )
 def test_what_is_no_object_of_an_installation_is_left_out(document: str, reason: str) -> None:
-    """And named."""
     result = assemble("{apiVersion: v1, kind: ConfigMap, metadata: {name: other}}", document)
 
     assert list(result.stack["spec"]["template"]["resources"]) == ["other"]
@@ -361,19 +342,16 @@ def test_what_is_no_object_of_an_installation_is_left_out(document: str, reason:
 
 
 def test_a_hook_that_also_installs_is_a_resource() -> None:
-    """It has something to do at the beginning."""
     assert list(find_resources(annotated("Job", "a", **{"helm.sh/hook": "pre-delete,post-install"}))) == ["a"]
 
 
 def test_a_cluster_scoped_object_loses_its_namespace() -> None:
-    """The API server ignores it, in a manifest of the kind that charts have many of."""
     role = "{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: a, namespace: prod}}"
 
     assert find_resources(role)["a"]["manifest"]["metadata"] == {"name": "a"}
 
 
 def test_a_hook_that_runs_again_replaces_its_object() -> None:
-    """Tools delete the last one before; a Job cannot be changed. What is no hook is left to the user."""
     hook = "{apiVersion: batch/v1, kind: Job, metadata: {name: %s, annotations: {%s: x}}}"
     found = find_resources(
         hook % ("a", "helm.sh/hook"), hook % ("b", "argocd.argoproj.io/hook"), hook % ("c", "x.com/hook"),
@@ -418,13 +396,11 @@ class Shelf:
 
 
 def test_a_stack_that_fits_stays_as_it_is() -> None:
-    """One object is the easiest to read."""
     stack = make_stack(3, size=1_000)
     assert stack_assembly.divide(stack) == [stack]
 
 
 def test_the_divided_stack_has_the_same_template() -> None:
-    """Read back by the operator's own code; everything else of the spec stays."""
     whole = make_stack(40, size=10_000)
     *maps, stack = stack_assembly.divide(whole)
 
@@ -438,7 +414,6 @@ def test_the_divided_stack_has_the_same_template() -> None:
 
 
 def test_no_source_has_the_name_of_an_imported_object() -> None:
-    """A Stack would change its own template; an export of a namespace contains those of an earlier import."""
     whole = make_stack(40, size=10_000)
     resources = whole["spec"]["template"]["resources"]
     for at, name in enumerate(("shop-template-2", "shop-template2-1")):
@@ -449,7 +424,6 @@ def test_no_source_has_the_name_of_an_imported_object() -> None:
 
 
 def test_more_sources_than_a_stack_can_name_are_refused() -> None:
-    """The API server would reject the Stack."""
     with pytest.raises(
         InvalidDefinition, match="the template: takes 40 compressed ConfigMaps, and a Stack can name 32"
     ):
@@ -457,18 +431,15 @@ def test_more_sources_than_a_stack_can_name_are_refused() -> None:
 
 
 def test_an_object_beyond_an_annotation_is_named() -> None:
-    """One manifest cannot be divided."""
     objects = stack_assembly.divide(make_stack(2, size=250_000))
     assert list(stack_assembly.find_unapplicable(objects)) == ["configmap/shop-template-1", "configmap/shop-template-2"]
 
 
 def test_every_object_can_be_applied_by_kubectl() -> None:
-    """`kubectl apply` copies the object into an annotation, and all annotations together have 256 KiB."""
     objects = stack_assembly.divide(make_stack(100, size=9_000))
     assert max(len(json.dumps(each)) for each in objects) < stack_assembly.APPLIED_BYTES
 
 
 def test_a_single_large_resource_is_not_divided() -> None:
-    """It is one object in the cluster too; the API server has the last word about its size."""
     objects = stack_assembly.divide(make_stack(1, size=300_000))
     assert [each["kind"] for each in objects] == ["ConfigMap", "Stack"]

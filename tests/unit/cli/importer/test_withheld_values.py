@@ -30,7 +30,6 @@ def config(**data: Any) -> dict[str, Any]:
 
 
 def test_a_masked_field_is_left_out_and_comes_back_as_a_parameter() -> None:
-    """Nothing is written in its place, so nothing can be applied in its place."""
     raw = config(**{"config.yaml": "password: x", "size": "3"})
     shown = config(**{"config.yaml": MASK, "size": "3"})
 
@@ -47,7 +46,6 @@ def test_a_masked_field_is_left_out_and_comes_back_as_a_parameter() -> None:
 
 
 def test_a_parameter_has_the_type_of_its_value() -> None:
-    """A list with a masked item is one value: without the item, the others would move up."""
     raw = {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -65,7 +63,6 @@ def test_a_parameter_has_the_type_of_its_value() -> None:
 
 
 def test_items_of_a_list_keep_their_place() -> None:
-    """The parameter is that of the item's field."""
     raw = {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -84,7 +81,6 @@ def test_items_of_a_list_keep_their_place() -> None:
 
 
 def test_equal_names_become_different_parameters() -> None:
-    """Within one object, and between exports."""
     raw = {
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -104,7 +100,6 @@ def test_equal_names_become_different_parameters() -> None:
 
 
 def test_what_an_object_is_called_is_no_secret() -> None:
-    """A password that happens to be in it must not take it away."""
     written, withheld = withheld_values.withhold(
         {"apiVersion": MASK, "kind": "ConfigMap", "metadata": {"name": MASK, "annotations": {"a": MASK}}}, config(), resource="web"
     )  # fmt: skip
@@ -134,7 +129,6 @@ def test_what_an_object_is_called_is_no_secret() -> None:
     ],
 )
 def test_a_record_that_makes_no_sense_is_refused(record: str) -> None:
-    """Anyone may write an annotation."""
     manifest = {
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -176,7 +170,6 @@ def test_a_mask_is_refused(manifest: dict[str, Any], place: str) -> None:
     ],
 )
 def test_the_word_itself_is_no_mask(manifest: dict[str, Any]) -> None:
-    """People call things sensitive."""
     assert assemble(manifest).stack["spec"]["template"]["resources"]
 
 
@@ -188,7 +181,6 @@ VALUES = strategies.recursive(
 
 @hypothesis.given(strategies.dictionaries(strategies.sampled_from(["spec", "data", "other"]), VALUES, max_size=3))
 def test_no_mask_is_ever_written(fields: dict[str, Any]) -> None:
-    """Wherever it is, and an import knows each field that is left out."""
     shown = {"apiVersion": "example.com/v1", "kind": "X", "metadata": {"name": "a"}, **fields}
 
     written, withheld = withheld_values.withhold(

@@ -41,7 +41,6 @@ async def visitor() -> AsyncIterator[Visitor]:
 
 
 async def test_the_token_becomes_a_cookie_under_a_path_of_its_own(visitor: Visitor) -> None:
-    """It is in no address afterwards, and servers on other ports of this host never get the cookie."""
     reply = await visitor.enter()
 
     token = visitor.address.partition("token=")[2]
@@ -55,7 +54,6 @@ async def test_the_token_becomes_a_cookie_under_a_path_of_its_own(visitor: Visit
 
 @pytest.mark.parametrize("path", SHOWN)
 async def test_every_page_is_shown_and_has_strict_headers(visitor: Visitor, path: str) -> None:
-    """Scripts and styles come from this server alone, nothing is cached, nothing may frame it."""
     reply = await visitor.get(path)
 
     assert reply.status == 200, reply.text
@@ -72,7 +70,6 @@ async def test_every_page_is_shown_and_has_strict_headers(visitor: Visitor, path
 
 @pytest.mark.parametrize("path", SHOWN)
 async def test_no_text_of_an_object_is_ever_markup(visitor: Visitor, path: str) -> None:
-    """Names, messages, outputs and kinds that contain HTML, or the language of the templates, are shown as they are."""
     reply = await visitor.get(path)
 
     assert "<img" not in reply.text
@@ -83,7 +80,6 @@ async def test_no_text_of_an_object_is_ever_markup(visitor: Visitor, path: str) 
 
 
 async def test_an_error_message_is_no_markup_either(visitor: Visitor) -> None:
-    """Not even that about a resource which does not exist."""
     reply = await visitor.get("stacks/prod/shop/resource?resource=%3Cimg+src=x%3E")
 
     assert reply.status == 404
@@ -92,7 +88,6 @@ async def test_an_error_message_is_no_markup_either(visitor: Visitor) -> None:
 
 
 async def test_sensitive_values_are_not_shown(visitor: Visitor) -> None:
-    """Neither in the manifest nor in a list."""
     for path in (*SHOWN, "stacks/prod/shop/resource?resource=web"):
         assert "geheim-1" not in (await visitor.get(path)).text
 
@@ -112,7 +107,6 @@ async def test_sensitive_values_are_not_shown(visitor: Visitor) -> None:
 async def test_who_lacks_cookie_or_path_gets_nothing(
     visitor: Visitor, path: str, headers: dict[str, str | None]
 ) -> None:
-    """Reads are refused as well: they show objects of a cluster."""
     reply = await visitor.get(path, **headers)
 
     assert reply.status == 403
@@ -121,7 +115,6 @@ async def test_who_lacks_cookie_or_path_gets_nothing(
 
 @pytest.mark.parametrize("host", ["attacker.example", "127.0.0.1", "127.0.0.1:1", "localhost.attacker.example:{port}"])
 async def test_a_name_that_resolves_to_loopback_is_refused(visitor: Visitor, host: str) -> None:
-    """DNS rebinding: the browser takes the attacker's page and this server for one origin, but names the attacker's host."""
     port = visitor.origin.rpartition(":")[2]
     for address in (visitor.address, visitor.root):
         reply = await visitor.send("GET", address, Host=host.format(port=port), Cookie=visitor.cookie)
@@ -132,7 +125,6 @@ async def test_a_name_that_resolves_to_loopback_is_refused(visitor: Visitor, hos
 
 @pytest.mark.parametrize("token", ["", "?token=", "?token=guessed"])
 async def test_the_first_address_needs_the_token(visitor: Visitor, token: str) -> None:
-    """Without it there is no cookie, and no word about what is served."""
     reply = await visitor.send("GET", f"/{token}")
 
     assert reply.status == 403
@@ -156,7 +148,6 @@ async def test_the_first_address_needs_the_token(visitor: Visitor, token: str) -
 async def test_no_action_without_cookie_token_and_origin(
     visitor: Visitor, form: dict[str, str], headers: dict[str, str | None]
 ) -> None:
-    """All three are needed; a page of another origin has none of them."""
     whole = {"action": "pause", "action_token": await visitor.find_action_token()} | form
     reply = await visitor.act(whole, **headers)
 
@@ -165,7 +156,6 @@ async def test_no_action_without_cookie_token_and_origin(
 
 
 async def test_an_action_writes_what_the_verb_writes(visitor: Visitor) -> None:
-    """Asking for it writes nothing; the confirmation writes once."""
     token = await visitor.find_action_token()
     assert f"PATCH {SHOP}" not in visitor.api.asked
 
@@ -178,7 +168,6 @@ async def test_an_action_writes_what_the_verb_writes(visitor: Visitor) -> None:
 
 
 async def test_what_does_not_apply_is_said_and_writes_nothing(visitor: Visitor) -> None:
-    """Also if it has ceased to apply since the user was asked."""
     token = await visitor.find_action_token()
     for action, said in (("cleanup", "nothing waits for deletion"), ("unpause", "not paused"), ("mark", "say what is")):
         reply = await visitor.act({"action": action, "resource": "web", "action_token": token})
@@ -190,7 +179,6 @@ async def test_what_does_not_apply_is_said_and_writes_nothing(visitor: Visitor) 
 
 @pytest.mark.parametrize("path", ["stacks/prod/..%2fshop", "stacks/prod/SHOP", "stacks/pr%20od/shop", "pods/prod/shop"])
 async def test_what_cannot_be_a_name_is_never_sent(visitor: Visitor, path: str) -> None:
-    """No path of the page becomes another path of the API server."""
     reply = await visitor.get(path)
 
     assert reply.status == 404
@@ -199,7 +187,6 @@ async def test_what_cannot_be_a_name_is_never_sent(visitor: Visitor, path: str) 
 
 @pytest.mark.parametrize("name", ["..%2fserver.py", "../server.py", "page.py", "", "%2fetc%2fpasswd"])
 async def test_static_files_come_from_a_table(visitor: Visitor, name: str) -> None:
-    """Nothing else of this machine is served."""
     reply = await visitor.get(f"static/{name}")
 
     assert reply.status in (403, 404)
@@ -233,7 +220,6 @@ async def test_a_group_is_scaled() -> None:
 
 
 async def test_a_nested_stack_leads_to_its_own_page() -> None:
-    """From the details of its resource."""
     identity = names.identity(stack_uid="u-1", group=names.GROUP, kind="Stack", namespace="prod", name="shop-db")
     child = stack_page.make_stack() | {
         "metadata": {
@@ -262,7 +248,6 @@ async def nothing() -> Any:
 
 
 async def test_a_log_is_sent_from_where_it_was_read_last() -> None:
-    """Only new lines; all of them where the last one is gone, as after a restart of the container."""
     changes = LogChanges(nothing)
 
     def read(events: bytes) -> dict[str, Any]:
@@ -276,7 +261,6 @@ async def test_a_log_is_sent_from_where_it_was_read_last() -> None:
 
 
 async def test_only_what_changed_is_sent() -> None:
-    """Each part with its digest; a problem once, and that it is over."""
     changes = PartChanges(nothing)
     both = {"head": rendering.make_part("a"), "graph": rendering.make_part("b")}
     first = changes.on_read(both)
@@ -292,7 +276,6 @@ async def test_only_what_changed_is_sent() -> None:
 
 
 async def test_a_stream_ends_with_its_tab(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tabs that are closed do not count, long before the next look; one too many is refused."""
     monkeypatch.setattr(handlers, "PAUSE", 60.0)
     async with stack_page.visit() as visitor:
         await visitor.enter()
@@ -312,7 +295,6 @@ async def test_a_stream_ends_with_its_tab(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 async def test_a_stream_survives_an_api_server_that_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The reader hears that the page is old, once, and sees the changes that were missed."""
     monkeypatch.setattr(handlers, "PAUSE", 0.01)
     away = errors.Unreachable("connection refused <b>")
     later = {"items": [stack_page.make_stack(phase="UpdateComplete")]}
@@ -336,7 +318,6 @@ LOG_PATH = "/api/v1/namespaces/prod/pods/web-1/log"
 
 
 async def test_a_log_grows_while_it_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Read from its end again and again; hostile lines stay text, and a failure is said."""
     monkeypatch.setattr(handlers, "PAUSE", 0.01)
     texts = ["1 <img src=x>\n", "1 <img src=x>\n2 \x1b[31mred", errors.Unreachable("away"), "2 \x1b[31mred\n3 last"]
     answers = [each if isinstance(each, Exception) else {api_requests.TEXT: each} for each in texts]
@@ -366,7 +347,6 @@ async def test_a_log_grows_while_it_is_shown(monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.parametrize("pod", ["..", "a/b", "A", ""])
 async def test_what_cannot_be_a_pod_is_never_asked_for(visitor: Visitor, pod: str) -> None:
-    """Neither once nor again and again."""
     for part in ("", "/updates"):
         reply = await visitor.get(LOG.format(part).replace("web-1", parse.quote(pod, safe="")))
         assert reply.status == 404

@@ -62,7 +62,6 @@ def compare(child: FoundChild, *fields: FieldChange) -> list[ShownField]:
 
 
 def test_what_the_stack_sets_is_listed_and_nothing_else() -> None:
-    """Neither what others set nor the operator's own labels; no character that a terminal would obey."""
     found = {each.path: each.live for each in compare(make_child())}
     assert found == {
         "metadata.labels.app": "web",
@@ -73,7 +72,6 @@ def test_what_the_stack_sets_is_listed_and_nothing_else() -> None:
 
 
 def test_what_differs_comes_first_and_once() -> None:
-    """As the engine would write it; also what another client took from the Stack, or removed."""
     changed = FieldChange(path=("spec", "replicas"), old=5, new=2)
     removed = FieldChange(path=("spec", "minReadySeconds"), old=ABSENT, new=3)
     first, second, *others = compare(make_child(spec={**SPEC, "replicas": 5}), changed, removed)
@@ -87,7 +85,6 @@ def test_what_differs_comes_first_and_once() -> None:
     "owned", [{}, {"f:spec": {"k:no json": {}}}, {"f:spec": {"f:template": {'v:"x"': {}}}}, {"f:none": {"f:x": {}}}]
 )
 def test_fields_of_any_shape_are_shown(owned: Any) -> None:
-    """What the object lacks is left out."""
     assert all(not each.differs for each in compare(make_child(owned)))
 
 
@@ -111,7 +108,6 @@ def make_pod(name: str, owner: str, **status: Any) -> FoundChild:
 
 
 def test_a_workload_shows_the_pods_below_it() -> None:
-    """Also those of what it owns; each with its state, and no character that a browser or a terminal would obey."""
     states = [{"ready": True, "restartCount": 2}, {"ready": False, "restartCount": 1}]
     pod = make_pod("web-1-a", "web-1", phase="Running", containerStatuses=states)
     evidence = explanation.make_evidence([make(SETS, "web-1", owner="web"), pod], [])
@@ -125,7 +121,6 @@ def test_a_workload_shows_the_pods_below_it() -> None:
 
 
 def test_no_workload_shows_more_than_its_newest() -> None:
-    """However many there are."""
     pods = [make_pod(f"web-{number}", "web", phase="Pending") for number in range(limits.PAGE_PODS + 5)]
     evidence = explanation.make_evidence(pods, [])
 
@@ -133,7 +128,6 @@ def test_no_workload_shows_more_than_its_newest() -> None:
 
 
 def test_a_status_of_any_shape_is_shown() -> None:
-    """Another client may have written it."""
     odd = make(POD, "odd", spec={"containers": "x"}, status={"containerStatuses": [{"restartCount": "many"}, 5]})
 
     (shown,) = shown_resource.describe_pods(odd, explanation.make_evidence([], []), now=1.0)

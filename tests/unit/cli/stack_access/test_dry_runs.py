@@ -24,7 +24,6 @@ from hearth.preview import field_changes, object_copies
     ],
 )  # fmt: skip
 def test_a_file_is_merged_as_kubectl_does(old: Object, new: Object, now: Object, merged: Object) -> None:
-    """What only its predecessor had goes, what others set stays."""
     assert object_copies.patch(now, dry_runs.merge_three(old, new, now)) == merged
 
 
@@ -35,7 +34,6 @@ def stack(*entries: Any, **annotations: str) -> Object:
 
 @pytest.mark.parametrize("field", ["f:template", "f:templateRef", "f:templateRefs"])
 def test_the_field_manager_that_applied_the_template_applies_the_file(field: str) -> None:
-    """Others applied other fields only; one that ran `kubectl apply` left its annotation."""
     applied = {"manager": "flux", "operation": "Apply", "fieldsV1": {"f:spec": {field: {}}}}
     other = {"manager": "pauser", "operation": "Apply", "fieldsV1": {"f:spec": {"f:paused": {}}}}
     updated = {"manager": "kubectl", "operation": "Update", "fieldsV1": {"f:spec": {"f:template": {}}}}
@@ -46,6 +44,5 @@ def test_the_field_manager_that_applied_the_template_applies_the_file(field: str
 
 
 def test_an_annotation_of_another_form_counts_for_nothing() -> None:
-    """Any user may write it."""
     for text in ("", "[]", "{", "null"):
         assert dry_runs.find_last_applied(stack(**{field_changes.LAST_APPLIED: text})) is None

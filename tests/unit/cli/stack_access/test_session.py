@@ -55,7 +55,6 @@ async def connect(folder: Path, answers: Mapping[str, Answer]) -> AsyncIterator[
 
 @pytest.mark.parametrize("body", [b"404 page not found\n", orjson.dumps(NO_KIND)], ids=["no group", "no kind"])
 async def test_a_cluster_without_the_kinds_is_named_with_the_command(tmp_path: Path, body: bytes) -> None:
-    """For lists, and for a Stack that is looked for."""
     async with connect(tmp_path, {path: says(body, code=404) for path in (STACKS, f"{STACKS}/web")}) as session:
         with pytest.raises(NotInstalled, match="hearth crds") as listed:
             await session.list(STACK, "shop")
@@ -67,7 +66,6 @@ async def test_a_cluster_without_the_kinds_is_named_with_the_command(tmp_path: P
 
 
 async def test_a_missing_object_is_none(tmp_path: Path) -> None:
-    """Its name is in the answer."""
     async with connect(tmp_path, {f"{STACKS}/web": says(orjson.dumps(NO_OBJECT), code=404)}) as session:
         assert await session.find(STACK, "shop", "web") is None
         with pytest.raises(errors.ApiStatusError):
@@ -205,7 +203,6 @@ async def test_a_user_with_rights_on_one_kind_lists_that(tmp_path: Path) -> None
 
 
 async def test_what_a_user_may_not_list_is_no_empty_stack(tmp_path: Path) -> None:
-    """The template of an instance is in its revisions alone."""
     revisions = "GET /apis/apps/v1/namespaces/shop/controllerrevisions"
     raw = {**ONE, "apiVersion": "platform.example/v1", "kind": "Site", "spec": {}, "status": {}}
     async with connect(tmp_path, {revisions: says(orjson.dumps(FORBIDDEN), code=403)}) as session:

@@ -50,7 +50,6 @@ def make_child(group: str, name: str, status: Any = None) -> FoundChild:
 
 
 async def test_schemas_are_read_only_for_objects_that_say_nothing() -> None:
-    """Of kinds without a rule: a schema costs a request."""
     session = FakeSession()
     silent = make_child("example.com", "Widget")
     others = [
@@ -92,7 +91,6 @@ def read(shelf: Shelf, revision: Object) -> Object:
 
 
 def test_a_definition_in_several_objects_is_read() -> None:
-    """One of them that is missing is named, with the way out."""
     *parts, last = controller_revision.make_objects(STACK, REVISION, HUGE)
     assert read(Shelf(*parts, last), last) == HUGE
     with pytest.raises(
@@ -114,7 +112,6 @@ def make_release(content: bytes, *, version: str = "1", status: str = "deployed"
 
 
 def test_the_newest_deployed_revision_counts() -> None:
-    """By number, not by name; others and odd ones do not."""
     secrets = [make_release(b"", version=version) for version in ("9", "10", "x")] + [
         make_release(b"", version="11", status="failed")
     ]
@@ -126,7 +123,6 @@ def test_the_newest_deployed_revision_counts() -> None:
 
 
 def test_the_manifest_and_its_hooks_are_read() -> None:
-    """Hooks are no part of the manifest."""
     hooks = [{"kind": "Job", "name": "migrate", "events": ["pre-upgrade", "post-install"]}, {"kind": 7}, "x"]
     content = orjson.dumps({"manifest": "kind: ConfigMap", "hooks": hooks})
 
@@ -149,6 +145,5 @@ def test_the_manifest_and_its_hooks_are_read() -> None:
     ],
 )
 def test_what_is_no_release_is_refused(content: bytes) -> None:
-    """With the name of the Secret, and within bounds."""
     with pytest.raises(InvalidDefinition, match="secret/v1: holds no release of Helm"):
         helm_releases.parse(make_release(content))

@@ -73,7 +73,6 @@ def run(folder: Path, command: str, *documents: Any, options: tuple[str, ...] = 
 
 
 def test_all_mistakes_are_reported_with_their_place(tmp_path: Path) -> None:
-    """And the exit code says so."""
     wrong = {
         "a": {"manifest": CONFIG | {"data": {"x": "${params.none}"}}},
         "b": {"dependsOn": ["c"], "manifest": CONFIG},
@@ -88,7 +87,6 @@ def test_all_mistakes_are_reported_with_their_place(tmp_path: Path) -> None:
 
 
 def test_what_is_probably_not_meant_is_a_warning(tmp_path: Path) -> None:
-    """It is no mistake, so the exit code stays 0."""
     claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim"}
     stack = make({"data": {"manifest": claim, "updatePolicy": {"replace": "CreateFirst"}}})
 
@@ -109,7 +107,6 @@ def test_json_is_for_programs(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("command", ["lint", "render"])
 def test_a_compressed_file_is_read(tmp_path: Path, command: str) -> None:
-    """As `hearth import` reads it, also from standard input."""
     file = tmp_path / "stack.yaml.gz"
     file.write_bytes(gzip.compress(yaml.safe_dump(make({"a": {"manifest": CONFIG | {"data": {"x": "1"}}}})).encode()))
     runner = click.testing.CliRunner()
@@ -134,7 +131,6 @@ def test_a_compressed_file_is_read(tmp_path: Path, command: str) -> None:
 def test_a_broken_compressed_file_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes, message: str
 ) -> None:
-    """A small file may hold any amount of text."""
     monkeypatch.setattr(limits, "IMPORT_BYTES", 20)
     file = tmp_path / "stack.yaml.gz"
     file.write_bytes(content)
@@ -147,7 +143,6 @@ def test_a_broken_compressed_file_is_named(
 
 
 def test_fields_are_checked_by_schemas_of_a_folder(tmp_path: Path) -> None:
-    """Of built-in kinds and of custom ones, in the layouts that people have."""
     schemas = tmp_path / "schemas"
     (schemas / "example.org").mkdir(parents=True)
     (schemas / "example.org" / "widget_v1.json").write_text(json.dumps(SCHEMA))
@@ -207,7 +202,6 @@ def test_own_kinds_of_kubernetes_are_checked_without_a_cluster(
 
 
 def test_what_only_a_cluster_knows_is_no_mistake(tmp_path: Path) -> None:
-    """Values of parameters from a Secret."""
     code, output = run(
         tmp_path,
         "lint",
@@ -218,7 +212,6 @@ def test_what_only_a_cluster_knows_is_no_mistake(tmp_path: Path) -> None:
 
 
 def test_a_template_beside_the_stack_is_found(tmp_path: Path) -> None:
-    """In a ConfigMap of the same files; without it, that is said."""
     stack = make_bare(templateRef={"name": "parts"}, parameters={})
     template = yaml.safe_dump({"resources": {"a": {"manifest": CONFIG | {"data": {"x": "${params.none}"}}}}})
     parts = CONFIG | {"metadata": {"name": "parts"}, "data": {"template.yaml": template}}
@@ -228,7 +221,6 @@ def test_a_template_beside_the_stack_is_found(tmp_path: Path) -> None:
 
 
 def test_a_template_of_the_whole_cluster_beside_the_stack_is_found(tmp_path: Path) -> None:
-    """It has the kind in its reference, and its mistakes are those of the Stack."""
     stack = make_bare(templateRef={"kind": "StackTemplate", "name": "web"}, parameters={"text": "geheim"})
     resources = {"a": {"manifest": CONFIG | {"data": {"x": "${params.text}"}}}}
     shared = make_shared(resources)
@@ -240,7 +232,6 @@ def test_a_template_of_the_whole_cluster_beside_the_stack_is_found(tmp_path: Pat
 
 
 def test_a_template_of_the_whole_cluster_is_linted_alone(tmp_path: Path) -> None:
-    """For all values of its parameters: only what none could mend is a mistake."""
     resources: dict[str, Any] = {"a": {"manifest": CONFIG | {"data": {"x": "${params.text}"}}}}
     shared = make_shared(resources)
     assert run(tmp_path, "lint", shared) == (0, "1 StackTemplate: no mistake\n")
@@ -257,7 +248,6 @@ def test_a_template_of_the_whole_cluster_is_linted_alone(tmp_path: Path) -> None
 
 
 def test_a_template_in_several_objects_is_found(tmp_path: Path) -> None:
-    """Compressed, as `hearth import` divides it; each object that is missing is said, and each wrong one."""
     references = [{"name": "one", "key": "t.json.gz"}, {"name": "two"}]
     stack = make_bare(templateRefs=references, parameters={})
     first = {"resources": {"a": {"manifest": CONFIG | {"data": {"x": "1"}}}}}
@@ -278,7 +268,6 @@ def test_a_template_in_several_objects_is_found(tmp_path: Path) -> None:
 
 
 def test_manifests_are_rendered_without_secrets(tmp_path: Path) -> None:
-    """What only a run can know is a comment."""
     resources = {
         "db": {"manifest": CONFIG | {"data": {"password": "${params.password}"}}},
         "web": {"manifest": CONFIG | {"data": {"of": "${db.metadata.uid}"}}},
@@ -296,7 +285,6 @@ def test_manifests_are_rendered_without_secrets(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["{", "kind: Pod", ""], ids=["no YAML", "no Stack", "empty"])
 def test_files_without_a_stack_are_refused(tmp_path: Path, text: str) -> None:
-    """By name."""
     file = tmp_path / "x.yaml"
     file.write_text(text)
 
@@ -315,12 +303,10 @@ def test_files_without_a_stack_are_refused(tmp_path: Path, text: str) -> None:
     ],
 )
 def test_a_type_is_one_word(schema: dict[str, Any], simple: dict[str, Any]) -> None:
-    """As in the schemas of a cluster."""
     assert schema_folder.simplify(schema) == simple
 
 
 def test_a_file_that_is_no_schema_counts_as_absent(tmp_path: Path) -> None:
-    """A folder may contain anything."""
     (tmp_path / "service-v1.json").write_text("[1")
     kinds = FolderKinds(tmp_path)
     service = kinds.find("v1", "Service")
@@ -330,7 +316,6 @@ def test_a_file_that_is_no_schema_counts_as_absent(tmp_path: Path) -> None:
 
 
 def test_sarif_names_file_line_and_rule(tmp_path: Path) -> None:
-    """In the form that code hosts read: each result names a rule of the tool, and the line of its field."""
     wrong = {
         "a": {"manifest": CONFIG | {"data": {"x.y": "${params.none}"}}},
         "b": {"dependsOn": ["a", "c"], "manifest": CONFIG},
@@ -353,14 +338,12 @@ def test_sarif_names_file_line_and_rule(tmp_path: Path) -> None:
 
 
 def test_sarif_without_a_mistake_has_no_result(tmp_path: Path) -> None:
-    """So that a code host closes what it showed before."""
     code, output = run(tmp_path, "lint", make({"a": {"manifest": CONFIG}}), options=("-o", "sarif"))
 
     assert (code, json.loads(output)["runs"][0]["results"]) == (0, [])
 
 
 def test_the_hook_accepts_files_without_a_stack() -> None:
-    """It is called with any YAML file of a repository; without a file, it says what is missing."""
     (hook,) = yaml.safe_load((repository.ROOT / ".pre-commit-hooks.yaml").read_text())
     program, *arguments = hook["entry"].split()
     runner = click.testing.CliRunner()
@@ -374,7 +357,6 @@ def test_the_hook_accepts_files_without_a_stack() -> None:
 
 
 def test_the_outputs_in_the_docs_are_those_of_the_commands(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of the commands that need no cluster; a line `…` stands for any number of lines."""
     monkeypatch.chdir(repository.ROOT)
     page = (repository.DOCS / "kubectl-stack.md").read_text()
     blocks = [block for block in page.split("```")[1::2] if "\n$ kubectl stack lint" in block]
@@ -398,7 +380,6 @@ def make_group(manifest: dict[str, Any], **spec: Any) -> dict[str, Any]:
 
 
 def test_groups_are_checked_as_stacks_are(tmp_path: Path) -> None:
-    """All mistakes of a group are reported with their paths in it: of its size, its updates and its template."""
     group = make_group(
         {"metadata": {"name": "same"}, "data": {"size": "${params.size}"}},
         removalPolicies=[{"resources": ["01"]}],
@@ -416,7 +397,6 @@ def test_groups_are_checked_as_stacks_are(tmp_path: Path) -> None:
 
 
 def test_a_minimum_above_the_size_of_a_group_is_a_mistake_with_its_line(tmp_path: Path) -> None:
-    """As the operator finds it, for programs with the kind and the line."""
     group = make_group({}, rollingUpdate={"minInService": 3})
     _, output = run(tmp_path, "lint", make({"a": {"manifest": CONFIG}}), group, options=("-o", "json"))
     (mistake,) = json.loads(output)
@@ -426,7 +406,6 @@ def test_a_minimum_above_the_size_of_a_group_is_a_mistake_with_its_line(tmp_path
 
 
 def test_the_members_of_a_group_are_rendered(tmp_path: Path) -> None:
-    """With their names; and a group without a mistake is counted."""
     group = make_group({"data": {"i": "${key}"}}, removalPolicies=[{"resources": ["0"]}])
     _, output = run(tmp_path, "render", group)
     found = [each["metadata"]["name"] for each in yaml.safe_load_all(output)]
@@ -436,7 +415,6 @@ def test_the_members_of_a_group_are_rendered(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("command", ["lint", "render"])
 def test_what_the_operator_evaluates_elsewhere_is_evaluated_here_too(tmp_path: Path, command: str) -> None:
-    """Within the same limits."""
     lines = "${params.list.map(i, 'line-' + string(i)).join(',')}"
     slow = "${string(params.list.map(x, params.list.map(y, params.list.map(z, x + y + z))).size())}"
     stack = make({"a": {"manifest": {**CONFIG, "data": {"lines": lines}}}})
@@ -464,7 +442,6 @@ CHAIN: dict[str, Any] = {
 
 
 def test_what_is_certain_is_rendered(tmp_path: Path) -> None:
-    """Names and fields that manifests state, and values in the same files; of what is sensitive not a letter is shown."""
     stack = make(CHAIN)
     stack["spec"]["template"]["parameters"] = {"key": {"type": "string"}}
     stack["spec"]["parametersFrom"] = [{"secretRef": {"name": "db"}}]
@@ -486,7 +463,6 @@ def test_what_is_certain_is_rendered(tmp_path: Path) -> None:
 
 
 def test_what_is_only_read_is_given_by_a_file(tmp_path: Path) -> None:
-    """An object, a list that makes members, and a Secret of which no letter is shown."""
     resources = {
         "platform": {"externalRef": {**CONFIG, "metadata": {"name": "platform"}}},
         "token": {"externalRef": {**CONFIG, "kind": "Secret", "metadata": {"name": "token"}}},
@@ -518,7 +494,6 @@ def test_what_is_only_read_is_given_by_a_file(tmp_path: Path) -> None:
 
 
 def test_a_folder_is_read_as_its_files(tmp_path: Path) -> None:
-    """As kubectl takes one; what is no manifest is left alone."""
     (tmp_path / "a.yaml").write_text(yaml.safe_dump(make({"a": {"manifest": CONFIG}})))
     (tmp_path / "notes.txt").write_text("{")
     done = click.testing.CliRunner().invoke(stack_group.stack, ["lint", "-f", str(tmp_path)])
@@ -527,7 +502,6 @@ def test_a_folder_is_read_as_its_files(tmp_path: Path) -> None:
 
 
 def test_a_mistake_in_a_nested_template_is_found(tmp_path: Path) -> None:
-    """At its place in the outermost Stack, also if the parameters of the nested one are expressions."""
     inner = {"resources": {"c": {"manifest": {**CONFIG, "data": {"a": "${servce.metadata.name}"}}}}}
     spec = {"parameters": {"p": "${web.metadata.name}"}, "template": {"parameters": {"p": {"type": "string"}}, **inner}}
     nested = {"apiVersion": "hearth.dev/v1alpha1", "kind": "Stack", "spec": spec}
@@ -561,7 +535,6 @@ class LiveStack:
 async def test_a_renamed_set_is_warned_about(
     capsys: pytest.CaptureFixture[str], former: str, namespace: str, *, is_warned: bool
 ) -> None:
-    """By the Stack of the same name in the cluster: its claims would be left behind."""
     claims = {"volumeClaimTemplates": [{"metadata": {"name": "data"}, "spec": {}}]}
     stateful_set = {"manifest": {"apiVersion": "apps/v1", "kind": "StatefulSet", "spec": claims}}
     live = cast("Session", LiveStack(make({former: stateful_set})))

@@ -33,7 +33,6 @@ def make_pod(**status: Any) -> FoundChild:
 
 
 def test_causes_are_drawn_below_what_they_explain() -> None:
-    """The command behind an arrow, the time in brackets."""
     inner = Cause(subject="pod/web-1", message="crashes", command="kubectl logs web-1", since="1970-01-01T00:00:00Z")
     outer = Cause(subject="web", message="progressing", causes=(inner,))
     lines = ["".join(text for text, _ in line) for line in explanation.draw([outer, inner], now=60.0)]
@@ -60,12 +59,10 @@ def test_causes_are_drawn_below_what_they_explain() -> None:
     ],
 )
 def test_well_known_messages_have_a_command(message: str, command: str) -> None:
-    """Phrases decide about a hint alone."""
     assert advice.advise_text(message, "prod") == command
 
 
 def test_a_hostile_status_reaches_neither_the_terminal_nor_the_shell() -> None:
-    """All that a tenant writes is text, in messages and in commands."""
     problem = {"resource": HOSTILE, "kind": HOSTILE, "name": HOSTILE, "reason": HOSTILE, "message": HOSTILE}
     waits = [{"resource": HOSTILE, "hook": HOSTILE, "stack": HOSTILE}]
     conditions = [{"type": "Ready", "status": "False", "reason": HOSTILE, "message": HOSTILE}]
@@ -82,7 +79,6 @@ def test_a_hostile_status_reaches_neither_the_terminal_nor_the_shell() -> None:
 
 
 def test_a_crash_is_explained_with_the_last_words() -> None:
-    """And with the log of the container before."""
     ended = {"exitCode": 1, "reason": "Error", "message": HOSTILE}
     status = {"name": "app", "state": {"waiting": {"reason": "CrashLoopBackOff"}}, "lastState": {"terminated": ended}}
     cause = object_causes.explain_pod(make_pod(phase="Running", containerStatuses=[status]), Evidence())
@@ -260,7 +256,6 @@ def test_a_definition_that_cannot_be_read_applies_nothing() -> None:
 
 
 def test_an_instance_is_led_to_the_external_object_that_lacks_a_field() -> None:
-    """Its template is in the StackDefinition, and an edit of the instance mends nothing."""
     vault = Kind(group="platform.example", version="v1", name="Vaulted", plural="vaults", namespaced=True)
     stack = StackState(make_stack().raw, vault)
     problem = {"resource": "web", "reason": "FieldNotFound", "message": "waits for db.data.host"}
@@ -293,7 +288,6 @@ def test_objects_that_are_kept_are_named_with_what_their_deletion_costs() -> Non
 
 
 def test_a_ready_object_waits_with_what_it_requires() -> None:
-    """The status does not count it either."""
     problem = {"resource": "db", "kind": "ConfigMap", "reason": "Invalid", "message": "m"}
     metadata = {
         "name": "shop-web",
@@ -323,12 +317,10 @@ def test_an_update_that_hangs_has_a_way_back() -> None:
 
 @pytest.mark.parametrize("status", [{}, {"containerStatuses": 5}, {"conditions": [1]}, {"initContainerStatuses": [{}]}])
 def test_a_pod_of_any_shape_is_explained(status: Any) -> None:
-    """No field is taken for granted."""
     object_causes.explain_pod(make_pod(**status), Evidence())
 
 
 def test_nothing_is_wrong_with_a_ready_stack() -> None:
-    """Then there is nothing to explain."""
     conditions = [{"type": "Ready", "status": "True", "reason": "Complete", "message": "m"}]
     snapshot = StackObjects(stack=make_stack(phase="CreateComplete", conditions=conditions), template={}, children=[])
 
@@ -359,7 +351,6 @@ def make_namespace(**conditions: str) -> FoundChild:
 
 
 def test_an_api_that_does_not_answer_is_named_with_its_command() -> None:
-    """It is not known what the Namespace still has of it."""
     cause = object_causes.explain_deletion(make_namespace(NamespaceDeletionDiscoveryFailure=DISCOVERY), Evidence())
 
     (below,) = cause.causes
@@ -368,7 +359,6 @@ def test_an_api_that_does_not_answer_is_named_with_its_command() -> None:
 
 
 def test_a_namespace_that_only_needs_time_has_no_cause() -> None:
-    """Pods that end take a while."""
     namespace = make_namespace(NamespaceContentRemaining="Some resources are remaining: pods. has 2 resource instances")
 
     assert object_causes.explain_deletion(namespace, Evidence()).causes == ()
@@ -376,7 +366,6 @@ def test_a_namespace_that_only_needs_time_has_no_cause() -> None:
 
 
 def test_what_a_namespace_still_has_is_read_from_its_message() -> None:
-    """Kinds of the core group have no group."""
     left = "Some resources are remaining: configmaps. has 1 resource instances, gizmos.a.example.org has 2 resource instances"
     namespace = make_namespace(
         NamespaceContentRemaining=left, NamespaceFinalizersRemaining="x/y in 1 resource instances"
@@ -399,7 +388,6 @@ def test_what_a_namespace_still_has_is_read_from_its_message() -> None:
     ],
 )
 def test_only_the_finalizers_of_others_are_ever_removed(finalizers: tuple[str, ...], patch: str) -> None:
-    """What Kubernetes or Hearth removes by itself stays, and no name of a finalizer reaches the shell."""
     command = object_causes.explain_deletion(
         make_child(CONFIG, "a", namespace="b", finalizers=finalizers), Evidence()
     ).command
@@ -409,7 +397,6 @@ def test_only_the_finalizers_of_others_are_ever_removed(finalizers: tuple[str, .
 
 
 def test_a_pod_of_a_controller_is_named_without_a_command() -> None:
-    """Another one would follow."""
     claim = make_child(CLAIM, "data", namespace="b", finalizers=("kubernetes.io/pvc-protection",))
     volumes = {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]}
     owner = {"kind": "ReplicaSet", "name": "web-1", "uid": "1", "controller": True}
@@ -437,7 +424,6 @@ def test_a_pod_of_a_controller_is_named_without_a_command() -> None:
     ],
 )
 def test_adoption_is_offered_only_where_it_helps(message: str, expected: str) -> None:
-    """An object that another Stack needs is never adopted."""
     stack = StackState({"metadata": {"name": "a", "namespace": "b"}, "spec": {"template": {"resources": {"web": {}}}}})
     problem = {"reason": "NotOwned", "message": message, "resource": "web", "kind": "ConfigMap", "name": "x"}
 
@@ -450,7 +436,6 @@ def test_adoption_is_offered_only_where_it_helps(message: str, expected: str) ->
     ids=["missing", "hostile"],
 )
 def test_a_namespace_that_is_missing_is_created(namespace: str, expected: str) -> None:
-    """That of the object, not that of the Stack."""
     stack = StackState({"metadata": {"name": "a", "namespace": "b"}, "spec": {}})
     problem = {"reason": "NamespaceNotFound", "message": "", "resource": "web", "namespace": namespace}
 
@@ -462,7 +447,6 @@ def test_a_namespace_that_is_missing_is_created(namespace: str, expected: str) -
     [("stacks.hearth.dev", "kubectl edit stack a -n b"), ("policy.example.org", "kubectl get validatingwebhook")],
 )
 def test_a_mistake_in_a_nested_stack_leads_to_the_definition(webhook: str, expected: str) -> None:
-    """Although it is a webhook that denies it: Hearth's own."""
     stack = StackState({"metadata": {"name": "a", "namespace": "b"}, "spec": {"template": {"resources": {"in": {}}}}})
     said = f'admission webhook "{webhook}" denied the request: spec.template.resources.cm.manifest: there is no field'
     problem = {"reason": "Denied", "message": said, "resource": "in", "kind": "Stack", "name": "a-in"}
@@ -475,7 +459,6 @@ def test_a_mistake_in_a_nested_stack_leads_to_the_definition(webhook: str, expec
     [("extra", "kubectl edit configmap extra -n there"), ("${params.name}", "kubectl edit stack a -n b")],
 )
 def test_a_missing_field_is_added_where_it_is_missing(name: str, expected: str) -> None:
-    """In an object that the Stack only reads, if its name is stated."""
     read = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "there"}}
     spec = {"template": {"resources": {"extra": {"externalRef": read}, "web": {}}}}
     stack = StackState({"metadata": {"name": "a", "namespace": "b"}, "spec": spec})
@@ -486,7 +469,6 @@ def test_a_missing_field_is_added_where_it_is_missing(name: str, expected: str) 
 
 
 def test_an_edit_is_offered_where_the_definition_is_stated() -> None:
-    """In the source of a value, in the parent of a nested Stack; nowhere if a tool would take it back."""
     root, inner = (StackState({"metadata": {"name": name, "namespace": "b"}}) for name in ("root", "inner"))
     flux = StackState(
         {"metadata": {"name": "c", "namespace": "b", "labels": {"kustomize.toolkit.fluxcd.io/name": "apps"}}}
@@ -501,7 +483,6 @@ def test_an_edit_is_offered_where_the_definition_is_stated() -> None:
 
 
 def test_a_grant_of_a_forged_status_reaches_no_shell() -> None:
-    """Only commands of the very form that the operator writes are offered."""
     grant = (
         "kubectl create role x-pods --verb=get --resource=pods --namespace=b && "
         "kubectl create rolebinding x-pods --role=x-pods --serviceaccount=b:x --namespace=b"
@@ -526,7 +507,6 @@ def test_a_grant_of_a_forged_status_reaches_no_shell() -> None:
     ],
 )
 def test_a_resource_that_its_when_excludes_is_known(when: Any, spec: dict[str, Any], *, expected: bool) -> None:
-    """As far as the spec tells; what is not known counts as present."""
     template = {
         "parameters": {"debug": {"type": "boolean", "default": False}},
         "conditions": {"big": "params.debug", "small": "conditions.big && params.debug"},
@@ -557,7 +537,6 @@ def make_read(kind: str, *, group: str = "hearth.dev", **raw: Any) -> FoundChild
 
 
 def test_what_is_only_read_is_followed_to_its_own_cause() -> None:
-    """A pod to its container, a Stack to what it says of itself, a Stack's object to that Stack."""
     waiting = {"name": "main", "state": {"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}}}
     pod = explain_read(make_read("Pod", group="", status={"containerStatuses": [waiting]}))
     assert any("ImagePullBackOff" in line for line in pod)
@@ -573,7 +552,6 @@ def test_what_is_only_read_is_followed_to_its_own_cause() -> None:
 
 
 def test_a_hostile_object_that_is_only_read_reaches_no_shell() -> None:
-    """Its labels and conditions are text."""
     labels = {"hearth.dev/stack": HOSTILE}
     ready = {"type": "Ready", "status": "False", "reason": HOSTILE, "message": HOSTILE}
     for found in (
@@ -603,7 +581,6 @@ def make_objects(
 
 
 def test_what_the_user_may_not_read_is_no_cause_beside_one() -> None:
-    """It is named only where nothing else explains the Stack."""
     problem = {"resource": "web", "reason": "Invalid", "message": "is wrong", "kind": "ConfigMap"}
     hidden = {"Secret": "not shown: secrets"}
 
@@ -617,7 +594,6 @@ def test_what_the_user_may_not_read_is_no_cause_beside_one() -> None:
 
 @pytest.mark.parametrize(("reason", "is_offered"), [("InvalidTemplate", True), ("SourceNotFound", False)])
 def test_a_rollback_is_offered_where_it_helps(reason: str, is_offered: bool) -> None:
-    """It would wait for a source that is missing as well."""
     made = make_objects(reason, problems=[], unreadable={})
     status = {**made.stack.raw["status"], "phase": "UpdateFailed", "lastCompletedRevision": 2}
     stack = StackState({**made.stack.raw, "status": status})
@@ -628,7 +604,6 @@ def test_a_rollback_is_offered_where_it_helps(reason: str, is_offered: bool) -> 
 
 
 def test_a_cluster_that_does_not_answer_is_the_cause() -> None:
-    """Not each of the objects that are there."""
     there = {"kubeConfig": {"secretRef": {"name": "east"}}}
     objects = make_objects("ClusterUnreachable", problems=[], unreadable={"": "is in another cluster"}, **there)
 

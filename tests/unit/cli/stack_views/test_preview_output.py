@@ -54,7 +54,6 @@ def write(preview: Preview) -> str:
 
 
 def test_the_text_has_a_line_for_each_resource_and_field() -> None:
-    """In the order of the run, with the count in the end."""
     assert write(make(*CHANGES)).split("\n") == [
         "stack/shop in prod: to revision 2",
         "~ change      web (configmap/shop-web)",
@@ -73,7 +72,6 @@ def test_the_text_has_a_line_for_each_resource_and_field() -> None:
 
 
 def test_old_and_new_values_have_the_colors_of_kubectl_diff() -> None:
-    """Red and green."""
     styles = [
         style for line in preview_output.list_change(CHANGES[0]) for text, style in line if text.startswith("    ")
     ]
@@ -86,7 +84,6 @@ def test_no_change_is_said() -> None:
 
 
 def test_a_refused_definition_shows_every_mistake() -> None:
-    """And nothing else."""
     mistakes = tuple(Mistake(path=f"spec.template.resources.{name}", message="is wrong") for name in "ab")
     text = write(make(rejection="is refused", mistakes=mistakes))
     assert text.split("\n")[1:] == [f"x {mistake}" for mistake in mistakes]
@@ -94,7 +91,6 @@ def test_a_refused_definition_shows_every_mistake() -> None:
 
 @pytest.mark.parametrize("value", ["\x1b[31mred", "a\nb", "x" * 5_000, "\u202eevil"])
 def test_hostile_values_stay_on_their_line(value: str) -> None:
-    """Without control characters, cut, on one line."""
     change = Change(
         action=Action.UPDATE, resource="a", ref=ref("a"), fields=(FieldChange(path=("data", "v"), old="", new=value),)
     )
@@ -104,7 +100,6 @@ def test_hostile_values_stay_on_their_line(value: str) -> None:
 
 
 def test_markdown_is_one_block_that_no_value_ends() -> None:
-    """The fence is longer than any run of backticks in it, and each line has the mark of a diff."""
     hostile = FieldChange(path=("data", "v"), old="x", new="``` <script> ````")
     change = Change(action=Action.UPDATE, resource="a", ref=ref("a"), fields=(hostile,))
     lines = preview_output.write_markdown(make(change, CHANGES[1], notes=("<b>note</b>",))).split("\n")
@@ -122,7 +117,6 @@ def test_markdown_is_one_block_that_no_value_ends() -> None:
 
 
 def test_json_has_all_of_it() -> None:
-    """An absent value has no key, and an empty part none either."""
     written = preview_output.to_output(make(*CHANGES))
     assert written["changed"] is True
     assert written["changes"][0]["fields"][1] == {"path": 'metadata.labels["example.org/tier"]', "new": "front"}
@@ -132,7 +126,6 @@ def test_json_has_all_of_it() -> None:
 
 
 def test_a_secret_in_a_file_counts_as_the_api_server_stores_it() -> None:
-    """`stringData` is encoded into `data`."""
     secret = {"apiVersion": "v1", "kind": "Secret", "stringData": {"a": "x"}, "data": {"b": "eQ=="}}
     assert stack_files.encode_secret(secret)["data"] == {"a": "eA==", "b": "eQ=="}
 

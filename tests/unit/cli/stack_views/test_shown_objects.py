@@ -51,7 +51,6 @@ def show(resource: str, kind: str = "ConfigMap", /, objects: StackObjects | None
 
 
 def test_values_are_followed_from_resource_to_resource() -> None:
-    """From a sensitive parameter or a Secret to every field that is computed from it, and to no other."""
     assert shown_objects.find_sensitive_fields(take()) == {
         "copy": {("data", "from")},
         "further": {("data", "whole")},
@@ -65,7 +64,6 @@ def test_values_are_followed_from_resource_to_resource() -> None:
 
 
 def test_secrets_that_are_only_read_are_sensitive() -> None:
-    """One by its name, a list, the members of a list, and what may be one."""
     reference = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "db"}}
     resources = {
         "db": {"externalRef": reference},
@@ -86,7 +84,6 @@ def test_secrets_that_are_only_read_are_sensitive() -> None:
 
 
 def test_a_sensitive_value_is_hidden_wherever_the_object_has_it() -> None:
-    """Also where a controller copied it; other fields stay."""
     annotations = {"copied": f"it is {SECRET_TEXT}", "kubectl.kubernetes.io/last-applied-configuration": SECRET_TEXT}
     shown = show("further", metadata={"annotations": annotations}, data={"whole": SECRET_TEXT, "size": "small"})
 
@@ -97,7 +94,6 @@ def test_a_sensitive_value_is_hidden_wherever_the_object_has_it() -> None:
 
 @pytest.mark.parametrize("resource", ["key", "stated", "plain"])
 def test_a_secret_is_shown_by_its_keys(resource: str) -> None:
-    """Live and in the template."""
     shown = show(resource, "Secret", data={"password": "Z2VoZWlt"}, type="Opaque")
 
     assert shown["data"] == {"password": "(sensitive)"}
@@ -106,7 +102,6 @@ def test_a_secret_is_shown_by_its_keys(resource: str) -> None:
 
 
 def test_admission_may_insert_before_a_sensitive_item() -> None:
-    """Items are found by name; where that is impossible, the whole list is hidden."""
     first, mine = {"name": "proxy", "env": []}, {"name": "app", "env": [{"name": "A", "value": SECRET_TEXT}]}
     shown = show("web", "Deployment", spec={"containers": [first, mine]})
     assert shown["spec"]["containers"][0] == first
@@ -117,7 +112,6 @@ def test_admission_may_insert_before_a_sensitive_item() -> None:
 
 
 def test_a_parameter_from_a_secret_is_sensitive_by_itself() -> None:
-    """Unless the template says that it is not, or the spec states it."""
     source = [{"secretRef": {"name": "db"}}]
     assert shown_objects.find_sensitive_parameters(take(parametersFrom=source)) == {"password", "items", "size"}
     stated = take(parametersFrom=source, parameters={"size": "s"})
@@ -125,7 +119,6 @@ def test_a_parameter_from_a_secret_is_sensitive_by_itself() -> None:
 
 
 def test_a_value_in_the_spec_is_hidden_in_the_manifest() -> None:
-    """A text of the template that repeats it, too."""
     snapshot = take(parameters={"password": "nothing"})
 
     assert shown_objects.show_manifest(snapshot, "plain")["manifest"]["data"] == {"text": "(sensitive)"}
@@ -134,6 +127,5 @@ def test_a_value_in_the_spec_is_hidden_in_the_manifest() -> None:
 
 @pytest.mark.parametrize("raw", [{"data": None}, {"data": "text"}, {"data": ["a"]}, {"spec": 1}])
 def test_objects_of_any_shape_are_shown(raw: Any) -> None:
-    """A field of another type than the template's is no failure."""
     for resource in RESOURCES:
         assert show(resource, **raw)["kind"] == "ConfigMap"

@@ -22,12 +22,10 @@ from hearth.cli.stack_views import ages, safe_text
     ],
 )
 def test_what_a_terminal_would_obey_is_shown(text: str, shown: str) -> None:
-    """As a visible escape."""
     assert safe_text.clean(text) == shown
 
 
 def test_one_line_holds_all_and_first_line_says_that_there_is_more() -> None:
-    """Columns of a table must stay columns."""
     assert safe_text.one_line("a\n  b\tc") == "a b c"
     assert safe_text.first_line("a\nb") == "a …"
     assert safe_text.first_line("a") == "a"
@@ -54,11 +52,9 @@ def test_one_line_holds_all_and_first_line_says_that_there_is_more() -> None:
     ],
 )
 def test_an_age_has_at_most_two_units(seconds: float, age: str) -> None:
-    """The values are kubectl's own."""
     assert ages.format_age(seconds) == age
 
 
 @pytest.mark.parametrize("text", [None, 5, "", "yesterday", "9999999-01-01T00:00:00Z"])
 def test_what_is_no_time_has_no_age(text: object) -> None:
-    """Instead of an error."""
     assert ages.describe(text, now=0.0) == "<unknown>"

@@ -11,7 +11,6 @@ from support.units.admission_reviews import SOUND, Cluster, make_reviewer, write
 
 
 async def test_all_mistakes_of_a_group_are_one_denial() -> None:
-    """With the paths of its own spec; a change of the size alone leaves a mistaken template as it is."""
     manifest = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}, "data": {"k": "${params.nothing}"}}
     rolling = {"maxBatchSize": 0, "minInService": 1}
     spec = {"replicas": 2, "rollingUpdate": rolling, "template": {"manifest": manifest}}
@@ -54,7 +53,6 @@ SAME_NAME = {"manifest": {**ONE["manifest"], "metadata": {"name": "same"}}}
     ],
 )
 async def test_an_impossible_group_is_denied(spec: dict[str, Any], path: str, said: str) -> None:
-    """With the path of its own spec; also if it replaces one that runs."""
     sound = {"replicas": 2, "template": ONE}
     for old in (None, sound):
         denial = (await make_reviewer().review_stack(review_group({**sound, **spec}, old=old))).denial
@@ -67,7 +65,6 @@ SCALED = {"manager": "keda", "operation": "Update", "subresource": "scale", "fie
 
 
 async def test_a_size_below_the_minimum_is_only_a_warning_if_an_autoscaler_wrote_it() -> None:
-    """A user who states both is denied. An autoscaler may lower the size at any time, and must not break the group."""
     spec = {"replicas": 2, "template": ONE, "rollingUpdate": {"minInService": 3}}
     stated = review_group(spec)
     result = await make_reviewer().review_stack(stated)
@@ -114,7 +111,6 @@ async def test_a_size_below_the_minimum_is_only_a_warning_if_an_autoscaler_wrote
     ],
 )
 async def test_an_impossible_collection_is_denied(resources: dict[str, Any], path: str, said: str) -> None:
-    """With the path of the place where it is mended."""
     template = {"parameters": {"zones": {"type": "array"}}, "resources": resources}
     metadata = {"name": "shop", "namespace": "a"}
     spec = {"template": template, "parameters": {"zones": ["a", "b"]}}
@@ -156,7 +152,6 @@ def mark(**spec: Any) -> Review:
     ids=["known", "path", "unknown resource", "unknown Stack", "Stack in progress", "by object"],
 )
 async def test_a_mark_on_nothing_is_denied(spec: dict[str, Any], denial: str) -> None:
-    """If it is certain that it is nothing: a mark never applies to a later object."""
     moving = {**SETTLED, "status": {"observedGeneration": 1, "phase": "UpdateInProgress"}}
     result = await make_reviewer(Cluster(shop=SETTLED, moving=moving)).review(mark(reason="slow", **spec))
 
@@ -164,7 +159,6 @@ async def test_a_mark_on_nothing_is_denied(spec: dict[str, Any], denial: str) ->
 
 
 async def test_a_mark_should_say_why() -> None:
-    """It may be left out, as the API says, so that is a warning."""
     result = await make_reviewer(Cluster(shop=SETTLED)).review(mark(stackName="shop", resource="a"))
 
     assert (result.denial, len(result.warnings)) == ("", 1)
@@ -186,7 +180,6 @@ def snapshot(stack: str, *, phase: str = "Complete", **metadata: Any) -> dict[st
     ids=["taken", "unknown Stack", "other cluster", "deletion"],
 )
 async def test_a_snapshot_that_is_not_taken_now_is_a_warning(stacks: dict[str, Any], said: str) -> None:
-    """It waits, and may be created beside its Stack. Another deletion policy needs no review."""
     reviewer = make_reviewer(Cluster(**stacks))
     raw = {"kind": "StackSnapshot", "metadata": {"name": "one", "namespace": "a"}, "spec": {"stackName": "shop"}}
     result = await reviewer.review(Review(new=raw))
@@ -209,7 +202,6 @@ async def test_a_snapshot_that_is_not_taken_now_is_a_warning(stacks: dict[str, A
     ids=["complete", "unknown", "in progress", "deletion", "of another Stack"],
 )
 async def test_a_request_to_restore_is_reviewed_when_it_is_made(stored: Any, denial: str, warning: str) -> None:
-    """A snapshot of another Stack never becomes one of this; all else the Stack waits for."""
     reviewer = make_reviewer(Cluster(**({} if stored is None else {"one": stored})))
     before = {"template": {"resources": SOUND}}
     asked = write(SOUND, old=before, rollback={"toSnapshot": "one"})

@@ -26,7 +26,6 @@ MISTAKEN = {
 
 
 async def test_all_mistakes_are_one_denial() -> None:
-    """As the status lists them."""
     result = await make_reviewer().review_stack(write(MISTAKEN))
 
     first = result.denial.splitlines()[0]
@@ -37,7 +36,6 @@ async def test_all_mistakes_are_one_denial() -> None:
 
 
 async def test_a_write_that_keeps_the_definition_is_never_denied() -> None:
-    """An invalid Stack can be paused; a changed definition is judged."""
     old = {"template": {"resources": MISTAKEN}}
     paused = await make_reviewer().review_stack(write(MISTAKEN, old=old, paused=True))
     changed = await make_reviewer().review_stack(write(MISTAKEN, old={**old, "parameters": {"x": 1}}))
@@ -55,7 +53,6 @@ async def test_a_write_that_keeps_the_definition_is_never_denied() -> None:
     ],
 )
 async def test_an_edit_during_a_rollback_is_warned(change: dict[str, Any], is_warned: bool) -> None:
-    """It brings back what the rollback took back."""
     old = {"template": {"resources": {}}, "rollback": {"toRevision": 2}}
     status = {"target": {"cause": "Rollback", "revision": 2}}
     review = write(SOUND, old=old, **change)
@@ -72,7 +69,6 @@ async def test_an_edit_during_a_rollback_is_warned(change: dict[str, Any], is_wa
 
 
 async def test_a_stack_that_is_being_deleted_is_not_reviewed() -> None:
-    """Nothing may stand in its way."""
     review = write(MISTAKEN)
     review.new["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
 
@@ -88,7 +84,6 @@ async def test_a_stack_that_is_being_deleted_is_not_reviewed() -> None:
     ids=["one source", "several sources"],
 )
 async def test_what_another_object_supplies_is_a_warning(path: str, reference: dict[str, Any]) -> None:
-    """It may come, or be corrected, before the operator reads it."""
     cluster = Cluster()
     review = Review(new={"metadata": {"name": "s", "namespace": "a"}, "spec": reference})
     missing = await make_reviewer(cluster).review_stack(review)
@@ -101,7 +96,6 @@ async def test_what_another_object_supplies_is_a_warning(path: str, reference: d
 
 
 async def test_a_mistake_of_the_author_is_denied_although_a_source_is_named() -> None:
-    """The source supplies nothing of this definition."""
     cluster = Cluster()
     cluster.sources["more"] = {"other": "1"}
     result = await make_reviewer(cluster).review_stack(
@@ -113,7 +107,6 @@ async def test_a_mistake_of_the_author_is_denied_although_a_source_is_named() ->
 
 @pytest.mark.parametrize("is_there", [True, False])
 async def test_only_what_a_source_could_mend_is_a_warning(is_there: bool) -> None:
-    """A value from a source, or a source that is missing, hides no mistake of the author."""
     cluster = Cluster()
     if is_there:
         cluster.sources["more"] = {"text": "1"}
@@ -141,7 +134,6 @@ async def test_only_what_a_source_could_mend_is_a_warning(is_there: bool) -> Non
 
 
 async def test_a_resource_beyond_the_boundary_is_denied() -> None:
-    """With the path, in the words of the status."""
     loot = {"a": {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x", "namespace": "b"}}}}
     result = await make_reviewer().review_stack(write(loot))
 
@@ -156,7 +148,6 @@ OPTIONS = {
 
 
 def test_every_field_of_a_spec_defines_or_is_an_option() -> None:
-    """A new one is neither before a person decided: an edit of what defines needs the right to the account."""
     schemas = {each["spec"]["names"]["kind"]: each["spec"]["versions"][0]["schema"] for each in crd.make_crds()}
     stack, group = (
         set(schemas[kind]["openAPIV3Schema"]["properties"]["spec"]["properties"]) for kind in names.STACK_KINDS
@@ -206,7 +197,6 @@ class Rights:
     ],
 )
 async def test_only_who_may_use_an_account_may_name_it(rights: Any, old: Any, is_denied: bool) -> None:
-    """A fault is a denial here: nothing checks the author later."""
     reviewer = make_reviewer()
     reviewer.author_check = AuthorCheck(Rights(*rights))
     before = None if old is None else {"template": {"resources": SOUND}, "serviceAccountName": "deployer", **old}
@@ -216,7 +206,6 @@ async def test_only_who_may_use_an_account_may_name_it(rights: Any, old: Any, is
 
 
 async def test_what_is_probably_not_meant_is_a_warning() -> None:
-    """A kind that is not served, and a breakpoint on nothing."""
     resources = {"a": {"manifest": {"apiVersion": "v1", "kind": "ConfigMapp"}}}
     stops = {"breakpoints": [{"resource": "typo", "at": ["PreUpdate"]}]}
     result = await make_reviewer().review_stack(write(resources, environment=stops))
@@ -229,7 +218,6 @@ async def test_what_is_probably_not_meant_is_a_warning() -> None:
 
 
 async def test_a_replacement_that_loses_data_is_a_warning() -> None:
-    """A definition that says so is accepted."""
     claim = {"manifest": {"apiVersion": "v1", "kind": "ConfigMap"}, "updatePolicy": {"replace": "CreateFirst"}}
     stack = {"apiVersion": "hearth.dev/v1alpha1", "kind": "Stack", "spec": {"template": {"resources": {}}}}
     nested = {"manifest": stack, "updatePolicy": {"replace": "CreateFirst"}}
@@ -264,7 +252,6 @@ async def test_time_allows_a_write() -> None:
 
 
 async def test_no_namespace_takes_all_places() -> None:
-    """Two reviews of a namespace run at once; too many that wait are allowed at once, and half of the line is for others."""
     cluster, hits = Hanging(), list[str]()
     reviewer = make_reviewer(cluster, seconds=60, hits=hits)
     tasks = [asyncio.create_task(reviewer.review_stack(write(SOUND))) for _ in range(limits.ADMISSION_PENDING // 2)]
@@ -284,7 +271,6 @@ async def test_no_namespace_takes_all_places() -> None:
     "fault", [ApiStatusError(code=500, status=None), RuntimeError("ours")], ids=["the API server's", "ours"]
 )
 async def test_a_fault_allows_a_write(fault: Exception) -> None:
-    """The engine judges again."""
     cluster = Cluster()
     cluster.fault = fault
     result = await make_reviewer(cluster).review_stack(write(MISTAKEN))
@@ -313,7 +299,6 @@ async def test_hostile_specs_are_answered() -> None:
 
 
 def test_warnings_fit_into_a_header() -> None:
-    """The API server cuts off what is longer."""
     made = review_module.to_warnings("\n".join(["- " + "x" * 1000] * 50))
 
     assert len(made) == limits.ADMISSION_WARNINGS + 1
@@ -322,7 +307,6 @@ def test_warnings_fit_into_a_header() -> None:
 
 
 async def test_a_kubeconfig_is_checked_and_what_its_cluster_serves_is_not() -> None:
-    """A refused or missing one is a warning, because the Secret may change; kinds of this cluster say nothing."""
     cluster, refused = Cluster(), errors.KubeconfigRefused("users[0].user.exec is not allowed")
 
     def refuse(text: str) -> None:
@@ -354,7 +338,6 @@ def write_template(resources: dict[str, Any], **template: Any) -> Review:
 
 
 async def test_a_template_for_all_namespaces_is_reviewed_without_values() -> None:
-    """Parameters that Stacks set later are no mistake; all that is wrong with any values is one denial."""
     needed = {"size": {"type": "integer"}}
     config = {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "data": {"k": "${string(params.size)}"}}}
     assert await make_reviewer().review(write_template({"a": config}, parameters=needed)) == ReviewResult()
@@ -367,7 +350,6 @@ async def test_a_template_for_all_namespaces_is_reviewed_without_values() -> Non
 
 
 async def test_each_kind_is_reviewed_as_what_it_is() -> None:
-    """By its `kind`, a ResourceGroup as a Stack."""
     reviewer = make_reviewer()
     assert (await reviewer.review(write(MISTAKEN))).denial
     mark = {"kind": "HealthMark", "metadata": {"namespace": "a"}, "spec": {"stackName": "none", "resource": "a"}}

@@ -61,7 +61,6 @@ def define(shelf: Shelf, parameters: Object | None = None, given: Object | None 
 
 
 def test_the_later_source_counts_before_the_earlier() -> None:
-    """And keys that are no parameters are passed over."""
     found = define(Shelf(a={"x": "a", "n": "1"}, b={"x": encode("b"), "z": "0"}, c={"n": "3"}))
     assert found.parameters == {"x": "b", "n": 3}
     assert [found.origins[name].place for name in ("x", "n")] == [
@@ -80,13 +79,11 @@ class Unlisted(dict[str, str]):
 
 
 def test_keys_that_are_no_parameters_cost_nothing() -> None:
-    """A ConfigMap may have a hundred thousand, and many Stacks may read it at once."""
     found = define(Shelf(a=Unlisted(x="a", n="1", other="2"), b={}, c={}))
     assert found.parameters == {"x": "a", "n": 1}
 
 
 def test_the_stack_itself_counts_before_all() -> None:
-    """Even with null; and nothing is said of a source for it."""
     found = define(Shelf(a={}, b={"x": encode("b")}, c={}), given={"x": "own"})
     assert (found.parameters, found.origins) == ({"x": "own"}, {})
 
@@ -121,7 +118,6 @@ def test_what_is_missing(shelf: Shelf, expected: str) -> None:
 
 
 def test_an_optional_source_may_be_missing() -> None:
-    """Not one that may not be read: it cannot be known what it holds."""
     optional: Object = {"parametersFrom": [{"secretRef": {"name": "b", "optional": True}}]}
     assert define(Shelf(), {"n": {"default": 1}}, **optional).parameters == {}
     with pytest.raises(errors.SourceNotFound, match="cannot be read"):
@@ -129,13 +125,11 @@ def test_an_optional_source_may_be_missing() -> None:
 
 
 def test_a_source_that_cannot_be_read_for_now_is_asked_again() -> None:
-    """It is not said to be missing."""
     with pytest.raises(errors.ApiStatusError):
         define(Shelf(a=503, b={}, c={}))
 
 
 def test_what_is_no_text_can_be_no_parameter() -> None:
-    """Where it is no parameter it may be anything."""
     shelf = Shelf(a={}, b={"x": encode(b"\xff\xfe"), "y": encode(b"\xff")}, c={})
     with pytest.raises(errors.InvalidDefinition) as caught:
         define(shelf)
@@ -160,7 +154,6 @@ def test_what_is_no_text_can_be_no_parameter() -> None:
     ],
 )
 def test_texts_become_what_the_parameter_takes(rules: Object, text: str, expected: Any) -> None:
-    """What cannot be read stays text, for the check of values to tell."""
     assert define(Shelf(a={"p": text}, b={}, c={}), {"p": rules}).parameters == {"p": expected}
 
 
@@ -178,14 +171,12 @@ BOMB = "\n".join(
     ids=["aliases", "deep"],
 )
 def test_a_text_that_holds_too_much_is_refused_with_its_place(text: str, expected: str) -> None:
-    """Not taken for text: no check of values would say why."""
     with pytest.raises(errors.InvalidDefinition) as caught:
         define(Shelf(a={}, b={"p": encode(text)}, c={}), {"p": {"type": "object"}})
     assert str(caught.value) == f"spec.parametersFrom[1] (secret/b key p): {expected}"
 
 
 def test_all_sources_together_give_no_more_than_a_definition_may_hold() -> None:
-    """Each of a hundred values may be as long as a Secret; all of them are held in memory."""
     names_ = [f"p{number}" for number in range(9)]
     with pytest.raises(errors.InvalidDefinition, match="gives 4500000 characters, but at most 4194304 are allowed"):
         define(Shelf(a=dict.fromkeys(names_, "x" * 500_000), b={}, c={}), {name: {} for name in names_})
@@ -193,7 +184,6 @@ def test_all_sources_together_give_no_more_than_a_definition_may_hold() -> None:
 
 @pytest.mark.parametrize("word", ["template", "parameters"])
 def test_a_spec_that_is_nested_too_deeply_is_a_mistake(word: str) -> None:
-    """Hashing and storing it raised, so that the Stack was never answered."""
     deep: Any = 1
     for _ in range(300):
         deep = [deep]
@@ -229,7 +219,6 @@ def restore(recorded: Object, shelf: Shelf, **live: Any) -> Definition:
 
 
 def test_a_definition_without_secrets_is_kept_whole() -> None:
-    """As it was before there were any, so that earlier hashes stay good."""
     definition = Definition(template={"resources": {}}, parameters={"a": 1})
     recorded = stored_definition.to_stored(definition, HASHER)
     assert recorded == {"template": {"resources": {}}, "parameters": {"a": 1}}
@@ -237,7 +226,6 @@ def test_a_definition_without_secrets_is_kept_whole() -> None:
 
 
 def test_of_a_secret_its_place_is_kept() -> None:
-    """And what tells a change."""
     shelf = Shelf(a={"n": "2"}, b={"x": encode("sesame")}, c={})
     recorded = stored_definition.to_stored(define(shelf, SENSITIVE, {"y": "sesame"}), HASHER)
     kept = recorded["sensitive"]
@@ -248,8 +236,6 @@ def test_of_a_secret_its_place_is_kept() -> None:
 
 
 def test_a_changed_secret_is_another_definition() -> None:
-    """So is one that comes from elsewhere; one that went back is the same again."""
-
     def hash_of(shelf: Shelf, **given: Any) -> str:
         builder = revision_builder.RevisionBuilder(management_cluster=shelf, cluster=None, hashes=HASHER)  # type: ignore[arg-type]  # only the parts that these tests use
         return builder.hash(define(shelf, SENSITIVE, {"y": "1", **given}), stack())
@@ -262,7 +248,6 @@ def test_a_changed_secret_is_another_definition() -> None:
 
 
 def test_equal_secrets_of_two_stacks_have_different_hashes() -> None:
-    """So the hash that one tenant reads off a revision tests no guess at another tenant's secret."""
     definition = define(Shelf(a={}, b={"x": encode("one")}, c={}), SENSITIVE, {"y": "1"})
     builder = revision_builder.RevisionBuilder(management_cluster=None, cluster=None, hashes=HASHER)  # type: ignore[arg-type]  # only the parts that these tests use
     ours, theirs = stack(), dataclasses.replace(stack(), uid="other")
@@ -273,7 +258,6 @@ def test_equal_secrets_of_two_stacks_have_different_hashes() -> None:
 
 
 def test_going_back_takes_the_secret_as_it_is_now() -> None:
-    """And tells that it is another one."""
     shelf = Shelf(a={}, b={"x": encode("then")}, c={})
     definition = define(shelf, SENSITIVE, {"y": "own"})
     recorded = stored_definition.to_stored(definition, HASHER)
@@ -301,7 +285,6 @@ def test_going_back_takes_the_secret_as_it_is_now() -> None:
     ],
 )
 def test_going_back_without_the_secret(shelf: Shelf, live: Object, expected: str) -> None:
-    """Is refused, with the place and what to do."""
     recorded = stored_definition.to_stored(
         define(Shelf(a={}, b={"x": encode("then")}, c={}), SENSITIVE, {"y": "own"}), HASHER
     )
@@ -311,7 +294,6 @@ def test_going_back_without_the_secret(shelf: Shelf, live: Object, expected: str
 
 
 def test_sources_are_all_that_a_definition_is_read_from() -> None:
-    """Each once."""
     spec = {**SPEC, "templateRef": {"name": "a"}}
     assert sorted(map(str, revision_builder.find_sources("shop", spec))) == ["configmap/a", "configmap/c", "secret/b"]
     assert definition_sources.find_parameter_sources("shop", {}) == ()
@@ -384,12 +366,10 @@ SHELF = TemplateShelf(
     ],
 )
 def test_a_template_is_read_from_its_sources(spec: Object, expected: tuple[Object, str]) -> None:
-    """Every form gives the same template as an inline one."""
     assert read(SHELF, spec) == expected
 
 
 def test_a_name_in_two_sources_is_a_mistake() -> None:
-    """No order decides which of them counts."""
     with pytest.raises(InvalidDefinition) as caught:
         read(SHELF, {"templateRefs": [{"name": "web"}, {"name": "web", "key": "web.json.gz"}]})
     assert str(caught.value) == (
@@ -399,7 +379,6 @@ def test_a_name_in_two_sources_is_a_mistake() -> None:
 
 
 def test_all_missing_sources_are_named_at_once() -> None:
-    """With the keys that exist, and the part of the object that a key belongs to."""
     refs = [{"name": "web", "key": "x.yaml"}, {"name": "gone"}, {"name": "broken", "key": "c.gz"}]
     with pytest.raises(SourceNotFound) as caught:
         read(SHELF, {"templateRefs": refs})
@@ -412,7 +391,6 @@ def test_all_missing_sources_are_named_at_once() -> None:
 
 @pytest.mark.parametrize("key", ["a.gz", "b.gz"])
 def test_what_is_not_compressed_is_named(key: str) -> None:
-    """With the way to make it."""
     with pytest.raises(
         InvalidDefinition, match=rf"\(configmap/broken {key}\): is not text compressed by gzip \(.*gzip -9"
     ):
@@ -420,7 +398,6 @@ def test_what_is_not_compressed_is_named(key: str) -> None:
 
 
 def test_a_bomb_is_not_inflated() -> None:
-    """A few KiB may stand for gigabytes; inflating ends at the limit."""
     bomb = base64.b64encode(gzip.compress(bytes(limits.REVISION_BYTES + 1))).decode()
     shelf = TemplateShelf(bomb={"binaryData": {"template.yaml.gz": bomb}})
     with pytest.raises(InvalidDefinition, match=f"inflates to more than {limits.REVISION_BYTES} bytes"):
@@ -428,7 +405,6 @@ def test_a_bomb_is_not_inflated() -> None:
 
 
 def test_bombs_are_not_inflated_together() -> None:
-    """Each of 32 sources may be within the limit; all of them have that of one definition."""
     half = base64.b64encode(gzip.compress(b"{}" + b" " * (limits.REVISION_BYTES // 2))).decode()
     shelf = TemplateShelf(
         bomb={"binaryData": {"template.yaml.gz": half}}, web={"data": {"template.yaml": json.dumps(WEB)}}
@@ -449,7 +425,6 @@ def test_bombs_are_not_inflated_together() -> None:
     ],
 )
 def test_a_part_that_cannot_be_united_is_named(wrong: Object, message: str) -> None:
-    """At its source."""
     shelf = TemplateShelf(
         web={"data": {"template.yaml": json.dumps(WEB)}}, wrong={"data": {"template.yaml": json.dumps(wrong)}}
     )
@@ -493,7 +468,6 @@ def make_stack(name: str, count: str) -> Object:
 
 @fake_world.in_world
 async def test_a_stack_whose_own_object_is_its_source_does_not_keep_the_operator_busy(world: FakeWorld) -> None:
-    """Every apply changes the value that the next one is made from."""
     await world.user.create(COUNTER)
     await world.user.create(make_stack("counter", "${string(params.count + 1)}"))
     await world.start_controller()
@@ -507,7 +481,6 @@ async def test_a_stack_whose_own_object_is_its_source_does_not_keep_the_operator
 
 @fake_world.in_world
 async def test_of_too_many_changes_the_newest_takes_effect(world: FakeWorld) -> None:
-    """The first few at once, the others together."""
     await world.user.create(COUNTER)
     await world.user.create(make_stack("copy", "${string(params.count)}"))
     await world.start_controller()

@@ -37,7 +37,6 @@ NEW = Kind(group="example.org", version="v1", name="Gadget", plural="gadgets", n
 
 
 def test_a_kind_is_found_under_any_served_version() -> None:
-    """Objects outlive the version that they were applied in; a kind that is gone has none."""
     cluster: Any = SimpleNamespace(kinds=ServedKinds(CONFIG_MAP, NEW))
     kinds = ["v1/ConfigMap", "example.org/v1beta1/Gadget", "example.org/v1/Gadget", "other.org/v1/Gadget"]
     assert revision_builder.find_served_kinds(cluster, kinds) == [NEW, CONFIG_MAP]
@@ -47,7 +46,6 @@ def test_a_kind_is_found_under_any_served_version() -> None:
 
 
 def test_the_next_number_is_the_one_after_the_highest() -> None:
-    """Known numbers may come in any order, and again."""
     numbers = RevisionNumbers()
     numbers.take([2, 7])
     numbers.take([3])
@@ -56,19 +54,16 @@ def test_the_next_number_is_the_one_after_the_highest() -> None:
 
 
 def test_repeated_attempts_get_the_same_number() -> None:
-    """Otherwise an API server that is away for an hour uses up a thousand of them."""
     numbers = RevisionNumbers()
     assert [numbers.assign("a"), numbers.assign("a")] == [1, 1]
 
 
 def test_another_definition_gets_another_number() -> None:
-    """The first one may be stored, although its request failed and the cache does not show it."""
     numbers = RevisionNumbers()
     assert [numbers.assign("a"), numbers.assign("b"), numbers.assign("a")] == [1, 2, 3]
 
 
 def test_a_number_that_others_use_is_left_to_them() -> None:
-    """A definition that was tried before gets a new one."""
     numbers = RevisionNumbers()
     assert numbers.assign("a") == 1
     numbers.take([4])
@@ -158,7 +153,6 @@ def placed(namespace: str) -> dict[str, Any]:
     ],
 )
 def test_a_blueprint_serves_whom_it_fits(manifests: list[dict[str, Any]], *, within: bool, everywhere: bool) -> None:
-    """Other Stacks of the namespace, and those of others."""
     office = Office()
     one = office.compile("one", *manifests)
     assert (office.compile("two", *manifests) is one) is within
@@ -166,7 +160,6 @@ def test_a_blueprint_serves_whom_it_fits(manifests: list[dict[str, Any]], *, wit
 
 
 def test_what_is_shared_is_what_would_be_compiled() -> None:
-    """For a Stack that is given its own namespace."""
     manifest = {"data": {"a": "${stack.namespace}"}}
     office = Office()
     office.compile("one", manifest)
@@ -175,7 +168,6 @@ def test_what_is_shared_is_what_would_be_compiled() -> None:
 
 
 def test_two_of_one_name_are_found_in_the_namespace_where_they_meet() -> None:
-    """Another Stack that compiled the same elsewhere."""
     office = Office()
     manifests = [named("a"), named("a", namespace="other")]
     kept = office.compile("one", *manifests)
@@ -201,7 +193,6 @@ def test_another_definition_is_compiled(change: dict[str, Any]) -> None:
 
 
 def test_what_a_secret_gave_is_not_shared_as_if_it_were_plain() -> None:
-    """The same value, which must not be visible."""
     office = Office()
     template = {"parameters": {"x": {"type": "string"}}, "resources": {"r0": {"manifest": make(FREE)}}}
     origin = Origin(kind="Secret", name="s", key="x", place="spec.parametersFrom[0]")
@@ -212,7 +203,6 @@ def test_what_a_secret_gave_is_not_shared_as_if_it_were_plain() -> None:
 
 
 def test_a_changed_kind_compiles_everything_again() -> None:
-    """Its schema may be another one."""
     office = Office()
     one = office.compile("one", FREE)
     office.cluster.kinds.generation += 1
@@ -220,7 +210,6 @@ def test_a_changed_kind_compiles_everything_again() -> None:
 
 
 def test_the_schema_of_a_kind_that_appears_while_others_are_loaded_is_loaded_too() -> None:
-    """Nothing else would load it: the blueprint is already one of the generation that has the kind."""
     office = Office()
     office.cluster.appears = NEW
     office.compile("one", FREE, {"apiVersion": NEW.api_version, "kind": NEW.name})
@@ -228,7 +217,6 @@ def test_the_schema_of_a_kind_that_appears_while_others_are_loaded_is_loaded_too
 
 
 def test_the_order_of_the_resources_is_the_definitions_own() -> None:
-    """Two templates that state the same in another order are two."""
     office = Office()
     manifests = {"b": {"manifest": make(FREE)}, "a": {"manifest": make(FREE)}}
     orders = [manifests, dict(sorted(manifests.items()))]
@@ -242,7 +230,6 @@ def test_the_order_of_the_resources_is_the_definitions_own() -> None:
 
 
 def test_what_no_stack_uses_is_forgotten() -> None:
-    """It takes memory for as long as it is needed."""
     office = Office()
     one = office.compile("one", FREE)
     assert office.compile("two", FREE) is one
@@ -276,13 +263,11 @@ def make_revisions(*kinds: str) -> list[Revision]:
     ids=["few", "the oldest", "not what is needed", "needed ones count", "none besides", "all needed"],
 )
 def test_the_oldest_beyond_the_limit_go(count: int, needed: set[int], limit: int, expected: list[int]) -> None:
-    """The present one and those that are needed stay."""
     found = stack_revisions.find_expired(make_revisions(*["a"] * count), needed=needed, limit=limit)
     assert [each.number for each in found] == expected
 
 
 def test_what_alone_remembers_a_kind_stays() -> None:
-    """Objects of that kind may be left to find."""
     found = stack_revisions.find_expired(make_revisions("a", "ab", "a", "a"), needed={4}, limit=0)
     assert [each.number for each in found] == [1, 3]
 
@@ -316,7 +301,6 @@ async def turn() -> None:
 
 
 async def test_one_namespace_leaves_a_place_and_others_come_first() -> None:
-    """Definitions of one tenant that take long delay no other's."""
     users = Users(4)
     tasks = [users.enter("a", f"a{number}") for number in range(10)]
     await turn()
@@ -336,7 +320,6 @@ async def test_one_namespace_leaves_a_place_and_others_come_first() -> None:
 
 
 async def test_who_is_canceled_leaves_no_place_taken() -> None:
-    """While it waits, in the moment in which it gets a place, and while it has one."""
     users = Users(1)
     first, second, third = (users.enter("a", name) for name in "xyz")
     await turn()
@@ -355,7 +338,6 @@ async def test_who_is_canceled_leaves_no_place_taken() -> None:
 
 
 async def test_long_work_of_one_namespace_takes_one_turn_among_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Definitions that take seconds to compile, in as many Stacks as a tenant likes."""
     monkeypatch.setattr(cooperative_work, "CHUNKS_PER_YIELD", 1)
     turns, done = FairSlots(1), list[str]()
 
@@ -380,7 +362,6 @@ SECONDS = 0.1
 
 
 async def test_work_in_pieces_leaves_room_for_others() -> None:
-    """Between two of their turns lies a handful of pieces; the result is the work's own."""
     turns: list[int] = []
     done = 0
 
@@ -411,7 +392,6 @@ def make_stack(name: str) -> Object:
 
 @fake_world.in_world
 async def test_where_many_stacks_are_made_at_once_others_need_not_wait_for_their_revisions(world: FakeWorld) -> None:
-    """No more than some are on their way at a time; a Stack that goes, and the statuses, do not wait behind them."""
     heard: list[tuple[float, Request]] = []
     begun = asyncio.get_running_loop().time
     await world.start_controller()

@@ -36,14 +36,12 @@ def make_failed() -> TargetTracker:
 
 
 def test_a_failure_is_that_of_the_active_definition() -> None:
-    """Also if a second revision got its number: else the same definition is tried again without end."""
     stored = [make_revision(1, "old"), make_revision(2, "failed"), make_revision(2, "lost")]
     choice = make_failed().choose("failed", ReconcileOptions(), revisions=stored, active="failed")
     assert (choice.cause, choice.revision) == (TargetCause.AUTOMATIC, 1)
 
 
 def test_a_failure_does_not_count_for_another_definition() -> None:
-    """The user changed it in the same moment."""
     stored = [make_revision(1, "old"), make_revision(2, "failed")]
     choice = make_failed().choose("new", ReconcileOptions(), revisions=stored, active="failed")
     assert choice.cause is TargetCause.SPEC
@@ -56,7 +54,6 @@ def make_rolled_back() -> TargetTracker:
 
 
 def test_a_retry_requested_during_a_choice_counts_for_the_next_one() -> None:
-    """Otherwise it would be handled, and nothing would be tried."""
     stored = [make_revision(1, "old"), make_revision(2, "failed")]
     tracker = make_rolled_back()
     choice = tracker.choose("failed", ReconcileOptions(), revisions=stored, active="old")
@@ -77,7 +74,6 @@ def take(tracker: TargetTracker, *, is_settled: bool = True, **tokens: str) -> l
 
 
 def test_a_retry_is_persisted_once_the_definition_was_processed_for_it() -> None:
-    """A second retry meanwhile hides the first one as well."""
     tracker = TargetTracker(handled={"retry": "1", "cleanup": "a"})
     assert take(tracker, retry="2") == ["retry"]
     assert take(tracker, retry="2") == []
@@ -90,7 +86,6 @@ def test_a_retry_is_persisted_once_the_definition_was_processed_for_it() -> None
 
 
 def test_a_cleanup_waits_for_the_target_of_the_present_spec() -> None:
-    """Else it would count for the one before, and be handled; a retry may choose another target, too."""
     tracker = TargetTracker()
     assert take(tracker, cleanup="a", is_settled=False) == []
     assert take(tracker, cleanup="a", retry="1") == ["retry"]
@@ -164,7 +159,6 @@ LATE = "9999-12-31T23:59:59-23:59"
 )
 @fake_world.in_world
 async def test_a_forged_status_decides_nothing(world: FakeWorld, forged: Object) -> None:
-    """The spec counts, nothing is written to the child, and the status is right again."""
     await begin(world)
     child = await world.user.find(CHILD)
     await restart_with(world, forged)
@@ -175,7 +169,6 @@ async def test_a_forged_status_decides_nothing(world: FakeWorld, forged: Object)
 
 @fake_world.in_world
 async def test_other_fields_of_a_status_may_be_written(world: FakeWorld) -> None:
-    """What another tool puts there takes nothing from the operator's memory."""
     before = await begin(world)
     await restart_with(world, {"summary": "forged", "resources": None, "conditions": []})
     after = await read_status(world)
@@ -185,7 +178,6 @@ async def test_other_fields_of_a_status_may_be_written(world: FakeWorld) -> None
 
 @fake_world.in_world
 async def test_the_status_of_another_stack_does_not_count(world: FakeWorld) -> None:
-    """A signature holds for one Stack alone."""
     await begin(world)
     other = dataclasses.replace(STACK, name="other")
     await world.user.create(stack_manifests.make_stack(make_spec("7"), name="other"))
@@ -200,7 +192,6 @@ async def test_the_status_of_another_stack_does_not_count(world: FakeWorld) -> N
 
 @fake_world.in_world
 async def test_orders_are_not_obeyed_twice_where_the_memory_was_lost(world: FakeWorld) -> None:
-    """A token that was there counts as obeyed."""
     await begin(world)
     await world.user.patch(STACK, {"metadata": {"annotations": {"hearth.dev/check": "first"}}})
     await world.wait_rest()
@@ -210,7 +201,6 @@ async def test_orders_are_not_obeyed_twice_where_the_memory_was_lost(world: Fake
 
 @fake_world.in_world
 async def test_a_stack_whose_memory_was_lost_is_never_rolled_back_to_nothing(world: FakeWorld) -> None:
-    """What was reached is not known, and may not be deleted for that."""
     await begin(world, rollback={"onFailure": True}, timeout="5s")
     await world.kill_controller()
     world.server.patch_status(KIND, STACK.namespace, STACK.name, {"signature": "forged"}, manager="forger")

@@ -56,7 +56,6 @@ async def read(world: FakeWorld, name: str = "bad") -> dict[str, Any]:
 
 @fake_world.in_world
 async def test_a_mark_whose_stack_goes_is_done_with(world: FakeWorld) -> None:
-    """And a Stack of the same name later is none of its business."""
     await begin(world, stack(healing={"policy": "OnUpdate"}))
     await world.user.create(mark())
     await world.wait_rest()
@@ -71,7 +70,6 @@ async def test_a_mark_whose_stack_goes_is_done_with(world: FakeWorld) -> None:
 
 @fake_world.in_world
 async def test_an_object_that_is_nobodys_is_looked_for_without_a_write(world: FakeWorld) -> None:
-    """For an hour, and by one timer however often the mark is touched."""
     await world.start_controller()
     target = {"apiVersion": "testing.hearth.dev/v1", "kind": "Probe", "name": "shop-a"}
     await world.user.create(mark(target=target))
@@ -86,7 +84,6 @@ async def test_an_object_that_is_nobodys_is_looked_for_without_a_write(world: Fa
 
 @fake_world.in_world
 async def test_a_mark_that_may_not_be_written_says_so_and_is_tried_again(world: FakeWorld) -> None:
-    """More and more slowly."""
     await begin(world, stack(healing={"policy": "OnUpdate"}))
     world.traffic.denied.add(("patch", "Probe"))
     await world.user.create(mark())
@@ -100,7 +97,6 @@ async def test_a_mark_that_may_not_be_written_says_so_and_is_tried_again(world: 
 
 @fake_world.in_world
 async def test_marks_cost_nothing_while_nothing_changes(world: FakeWorld) -> None:
-    """Not after a restart either."""
     await begin(world, stack())
     for number in range(30):
         await world.user.create(mark(f"m{number}"))
@@ -122,7 +118,6 @@ def config_maps(count: int) -> Object:
 
 @fake_world.in_world
 async def test_marks_on_what_is_nowhere_cost_next_to_nothing(world: FakeWorld) -> None:
-    """8,000 of them less than a hundredth of a core, regardless of what else is in their namespace; here a twentieth of that."""
     marks, hours = 400, 1
     await begin(world, config_maps(300))
     for number in range(marks):
@@ -140,7 +135,6 @@ async def test_marks_on_what_is_nowhere_cost_next_to_nothing(world: FakeWorld) -
 
 @fake_world.in_world
 async def test_a_mark_finds_its_object_as_soon_as_that_comes(world: FakeWorld) -> None:
-    """However rarely it was looked for by then."""
     await world.start_controller()
     await world.user.create(mark(target={"apiVersion": "testing.hearth.dev/v1", "kind": "Probe", "name": "shop-a"}))
     await world.user.create(mark("other", target={"apiVersion": "v1", "kind": "Probe", "name": "shop-a"}))
@@ -153,7 +147,6 @@ async def test_a_mark_finds_its_object_as_soon_as_that_comes(world: FakeWorld) -
 
 @fake_world.in_world
 async def test_an_object_that_went_is_no_longer_found(world: FakeWorld) -> None:
-    """Though a mark that looks for another one keeps the index of the namespace."""
     await begin(world, stack())
     nowhere = {"apiVersion": "testing.hearth.dev/v1", "kind": "Probe", "name": "nowhere"}
     await world.user.create(mark("waits", target=nowhere))
@@ -167,7 +160,6 @@ async def test_an_object_that_went_is_no_longer_found(world: FakeWorld) -> None:
 
 @fake_world.in_world
 async def test_there_are_only_so_many_open_marks(world: FakeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The others say so, and the next has its turn when one is done with."""
     monkeypatch.setattr(limits, "HEALTH_MARKS_PER_NAMESPACE", 2)
     await world.start_controller()
     for name in ("one", "two", "three", "four"):
@@ -186,7 +178,6 @@ async def test_there_are_only_so_many_open_marks(world: FakeWorld, monkeypatch: 
 
 
 def test_marks_of_one_namespace_leave_room_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a limit in all, each has half of what the others leave; who waits has room as soon as one ends."""
     monkeypatch.setattr(limits, "HEALTH_MARKS", 8)
     reached: list[str] = []
     slots = health_mark_controller.MarkSlots(reached.append)
@@ -205,7 +196,6 @@ def test_marks_of_one_namespace_leave_room_to_others(monkeypatch: pytest.MonkeyP
 
 @fake_world.in_world
 async def test_marks_that_are_done_with_take_no_place(world: FakeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They may be kept in Git for ever."""
     monkeypatch.setattr(limits, "HEALTH_MARKS_PER_NAMESPACE", 1)
     await begin(world, stack())
     for name in ("one", "two"):
@@ -235,7 +225,6 @@ def mark_by_path(**spec: Any) -> Object:
 
 @fake_world.in_world
 async def test_a_mark_whose_stacks_go_with_each_other_is_done_with(world: FakeWorld) -> None:
-    """The way to its object is gone, and the object too."""
     await begin(world, nested_stack())
     await world.user.patch(
         dataclasses.replace(STACK, name="shop-cache"),
@@ -251,7 +240,6 @@ async def test_a_mark_whose_stacks_go_with_each_other_is_done_with(world: FakeWo
 
 @fake_world.in_world
 async def test_a_path_does_not_lead_into_another_namespace(world: FakeWorld) -> None:
-    """Who may mark here may not mark there."""
     world.tenancy = Mode.TRUSTED
     await world.start_controller()
     await world.user.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "elsewhere"}})
@@ -265,7 +253,6 @@ async def test_a_path_does_not_lead_into_another_namespace(world: FakeWorld) -> 
 
 @fake_world.in_world
 async def test_a_path_that_leads_nowhere_costs_nothing_while_nothing_changes(world: FakeWorld) -> None:
-    """No timer looks for it: all that changes on the way has it looked at again."""
     await world.start_controller()
     await world.user.create(mark_by_path())
     await world.user.create({**nested_stack(), "metadata": {"name": "other", "namespace": "default"}})
@@ -278,7 +265,6 @@ async def test_a_path_that_leads_nowhere_costs_nothing_while_nothing_changes(wor
 
 @fake_world.in_world
 async def test_marks_by_path_and_by_name_on_one_object_know_of_each_other(world: FakeWorld) -> None:
-    """The newer word counts, by whichever way it came."""
     await begin(world, nested_stack())
     await world.wait(5)
     await world.kill_controller()
@@ -343,7 +329,6 @@ def sign(status: Object) -> Object:
 
 
 def test_a_status_of_our_own_counts() -> None:
-    """As it was before it was signed."""
     assert read_signed(sign(BOUND)) == BOUND
 
 
@@ -360,25 +345,21 @@ def test_a_status_of_our_own_counts() -> None:
     ],
 )
 def test_a_forged_status_counts_as_none(changes: Object) -> None:
-    """The mark is bound again, by its own rules."""
     assert read_signed({**sign(BOUND), **changes}) == {}
 
 
 def test_the_status_of_another_mark_counts_as_none() -> None:
-    """And one of an earlier version."""
     assert read_signed(sign(BOUND), uid="other") == {}
     assert read_signed(BOUND) == {}
 
 
 def test_that_nothing_more_comes_of_a_mark_is_believed() -> None:
-    """To do nothing does no harm: so resolved marks of an earlier version stay so."""
     done = {**BOUND, "conditions": [CONDITIONS[0], {**CONDITIONS[1], "status": "True"}]}
     assert read_signed(done) == done
     assert read_signed(done, generation=2) == {}
 
 
 def test_a_mark_that_is_gone_is_forgotten() -> None:
-    """With what was known of it."""
     held: Any = FixedMarks(MARK)
     marks = SignedMarks(held, KeyedHasher(b"k" * 32))
     assert marks.find_mark("m") == MARK

@@ -53,7 +53,6 @@ def test_scenario_with_restarts(scenario: Scenario) -> None:
 
 @ALL
 def test_scenario_with_a_death_at_every_write(scenario: Scenario) -> None:
-    """The same with an operator that dies before or after one of its writes, or loses the answer: each in its turn."""
     writes = perform(scenario)
     for write in range(1, writes + 1):
         perform(scenario, interruption=Interruption(write=write, how=WAYS[write % len(WAYS)]))
@@ -61,7 +60,6 @@ def test_scenario_with_a_death_at_every_write(scenario: Scenario) -> None:
 
 @pytest.mark.parametrize("metadata", [{}, {"name": "archive"}], ids=["by reference", "by name"])
 def test_no_claim_is_created_while_a_workload_runs(metadata: dict[str, str]) -> None:
-    """A restore suspends all workloads first, and resumes them after every claim has its data."""
     seen: list[tuple[int, int]] = []
 
     async def story(world: FakeWorld) -> None:
@@ -105,7 +103,6 @@ async def begin(world: FakeWorld, *, has_kind: bool = True) -> Scene:
 
 @fake_world.in_world
 async def test_a_restart_among_many_stacks_keeps_what_a_restore_needs(world: FakeWorld) -> None:
-    """The snapshot is looked at before the Stack that is being restored from it."""
     scene = await begin(world)
     manifest = {"apiVersion": "v1", "kind": "ConfigMap"}
     for number in range(OTHERS):
@@ -135,7 +132,6 @@ async def test_a_restart_among_many_stacks_keeps_what_a_restore_needs(world: Fak
 
 @fake_world.in_world
 async def test_a_restore_that_waits_asks_seldom(world: FakeWorld) -> None:
-    """A driver may take hours for its copy: then each claim is read every ten seconds, with what it waits for."""
     scene = await begin(world)
     await restore_scenarios.begin_copies(scene)
     await world.wait(60)
@@ -148,7 +144,6 @@ async def test_a_restore_that_waits_asks_seldom(world: FakeWorld) -> None:
 
 @fake_world.in_world
 async def test_volume_snapshots_are_written_as_the_account(world: FakeWorld) -> None:
-    """Even after the Stack is gone; the operator's own rights are never used for them."""
     scene = await begin(world)
     await scene.apply({"data": scene.claim()}, serviceAccountName="deployer")
     await scene.reach_stack("CreateComplete")
@@ -167,7 +162,6 @@ async def test_volume_snapshots_are_written_as_the_account(world: FakeWorld) -> 
 
 @fake_world.in_world
 async def test_a_denied_volume_snapshot_is_reported_and_tried_again(world: FakeWorld) -> None:
-    """In the words of the API server."""
     scene = await begin(world)
     await scene.apply({"data": scene.claim()})
     await scene.reach_stack("CreateComplete")
@@ -184,7 +178,6 @@ async def test_a_denied_volume_snapshot_is_reported_and_tried_again(world: FakeW
 
 @fake_world.in_world
 async def test_a_deletion_that_is_denied_is_reported_until_retained(world: FakeWorld) -> None:
-    """A StackSnapshot never goes silently without its VolumeSnapshots."""
     scene = await begin(world)
     await scene.apply({"data": scene.claim()})
     await scene.reach_stack("CreateComplete")
@@ -202,7 +195,6 @@ async def test_a_deletion_that_is_denied_is_reported_until_retained(world: FakeW
 
 @fake_world.in_world
 async def test_without_volume_snapshots_a_snapshot_contains_the_revision_alone(world: FakeWorld) -> None:
-    """And says so."""
     scene = await begin(world, has_kind=False)
     await scene.apply({"data": scene.claim()})
     await scene.reach_stack("CreateComplete")
@@ -216,7 +208,6 @@ async def test_without_volume_snapshots_a_snapshot_contains_the_revision_alone(w
 
 @fake_world.in_world
 async def test_snapshots_beyond_the_limit_wait_for_room(world: FakeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those that pin a revision keep their places, after a restart too."""
     monkeypatch.setattr(limits, "SNAPSHOTS_PER_STACK", 2)
     scene = await begin(world)
     await scene.apply({"web": scene.config(a="b")})
@@ -235,7 +226,6 @@ async def test_snapshots_beyond_the_limit_wait_for_room(world: FakeWorld, monkey
 
 @fake_world.in_world
 async def test_a_stack_waits_for_the_snapshot_that_it_contains(world: FakeWorld) -> None:
-    """By the conditions of kstatus, as Flux and Argo CD do; a failed one fails it."""
     scene = await begin(world)
     await scene.apply({"data": scene.claim()})
     await scene.reach_stack("CreateComplete")
@@ -257,7 +247,6 @@ async def test_a_stack_waits_for_the_snapshot_that_it_contains(world: FakeWorld)
 
 @fake_world.in_world
 async def test_a_snapshot_costs_nothing_once_it_is_complete(world: FakeWorld) -> None:
-    """Neither later, nor after a restart, nor when its Stack changes."""
     scene = await begin(world)
     await scene.apply({"data": scene.claim(), "web": scene.config(a="b")})
     await scene.reach_stack("CreateComplete")
@@ -278,7 +267,6 @@ async def test_a_snapshot_costs_nothing_once_it_is_complete(world: FakeWorld) ->
 
 @fake_world.in_world
 async def test_a_taken_name_is_neither_used_nor_deleted(world: FakeWorld) -> None:
-    """Not even with the label and a signature of another VolumeSnapshot."""
     scene = await begin(world)
     await scene.apply({"data": scene.claim()})
     await scene.reach_stack("CreateComplete")
@@ -305,7 +293,6 @@ async def test_a_taken_name_is_neither_used_nor_deleted(world: FakeWorld) -> Non
 
 @fake_world.in_world
 async def test_a_restored_claim_is_not_replaced_for_its_content(world: FakeWorld) -> None:
-    """Even where the template says that another content means another claim."""
     scene = await begin(world)
     claim = {**scene.claim(), "updatePolicy": {"replaceOn": ["spec.dataSource"]}}
     await scene.apply({"data": claim, "web": scene.config(a="b")})

@@ -60,7 +60,6 @@ def list_writes(world: FakeWorld, before: int) -> list[Any]:
 
 @fake_world.in_world
 async def test_list_that_does_not_come_is_no_news(world: FakeWorld) -> None:
-    """And no matter of other Stacks, which work on."""
     before = await restart_without_secrets(world, is_failing=False)
     await world.wait(LONG)
     assert list_writes(world, before) == []
@@ -71,7 +70,6 @@ async def test_list_that_does_not_come_is_no_news(world: FakeWorld) -> None:
 
 @fake_world.in_world
 async def test_new_spec_reports_what_it_waits_for(world: FakeWorld) -> None:
-    """Users wait for an answer to their change."""
     await restart_without_secrets(world, is_failing=False)
     await world.wait(LONG)
     await world.user.replace_spec(find_address("silent"), make_spec("Secret", "2"))
@@ -83,7 +81,6 @@ async def test_new_spec_reports_what_it_waits_for(world: FakeWorld) -> None:
 
 @fake_world.in_world
 async def test_deletion_reports_what_it_waits_for(world: FakeWorld) -> None:
-    """It changes what the Stack works towards."""
     await restart_without_secrets(world, is_failing=False)
     await world.wait(LONG)
     await world.user.delete(find_address("silent"))
@@ -93,7 +90,6 @@ async def test_deletion_reports_what_it_waits_for(world: FakeWorld) -> None:
 
 @fake_world.in_world
 async def test_list_that_fails_is_reported(world: FakeWorld) -> None:
-    """Though only after the grace period: the next attempt may succeed."""
     before = await restart_without_secrets(world, is_failing=True)
     await world.wait(3.0)
     assert list_writes(world, before) == []
@@ -133,7 +129,6 @@ async def start(world: FakeWorld) -> Object:
 
 @fake_world.in_world
 async def test_resource_names_the_right_that_is_missing(world: FakeWorld) -> None:
-    """In the server's words; the others are made."""
     status = await start(world)
     [problem] = status["problems"]
     assert (problem["resource"], problem["reason"]) == ("denied", "Forbidden")
@@ -144,7 +139,6 @@ async def test_resource_names_the_right_that_is_missing(world: FakeWorld) -> Non
 
 @fake_world.in_world
 async def test_right_that_comes_is_used(world: FakeWorld) -> None:
-    """Without any change of the Stack."""
     await start(world)
     world.traffic.denied.clear()
     await world.wait(60)
@@ -153,7 +147,6 @@ async def test_right_that_comes_is_used(world: FakeWorld) -> None:
 
 @fake_world.in_world
 async def test_kind_that_was_never_applied_holds_up_no_deletion(world: FakeWorld) -> None:
-    """Nothing of the Stack can be there."""
     await start(world)
     await world.user.delete(STACK)
     await world.wait_rest()
@@ -162,7 +155,6 @@ async def test_kind_that_was_never_applied_holds_up_no_deletion(world: FakeWorld
 
 @fake_world.in_world
 async def test_definition_without_the_kind_is_completed(world: FakeWorld) -> None:
-    """Though an earlier one had it, and the Stack can be deleted after that too."""
     await start(world)
     await world.user.replace_spec(STACK, make_template(has_denied=False))
     await world.wait_rest()
@@ -175,7 +167,6 @@ async def test_definition_without_the_kind_is_completed(world: FakeWorld) -> Non
 @pytest.mark.parametrize("is_restarted", [False, True])
 @fake_world.in_world
 async def test_kind_that_was_applied_holds_up_the_deletion(world: FakeWorld, is_restarted: bool) -> None:
-    """It is named, with the right that is missing; once that is back the object goes, and then the Stack."""
     await world.start_controller()
     await world.user.create(make_stack())
     await world.wait_rest()
@@ -255,7 +246,6 @@ async def read_ready(world: FakeWorld) -> tuple[bool, str]:
 
 @fake_world.in_world
 async def test_a_kind_that_begins_to_report_is_asked_from_then_on(world: FakeWorld) -> None:
-    """Its objects wait for their controller, and the cache holds what that writes."""
     await world.start_controller()
     await world.user.create(make_definition())
     await world.user.create(make_gadget_stack())

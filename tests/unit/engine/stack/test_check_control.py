@@ -47,7 +47,6 @@ async def read(world: FakeWorld) -> tuple[str, str | None]:
 
 @fake_world.in_world
 async def test_a_check_costs_one_list_a_kind_however_many_objects_there_are(world: FakeWorld) -> None:
-    """No request about a single object, one status, one Event."""
     await converge(world, resources=MANY)
     before = len(world.traffic.requests)
     await ask(world, "1")
@@ -58,7 +57,6 @@ async def test_a_check_costs_one_list_a_kind_however_many_objects_there_are(worl
 
 @fake_world.in_world
 async def test_of_two_tokens_quickly_the_later_is_answered(world: FakeWorld) -> None:
-    """By lists that began after it was written."""
     await converge(world, resources=1)
     before = len(world.traffic.events)
     asked: list[int] = []
@@ -80,7 +78,6 @@ async def test_of_two_tokens_quickly_the_later_is_answered(world: FakeWorld) -> 
 
 @fake_world.in_world
 async def test_a_check_that_was_under_way_is_done_again(world: FakeWorld) -> None:
-    """The operator dies with the first list in flight."""
     await converge(world, resources=1)
     before = len(world.traffic.requests)
     deaths: list[Request] = []
@@ -100,7 +97,6 @@ async def test_a_check_that_was_under_way_is_done_again(world: FakeWorld) -> Non
 
 @fake_world.in_world
 async def test_an_annotation_that_is_taken_away_asks_for_nothing(world: FakeWorld) -> None:
-    """Also where its lists were refused until then: it is no longer reported."""
     await converge(world, resources=1)
     world.traffic.denied.add(("list", "ConfigMap"))
     await ask(world, "1")
@@ -114,7 +110,6 @@ async def test_an_annotation_that_is_taken_away_asks_for_nothing(world: FakeWorl
 
 @fake_world.in_world
 async def test_dry_runs_beyond_the_limit_are_counted(world: FakeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By the name that docs/limits.md states, once for each object that is not compared."""
     monkeypatch.setattr(limits, "CHECK_DRY_RUNS", 2)
     await converge(world, resources=5)
     await world.kill_controller()

@@ -81,7 +81,6 @@ def test_all_members_continue_together(resource: str, hook: str, passed: tuple[t
 
 
 def test_an_asterisk_is_for_the_members_of_a_group() -> None:
-    """They have no collection that could be named."""
     assert stack_requests.find_members("*", "", wait("0", "12")) == (("member[*]", "PreUpdate"),)
     cleared = NONE_CLEARED.clear("member[*]", "PreUpdate")
     assert (cleared.has("7", "PreUpdate"), cleared.has("7", "PostUpdate")) == (True, False)

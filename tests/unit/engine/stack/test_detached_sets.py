@@ -48,7 +48,6 @@ def test_scenario_with_restarts(scenario: Scenario) -> None:
 
 @ALL
 def test_scenario_with_a_fault_at_every_write(scenario: Scenario) -> None:
-    """The same with an operator that dies before or after one of its writes, or loses the answer: each in its turn."""
     writes = perform(scenario)
     for write in range(1, writes + 1):
         perform(scenario, interruption=Interruption(write=write, how=WAYS[write % len(WAYS)]))
@@ -58,7 +57,6 @@ def test_scenario_with_a_fault_at_every_write(scenario: Scenario) -> None:
 async def test_an_object_keeps_a_name_that_an_earlier_version_gave_it(
     world: FakeWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A new operator writes nothing, and a StatefulSet that is replaced with its claims kept has that name again."""
     limits = names.NAME_LENGTHS
     scene = Scene(world, StatusBinder(world), stack=LONG)
     monkeypatch.setattr(names, "NAME_LENGTHS", {})

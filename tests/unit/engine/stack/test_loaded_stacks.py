@@ -62,7 +62,6 @@ def take(queue: WorkQueue) -> list[str]:
 
 @virtual_time.in_virtual_time
 async def test_a_stack_starts_when_another_has_started() -> None:
-    """However often it asks meanwhile."""
     limiter, queue = make()
     assert [start(limiter, uid) for uid in ("a", "b", "c", "d", "c")] == [True, True, False, False, False]
     assert take(queue) == []
@@ -87,7 +86,6 @@ async def test_namespaces_take_turns() -> None:
 
 @virtual_time.in_virtual_time
 async def test_a_start_that_hangs_ends() -> None:
-    """Its time runs from its first reconcile: the queue before it may be long."""
     limiter, queue = make()
     for uid in ("a", "b", "c", "d", "e"):
         start(limiter, uid)
@@ -101,7 +99,6 @@ async def test_a_start_that_hangs_ends() -> None:
 
 @virtual_time.in_virtual_time
 async def test_a_start_that_waits_in_line_does_not_end() -> None:
-    """To let others start would only make the line longer, and take memory."""
     in_line = {"a", "b"}
     limiter, queue = make(in_line)
     for uid in ("a", "b", "c"):
@@ -115,7 +112,6 @@ async def test_a_start_that_waits_in_line_does_not_end() -> None:
 
 @virtual_time.in_virtual_time
 async def test_a_start_ends_with_the_steps_that_it_counts_for() -> None:
-    """The other steps of a large Stack may wait for long, in turn with those of the others."""
     limiter, queue = make()
     for uid in ("a", "b", "c", "d", "e"):
         start(limiter, uid)
@@ -133,7 +129,6 @@ async def test_a_start_ends_with_the_steps_that_it_counts_for() -> None:
 
 @virtual_time.in_virtual_time
 async def test_small_stacks_start_in_larger_numbers() -> None:
-    """What counts is the number of their steps; a large Stack counts for a limited number."""
     limiter, queue = make()
     for number in range(12):
         start(limiter, str(number))
@@ -150,7 +145,6 @@ async def test_small_stacks_start_in_larger_numbers() -> None:
 
 @virtual_time.in_virtual_time
 async def test_stacks_are_expected_to_be_like_those_before() -> None:
-    """Of Stacks with one step each, as many start as there is room for steps."""
     limiter, queue = make()
     for number in range(200):
         start(limiter, str(number))
@@ -207,7 +201,6 @@ async def begin(world: FakeWorld, *stacks: Object) -> None:
 
 @fake_world.in_world
 async def test_an_idle_stack_is_unloaded_and_nothing_is_sent(world: FakeWorld) -> None:
-    """Neither when it is unloaded nor when it is loaded for an event that changes nothing."""
     await begin(world, make_stack())
     assert list_loaded(world) == []
     before = len(world.traffic.requests)
@@ -219,7 +212,6 @@ async def test_an_idle_stack_is_unloaded_and_nothing_is_sent(world: FakeWorld) -
 
 @fake_world.in_world
 async def test_what_is_unloaded_leaves_the_memory_at_once(world: FakeWorld) -> None:
-    """It waits for no search for garbage, which may not come for hours."""
     gc.collect()
     gc.disable()
     try:
@@ -233,7 +225,6 @@ async def test_what_is_unloaded_leaves_the_memory_at_once(world: FakeWorld) -> N
 
 @fake_world.in_world
 async def test_each_event_keeps_a_stack_loaded_for_longer(world: FakeWorld) -> None:
-    """To load it costs more than most events."""
     await begin(world, make_stack())
     await world.user.patch(STACK, {"metadata": {"labels": {"team": "a"}}})
     await world.wait(SOON)
@@ -244,7 +235,6 @@ async def test_each_event_keeps_a_stack_loaded_for_longer(world: FakeWorld) -> N
 
 @fake_world.in_world
 async def test_a_stack_in_conflict_with_another_writer_stays_loaded(world: FakeWorld) -> None:
-    """How often its fields were taken back is known in memory alone. Later it does not matter."""
     await begin(world, make_stack())
     await world.user.patch(CHILD, {"data": {"value": "two"}})
     await world.wait(2 * GROWTH * SOON)
@@ -272,7 +262,6 @@ async def test_some_stacks_stay_loaded(world: FakeWorld, stack: Object) -> None:
 
 @fake_world.in_world
 async def test_a_status_that_another_writer_wiped_is_restored(world: FakeWorld) -> None:
-    """Meanwhile nothing of the Stack was in memory but the status that the operator wrote last."""
     await begin(world, make_stack())
     before = await world.user.find(STACK)
     assert before is not None
@@ -288,7 +277,6 @@ async def test_a_status_that_another_writer_wiped_is_restored(world: FakeWorld) 
 
 @fake_world.in_world
 async def test_a_removed_kind_loads_the_stacks_that_use_it(world: FakeWorld) -> None:
-    """Their objects are gone with it. The others stay unloaded."""
     await begin(world, make_stack(), make_probe_stack("other"))
     definition = Address.of(probe_controller.definition())
     await world.user.delete(definition)
@@ -299,7 +287,6 @@ async def test_a_removed_kind_loads_the_stacks_that_use_it(world: FakeWorld) -> 
 
 @fake_world.in_world
 async def test_new_health_rules_load_the_stacks_of_their_kinds(world: FakeWorld) -> None:
-    """Their objects may be ready no more."""
     await begin(world, make_stack(), make_probe_stack("other"))
     assert list_loaded(world) == []
     rule = '[{"kinds": ["ConfigMap"], "cases": [{"when": "true", "state": "progressing", "message": "not yet"}]}]'
@@ -314,7 +301,6 @@ async def test_new_health_rules_load_the_stacks_of_their_kinds(world: FakeWorld)
 
 @fake_world.in_world
 async def test_a_deleted_stack_is_loaded_and_deleted(world: FakeWorld) -> None:
-    """With its objects."""
     await begin(world, make_stack())
     await world.user.delete(STACK)
     await asyncio.sleep(SOON)

@@ -63,7 +63,6 @@ def read_problem(stack: Mapping[str, Object], resource: str) -> tuple[str, str]:
 
 @fake_world.in_world
 async def test_a_template_that_nests_itself_is_refused_before_anything_is_written(world: FakeWorld) -> None:
-    """The resources say so; a parameter that changes is what ends it otherwise."""
     await plant(world, FORK)
     stacks = find_stacks(world)
     assert list(stacks) == ["r"]
@@ -80,8 +79,6 @@ async def test_a_template_that_nests_itself_is_refused_before_anything_is_writte
 
 @pytest.mark.parametrize("shards", [1, 3])
 def test_nesting_ends_at_the_limit(shards: int) -> None:
-    """The resource of the innermost Stack names all on the way, also where other processes have some of them."""
-
     async def story(world: FakeWorld) -> None:
         await plant(world, STAIRS)
         stacks = find_stacks(world)
@@ -117,7 +114,6 @@ async def adopt_in_a_ring(world: FakeWorld) -> dict[str, Object]:
 
 @fake_world.in_world
 async def test_stacks_that_adopt_each_other_at_the_same_time_form_no_circle(world: FakeWorld) -> None:
-    """No label shows yet whose they are; statuses that quote each other would grow without end."""
     stacks = await adopt_in_a_ring(world)
     outermost = [raw for raw in stacks.values() if names.LABEL_STACK_UID not in raw["metadata"].get("labels", {})]
     assert len(outermost) == 1
@@ -126,8 +122,6 @@ async def test_stacks_that_adopt_each_other_at_the_same_time_form_no_circle(worl
 
 
 def test_a_circle_over_several_processes_is_reported_and_opened_by_an_edit() -> None:
-    """None of them knows what the others are about to adopt. The labels show it once it is done."""
-
     async def story(world: FakeWorld) -> None:
         stacks = await adopt_in_a_ring(world)
         assert all(names.LABEL_STACK_UID in raw["metadata"].get("labels", {}) for raw in stacks.values())
@@ -154,8 +148,6 @@ def test_a_circle_over_several_processes_is_reported_and_opened_by_an_edit() -> 
 
 
 def test_a_stack_of_a_circle_can_be_deleted() -> None:
-    """It releases what it adopted, so it does not wait for itself."""
-
     async def story(world: FakeWorld) -> None:
         before = (await adopt_in_a_ring(world))["one"]
         await world.user.delete(Address.of(before))
@@ -170,7 +162,6 @@ def test_a_stack_of_a_circle_can_be_deleted() -> None:
 
 @fake_world.in_world
 async def test_a_recursion_that_ends_is_allowed(world: FakeWorld) -> None:
-    """By a parameter that changes, and a test of it."""
     await plant(world, LANDING)
     stacks = find_stacks(world)
     assert len(stacks) == 4
@@ -179,7 +170,6 @@ async def test_a_recursion_that_ends_is_allowed(world: FakeWorld) -> None:
 
 @fake_world.in_world
 async def test_annotations_do_not_hide_how_deep_a_stack_is(world: FakeWorld) -> None:
-    """A user takes all of ours off a Stack in the middle: its label alone says where it is."""
     await plant(world, STAIRS)
     middle = Address(api_version=STACK, kind="Stack", namespace="default", name="r-x-x-x-x")
     live = await world.user.find(middle)
@@ -204,7 +194,6 @@ def make_crowd(count: int, *, namespace: str | None = None) -> Object:
 async def test_there_are_never_more_nested_stacks_than_the_limit(
     world: FakeWorld, monkeypatch: pytest.MonkeyPatch, namespace: str | None
 ) -> None:
-    """However many are on their way at once; the others go on when there is room."""
     monkeypatch.setattr(limits, "NESTED_STACKS", 5)
     world.tenancy = Mode.TRUSTED
     await world.start_controller()
@@ -227,7 +216,6 @@ async def test_there_are_never_more_nested_stacks_than_the_limit(
 async def test_forged_labels_in_other_namespaces_count_for_no_stack(
     world: FakeWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Or a tenant who learns a UID could use up another's share."""
     monkeypatch.setattr(limits, "NESTED_STACKS", 5)
     await world.start_controller()
     await world.user.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "elsewhere"}})

@@ -38,7 +38,6 @@ async def converge(world: FakeWorld, stack: Object) -> None:
 
 @fake_world.in_world
 async def test_a_repair_names_field_manager_and_values(world: FakeWorld) -> None:
-    """For the person who asks who keeps undoing the change; what is removed is named too."""
     await converge(world, make_stack({"a": {"manifest": probe_controller.manifest({"value": 1, "other": 2})}}))
     probe = locate("shop-a", "testing.hearth.dev/v1", "Probe")
     await world.user.patch(probe, {"spec": {"value": 9, "other": None}})
@@ -61,7 +60,6 @@ async def test_a_repair_names_field_manager_and_values(world: FakeWorld) -> None
 )
 @fake_world.in_world
 async def test_no_value_of_a_sensitive_resource_is_shown(world: FakeWorld, manifest: Object, field: str) -> None:
-    """Neither its own, nor the one that another client wrote there by hand."""
     rule = {"parameters": {"key": {"type": "string", "sensitive": True}}}
     values = {"key": "unspeakable"}
     await converge(world, make_stack({"a": {"manifest": manifest}}, template=rule, parameters=values))
@@ -73,7 +71,6 @@ async def test_no_value_of_a_sensitive_resource_is_shown(world: FakeWorld, manif
 
 @fake_world.in_world
 async def test_a_deleted_object_is_reported(world: FakeWorld) -> None:
-    """But not one that the operator replaced, or that was never there."""
     resources = {
         "a": {"manifest": CONFIG_MAP | {"data": {"x": "1"}}},
         "b": {"manifest": CONFIG_MAP | {"data": {"x": "1"}}, "updatePolicy": {"replace": "DeleteFirst"}},
@@ -96,7 +93,6 @@ async def test_a_deleted_object_is_reported(world: FakeWorld) -> None:
 
 @fake_world.in_world
 async def test_a_thousand_repairs_are_not_a_thousand_events(world: FakeWorld) -> None:
-    """Nor as many reads: the log has them all."""
     count = limits.REPAIR_EVENTS + 5
     await converge(
         world, make_stack({f"c{at}": {"manifest": CONFIG_MAP | {"data": {"x": "1"}}} for at in range(count)})

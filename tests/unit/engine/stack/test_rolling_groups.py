@@ -162,7 +162,6 @@ def test_a_rolling_update(
     ],
 )
 def test_a_pause_is_never_shorter_than_stated(kill_every: float, dead_for: float) -> None:
-    """It counts from the end of a batch, which an operator may have missed."""
     watcher, pause = Watcher(value="b"), 20.0
 
     async def story(world: FakeWorld) -> None:
@@ -200,7 +199,6 @@ async def create_complete(world: FakeWorld, spec: Object) -> Object:
 
 @fake_world.in_world
 async def test_a_pause_outlasts_a_change_of_the_size_and_no_other_update(world: FakeWorld) -> None:
-    """An autoscaler may write a size at any time. A template that replaces a bad one is not delayed by the last pause."""
     watcher, spec = Watcher(value="b"), make_spec(MEMBERS, least=2, batch=4, pause="20s", value="b")
     group = await create_complete(world, spec)
     began = asyncio.get_running_loop().time()
@@ -219,7 +217,6 @@ async def test_a_pause_outlasts_a_change_of_the_size_and_no_other_update(world: 
 @pytest.mark.parametrize("sizes", [pytest.param((9, 8), id="shrinks"), pytest.param((11, 12), id="grows")])
 @fake_world.in_world
 async def test_a_change_of_the_size_does_not_start_the_pause_again(world: FakeWorld, sizes: tuple[int, ...]) -> None:
-    """Members that an autoscaler adds are no batch. Otherwise one that acts within each pause would stop the update."""
     watcher, spec = Watcher(value="b"), make_spec(MEMBERS, least=2, batch=4, pause="20s", value="b")
     group = await create_complete(world, spec)
     began = asyncio.get_running_loop().time()
@@ -236,7 +233,6 @@ async def test_a_change_of_the_size_does_not_start_the_pause_again(world: FakeWo
 @pytest.mark.parametrize("rest", [0, 10], ids=["soon after its creation", "unloaded meanwhile"])
 @fake_world.in_world
 async def test_a_group_that_grows_with_its_template_starts_at_once(world: FakeWorld, rest: float) -> None:
-    """Neither new members nor those beyond the size are a batch that a pause follows."""
     await world.start_controller()
     metadata = {"name": GROUP.name, "namespace": GROUP.namespace}
     spec = make_spec(4, least=4, batch=2, pause="60s", value="a")

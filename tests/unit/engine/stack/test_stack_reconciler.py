@@ -47,7 +47,6 @@ async def converge(world: FakeWorld, *, stacks: int) -> None:
 
 @fake_world.in_world
 async def test_nothing_is_written_after_a_restart(world: FakeWorld) -> None:
-    """However many Stacks wait for a first look at their children."""
     await converge(world, stacks=STACKS)
     await world.kill_controller()
     before = len(world.traffic.requests)
@@ -60,7 +59,6 @@ async def test_nothing_is_written_after_a_restart(world: FakeWorld) -> None:
 
 @fake_world.in_world
 async def test_nothing_is_said_of_a_stack_before_the_first_look_at_its_children(world: FakeWorld) -> None:
-    """Its caches may be complete already, because of others; the pass that looks is still to come."""
     await converge(world, stacks=1)
     (controller,) = world.controllers
     engine = controller.engine
@@ -81,7 +79,6 @@ async def test_nothing_is_said_of_a_stack_before_the_first_look_at_its_children(
 
 @fake_world.in_world
 async def test_no_earlier_state_of_a_stack_is_kept(world: FakeWorld) -> None:
-    """It has another spec and status, which can be large."""
     await converge(world, stacks=3)
     (controller,) = world.controllers
     uids = set(controller.engine._services.management_cluster.stacks())
@@ -96,7 +93,6 @@ async def test_no_earlier_state_of_a_stack_is_kept(world: FakeWorld) -> None:
 
 
 def test_a_step_deferred_between_two_reconciles_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As when the status of the target before arrives after a reconcile, and that of the present one before the next."""
     is_persisted, take_step = vars(TargetTracker)["is_persisted"], StackReconciler.take_step
     deferred: list[str] = []
 
@@ -150,7 +146,6 @@ def list_objects(world: FakeWorld) -> list[str]:
 
 @fake_world.in_world
 async def test_no_object_outlives_the_stack(world: FakeWorld) -> None:
-    """The finalizer goes after the write, and after the object that it creates."""
     address = await start(world)
     world.controllers[0].wire.slow["apply"] = SLOW
     await world.user.replace_spec(address, {"template": {"resources": make_resources("a")}})
@@ -165,7 +160,6 @@ async def test_no_object_outlives_the_stack(world: FakeWorld) -> None:
 
 @fake_world.in_world
 async def test_no_stack_is_complete_before_it(world: FakeWorld) -> None:
-    """The definition no longer has the resource, and says why it waits."""
     address = await start(world, "a")
     await asyncio.sleep(5)
     world.controllers[0].wire.slow["apply"] = SLOW
@@ -204,7 +198,6 @@ def is_of(raw: Object, resource: str) -> bool:
 
 @fake_world.in_world
 async def test_the_next_object_waits_until_the_earlier_ones_are_seen(world: FakeWorld) -> None:
-    """Otherwise it would have the number of an earlier one, and the object in use would be deleted at once."""
     probe = probe_controller.manifest({"value": 1})
     await world.start_controller()
     first = make_spec(probe, value=1)
@@ -250,7 +243,6 @@ async def fight(world: FakeWorld, *, seconds: int) -> Counter[str]:
 @pytest.mark.parametrize(("seconds", "limit"), [(60, 7), (3600, 25)], ids=["a minute", "an hour"])
 @fake_world.in_world
 async def test_a_contest_costs_few_writes(world: FakeWorld, seconds: int, limit: int) -> None:
-    """Of the object and of the status; the object is read once for the first repair and once for the conflict; the stack is as ready as its object."""
     await world.start_controller()
     await world.user.create(CONTESTED)
     await world.wait_rest()
@@ -273,7 +265,6 @@ async def test_a_contest_costs_few_writes(world: FakeWorld, seconds: int, limit:
 )
 @fake_world.in_world
 async def test_a_finalizer_that_could_not_be_taken_away(world: FakeWorld, word: str, slowest: float) -> None:
-    """At once again where the Stack only changed meanwhile; that is not reported."""
     await world.start_controller()
     template = {"resources": {"a": {"manifest": {"apiVersion": "v1", "kind": "ConfigMap"}}}}
     address = Address.of(await world.user.create(stack_manifests.make_stack({"template": template})))
@@ -298,7 +289,6 @@ async def test_a_finalizer_that_could_not_be_taken_away(world: FakeWorld, word: 
 async def test_a_definition_is_checked_against_a_kind_that_appears_at_any_moment(
     world: FakeWorld, moment: float, *, is_present: bool
 ) -> None:
-    """As where a user applies both with one command: the mistake is named, and nothing waits for a field in vain."""
     await world.start_controller()
     for controller in world.controllers:
         controller.wire.slow["revision"] = 1.0

@@ -96,7 +96,6 @@ async def read_status(world: FakeWorld) -> Object:
 
 @fake_world.in_world
 async def test_a_definition_waits_for_its_expressions_and_asks_for_all_of_them_at_once(world: FakeWorld) -> None:
-    """Each is evaluated once; nothing is written before."""
     process = make_world(world)
     await world.start_controller()
     await world.user.create(
@@ -120,7 +119,6 @@ async def test_a_definition_waits_for_its_expressions_and_asks_for_all_of_them_a
 
 @fake_world.in_world
 async def test_a_resource_waits_for_its_expressions_and_says_so(world: FakeWorld) -> None:
-    """It continues by itself; so it does after a change of what it reads, and outputs follow."""
     make_world(world)
     await world.start_controller()
     doubled = make_config("${[a.data.value, a.data.value].join('')}")
@@ -141,7 +139,6 @@ async def test_a_resource_waits_for_its_expressions_and_says_so(world: FakeWorld
 
 @fake_world.in_world
 async def test_what_exceeds_its_share_fails_its_resource_and_is_not_tried_again(world: FakeWorld) -> None:
-    """The others are there; after another change it is as it should be."""
     process = make_world(world)
     await world.start_controller()
     excessive = make_config("${[a.data.value, '" + EXCESSIVE + "'].join('')}")
@@ -162,7 +159,6 @@ async def test_what_exceeds_its_share_fails_its_resource_and_is_not_tried_again(
 
 @fake_world.in_world
 async def test_an_excess_in_a_definition_is_one_of_its_mistakes(world: FakeWorld) -> None:
-    """Reported together with the others, and nothing is written."""
     make_world(world)
     await world.start_controller()
     excessive = make_config("${['" + EXCESSIVE + "'].join('')}")
@@ -178,7 +174,6 @@ async def test_an_excess_in_a_definition_is_one_of_its_mistakes(world: FakeWorld
 
 @fake_world.in_world
 async def test_a_stack_that_is_deleted_while_it_waits_is_gone(world: FakeWorld) -> None:
-    """No client  its expressions."""
     make_world(world)
     await world.start_controller()
     await world.user.create(make_stack({"a": make_config("one"), "b": make_config("${[a.data.value].join('')}")}))

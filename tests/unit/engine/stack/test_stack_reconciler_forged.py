@@ -98,7 +98,6 @@ async def check(world: FakeWorld, number: int = 1) -> Object:
 
 @fake_world.in_world
 async def test_a_removed_signature_is_put_back_by_one_write(world: FakeWorld) -> None:
-    """The object is the Stack's own all the while, and is never made again."""
     await converge(world, a=A, b=B)
     before = get(world, CONFIG_MAP, "shop-a")
     sent = len(world.traffic.requests)
@@ -115,7 +114,6 @@ async def test_a_removed_signature_is_put_back_by_one_write(world: FakeWorld) ->
 
 @fake_world.in_world
 async def test_a_signature_that_goes_while_unobserved_is_put_back_too(world: FakeWorld) -> None:
-    """A process that has never seen it knows the object by its place and by who labelled it."""
     await converge(world, a=A, b=B)
     before = {name: get(world, CONFIG_MAP, name)["metadata"] for name in ("shop-a", "shop-b")}
     await world.kill_controller()
@@ -130,7 +128,6 @@ async def test_a_signature_that_goes_while_unobserved_is_put_back_too(world: Fak
 
 @fake_world.in_world
 async def test_an_object_with_a_forged_label_is_named_and_left_alone(world: FakeWorld) -> None:
-    """By one Event for as long as the process lives, however often it changes; it holds up no deletion either."""
     stack = await converge(world, a=A, b=B)
     genuine = get(world, CONFIG_MAP, "shop-a")["metadata"]
     labels = {**genuine["labels"], names.LABEL_RESOURCE: "x"}
@@ -166,7 +163,6 @@ async def test_an_object_with_a_forged_label_is_named_and_left_alone(world: Fake
 async def test_an_unsigned_object_is_taken_up_as_it_is_on_the_server(
     world: FakeWorld, manager: str, *, is_meant: bool, is_taken: bool
 ) -> None:
-    """Where the cache had no room for it: the answer to a read decides, and what it says of who labeled it."""
     planner = blueprints.make_planner(blueprints.make_blueprint({"a": []}))
     blueprints.World().refresh(planner)
     step = planner.take_step("a")
@@ -193,7 +189,6 @@ async def test_an_unsigned_object_is_taken_up_as_it_is_on_the_server(
 
 @fake_world.in_world
 async def test_a_value_changed_under_our_own_name_is_found_by_a_check_and_repaired(world: FakeWorld) -> None:
-    """Ownership cannot show it, so that no other client notices; the status names the field before it is repaired."""
     await converge(world, a=A, b=B)
     apply_as_operator(world, "shop-a", data={"value": "evil"})
     await world.wait_rest()
@@ -212,7 +207,6 @@ async def test_a_value_changed_under_our_own_name_is_found_by_a_check_and_repair
 
 @fake_world.in_world
 async def test_a_check_tells_such_a_change_and_leaves_it_where_the_policy_says_so(world: FakeWorld) -> None:
-    """Under Report it is a condition, under Ignore nothing; an apply for another reason states the value again."""
     await converge(world, a={**A, "driftPolicy": "Report"}, b={**A, "driftPolicy": "Ignore"})
     for name in ("shop-a", "shop-b"):
         apply_as_operator(world, name, data={"value": "evil"})
@@ -224,7 +218,6 @@ async def test_a_check_tells_such_a_change_and_leaves_it_where_the_policy_says_s
 
 @fake_world.in_world
 async def test_a_secret_changed_under_our_own_name_is_found_without_its_value(world: FakeWorld) -> None:
-    """What the template states as text the server keeps in base 64."""
     secret = {"manifest": {"apiVersion": "v1", "kind": "Secret", "stringData": {"password": "swordfish"}}}
     await converge(world, s=secret)
     assert (await check(world))["problemCount"] == 0
@@ -237,7 +230,6 @@ async def test_a_secret_changed_under_our_own_name_is_found_without_its_value(wo
 
 @fake_world.in_world
 async def test_objects_of_the_version_before_are_taken_up_by_one_write_each(world: FakeWorld) -> None:
-    """Recorded as that version left them; what nothing wants any more is named, and not deleted."""
     recorded = orjson.loads((repository.DATA / "before_signatures.json").read_bytes())
     for raw in recorded:
         world.server.restore(raw)
@@ -314,7 +306,6 @@ async def write_record(world: FakeWorld, text: str | None) -> None:
 )
 @fake_world.in_world
 async def test_a_forged_record_is_named_and_nothing_of_it_written(world: FakeWorld, text: str) -> None:
-    """The Stack converges as ever; the condition goes with the annotation."""
     before = await begin(world)
     await write_record(world, text)
     assert (await find(world, CHILD))["spec"] == before["spec"]
@@ -337,7 +328,6 @@ async def test_a_forged_record_is_named_and_nothing_of_it_written(world: FakeWor
 async def test_a_suspended_object_without_its_record_gets_what_its_definition_states(
     world: FakeWorld, text: str | None
 ) -> None:
-    """And nothing else."""
     before = await begin(world)
     await world.user.replace_spec(STACK, make_spec(2, suspended=True))
     await world.wait_rest()
@@ -351,7 +341,6 @@ async def test_a_suspended_object_without_its_record_gets_what_its_definition_st
 
 @fake_world.in_world
 async def test_an_earlier_record_of_the_same_object_is_not_trusted_again(world: FakeWorld) -> None:
-    """Its signature is ours, and the annotation another writer's."""
     await begin(world)
     await world.user.replace_spec(STACK, make_spec(2, suspended=True))
     await world.wait_rest()

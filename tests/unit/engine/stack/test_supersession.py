@@ -93,8 +93,6 @@ async def begin(world: FakeWorld, edit: Edit = edit_spec) -> None:
 
 @pytest.mark.parametrize("edit", [edit_spec, edit_source])
 def test_nothing_is_started_for_a_superseded_target(edit: Edit) -> None:
-    """What was in flight arrives, and no more; all get what is wanted by then."""
-
     async def story(world: FakeWorld) -> None:
         await begin(world, edit)
         before = count(world, "two")
@@ -121,7 +119,6 @@ def test_nothing_is_started_for_a_superseded_target(edit: Edit) -> None:
 )
 @fake_world.in_world
 async def test_a_newer_target_that_is_rejected_stops_no_rollout(world: FakeWorld, spec: Object) -> None:
-    """The one that is under way is brought to its end; that it cannot be stored is no reason to hurry."""
     await begin(world)
     world.traffic.troubles.append(
         Trouble(refusal=request_faults.REFUSALS["server-error"], verbs=frozenset({"revision"}))
@@ -153,7 +150,6 @@ def update(held: Supersession, generation: int) -> bool:
 
 @virtual_time.in_virtual_time
 async def test_a_spec_that_takes_too_long_holds_nothing_up() -> None:
-    """Nor does the next, before one of them was accepted."""
     held, definition_sync, queue = make(1)
     assert update(held, 2)
     await asyncio.sleep(stack_reconciler.MAX_HOLD + 1)
@@ -167,7 +163,6 @@ async def test_a_spec_that_takes_too_long_holds_nothing_up() -> None:
 
 @virtual_time.in_virtual_time
 async def test_work_continues_beside_a_refusal() -> None:
-    """Regardless of what  refused: what runs is all that there is."""
     held, definition_sync, _ = make(1)
     held.update(dataclasses.replace(SEEN, generation=2))
     definition_sync.rejection = DefinitionRejection(reason="RevisionStoreFailed", message="no")
@@ -198,7 +193,6 @@ async def is_complete(world: FakeWorld) -> list[str]:
 
 @fake_world.in_world
 async def test_a_rollout_interrupted_again_and_again_wastes_nothing(world: FakeWorld) -> None:
-    """At most one write for each change of an object that had been written already; no revision is waited for."""
     chance = random.Random(20)
     values = [0] * (LAYERS * WIDTH)
     await world.start_controller()

@@ -83,7 +83,6 @@ async def test_a_group_that_the_operator_may_not_use_says_how_to_allow_it(world:
 
 @fake_world.in_world
 async def test_a_definition_that_another_installation_serves_is_left_alone(world: FakeWorld) -> None:
-    """Two operators with groups of their own would contradict each other in its status for ever."""
     name = "sites.other.example"
     other = dataclasses.replace(DEFINITION, name=name)
     await define(world, make_spec(group="other.example"), name=name)
@@ -101,7 +100,6 @@ async def test_a_definition_that_another_installation_serves_is_left_alone(world
 
 @fake_world.in_world
 async def test_an_instance_that_does_not_fit_keeps_its_revision_until_it_does(world: FakeWorld) -> None:
-    """All others get the new one, and the stricter rule is served at once."""
     await world.start_controller()
     await define(world, make_spec(size={"type": "integer", "default": 1}))
     await make_site(world, size=7)
@@ -134,7 +132,6 @@ async def test_an_instance_that_does_not_fit_keeps_its_revision_until_it_does(wo
 
 @fake_world.in_world
 async def test_an_option_that_is_dropped_still_counts_for_the_instances_that_state_it(world: FakeWorld) -> None:
-    """Otherwise the deletion of an instance would delete what its user protects."""
     await world.start_controller()
     await define(world, make_spec() | {"options": ["deletionPolicy"]})
     await make_site(world, stack={"deletionPolicy": "Abandon"})
@@ -152,7 +149,6 @@ async def test_an_option_that_is_dropped_still_counts_for_the_instances_that_sta
 
 @fake_world.in_world
 async def test_a_right_that_is_taken_back_is_lost_at_every_revision(world: FakeWorld) -> None:
-    """Pinned, paused or new: the account and the boundary are those of the present definition."""
     await world.start_controller()
     await define(world, make_spec() | {"minimumRevision": 1})
     await make_site(world, stack={"definitionRevision": 1})
@@ -243,7 +239,6 @@ async def test_a_pinned_instance_keeps_its_revision_and_follows_when_it_is_relea
 
 @fake_world.in_world
 async def test_a_definition_that_is_orphaned_leaves_all_as_it_is(world: FakeWorld) -> None:
-    """The kind, the instance without a finalizer, and its object, also if the operator dies meanwhile."""
     await world.start_controller()
     await define(world, make_spec() | {"deletionPolicy": "Orphan"})
     await make_site(world)
@@ -331,7 +326,6 @@ VIEW, EDIT = (
 
 @fake_world.in_world
 async def test_roles_for_users_of_the_kind_are_made_on_request_and_go_with_it(world: FakeWorld) -> None:
-    """None may write a status, by which an instance tells how it is; those of another client are left alone."""
     await world.start_controller()
     await define(world, make_spec() | {"roles": "Aggregate"})
     edit = await read(world, EDIT)
@@ -411,7 +405,6 @@ async def test_a_role_of_another_client_is_neither_changed_nor_deleted(world: Fa
 
 @fake_world.in_world
 async def test_an_instance_beside_a_stack_of_its_name_has_objects_of_its_own(world: FakeWorld) -> None:
-    """Their generated names are longer, and those of the Stack stay as they are."""
     await world.start_controller()
     page = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"layout": "of the Stack"}}
     template = {"resources": {"page": {"manifest": page}}}
@@ -428,7 +421,6 @@ async def test_an_instance_beside_a_stack_of_its_name_has_objects_of_its_own(wor
 
 @fake_world.in_world
 async def test_old_revisions_that_no_instance_has_are_deleted(world: FakeWorld) -> None:
-    """As of a Stack, ten beside the newest stay; one of them is that to which an instance is pinned."""
     await world.start_controller()
     await define(world, make_spec())
     await make_site(world, stack={"definitionRevision": 1})
@@ -705,8 +697,6 @@ async def is_first_moved(world: FakeWorld) -> list[str]:
 
 
 def test_several_processes_roll_out_one_definition() -> None:
-    """One of them makes the kind and reports; each moves its own instances, also after it was killed on the way."""
-
     async def test(world: FakeWorld) -> None:
         await world.start_controller()
         waves = {"waves": [{"name": "first", "size": 2}], "maxUnavailable": 1}

@@ -116,7 +116,6 @@ async def begin(home: SlowHome, reported: Reported) -> StatusWriter:
 
 @virtual_time.in_virtual_time
 async def test_a_slow_write_is_never_overtaken() -> None:
-    """It might come last, and then the status would tell for ever what no longer is so."""
     home, reported = SlowHome(), Reported("one")
     recorder = await begin(home, reported)
     await asyncio.sleep(10)
@@ -130,7 +129,6 @@ async def test_a_slow_write_is_never_overtaken() -> None:
 
 @virtual_time.in_virtual_time
 async def test_of_a_large_stack_progress_is_reported_less_often_and_news_as_soon_as_ever() -> None:
-    """As the server looks at all of it at every write."""
     large = dataclasses.replace(SEEN, packed_spec=b" " * 10 * status_writer.BYTES_PER_SECOND)
     home, reported = SlowHome(large), Reported("one")
     home.gate.set()
@@ -172,8 +170,6 @@ class Crowd:
 
 
 def test_among_many_progress_is_reported_less_often_and_in_the_end_all_of_it() -> None:
-    """The server has better to do than to keep thousands of counts fresh."""
-
     async def story(count: int, seconds: int, share: Share = WHOLE) -> Crowd:
         home, reported = Crowd(count), Reported("0")
         recorder = make_writer(home, reported, share=share)
@@ -200,7 +196,6 @@ def test_among_many_progress_is_reported_less_often_and_in_the_end_all_of_it() -
 
 @virtual_time.in_virtual_time
 async def test_an_outcome_waits_for_the_last_write_and_not_for_the_last_look() -> None:
-    """Progress of a large Stack is looked at each second, and written rarely. The user waits for the end no longer."""
     large = dataclasses.replace(SEEN, packed_spec=b" " * 10 * status_writer.BYTES_PER_SECOND)
     home, reported = SlowHome(large), Reported("one")
     home.gate.set()
@@ -244,7 +239,6 @@ def make_spec(value: str) -> Object:
 
 @fake_world.in_world
 async def test_phase_after_a_lost_write(world: FakeWorld) -> None:
-    """Events come so late that the lost write is not seen before the next one."""
     world.event_delay = 3.0
     await world.start_controller()
     await world.user.create(stack_manifests.make_stack(make_spec("1")))
@@ -282,7 +276,6 @@ SECRETIVE: Object = stack_manifests.make_stack(
 
 @fake_world.in_world
 async def test_a_replaced_value_stays_hidden(world: FakeWorld) -> None:
-    """While a child that could not be changed yet still shows it."""
     await world.start_controller()
     await world.user.create(SECRET)
     await world.user.create(SECRETIVE)
@@ -324,7 +317,6 @@ async def break_it(world: FakeWorld, size: int) -> list[str]:
 @pytest.mark.parametrize(("size", "expected"), [pytest.param(SMALL, 2, id="small"), pytest.param(LARGE, 0, id="large")])
 @fake_world.in_world
 async def test_a_short_repair_is_reported_of_a_small_stack_only(world: FakeWorld, size: int, expected: int) -> None:
-    """There it costs next to nothing."""
     await world.start_controller()
     sent = await break_it(world, size)
     assert (sent.count("apply"), sent.count("status")) == (1, expected)
@@ -332,7 +324,6 @@ async def test_a_short_repair_is_reported_of_a_small_stack_only(world: FakeWorld
 
 @fake_world.in_world
 async def test_a_repair_that_takes_its_time_is_reported(world: FakeWorld) -> None:
-    """A large Stack says that it is not ready, and that it is again."""
     await world.start_controller()
     world.controllers[0].wire.desk = Desk(places=2, seconds=1.5)
     sent = await break_it(world, LARGE)
@@ -346,7 +337,6 @@ def count_statuses(world: FakeWorld, since: int = 0) -> int:
 
 @fake_world.in_world
 async def test_what_is_complete_within_a_second_takes_one_status(world: FakeWorld) -> None:
-    """And is reported as soon as it is complete, whether it was created or changed; a Stack that is gone takes none."""
     await world.start_controller()
     await world.user.create(make_stack(SMALL))
     await asyncio.sleep(0.5)
@@ -368,7 +358,6 @@ async def test_what_is_complete_within_a_second_takes_one_status(world: FakeWorl
 
 @fake_world.in_world
 async def test_what_takes_longer_is_reported_after_a_second(world: FakeWorld) -> None:
-    """Its user learns that the work has started."""
     await world.start_controller()
     world.controllers[0].wire.desk = Desk(places=2, seconds=2.5)
     await world.user.create(make_stack(SMALL))
@@ -380,7 +369,6 @@ async def test_what_takes_longer_is_reported_after_a_second(world: FakeWorld) ->
 
 
 def test_of_many_that_start_at_once_each_is_reported_within_half_a_minute() -> None:
-    """They take turns, but a crowd of other Stacks hides none for long."""
     limiter = status_writer.StatusRateLimiter(interval=1.0)
     after = {"phase": "CreateInProgress", "observedGeneration": 1, "revision": 1, "problems": [], "conditions": []}
     stacks = [make_stack_object(str(number)) for number in range(500)]
@@ -403,7 +391,6 @@ def test_of_many_that_start_at_once_each_is_reported_within_half_a_minute() -> N
     ],
 )
 def test_an_outcome_is_reported_at_once(news: Object) -> None:
-    """Only the mere start waits."""
     limiter = status_writer.StatusRateLimiter(interval=1.0)
     start = {"phase": "CreateInProgress", "observedGeneration": 1, "revision": 1, "problems": [], "conditions": []}
     assert limiter.find_delay(make_stack_object("u"), {}, start, now=1.0) == status_writer.START_GRACE
@@ -428,7 +415,6 @@ def make_measured(name: str, phase: str, *conditions: str, since: str = "") -> S
 
 
 def test_stacks_are_counted_by_phase_and_by_condition() -> None:
-    """A Stack with two conditions counts for both."""
     stacks = [
         make_measured("a", "CreateComplete", "Drifted", "Paused"),
         make_measured("b", "CreateComplete", "Drifted"),
@@ -439,7 +425,6 @@ def test_stacks_are_counted_by_phase_and_by_condition() -> None:
 
 
 def test_the_oldest_action_of_each_phase_counts() -> None:
-    """Stacks at rest have none, nor do those whose status has no valid time."""
     stacks = [
         make_measured("a", "UpdateInProgress", since="2026-01-01T11:59:00Z"),
         make_measured("b", "UpdateInProgress", since="2026-01-01T11:00:00Z"),

@@ -96,7 +96,6 @@ def work(seconds: float) -> Callable[[str], float]:
 
 
 def test_it_settles_where_a_small_server_is_busy_and_answers_soon() -> None:
-    """More in flight would only wait there: as much is done, and everybody else is answered four times as soon."""
     run = Run(Server(cores=2, seconds=work(0.04)))
     assert run.go_on(12) == pytest.approx(600, rel=0.02)
     assert run.limiter.limit == MIN_LIMIT_BY_LATENCY
@@ -104,7 +103,6 @@ def test_it_settles_where_a_small_server_is_busy_and_answers_soon() -> None:
 
 
 def test_the_same_where_no_two_requests_are_alike() -> None:
-    """Chance may take a cut back, and does not keep it from there for long."""
     chance = random.Random(7)
     run = Run(Server(cores=2, seconds=lambda sort: chance.uniform(0.02, 0.06)))
     limits = []
@@ -116,7 +114,6 @@ def test_the_same_where_no_two_requests_are_alike() -> None:
 
 
 def test_no_cut_stays_that_costs_something() -> None:
-    """A store that writes in one go what comes together: slower with many in flight, and yet more is done."""
     server = Server(cores=1, seconds=work(0.0))
     run = Run(server)
     # All that is in flight is written together; of many each waits six times as long as one alone.
@@ -131,7 +128,6 @@ def test_no_cut_stays_that_costs_something() -> None:
     [pytest.param(16, 0.004, 0.0, id="a large server"), pytest.param(2, 0.001, 0.05, id="a server far away")],
 )
 def test_all_are_in_flight_where_a_server_bears_them(cores: int, seconds: float, way: float) -> None:
-    """Within a second of the first."""
     server = Server(cores=cores, seconds=work(seconds))
     server.wait = lambda sort: way
     run = Run(server)
@@ -142,7 +138,6 @@ def test_all_are_in_flight_where_a_server_bears_them(cores: int, seconds: float,
 
 
 def test_a_webhook_that_becomes_slow_is_no_reason_to_go_slower_for_long() -> None:
-    """Fewer in flight do less, so the cut is taken back; and once it is quick again nothing is left of it."""
     server = Server(cores=16, seconds=work(0.02))
     run = Run(server)
     run.go_on(1)
@@ -154,7 +149,6 @@ def test_a_webhook_that_becomes_slow_is_no_reason_to_go_slower_for_long() -> Non
 
 
 def test_one_slow_kind_throttles_no_other_kind() -> None:
-    """As long as another is answered as quickly as ever, not even for a moment."""
     server = Server(cores=16, seconds=work(0.004))
     run = Run(server, sorts=("slow", "quick"))
     run.go_on(1)
@@ -165,7 +159,6 @@ def test_one_slow_kind_throttles_no_other_kind() -> None:
 
 
 def test_a_server_that_turns_requests_away_is_asked_for_less_and_no_more_than_now_and_then_for_too_much() -> None:
-    """Of a hundred writes hardly one is turned away, and the server is kept busy for most of the time."""
     run = Run(Server(cores=2, seconds=work(0.004), bears=6))
     run.go_on(3)
     before = run.refused
@@ -174,7 +167,6 @@ def test_a_server_that_turns_requests_away_is_asked_for_less_and_no_more_than_no
 
 
 def test_nothing_is_begun_while_the_server_wants_nothing_and_never_nothing_at_all() -> None:
-    """However much it refuses, one is tried after every hold; and as soon as it takes that, all go."""
     run = Run(Server(cores=2, seconds=work(0.004), bears=0))
     run.go_on(20)
     assert run.limiter.limit == 1
@@ -184,7 +176,6 @@ def test_nothing_is_begun_while_the_server_wants_nothing_and_never_nothing_at_al
 
 
 def test_a_server_that_is_away_is_asked_by_few_and_at_once_by_all_when_it_is_back() -> None:
-    """One report is enough."""
     run = Run(Server(cores=16, seconds=work(0.004)))
     run.go_on(1)
     run.server.is_away = True
@@ -196,7 +187,6 @@ def test_a_server_that_is_away_is_asked_by_few_and_at_once_by_all_when_it_is_bac
 
 
 def test_silence_behind_the_server_is_not_its_own() -> None:
-    """A webhook hangs for half a minute while others are answered."""
     limiter = ConcurrencyLimiter(most=MOST)
     for moment in range(100):
         limiter.on_success("quick", begun=moment, now=moment + 0.004, in_flight=MOST)
@@ -208,7 +198,6 @@ def test_silence_behind_the_server_is_not_its_own() -> None:
 
 
 def test_what_is_refused_for_itself_changes_nothing() -> None:
-    """A quick refusal is no measure of writes, and no reason for more."""
     limiter = ConcurrencyLimiter(most=MOST)
     for _ in range(100):
         limiter.on_rejected(now=1.0)
@@ -216,7 +205,6 @@ def test_what_is_refused_for_itself_changes_nothing() -> None:
 
 
 def test_a_limit_that_is_not_made_use_of_stays() -> None:
-    """One at a time tells nothing of what many would meet."""
     limiter = ConcurrencyLimiter(most=MOST)
     for moment in range(100):
         limiter.on_success("apply", begun=moment, now=moment + 0.004, in_flight=1)
@@ -225,7 +213,6 @@ def test_a_limit_that_is_not_made_use_of_stays() -> None:
 
 @pytest.mark.parametrize("most", [1, 2, 3])
 def test_few_are_allowed_where_the_user_wants_few(most: int) -> None:
-    """Under any load, at least one and at most those."""
     run = Run(Server(cores=1, seconds=work(0.004), bears=1), most=most)
     for _ in range(20):
         run.go_on(0.2)

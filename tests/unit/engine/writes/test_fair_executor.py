@@ -40,7 +40,6 @@ async def turn_over() -> None:
 
 
 async def test_no_more_than_the_workers_are_in_flight() -> None:
-    """The rest follows as they come free."""
     steps = Steps()
     executor = FairExecutor(workers=2, take_step=steps.take, clock=LoopClock())
     executor.start()
@@ -54,7 +53,6 @@ async def test_no_more_than_the_workers_are_in_flight() -> None:
 
 
 async def test_a_large_stack_does_not_keep_a_small_one_waiting() -> None:
-    """They take turns."""
     steps = Steps()
     steps.gate.set()
     executor = FairExecutor(workers=1, take_step=steps.take, clock=LoopClock())
@@ -67,7 +65,6 @@ async def test_a_large_stack_does_not_keep_a_small_one_waiting() -> None:
 
 
 async def test_a_key_that_waits_is_not_queued_twice() -> None:
-    """Offering again changes nothing."""
     steps = Steps()
     steps.gate.set()
     executor = FairExecutor(workers=1, take_step=steps.take, clock=LoopClock())
@@ -80,7 +77,6 @@ async def test_a_key_that_waits_is_not_queued_twice() -> None:
 
 
 async def test_offering_nothing_leaves_no_trace() -> None:
-    """A pass that planned nothing."""
     steps = Steps()
     steps.gate.set()
     executor = FairExecutor(workers=1, take_step=steps.take, clock=LoopClock())
@@ -93,7 +89,6 @@ async def test_offering_nothing_leaves_no_trace() -> None:
 
 
 async def test_so_many_work_as_there_is_room_for_at_the_moment() -> None:
-    """A step that makes room says so; what is under way continues when there is less."""
     steps, room = Steps(), 1
     executor = FairExecutor(workers=8, take_step=steps.take, clock=LoopClock(), find_room=lambda: room)
     executor.start()
@@ -117,7 +112,6 @@ async def test_so_many_work_as_there_is_room_for_at_the_moment() -> None:
 
 
 async def test_where_every_write_of_a_large_stack_hangs_others_find_a_place() -> None:
-    """It never has all places; who has none comes first."""
     steps = Steps()
     executor = FairExecutor(workers=16, take_step=steps.take, clock=LoopClock())
     executor.start()
@@ -133,7 +127,6 @@ async def test_where_every_write_of_a_large_stack_hangs_others_find_a_place() ->
 
 
 async def test_stacks_take_turns_however_long_their_steps_take() -> None:
-    """Each gets one place in the order in which it came, before any gets a second one."""
     steps = Steps()
     executor = FairExecutor(workers=5, take_step=steps.take, clock=LoopClock())
     for stack in "xyz":
@@ -148,7 +141,6 @@ async def test_stacks_take_turns_however_long_their_steps_take() -> None:
 
 
 async def test_the_time_in_the_queue_is_reported() -> None:
-    """From the first offer to the start."""
     waited: list[float] = []
     steps, moments = Steps(), iter([0.0, 10.0, 11.0, 13.5, 14.0])
 
@@ -166,7 +158,6 @@ async def test_the_time_in_the_queue_is_reported() -> None:
 
 
 async def test_step_that_raises_ends_no_worker() -> None:
-    """Forty in a row, and the two workers take the next ones; who planned them hears of it."""
     taken: list[str] = []
     is_over = asyncio.Event()
     failed: list[tuple[str, str]] = []
@@ -214,7 +205,6 @@ class ManualClock:
 
 
 async def test_queue_that_is_not_served_is_a_stall() -> None:
-    """After a minute, unless nothing may be in flight: then the API server has asked for a pause."""
     clock, room = ManualClock(), [4]
     executor = FairExecutor(workers=4, take_step=Steps().take, clock=clock, find_room=lambda: room[0])
     executor.enqueue("shop", ["a"])
@@ -227,7 +217,6 @@ async def test_queue_that_is_not_served_is_a_stall() -> None:
 
 
 async def test_steps_that_hang_are_a_stall_once_each_request_must_have_ended() -> None:
-    """One that ends, in any way, begins the time again."""
     clock, steps = ManualClock(), Steps()
     executor = FairExecutor(workers=1, take_step=steps.take, clock=clock)
     executor.start()
@@ -244,7 +233,6 @@ async def test_steps_that_hang_are_a_stall_once_each_request_must_have_ended() -
 
 
 async def test_a_slow_step_beside_a_free_worker_is_no_stall() -> None:
-    """What waits is of the same Stack; that of another starts at once."""
     clock, steps = ManualClock(), Steps()
     executor = FairExecutor(workers=4, take_step=steps.take, clock=clock)
     executor.start()
@@ -263,7 +251,6 @@ async def test_a_slow_step_beside_a_free_worker_is_no_stall() -> None:
 
 
 async def test_a_queue_with_a_free_worker_is_a_stall_also_beside_a_step_in_flight() -> None:
-    """No step has to end before another one may start."""
     clock, steps, room = ManualClock(), Steps(), [1]
     executor = FairExecutor(workers=4, take_step=steps.take, clock=clock, find_room=lambda: room[0])
     executor.start()
@@ -278,7 +265,6 @@ async def test_a_queue_with_a_free_worker_is_a_stall_also_beside_a_step_in_fligh
 
 
 def test_nothing_to_do_is_no_stall() -> None:
-    """However long."""
     clock = ManualClock()
     executor = FairExecutor(workers=4, take_step=Steps().take, clock=clock)
     clock.seconds = 10_000.0
@@ -286,7 +272,6 @@ def test_nothing_to_do_is_no_stall() -> None:
 
 
 async def test_stacks_of_one_namespace_leave_places_to_another() -> None:
-    """However many they are: a step of another tenant that comes later starts at once."""
     steps = Steps()
     executor = FairExecutor(workers=4, take_step=steps.take, clock=LoopClock())
     executor.start()
@@ -392,7 +377,6 @@ def measure_alone() -> tuple[float, float]:
 
 
 def test_a_small_stack_waits_behind_few_requests_of_a_large_one() -> None:
-    """Created and deleted; and the large one keeps telling how far it is."""
     alone = measure_alone()
 
     async def story(site: Site) -> None:

@@ -47,7 +47,6 @@ class Looks:
 
 @virtual_time.in_virtual_time
 async def test_steps_follow_each_other_until_there_is_nothing_to_do() -> None:
-    """Without another call."""
     looks = Looks(steps=3)
     looks.enqueue("a")
     await asyncio.sleep(1)
@@ -56,7 +55,6 @@ async def test_steps_follow_each_other_until_there_is_nothing_to_do() -> None:
 
 @virtual_time.in_virtual_time
 async def test_a_change_meanwhile_is_not_lost() -> None:
-    """The object is processed once more, and never twice at a time."""
     looks = Looks()
     looks.seconds = 5
     looks.enqueue("a")
@@ -85,7 +83,6 @@ async def test_the_last_timer_counts() -> None:
 
 @virtual_time.in_virtual_time
 async def test_a_failure_is_retried_and_the_others_continue() -> None:
-    """An internal error ends no worker."""
     looks = Looks()
     looks.failures = object_loop.WORKERS + 1
     looks.enqueue("a")
@@ -100,7 +97,6 @@ async def test_a_failure_is_retried_and_the_others_continue() -> None:
 
 @virtual_time.in_virtual_time
 async def test_an_object_that_is_written_forever_is_an_internal_error() -> None:
-    """It waits for its retry, and others are processed."""
     looks = Looks(steps=1000)
     looks.enqueue("a")
     await asyncio.sleep(0.01)
@@ -113,7 +109,6 @@ async def test_an_object_that_is_written_forever_is_an_internal_error() -> None:
 
 @virtual_time.in_virtual_time
 async def test_a_step_that_takes_long_makes_room_and_continues_later() -> None:
-    """It has more time then, and it is no stall."""
     looks = Looks()
     looks.seconds = 100.0
     looks.enqueue("a")
@@ -127,7 +122,6 @@ async def test_a_step_that_takes_long_makes_room_and_continues_later() -> None:
 
 @virtual_time.in_virtual_time
 async def test_long_steps_of_one_namespace_leave_a_worker_to_others() -> None:
-    """At once, not when one of them ends."""
     looks = Looks()
     looks.seconds = 20.0
     for number in range(20):
@@ -141,7 +135,6 @@ async def test_long_steps_of_one_namespace_leave_a_worker_to_others() -> None:
 
 @virtual_time.in_virtual_time
 async def test_a_change_at_the_moment_of_its_turn_is_no_second_turn() -> None:
-    """At any moment, no other worker has the object at the same time."""
     for moment in range(8):
         looks = Looks()
         looks.seconds = 5
@@ -183,7 +176,6 @@ def make(kind: str, spec: dict[str, Any]) -> Object:
 async def test_what_the_server_no_longer_has_is_not_written_again(
     world: FakeWorld, kind: str, spec: dict[str, Any], verb: str
 ) -> None:
-    """The answer to the first write says so."""
     world.event_delay = LATE
     await world.start_controller()
     address = Address.of(await world.user.create(make(kind, spec)))

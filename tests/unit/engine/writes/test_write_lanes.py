@@ -55,7 +55,6 @@ async def settle() -> None:
 
 
 async def test_a_cluster_that_hangs_delays_no_other() -> None:
-    """Its own writes are limited."""
     writes = Writes()
     writes.lanes.enqueue("east", "slow", [f"r{number}" for number in range(100)], namespace="shop")
     await settle()
@@ -70,7 +69,6 @@ async def test_a_cluster_that_hangs_delays_no_other() -> None:
 
 
 async def test_a_lane_ends_after_its_cluster_was_unused_twice() -> None:
-    """That of the home cluster stays."""
     writes = Writes()
     writes.lanes.enqueue("east", "far", ["a"], namespace="shop")
     writes.lanes.enqueue("north", "idle", [], namespace="shop")
@@ -140,7 +138,6 @@ async def wait_complete(world: FakeWorld) -> float:
 
 @fake_world.in_world
 async def test_a_busy_server_is_left_alone_for_as_long_as_it_asks_for(world: FakeWorld) -> None:
-    """Those under way when it said so are refused, and no others; then all go on."""
     log = Log(world)
     await world.start_controller()
     world.traffic.troubles.append(request_faults.Trouble(refusal=request_faults.REFUSALS["busy"], times=4))
@@ -156,7 +153,6 @@ async def test_a_busy_server_is_left_alone_for_as_long_as_it_asks_for(world: Fak
 
 @fake_world.in_world
 async def test_a_server_that_is_busy_for_long_is_asked_once_in_a_while(world: FakeWorld) -> None:
-    """A thousand resources do not each burn an attempt."""
     log = Log(world)
     await world.start_controller()
     busy = request_faults.Trouble(refusal=request_faults.REFUSALS["busy"])
@@ -171,7 +167,6 @@ async def test_a_server_that_is_busy_for_long_is_asked_once_in_a_while(world: Fa
 @pytest.mark.parametrize("word", ["not-now", "internal", "unavailable", "quota"])
 @fake_world.in_world
 async def test_what_one_kind_is_refused_for_holds_nothing_else_back(world: FakeWorld, word: str) -> None:
-    """Also where a webhook answers in the words of the server's flow control."""
     log = Log(world)
     await world.start_controller()
     world.traffic.troubles.append(request_faults.Trouble(refusal=request_faults.REFUSALS[word], kind="Secret", times=8))
@@ -184,7 +179,6 @@ async def test_what_one_kind_is_refused_for_holds_nothing_else_back(world: FakeW
 
 @virtual_time.in_virtual_time
 async def test_a_hold_ends_by_itself() -> None:
-    """Once, when the last of those who were turned away at the same time may come again."""
     loop, woken = asyncio.get_running_loop(), list[float]()
     throttle = WriteThrottle(most=32, clock=VirtualClock())
     for after in (2.0, 3.0, 1.0):

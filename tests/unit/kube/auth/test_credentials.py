@@ -65,7 +65,6 @@ def test_which_kubeconfig_is_taken(
 
 
 def test_a_pod_takes_its_own_account() -> None:
-    """Even where a KUBECONFIG is set: it was not named to Hearth."""
     environ = {**IN_CLUSTER, "KUBECONFIG": "/a"}
     assert isinstance(
         credentials_module.find_source(kubeconfig=None, context=None, environ=environ), ServiceAccountSource
@@ -73,7 +72,6 @@ def test_a_pod_takes_its_own_account() -> None:
 
 
 def test_the_service_account_is_read_as_mounted(tmp_path: Path) -> None:
-    """Token without its line end, authority as bytes, and both files remembered."""
     (tmp_path / "token").write_text("abc\n")
     (tmp_path / "ca.crt").write_text("PEM")
     found = ServiceAccountSource(environ=IN_CLUSTER, folder=tmp_path).load()
@@ -82,7 +80,6 @@ def test_the_service_account_is_read_as_mounted(tmp_path: Path) -> None:
 
 
 def test_an_ipv6_service_is_written_in_brackets(tmp_path: Path) -> None:
-    """Else its port could not be known."""
     (tmp_path / "token").write_text("abc")
     (tmp_path / "ca.crt").write_text("PEM")
     environ = {"KUBERNETES_SERVICE_HOST": "fd00::1", "KUBERNETES_SERVICE_PORT": "6443"}
@@ -90,13 +87,11 @@ def test_an_ipv6_service_is_written_in_brackets(tmp_path: Path) -> None:
 
 
 def test_a_pod_without_a_token_says_what_to_do(tmp_path: Path) -> None:
-    """The message names the file and the next step."""
     with pytest.raises(NoCredentials, match=r"ca\.crt.*--kubeconfig"):
         ServiceAccountSource(environ=IN_CLUSTER, folder=tmp_path).load()
 
 
 def test_a_rotated_token_makes_credentials_stale(tmp_path: Path) -> None:
-    """The kubelet renews it; the file's time tells."""
     token = tmp_path / "token"
     token.write_text("abc")
     (tmp_path / "ca.crt").write_text("PEM")
@@ -114,7 +109,6 @@ def test_a_rotated_token_makes_credentials_stale(tmp_path: Path) -> None:
     [pytest.param(3600, False, id="an hour left"), pytest.param(30, True, id="about to end")],
 )
 def test_credentials_that_end_are_stale_shortly_before(seconds_left: float, *, expected: bool) -> None:
-    """So that no request is sent with a token that ends on the way."""
     found = Credentials(server="https://a", expires_at=time.time() + seconds_left)
     assert credentials_module.is_stale(found) == expected
 
@@ -130,7 +124,6 @@ def temporary(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_inline_certificates_are_read_and_leave_no_file(tmp_path: Path, temporary: Path) -> None:
-    """The loader writes them to disk for a moment; a private key must not stay there."""
     user = {"client-certificate-data": encoded("CERT"), "client-key-data": encoded("KEY")}
     path = write_kubeconfig(
         tmp_path / "config", user=user, cluster={"certificate-authority-data": encoded("CA"), "tls-server-name": "api"}
@@ -149,7 +142,6 @@ def test_inline_certificates_are_read_and_leave_no_file(tmp_path: Path, temporar
 
 
 def test_files_are_relative_to_the_kubeconfig_and_watched(tmp_path: Path) -> None:
-    """As in kubectl; a certificate that is renewed in place is noticed."""
     for name in ("ca", "cert", "key"):
         (tmp_path / name).write_text(name.upper())
     path = write_kubeconfig(
@@ -163,7 +155,6 @@ def test_files_are_relative_to_the_kubeconfig_and_watched(tmp_path: Path) -> Non
 
 
 def test_a_token_file_is_read_and_watched(tmp_path: Path) -> None:
-    """It rotates like a pod's."""
     (tmp_path / "token").write_text("abc")
     found = load(write_kubeconfig(tmp_path / "config", user={"tokenFile": "token"}))
     assert found.authorization == "Bearer abc"
@@ -171,7 +162,6 @@ def test_a_token_file_is_read_and_watched(tmp_path: Path) -> None:
 
 
 def test_a_basic_login_and_an_unverified_server(tmp_path: Path) -> None:
-    """Old, but kubectl takes it as well."""
     user = {"username": "me", "password": "secret"}
     found = load(write_kubeconfig(tmp_path / "config", user=user, cluster={"insecure-skip-tls-verify": True}))
     assert found.authorization == f"Basic {encoded('me:secret')}"
@@ -179,28 +169,24 @@ def test_a_basic_login_and_an_unverified_server(tmp_path: Path) -> None:
 
 
 def test_an_exec_plugin_gives_a_token_and_when_it_ends(tmp_path: Path) -> None:
-    """It is run at each load."""
     user = {"exec": plugin(tmp_path, '"status": {"token": "abc", "expirationTimestamp": "2030-01-01T00:00:00Z"}')}
     found = load(write_kubeconfig(tmp_path / "config", user=user))
     assert (found.authorization, found.expires_at) == ("Bearer abc", 1893456000.0)
 
 
 def test_an_exec_plugin_that_fails_is_named(tmp_path: Path) -> None:
-    """Never taken for being anonymous."""
     user = {"exec": plugin(tmp_path, '"status": {}')}
     with pytest.raises(NoCredentials, match=r"plugin\.sh"):
         load(write_kubeconfig(tmp_path / "config", user=user))
 
 
 def test_an_exec_plugin_gives_a_certificate(tmp_path: Path) -> None:
-    """With its key, as text."""
     user = {"exec": plugin(tmp_path, '"status": {"clientCertificateData": "CERT", "clientKeyData": "KEY"}')}
     found = load(write_kubeconfig(tmp_path / "config", user=user))
     assert (found.certificate, found.key, found.authorization) == (b"CERT", b"KEY", None)
 
 
 def test_an_exec_plugin_gets_the_cluster_where_it_asks(tmp_path: Path) -> None:
-    """And gets the arguments and variables that the kubeconfig states; it is found beside it."""
     entry = plugin(tmp_path, '"status": {"token": "abc"}')
     script = tmp_path / "plugin.sh"
     answer = script.read_text().partition("\n")[2]
@@ -228,7 +214,6 @@ def test_an_exec_plugin_gets_the_cluster_where_it_asks(tmp_path: Path) -> None:
     ],
 )
 def test_what_an_exec_plugin_does_wrong_is_reported(tmp_path: Path, script: str, words: str) -> None:
-    """Without a word of what may be a token."""
     entry = plugin(tmp_path, "")
     (tmp_path / "plugin.sh").write_text(f"#!/bin/sh\n{script}\n")
     with pytest.raises(NoCredentials, match=words):
@@ -236,14 +221,12 @@ def test_what_an_exec_plugin_does_wrong_is_reported(tmp_path: Path, script: str,
 
 
 def test_an_exec_plugin_that_is_not_there_is_reported_with_how_to_get_it(tmp_path: Path) -> None:
-    """As the kubeconfig says."""
     entry = {"apiVersion": "client.authentication.k8s.io/v1", "command": "/nowhere/login", "installHint": "get it at x"}
     with pytest.raises(NoCredentials, match=r"'/nowhere/login' cannot be run: .*; get it at x"):
         load(write_kubeconfig(tmp_path / "config", user={"exec": entry}))
 
 
 def test_an_old_provider_still_logs_in(tmp_path: Path) -> None:
-    """By the official client library, which no other client needs."""
     config = {"access-token": "abc", "expiry": "2099-01-01T00:00:00Z"}
     user = {"auth-provider": {"name": "gcp", "config": config}}
     found = load(write_kubeconfig(tmp_path / "config", user=user))
@@ -260,7 +243,6 @@ def plugin(folder: Path, fields: str) -> dict[str, Any]:
 
 
 def test_another_context_can_be_chosen(tmp_path: Path) -> None:
-    """One that is not there is named, with the file."""
     path = write_kubeconfig(tmp_path / "config", user={"token": "abc"})
     assert load(path, context="one").authorization == "Bearer abc"
     with pytest.raises(NoCredentials, match=r"config.*two"):
@@ -268,7 +250,6 @@ def test_another_context_can_be_chosen(tmp_path: Path) -> None:
 
 
 def test_a_context_without_a_user_is_anonymous(tmp_path: Path) -> None:
-    """Such clusters exist, behind an authenticating proxy."""
     path = tmp_path / "config"
     write_kubeconfig(path, user={})
     content = yaml.safe_load(path.read_text())
@@ -281,7 +262,6 @@ def test_a_context_without_a_user_is_anonymous(tmp_path: Path) -> None:
     "content", [pytest.param("", id="empty"), pytest.param("a: [", id="not YAML"), pytest.param("[1]", id="a list")]
 )
 def test_a_broken_kubeconfig_is_named(tmp_path: Path, content: str) -> None:
-    """Regardless of what the loader stumbles over."""
     path = tmp_path / "config"
     path.write_text(content)
     with pytest.raises(NoCredentials, match=str(path)):
@@ -289,20 +269,17 @@ def test_a_broken_kubeconfig_is_named(tmp_path: Path, content: str) -> None:
 
 
 def test_a_missing_kubeconfig_is_named() -> None:
-    """With what to do about it."""
     with pytest.raises(NoCredentials, match=r"/nowhere/config; pass one with --kubeconfig"):
         load("/nowhere/config")
 
 
 def test_several_kubeconfigs_are_merged_and_missing_ones_left_out(tmp_path: Path) -> None:
-    """As kubectl does with the variable's list."""
     path = write_kubeconfig(tmp_path / "config", user={"token": "abc"})
     found = KubeconfigSource(paths=("/nowhere", path), context=None, environ={}).load()
     assert found.authorization == "Bearer abc"
 
 
 def test_of_several_kubeconfigs_the_first_that_says_something_counts(tmp_path: Path) -> None:
-    """For the current context, and for every entry; files stay relative to the one that names them."""
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "token").write_text("abc")
     first, second = tmp_path / "first", tmp_path / "other" / "second"
@@ -325,7 +302,6 @@ def test_of_several_kubeconfigs_the_first_that_says_something_counts(tmp_path: P
     ],
 )
 def test_what_a_kubeconfig_lacks_is_reported(tmp_path: Path, content: str, words: str) -> None:
-    """With its place."""
     (tmp_path / "config").write_text(content)
     with pytest.raises(NoCredentials, match=words):
         load(str(tmp_path / "config"))
@@ -362,14 +338,12 @@ def test_which_proxy_is_taken(
 
 
 def test_a_proxy_that_cannot_be_used_is_named(tmp_path: Path) -> None:
-    """Before any request hangs on it."""
     path = write_kubeconfig(tmp_path / "config", user={}, cluster={"proxy-url": "socks5://p:1080"})
     with pytest.raises(NoCredentials, match="socks5://p:1080"):
         load(path)
 
 
 def test_whom_a_user_acts_as(tmp_path: Path) -> None:
-    """As the kubeconfig says, unless the command line names another one."""
     path = write_kubeconfig(tmp_path / "config", user={"token": "t", "as": "ada"})
     source = KubeconfigSource(paths=(path,), context=None, environ={})
     assert source.load().user == "ada"

@@ -20,7 +20,6 @@ def run(script: str, *, seconds: float = 20.0) -> exec_plugin.Done:
 
 
 def test_what_it_writes_is_kept_apart() -> None:
-    """And the code that it ends with."""
     assert run("echo answer; echo complaint >&2; exit 3") == exec_plugin.Done(3, b"answer\n", b"complaint\n")
 
 
@@ -33,7 +32,6 @@ def test_what_it_writes_is_kept_apart() -> None:
     ],
 )
 def test_a_program_that_does_not_end_is_killed(script: str) -> None:
-    """With all that it has started."""
     began = time.monotonic()
     with pytest.raises(exec_plugin.Stopped, match=r"did not end within 0\.3 seconds and was killed"):
         run(script, seconds=0.3)
@@ -41,7 +39,6 @@ def test_a_program_that_does_not_end_is_killed(script: str) -> None:
 
 
 def test_what_it_has_started_ends_with_it(tmp_path: Path) -> None:
-    """Or a hundred of them gather."""
     file = tmp_path / "pid"
     with pytest.raises(exec_plugin.Stopped):
         run(f"sleep 600 & echo $! > {file}; wait", seconds=0.5)
@@ -61,7 +58,6 @@ def is_alive(number: int) -> bool:
 
 @pytest.mark.parametrize("to", ["", " >&2"])
 def test_a_program_that_writes_without_end_is_killed(to: str) -> None:
-    """Whichever way it writes."""
     with pytest.raises(exec_plugin.Stopped, match=f"more than {limits.PLUGIN_BYTES} bytes"):
         run(f"exec cat /dev/zero{to}")
 
@@ -79,5 +75,4 @@ def test_a_program_that_writes_without_end_is_killed(to: str) -> None:
     ],
 )
 def test_a_complaint_is_shown_without_secrets(complaint: bytes, shown: str) -> None:
-    """One line, of a bearable length."""
     assert exec_plugin.describe_complaint(complaint) == shown

@@ -15,13 +15,11 @@ from hearth.kube.remote.tenant_share import TenantShares
 
 
 async def test_a_name_of_this_machine_is_denied() -> None:
-    """What a name resolves to counts."""
     with pytest.raises(AddressDenied, match="which no Stack may use"):
         await TenantShares().find("shop").resolve("localhost", 443)
 
 
 async def test_one_denied_address_among_others_is_enough() -> None:
-    """A client that tries one after the other would reach it."""
     with pytest.raises(AddressDenied):
         foreign_servers.check_addresses("east.example.com", ["203.0.113.9", "169.254.169.254"])
 
@@ -33,7 +31,6 @@ async def test_sessions_are_guarded_too() -> None:
 
 
 async def test_no_byte_reaches_a_denied_address() -> None:
-    """A server on this machine sees no connection of a guarded pool."""
     seen: list[object] = []
     server = await asyncio.start_server(lambda _reader, writer: seen.append(writer), "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]

@@ -93,7 +93,6 @@ def test_the_current_context_counts() -> None:
 
 
 def test_a_client_certificate_needs_its_key() -> None:
-    """And both are used instead of a token."""
     pair = {"token": None, "client-certificate-data": encode(make_pem("CERT")), "client-key-data": encode(KEY)}
     found = parse(change(user=pair))
 
@@ -155,7 +154,6 @@ def test_a_client_certificate_needs_its_key() -> None:
     ],
 )
 def test_anything_but_inline_credentials_is_refused(changed: dict[str, Any], said: str) -> None:
-    """The message names the field and says what to do; it repeats no credential."""
     message = refuse(change(**changed))
 
     assert said in message
@@ -163,7 +161,6 @@ def test_anything_but_inline_credentials_is_refused(changed: dict[str, Any], sai
 
 
 def test_all_mistakes_come_at_once_each_on_a_line_of_its_own() -> None:
-    """So that a warning of the API server, which is cut off, shows each of them."""
     lines = refuse(change(user={"exec": {"command": "/bin/sh"}, "as": "root"})).splitlines()
 
     assert lines[0].startswith("users[")
@@ -189,7 +186,6 @@ def test_all_mistakes_come_at_once_each_on_a_line_of_its_own() -> None:
     ],
 )
 def test_the_operators_own_machine_and_metadata_services_are_refused(host: str) -> None:
-    """In every form that an address has; a test on one machine can allow it."""
     content = change(cluster={"server": f"https://{host}:6443"})
 
     assert "which no Stack may use" in refuse(content)
@@ -223,19 +219,16 @@ def test_other_addresses_are_allowed(host: str) -> None:
     ids=range(16),
 )
 def test_content_of_any_shape_is_refused_in_one_sentence(text: str) -> None:
-    """Never with an error of the parser, and never slowly."""
     assert len(refuse(text)) < 300
 
 
 def test_every_mistake_is_told_at_once() -> None:
-    """Of cluster, user and context."""
     message = refuse(change(cluster={"server": "http://a", "proxy-url": "http://b"}, user={"exec": {"command": "x"}}))
 
     assert all(each in message for each in ("https://", "proxy-url", "exec"))
 
 
 def test_equal_contents_share_a_key_and_different_ones_do_not() -> None:
-    """The key decides who shares a connection and its caches."""
     key = parse(VALID).key
 
     assert parse({**VALID, "contexts": list(reversed(VALID["contexts"]))}).key == key
@@ -251,7 +244,6 @@ def test_equal_contents_share_a_key_and_different_ones_do_not() -> None:
 
 
 def test_a_server_is_the_same_however_it_is_written() -> None:
-    """A Stack may not move to another one, so spelling must not matter."""
     forms = ("https://EAST.example.com:6443", "https://east.example.com:6443/", "HTTPS://east.example.com:6443/?#")
     found = [parse(change(cluster={"server": form})) for form in forms]
 
@@ -316,7 +308,6 @@ def make_large_key(bits: int) -> bytes:
     ],
 )  # fmt: skip
 def test_other_keys_are_refused_at_once(pem: bytes, said: str) -> None:
-    """And no message repeats them."""
     begun = time.process_time()
 
     found = inline_kubeconfig.find_wrong_key(pem)
@@ -327,7 +318,6 @@ def test_other_keys_are_refused_at_once(pem: bytes, said: str) -> None:
 
 
 def test_certificates_are_read_before_they_are_used() -> None:
-    """A chain and its authorities alike."""
     one = certify(P256)
     other = certify(ec.generate_private_key(ec.SECP256K1()))
 

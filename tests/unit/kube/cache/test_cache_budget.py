@@ -80,7 +80,6 @@ def forged(name: str, version: int, **parts: object) -> Object:
 
 @in_virtual_time
 async def test_a_large_field_is_left_out_and_the_others_stay() -> None:
-    """Until it is small again; and it is counted once, not at every event."""
     bench = Bench(("data", "a"), ("data", "b"))
     await bench.show(make_object("one", 1, data={"a": "x" * BIG, "b": "y"}))
     child = bench.find("one")
@@ -94,7 +93,6 @@ async def test_a_large_field_is_left_out_and_the_others_stay() -> None:
 
 @in_virtual_time
 async def test_ours_among_large_annotations_and_labels_stay() -> None:
-    """They say whose the object is; anyone may add others."""
     annotations = {
         f"{names.GROUP}/looks-like-ours": "x",
         "example.org/big": "x" * BIG,
@@ -113,7 +111,6 @@ async def test_ours_among_large_annotations_and_labels_stay() -> None:
 
 @in_virtual_time
 async def test_objects_that_prove_nothing_fill_no_memory() -> None:
-    """However many there are: what is beyond the budget keeps no field that anybody reads."""
     count = 400
     bench = Bench(("data",))
     labels = {names.LABEL_STACK_UID: "s1", names.LABEL_RESOURCE: "r"}
@@ -132,7 +129,6 @@ async def test_objects_that_prove_nothing_fill_no_memory() -> None:
 
 @in_virtual_time
 async def test_the_budget_is_free_again_when_objects_go_or_shrink() -> None:
-    """Nothing is counted twice, regardless of what becomes of an object."""
     bench = Bench(("data",))
     size = limits.OBJECT_KEPT_BYTES - 2048
     whole = limits.UNPROVEN_KEPT_BYTES // limits.OBJECT_KEPT_BYTES
@@ -151,7 +147,6 @@ async def test_the_budget_is_free_again_when_objects_go_or_shrink() -> None:
 
 @in_virtual_time
 async def test_one_namespace_has_a_share_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Others keep theirs, and its own small objects are kept as well."""
     room = 4 * 1024 * 1024
     monkeypatch.setattr(memory_shares, "total", memory_shares.total_held + 2 * room)
     bench = Bench(("data",))
@@ -174,7 +169,6 @@ async def test_one_namespace_has_a_share_and_no_more(monkeypatch: pytest.MonkeyP
 
 @in_virtual_time
 async def test_bytes_are_counted_by_kind_while_objects_come_and_go() -> None:
-    """By what is kept of them."""
     bench = Bench(("data",))
     await bench.show(make_object("one", 1, data={"a": "x" * 20_000}), make_object("two", 2, data={"a": "x"}))
     [(kind, begun)] = bench.caches.count_bytes().items()

@@ -87,7 +87,6 @@ def labelled(name: str, version: int, *, stack: str = "s1", resource: str, **par
 
 @in_virtual_time
 async def test_a_followed_kind_is_there_once_it_was_listed() -> None:
-    """Until then `follow` says no."""
     bench = Bench(Stream(added("a", 3), list_end(5)))
     assert not bench.caches.follow(CONFIG_MAP, [])
     assert await bench.hear() == ["s1/a", "synced v1"]
@@ -98,7 +97,6 @@ async def test_a_followed_kind_is_there_once_it_was_listed() -> None:
 
 @in_virtual_time
 async def test_children_are_found_by_stack_and_resource_across_kinds() -> None:
-    """Both of one resource, where an old incarnation is still there."""
     secret = dataclasses.replace(CONFIG_MAP, name="Secret", plural="secrets")
     second = scripted_watch.event("ADDED", labelled("a2", 4, resource="a"))
     other = scripted_watch.event("ADDED", labelled("z", 5, stack="s2", resource="a"))
@@ -113,7 +111,6 @@ async def test_children_are_found_by_stack_and_resource_across_kinds() -> None:
 
 @in_virtual_time
 async def test_a_list_again_replaces_what_another_cluster_had() -> None:
-    """Its versions may be higher, so that the watch alone would notice nothing."""
     bench = await follow(Stream(added("a", 3), list_end(5)), Stream(added("b", 7), list_end(9)))
     bench.caches.list_again()
     assert bench.versions() == {"a": 3}
@@ -124,14 +121,12 @@ async def test_a_list_again_replaces_what_another_cluster_had() -> None:
 
 @in_virtual_time
 async def test_metadata_alone_is_watched_where_nothing_else_is_read() -> None:
-    """No data of a Secret is loaded for nothing."""
     bench = await follow(Stream(list_end(5)), paths=[("metadata", "ownerReferences"), ("metadata", "name")])
     assert [question.accept for question in bench.connection.asked] == [METADATA]
 
 
 @in_virtual_time
 async def test_a_request_for_more_fields_lists_afresh_and_keeps_the_old_ones_meanwhile() -> None:
-    """And wakes no stack by itself: what others read of the object is as it was."""
     whole = added("a", 3, data={"greeting": "hello", "secret": "x"})
     bench = await follow(Stream(added("a", 3), list_end(5)), Stream(whole, list_end(6)))
     assert not bench.caches.follow(CONFIG_MAP, [GREETING])
@@ -145,7 +140,6 @@ async def test_a_request_for_more_fields_lists_afresh_and_keeps_the_old_ones_mea
 
 @in_virtual_time
 async def test_requests_of_one_moment_cost_one_list() -> None:
-    """A hundred Stacks start at once."""
     bench = Bench(Stream(list_end(5)), Stream(list_end(6)), Stream(list_end(7)))
     for key in "abc":
         bench.caches.follow(CONFIG_MAP, [("data", key)])
@@ -159,7 +153,6 @@ async def test_requests_of_one_moment_cost_one_list() -> None:
 
 @in_virtual_time
 async def test_a_trickle_of_requests_does_not_starve_a_list() -> None:
-    """The one under way comes to its end, then one serves all further requests."""
     slow = Stream()
     bench = await follow(slow, Stream(list_end(6)))
     for key in "abc":
@@ -173,7 +166,6 @@ async def test_a_trickle_of_requests_does_not_starve_a_list() -> None:
 
 @in_virtual_time
 async def test_what_is_covered_already_costs_nothing() -> None:
-    """A path below one that is kept, and what is kept of every object."""
     bench = await follow(Stream(list_end(5)), paths=[DATA])
     assert bench.caches.follow(CONFIG_MAP, [GREETING, ("metadata", "name"), ("kind",)])
     await bench.hear()
@@ -182,7 +174,6 @@ async def test_what_is_covered_already_costs_nothing() -> None:
 
 @in_virtual_time
 async def test_a_change_wakes_and_a_mere_version_does_not() -> None:
-    """The version is kept all the same."""
     stream = Stream(added("a", 3, data={"greeting": "hello"}), list_end(5))
     bench = await follow(stream, paths=[GREETING])
     stream.say(modified("a", 6, data={"greeting": "hello", "other": "ignored"}))
@@ -194,7 +185,6 @@ async def test_a_change_wakes_and_a_mere_version_does_not() -> None:
 
 @in_virtual_time
 async def test_the_beginning_of_a_deletion_and_a_finalizer_wake() -> None:
-    """Neither is among the fields."""
     stream = Stream(added("a", 3), list_end(5))
     bench = await follow(stream)
     stream.say(modified("a", 6, finalizers=["x/y"]))
@@ -215,7 +205,6 @@ async def test_lost_ownership_wakes() -> None:
 
 @in_virtual_time
 async def test_our_own_writes_wake_no_stack() -> None:
-    """Neither the answer nor its event; another client's next change does."""
     stream = Stream(added("a", 3, data={"greeting": "hello"}), list_end(5))
     bench = await follow(stream, paths=[GREETING])
     child = bench.caches.put(make_object("a", 6, data={"greeting": "bye"}), CONFIG_MAP)
@@ -228,7 +217,6 @@ async def test_our_own_writes_wake_no_stack() -> None:
 
 @in_virtual_time
 async def test_an_answer_keeps_no_more_than_the_watch_shows() -> None:
-    """Else the next event would look like a change."""
     entry = {"manager": "hearth:default/s", "operation": "Apply", "fieldsV1": {"f:data": {}}}
     stream = Stream(list_end(5))
     bench = await follow(stream)
@@ -239,7 +227,6 @@ async def test_an_answer_keeps_no_more_than_the_watch_shows() -> None:
 
 @in_virtual_time
 async def test_our_own_deletion_is_done_at_once_and_wakes_no_stack() -> None:
-    """Late events of the old object do not bring it back; its successor comes."""
     stream = Stream(added("a", 3), list_end(5))
     bench = await follow(stream)
     bench.caches.forget(bench.caches.children_of("s1", "a")[0])
@@ -252,7 +239,6 @@ async def test_our_own_deletion_is_done_at_once_and_wakes_no_stack() -> None:
 
 @in_virtual_time
 async def test_a_label_that_names_another_resource_wakes_both() -> None:
-    """The one that lost the object, and the one that has it now."""
     stream = Stream(added("a", 3), list_end(5))
     bench = await follow(stream)
     stream.say(scripted_watch.event("MODIFIED", labelled("a", 6, stack="s2", resource="b")))
@@ -263,7 +249,6 @@ async def test_a_label_that_names_another_resource_wakes_both() -> None:
 
 @in_virtual_time
 async def test_what_went_while_unobserved_wakes() -> None:
-    """Seen by the next list alone."""
     expired = scripted_watch.error(410)
     bench = Bench(Stream(added("a", 3), added("b", 4), list_end(5), expired), Stream(added("b", 4), list_end(9)))
     bench.caches.follow(CONFIG_MAP, [])
@@ -273,7 +258,6 @@ async def test_what_went_while_unobserved_wakes() -> None:
 
 @in_virtual_time
 async def test_a_kind_that_vanished_takes_its_objects_along_and_comes_back_at_once() -> None:
-    """Its definition was deleted, and made again much later."""
     gone = [errors.ApiStatusError(code=404, status=None) for _ in range(10)]
     first, again = Stream(added("a", 3), list_end(5)).end(), Stream(added("a", 30, uid="new"), list_end(31))
     bench = Bench(first, *gone, again)
@@ -291,7 +275,6 @@ async def test_a_kind_that_vanished_takes_its_objects_along_and_comes_back_at_on
 
 @in_virtual_time
 async def test_a_kind_served_under_two_versions_is_watched_once() -> None:
-    """Under the first one that was asked for, until only the other is served."""
     newer = dataclasses.replace(CONFIG_MAP, version="v2")
     bench = Bench(Stream(added("a", 3), list_end(5)), Stream(added("a", 3), list_end(6)))
     bench.kinds.serve(CONFIG_MAP, newer)
@@ -308,7 +291,6 @@ async def test_a_kind_served_under_two_versions_is_watched_once() -> None:
 
 @in_virtual_time
 async def test_a_kind_that_moved_is_watched_where_it_is_now() -> None:
-    """A definition made again with another plural."""
     moved = dataclasses.replace(CONFIG_MAP, plural="configs")
     bench = await follow(Stream(list_end(5)), Stream(list_end(6)))
     bench.kinds.serve(moved)
@@ -319,7 +301,6 @@ async def test_a_kind_that_moved_is_watched_where_it_is_now() -> None:
 
 @in_virtual_time
 async def test_one_namespace_alone_can_be_watched() -> None:
-    """Where the operator may see no other; kinds of cluster scope have none."""
     role = Kind(
         group="rbac.authorization.k8s.io", version="v1", name="ClusterRole", plural="clusterroles", namespaced=False
     )
@@ -333,7 +314,6 @@ async def test_one_namespace_alone_can_be_watched() -> None:
 
 @in_virtual_time
 async def test_health_tells_of_each_watch() -> None:
-    """For readiness and metrics."""
     bench = Bench(Stream(added("a", 3), list_end(5)).end())
     bench.caches.follow(CONFIG_MAP, [])
     await bench.caches.wait_synced()
@@ -354,8 +334,6 @@ async def test_health_tells_of_each_watch() -> None:
     ],
 )
 def test_a_watch_that_keeps_asking_is_not_silent(error: Exception) -> None:
-    """Restarting the process for it would not bring anything back."""
-
     @in_virtual_time
     async def look() -> None:
         bench = Bench(Stream(added("a", 3), list_end(5)).end(), *[error] * 1000)
@@ -370,7 +348,6 @@ def test_a_watch_that_keeps_asking_is_not_silent(error: Exception) -> None:
 
 @in_virtual_time
 async def test_closing_before_the_first_list_asks_for_nothing() -> None:
-    """However many requests there were."""
     bench = Bench()
     for key in "abc":
         bench.caches.follow(CONFIG_MAP, [("data", key)])
@@ -381,7 +358,6 @@ async def test_closing_before_the_first_list_asks_for_nothing() -> None:
 
 @in_virtual_time
 async def test_after_closing_no_stream_is_left() -> None:
-    """Nor any task."""
     stream = Stream(list_end(5))
     bench = await follow(stream)
     await bench.caches.close()
@@ -390,7 +366,6 @@ async def test_after_closing_no_stream_is_left() -> None:
 
 @in_virtual_time
 async def test_a_list_of_our_own_brings_the_cache_up_to_date() -> None:
-    """What it shows newer is taken in, what it does not show is gone, and no listener is notified; other Stacks are not meant."""
     other = scripted_watch.event("ADDED", labelled("z", 3, stack="s2", resource="a"))
     bench = await follow(Stream(added("a", 2), added("b", 3), added("c", 4), other, list_end(5)), paths=[DATA])
     found = [labelled("a", 2, resource="a"), labelled("b", 7, resource="b", data={"greeting": "bye"})]
@@ -403,7 +378,6 @@ async def test_a_list_of_our_own_brings_the_cache_up_to_date() -> None:
 
 @in_virtual_time
 async def test_a_list_of_our_own_says_nothing_of_what_is_newer() -> None:
-    """A write since, and a deletion that the watch has seen since."""
     stream = Stream(added("a", 2), added("b", 3), list_end(5))
     bench = await follow(stream)
     stream.say(deleted("b", 9))
@@ -416,7 +390,6 @@ async def test_a_list_of_our_own_says_nothing_of_what_is_newer() -> None:
 
 @in_virtual_time
 async def test_a_late_event_brings_nothing_back_that_a_list_did_not_show() -> None:
-    """The watch is behind; its word of the end comes in the end."""
     stream = Stream(added("a", 2), list_end(5))
     bench = await follow(stream)
     bench.caches.take_list([], kind=CONFIG_MAP, stack_uid="s1", as_of=8)
@@ -429,7 +402,6 @@ async def test_a_late_event_brings_nothing_back_that_a_list_did_not_show() -> No
 
 @in_virtual_time
 async def test_a_list_of_a_kind_that_is_not_followed_is_not_kept() -> None:
-    """No watch would look after it."""
     bench = Bench()
     bench.caches.take_list([labelled("a", 2, resource="a")], kind=CONFIG_MAP, stack_uid="s1", as_of=8)
     assert bench.versions() == {}

@@ -127,7 +127,6 @@ def measure_once(first: int, *, paths: list[Path], has_own_keys: bool) -> float:
     ],
 )
 def test_a_child_takes_little_more_than_a_kibibyte(paths: list[Path], more: int, *, has_own_keys: bool) -> None:
-    """As parsed from the bytes of a watch, each on its own, with the index and all that the caches share."""
     assert measure(paths=paths, has_own_keys=has_own_keys) <= BYTES_PER_CHILD + more
 
 
@@ -214,7 +213,6 @@ async def read(caches: ChildCache, *, used: str, way: str) -> set[str]:
 async def test_what_a_secret_holds_is_kept_only_where_it_is_used(
     used: str, accept: str, way: str, *, is_kept: bool
 ) -> None:
-    """The watch asks for the metadata alone; an answer that carries the whole object is cut down before it is kept."""
     shown = make_secret(3) if is_kept else {"metadata": make_secret(3)["metadata"]}
     connection = ScriptedConnection(streams=[Stream(event("ADDED", shown), list_end(5))])
     caches = ChildCache(connection, Served(), DeafListener(), options=scripted_watch.RULES)

@@ -94,7 +94,6 @@ def modified(name: str, version: int, a: str = "1", unread: str = "x") -> bytes:
 
 @in_virtual_time
 async def test_many_stacks_share_one_watch() -> None:
-    """Of one name, which the server is asked for alone."""
     bench = Bench(Stream(added("gateway", 5), list_end(6)))
     for number in range(100):
         bench.follow(f"s{number}", gateway=one("gateway"))
@@ -107,7 +106,6 @@ async def test_many_stacks_share_one_watch() -> None:
 
 @in_virtual_time
 async def test_another_query_lists_again_and_keeps_only_what_is_meant() -> None:
-    """What was known stays meanwhile."""
     bench = Bench(
         Stream(added("gateway", 5), list_end(6)),
         Stream(added("gateway", 5), added("x", 4, tier="t"), added("y", 3), list_end(7)),
@@ -141,7 +139,6 @@ async def test_a_burst_counts_together() -> None:
 
 @in_virtual_time
 async def test_watches_end_with_their_readers() -> None:
-    """And what they kept is counted no more."""
     before = memory_shares.total_held
     bench = Bench(Stream(added("gateway", 5), list_end(6)))
     bench.follow("s1", gateway=one("gateway"))
@@ -154,7 +151,6 @@ async def test_watches_end_with_their_readers() -> None:
 
 @in_virtual_time
 async def test_a_namespace_has_a_share_of_the_watches() -> None:
-    """Which another one does not use up; what waits is read as soon as there is room."""
     bench = Bench(*(Stream(list_end(6)) for _ in range(100)))
     most = limits.EXTERNAL_WATCHES_PER_NAMESPACE
     many = {f"r{number}": one("a", namespace=f"n{number}") for number in range(most + 1)}
@@ -174,7 +170,6 @@ async def test_a_namespace_has_a_share_of_the_watches() -> None:
 @pytest.mark.parametrize("is_refused", [False, True])
 @in_virtual_time
 async def test_large_fields_are_left_out(monkeypatch: pytest.MonkeyPatch, *, is_refused: bool) -> None:
-    """Of one object, and of all if the namespace keeps too much."""
     if is_refused:
         monkeypatch.setattr(memory_shares, "total", memory_shares.total_held)
     text = "x" * (10 if is_refused else limits.EXTERNAL_OBJECT_BYTES + 1)

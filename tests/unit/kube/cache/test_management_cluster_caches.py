@@ -74,7 +74,6 @@ async def follow_stacks(stream: Stream, *, namespace: str = "") -> tuple[StackCa
 
 @in_virtual_time
 async def test_a_stack_is_found_with_all_that_a_pass_needs() -> None:
-    """And is None once it is gone."""
     raw = stack("shop", 3, phase="CreateComplete", annotations={"hearth.dev/retry": "1"}, finalizers=["x/y"])
     stream = Stream(scripted_watch.event("ADDED", raw), list_end(5))
     cache, listener, _ = await follow_stacks(stream)
@@ -90,7 +89,6 @@ async def test_a_stack_is_found_with_all_that_a_pass_needs() -> None:
 
 @in_virtual_time
 async def test_a_stack_that_is_handed_out_may_be_changed() -> None:
-    """It is the caller's own copy."""
     cache, _, _ = await follow_stacks(Stream(scripted_watch.event("ADDED", stack("shop", 3)), list_end(5)))
     first = cache.find_stack("shop")
     assert first is not None
@@ -102,7 +100,6 @@ async def test_a_stack_that_is_handed_out_may_be_changed() -> None:
 
 @in_virtual_time
 async def test_our_own_status_writes_wake_no_stack() -> None:
-    """Another client's do, and so does an edit."""
     stream = Stream(scripted_watch.event("ADDED", stack("shop", 3)), list_end(5))
     cache, listener, _ = await follow_stacks(stream)
     cache.put(stack("shop", 6, phase="UpdateComplete"))
@@ -122,7 +119,6 @@ async def test_our_own_status_writes_wake_no_stack() -> None:
 )
 @in_virtual_time
 async def test_what_our_own_answer_shows_of_others_is_reported(changed: Object) -> None:
-    """It came a moment before our write, and its event will be no news."""
     stream = Stream(scripted_watch.event("ADDED", stack("shop", 3)), list_end(5))
     cache, listener, _ = await follow_stacks(stream)
     answer = stack("shop", 7, phase="UpdateComplete")
@@ -133,7 +129,6 @@ async def test_what_our_own_answer_shows_of_others_is_reported(changed: Object) 
 
 @in_virtual_time
 async def test_a_version_alone_wakes_no_stack_and_is_kept() -> None:
-    """Field owners changed, which is not kept; the next write states the version."""
     stream = Stream(scripted_watch.event("ADDED", stack("shop", 3)), list_end(5))
     cache, listener, _ = await follow_stacks(stream)
     await show(stream, scripted_watch.event("MODIFIED", stack("shop", 6)))
@@ -144,7 +139,6 @@ async def test_a_version_alone_wakes_no_stack_and_is_kept() -> None:
 
 @in_virtual_time
 async def test_stacks_of_one_namespace_alone_can_be_watched() -> None:
-    """All stacks there, regardless of their labels."""
     _, _, connection = await follow_stacks(Stream(list_end(5)), namespace="shop")
     assert connection.asked[0].path == "/apis/hearth.dev/v1alpha1/namespaces/shop/stacks"
     assert "labelSelector" not in connection.asked[0].query
@@ -158,7 +152,6 @@ def revision(name: str, version: int, *, number: int, kinds: str = "") -> Object
 
 @in_virtual_time
 async def test_revisions_are_read_off_their_metadata_in_order() -> None:
-    """Their definitions are not loaded. The listener hears of what others change, not of the list or own writes."""
     second = revision("r2", 4, number=2, kinds="v1/ConfigMap,apps/v1/Deployment")
     stream = Stream(scripted_watch.event("ADDED", second), list_end(5))
     connection = ScriptedConnection(streams=[stream])
@@ -188,7 +181,6 @@ async def test_revisions_are_read_off_their_metadata_in_order() -> None:
 
 @in_virtual_time
 async def test_a_source_is_read_once_and_watched_from_then_on() -> None:
-    """What was read already wakes no stack when the watch shows it."""
     raw = make_object("template", 3, data={"stack.yaml": "a"})
     stream = Stream()
     connection, listener = ScriptedConnection(streams=[stream], pages=[raw]), Listener()
@@ -205,7 +197,6 @@ async def test_a_source_is_read_once_and_watched_from_then_on() -> None:
 
 @in_virtual_time
 async def test_a_version_of_a_source_is_reported_although_its_data_are_the_same() -> None:
-    """`kubectl stack wait` compares versions."""
     raw = make_object("template", 3, data={"stack.yaml": "a"})
     stream = Stream(added("template", 3, data={"stack.yaml": "a"}), list_end(5))
     connection, listener = ScriptedConnection(streams=[stream], pages=[raw]), Listener()
@@ -218,7 +209,6 @@ async def test_a_version_of_a_source_is_reported_although_its_data_are_the_same(
 
 @in_virtual_time
 async def test_a_source_that_is_missing_is_reported_when_it_comes() -> None:
-    """Until then asking says 404, from the server as from memory."""
     stream = Stream(list_end(5))
     connection, listener = (
         ScriptedConnection(streams=[stream], pages=[errors.ApiStatusError(code=404, status=None)]),
@@ -236,7 +226,6 @@ async def test_a_source_that_is_missing_is_reported_when_it_comes() -> None:
 
 @in_virtual_time
 async def test_a_source_that_is_made_again_under_its_name_is_the_new_one() -> None:
-    """Its predecessor's deletion comes as an event of its own."""
     stream = Stream(added("template", 3, uid="old", data={"a": "1"}), list_end(5))
     connection = ScriptedConnection(streams=[stream], pages=[make_object("template", 3, uid="old", data={"a": "1"})])
     cache = SourceCache(connection, Listener().on_source, options=scripted_watch.RULES)
@@ -248,7 +237,6 @@ async def test_a_source_that_is_made_again_under_its_name_is_the_new_one() -> No
 
 @in_virtual_time
 async def test_a_source_is_watched_for_as_long_as_it_is_followed() -> None:
-    """Anyone who reads it without following it only reads it."""
     page = make_object("template", 3, data={"a": "1"})
     connection = ScriptedConnection(
         streams=[Stream(added("template", 3, data={"a": "1"}), list_end(5))], pages=[page] * 2
@@ -269,7 +257,6 @@ async def test_a_source_is_watched_for_as_long_as_it_is_followed() -> None:
 
 @in_virtual_time
 async def test_of_a_secret_only_the_version_is_kept() -> None:
-    """It is read again each time."""
     ref = ObjectRef(group="", kind="Secret", namespace="default", name="template")
     page = make_object("template", 3, data={"a": "c2VzYW1l"})
     stream = Stream(added("template", 3, data={"a": "c2VzYW1l"}), list_end(5))
@@ -304,7 +291,6 @@ async def follow_many(
 
 @in_virtual_time
 async def test_many_sources_share_one_watch() -> None:
-    """Of metadata, over all namespaces; it shows changes as fast as one of their own, and is reported as a limit."""
     most = limits.SOURCE_WATCHES_PER_NAMESPACE
     shared = Stream()
     cache, listener, connection, refs = await follow_many(most + 2, shared)
@@ -324,7 +310,6 @@ async def test_many_sources_share_one_watch() -> None:
 
 @in_virtual_time
 async def test_the_watch_that_sources_share_ends_with_the_last_of_them() -> None:
-    """And starts again for the next one."""
     most = limits.SOURCE_WATCHES_PER_NAMESPACE
     first, second = Stream(added(f"n{most}", 3), list_end(5)), Stream(added(f"n{most}", 7), list_end(8))
     again = make_object(f"n{most}", 7)
@@ -342,7 +327,6 @@ async def test_the_watch_that_sources_share_ends_with_the_last_of_them() -> None
 
 @in_virtual_time
 async def test_a_source_that_is_followed_again_at_once_stays_watched() -> None:
-    """The end of the shared watch, which is under way, must not win."""
     most = limits.SOURCE_WATCHES_PER_NAMESPACE
     shared = Stream(added(f"n{most}", 3), list_end(5))
     cache, listener, _, refs = await follow_many(most + 1, shared, pages=[make_object(f"n{most}", 3)])
@@ -357,7 +341,6 @@ async def test_a_source_that_is_followed_again_at_once_stays_watched() -> None:
 
 @in_virtual_time
 async def test_sources_of_a_kind_that_may_not_be_watched_are_polled() -> None:
-    """Each by its name, which the account may be allowed where all of them are not; and the Stacks hear that it is so."""
     most = limits.SOURCE_WATCHES_PER_NAMESPACE
     pages: list[Object | Exception] = [
         make_object(f"n{most}", 3),
@@ -382,7 +365,6 @@ async def test_sources_of_a_kind_that_may_not_be_watched_are_polled() -> None:
 
 @in_virtual_time
 async def test_there_is_a_cap_over_all_namespaces() -> None:
-    """However few each of them has; what ends makes room."""
     refs = [
         ObjectRef(group="", kind="ConfigMap", namespace=f"n{number}", name="a")
         for number in range(limits.SOURCE_WATCHES + 1)
@@ -402,7 +384,6 @@ async def test_there_is_a_cap_over_all_namespaces() -> None:
 
 @in_virtual_time
 async def test_a_large_source_is_not_kept() -> None:
-    """It is read again each time, and a change is noticed all the same."""
     data = {"a": "x" * limits.SOURCE_KEPT_BYTES}
     page = make_object("template", 3, data=data)
     stream = Stream(added("template", 3, data=data), list_end(5))
@@ -419,7 +400,6 @@ async def test_a_large_source_is_not_kept() -> None:
 
 @in_virtual_time
 async def test_a_kind_that_may_not_be_listed_is_known_as_such_at_once() -> None:
-    """The operator then starts without it, and continues with it once the right is granted."""
     listed = Stream(scripted_watch.event("ADDED", stack("shop", 3)), list_end(5))
     connection, listener = ScriptedConnection(streams=[FORBIDDEN, listed]), Listener()
     cache = StackCache(connection, listener.on_stack, options=scripted_watch.RULES)

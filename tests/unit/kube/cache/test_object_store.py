@@ -76,27 +76,23 @@ def test_events_bring_new_states(keeper: Keeper) -> None:
 
 @pytest.mark.parametrize("version", [9, 10], ids=["older", "the same"])
 def test_a_state_that_is_not_newer_is_not_even_parsed(keeper: Keeper, version: int) -> None:
-    """Echoes of our own writes are half of all events."""
     keeper.store.on_object(make_object("a", version))
     assert (keeper.parsed, keeper.heard) == (0, [])
 
 
 def test_the_answer_to_our_write_is_taken_in_and_its_event_is_not(keeper: Keeper) -> None:
-    """No listener is notified twice, nor at all."""
     keeper.store.record_write(make_object("a", 31), passed=30)
     keeper.store.on_object(make_object("a", 31))
     assert keeper.heard == ["a: 10 → 31 (ours)"]
 
 
 def test_an_answer_that_comes_after_a_newer_event_changes_nothing(keeper: Keeper) -> None:
-    """Another client wrote between our write and its answer."""
     keeper.store.on_object(make_object("a", 32))
     entry = keeper.store.record_write(make_object("a", 31), passed=32)
     assert (entry.resource_version, keeper.versions["a"]) == (31, 32)
 
 
 def test_an_answer_that_comes_after_its_objects_deletion_does_not_bring_it_back(keeper: Keeper) -> None:
-    """The stream is past the answer's version and does not know the object: it is gone."""
     keeper.store.on_object(make_object("c", 31))
     keeper.store.on_deleted(make_object("c", 32))
     keeper.store.record_write(make_object("c", 31), passed=32)
@@ -104,7 +100,6 @@ def test_an_answer_that_comes_after_its_objects_deletion_does_not_bring_it_back(
 
 
 def test_a_deletion_of_ours_is_done_at_once_and_late_events_do_not_undo_it(keeper: Keeper) -> None:
-    """Nor does a late answer."""
     keeper.store.forget("a")
     keeper.store.on_object(make_object("a", 31))
     keeper.store.record_write(make_object("a", 31), passed=30)
@@ -113,7 +108,6 @@ def test_a_deletion_of_ours_is_done_at_once_and_late_events_do_not_undo_it(keepe
 
 
 def test_what_was_forgotten_is_remembered_no_longer_than_needed(keeper: Keeper) -> None:
-    """Once its deletion came the uid is free again; so it is after a list without it."""
     for uid in ("a", "b"):
         keeper.store.forget(uid)
     keeper.store.on_deleted(make_object("a", 31))
@@ -125,7 +119,6 @@ def test_what_was_forgotten_is_remembered_no_longer_than_needed(keeper: Keeper) 
 
 
 def test_a_list_from_before_our_deletion_does_not_undo_it(keeper: Keeper) -> None:
-    """The list was under way."""
     keeper.store.forget("a")
     keeper.list(31, make_object("a", 10), make_object("b", 20))
     keeper.store.on_object(make_object("a", 32))
@@ -133,7 +126,6 @@ def test_a_list_from_before_our_deletion_does_not_undo_it(keeper: Keeper) -> Non
 
 
 def test_what_was_deleted_before_we_forgot_it_leaves_nothing_behind(keeper: Keeper) -> None:
-    """Its DELETED was faster than the answer to the deletion, and no other will ever come."""
     keeper.store.on_deleted(make_object("a", 31))
     keeper.store.forget("a")
     keeper.store.on_object(make_object("a", 32))
@@ -141,13 +133,11 @@ def test_what_was_deleted_before_we_forgot_it_leaves_nothing_behind(keeper: Keep
 
 
 def test_a_list_shows_what_went_while_unobserved(keeper: Keeper) -> None:
-    """No DELETED will ever come for it."""
     keeper.list(40, make_object("b", 20))
     assert keeper.heard == ["a: 10 → None", "complete"]
 
 
 def test_a_list_that_is_broken_off_takes_nothing_away(keeper: Keeper) -> None:
-    """Only a complete set speaks about what it does not show."""
     keeper.store.on_list_started()
     keeper.store.on_object(make_object("b", 20))
     keeper.list(40, make_object("a", 10), make_object("b", 20))
@@ -155,7 +145,6 @@ def test_a_list_that_is_broken_off_takes_nothing_away(keeper: Keeper) -> None:
 
 
 def test_a_list_says_nothing_about_what_we_wrote_after_it(keeper: Keeper) -> None:
-    """The object is younger than the list; its event follows."""
     keeper.store.on_list_started()
     keeper.store.record_write(make_object("c", 45), passed=0)
     keeper.store.record_write(make_object("b", 44), passed=0)
@@ -165,7 +154,6 @@ def test_a_list_says_nothing_about_what_we_wrote_after_it(keeper: Keeper) -> Non
 
 
 def test_what_is_deleted_during_a_list_is_gone_after_it(keeper: Keeper) -> None:
-    """A set that comes as events is mixed with what happens meanwhile."""
     keeper.store.on_list_started()
     for raw in (make_object("a", 10), make_object("b", 20)):
         keeper.store.on_object(raw)
@@ -175,7 +163,6 @@ def test_what_is_deleted_during_a_list_is_gone_after_it(keeper: Keeper) -> None:
 
 
 def test_a_label_that_went_and_came_back_leaves_the_object_here(keeper: Keeper) -> None:
-    """The DELETED of the lost label is older than what our repair was answered with."""
     keeper.store.record_write(make_object("a", 32), passed=30)
     keeper.store.on_deleted(make_object("a", 31))
     keeper.store.on_object(make_object("a", 32))
@@ -192,20 +179,17 @@ RESTORED: list[tuple[int | None, Iterable[Object], dict[str, int]]] = [
 def test_a_restored_store_is_believed(
     keeper: Keeper, version: int | None, shown: Iterable[Object], expected: dict[str, int]
 ) -> None:
-    """What it shows is older than what we know, and true all the same."""
     keeper.list(version, *shown)
     assert keeper.versions == expected
 
 
 def test_a_restored_store_may_hold_what_we_deleted(keeper: Keeper) -> None:
-    """The very same object, back from the backup."""
     keeper.store.forget("a")
     keeper.list(None, make_object("a", 5))
     assert keeper.versions == {"a": 5}
 
 
 def test_outdated_records_are_made_again_from_the_same_version(keeper: Keeper) -> None:
-    """Since more of each object is kept now; once is enough."""
     keeper.store.invalidate()
     keeper.list(40, make_object("a", 10), make_object("b", 20))
     keeper.list(41, make_object("a", 10), make_object("b", 20))
@@ -213,7 +197,6 @@ def test_outdated_records_are_made_again_from_the_same_version(keeper: Keeper) -
 
 
 def test_an_event_of_a_known_state_needs_no_parsing(keeper: Keeper) -> None:
-    """The echo of an own write, and of an own deletion, once."""
     keeper.store.record_write(make_object("a", 31), passed=30)
     keeper.store.forget("b")
     assert keeper.store.is_known((b"MODIFIED", "a", 31))
@@ -227,12 +210,10 @@ def test_an_event_of_a_known_state_needs_no_parsing(keeper: Keeper) -> None:
     "event", [(b"MODIFIED", "a", 32), (b"ADDED", "c", 33), (b"DELETED", "a", 34), (b"DELETED", "c", 35)]
 )
 def test_an_event_that_may_be_news_is_parsed(keeper: Keeper, event: tuple[bytes, str, int]) -> None:
-    """A newer state, an unknown object, a deletion by another client."""
     assert not keeper.store.is_known(event)
 
 
 def test_every_event_is_parsed_where_records_are_made_anew(keeper: Keeper) -> None:
-    """Within a full set, and where more of each object is wanted than the records hold."""
     keeper.store.on_list_started()
     assert not keeper.store.is_known((b"ADDED", "a", 10))
     keeper.store.on_object(make_object("a", 10))

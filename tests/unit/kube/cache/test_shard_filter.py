@@ -40,7 +40,6 @@ class Inner:
 
 
 def test_only_its_own_come_through() -> None:
-    """The others cost a lookup."""
     inner = Inner()
     others = ShardFilter(inner, SHARE, StackTree())
 
@@ -55,7 +54,6 @@ def test_only_its_own_come_through() -> None:
 
 
 def test_a_stack_that_gets_a_kubeconfig_is_handed_over_and_back() -> None:
-    """Two processes see the same events: one drops what the other takes up."""
     here, there = Inner(), Inner()
     calls: list[str] = []
     home = ShardFilter(here, Share(place=Place.HERE), StackTree(), on_elsewhere=lambda: calls.append("elsewhere"))
@@ -72,7 +70,6 @@ def test_a_stack_that_gets_a_kubeconfig_is_handed_over_and_back() -> None:
 
 
 def test_the_others_are_known_by_uid_and_name() -> None:
-    """As long as they are there; a name may pass from one to the next before the end of the first is heard."""
     others = ShardFilter(Inner(), SHARE, StackTree())
 
     others.on_object(stack(FOREIGN))
@@ -87,7 +84,6 @@ def test_the_others_are_known_by_uid_and_name() -> None:
 
 
 def test_what_a_fresh_list_does_not_show_is_gone() -> None:
-    """Its end was missed."""
     others = ShardFilter(Inner(), SHARE, StackTree())
     others.on_object(stack(FOREIGN))
     others.on_object(stack(NEXT, "next"))
@@ -101,7 +97,6 @@ def test_what_a_fresh_list_does_not_show_is_gone() -> None:
 
 
 def test_the_tree_of_all_stacks_knows_the_others_too() -> None:
-    """With the parent that their label names, which may change, and as long as they are there."""
     tree = StackTree()
     others = ShardFilter(Inner(), SHARE, tree)
     labelled = {"metadata": {**stack(NEXT, "next")["metadata"], "labels": {names.LABEL_STACK_UID: FOREIGN}}}

@@ -44,7 +44,6 @@ def write(raw: Object) -> bytes:
 
 @given(spec=VALUES, status=st.dictionaries(NAMES, VALUES, max_size=3), texts=st.dictionaries(NAMES, NAMES, max_size=3))
 def test_the_rest_of_an_object_is_the_same_as_if_all_was_parsed(spec: object, status: Object, texts: Object) -> None:
-    """Tenants write what they like into annotations, spec and status: a text that looks like a field is none."""
     raw = make(spec, status=status, annotations=texts)
     found = stack_cache.read(write(raw), lambda metadata: KNOWN if metadata == raw["metadata"] else None)
     if found is not None:
@@ -55,7 +54,6 @@ def test_the_rest_of_an_object_is_the_same_as_if_all_was_parsed(spec: object, st
 
 @pytest.mark.parametrize("has_status", [True, False])
 def test_a_status_within_the_spec_is_none(has_status: bool) -> None:
-    """An object without a status is parsed as a whole: its spec must not provide one."""
     raw = make({}, status={"phase": "CreateComplete"})
     raw["spec"]["z"] = {"status": {"phase": "forged"}}
     if not has_status:
@@ -65,7 +63,6 @@ def test_a_status_within_the_spec_is_none(has_status: bool) -> None:
 
 
 def test_what_is_not_certain_is_parsed_as_a_whole() -> None:
-    """Unknown specs, small objects, other orders of fields, broken JSON."""
     raw = make({}, status={"phase": "CreateComplete"})
     text = write(raw)
     assert stack_cache.read(text, lambda _: KNOWN) is not None
@@ -110,7 +107,6 @@ def list_large_stacks() -> StackCache:
 
 
 def test_an_answer_to_a_status_write_shares_the_spec_of_the_record() -> None:
-    """It costs no second copy, and is otherwise as if all of it was parsed."""
     cache = list_large_stacks()
     before = cache.find_stack("u")
     raw = make_large_stack(version=2, phase="UpdateComplete")
@@ -136,7 +132,6 @@ def test_another_spec_is_parsed() -> None:
 
 
 def test_an_unreadable_status_does_not_cost_the_spec() -> None:
-    """A status that is too deep to store is omitted, and the spec stays as it is known."""
     cache = list_large_stacks()
     raw = make_large_stack(version=2)
     text = orjson.dumps(raw).replace(b'"status":{', b'"status":{"deep":' + b'{"a":' * 400 + b"1" + b"}" * 400 + b",")
@@ -148,7 +143,6 @@ def test_an_unreadable_status_does_not_cost_the_spec() -> None:
 
 
 def test_a_changed_spec_is_parsed_once() -> None:
-    """It is read right after its event. Only the last large one is kept until then."""
     cache = list_large_stacks()
     raw = make_large_stack(version=2, generation=2)
     stack = cache.put(raw)
@@ -165,7 +159,6 @@ def test_a_changed_spec_is_parsed_once() -> None:
 
 
 def test_an_overtaken_answer_keeps_its_own_spec() -> None:
-    """The next change of the spec may arrive while the answer to a write is read."""
     cache = list_large_stacks()
     answer = cache.read_answer(orjson.dumps(make_large_stack(version=2)))
     newer = make_large_stack(version=3, generation=2)
@@ -197,14 +190,12 @@ def make_cache() -> StackCache:
     "spec", [{}, {"parameters": {"a": 1}}, {"template": None}, {"template": TEMPLATE, "paused": True}, [1], "text"]
 )
 def test_a_spec_is_kept_as_it_was(spec: object) -> None:
-    """Whether it has a template or not, also one that the API server should not have accepted."""
     kept = make_cache().parse(make_stack("one", spec))
     assert kept.spec == (spec or {})
     assert kept.spec_size > 0
 
 
 def test_stacks_with_other_parameters_share_their_template() -> None:
-    """It is the largest part of most Stacks."""
     cache = make_cache()
     one, two = (cache.parse(make_stack(name, {"template": TEMPLATE, "parameters": {"name": name}})) for name in "ab")
     assert one.packed_template is two.packed_template
@@ -213,7 +204,6 @@ def test_stacks_with_other_parameters_share_their_template() -> None:
 
 
 def test_what_is_shared_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A tenant who writes ever other templates, or large ones, makes the operator keep no more of them."""
     monkeypatch.setattr(stack_cache, "SHARED_TEMPLATES", 2)
     cache = make_cache()
     first = cache.parse(make_stack("first", {"template": TEMPLATE}))
@@ -229,7 +219,6 @@ def test_what_is_shared_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_new_status_does_not_pack_the_same_spec_again() -> None:
-    """The generation is that of the spec; the statuses of a Stack of thousands of members show it again and again."""
     raw = make_stack("one", {"template": TEMPLATE, "parameters": {"name": "a"}, "paused": True})
     first = stack_cache.parse_stack(raw)
     again = stack_cache.parse_stack({**raw, "spec": {"not": "read"}}, known=first)
@@ -286,7 +275,6 @@ def make_instance(spec: dict[str, Any], *, version: int, status: dict[str, Any])
 def test_an_event_without_a_change_of_the_spec_keeps_all_that_the_spec_makes(
     contents: list[dict[str, Any]], spec: dict[str, Any], last: int, phase: str
 ) -> None:
-    """What is kept of the record before is what a new process reads from the same object."""
     forms = InstanceForms("sites.platform.example")
     for number, content in enumerate(contents, 1):
         forms.by_number[number] = instance_form.make_form(forms.definition, number, instance_form.make_content(content))
@@ -303,7 +291,6 @@ def test_an_event_without_a_change_of_the_spec_keeps_all_that_the_spec_makes(
 
 
 def test_of_metadata_only_what_is_read_is_kept() -> None:
-    """A Stack may have tens of thousands of annotations, and finalizers."""
     read = {names.REQUEST_RETRY: "1", "configmanagement.gke.io/token": "abc"}
     others = [f"a.b/{number}" for number in range(limits.STACK_FINALIZERS_KEPT + 5)]
     raw = make({}, status={}, annotations={**dict.fromkeys(others, ""), **read}, finalizers=[*others, names.FINALIZER])

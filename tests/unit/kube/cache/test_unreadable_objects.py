@@ -62,7 +62,6 @@ async def find_children(lines: Sequence[bytes], *, pages: Sequence[Any] = ()) ->
 @pytest.mark.parametrize("levels", [300, 900, 1_100])
 @pytest.mark.parametrize("in_maps", [False, True])
 def test_a_stack_whose_spec_is_too_deep_keeps_the_rest_of_it(levels: int, *, in_maps: bool) -> None:
-    """So that what pauses or suspends it still does; and the others are there."""
     spec = {"paused": True, "parameters": "the deep part", "template": {"resources": {}}}
     lines = [write(make("deep", spec=spec), levels, in_maps=in_maps), scripted_watch.added("z", 4)]
     found = virtual_time.run(lambda: find_stacks(*lines))
@@ -73,7 +72,6 @@ def test_a_stack_whose_spec_is_too_deep_keeps_the_rest_of_it(levels: int, *, in_
 
 
 def test_a_stack_with_a_million_values_says_so_and_holds_nothing_up() -> None:
-    """The loop is never held for long: what is left is parsed part by part in a thread."""
     lists = b"[" + b"[]," * 467_000 + b"[]]"
     spec = {"paused": True, "template": {"resources": "the deep part"}}
     line = scripted_watch.event("ADDED", make("wide", spec=spec)).replace(MARK.encode(), lists)
@@ -87,7 +85,6 @@ def test_a_stack_with_a_million_values_says_so_and_holds_nothing_up() -> None:
 
 
 def test_a_status_that_is_too_deep_is_no_defect_of_the_spec() -> None:
-    """It is ours, and written again."""
     raw = make("a", spec={"paused": True}, status={"phase": "X", "outputs": "the deep part"})
     found = virtual_time.run(lambda: find_stacks(write(raw, 1_100)))
     assert (found["a"].spec, found["a"].defect, found["a"].phase) == ({"paused": True}, "", "X")
@@ -113,14 +110,12 @@ def test_a_status_that_is_too_deep_is_no_defect_of_the_spec() -> None:
     ],
 )
 def test_a_child_that_cannot_be_read_says_so(raw: Any, defect: str) -> None:
-    """Its Stack finds it under its labels."""
     found = virtual_time.run(lambda: find_children([write(raw, 1_100), scripted_watch.added("z", 4)]))
     assert found["bad"].defect.startswith(defect)
     assert (found["bad"].stack_uid, found["z"].defect) == ("s1", "")
 
 
 def test_so_does_one_of_a_page() -> None:
-    """Where it can be parsed, but its managed fields not be kept."""
     fields = orjson.loads(nest(300, in_maps=True))
     entry = {"manager": "hearth:n/s", "operation": "Apply", "fieldsV1": fields}
     bad = scripted_watch.make_object("bad", 3, managedFields=[entry])

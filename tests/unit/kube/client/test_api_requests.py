@@ -38,7 +38,6 @@ NO_NAMES: list[Any] = ["../secrets/b", "web/scale", "web%2Fscale", ".", "..", ""
 
 @pytest.mark.parametrize("name", NO_NAMES)
 def test_what_is_no_segment_of_a_path_is_refused_before_anything_is_sent(name: Any) -> None:
-    """The API server decodes `%2F`, so that quoting alone would lead to a subresource."""
     with pytest.raises(errors.ApiStatusError) as refused:
         api_requests.object_path(CONFIG_MAP, "a", name)
     assert (refused.value.code, "is not a valid object name" in str(refused.value)) == (422, True)
@@ -46,7 +45,6 @@ def test_what_is_no_segment_of_a_path_is_refused_before_anything_is_sent(name: A
 
 @pytest.mark.parametrize("namespace", [each for each in NO_NAMES if each])
 def test_neither_does_a_namespace_lead_elsewhere(namespace: Any) -> None:
-    """Empty it means all of them."""
     with pytest.raises(errors.ApiStatusError):
         api_requests.collection_path(CONFIG_MAP, namespace)
 
@@ -59,19 +57,16 @@ def test_neither_does_a_namespace_lead_elsewhere(namespace: Any) -> None:
     ],
 )
 def test_where_all_objects_of_a_kind_are(namespace: str, expected: str) -> None:
-    """In one namespace, or everywhere."""
     assert api_requests.collection_path(CONFIG_MAP, namespace) == expected
 
 
 def test_an_apply_is_strict_and_states_its_manager() -> None:
-    """Force is always said, one way or the other."""
     expected = {"fieldManager": "hearth:a/b", "force": "true", "fieldValidation": "Strict"}
     assert api_requests.apply_query(manager="hearth:a/b", force=True) == expected
     assert api_requests.apply_query(manager="hearth:a/b", force=False) == {**expected, "force": "false"}
 
 
 def test_a_generated_manifest_is_bound_to_no_object() -> None:
-    """Name, uid and version are gone; all else stays, and the original is not touched."""
     original: dict[str, Any] = {
         "kind": "ConfigMap",
         "metadata": {"name": "a", "namespace": "b", "labels": {"c": "d"}, "uid": "1", "resourceVersion": "1"},
@@ -94,19 +89,16 @@ def test_a_generated_manifest_is_bound_to_no_object() -> None:
     ],
 )
 def test_the_prefix_of_a_generated_name_leaves_room(name: str, expected: str) -> None:
-    """The server adds five characters, and the strictest kinds allow 63."""
     assert api_requests.generated({"metadata": {"name": name}})["metadata"]["generateName"] == expected
 
 
 def test_a_page_of_children_continues_where_the_last_ended() -> None:
-    """The token is the server's own."""
     first = api_requests.children_query("uid", continued="")
     assert first == {"labelSelector": "hearth.dev/stack-uid=uid", "limit": "500"}
     assert api_requests.children_query("uid", continued="token") == {**first, "continue": "token"}
 
 
 def test_a_share_of_all_children_is_chosen_by_their_buckets() -> None:
-    """On the server, which sends no others."""
     whole, last = (api_requests.children_selector(share) for share in (WHOLE, Share(index=63, count=64)))
 
     assert whole == {"labelSelector": "hearth.dev/stack-uid"}
@@ -131,13 +123,11 @@ def test_a_share_of_all_children_is_chosen_by_their_buckets() -> None:
     ],
 )
 def test_what_an_access_review_asks(kind: Kind, namespace: str, expected: dict[str, str]) -> None:
-    """The plural of the kind, and its namespace where it has one."""
     asked = api_requests.access_review("patch", kind=kind, namespace=namespace)
     assert asked["spec"] == {"resourceAttributes": expected}
 
 
 def test_a_release_takes_what_is_ours_from_that_very_state_of_the_object() -> None:
-    """By name, regardless of the writer; a part of the metadata in which nothing is ours is not mentioned."""
     metadata = {
         "name": "a",
         "labels": {"hearth.dev/stack": "shop", "app": "x", "testing.hearth.dev/mine": "no"},

@@ -33,13 +33,11 @@ WHOLE = {
 
 
 def test_a_status_as_it_should_be_stays_as_it_is() -> None:
-    """Every part that anybody reads."""
     assert api_status.clean(WHOLE) == WHOLE
 
 
 @pytest.mark.parametrize("body", [None, 3, "Status", [], [WHOLE], True])
 def test_what_is_no_map_is_nothing(body: Any) -> None:
-    """Regardless of what it is instead."""
     assert api_status.clean(body) == {}
 
 
@@ -49,7 +47,6 @@ WRONG = [1, [], {}, [1], None, True, 1.5]
 @pytest.mark.parametrize("part", ["kind", "code", "reason", "message", "details"])
 @pytest.mark.parametrize("value", WRONG, ids=str)
 def test_a_part_of_a_wrong_type_reaches_no_caller(part: str, value: Any) -> None:
-    """Neither a watch nor a step fails because of it (D13: `details: [1]` ended a worker)."""
     refused = http_transport.refused(422, "", orjson.dumps({**WHOLE, part: value}))
     judge(refused.code, refused.status)
     cleaned = api_status.clean({**WHOLE, part: value})
@@ -89,7 +86,6 @@ def judge(code: int, status: Any) -> None:
     ],
 )
 def test_a_server_cannot_ask_for_any_delay(header: str, seconds: float | None) -> None:
-    """An hour at most."""
     assert api_status.find_delay(header, None) == seconds
 
 
@@ -104,5 +100,4 @@ def test_nor_can_its_status(stated: Any, seconds: float | None) -> None:
 
 
 def test_a_message_without_end_is_cut() -> None:
-    """No one shows more of it."""
     assert len(api_status.clean({"message": "x" * 10_000_000})["message"]) == limits.MESSAGE_LENGTH

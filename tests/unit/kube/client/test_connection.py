@@ -45,7 +45,6 @@ UNAUTHORIZED = says(b'{"kind": "Status", "code": 401, "message": "Unauthorized"}
 
 
 async def test_a_request_gives_the_parsed_answer() -> None:
-    """Method, path, query, headers and body arrive; the object comes back."""
     async with run_stub(says('{"kind": "Pong"}')) as stub, Connection(source_of(stub.url)) as connection:
         answer = await connection.request(
             "PATCH",
@@ -70,7 +69,6 @@ async def test_a_request_gives_the_parsed_answer() -> None:
 
 
 async def test_each_request_acts_as_the_user_of_the_credentials() -> None:
-    """Unless it names another one itself; a watch does so too."""
     async with run_stub(says("{}")) as stub:
         source = FixedSource([Credentials(server=stub.url, authorization="Bearer t", user="ada")])
         async with Connection(source) as connection:
@@ -82,7 +80,6 @@ async def test_each_request_acts_as_the_user_of_the_credentials() -> None:
 
 
 async def test_a_path_is_sent_as_it_was_quoted() -> None:
-    """A quoted slash or colon stays one segment of the path."""
     async with run_stub(says("{}")) as stub, Connection(source_of(stub.url)) as connection:
         await connection.request("GET", "/apis/rbac/roles/system%3Aa%2Fb")
     assert stub.requests[0].raw_path == "/apis/rbac/roles/system%3Aa%2Fb"
@@ -112,7 +109,6 @@ async def test_a_path_is_sent_as_it_was_quoted() -> None:
 async def test_anything_but_2xx_is_refused(
     body: str, code: int, headers: dict[str, str], status: object, retry_after: float | None
 ) -> None:
-    """Code, status object and delay are kept as they came."""
     async with run_stub(says(body, code=code, headers=headers)) as stub, Connection(source_of(stub.url)) as connection:
         with pytest.raises(errors.ApiStatusError) as caught:
             await connection.request("GET", "/x")
@@ -129,14 +125,12 @@ async def test_anything_but_2xx_is_refused(
     ],
 )
 async def test_an_answer_that_is_none_is_unreachable(answer: stub_server.Answer) -> None:
-    """All that is not an object from the server counts as no answer, and names the request."""
     async with run_stub(answer) as stub, Connection(source_of(stub.url)) as connection:
         with pytest.raises(errors.Unreachable, match="GET /x"):
             await connection.request("GET", "/x")
 
 
 async def test_a_server_that_is_not_there_is_unreachable() -> None:
-    """A closed port."""
     async with run_stub(says("{}")) as stub:
         url = stub.url
     async with Connection(source_of(url)) as connection:
@@ -145,7 +139,6 @@ async def test_a_server_that_is_not_there_is_unreachable() -> None:
 
 
 async def test_a_proxy_is_asked_in_the_server_s_stead() -> None:
-    """With the same answers as without one."""
     async with run_stub(says('{"kind": "Pong"}'), says("busy", code=429, headers={"Retry-After": "7"})) as stub:
         source = FixedSource([Credentials(server="http://elsewhere.invalid", proxy=stub.url)])
         async with Connection(source) as connection:
@@ -157,7 +150,6 @@ async def test_a_proxy_is_asked_in_the_server_s_stead() -> None:
 
 
 async def test_an_answer_that_takes_too_long_is_unreachable() -> None:
-    """The timeout is the request's own."""
     gate = asyncio.Event()
     async with run_stub(waits(gate, says("{}"))) as stub, Connection(source_of(stub.url)) as connection:
         with pytest.raises(errors.Unreachable, match="GET /x"):
@@ -166,7 +158,6 @@ async def test_an_answer_that_takes_too_long_is_unreachable() -> None:
 
 
 async def test_after_one_401_the_credentials_are_read_again_and_the_request_is_repeated() -> None:
-    """The caller never sees it."""
     async with (
         run_stub(UNAUTHORIZED, says('{"kind": "Pong"}')) as stub,
         Connection(source_of(stub.url, "old", "new")) as connection,
@@ -178,7 +169,6 @@ async def test_after_one_401_the_credentials_are_read_again_and_the_request_is_r
 
 
 async def test_a_second_401_is_refused_and_not_asked_a_third_time() -> None:
-    """Credentials that do not help are no reason to go on."""
     async with run_stub(UNAUTHORIZED) as stub, Connection(source_of(stub.url, "old", "new")) as connection:
         with pytest.raises(errors.ApiStatusError) as caught:
             await connection.request("GET", "/x")
@@ -186,7 +176,6 @@ async def test_a_second_401_is_refused_and_not_asked_a_third_time() -> None:
 
 
 async def test_many_401_at_once_read_the_credentials_once() -> None:
-    """An exec plugin may take seconds; it is not run for every request in flight."""
     answers = [UNAUTHORIZED] * 20 + [says("{}")]
     async with run_stub(*answers) as stub:
         source = source_of(stub.url, "old", "new")
@@ -196,7 +185,6 @@ async def test_many_401_at_once_read_the_credentials_once() -> None:
 
 
 async def test_credentials_for_another_server_replace_the_session() -> None:
-    """What is more than a new token needs new connections; the next request goes there."""
     async with run_stub(UNAUTHORIZED) as old, run_stub(says('{"kind": "New"}')) as new:
         source = FixedSource([Credentials(server=old.url), Credentials(server=new.url)])
         async with Connection(source) as connection:
@@ -204,7 +192,6 @@ async def test_credentials_for_another_server_replace_the_session() -> None:
 
 
 async def test_a_stream_survives_the_replacement_of_its_session() -> None:
-    """The old session ends only when its last reader leaves."""
     gate = asyncio.Event()
     async with run_stub(says("{}")) as other:
 
@@ -232,7 +219,6 @@ async def test_a_stream_survives_the_replacement_of_its_session() -> None:
 
 
 async def test_a_rotated_token_file_is_noticed_by_the_periodic_look(tmp_path: Path) -> None:
-    """Without any 401: the file's time of change tells."""
     token = tmp_path / "token"
     token.write_text("a")
     async with run_stub(says("{}")) as stub:
@@ -246,7 +232,6 @@ async def test_a_rotated_token_file_is_noticed_by_the_periodic_look(tmp_path: Pa
 
 
 async def test_credentials_that_cannot_be_read_for_now_leave_the_old_ones_in_use() -> None:
-    """A token that is about to end may still be good for this request."""
     async with run_stub(says("{}")) as stub:
         old = Credentials(server=stub.url, authorization="Bearer old", expires_at=1.0)
         source = FixedSource([old, NoCredentials("plugin broken")])
@@ -257,7 +242,6 @@ async def test_credentials_that_cannot_be_read_for_now_leave_the_old_ones_in_use
 
 
 async def test_after_a_401_unreadable_credentials_are_unreachable_with_the_reason() -> None:
-    """Then nothing works until a user mends them, and the message says what."""
     async with run_stub(UNAUTHORIZED) as stub:
         source = FixedSource([Credentials(server=stub.url), NoCredentials("plugin broken")])
         async with Connection(source) as connection:
@@ -266,7 +250,6 @@ async def test_after_a_401_unreadable_credentials_are_unreachable_with_the_reaso
 
 
 async def test_requests_beyond_the_limit_wait_for_a_place() -> None:
-    """The server never sees more at once."""
     gate = asyncio.Event()
     async with run_stub(waits(gate, says("{}"))) as stub, Connection(source_of(stub.url)) as connection:
         tasks = [asyncio.create_task(connection.request("GET", "/x")) for _ in range(100)]
@@ -277,7 +260,6 @@ async def test_requests_beyond_the_limit_wait_for_a_place() -> None:
 
 
 async def test_streams_leave_the_requests_their_places() -> None:
-    """A hundred open watches, and a request still gets through."""
     gate = asyncio.Event()
     answers = [*[streams_until(gate)] * 100, says('{"kind": "Pong"}')]
     async with run_stub(*answers) as stub, Connection(source_of(stub.url)) as connection:
@@ -289,7 +271,6 @@ async def test_streams_leave_the_requests_their_places() -> None:
 
 
 async def test_connections_are_kept_and_used_again() -> None:
-    """One TCP connection serves requests that follow one another."""
     async with run_stub(says("{}")) as stub, Connection(source_of(stub.url)) as connection:
         ports = set()
         for _ in range(5):
@@ -299,14 +280,12 @@ async def test_connections_are_kept_and_used_again() -> None:
 
 
 async def test_a_stream_gives_the_bytes_as_they_come() -> None:
-    """Whole, in order, and then the end."""
     async with run_stub(streams(b"one\n", b"tw", b"o\n")) as stub, Connection(source_of(stub.url)) as connection:
         assert await collect(connection, "/w", query={"watch": "1"}) == b"one\ntwo\n"
     assert stub.requests[0].query["watch"] == "1"
 
 
 async def test_a_stream_that_is_left_early_is_closed() -> None:
-    """The server must not keep sending to a closed connection."""
     gate = asyncio.Event()
     async with run_stub(streams_until(gate, b"one")) as stub, Connection(source_of(stub.url)) as connection:
         async with connection.stream("/w") as pieces:
@@ -318,7 +297,6 @@ async def test_a_stream_that_is_left_early_is_closed() -> None:
 
 
 async def test_a_stream_that_is_refused_says_so_on_entering() -> None:
-    """As any request."""
     async with run_stub(says('{"kind": "Status"}', code=410)) as stub, Connection(source_of(stub.url)) as connection:
         with pytest.raises(errors.ApiStatusError) as caught:
             await collect(connection, "/w")
@@ -326,7 +304,6 @@ async def test_a_stream_that_is_refused_says_so_on_entering() -> None:
 
 
 async def test_a_stream_renews_the_credentials_after_a_401() -> None:
-    """As any request."""
     async with (
         run_stub(UNAUTHORIZED, streams(b"one")) as stub,
         Connection(source_of(stub.url, "old", "new")) as connection,
@@ -335,7 +312,6 @@ async def test_a_stream_renews_the_credentials_after_a_401() -> None:
 
 
 async def test_a_stream_that_breaks_is_unreachable() -> None:
-    """What came before the break is given; a break is never taken for the end."""
     async with (
         run_stub(streams(b"one", breaks=True)) as stub,
         Connection(source_of(stub.url)) as connection,
@@ -347,7 +323,6 @@ async def test_a_stream_that_breaks_is_unreachable() -> None:
 
 
 async def test_a_stream_that_falls_silent_is_unreachable() -> None:
-    """After its idle timeout, however long it has lived."""
     gate = asyncio.Event()
     async with run_stub(streams_until(gate)) as stub, Connection(source_of(stub.url)) as connection:
         async with connection.stream("/w", idle_timeout=0.05) as pieces:
@@ -357,7 +332,6 @@ async def test_a_stream_that_falls_silent_is_unreachable() -> None:
 
 
 async def test_a_closed_connection_is_unreachable() -> None:
-    """For requests that wait and for those that come later."""
     gate = asyncio.Event()
     async with run_stub(waits(gate, says("{}"))) as stub:
         connection = Connection(source_of(stub.url))
@@ -373,7 +347,6 @@ async def test_a_closed_connection_is_unreachable() -> None:
 
 
 async def test_a_cancelled_request_leaves_its_place() -> None:
-    """Nothing is leaked by callers who give up."""
     gate = asyncio.Event()
     async with run_stub(waits(gate, says("{}"))) as stub, Connection(source_of(stub.url)) as connection:
         for _ in range(connection_module.REQUESTS_IN_FLIGHT + 5):
@@ -387,7 +360,6 @@ async def test_a_cancelled_request_leaves_its_place() -> None:
 
 
 def test_credentials_never_show_their_secrets() -> None:
-    """A program that prints them by accident prints neither token nor key."""
     shown = repr(Credentials(server="https://a", authorization="Bearer secret-token", key=b"secret-key"))
     assert "secret" not in shown
 
@@ -413,7 +385,6 @@ def streams_until(gate: asyncio.Event, *pieces: bytes) -> stub_server.Answer:
 
 
 async def test_opening_again_ends_what_was_open() -> None:
-    """A start that is tried again and again must not pile up sessions."""
     connection = Connection(source_of("http://127.0.0.1:1"))
     await connection.open()
     session = connection._get_transport().session
@@ -427,7 +398,6 @@ DEEP = b'{"metadata":{"name":"a"},"spec":' + b"[" * 1_100 + b"]" * 1_100 + b"}"
 
 @pytest.mark.parametrize("is_proxied", [False, True])
 async def test_of_an_answer_that_is_too_deep_the_rest_is_read(*, is_proxied: bool) -> None:
-    """Through a proxy, too."""
     async with run_stub(says(DEEP)) as stub:
         stated = Credentials(server="http://elsewhere.invalid", proxy=stub.url) if is_proxied else None
         source = FixedSource([stated]) if stated is not None else source_of(stub.url)
@@ -439,7 +409,6 @@ async def test_of_an_answer_that_is_too_deep_the_rest_is_read(*, is_proxied: boo
 
 @pytest.mark.parametrize("is_proxied", [False, True])
 async def test_an_answer_that_inflates_to_too_much_is_too_large(*, is_proxied: bool) -> None:
-    """Distinguished, so that less can be asked for."""
     bomb = says(gzip.compress(bytes(limits.BODY_BYTES + 1)), headers={"Content-Encoding": "gzip"})
     async with run_stub(bomb) as stub:
         stated = Credentials(server="http://elsewhere.invalid", proxy=stub.url) if is_proxied else None

@@ -66,7 +66,6 @@ async def send(pool: ConnectionPool, method: str = "GET", *, seconds: float = 5.
 
 
 async def test_a_request_is_written_out() -> None:
-    """With the path of the server before its own."""
     async with run([OK], path="/prefix") as (server, pool):
         await pool.send("PATCH", "/x?y=z", headers={"Accept": "a"}, body=b"", seconds=5)
         host = pool._common.split("\r\n")[0]
@@ -77,21 +76,18 @@ async def test_a_request_is_written_out() -> None:
 
 
 async def test_a_connection_is_used_again() -> None:
-    """One after the other."""
     async with run([OK, OK]) as (server, pool):
         assert [(await send(pool)).body, (await send(pool)).body] == [b"{}", b"{}"]
         assert len(server.writers) == 1
 
 
 async def test_requests_at_once_have_connections_of_their_own() -> None:
-    """An answer is never taken for another one's."""
     async with run([OK, OK]) as (server, pool):
         await asyncio.gather(*(send(pool) for _ in range(3)))
         assert len(server.writers) == 3
 
 
 async def test_a_connection_that_the_server_ends_is_not_used_again() -> None:
-    """Whether it said so or not."""
     async with run([LAST], [OK, None], [OK]) as (server, pool):
         await send(pool)
         await send(pool)
@@ -103,7 +99,6 @@ async def test_a_connection_that_the_server_ends_is_not_used_again() -> None:
 
 
 async def test_an_idle_connection_that_the_server_ends_keeps_no_buffers() -> None:
-    """After many requests at once there are dozens, which nothing may need for days."""
     async with run([OK]) as (server, pool):
         await send(pool)
         left = weakref.ref(next(iter(pool._links))._transport)
@@ -115,7 +110,6 @@ async def test_an_idle_connection_that_the_server_ends_keeps_no_buffers() -> Non
 
 
 async def test_a_connection_that_ends_before_its_first_request_fails_at_once() -> None:
-    """Not when the time for the answer is over."""
     async with run([OK]) as (server, pool), asyncio.timeout(10):
         soon = asyncio.get_running_loop().time() + 1000
         link = await pool._connect(soon)
@@ -128,7 +122,6 @@ async def test_a_connection_that_ends_before_its_first_request_fails_at_once() -
 
 
 async def test_a_connection_that_was_idle_for_long_is_not_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The server may be about to close it."""
     monkeypatch.setattr("hearth.kube.client.connection_pool.KEEP_ALIVE", -1.0)
     async with run([OK, OK]) as (server, pool):
         await send(pool)
@@ -137,7 +130,6 @@ async def test_a_connection_that_was_idle_for_long_is_not_used_again(monkeypatch
 
 
 async def test_what_only_a_burst_needs_is_closed_soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Some connections stay for the next one. Those in use stay in any case."""
     monkeypatch.setattr("hearth.kube.client.connection_pool.SPARE_TIMEOUT", 0.01)
     async with run([OK, OK]) as (_, pool):
         soon = asyncio.get_running_loop().time() + 1000
@@ -151,7 +143,6 @@ async def test_what_only_a_burst_needs_is_closed_soon(monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize("method", ["GET", "DELETE"])
 async def test_what_may_be_repeated_is_where_an_idle_connection_turns_out_closed(method: str) -> None:
-    """On another connection, since nothing was heard of it."""
     async with run([OK, None], [OK]) as (server, pool):
         await send(pool)
         assert (await send(pool, method)).code == 200
@@ -159,7 +150,6 @@ async def test_what_may_be_repeated_is_where_an_idle_connection_turns_out_closed
 
 
 async def test_a_write_is_not_repeated() -> None:
-    """It may have been done."""
     async with run([OK, None], [OK]) as (server, pool):
         await send(pool)
         with pytest.raises(ConnectionDropped):
@@ -168,7 +158,6 @@ async def test_a_write_is_not_repeated() -> None:
 
 
 async def test_a_fresh_connection_without_an_answer_is_not_repeated() -> None:
-    """Else a server that closes every connection would be asked for ever."""
     async with run([None]) as (server, pool):
         with pytest.raises(ConnectionDropped):
             await send(pool)
@@ -177,7 +166,6 @@ async def test_a_fresh_connection_without_an_answer_is_not_repeated() -> None:
 
 @pytest.mark.parametrize("answer", [OK[:-1], b"HTTP/2 200\r\n\r\n"], ids=["cut", "malformed"])
 async def test_half_an_answer_is_none(answer: bytes) -> None:
-    """And it is not asked for again, since something was heard."""
     async with run([answer, None], [OK]) as (server, pool):
         sending = asyncio.ensure_future(send(pool))
         await server.asked.wait()
@@ -189,7 +177,6 @@ async def test_half_an_answer_is_none(answer: bytes) -> None:
 
 
 async def test_a_late_answer_is_nobodys() -> None:
-    """A caller that gives up closes its connection."""
     async with run([b""], [OK]) as (server, pool):
         with pytest.raises(TimeoutError):
             await send(pool, seconds=0.05)
@@ -199,7 +186,6 @@ async def test_a_late_answer_is_nobodys() -> None:
 
 
 async def test_what_was_not_requested_ends_the_connection() -> None:
-    """It must not be the answer to the next request."""
     async with run([OK + OK.replace(b"200 OK", b"500 No")], [OK]) as (_, pool):
         await send(pool)
         assert (await send(pool)).code == 200
@@ -211,7 +197,6 @@ async def test_what_was_not_requested_ends_the_connection() -> None:
 
 
 async def test_a_waiting_caller_is_notified_when_the_pool_is_closed() -> None:
-    """And nothing is sent after that, nor repeated."""
     async with run([OK, b""], [OK]) as (server, pool):
         await send(pool)
         server.asked.clear()
@@ -226,7 +211,6 @@ async def test_a_waiting_caller_is_notified_when_the_pool_is_closed() -> None:
 
 
 async def test_a_header_cannot_hold_another_one() -> None:
-    """What comes from outside (a token, an account's name) stays what it is."""
     async with run([OK]) as (server, pool):
         with pytest.raises(ValueError, match="line"):
             await send(pool, Accept="a\r\nImpersonate-User: admin")

@@ -57,7 +57,6 @@ def head(*lines: str, code: str = "200 OK", version: str = "HTTP/1.1") -> bytes:
     ],
 )
 def test_an_answer_is_whole_with_its_last_byte(raw: bytes, code: int, body: bytes) -> None:
-    """Not before, and it is the same whether it comes at once or byte by byte."""
     reader = HttpResponseParser()
     pieces = [reader.feed(raw[at : at + 1]) for at in range(len(raw))]
     at_once = HttpResponseParser().feed(raw)
@@ -76,14 +75,12 @@ def test_an_answer_is_whole_with_its_last_byte(raw: bytes, code: int, body: byte
     ],
 )
 def test_a_connection_is_of_no_more_use(raw: bytes) -> None:
-    """The answer counts all the same."""
     answer = HttpResponseParser().feed(raw)
     assert answer is not None
     assert (answer.body, answer.keep_alive) == (b"{}", False)
 
 
 def test_an_answer_may_end_with_its_connection() -> None:
-    """Where it says nothing of its length."""
     reader = HttpResponseParser()
     assert reader.feed(head("Retry-After: 7", code="503 Busy") + b"later") is None
     assert reader.finish() == HttpResponse(503, {"retry-after": "7"}, b"later", keep_alive=False)
@@ -101,7 +98,6 @@ def test_an_answer_may_end_with_its_connection() -> None:
     ],
 )
 def test_an_answer_that_was_cut_is_none(raw: bytes) -> None:
-    """Half an object must never count as one."""
     reader = HttpResponseParser()
     assert reader.feed(raw) is None
     with pytest.raises(MalformedResponse):
@@ -129,7 +125,6 @@ def test_an_answer_that_was_cut_is_none(raw: bytes) -> None:
     ],
 )
 def test_what_is_no_answer_is_refused(raw: bytes) -> None:
-    """Rather than waited for."""
     with pytest.raises(MalformedResponse):
         HttpResponseParser().feed(raw)
 
@@ -161,7 +156,6 @@ BOMB = make_bomb()
     ],
 )
 def test_a_body_is_read_up_to_a_limit(pieces: list[bytes]) -> None:
-    """What it takes meanwhile is bounded, too: the gzip took 436 MiB."""
     reader = HttpResponseParser()
     tracemalloc.start()
     try:
@@ -189,13 +183,11 @@ def test_a_body_is_read_up_to_a_limit(pieces: list[bytes]) -> None:
     ],
 )
 def test_neither_is_anything_else_read_without_end(raw: bytes) -> None:
-    """Nor does a number of thousands of digits raise anything else."""
     with pytest.raises(MalformedResponse):
         HttpResponseParser().feed(raw)
 
 
 def test_chunks_of_one_byte_take_no_more_than_their_body() -> None:
-    """A list of them took eight bytes and more for each."""
     reader = HttpResponseParser()
     pieces = [CHUNKED, *[b"1\r\nx\r\n" * 1_000] * 500]
     tracemalloc.start()
@@ -230,7 +222,6 @@ TOKEN = "Bearer token-of-the-operator"
     ],
 )
 def test_a_connection_on_which_more_came_serves_no_other_request(raw: bytes) -> None:
-    """What stands behind an answer never counts as that of the next request."""
     answer = http_response.HttpResponseParser().feed(f"{OK}\r\n".encode() + raw)
 
     assert answer is not None
@@ -252,13 +243,11 @@ def test_a_connection_on_which_more_came_serves_no_other_request(raw: bytes) -> 
     ],
 )
 def test_an_answer_with_two_readings_is_none(raw: bytes) -> None:
-    """A proxy before the server may have read it in the other way."""
     with pytest.raises(http_response.MalformedResponse):
         http_response.HttpResponseParser().feed(f"{OK}\r\n".encode() + raw)
 
 
 def test_a_field_behind_the_chunks_changes_nothing() -> None:
-    """Neither what the body is, nor whether the connection serves another request."""
     trailer = b"Content-Encoding: gzip\r\nConnection: close\r\nRetry-After: 9\r\n\r\n"
     answer = http_response.HttpResponseParser().feed(
         f"{OK}\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{{}}\r\n0\r\n".encode() + trailer
@@ -269,14 +258,12 @@ def test_a_field_behind_the_chunks_changes_nothing() -> None:
 
 @pytest.mark.parametrize("length", ["+2", "-2", "0x2", " 2 2", "2,2", "2.0", "٢", "", "2_0"])
 def test_a_length_is_digits_and_nothing_else(length: str) -> None:
-    """Anything else that Python would take for a number."""
     with pytest.raises(http_response.MalformedResponse):
         http_response.HttpResponseParser().feed(f"{OK}\r\nContent-Length: {length}\r\n\r\n{{}}".encode())
 
 
 @pytest.mark.parametrize("size", ["+2", "-2", "0x2", "2 2", "2,2", "2_0", "", "zz"])
 def test_the_size_of_a_chunk_is_digits_and_nothing_else(size: str) -> None:
-    """Anything else that Python would take for a number."""
     with pytest.raises(http_response.MalformedResponse):
         http_response.HttpResponseParser().feed(
             f"{OK}\r\nTransfer-Encoding: chunked\r\n\r\n{size}\r\n{{}}\r\n0\r\n\r\n".encode()
@@ -284,7 +271,6 @@ def test_the_size_of_a_chunk_is_digits_and_nothing_else(size: str) -> None:
 
 
 async def test_a_redirect_is_refused_and_not_followed() -> None:
-    """The token goes to the server of the kubeconfig alone."""
     async with run_stub(says("{}")) as elsewhere:
         moved = says("moved", code=307, headers={"Location": f"{elsewhere.url}/api"})
         async with run_stub(moved) as stub, Connection(find_source(stub.url)) as connection:
@@ -310,7 +296,6 @@ async def test_a_redirect_is_refused_and_not_followed() -> None:
 async def test_a_server_is_verified_before_it_hears_anything(
     authority: bool, name: str | None, is_trusted: bool
 ) -> None:
-    """For requests and for streams."""
     own = re.search("-----BEGIN CERTIFICATE-----.*-----END CERTIFICATE-----", CERTIFICATE.read_text(), re.DOTALL)
     assert own is not None
     async with run_tls(says("{}")) as stub:
@@ -353,5 +338,4 @@ async def run_tls(answer: stub_server.Answer) -> AsyncIterator[StubServer]:
     ("server", "is_encrypted"), [("https://east", True), ("HTTPS://east", True), ("http://east", False)]
 )
 def test_no_spelling_of_the_scheme_turns_encryption_off(server: str, is_encrypted: bool) -> None:
-    """A token would be readable by every machine on the way."""
     assert (http_transport.make_context(Credentials(server=server)) is not None) is is_encrypted

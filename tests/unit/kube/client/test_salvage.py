@@ -34,7 +34,6 @@ def omissions(raw: Object) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("in_maps", [False, True])
 def test_a_member_that_is_too_deep_is_left_out_and_named(*, in_maps: bool) -> None:
-    """What stands beside it is read."""
     spec = b'{"paused":true,"parameters":' + nest(1_100, in_maps=in_maps) + b',"timeout":"5m"}'
     found = salvage.read_answer(write(spec=spec, status=b'{"phase":"x"}'))
     assert found["metadata"] == METADATA
@@ -44,7 +43,6 @@ def test_a_member_that_is_too_deep_is_left_out_and_named(*, in_maps: bool) -> No
 
 
 def test_deep_metadata_leave_the_name() -> None:
-    """Managed fields are as deep as what they describe."""
     metadata = orjson.dumps(METADATA)[:-1] + b',"managedFields":[{"fieldsV1":' + nest(1_100, in_maps=True) + b"}]}"
     found = salvage.read_answer(write(metadata=metadata, spec=b"{}"))
     assert found["metadata"] == METADATA
@@ -52,13 +50,11 @@ def test_deep_metadata_leave_the_name() -> None:
 
 
 def test_a_number_that_nothing_can_hold_is_left_out() -> None:
-    """Thousands of digits."""
     found = salvage.read_answer(write(spec=b'{"a":' + b"9" * 5_000 + b',"b":1}'))
     assert (found["spec"], omissions(found)) == ({"b": 1}, [("spec.a", "malformed")])
 
 
 def test_brackets_in_text_are_no_levels() -> None:
-    """Nor are quotes behind a backslash the end of a text."""
     text = '[{"' * 2_000 + "\\" + '"'
     found = salvage.read_answer(write(spec=orjson.dumps({"a": text, "b": [[text]]}), x=nest(1_100)))
     assert found["spec"] == {"a": text, "b": [[text]]}
@@ -66,14 +62,12 @@ def test_brackets_in_text_are_no_levels() -> None:
 
 
 def test_what_is_named_like_metadata_elsewhere_is_not_believed() -> None:
-    """Anyone who can write a field before the metadata must not be able to name another object."""
     forged = orjson.dumps({"metadata": {"name": "victim", "uid": "v", "resourceVersion": "9"}})
     raw = write(spec=nest(1_100)).replace(b'{"apiVersion"', b'{"a":' + forged + b',"apiVersion"', 1)
     assert salvage.read_answer(raw)["metadata"] == METADATA
 
 
 def test_one_item_of_a_list_leaves_the_others_whole() -> None:
-    """And the list's own version."""
     items = b"[" + b",".join([write(spec=b'{"a":1}'), write(spec=nest(1_100)), write(spec=b'{"a":2}')]) + b"]"
     found = salvage.read_answer(b'{"kind":"StackList","metadata":{"resourceVersion":"9"},"items":' + items + b"}")
     assert found["metadata"] == {"resourceVersion": "9"}
@@ -82,7 +76,6 @@ def test_one_item_of_a_list_leaves_the_others_whole() -> None:
 
 
 def test_a_line_that_was_cut_gives_what_came_before() -> None:
-    """The rest is too large."""
     line = b'{"type":"ADDED","object":' + write(spec=orjson.dumps({"a": "x" * limits.LINE_HEAD_BYTES}))
     found = salvage.read_event(line[: limits.LINE_HEAD_BYTES])
     assert (found["type"], found["object"]["metadata"]) == ("ADDED", METADATA)
@@ -90,7 +83,6 @@ def test_a_line_that_was_cut_gives_what_came_before() -> None:
 
 
 def test_only_what_can_be_written_again_is_kept() -> None:
-    """What reads JSON takes 1,024 levels, what writes it 254."""
     deep = orjson.loads(nest(300))
     raw: Object = {"metadata": METADATA, "spec": {"a": deep, "b": 1}, "x": deep}
     found = salvage.prune(raw)
@@ -110,12 +102,10 @@ def test_only_what_can_be_written_again_is_kept() -> None:
     ],
 )
 def test_an_object_without_a_name_is_nothing(metadata: Any) -> None:
-    """Nothing can be said about it."""
     assert salvage.strip({"metadata": metadata}) is None
 
 
 def test_of_an_object_with_wrong_types_the_well_formed_metadata_are_kept() -> None:
-    """Texts stay texts."""
     metadata = {**METADATA, "labels": 3, "annotations": {"a": "b", "c": 3}, "finalizers": ["x", 3], "generation": "1"}
     stripped = salvage.strip({"metadata": metadata, "spec": 3})
     assert stripped is not None
@@ -124,12 +114,10 @@ def test_of_an_object_with_wrong_types_the_well_formed_metadata_are_kept() -> No
 
 
 def test_a_value_in_json_is_never_taken_for_an_omission() -> None:
-    """Regardless of what an object holds under our key."""
     assert salvage.find_omission({salvage.OMITTED: {"parts": [{"path": "", "reason": "depth"}]}}) is None
 
 
 def test_a_message_names_what_is_left_out_and_the_limit() -> None:
-    """Some of them, if there are many."""
     parts = [Part(path=f"spec.p{number}", reason="depth") for number in range(5)]
     said = str(Omission(parts=tuple(parts)))
     assert said.startswith(f"spec.p0 is nested too deeply; the limit is {limits.JSON_DEPTH} levels;")
@@ -141,7 +129,6 @@ MANY = limits.WIRE_VALUES // 2
 
 
 def test_a_member_with_too_many_values_is_left_out_and_named() -> None:
-    """Parsing it at once would hold up the whole process; what stands beside it is read."""
     spec = b'{"paused":true,"parameters":[' + b"[]," * 2 * MANY + b'[]],"timeout":"5m"}'
     found = salvage.read_answer(write(spec=spec, status=b'{"phase":"x"}'))
     assert (found["spec"], found["status"]) == ({"paused": True, "timeout": "5m"}, {"phase": "x"})
@@ -150,7 +137,6 @@ def test_a_member_with_too_many_values_is_left_out_and_named() -> None:
 
 
 def test_members_that_have_too_many_values_together_are_left_out() -> None:
-    """What is read of one field of the object is bounded as a whole; the fields after it are read."""
     part = b"[" + b"[]," * (MANY // 2) + b"[]]"
     spec = b"{" + b",".join(b'"p%d":%b' % (n, part) for n in range(4)) + b"}"
     found = salvage.read_answer(write(spec=spec, status=b'{"outputs":' + part + b"}"))
@@ -159,14 +145,12 @@ def test_members_that_have_too_many_values_together_are_left_out() -> None:
 
 
 def test_texts_with_many_commas_are_read() -> None:
-    """A ConfigMap may hold a megabyte of figures."""
     text = "1," * 3 * MANY
     found = salvage.read_answer(write(data=orjson.dumps({"csv": text}), more=nest(1_100)))
     assert (found["data"], omissions(found)) == ({"csv": text}, [("more", "depth")])
 
 
 def test_one_item_with_too_many_values_leaves_the_others_whole() -> None:
-    """As one that is too deep."""
     large = write(spec=b"[" + b"[]," * 2 * MANY + b"[]]")
     items = b"[" + b",".join([write(spec=b'{"a":1}'), large]) + b"]"
     found = salvage.read_answer(b'{"kind":"StackList","metadata":{"resourceVersion":"9"},"items":' + items + b"}")

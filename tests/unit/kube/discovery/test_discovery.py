@@ -47,7 +47,6 @@ def make(*answers: Any) -> tuple[Discovery, ScriptedConnection, list[int]]:
 
 @in_virtual_time
 async def test_kinds_are_found_by_api_version_and_kind() -> None:
-    """Built-in ones and others, with scope and plural."""
     discovery, connection, _ = make(listing(WIDGETS))
     assert discovery.find("v1", "ConfigMap") is None
     await discovery.refresh()
@@ -71,7 +70,6 @@ async def test_kinds_are_found_by_api_version_and_kind() -> None:
 )
 @in_virtual_time
 async def test_kinds_that_cannot_be_children_are_not_known(unusable: dict[str, Any]) -> None:
-    """One verb too few is enough."""
     discovery, _, _ = make(listing(group("a.test", "v1", unusable)))
     await discovery.refresh()
     assert [kind.name for kind in discovery.all()] == ["ConfigMap"]
@@ -79,7 +77,6 @@ async def test_kinds_that_cannot_be_children_are_not_known(unusable: dict[str, A
 
 @in_virtual_time
 async def test_the_generation_rises_only_with_a_change() -> None:
-    """Listeners are notified only then."""
     discovery, _, changes = make(listing(), listing(), listing(WIDGETS), listing(WIDGETS), listing())
     generations = []
     for _ in range(5):
@@ -91,7 +88,6 @@ async def test_the_generation_rises_only_with_a_change() -> None:
 
 @in_virtual_time
 async def test_a_group_whose_server_is_down_keeps_its_kinds() -> None:
-    """Children of its kinds must not be taken for gone; all other groups work on."""
     more = group("b.test", "v1", resource("Gadget", "gadgets"))
     discovery, _, changes = make(
         listing(WIDGETS), listing(group("a.test", "v1", freshness="Stale"), more), listing(more)
@@ -107,7 +103,6 @@ async def test_a_group_whose_server_is_down_keeps_its_kinds() -> None:
 
 @in_virtual_time
 async def test_a_stale_group_that_still_lists_its_kinds_is_believed() -> None:
-    """The server may know them from before."""
     discovery, _, _ = make(listing({**WIDGETS, "versions": [{**WIDGETS["versions"][0], "freshness": "Stale"}]}))
     await discovery.refresh()
     assert discovery.find("a.test/v1", "Widget") is not None
@@ -115,7 +110,6 @@ async def test_a_stale_group_that_still_lists_its_kinds_is_believed() -> None:
 
 @in_virtual_time
 async def test_many_misses_at_once_are_one_question() -> None:
-    """And the next comes a second later."""
     discovery, connection, _ = make(listing())
     await asyncio.gather(*(discovery.refresh() for _ in range(50)))
     await discovery.refresh()
@@ -124,7 +118,6 @@ async def test_many_misses_at_once_are_one_question() -> None:
 
 @in_virtual_time
 async def test_a_failed_question_leaves_everything_as_it_was() -> None:
-    """The error reaches who asked."""
     discovery, _, changes = make(listing(WIDGETS), errors.Unreachable("down"))
     await discovery.refresh()
     with pytest.raises(errors.Unreachable, match="down"):
@@ -135,7 +128,6 @@ async def test_a_failed_question_leaves_everything_as_it_was() -> None:
 
 @in_virtual_time
 async def test_a_server_without_aggregated_discovery_is_named() -> None:
-    """With the version that is needed."""
     discovery, _, _ = make({"kind": "APIGroupList"})
     with pytest.raises(errors.Unreachable, match=r"APIGroupList.*1\.26"):
         await discovery.refresh()
@@ -157,7 +149,6 @@ async def test_a_server_without_aggregated_discovery_is_named() -> None:
 )
 @in_virtual_time
 async def test_a_group_that_cannot_be_read_leaves_the_others(malformed: Any) -> None:
-    """An aggregated API server says what it likes."""
     discovery, _, _ = make(listing(malformed, WIDGETS))
     await discovery.refresh()
     assert {kind.name for kind in discovery.all()} == {"ConfigMap", "Widget"}
@@ -171,7 +162,6 @@ def describe(kind: str) -> dict[str, Any]:
 
 @in_virtual_time
 async def test_only_kinds_that_come_later_are_waited_for() -> None:
-    """At the first search all of them are unknown, and described long since."""
     gadgets = group("a.test", "v1", resource("Widget", "widgets", scope="Cluster"), resource("Gadget", "gadgets"))
     _, connection, changes = make(listing(WIDGETS), listing(gadgets))
     discovery = Discovery(connection, on_change=lambda: changes.append(discovery.generation))  # type: ignore[arg-type]  # the same methods

@@ -44,7 +44,6 @@ class Runs:
 
 @in_virtual_time
 async def test_callers_at_the_same_time_share_one_run() -> None:
-    """However many they are."""
     runs = Runs()
     shared = SingleFlight(runs.run, interval=1.0)
     await asyncio.gather(*(shared() for _ in range(100)))
@@ -63,7 +62,6 @@ async def test_runs_keep_their_distance() -> None:
 
 @in_virtual_time
 async def test_who_comes_while_a_run_is_under_way_gets_the_next() -> None:
-    """That run may have asked before what the caller wants to know was there; and no two overlap."""
     runs = Runs(lasts=5.0)
     shared = SingleFlight(runs.run, interval=1.0)
     first = asyncio.create_task(shared())
@@ -75,7 +73,6 @@ async def test_who_comes_while_a_run_is_under_way_gets_the_next() -> None:
 
 @in_virtual_time
 async def test_an_error_reaches_every_caller_and_not_the_next() -> None:
-    """The next run is a new chance."""
     runs = Runs()
     runs.errors = [OSError("down"), None]
     shared = SingleFlight(runs.run, interval=1.0)
@@ -86,7 +83,6 @@ async def test_an_error_reaches_every_caller_and_not_the_next() -> None:
 
 @in_virtual_time
 async def test_a_caller_that_gives_up_ends_the_run_of_no_other_caller() -> None:
-    """The others still get their answer."""
     runs = Runs(lasts=1.0)
     shared = SingleFlight(runs.run, interval=1.0)
     first, second = asyncio.create_task(shared()), asyncio.create_task(shared())
@@ -115,7 +111,6 @@ class Kinds:
 
 @in_virtual_time
 async def test_no_change_of_the_kinds_is_missed() -> None:
-    """One that comes while they are read causes another reading; each burst ends with a late one."""
     kinds = Kinds()
     refresh = KindRefresh(kinds.read, where="test")
     refresh.on_change()
@@ -156,7 +151,6 @@ class Search:
 
 @in_virtual_time
 async def test_a_change_is_followed_by_a_series_of_searches() -> None:
-    """Which ends."""
     search = Search()
     begin = asyncio.get_running_loop().time()
     LateSchemas(search).start()
@@ -166,7 +160,6 @@ async def test_a_change_is_followed_by_a_series_of_searches() -> None:
 
 @in_virtual_time
 async def test_another_change_starts_the_series_again() -> None:
-    """Two of them together are one."""
     search = Search()
     late = LateSchemas(search)
     begin = asyncio.get_running_loop().time()
@@ -179,7 +172,6 @@ async def test_another_change_starts_the_series_again() -> None:
 
 @in_virtual_time
 async def test_a_search_that_finds_a_change_starts_the_series_again() -> None:
-    """It ends by itself, since what it found is not yet processed."""
     search = Search()
     late = LateSchemas(search)
     begin = asyncio.get_running_loop().time()
@@ -191,7 +183,6 @@ async def test_a_search_that_finds_a_change_starts_the_series_again() -> None:
 
 @in_virtual_time
 async def test_no_search_outlives_its_cluster() -> None:
-    """Closing stops the series; without one it does nothing."""
     search = Search()
     late = LateSchemas(search)
     await late.close()

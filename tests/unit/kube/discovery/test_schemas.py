@@ -69,7 +69,6 @@ def make(**script: Answer | list[Answer]) -> tuple[Schemas, ScriptedConnection]:
 
 @in_virtual_time
 async def test_a_schema_is_found_once_it_was_loaded() -> None:
-    """With what it refers to; anyone who did not ask for it gets nothing."""
     schemas, connection = make(index=index(core="1", widgets="1"), core=document(CONFIG_MAP))
     assert schemas.find_schema(CONFIG_MAP) is None
     await schemas.load([CONFIG_MAP])
@@ -83,7 +82,6 @@ async def test_a_schema_is_found_once_it_was_loaded() -> None:
 
 @in_virtual_time
 async def test_what_is_known_is_not_asked_for_again() -> None:
-    """Nor is a second kind of the same document."""
     schemas, connection = make(index=index(core="1"), core=document(CONFIG_MAP, SECRET))
     await asyncio.gather(*(schemas.load([CONFIG_MAP]) for _ in range(10)))
     await schemas.load([SECRET])
@@ -93,7 +91,6 @@ async def test_what_is_known_is_not_asked_for_again() -> None:
 
 @in_virtual_time
 async def test_texts_for_people_are_left_out() -> None:
-    """They are most of a document; a property called description stays."""
     schemas, _ = make(index=index(core="1"), core=document(CONFIG_MAP, description="string"))
     await schemas.load([CONFIG_MAP])
     found = schemas.find_schema(CONFIG_MAP)
@@ -120,7 +117,6 @@ def test_defaults_stay_whole() -> None:
 )
 @in_virtual_time
 async def test_a_schema_that_cannot_be_had_is_left_out(answer: Answer) -> None:
-    """The other documents are loaded all the same, and no error is reported."""
     schemas, _ = make(index=index(core="1", widgets="1"), core=document(CONFIG_MAP), widgets=answer)
     await schemas.load([WIDGET, CONFIG_MAP])
     assert schemas.find_schema(CONFIG_MAP) is not None
@@ -129,7 +125,6 @@ async def test_a_schema_that_cannot_be_had_is_left_out(answer: Answer) -> None:
 
 @in_virtual_time
 async def test_a_server_without_an_index_has_no_schemas() -> None:
-    """Which is no error either."""
     schemas, _ = make()
     await schemas.load([CONFIG_MAP])
     assert schemas.find_schema(CONFIG_MAP) is None
@@ -137,7 +132,6 @@ async def test_a_server_without_an_index_has_no_schemas() -> None:
 
 @in_virtual_time
 async def test_a_broken_document_is_not_asked_for_at_every_load() -> None:
-    """A while later it is, and then anyone who compiled without it may do so again."""
     schemas, connection = make(index=index(widgets="1"), widgets=[errors.Unreachable("down"), document(WIDGET)])
     await schemas.load([WIDGET])
     await schemas.load([WIDGET])
@@ -151,7 +145,6 @@ async def test_a_broken_document_is_not_asked_for_at_every_load() -> None:
 
 @in_virtual_time
 async def test_a_changed_hash_brings_the_new_schema() -> None:
-    """And raises the generation; the same hash brings nothing."""
     schemas, connection = make(
         index=[index(widgets="1"), index(widgets="1"), index(widgets="2")],
         widgets=[document(WIDGET, size="string"), document(WIDGET, size="integer")],
@@ -169,7 +162,6 @@ async def test_a_changed_hash_brings_the_new_schema() -> None:
 
 @in_virtual_time
 async def test_a_schema_that_comes_after_it_was_asked_for_raises_the_generation() -> None:
-    """A kind that was just made is served before its schema is published."""
     schemas, _ = make(index=[index(), index(widgets="1")], widgets=document(WIDGET))
     await schemas.load([WIDGET])
     assert (schemas.find_schema(WIDGET), schemas.generation) == (None, 0)
@@ -185,7 +177,6 @@ def be_cancelled(_sent: Sent) -> dict[str, Any]:
 
 @in_virtual_time
 async def test_a_schema_counts_although_the_search_that_found_it_was_cancelled() -> None:
-    """Another change of the kinds starts the searches again, in the midst of one."""
     schemas, _ = make(
         index=[index(), index(core="1", widgets="1")],
         core=document(CONFIG_MAP),
@@ -202,7 +193,6 @@ async def test_a_schema_counts_although_the_search_that_found_it_was_cancelled()
 
 @in_virtual_time
 async def test_a_load_that_was_cancelled_is_followed_all_the_same() -> None:
-    """What it had loaded counts as requested, so that its changes are noticed."""
     schemas, connection = make(
         index=[index(core="1", widgets="1"), index(core="2", widgets="1")],
         core=document(CONFIG_MAP),
@@ -216,7 +206,6 @@ async def test_a_load_that_was_cancelled_is_followed_all_the_same() -> None:
 
 @in_virtual_time
 async def test_the_schema_of_a_new_kind_is_waited_for() -> None:
-    """The server serves a kind before it describes it, alone or beside the others of its group."""
     schemas, connection = make(
         index=[index(widgets="1"), index(widgets="1"), index(widgets="2")],
         widgets=[document(CONFIG_MAP), document(CONFIG_MAP, WIDGET)],
@@ -230,7 +219,6 @@ async def test_the_schema_of_a_new_kind_is_waited_for() -> None:
 
 @in_virtual_time
 async def test_a_new_kind_that_is_never_described_is_waited_for_once() -> None:
-    """Some seconds; what one waits for holds up no other kind."""
     schemas, _ = make(index=index(core="1"), core=document(CONFIG_MAP))
     clock = asyncio.get_running_loop().time
     schemas.expect([WIDGET])
@@ -248,7 +236,6 @@ async def test_a_new_kind_that_is_never_described_is_waited_for_once() -> None:
 
 @in_virtual_time
 async def test_a_kind_that_comes_back_is_read_again() -> None:
-    """Under the same hash too; in between it has no schema."""
     schemas, connection = make(index=index(widgets="1"), widgets=document(WIDGET))
     await schemas.load([WIDGET])
     schemas.forget([WIDGET, CONFIG_MAP])
@@ -261,7 +248,6 @@ async def test_a_kind_that_comes_back_is_read_again() -> None:
 
 @in_virtual_time
 async def test_an_unreadable_schema_of_a_new_kind_is_not_waited_for() -> None:
-    """It is published; nothing better comes."""
     poisoned = document(WIDGET)
     poisoned["components"]["schemas"]["test.Widget"]["properties"] = nested(60)
     schemas, _ = make(index=index(widgets="1"), widgets=poisoned)
@@ -274,7 +260,6 @@ async def test_an_unreadable_schema_of_a_new_kind_is_not_waited_for() -> None:
 
 @in_virtual_time
 async def test_nothing_is_looked_after_that_was_not_requested() -> None:
-    """A refresh of the kinds costs nothing more then."""
     schemas, connection = make(index=index(core="1"))
     await schemas.refresh()
     assert connection.asked == []
@@ -309,7 +294,6 @@ def nested(levels: int) -> dict[str, Any]:
 )
 @in_virtual_time
 async def test_a_schema_that_cannot_be_read_is_none(schema: Any) -> None:
-    """The others of its document and of all other documents are there; it is counted once."""
     poisoned = document(WIDGET)
     poisoned["components"]["schemas"]["test.Deep"] = schema
     connection = ScriptedConnection({INDEX: index(core="1", widgets="1"), CORE: document(SECRET), WIDGETS: poisoned})
@@ -328,14 +312,12 @@ async def test_a_schema_that_cannot_be_read_is_none(schema: Any) -> None:
     [{}, {"components": 3}, {"components": {"schemas": []}}, {"components": {"schemas": None}}],
 )
 def test_a_document_of_another_shape_has_no_schemas(answer: dict[str, Any]) -> None:
-    """Regardless of what its API server sends."""
     assert discovery.extract_definitions(answer)[0] == {}
 
 
 @pytest.mark.parametrize("answer", [{}, {"paths": 3}, {"paths": {"apis/a.test/v1": 3}}])
 @in_virtual_time
 async def test_an_index_of_another_shape_names_nothing(answer: dict[str, Any]) -> None:
-    """Then nothing is typed."""
     schemas, _ = make(index=answer)
     await schemas.load([WIDGET])
     assert schemas.find_schema(WIDGET) is None

@@ -66,7 +66,6 @@ OVERLAPPING = [
 
 @pytest.mark.parametrize(("lease", "scope"), OVERLAPPING)
 def test_an_active_holder_of_the_same_stacks_is_found(lease: dict[str, Any], scope: Scope) -> None:
-    """As soon as it renews its lease."""
     found, seconds = look(lease, scope, is_alive=True)
     assert found == "lease/hearth in namespace ops is held by pod-1"
     assert seconds < 4
@@ -81,20 +80,17 @@ def test_an_active_holder_of_the_same_stacks_is_found(lease: dict[str, Any], sco
     ],
 )
 def test_a_leader_of_other_stacks_is_not_waited_for(lease: dict[str, Any], scope: Scope) -> None:
-    """The work begins at once."""
     found, seconds = look(lease, scope, is_alive=True)
     assert (found, seconds < 0.1) == ("", True)
 
 
 def test_the_lease_of_a_dead_holder_is_waited_for() -> None:
-    """Until it has run out."""
     found, seconds = look(make_lease(), Scope(), is_alive=False)
     assert found == ""
     assert 14 < seconds < 18
 
 
 def test_an_operator_that_may_not_read_leases_works() -> None:
-    """As on a laptop with few rights."""
     way = LeaseConnection(LeaseServer(overlapping=[make_lease()]), is_refused=True)
     assert look(make_lease(), Scope(), is_alive=True, connection=way)[0] == ""
 
@@ -107,7 +103,6 @@ def make_presence(server: LeaseServer, identity: str, *, connection: LeaseConnec
 
 @in_virtual_time
 async def test_of_two_processes_without_an_election_the_later_one_ends() -> None:
-    """It works until it has seen the first one renew; the first one continues, and frees the Lease at its end."""
     server = LeaseServer()
     first = asyncio.ensure_future(make_presence(server, "first").hold())
     await asyncio.sleep(7.0)
@@ -122,7 +117,6 @@ async def test_of_two_processes_without_an_election_the_later_one_ends() -> None
 
 @in_virtual_time
 async def test_after_a_crash_the_next_process_takes_the_lease_over() -> None:
-    """It waits for nothing; a Lease that no process renews says nothing about another one."""
     server = LeaseServer()
     crashed = make_presence(server, "crashed")
     working = asyncio.ensure_future(crashed.hold())
@@ -140,7 +134,6 @@ async def test_after_a_crash_the_next_process_takes_the_lease_over() -> None:
 
 @in_virtual_time
 async def test_of_two_at_the_same_moment_one_stays() -> None:
-    """The one that was faster to write the Lease."""
     server = LeaseServer()
     both = [asyncio.ensure_future(make_presence(server, name).hold()) for name in ("one", "two")]
     await asyncio.sleep(5 * LOOK_INTERVAL)
@@ -153,7 +146,6 @@ async def test_of_two_at_the_same_moment_one_stays() -> None:
 
 @in_virtual_time
 async def test_a_process_that_may_not_use_leases_works_alone() -> None:
-    """And asks once; a server that is away is asked again."""
     refused = LeaseConnection(LeaseServer(), is_refused=True)
     assert await make_presence(refused.server, "one", connection=refused).hold() == ""
     assert len(refused.asked) == 1

@@ -76,7 +76,6 @@ async def two() -> AsyncIterator[tuple[LeaseServer, Candidate, Candidate]]:
 
 @in_virtual_time
 async def test_a_single_candidate_begins_at_once() -> None:
-    """A look at its lease and, before and after it takes it, at those who may divide the Stacks otherwise; no watch."""
     server = LeaseServer()
     only = Candidate(server, "only")
     await asyncio.wait_for(only.won.wait(), 0.1)
@@ -90,7 +89,6 @@ async def test_a_single_candidate_begins_at_once() -> None:
 @pytest.mark.parametrize("is_denied", [False, True], ids=["by the candidate", "by another one"])
 @in_virtual_time
 async def test_the_namespace_is_made_where_it_is_missing(*, is_denied: bool) -> None:
-    """As that of the hash key. What the server says of it does not count: the Lease is tried at once."""
     only = Candidate(LeaseServer(has_namespace=False, denies_namespace=is_denied), "only")
     await asyncio.wait_for(only.won.wait(), 0.1)
     await only.kill()
@@ -149,7 +147,6 @@ async def test_the_lease_belongs_to_the_pod_of_its_holder(pod: PodIdentity | Non
 
 @in_virtual_time
 async def test_the_holder_writes_every_two_seconds_and_the_other_nothing() -> None:
-    """Who stands by has one look and one stream, regardless of the time that passes."""
     async with two() as (_, first, second):
         before = len(first.connection.asked)
         await asyncio.sleep(60)
@@ -160,7 +157,6 @@ async def test_the_holder_writes_every_two_seconds_and_the_other_nothing() -> No
 
 @in_virtual_time
 async def test_after_a_kill_the_other_begins_when_the_lease_has_run_out() -> None:
-    """Counted from the last renewal that it saw."""
     async with two() as (server, first, second):
         await first.kill()
         killed = asyncio.get_running_loop().time()
@@ -173,7 +169,6 @@ async def test_after_a_kill_the_other_begins_when_the_lease_has_run_out() -> Non
 
 @in_virtual_time
 async def test_a_lease_that_is_given_back_is_taken_at_once() -> None:
-    """In the time of a few requests."""
     async with two() as (server, first, second):
         await first.end()
         given_back = asyncio.get_running_loop().time()
@@ -184,7 +179,6 @@ async def test_a_lease_that_is_given_back_is_taken_at_once() -> None:
 
 @in_virtual_time
 async def test_a_deleted_lease_stays_with_the_quicker_one() -> None:
-    """And the other one stops."""
     async with two() as (server, first, second):
         server.delete()
         await second.won.wait()
@@ -195,7 +189,6 @@ async def test_a_deleted_lease_stays_with_the_quicker_one() -> None:
 
 @in_virtual_time
 async def test_a_holder_that_is_cut_off_stops_before_the_other_begins() -> None:
-    """Two must not work at the same time."""
     async with two() as (_, first, second):
         first.connection.is_cut = True
         cut = asyncio.get_running_loop().time()
@@ -209,7 +202,6 @@ async def test_a_holder_that_is_cut_off_stops_before_the_other_begins() -> None:
 
 @in_virtual_time
 async def test_a_short_fault_costs_no_holder_the_lease() -> None:
-    """Neither one without answers, nor one whose answers are lost after they took effect."""
     async with two() as (server, first, _):
         first.connection.is_refused = True
         await asyncio.sleep(6)
@@ -223,7 +215,6 @@ async def test_a_short_fault_costs_no_holder_the_lease() -> None:
 
 @in_virtual_time
 async def test_a_lease_that_was_touched_stays_with_its_holder() -> None:
-    """A label, say: it changed, and is ours all the same."""
     async with two() as (server, first, _):
         assert server.lease is not None
         server.write(server.lease["spec"])
@@ -234,7 +225,6 @@ async def test_a_lease_that_was_touched_stays_with_its_holder() -> None:
 
 @in_virtual_time
 async def test_who_stands_by_without_hearing_anything_takes_nothing() -> None:
-    """A stream that is silent looks like a holder that is dead; the version that is stated tells them apart."""
     async with two() as (server, first, second):
         server.watchers.clear()
         await asyncio.sleep(60)
@@ -245,7 +235,6 @@ async def test_who_stands_by_without_hearing_anything_takes_nothing() -> None:
 
 @in_virtual_time
 async def test_hearing_of_an_old_renewal_again_is_no_sign_of_life() -> None:
-    """A stream that starts again shows the lease as it is; a holder that died has not renewed it by that."""
     async with two() as (server, first, second):
         await first.kill()
         killed = asyncio.get_running_loop().time()
@@ -271,7 +260,6 @@ async def test_of_many_one_wins() -> None:
 
 @in_virtual_time
 async def test_a_candidate_that_may_not_look_says_so_and_keeps_trying() -> None:
-    """As soon as it may it stands."""
     only = Candidate(LeaseServer(), "only")
     only.connection.is_refused = True
     await asyncio.sleep(60)
@@ -285,7 +273,6 @@ async def test_a_candidate_that_may_not_look_says_so_and_keeps_trying() -> None:
 @pytest.mark.parametrize("spec", [{}, {"holderIdentity": ""}], ids=["empty", "no holder"])
 @in_virtual_time
 async def test_a_lease_that_names_no_holder_is_free(spec: dict[str, str]) -> None:
-    """Regardless of the writer."""
     server = LeaseServer()
     server.write(spec)
     only = Candidate(server, "only")
@@ -295,7 +282,6 @@ async def test_a_lease_that_names_no_holder_is_free(spec: dict[str, str]) -> Non
 
 @in_virtual_time
 async def test_a_lease_that_was_taken_without_an_answer_is_known_as_its_own() -> None:
-    """The candidate does not wait for itself."""
     server = LeaseServer()
     server.write({})
     only = Candidate(server, "only")
@@ -342,7 +328,6 @@ async def measure(election: LeaderElector) -> float:
 )
 @in_virtual_time
 async def test_who_has_nothing_in_common_is_no_rival(other: dict[str, Any]) -> None:
-    """The lease is won at once."""
     _, election = stand(LeaseServer(overlapping=[other]))
     assert await measure(election) < 0.1
 
@@ -350,7 +335,6 @@ async def test_who_has_nothing_in_common_is_no_rival(other: dict[str, Any]) -> N
 @pytest.mark.parametrize("share", [WHOLE, Share(index=1, count=4)], ids=str)
 @in_virtual_time
 async def test_who_works_on_the_same_stacks_is_waited_for(share: Share) -> None:
-    """Until it ends; meanwhile the lease has no owner."""
     server = LeaseServer(overlapping=[rival(share)])
     _, election = stand(server)
     winning = asyncio.create_task(measure(election))
@@ -366,14 +350,12 @@ async def test_who_works_on_the_same_stacks_is_waited_for(share: Share) -> None:
 
 @in_virtual_time
 async def test_a_rival_that_died_is_waited_for_as_long_as_its_lease_says() -> None:
-    """Counted from the last renewal that was seen."""
     _, election = stand(LeaseServer(overlapping=[rival(WHOLE)]))
     assert 14 < await measure(election) < 18.5
 
 
 @in_virtual_time
 async def test_a_rival_that_came_at_the_same_moment_is_noticed() -> None:
-    """Both step back, and one is quicker the next time."""
     server = LeaseServer()
     connection, election = stand(server)
     winning = asyncio.create_task(measure(election))
@@ -389,11 +371,9 @@ async def test_a_rival_that_came_at_the_same_moment_is_noticed() -> None:
 
 @pytest.mark.parametrize("text", ["2-of-2", "0-of-999", "a-of-b", "", "1-of-1"])
 def test_a_share_that_cannot_be_is_ignored(text: str) -> None:
-    """Regardless of the writer."""
     assert leases.find_share({"metadata": {"labels": {leases.LABEL_SHARD: text}}}) is None
 
 
 def test_a_share_is_read_as_it_is_written() -> None:
-    """By the label of its Lease."""
     for share in (WHOLE, Share(index=3, count=17)):
         assert leases.find_share({"metadata": {"labels": leases.make_labels("hearth", share)}}) == share

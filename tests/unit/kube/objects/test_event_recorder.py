@@ -35,7 +35,6 @@ def body_of(sent: Sent) -> Object:
 
 @in_virtual_time
 async def test_the_first_event_is_posted() -> None:
-    """With what kubectl describe shows."""
     connection = ScriptedConnection({f"POST {EVENTS}": {}})
     await make(connection).emit(STACK, READY)
     (sent,) = connection.sent
@@ -59,7 +58,6 @@ async def test_the_first_event_is_posted() -> None:
 
 @in_virtual_time
 async def test_in_a_namespace_being_deleted_the_event_is_about_that() -> None:
-    """Nothing new can be made in there, and what holds it up must be said all the same."""
     terminating = api_errors.namespace_terminating(well_known_kinds.EVENT, "x", "a")
     connection = ScriptedConnection({f"POST {EVENTS}": terminating, "POST /api/v1/namespaces/default/events": {}})
     await make(connection).emit(STACK, READY)
@@ -69,7 +67,6 @@ async def test_in_a_namespace_being_deleted_the_event_is_about_that() -> None:
 
 @in_virtual_time
 async def test_the_same_words_again_are_counted() -> None:
-    """By one request, without asking first."""
     connection = ScriptedConnection({f"POST {EVENTS}": {}, f"PATCH {EVENTS}/{NAME}": {}})
     recorder = make(connection)
     for _ in range(3):
@@ -79,7 +76,6 @@ async def test_the_same_words_again_are_counted() -> None:
 
 
 def test_other_words_are_another_event() -> None:
-    """So are the same words about another Stack of that name."""
     failed = EventContent(type_="Warning", reason="Failed", message="no")
     again = dataclasses.replace(STACK, uid="v")
     assert len({NAME, event_recorder.event_name(STACK, failed), event_recorder.event_name(again, READY)}) == 3
@@ -87,7 +83,6 @@ def test_other_words_are_another_event() -> None:
 
 @in_virtual_time
 async def test_an_event_of_an_earlier_process_is_counted_on() -> None:
-    """Its count is asked for, once."""
     connection = ScriptedConnection(
         {f"POST {EVENTS}": exists(), f"GET {EVENTS}/{NAME}": {"count": 4}, f"PATCH {EVENTS}/{NAME}": {}}
     )
@@ -100,7 +95,6 @@ async def test_an_event_of_an_earlier_process_is_counted_on() -> None:
 
 @in_virtual_time
 async def test_an_event_that_the_server_forgot_starts_again() -> None:
-    """It does so after an hour."""
     connection = ScriptedConnection({f"POST {EVENTS}": {}, f"PATCH {EVENTS}/{NAME}": [missing(), {}]})
     recorder = make(connection)
     for _ in range(3):
@@ -123,7 +117,6 @@ async def test_an_event_that_the_server_forgot_starts_again() -> None:
 )
 @in_virtual_time
 async def test_an_event_that_cannot_be_posted_does_no_harm(error: Exception) -> None:
-    """It is not remembered as posted either."""
     connection = ScriptedConnection({f"POST {EVENTS}": [error, {}]})
     recorder = make(connection)
     await recorder.emit(STACK, READY)
@@ -148,7 +141,6 @@ def test_long_messages_are_cut(message: str, expected: str) -> None:
 
 @in_virtual_time
 async def test_what_is_remembered_is_bounded() -> None:
-    """The oldest is forgotten, which costs a question at most."""
     connection = ScriptedConnection({f"POST {EVENTS}": {}})
     recorder = make(connection)
     for number in range(event_recorder.REMEMBERED + 10):

@@ -46,7 +46,6 @@ def test_the_outlines_are_fresh() -> None:
 
 
 async def test_the_own_definitions_are_accepted() -> None:
-    """Also with fields that only a later version has: an earlier operator may run with them."""
     installed = make_installed()
     schema_of(installed[STACKS])["spec"]["properties"]["later"] = {"type": "string"}
 
@@ -54,7 +53,6 @@ async def test_the_own_definitions_are_accepted() -> None:
 
 
 async def test_a_missing_field_is_named_with_the_command() -> None:
-    """The API server would drop it silently."""
     installed = make_installed()
     del schema_of(installed[STACKS])["spec"]["properties"]["rollback"]["properties"]["toSnapshot"]
 
@@ -65,7 +63,6 @@ async def test_a_missing_field_is_named_with_the_command() -> None:
 
 
 async def test_many_missing_fields_are_counted() -> None:
-    """With those of the other definitions, all at once."""
     installed = make_installed()
     schema_of(installed[STACKS])["status"]["properties"].clear()
     del schema_of(installed["healthmarks.hearth.dev"])["status"]["properties"]["signature"]
@@ -87,7 +84,6 @@ async def test_many_missing_fields_are_counted() -> None:
     ],
 )
 async def test_a_definition_of_another_form_is_old(change: Object) -> None:
-    """It makes no exception: all that is not there is missing."""
     installed = make_installed()
     installed[STACKS]["spec"] |= change
 
@@ -95,7 +91,6 @@ async def test_a_definition_of_another_form_is_old(change: Object) -> None:
 
 
 async def test_a_schema_that_keeps_all_fields_is_accepted() -> None:
-    """Nothing is dropped below it."""
     installed = make_installed()
     schema_of(installed[STACKS])["status"] = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 
@@ -103,7 +98,6 @@ async def test_a_schema_that_keeps_all_fields_is_accepted() -> None:
 
 
 async def test_fields_that_manifests_need_are_kept() -> None:
-    """A manifest may have any field, so its schema must not drop one."""
     installed = make_installed()
     resource = schema_of(installed[STACKS])["spec"]["properties"]["template"]["properties"]["resources"]
     del resource["additionalProperties"]["properties"]["manifest"]["x-kubernetes-preserve-unknown-fields"]
@@ -121,7 +115,6 @@ async def test_a_subresource_is_needed() -> None:
 
 @pytest.mark.parametrize("code", [403, 404, 500])
 async def test_a_definition_that_cannot_be_read_is_not_checked(code: int) -> None:
-    """It is not installed, or the operator has no right to it: the Stacks themselves will tell."""
     refused = errors.ApiStatusError(code=code, status=None)
     installed = make_installed() | {STACKS: refused}
 
@@ -129,6 +122,5 @@ async def test_a_definition_that_cannot_be_read_is_not_checked(code: int) -> Non
 
 
 async def test_a_server_that_does_not_answer_is_asked_again_later() -> None:
-    """The check belongs to each start of the engine, which retries."""
     with pytest.raises(errors.Unreachable):
         await check({STACKS: errors.Unreachable("no route")})

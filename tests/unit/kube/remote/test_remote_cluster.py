@@ -31,13 +31,11 @@ ANSWERS = [
 
 @pytest.mark.parametrize(("answer", "found"), ANSWERS)
 async def test_identity_is_the_uid_of_kube_system(answer: Answer, found: str) -> None:
-    """Nothing else that a server sends counts."""
     assert await remote_cluster.read_identity(ScriptedConnection({PATH: answer})) == found
 
 
 @pytest.mark.parametrize("code", [401, 429, 503])
 async def test_a_server_that_cannot_answer_now_shows_nothing(code: int) -> None:
-    """The next look asks again."""
     connection = ScriptedConnection({PATH: errors.ApiStatusError(code=code, status=None)})
     with pytest.raises(errors.ApiStatusError):
         await remote_cluster.read_identity(connection)
@@ -66,7 +64,6 @@ def connect(url: str, share: TenantShare | None = None) -> RemoteConnection:
     ids=["status", "no JSON", "no object"],
 )
 async def test_a_server_that_repeats_the_credentials_puts_them_in_no_error(answer: stub_server.Answer) -> None:
-    """Neither in its text nor in the Status, of a request or a stream."""
     async with stub_server.run_stub(answer) as stub, connect(stub.url) as connection:
         with pytest.raises((errors.ApiStatusError, errors.Unreachable)) as raised:
             await connection.request("GET", "/api")
@@ -77,7 +74,6 @@ async def test_a_server_that_repeats_the_credentials_puts_them_in_no_error(answe
 
 
 async def test_a_stream_that_is_refused_repeats_nothing_either() -> None:
-    """Watches are most of the traffic."""
     answer = says(json.dumps({"kind": "Status", "message": ECHO}), code=401)
     async with stub_server.run_stub(answer) as stub, connect(stub.url) as connection:
         with pytest.raises(errors.ApiStatusError) as raised:
@@ -87,7 +83,6 @@ async def test_a_stream_that_is_refused_repeats_nothing_either() -> None:
 
 
 async def test_a_document_beyond_the_limit_is_not_parsed() -> None:
-    """Parsing it at once would hold up all clusters."""
     answer = says(b'{"components": {"schemas": {"a": "' + b"x" * limits.CLUSTER_SCHEMA_BYTES + b'"}}}')
     async with stub_server.run_stub(answer) as stub, connect(stub.url) as connection:
         with pytest.raises(errors.AnswerTooLarge):
@@ -95,7 +90,6 @@ async def test_a_document_beyond_the_limit_is_not_parsed() -> None:
 
 
 async def test_an_answer_of_another_cluster_is_smaller_than_one_of_the_home_cluster() -> None:
-    """It is read beside those of other tenants."""
     answer = says(b'{"a": "' + b"x" * limits.CLUSTER_BODY_BYTES + b'"}')
     async with stub_server.run_stub(answer) as stub, connect(stub.url) as connection:
         with pytest.raises(errors.AnswerTooLarge):
@@ -103,7 +97,6 @@ async def test_an_answer_of_another_cluster_is_smaller_than_one_of_the_home_clus
 
 
 async def test_answers_take_time_from_the_share_of_their_namespace() -> None:
-    """Also those to other kubeconfigs of the same namespace: their requests wait."""
     answer = says(b'{"a": "' + b"x" * 4_000_000 + b'"}')
     share = TenantShares(is_guarded=False).find("shop")
     async with stub_server.run_stub(answer) as stub, connect(stub.url, share) as connection:
@@ -116,7 +109,6 @@ async def test_answers_take_time_from_the_share_of_their_namespace() -> None:
 
 
 def test_lines_that_do_not_end_take_a_bounded_part_of_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All streams of a namespace together, and each namespace leaves half of what is free."""
     room = 32 * 1024 * 1024
     monkeypatch.setattr(memory_shares, "total", memory_shares.total_held + 2 * room)
     shares = TenantShares()
@@ -138,7 +130,6 @@ def test_lines_that_do_not_end_take_a_bounded_part_of_the_memory(monkeypatch: py
 
 
 def test_one_line_holds_no_more_than_its_limit() -> None:
-    """Of a longer one only the beginning is kept."""
     share = TenantShares().find("a")
     line = UnfinishedLine(share)
     for _ in range(100):
@@ -153,7 +144,6 @@ def test_one_line_holds_no_more_than_its_limit() -> None:
 
 
 def test_a_burst_is_free_and_more_is_paid_for_by_waiting() -> None:
-    """In the long run the share is kept."""
     budget, now, worked = CpuBudget(share=0.1, burst=1.0), 100.0, 0.0
 
     assert budget.charge(now, now + 0.9) == 0
@@ -167,7 +157,6 @@ def test_a_burst_is_free_and_more_is_paid_for_by_waiting() -> None:
 
 
 def test_an_idle_source_regains_no_more_than_a_burst() -> None:
-    """A day of silence buys no hour of work."""
     budget = CpuBudget(share=0.1, burst=1.0)
     budget.charge(0.0, 1.0)
 

@@ -36,7 +36,6 @@ async def clusters() -> AsyncIterator[KubeRemoteClusters]:
 
 
 async def test_only_equal_credentials_share_a_cluster(clusters: KubeRemoteClusters) -> None:
-    """Others of the same server have connections and caches of their own, and so have other namespaces."""
     uses = (("u1", "a", write("x")), ("u2", "a", write("x")), ("u3", "a", write("y")), ("u4", "b", write("x")))
     one, same, other, foreign = (clusters.use(*each) for each in uses)
 
@@ -45,7 +44,6 @@ async def test_only_equal_credentials_share_a_cluster(clusters: KubeRemoteCluste
 
 
 async def test_a_cluster_that_does_not_answer_names_host_and_error(clusters: KubeRemoteClusters) -> None:
-    """And is not open."""
     remote = clusters.use("u1", "a", write("x"))
     await remote.wait_open(20.0)
 
@@ -58,7 +56,6 @@ async def test_a_cluster_that_does_not_answer_names_host_and_error(clusters: Kub
 async def test_the_last_stack_closes_it_after_a_while(
     clusters: KubeRemoteClusters, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A Stack that comes back in time keeps it."""
     monkeypatch.setattr(remote_clusters, "CLOSE_AFTER", 0.0)
     kept = clusters.use("u1", "a", write("x"))
     clusters.use("u2", "a", write("x"))
@@ -74,7 +71,6 @@ async def test_the_last_stack_closes_it_after_a_while(
 
 
 async def test_a_stack_that_moves_leaves_all_but_the_new_one(clusters: KubeRemoteClusters) -> None:
-    """As after a rotation."""
     before, after = clusters.use("u1", "a", write("x")), clusters.use("u1", "a", write("y"))
     clusters.leave("u1", besides=after.key)
 
@@ -82,7 +78,6 @@ async def test_a_stack_that_moves_leaves_all_but_the_new_one(clusters: KubeRemot
 
 
 async def test_a_namespace_uses_a_limited_number(clusters: KubeRemoteClusters) -> None:
-    """Others are not affected; a shared cluster counts once; a cluster without Stacks makes room."""
     for number in range(limits.CLUSTERS_PER_NAMESPACE):
         clusters.use(f"u{number}", "a", write(f"t{number}"))
     with pytest.raises(errors.TooManyClusters, match="namespace a already use 20"):
@@ -99,7 +94,6 @@ async def test_a_namespace_uses_a_limited_number(clusters: KubeRemoteClusters) -
 async def test_all_namespaces_together_use_a_limited_number(
     clusters: KubeRemoteClusters, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The one that was left first gives way."""
     monkeypatch.setattr(limits, "CLUSTERS", 2)
     for number in range(2):
         clusters.use(f"u{number}", f"n{number}", write(f"t{number}"))
@@ -112,7 +106,6 @@ async def test_all_namespaces_together_use_a_limited_number(
 
 
 async def test_a_server_cannot_speak_of_stacks_that_do_not_use_it() -> None:
-    """Its labels may claim any UID."""
     queue = WorkQueue()
     clusters = KubeRemoteClusters(queue, signatures=HASHER, allows_loopback=True)
     remote = clusters.use("u1", "a", write("x"))

@@ -85,7 +85,6 @@ class Bench:
 
 @in_virtual_time
 async def test_a_full_set_comes_as_events_and_changes_follow_on_the_same_stream() -> None:
-    """One request where the server has WatchList."""
     bench = Bench(Stream(added("a", 3), bookmark(3), added("b", 2), list_end(5), modified("a", 6), deleted("b", 7)))
     assert await bench.run() == ["listing", "a@3", "b@2", "synced@5", "a@6", "-b"]
     assert len(bench.connection.asked) == 1
@@ -95,7 +94,6 @@ async def test_a_full_set_comes_as_events_and_changes_follow_on_the_same_stream(
 
 @in_virtual_time
 async def test_an_event_that_the_handler_knows_only_moves_the_watch_on() -> None:
-    """And a version that goes backwards is still noticed."""
     lines = [
         b'{"type":"MODIFIED","object":{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"%s","uid":"%s","resourceVersion":"%d"}}}\n'
         % (uid, uid, version)
@@ -110,7 +108,6 @@ async def test_an_event_that_the_handler_knows_only_moves_the_watch_on() -> None
 
 @in_virtual_time
 async def test_a_server_without_watch_list_is_listed_in_pages_from_then_on() -> None:
-    """Its refusal is remembered for all watches of the connection."""
     refusal = errors.ApiStatusError(code=422, status=None)
     first = scripted_watch.page(9, scripted_watch.make_object("a", 3), token="more")
     pages: list[Object | Exception] = [first, scripted_watch.page(9, scripted_watch.make_object("b", 4))]
@@ -122,7 +119,6 @@ async def test_a_server_without_watch_list_is_listed_in_pages_from_then_on() -> 
 
 @in_virtual_time
 async def test_a_page_that_expired_begins_the_list_again() -> None:
-    """410 on continue."""
     first = scripted_watch.page(9, scripted_watch.make_object("a", 3), token="more")
     expired = errors.ApiStatusError(code=410, status=None)
     bench = Bench(pages=[first, expired, scripted_watch.page(12, scripted_watch.make_object("b", 11))])
@@ -132,7 +128,6 @@ async def test_a_page_that_expired_begins_the_list_again() -> None:
 
 @in_virtual_time
 async def test_metadata_alone_is_asked_for_with_plain_json_to_fall_back_on() -> None:
-    """In lists and streams alike."""
     bench = Bench(pages=[scripted_watch.page(9)])
     bench.server.has_watch_list = False
     bench.watch.metadata_only = True
@@ -142,7 +137,6 @@ async def test_metadata_alone_is_asked_for_with_plain_json_to_fall_back_on() -> 
 
 @in_virtual_time
 async def test_a_stream_that_ends_continues_where_it_was() -> None:
-    """The server ends each stream after some minutes; a bookmark counts as progress."""
     bench = Bench(Stream(list_end(5), bookmark(8)).end(), Stream(added("a", 9)))
     assert await bench.run() == ["listing", "synced@5", "a@9"]
     assert bench.connection.asked[1].query["resourceVersion"] == "8"
@@ -167,7 +161,6 @@ INTERRUPTED = [
 async def test_an_interruption_within_a_stream_is_survived(
     piece: scripted_watch.Piece, is_fresh: bool, reason: str
 ) -> None:
-    """By going on where that is safe, else by a fresh list."""
     bench = Bench(Stream(list_end(5), piece), Stream(list_end(12), added("z", 13)))
     assert (await bench.run())[-1] == "z@13"
     assert bench.freshness == [True, is_fresh]
@@ -189,7 +182,6 @@ STORES = [
 async def test_after_an_outage_the_store_may_be_another_one(
     away: Exception, store: Object | Exception, is_fresh: bool
 ) -> None:
-    """One that was restored or built again sends nothing for a version that it has not reached."""
     bench = Bench(Stream(list_end(5), away), Stream(list_end(8), added("z", 9)))
     bench.connection.store = store
     assert (await bench.run())[-1] == "z@9"
@@ -199,7 +191,6 @@ async def test_after_an_outage_the_store_may_be_another_one(
 
 @in_virtual_time
 async def test_a_store_that_cannot_answer_yet_is_asked_again() -> None:
-    """The watch does not go on before it knows."""
     bench = Bench(Stream(list_end(5), errors.Unreachable("refused")), Stream(list_end(3)))
     bench.connection.store = errors.ApiStatusError(code=429, status=None)
     await bench.run()
@@ -242,7 +233,6 @@ UNREADABLE = [
 @pytest.mark.parametrize(("line", "heard", "reason"), UNREADABLE)
 @in_virtual_time
 async def test_an_object_that_cannot_be_read_is_one_object(line: bytes, heard: list[str], reason: str) -> None:
-    """The others come on the same stream, and nothing is listed for its sake; it is named and counted once."""
     pieces = [line[at : at + PIECE] for at in range(0, len(line), PIECE)]
     bench = Bench(Stream(added("a", 2), list_end(5), *pieces, *pieces, added("z", 9)))
     with structlog.testing.capture_logs() as said:
@@ -256,7 +246,6 @@ async def test_an_object_that_cannot_be_read_is_one_object(line: bytes, heard: l
 
 @in_virtual_time
 async def test_an_unreadable_object_of_the_first_set_holds_nothing_up() -> None:
-    """As events, which are how a restarted operator lists."""
     bench = Bench(Stream(added("a", 2), deep(added("bad", 3)), added("b", 4), list_end(5)))
     assert await bench.run() == ["listing", "a@2", "bad@3", "b@4", "synced@5"]
     assert bench.freshness == [True]
@@ -264,7 +253,6 @@ async def test_an_unreadable_object_of_the_first_set_holds_nothing_up() -> None:
 
 @in_virtual_time
 async def test_a_page_that_is_too_large_is_asked_for_in_smaller_ones() -> None:
-    """However large the objects are."""
     large = errors.AnswerTooLarge("the answer has more bytes than may be read")
     last = scripted_watch.page(9, scripted_watch.make_object("b", 4))
     bench = Bench(pages=[large, large, scripted_watch.page(9, scripted_watch.make_object("a", 3), token="more"), last])
@@ -275,7 +263,6 @@ async def test_a_page_that_is_too_large_is_asked_for_in_smaller_ones() -> None:
 
 @in_virtual_time
 async def test_half_a_line_at_the_end_is_no_event() -> None:
-    """The stream was cut; its rest comes again on the next one."""
     line = added("a", 6)
     bench = Bench(Stream(list_end(5), line[:20]).end(), Stream(line))
     assert await bench.run() == ["listing", "synced@5", "a@6"]
@@ -284,7 +271,6 @@ async def test_half_a_line_at_the_end_is_no_event() -> None:
 
 @in_virtual_time
 async def test_a_line_may_come_in_any_pieces() -> None:
-    """Chunks know nothing of lines."""
     line = added("a", 6) + added("b", 7)
     bench = Bench(Stream(list_end(5), *(line[index : index + 1] for index in range(len(line)))))
     assert await bench.run() == ["listing", "synced@5", "a@6", "b@7"]
@@ -314,7 +300,6 @@ async def test_a_refusal_is_survived(code: int, is_fresh: bool) -> None:
 
 @in_virtual_time
 async def test_after_a_silence_it_continues_where_it_was() -> None:
-    """However often, as long as something comes in between: a list of everything would be dear."""
     bench = Bench(Stream(list_end(5)), Stream(added("a", 6)), Stream(added("b", 7)))
     with structlog.testing.capture_logs() as said:
         assert await bench.run(200.0) == ["listing", "synced@5", "a@6", "b@7"]
@@ -325,7 +310,6 @@ async def test_after_a_silence_it_continues_where_it_was() -> None:
 
 @in_virtual_time
 async def test_a_server_that_stays_silent_is_asked_for_a_fresh_list() -> None:
-    """A restored one is silent about versions that it has not reached."""
     bench = Bench(Stream(list_end(5)), Stream(), Stream(list_end(4)))
     assert (await bench.run(160.0))[:4] == ["listing", "synced@5", "listing", "synced@None"]
     assert bench.freshness == [True, False, True]
@@ -333,7 +317,6 @@ async def test_a_server_that_stays_silent_is_asked_for_a_fresh_list() -> None:
 
 @in_virtual_time
 async def test_bookmarks_keep_a_quiet_stream() -> None:
-    """Each puts the limit off."""
     stream = Stream(list_end(5))
     bench = Bench(stream)
     loop = virtual_time.get_loop()
@@ -347,7 +330,6 @@ async def test_bookmarks_keep_a_quiet_stream() -> None:
 
 @in_virtual_time
 async def test_a_silent_first_list_is_tried_in_pages() -> None:
-    """Some extension servers take the parameters of WatchList and ignore them."""
     bench = Bench(Stream(added("a", 3)).end(), pages=[scripted_watch.page(9, scripted_watch.make_object("a", 3))])
     assert await bench.run() == ["listing", "a@3", "listing", "a@3", "synced@9"]
     assert bench.server.has_watch_list
@@ -355,7 +337,6 @@ async def test_a_silent_first_list_is_tried_in_pages() -> None:
 
 @in_virtual_time
 async def test_a_version_that_cannot_be_answered_is_given_up() -> None:
-    """The same failure at the same version, three times."""
     broken = [Stream(scripted_watch.error(500)) for _ in range(3)]
     bench = Bench(Stream(list_end(5)).end(), *broken, Stream(list_end(7)))
     assert (await bench.run())[-1] == "synced@7"
@@ -364,7 +345,6 @@ async def test_a_version_that_cannot_be_answered_is_given_up() -> None:
 
 @in_virtual_time
 async def test_a_restored_store_voids_all_versions() -> None:
-    """The fresh list is older than what was seen: nothing known counts any more."""
     bench = Bench(Stream(list_end(50), added("a", 501), added("b", 90)), Stream(added("b", 90), list_end(100)))
     assert (await bench.run())[-2:] == ["b@90", "synced@None"]
     assert bench.watch.version == 100
@@ -372,7 +352,6 @@ async def test_a_restored_store_voids_all_versions() -> None:
 
 @in_virtual_time
 async def test_a_kind_that_is_not_served_twice_in_a_row_has_no_objects() -> None:
-    """Once may be a kind that was only just made."""
     gone = errors.ApiStatusError(code=404, status=None)
     bench = Bench(Stream(added("a", 3), list_end(5)).end(), gone, Stream(added("a", 3), list_end(6)).end(), gone, gone)
     heard = await bench.run()
@@ -382,7 +361,6 @@ async def test_a_kind_that_is_not_served_twice_in_a_row_has_no_objects() -> None
 
 @in_virtual_time
 async def test_pauses_grow_to_a_limit_and_no_further() -> None:
-    """503 for minutes."""
     unavailable = [errors.ApiStatusError(code=503, status=None) for _ in range(20)]
     bench = Bench(*unavailable)
     loop = virtual_time.get_loop()
@@ -394,7 +372,6 @@ async def test_pauses_grow_to_a_limit_and_no_further() -> None:
 
 @in_virtual_time
 async def test_after_a_stream_that_lasted_pauses_are_short_again() -> None:
-    """Failures count only in a row."""
     lasting = Stream(list_end(5))
     bench = Bench(*[errors.ApiStatusError(code=503, status=None) for _ in range(8)], lasting, Stream(added("a", 6)))
     while bench.connection.streams[1:]:
@@ -406,7 +383,6 @@ async def test_after_a_stream_that_lasted_pauses_are_short_again() -> None:
 
 @in_virtual_time
 async def test_a_server_that_names_a_pause_gets_it() -> None:
-    """429 with Retry-After."""
     bench = Bench(errors.ApiStatusError(code=429, status=None, retry_after=7.0), Stream(list_end(5)))
     assert await bench.run(5.0) == ["listing"]
     assert (await bench.run(3.0))[-1] == "synced@5"
@@ -414,7 +390,6 @@ async def test_a_server_that_names_a_pause_gets_it() -> None:
 
 @in_virtual_time
 async def test_a_nudge_ends_a_pause_at_once() -> None:
-    """When the set of kinds changes."""
     bench = Bench(*[errors.ApiStatusError(code=403, status=None) for _ in range(12)], Stream(list_end(5)))
     bench.watch.start()
     loop = virtual_time.get_loop()
@@ -428,14 +403,12 @@ async def test_a_nudge_ends_a_pause_at_once() -> None:
 
 @in_virtual_time
 async def test_an_object_that_cannot_be_taken_does_not_keep_the_others_out() -> None:
-    """A bug in reading one object must not make a kind deaf."""
     bench = Bench(Stream(added("poison", 3), added("b", 4), list_end(5), modified("b", 6)))
     assert await bench.run() == ["listing", "b@4", "synced@5", "b@6"]
 
 
 @in_virtual_time
 async def test_even_an_unknown_error_is_survived() -> None:
-    """After any of them the watch continues."""
     bench = Bench(RuntimeError("an unexpected error"), Stream(list_end(5)))
     assert (await bench.run())[-1] == "synced@5"
     assert dict(bench.watch.restarts) == {"unexpected": 1}
@@ -443,7 +416,6 @@ async def test_even_an_unknown_error_is_survived() -> None:
 
 @in_virtual_time
 async def test_a_restart_asks_for_everything_elsewhere_and_leaves_the_old_stream() -> None:
-    """Nothing of the old one is delivered any more."""
     old = Stream(list_end(5))
     bench = Bench(old, Stream(list_end(6)))
     await bench.run()
@@ -456,7 +428,6 @@ async def test_a_restart_asks_for_everything_elsewhere_and_leaves_the_old_stream
 
 @in_virtual_time
 async def test_after_closing_nothing_more_is_heard() -> None:
-    """Its stream is closed as well."""
     stream = Stream(list_end(5))
     bench = Bench(stream)
     await bench.run()
@@ -469,7 +440,6 @@ async def test_after_closing_nothing_more_is_heard() -> None:
 
 @in_virtual_time
 async def test_collection_that_may_not_be_watched_is_answered_and_reported_once() -> None:
-    """In the server's words, until a list comes."""
     status = {"kind": "Status", "code": 403, "reason": "Forbidden", "message": "leases is forbidden"}
     refused = errors.ApiStatusError(code=403, status=status)
     bench = Bench(refused, refused, Stream(list_end(5)))
@@ -485,7 +455,6 @@ async def test_collection_that_may_not_be_watched_is_answered_and_reported_once(
 
 @in_virtual_time
 async def test_server_that_is_away_has_answered_nothing() -> None:
-    """Whether the kind may be watched is not known."""
     bench = Bench(errors.Unreachable("refused"), errors.ApiStatusError(code=429, status=None))
     await bench.run(0.5)
     assert (bench.watch.denial, bench.watch.is_answered) == ("", False)
@@ -503,7 +472,6 @@ async def test_server_that_is_away_has_answered_nothing() -> None:
 )
 @in_virtual_time
 async def test_a_watch_is_failing_until_the_full_set_comes(answer: Exception, is_failing: bool) -> None:
-    """Only then can it be that the set never comes."""
     bench = Bench(answer, Stream(list_end(5)), pages=[scripted_watch.page(5)])
     await bench.run(0.01)
     assert bench.watch.is_failing is is_failing

@@ -62,7 +62,6 @@ class Bench:
 
 @in_virtual_time
 async def test_a_watch_asks_for_metadata_of_that_one_object() -> None:
-    """And tells once when it begins, since no one saw what changed before."""
     bench = Bench(Stream(added("a", 3), list_end(5)))
     bench.watches.watch(taken("a"))
     bench.watches.watch(taken("a"))
@@ -75,7 +74,6 @@ async def test_a_watch_asks_for_metadata_of_that_one_object() -> None:
 
 @in_virtual_time
 async def test_a_hundred_changes_in_a_second_are_reported_twice() -> None:
-    """At once, and when the second is over."""
     stream = Stream(list_end(5))
     bench = Bench(stream)
     bench.watches.watch(taken("a"))
@@ -87,7 +85,6 @@ async def test_a_hundred_changes_in_a_second_are_reported_twice() -> None:
 
 @in_virtual_time
 async def test_what_is_not_awaited_is_not_watched() -> None:
-    """The stream ends; what else needs it keeps it."""
     stream = Stream(list_end(5))
     bench = Bench(stream)
     limits = RetryTrigger(type=TriggerType.LIMITS, namespace="shop")
@@ -105,7 +102,6 @@ async def test_what_is_not_awaited_is_not_watched() -> None:
 
 @in_virtual_time
 async def test_without_the_right_to_watch_it_says_so_once_and_asks_no_more() -> None:
-    """Until ten minutes later an attempt waits again."""
     bench = Bench(FORBIDDEN, FORBIDDEN, FORBIDDEN)
     with structlog.testing.capture_logs() as said:
         for name in ("a", "b", "a"):
@@ -122,7 +118,6 @@ async def test_without_the_right_to_watch_it_says_so_once_and_asks_no_more() -> 
 
 @in_virtual_time
 async def test_a_right_that_came_is_noticed_while_an_attempt_waits_on() -> None:
-    """Each refusal asks again, ten minutes apart."""
     bench = Bench(FORBIDDEN, Stream(list_end(5)))
     bench.watches.watch(taken("a"))
     assert await bench.hear() == []
@@ -133,7 +128,6 @@ async def test_a_right_that_came_is_noticed_while_an_attempt_waits_on() -> None:
 
 @in_virtual_time
 async def test_there_are_never_more_watches_than_a_connection_can_bear() -> None:
-    """What is beyond is tried again by itself. One namespace leaves half of them to the others."""
     bench = Bench()
     for number in range(limits.CAUSE_WATCHES + 50):
         bench.watches.watch(taken(f"n{number}"))
@@ -144,7 +138,6 @@ async def test_there_are_never_more_watches_than_a_connection_can_bear() -> None
 
 @in_virtual_time
 async def test_the_return_of_the_server_is_reported_to_those_who_wait_for_it() -> None:
-    """Any watch on the connection that is heard again tells of it."""
     bench = Bench()
     bench.server.on_return()
     assert await bench.hear() == []
@@ -161,7 +154,6 @@ def configuration(service: str, policy: str = "Fail") -> Object:
 
 @in_virtual_time
 async def test_webhooks_that_did_not_answer_are_reported_through_the_endpoints_of_their_services() -> None:
-    """One watch for all of them; a webhook whose silence refuses nothing is left out."""
     slices = Kind(
         group="discovery.k8s.io", version="v1", name="EndpointSlice", plural="endpointslices", namespaced=True
     )

@@ -28,12 +28,10 @@ TOO_LARGE = {"details": {"causes": [{"reason": "ResourceVersionTooLarge"}]}}
     ],
 )
 def test_each_error_has_its_reason(error: Exception, reason: WatchEndReason) -> None:
-    """Never recognized by its text."""
     assert watch_errors.classify(error).reason == reason
 
 
 def test_a_status_tells_how_long_to_wait_where_no_header_did() -> None:
-    """As lists do that are too many."""
     status = {"details": {"retryAfterSeconds": 2}}
     assert watch_errors.classify(errors.ApiStatusError(code=429, status=status)).retry_after == 2
 
@@ -52,7 +50,6 @@ def test_a_status_tells_how_long_to_wait_where_no_header_did() -> None:
 def test_pauses_are_drawn_from_a_range(
     failures: int, retry_after: float | None, shortest: float, longest: float
 ) -> None:
-    """So that a thousand watches do not come back in one instant."""
     chance = random.Random(failures)
     interruption = WatchFailure(reason=WatchEndReason.REFUSED, retry_after=retry_after)
     drawn = [watch_errors.find_delay(interruption, failures=failures, uniform=chance.uniform) for _ in range(100)]

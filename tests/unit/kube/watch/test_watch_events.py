@@ -25,7 +25,6 @@ def make_event(event_type: str = "MODIFIED", **metadata: Any) -> Object:
 
 
 def test_the_state_of_an_object_stands_at_the_beginning() -> None:
-    """As the API server writes its own types."""
     event = make_event(name="a", namespace="n", uid="u", resourceVersion="12", labels={"uid": "v"})
     assert watch_events.find_identity(orjson.dumps(event)) == (b"MODIFIED", "u", 12)
 
@@ -41,7 +40,6 @@ def test_the_state_of_an_object_stands_at_the_beginning() -> None:
 def test_it_says_what_the_whole_says_or_nothing(
     event_type: str, first: Object, metadata: list[tuple[str, Any]], version: str
 ) -> None:
-    """No text and no map of a user passes for the metadata."""
     raw = {**first, "metadata": {**dict(metadata), "resourceVersion": version}}
     found = watch_events.find_identity(orjson.dumps({"type": event_type, "object": raw}))
     assert found in (None, (event_type.encode(), raw["metadata"].get("uid"), int(version)))
@@ -58,7 +56,6 @@ def test_it_says_what_the_whole_says_or_nothing(
     ],
 )
 def test_whatever_is_out_of_the_ordinary_is_parsed(event: Object) -> None:
-    """Bookmarks, custom resources, and numbers that are none."""
     assert watch_events.find_identity(orjson.dumps(event)) is None
 
 
@@ -77,7 +74,6 @@ FORGED: Object = {"metadata": {"resourceVersion": "9", "uid": "b"}, "spec": {}}
 
 
 def test_the_state_of_a_custom_resource_stands_at_the_end_of_its_metadata() -> None:
-    """Behind maps of the user, and before a spec that looks the same."""
     maps = {"annotations": {"resourceVersion": "9", "uid": "b"}, "labels": {"resourceVersion": "9", "uid": "b"}}
     line = make_custom({"template": FORGED}, **maps, uid="u", resourceVersion="12")
     assert orjson.loads(line)["object"]["metadata"]["uid"] == "u"
@@ -100,12 +96,10 @@ def test_the_state_of_a_custom_resource_stands_at_the_end_of_its_metadata() -> N
 def test_no_text_and_no_map_passes_for_the_end_of_the_metadata(
     maps: Object, owners: list[Object], managers: list[Object], spec: Object, version: str
 ) -> None:
-    """Not even one that looks the same, in annotations, labels or the spec."""
     line = make_custom(spec, **maps, ownerReferences=owners, managedFields=managers, uid="u", resourceVersion=version)
     assert watch_events.find_identity(line) == (b"MODIFIED", "u", int(version))
 
 
 def test_metadata_without_end_is_not_searched_for_long() -> None:
-    """A spec behind very long metadata is not taken for their end."""
     line = make_custom(FORGED, annotations={"a": "x" * watch_events.METADATA_BYTES}, uid="u", resourceVersion="12")
     assert watch_events.find_identity(line) is None

@@ -31,7 +31,6 @@ def authorities(certificates: CertificateSet) -> list[x509.Certificate]:
 
 
 def test_new_certificates_are_valid_for_all_hosts() -> None:
-    """DNS names and addresses alike, and nothing is due right away."""
     hosts = {HOST, "127.0.0.1", "::1"}
     made = make(hosts)
 
@@ -44,7 +43,6 @@ def test_new_certificates_are_valid_for_all_hosts() -> None:
     ("days", "is_renewed"), [(0, False), (59, False), (61, True), (200, True)], ids=["new", "young", "old", "expired"]
 )
 def test_a_serving_certificate_is_renewed_after_two_thirds_of_its_life(days: int, is_renewed: bool) -> None:
-    """By the same authority, so that no API server has to learn anything."""
     before = make()
     after = certificates.renew(before, hosts={HOST}, now=NOW + days * DAY)
 
@@ -54,7 +52,6 @@ def test_a_serving_certificate_is_renewed_after_two_thirds_of_its_life(days: int
 
 
 def test_a_new_authority_is_trusted_before_it_signs() -> None:
-    """API servers first learn both; replicas with the old certificate stay trusted all the time."""
     before = renew_until(NOW + certificates.AUTHORITY_LIFETIME * 0.65)
     # Two thirds of the authority's life are over, and less of the serving certificate's.
     late = NOW + certificates.AUTHORITY_LIFETIME * 2 / 3
@@ -78,7 +75,6 @@ def renew_until(end: datetime) -> CertificateSet:
 
 
 def test_another_host_needs_another_certificate() -> None:
-    """The configurations name another Service, or a URL."""
     before = make()
     after = certificates.renew(before, hosts={"10.0.0.1"}, now=NOW + DAY)
 
@@ -89,7 +85,6 @@ def test_another_host_needs_another_certificate() -> None:
 @pytest.mark.parametrize("field", ["authorities", "authority_key", "certificate", "key"])
 @pytest.mark.parametrize("value", [b"", b"garbage", b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"])
 def test_what_is_broken_is_made_again(field: str, value: bytes) -> None:
-    """An edited Secret costs the certificates in it, never the webhook."""
     broken = dataclasses.replace(make(), **{field: value})
     mended = certificates.renew(broken, hosts={HOST}, now=NOW + DAY)
 
@@ -97,7 +92,6 @@ def test_what_is_broken_is_made_again(field: str, value: bytes) -> None:
 
 
 def test_a_key_of_another_certificate_is_not_served() -> None:
-    """Two writers mixed up their halves."""
     assert not certificates.is_valid(dataclasses.replace(make(), key=make().key), hosts={HOST}, now=NOW)
 
 
@@ -118,7 +112,6 @@ def test_keys_are_not_shown() -> None:
 def test_a_secret_of_another_program_is_never_written(
     annotations: dict[str, str], authority_key: bytes, is_foreign: bool
 ) -> None:
-    """It has no key of an authority, or says who made it."""
     found = dataclasses.replace(make(), authority_key=authority_key)
     raw = {"metadata": {"annotations": annotations}, "data": certificates.write_data(found)}
 
@@ -126,7 +119,6 @@ def test_a_secret_of_another_program_is_never_written(
 
 
 def test_a_secret_keeps_what_was_written() -> None:
-    """And what is no base64 counts as missing."""
     made = make()
 
     assert certificates.parse_secret({"data": certificates.write_data(made)}) == made
@@ -142,7 +134,6 @@ def test_a_secret_keeps_what_was_written() -> None:
     ],
 )
 async def test_certificates_that_cannot_be_stored_are_loaded_again(refusal: errors.ApiStatusError) -> None:
-    """Both count as a conflict: the caller tries again soon."""
     connection = ScriptedConnection({"POST /api/v1/namespaces/hearth/secrets": refusal})
     client = ApiClient(connection, None)  # type: ignore[arg-type]  # the same methods
     secret = CertificateSecret(client=client, namespace="hearth", name="hearth-webhook")
@@ -167,7 +158,6 @@ def find(raw: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def test_authority_and_path_are_set_once() -> None:
-    """A configuration that has them costs no write."""
     service = {"name": "hearth-webhook", "namespace": "hearth-system"}
     steps = find(configure(service=service))
 
@@ -180,7 +170,6 @@ def test_authority_and_path_are_set_once() -> None:
 
 
 def test_a_url_keeps_its_host() -> None:
-    """An operator outside of the cluster is called by URL."""
     steps = find(configure(url="https://10.0.0.1:9443/old", caBundle=BUNDLE))
 
     url = "/webhooks/0/clientConfig/url"
@@ -191,7 +180,6 @@ def test_a_url_keeps_its_host() -> None:
 
 
 def test_certificates_name_whom_the_configurations_call() -> None:
-    """The Service as the API server resolves it, or the host of the URL."""
     service = configure(service={"name": "w", "namespace": "n"})
 
     assert list(webhook_configuration.find_hosts(service)) == ["w.n.svc"]

@@ -86,7 +86,6 @@ async def is_ended(pair: tuple[asyncio.StreamReader, asyncio.StreamWriter]) -> b
 
 
 async def test_the_oldest_connection_without_a_review_goes_first(pair: CertificateSet) -> None:
-    """Whether it has sent nothing, only shaken hands, or asked for something else; the API server's stays."""
     served = Served(pair)
     async with served.running():
         server = await served.speak()
@@ -104,7 +103,6 @@ async def test_the_oldest_connection_without_a_review_goes_first(pair: Certifica
 
 
 async def test_connections_that_ended_take_no_place(pair: CertificateSet) -> None:
-    """However many come one after the other."""
     served = Served(pair)
     async with served.running():
         for _ in range(3 * MOST):
@@ -120,7 +118,6 @@ async def test_connections_that_ended_take_no_place(pair: CertificateSet) -> Non
 async def test_a_connection_that_does_not_speak_tls_ends(
     pair: CertificateSet, sent: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Within the time of a handshake, and no error is reported."""
     monkeypatch.setattr(webhook_server, "FIRST_BYTE_TIMEOUT", 0.2)
     monkeypatch.setattr(webhook_server, "HANDSHAKE_TIMEOUT", 0.2)
     served = Served(pair)
@@ -133,7 +130,6 @@ async def test_a_connection_that_does_not_speak_tls_ends(
 
 
 async def test_reviews_are_answered_beside_more_connections_than_may_be(pair: CertificateSet) -> None:
-    """Through the whole server, which counts the limit."""
     reached: list[str] = []
     port = free_port.find_free_port()
     server = WebhookServer(HOST, port, on_limit=reached.append)

@@ -66,7 +66,6 @@ def root_schema(request: pytest.FixtureRequest) -> dict[str, Any]:
 
 
 def test_references_are_put_in_place(properties: dict[str, Any]) -> None:
-    """A structural schema has no `$ref`."""
     assert properties["inner"] == {
         "description": "An inner value.",
         "type": "object",
@@ -76,18 +75,15 @@ def test_references_are_put_in_place(properties: dict[str, Any]) -> None:
 
 
 def test_a_field_describes_itself_better_than_its_type_does(properties: dict[str, Any]) -> None:
-    """What is written beside the field wins over the docstring of its model."""
     assert properties["chosen"]["description"] == "Its own words."
 
 
 def test_an_optional_field_is_one_that_is_not_required(properties: dict[str, Any]) -> None:
-    """A structural schema knows no union with null."""
     assert properties["several"] == {"type": "array", "items": {"type": "integer"}}
     assert "several" not in crd.make_structural_schema(Outer)["required"]
 
 
 def test_a_default_is_kept_and_null_is_none(properties: dict[str, Any]) -> None:
-    """`None` in a model says that nothing is given."""
     assert properties["flag"] == {"type": "boolean", "default": True}
     assert "default" not in properties["anything"]
 
@@ -101,12 +97,10 @@ def test_anything_means_anything(properties: dict[str, Any]) -> None:
 
 
 def test_a_map_describes_its_values(properties: dict[str, Any]) -> None:
-    """So that explain continues below it."""
     assert properties["typed"]["additionalProperties"]["properties"] == {"size": {"type": "integer", "minimum": 1}}
 
 
 def test_paragraphs_are_kept_and_lines_are_joined() -> None:
-    """A program that prints a description breaks its lines again."""
     assert crd.unwrap("One\n    two.\n\n    Three\n    four.") == "One two.\n\nThree four."
 
 
@@ -122,7 +116,6 @@ def test_every_field_is_described(root_schema: dict[str, Any]) -> None:
 
 
 def test_every_description_is_a_sentence(root_schema: dict[str, Any]) -> None:
-    """Begins with a capital or a name, ends with a full stop."""
     bad = [
         (path, node["description"])
         for path, node in walk(root_schema)
@@ -133,7 +126,6 @@ def test_every_description_is_a_sentence(root_schema: dict[str, Any]) -> None:
 
 
 def test_no_list_of_the_status_can_grow_without_a_limit(root_schema: dict[str, Any]) -> None:
-    """A status of any Stack stays small. Conditions are as many as there are types."""
     endless = [
         path
         for path, node in walk(root_schema["properties"].get("status", {}))
@@ -144,7 +136,6 @@ def test_no_list_of_the_status_can_grow_without_a_limit(root_schema: dict[str, A
 
 
 def test_no_word_that_a_structural_schema_does_not_know_is_left(root_schema: dict[str, Any]) -> None:
-    """The server would refuse some and drop others in silence."""
     forbidden = {"title", "$ref", "anyOf", "$defs", "const"}
 
     assert [path for path, node in walk(root_schema) if forbidden & node.keys()] == []

@@ -19,7 +19,6 @@ def find_models() -> list[type[pydantic.BaseModel]]:
 
 
 def test_a_smallest_stack_is_understood() -> None:
-    """Models serve as the source of the schema, and read what they describe."""
     parsed = stack.StackSpec.model_validate(SMALLEST)
 
     assert parsed.template is not None
@@ -29,7 +28,6 @@ def test_a_smallest_stack_is_understood() -> None:
 
 
 def test_fields_are_called_in_camel_case_outside() -> None:
-    """As everything in Kubernetes."""
     assert set(stack.Resource.model_json_schema(by_alias=True)["properties"]) == {
         "manifest",
         "forEach",
@@ -51,7 +49,6 @@ def test_fields_are_called_in_camel_case_outside() -> None:
 
 
 def test_the_spec_holds_nothing_that_means_nothing_yet() -> None:
-    """A field joins together with its meaning; until then no one may write it in good faith."""
     assert set(stack.StackSpec.model_json_schema(by_alias=True)["properties"]) == {
         "template",
         "templateRef",
@@ -75,7 +72,6 @@ def test_the_spec_holds_nothing_that_means_nothing_yet() -> None:
 
 @pytest.mark.parametrize("model", find_models(), ids=lambda model: model.__name__)
 def test_every_model_is_frozen_and_refuses_unknown_fields(model: type[pydantic.BaseModel]) -> None:
-    """A value is a value, and a misspelt field is an error."""
     assert model.model_config.get("frozen") is True
     assert model.model_config.get("extra") == "forbid"
 
@@ -94,6 +90,5 @@ def test_every_model_is_frozen_and_refuses_unknown_fields(model: type[pydantic.B
     ],
 )
 def test_the_rule_of_the_schema_for_names_is_that_of_the_compiler(name: str, is_fine: bool) -> None:
-    """Two notations of one rule, for CEL and for Python, must not drift apart."""
     assert bool(names.RESOURCE_NAME.fullmatch(name)) is is_fine
     assert bool(re.search(stack.NAME_RULE, name)) is is_fine

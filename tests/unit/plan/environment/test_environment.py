@@ -65,13 +65,11 @@ def test_what_a_rule_fits(glob: str, fits: list[str], fails: list[str]) -> None:
     ],
 )
 def test_a_rule_about_nothing_is_found(glob: str, is_idle: bool) -> None:
-    """It is warned of."""
     rules = environment_rules.parse({"restrictedActions": [{"resource": glob, "deny": ["Delete"]}]})
     assert bool(list(rules.find_unmatched({"web", "shop"}, nested={"shop"}))) is is_idle
 
 
 def test_a_rule_counts_for_what_it_says_alone() -> None:
-    """Another hook, or another action, is free."""
     rules = environment_rules.parse(
         {
             "breakpoints": [{"resource": "a", "at": ["PreCreate"]}, {"resource": "*", "at": ["PostDelete"]}],
@@ -84,13 +82,11 @@ def test_a_rule_counts_for_what_it_says_alone() -> None:
 
 
 def test_no_environment_is_no_rule() -> None:
-    """Whether it is missing or says nothing."""
     assert environment_rules.parse(None).is_empty
     assert environment_rules.parse({"breakpoints": []}).is_empty
 
 
 def test_a_glob_is_compared_in_linear_time() -> None:
-    """Each further star took six times as long."""
     rules = environment_rules.parse({"breakpoints": [{"resource": "*a" * 120 + "b", "at": ["PreCreate"]}]})
     begun = time.thread_time()
     assert not rules.breakpoints[0].fits("a" * 40)
@@ -124,14 +120,12 @@ def find(rules: dict[str, Any], resource: str = "cache") -> InheritedRules | Non
 
 
 def test_a_nested_stack_is_given_the_rest_of_each_path_that_leads_into_it() -> None:
-    """Not what is about itself, or about others."""
     given = find(RULES)
     assert given is not None
     assert given.merge_into({"kind": "Stack"}) == {"kind": "Stack", "spec": {"environment": GIVEN}}
 
 
 def test_what_the_manifest_states_itself_stays_before_it() -> None:
-    """And the manifest itself is not changed, as it is shared."""
     given = find({"breakpoints": [{"resource": "cache/db", "at": ["PreUpdate"]}]})
     own = {"breakpoints": [{"resource": "x", "at": ["PreCreate"]}], "restrictedActions": []}
     manifest = {"spec": {"environment": own, "parameters": {"a": 1}}}
@@ -152,14 +146,12 @@ def test_what_the_manifest_states_itself_stays_before_it() -> None:
     ],
 )
 def test_what_cannot_take_it_is_left_to_the_server_to_refuse(manifest: dict[str, Any]) -> None:
-    """It says what is wrong with it better than we could."""
     given = find({"breakpoints": [{"resource": "cache/db", "at": ["PreUpdate"]}]})
     assert given is not None
     assert given.merge_into(manifest) == manifest
 
 
 def test_the_record_is_of_what_was_given() -> None:
-    """Equal for equal rules, regardless of what else the parent's environment says."""
     more = {**RULES, "breakpoints": [*RULES["breakpoints"], {"resource": "x", "at": ["PreCreate"]}]}
     first, same, other = find(RULES), find(more), find({**RULES, "restrictedActions": []})
     assert first is not None
@@ -170,7 +162,6 @@ def test_the_record_is_of_what_was_given() -> None:
 
 
 def test_what_was_given_is_no_other_clients() -> None:
-    """Regardless of what a drift policy says of the rest."""
     given = find(RULES)
     assert inherited_rules.is_inherited(("spec", "environment", "breakpoints"), given)
     assert not inherited_rules.is_inherited(("spec", "parameters"), given)
@@ -184,14 +175,12 @@ TARGET = Target(revision=3, cause=TargetCause.SPEC, since=60.0, cleared=SOME)
 
 
 def test_a_status_tells_what_was_passed() -> None:
-    """Read back it is the same."""
     assert target_status.encode(TARGET)["controllerState"]["clearedBreakpoints"] == ["web/PreUpdate"]
     assert target_status.encode(TARGET)["controllerState"]["postDelete"] == [{"resource": "db", "requires": ["config"]}]
     assert target_status.decode(target_status.encode(TARGET)) == TARGET
 
 
 def test_a_status_that_makes_no_sense_tells_nothing() -> None:
-    """A user has written into it."""
     assert (
         target_status.decode({**target_status.encode(TARGET), "controllerState": {"postDelete": [{"ghost": 1}]}})
         is None
@@ -199,7 +188,6 @@ def test_a_status_that_makes_no_sense_tells_nothing() -> None:
 
 
 def test_the_next_target_begins_with_nothing_passed() -> None:
-    """And the same one continues."""
     same = target_choice.start_target(
         target_choice.TargetChoice(cause=TargetCause.SPEC),
         revision=3,
@@ -216,7 +204,6 @@ def test_the_next_target_begins_with_nothing_passed() -> None:
 
 
 def test_the_oldest_are_forgotten_first() -> None:
-    """However many are passed one by one."""
     many = active_environment.NONE_CLEARED
     for number in range(LIMIT + 2):
         many = many.clear(f"r{number}", "PreCreate")
@@ -224,16 +211,13 @@ def test_the_oldest_are_forgotten_first() -> None:
 
 
 def test_passing_twice_is_passing_once() -> None:
-    """Nothing is kept twice."""
     assert SOME.clear("web", "PreUpdate") == SOME
 
 
 def test_who_must_be_looked_at_again() -> None:
-    """Only who has passed something."""
     assert SOME.find_changed(SOME.clear("a", "PreCreate")) == {"a"}
     assert SOME.find_changed(ClearedBreakpoints()) == {"web"}
 
 
 def test_a_target_with_cleared_breakpoints_differs_for_the_status() -> None:
-    """Nothing follows from a passage before it is written."""
     assert dataclasses.replace(TARGET, cleared=active_environment.NONE_CLEARED) != TARGET

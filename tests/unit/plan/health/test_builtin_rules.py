@@ -47,7 +47,6 @@ def make_object(kind: Kind, row: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("kind", "row"), ROWS)
 def test_an_object_is_judged_as_its_community_judges_it(kind: Kind, row: dict[str, Any]) -> None:
-    """Whole, and cut down to the fields that the cache keeps."""
     whole, expected = make_object(kind, row), row["expect"]
     verdict = health_rules.assess(whole, kind=kind)
     said: dict[str, object] = {"state": verdict.state.value, "reason": verdict.reason, "message": verdict.message}
@@ -61,7 +60,6 @@ def test_an_object_is_judged_as_its_community_judges_it(kind: Kind, row: dict[st
 
 
 def test_there_are_forty_kinds_and_each_in_several_states() -> None:
-    """So that no rule stands untried in its main line."""
     by_kind: dict[str, set[str]] = {}
     for param in ROWS:
         kind, row = param.values
@@ -73,14 +71,12 @@ def test_there_are_forty_kinds_and_each_in_several_states() -> None:
 
 
 def test_none_of_the_rows_is_judged_by_the_general_rule() -> None:
-    """The table names each of these kinds, or has a pattern for it."""
     missing = {param.values[0].key for param in ROWS if health_rules.built_in().find(param.values[0]) is None}
     assert missing == set()
 
 
 @pytest.mark.parametrize("status", [None, [], "x", {"conditions": "x"}, {"conditions": [1, {"type": 3}]}, {"phase": 7}])
 def test_no_shape_breaks_a_rule(status: Any) -> None:
-    """Regardless of what a controller writes, there is a verdict."""
     for kind in {param.values[0].key: param.values[0] for param in ROWS}.values():
         verdict = health_rules.assess({"metadata": {"generation": 2}, "spec": {}, "status": status}, kind=kind)
         assert verdict.reason
@@ -88,7 +84,6 @@ def test_no_shape_breaks_a_rule(status: Any) -> None:
 
 
 def test_every_rule_reads_its_status_only_where_it_must() -> None:
-    """The cache keeps no whole spec or status for the sake of a rule."""
     table, _ = rule_parser.read(health_rules.read_built_in())
     entries = [*table.health.entries.values(), *(entry for _, entry in table.health.patterns)]
     assert [path for entry in entries for path in entry.paths if len(path) < 2] == []

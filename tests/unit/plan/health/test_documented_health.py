@@ -79,7 +79,6 @@ def make_object(kind: Kind, row: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_objects_have_the_health_that_their_projects_document(file: Path) -> None:
-    """Whole, and cut down to the fields that the cache keeps; where Hearth differs, the row says why."""
     assert {str(row): wrong for row in read_rows(file) if (wrong := find_difference(row))} == {}
 
 
@@ -102,7 +101,6 @@ def test_a_difference_is_found() -> None:
 
 
 def test_hearth_differs_rarely_and_says_why() -> None:
-    """At most two rows of a hundred where a failure is not merely read as progressing, and seven where it is."""
     rows = [row.raw for file in FILES for row in read_rows(file)]
     assert len(rows) > 5_000
     differing = [row for row in rows if "hearth" in row]

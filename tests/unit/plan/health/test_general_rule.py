@@ -70,7 +70,6 @@ def find_schema(row: Mapping[str, Any]) -> dict[str, Any] | None:
 
 @pytest.mark.parametrize("row", ROWS)
 def test_an_object_is_judged_by_what_it_says(row: dict[str, Any]) -> None:
-    """Whole, and cut down to the fields that the cache keeps; never terminal."""
     kind, schema = make_kind(row.get("kind", "Widget")), find_schema(row)
     parts: dict[str, Any] = {key: row[key] for key in ("spec", "status") if key in row}
     whole: dict[str, Any] = {"metadata": {"name": "a", "generation": 2}, **parts}
@@ -107,19 +106,16 @@ def test_an_object_is_judged_by_what_it_says(row: dict[str, Any]) -> None:
     ],
 )
 def test_a_type_of_a_condition_has_a_shape(type_: str, shape: Shape) -> None:
-    """By its last word, else by the others."""
     assert condition_types.find_shape(type_) is shape
 
 
 def test_a_word_has_one_meaning() -> None:
-    """So that the order of the lists decides nothing."""
     lists = [(name, word) for name, words in vocabulary.load()["words"].items() for word in words.split()]
     words = [word for _, word in lists]
     assert sorted(word for word in words if words.count(word) > 1) == []
 
 
 def test_only_what_reports_is_kept() -> None:
-    """Of a status with a schema the fields that the rule reads; of a payload nothing."""
     status = {
         "type": "object",
         "properties": {
@@ -141,7 +137,6 @@ def test_only_what_reports_is_kept() -> None:
 
 
 def test_a_built_in_kind_may_be_silent() -> None:
-    """Its schema refers to the status, of which its controllers may leave out anything."""
     schema = make_schema({"allOf": [{"$ref": "#/components/schemas/io.k8s.api.node.v1.ThingStatus"}], "default": {}})
     assert health_rules.assess({"metadata": {}}, kind=make_kind("Thing"), schema=schema).state is HealthState.READY
 
@@ -154,13 +149,11 @@ PARENTS = {
 
 @pytest.mark.parametrize(("written", "reason"), [("texts", "Exists"), ("items", "NotObserved")])
 def test_a_field_that_cannot_report_is_not_awaited(written: str, reason: str) -> None:
-    """Although it has the name of one that does: it is not kept, so it would be awaited for ever."""
     status = {"type": "object", "properties": {"parents": PARENTS[written]}}
     assert health_rules.assess({"metadata": {}}, kind=make_kind("Any"), schema=make_schema(status)).reason == reason
 
 
 def test_a_schema_that_changes_changes_the_rule() -> None:
-    """A kind that begins to report is waited for from then on."""
     bare, reporting = make_schema({"type": "object"}), make_schema(describe({"conditions": []}))
     schemas = Loaded(bare)
     rules = health_rules.HealthRules(schemas=schemas)
@@ -211,7 +204,6 @@ def test_any_status_is_judged(status: dict[str, Any]) -> None:
 
 
 def test_long_names_are_not_kept() -> None:
-    """A tenant cannot fill the operator's memory by the names of fields, of the status or of its parts."""
     name = ""
     status: dict[str, Any] = {}
     tracemalloc.start()
@@ -228,7 +220,6 @@ def test_long_names_are_not_kept() -> None:
 
 
 def test_a_long_text_costs_little() -> None:
-    """A tenant cannot slow the operator, nor fill its memory, by the words of a status."""
     hostile = {
         "conditions": [{"type": "Ready" * 9_000, "status": "False", "reason": "not " * 9_000}],
         "phase": "aA" * 9_000,
@@ -240,7 +231,6 @@ def test_a_long_text_costs_little() -> None:
 
 
 def test_a_pause_is_the_users_word_and_not_the_parts() -> None:
-    """What is paused as a whole is at rest; one paused shard is not."""
     assert vocabulary.read("Paused") is Meaning.RESTING
 
 
@@ -262,7 +252,6 @@ def make_items(number: int, failing: int) -> list[dict[str, Any]]:
     ],
 )
 def test_parts_count_up_to_the_limit(failing: int, expected: HealthState) -> None:
-    """In a list, and in several together."""
     items = make_items(10 * limits.HEALTH_PARTS, failing)
 
     assert OF_ANY_KIND({"status": {"nodes": items}}).state is expected
@@ -271,7 +260,6 @@ def test_parts_count_up_to_the_limit(failing: int, expected: HealthState) -> Non
 
 
 def test_fields_and_conditions_count_up_to_the_limit() -> None:
-    """Fields in the order of their names."""
     fields = {f"f{index:05}Phase": "Ready" for index in range(2 * limits.HEALTH_PARTS)}
     conditions = [{"type": f"C{index}Ready", "status": "True"} for index in range(2 * limits.HEALTH_PARTS)]
 

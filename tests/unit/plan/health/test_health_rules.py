@@ -257,7 +257,6 @@ TERMINAL = {
 
 
 def test_only_what_another_object_alone_can_mend_is_terminal() -> None:
-    """Everything else may be overcome by its own controller, and must not be replaced unasked."""
     found = {f"{row[1].name}: {row[0]}" for row in ROWS if health_rules.assess(row[2], kind=row[1]).terminal}
     assert found == TERMINAL
 
@@ -299,7 +298,6 @@ JUDGED = sorted({row[1] for row in ROWS}, key=lambda of: of.key)
 
 @pytest.mark.parametrize("of", JUDGED, ids=lambda of: of.key)
 def test_exactly_what_is_read_is_kept(of: Kind) -> None:
-    """The cache keeps no field for nothing, and misses none."""
     kept = health_rules.DEFAULT_RULES.paths(of)
     if of == CUSTOM:
         # Without a schema the whole status is kept, and a field of the spec is read where its count is there.
@@ -314,7 +312,6 @@ def test_exactly_what_is_read_is_kept(of: Kind) -> None:
     "key", ["ConfigMap", "Secret", "ServiceAccount", "Role.rbac.authorization.k8s.io", "StorageClass.storage.k8s.io"]
 )
 def test_some_kinds_need_nothing_but_metadata(key: str) -> None:
-    """So that no data of Secrets is ever loaded."""
     assert health_rules.DEFAULT_RULES.paths(kind(key)) == frozenset()
 
 
@@ -395,7 +392,6 @@ def assert_told(kind: Kind, fields: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.key)
 def test_an_object_without_a_status_waits_for_something(kind: Kind) -> None:
-    """Just created: nothing has looked at it."""
     without: tuple[dict[str, Any], ...] = ({}, {"status": {}}, {"status": {"conditions": []}})
     for status in without:
         assert_told(kind, {"metadata": {"name": "a", "uid": "1", "generation": 1}, "spec": {}, **status})
@@ -403,7 +399,6 @@ def test_an_object_without_a_status_waits_for_something(kind: Kind) -> None:
 
 @given(kind=st.sampled_from(KINDS), status=STATUS)
 def test_no_status_leaves_the_reader_without_a_text(kind: Kind, status: dict[str, Any]) -> None:
-    """Also where it reports a state, and no word about it."""
     assert_told(
         kind, {"metadata": {"name": "a", "uid": "1", "generation": 2}, "spec": {"replicas": 1}, "status": status}
     )
@@ -424,7 +419,6 @@ def make_pod(name: str, *ends: tuple[str, int, str]) -> Object:
 
 
 def test_the_container_that_failed_last_is_named() -> None:
-    """Of all pods of a Job; those that ended well do not count."""
     pods = [
         make_pod("a", ("main", 1, "2026-01-01T00:00:00Z")),
         make_pod("b", ("side", 0, "2026-01-03T00:00:00Z"), ("main", 3, "2026-01-02T00:00:00Z")),
@@ -452,7 +446,6 @@ def test_the_container_that_failed_last_is_named() -> None:
     ],
 )
 def test_the_last_line_of_a_log_is_safe_to_show(log: str, shown: str) -> None:
-    """Its writer is a stranger to its reader."""
     assert object_reports.find_last_line(log, hidden={SECRET}) == shown
 
 

@@ -66,14 +66,12 @@ def make_rules(scripts: Scripts, key: str = KEY, text: str = "return hs") -> Hea
     ],
 )  # fmt: skip
 def test_a_script_gives_the_health(answer: Answer | None, expected: tuple[str, str, str]) -> None:
-    """Never a terminal one: Argo CD says Degraded of what is merely not ready."""
     found = make_rules(Scripts(answer)).assess(make(phase="Booting"), kind=GADGET)
     assert (found.state.value, found.reason, found.message) == expected
     assert not found.terminal
 
 
 def test_a_verdict_counts_until_the_next_one_is_there() -> None:
-    """So that a status that changes does not make its object unready for a moment; a changed spec does."""
     scripts = Scripts(verdict("Healthy"))
     rules = make_rules(scripts)
     assert rules.assess(make(), kind=GADGET).reason == "Healthy"
@@ -86,7 +84,6 @@ def test_a_verdict_counts_until_the_next_one_is_there() -> None:
 
 
 def test_a_settled_verdict_is_asked_for_once() -> None:
-    """And a pending one again."""
     scripts, fields = Scripts(None), make()
     rules = make_rules(scripts)
     rules.assess(fields, kind=GADGET)
@@ -96,7 +93,6 @@ def test_a_settled_verdict_is_asked_for_once() -> None:
 
 
 def test_a_script_waits_for_the_generation_and_reads_status_and_spec() -> None:
-    """And nothing besides, so that no data of a Secret leaves the API server for it."""
     scripts = Scripts(verdict("Healthy"))
     rules = make_rules(scripts)
     assert rules.assess(make(generation=2, observedGeneration=1), kind=GADGET).reason == "NotObserved"
@@ -119,13 +115,11 @@ REFUSED: dict[str, Any] = {
     ],
 )
 def test_a_script_judges_an_object_that_is_refused(answer: Answer | None, expected: tuple[str, str, bool]) -> None:
-    """Flux observes a generation when it has succeeded; until then `Ready` alone speaks of it."""
     found = make_rules(Scripts(answer)).assess(make(generation=2, **REFUSED), kind=GADGET)
     assert (found.state.value, found.reason, found.is_pending) == expected
 
 
 def test_kinds_are_named_as_argo_cd_names_them() -> None:
-    """By key, and by patterns in the one map; a kind by its name first."""
     table, mistakes = rule_parser.read(
         {
             KEY: "exact",
@@ -161,13 +155,11 @@ def test_kinds_are_named_as_argo_cd_names_them() -> None:
     ],
 )  # fmt: skip
 def test_a_mistake_is_reported_with_its_key(documents: dict[str, str], expected: str) -> None:
-    """And the other rules hold."""
     _, mistakes = rule_parser.read(documents)
     assert [str(mistake) for mistake in mistakes] == [expected]
 
 
 def test_the_same_script_read_twice_changes_nothing() -> None:
-    """So that an edit of another one has no object assessed again."""
     first, _ = rule_parser.read({KEY: "a"})
     again, _ = rule_parser.read({KEY: "a", "resource.customizations.health.Pod": "b"})
     change = HealthRules(first).replace(again)
@@ -175,6 +167,5 @@ def test_the_same_script_read_twice_changes_nothing() -> None:
 
 
 def test_where_no_process_runs_scripts_the_health_is_unknown() -> None:
-    """Say in a preview."""
     table, _ = rule_parser.read({KEY: "return hs"})
     assert HealthRules(table).assess(make(), kind=GADGET).reason == "HealthScriptFailed"

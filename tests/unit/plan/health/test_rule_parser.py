@@ -71,12 +71,10 @@ RULE = """
     ],
 )  # fmt: skip
 def test_the_first_case_that_holds_is_the_verdict(fields: dict[str, Any], expected: tuple[str, str, str]) -> None:
-    """In the object's own words where the rule has none."""
     assert assess(RULE, fields) == expected
 
 
 def test_an_expression_that_breaks_is_reported_and_fails_nothing() -> None:
-    """The health is unknown, and the message says why."""
     state, reason, message = assess(
         "- {kinds: [example.com/Gadget], cases: [{when: 1 / self.spec.zero == 1, state: failed}]}",
         {"spec": {"zero": 0}},
@@ -87,7 +85,6 @@ def test_an_expression_that_breaks_is_reported_and_fails_nothing() -> None:
 
 
 def test_rules_of_users_win_over_ours_even_for_core_kinds() -> None:
-    """And are gone when they are taken away."""
     table, _ = read("- {kinds: [apps/Deployment], cases: [{state: ready, reason: Anything}]}")
     rules = HealthRules(table)
     assert rules.assess({"metadata": {}}, kind=DEPLOYMENT).reason == "Anything"
@@ -98,7 +95,6 @@ def test_rules_of_users_win_over_ours_even_for_core_kinds() -> None:
 
 
 def test_a_conflict_fails_nothing_but_by_a_rule_of_users() -> None:
-    """The next pass writes again; a user's case means what it says."""
     message = "Operation cannot be fulfilled: the object has been modified; please apply your changes"
     condition = {"type": "Reconciled", "status": "False", "reason": "ReconciliationFailed", "message": message}
     fields = {"metadata": {}, "status": {"conditions": [condition]}}
@@ -111,14 +107,12 @@ def test_a_conflict_fails_nothing_but_by_a_rule_of_users() -> None:
 
 
 def test_the_same_rules_read_twice_change_nothing() -> None:
-    """So that an edit of one rule makes no other kind be assessed again."""
     first, _ = read(RULE)
     second, _ = read("# a comment\n" + textwrap.dedent(RULE))
     assert not HealthRules(first).replace(second).touches(GADGET)
 
 
 def test_a_verdict_is_made_once_for_an_object() -> None:
-    """And made again for the next state of it."""
     rules = HealthRules(read(RULE)[0])
     fields: dict[str, Any] = {"metadata": {}, "status": {"phase": "On"}}
     assert rules.assess(fields, kind=GADGET) is rules.assess(fields, kind=GADGET)
@@ -126,7 +120,6 @@ def test_a_verdict_is_made_once_for_an_object() -> None:
 
 
 def test_only_what_rules_read_is_kept() -> None:
-    """Down to the field, and without the metadata that is kept anyway."""
     last = "    - {state: progressing}"
     table, _ = read(f"{RULE.rstrip()}\n{last}\n".replace("self.spec.colour", "self.spec.colour + self.metadata.name"))
     assert HealthRules(table).paths(GADGET) == {
@@ -160,14 +153,12 @@ def test_only_what_rules_read_is_kept() -> None:
     ],
 )  # fmt: skip
 def test_a_mistake_is_reported_with_its_line(text: str, expected: list[str]) -> None:
-    """What is wrong, what was found, and what to write."""
     table, mistakes = read(text)
     assert mistakes == expected
     assert not any(entry for entry in table.health.entries.values() if entry.rule({}).state is HealthState.FAILED)
 
 
 def test_a_mistake_leaves_the_other_rules_as_they_are() -> None:
-    """Those of other documents too."""
     sound = "- {kinds: [x/Good], cases: [{state: ready}]}\n- {kinds: [x/Bad], cases: [{when: '(', state: ready}]}"
     table, mistakes = rule_parser.read({"a": sound, "b": "- {kinds: [x/Other], cases: [{state: ready}]}", "c": "["})
     assert sorted(table.health.entries) == ["x/Good", "x/Other"]
@@ -175,7 +166,6 @@ def test_a_mistake_leaves_the_other_rules_as_they_are() -> None:
 
 
 def test_an_exact_kind_goes_before_a_pattern() -> None:
-    """And among patterns the first that fits."""
     text = "- {kinds: ['*.com/*'], cases: [{state: ready, reason: Pattern}]}\n- {kinds: [example.com/Gadget], cases: [{state: ready, reason: Exact}]}\n- {kinds: ['*/*'], cases: [{state: ready, reason: Last}]}"
     assert assess(text, {}) == ("ready", "Exact", "")
     assert assess(text, {}, Kind(group="a.com", version="v1", name="B", plural="bs", namespaced=True))[1] == "Pattern"
@@ -196,7 +186,6 @@ def test_ours_have_no_mistake() -> None:
 
 
 def test_a_rule_of_ours_is_the_same_when_it_is_read_alone() -> None:
-    """For every kind, and every pattern."""
     library = health_rules.built_in()
     names = [*ours().health.entries, *ours().suspension.entries, "any.crossplane.io/Gadget", "example.com/Gadget"]
     for written in names:
@@ -217,7 +206,6 @@ def outline(rule: HealthRuleEntry | SuspendRule | None) -> object:
 
 
 def test_the_rules_of_another_cluster_follow_those_of_users() -> None:
-    """They differ by the schemas alone."""
     rules = HealthRules(read(RULE)[0])
     derived = rules.derive(health_rules.SingleSchema(None))
 

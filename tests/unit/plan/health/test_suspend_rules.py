@@ -69,14 +69,12 @@ def find_rule(written: str) -> SuspendRule:
     ],
 )  # fmt: skip
 def test_how_an_object_is_suspended(written: str, spec: dict[str, Any], status: dict[str, Any], expected: str) -> None:
-    """It runs, is asked to end, or is at nothing; judged by what the cache keeps for the rule."""
     rule, found = find_rule(written), make(written, spec, status)
     said = "exempt" if rule.is_exempt(found) else "runs" if not rule.is_set(found) else "ends"
     assert ("down" if said == "ends" and rule.is_done(found) else said) == expected
 
 
 def test_an_annotation_pauses_what_has_no_field_for_it() -> None:
-    """As Crossplane and KEDA want it."""
     rule = find_rule("s3.aws.upbound.io/Bucket")
     assert not rule.is_set(make("s3.aws.upbound.io/Bucket", {}))
     assert rule.is_set(make("s3.aws.upbound.io/Bucket", {}, annotations={"crossplane.io/paused": "true"}))
@@ -85,12 +83,10 @@ def test_an_annotation_pauses_what_has_no_field_for_it() -> None:
 
 @pytest.mark.parametrize("written", ["ConfigMap", "Service", "apps/DaemonSet", "PersistentVolumeClaim", "x.io/Y"])
 def test_other_kinds_are_left_as_they_are(written: str) -> None:
-    """Nothing is guessed."""
     assert health_rules.DEFAULT_RULES.find_suspension(make_kind(written)) is None
 
 
 def test_rules_of_users_go_before_and_leave_health_as_it_is() -> None:
-    """And a change of them is one that touches their kind."""
     text = """
         - kinds: [apps/Deployment, example.com/Farm]
           suspend: {set: {spec.mode: "off", "metadata.annotations[example.com/asleep]": "yes"}, unless: self.spec.immortal}
@@ -121,7 +117,6 @@ def test_rules_of_users_go_before_and_leave_health_as_it_is() -> None:
     ],
 )  # fmt: skip
 def test_a_mistake_is_reported_with_its_line(text: str, expected: list[str]) -> None:
-    """What is wrong, what was found, and what to write."""
     table, mistakes = rule_parser.read({"r": f"- {{kinds: [x/Y], suspend: {text}}}"})
     assert [str(mistake)[: len(said)] for mistake, said in zip(mistakes, expected, strict=True)] == expected
     assert table.find_suspension(make_kind("x/Y")) is None

@@ -56,7 +56,6 @@ def object_to(metadata: dict[str, Any], *, adopts: bool) -> adoption.AdoptionDen
     ],
 )
 def test_what_no_living_stack_has_is_taken_over_if_wanted(metadata: dict[str, Any]) -> None:
-    """And only then."""
     assert object_to(metadata, adopts=True) is None
     refused = object_to(metadata, adopts=False)
     assert refused is not None
@@ -74,7 +73,6 @@ def test_what_no_living_stack_has_is_taken_over_if_wanted(metadata: dict[str, An
 )
 @pytest.mark.parametrize("adopts", [True, False])
 def test_what_a_living_stack_has_is_never_taken_over(metadata: dict[str, Any], *, adopts: bool) -> None:
-    """It is named."""
     found = object_to(metadata, adopts=adopts)
     assert found is not None
     assert (found.reason, found.is_final, "the Stack prod/shop" in found.message) == ("NotOwned", True, True)
@@ -82,14 +80,12 @@ def test_what_a_living_stack_has_is_never_taken_over(metadata: dict[str, Any], *
 
 @pytest.mark.parametrize("adopts", [True, False])
 def test_what_is_being_deleted_is_waited_for(adopts: bool) -> None:
-    """No user must do anything but what its finalizers wait for."""
     found = object_to({"deletionTimestamp": "now", "finalizers": ["x/y"]}, adopts=adopts)
     assert found is not None
     assert (found.reason, found.is_final, "held by x/y" in found.message) == ("Terminating", False, True)
 
 
 def test_the_namespace_of_its_stack_is_asked_about() -> None:
-    """An operator for one namespace cannot know of Stacks elsewhere."""
     asked: list[tuple[str, str]] = []
 
     def may_exist(uid: str, namespace: str) -> bool:
@@ -141,12 +137,10 @@ MANAGED = {"manager": "hearth:prod/shop"}
     ],
 )
 def test_the_best_that_is_known_is_named(metadata: dict[str, Any], expected: str) -> None:
-    """The most telling sign first."""
     assert adoption.describe_owner({"metadata": metadata}, is_proven=True) == expected
 
 
 def test_what_proves_nothing_is_said_to_belong_to_no_stack() -> None:
-    """Another client copied the annotations of some child onto it; it may well be this Stack that applied it."""
     metadata = {"managedFields": [MANAGED], "annotations": {names.ANNOTATION_IDENTITY: "u/"}}
     found = adoption.describe_owner({"metadata": metadata}, is_proven=False)
     assert found == (
@@ -163,13 +157,11 @@ def make_ref(name: str) -> ObjectRef:
 
 
 def test_the_first_resource_that_names_an_object_owns_it() -> None:
-    """As often as either names it."""
     claims = ObjectClaims()
     assert [claims.claim(make_ref("a"), name) for name in ("web", "db", "web", "db")] == ["web"] * 4
 
 
 def test_all_objects_of_a_changed_resource_are_free() -> None:
-    """Those of its later incarnations too, and no objects of others."""
     claims = ObjectClaims()
     for name in ("a", "b", "c"):
         claims.claim(make_ref(name), "web")

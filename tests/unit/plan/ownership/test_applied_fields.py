@@ -46,7 +46,6 @@ def changed(place: ElementPath, value: Any) -> Object:
 
 
 def test_without_anything_to_leave_there_is_no_record() -> None:
-    """Most objects carry none."""
     assert applied_fields.make_applied_fields({"kind": "ConfigMap", "data": {"a": "b"}}, whole=False, ignored=(), owner="x", hashes=KEY) is None  # fmt: skip
 
 
@@ -61,7 +60,6 @@ def test_without_anything_to_leave_there_is_no_record() -> None:
     ids=str,
 )
 def test_a_changed_value_is_known_and_nothing_else_is(place: ElementPath, value: Any) -> None:
-    """Each field by itself."""
     record, after = make().record, make(changed(place, value))
     assert not after.is_recorded(place, record)
     others: list[ElementPath] = [
@@ -74,7 +72,6 @@ def test_a_changed_value_is_known_and_nothing_else_is(place: ElementPath, value:
 
 
 def test_items_of_lists_go_by_their_names() -> None:
-    """Another order, or another item beside them, is no change of theirs; of the list it is."""
     turned = changed(CONTAINERS, [{"name": "new", "image": "n"}, *reversed(field_paths.read(MANIFEST, CONTAINERS))])
     record, after = make().record, make(turned)
     assert after.is_recorded((*CONTAINERS, 1), record)
@@ -83,7 +80,6 @@ def test_items_of_lists_go_by_their_names() -> None:
 
 
 def test_only_what_may_stay_is_recorded() -> None:
-    """A replica count by default, and what is ignored."""
     assert len(applied_fields.split(make(whole=False).record)) == 1
     pattern = field_paths.parse("spec.template.spec.containers[name=web].image")
     assert pattern is not None
@@ -101,7 +97,6 @@ def test_only_what_may_stay_is_recorded() -> None:
 
 
 def test_equal_values_do_not_show() -> None:
-    """Neither of two resources, nor of two fields; and nothing can be made out without the key."""
     assert not applied_fields.split(make().record) & applied_fields.split(make(owner="uid/other").record)
     assert not applied_fields.split(make().record) & applied_fields.split(
         make(hasher=KeyedHasher(b"another key, long enough")).record

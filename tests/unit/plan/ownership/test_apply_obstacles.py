@@ -75,7 +75,6 @@ def test_what_would_become_null(stated: Object, live: Object, others: Object | N
 )
 @pytest.mark.parametrize("group", ["apps", "example.com"])
 def test_where_an_apply_alone_leaves_null(stated: Object, applied: Object, expected: bool, group: str) -> None:
-    """Only fields of custom kinds can accept null and mean something else by it than by an empty map."""
     kind = Kind(group=group, version="v1", name="Thing", plural="things", namespaced=True)
     live = make_live({"spec": applied}, ours={"f:spec": own_free_form(applied)})
     live["metadata"] |= {"name": "web", "uid": "u", "resourceVersion": "1"}
@@ -85,7 +84,6 @@ def test_where_an_apply_alone_leaves_null(stated: Object, applied: Object, expec
 
 
 def test_a_key_without_an_owner_keeps_its_map() -> None:
-    """The API server set it by default, and leaves it."""
     live = make_live({"spec": {"x": 1, "default": True}}, ours=own({"spec": {"x": 1}}))
     assert apply_obstacles.find_emptied({"spec": {}}, live) == {}
 
@@ -105,7 +103,6 @@ NO_LIMIT: Object = {"name": "v", "emptyDir": {}}
     ],
 )
 def test_a_map_within_a_list_item_that_becomes_empty(stated: list[Object], others: Object, expected: Object) -> None:
-    """The patch states the whole list, with the items of others as they are."""
     ours: Object = {'k:{"name":"v"}': {".": {}, "f:name": {}, "f:emptyDir": {"f:sizeLimit": {}}}}
     theirs = {'k:{"name":"w"}': {".": {}, "f:name": {}, "f:emptyDir": {"f:medium": {}}}, 'k:{"name":"v"}': others}
     live = make_live(
@@ -118,7 +115,6 @@ def test_a_map_within_a_list_item_that_becomes_empty(stated: list[Object], other
 
 @pytest.mark.parametrize(("stated", "expected"), [([], {"spec": {"ports": []}}), (None, {"spec": {"ports": None}})])
 def test_a_list_that_becomes_empty(stated: list[Object] | None, expected: Object) -> None:
-    """It would be null as well."""
     ours: Object = {"f:spec": {"f:ports": {ITEM_80: {".": {}}}, "f:x": {}}}
     live = make_live({"spec": {"ports": [WEB], "x": 1}}, ours=ours)
     manifest = {"spec": {"x": 1, **({"ports": stated} if stated is not None else {})}}
@@ -134,7 +130,6 @@ def service(*ports: Object) -> Object:
 
 
 def test_items_of_others_are_found_and_kept() -> None:
-    """Fields of the object that are not stated stay as well."""
     other = {"name": "metrics", "port": 8080, "protocol": "TCP"}
     stated = {"name": "web", "port": 80}
     wanted, foreign = apply_obstacles.predict({"spec": {"ports": [stated]}}, service(WEB, other))
@@ -145,14 +140,12 @@ def test_items_of_others_are_found_and_kept() -> None:
 
 
 def test_an_own_item_that_the_manifest_drops_is_no_obstacle() -> None:
-    """The apply removes it."""
     stated = {"name": "web", "port": 9090, "protocol": "TCP"}
     wanted, foreign = apply_obstacles.predict({"spec": {"ports": [stated]}}, service(WEB))
     assert (wanted["spec"]["ports"], foreign) == ([stated], [])
 
 
 def test_a_long_list_is_not_compared() -> None:
-    """Anyone who adds items to an object cannot slow the operator down."""
     ports = [{"name": f"p{at}", "port": at, "protocol": "TCP"} for at in range(1, 1000)]
     others: Object = {"f:spec": {"f:ports": {f'k:{{"port":{at},"protocol":"TCP"}}': {} for at in range(1, 1000)}}}
     live = make_live({"spec": {"ports": ports}}, ours={"f:spec": {}}, others=others)
@@ -160,14 +153,12 @@ def test_a_long_list_is_not_compared() -> None:
 
 
 def test_an_item_that_is_handed_over_is_ours_alone() -> None:
-    """Then the next apply removes it. Entries that own nothing more are left out."""
     entries = apply_obstacles.hand_over(service(WEB, {"port": 8080}), [("f:spec", "f:ports", ITEM_8080)])
     assert [entry["manager"] for entry in entries] == [OURS]
     assert entries[0]["fieldsV1"]["f:spec"]["f:ports"] == {ITEM_80: {".": {}, "f:port": {}}, ITEM_8080: {".": {}}}
 
 
 def test_another_item_stays_with_its_owner() -> None:
-    """So do entries of subresources."""
     others: Object = {"f:spec": {"f:ports": {ITEM_8080: {}, ITEM_9090: {}}}}
     live = make_live({"spec": {}}, ours={"f:spec": {"f:x": {}}}, others=others)
     live["metadata"]["managedFields"].append({"manager": "m", "subresource": "status", "fieldsV1": {"f:status": {}}})
@@ -185,7 +176,6 @@ def test_another_item_stays_with_its_owner() -> None:
     ],
 )
 def test_a_dry_run_that_changes_anything_else_is_noticed(answer: Object, is_expected: bool) -> None:
-    """A webhook may change what was not requested."""
     live = {"metadata": {"labels": {"a": "b"}}, "spec": {"x": 1, "y": 1}}
     wanted = {"spec": {"x": 2, "y": 1}}
     found = {"metadata": {"labels": {"a": "b"}, "resourceVersion": "9"}, "spec": answer, "status": {}}
@@ -195,7 +185,6 @@ def test_a_dry_run_that_changes_anything_else_is_noticed(answer: Object, is_expe
 
 
 def test_an_item_that_is_missing_in_the_answer_is_noticed() -> None:
-    """New items may have defaults."""
     live = {"metadata": {}, "spec": {"ports": [{"port": 1}, {"port": 2}]}}
     wanted = {"spec": {"ports": [{"port": 1}, {"port": 3}]}}
     good = {"metadata": {}, "spec": {"ports": [{"port": 1}, {"port": 3, "protocol": "TCP"}]}}

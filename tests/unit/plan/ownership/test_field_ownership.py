@@ -86,7 +86,6 @@ def without(fields: Object, *path: str) -> Object:
 
 
 def test_what_we_applied_is_ours() -> None:
-    """Defaults that the manifest leaves out, names and versions play no part."""
     assert lost_fields.find_first_lost(MANIFEST, owned(entry(FIELDS))) is None
 
 
@@ -113,12 +112,10 @@ def test_what_we_applied_is_ours() -> None:
     ids=str,
 )
 def test_a_lost_field_is_named(path: tuple[str, ...], expected: str) -> None:
-    """Leaf, map, list item or list, as the server would write it."""
     assert lost_fields.find_first_lost(MANIFEST, owned(entry(without(FIELDS, *path)))) == expected
 
 
 def test_without_an_entry_all_is_lost() -> None:
-    """Regardless of what the manifest states, even if it is nothing that could be named."""
     assert lost_fields.find_first_lost(MANIFEST, owned()) == "metadata.labels[example.com/tier]"
     assert (
         lost_fields.find_first_lost({"kind": "ConfigMap", "metadata": {"name": "a"}}, None) == "metadata.managedFields"
@@ -127,18 +124,15 @@ def test_without_an_entry_all_is_lost() -> None:
 
 @pytest.mark.parametrize("value", [None, {}, [], {"deep": {"list": []}}])
 def test_what_cannot_be_owned_is_not_lost(value: Any) -> None:
-    """Empty lists with keys never show up; nothing is nothing."""
     manifest = {"metadata": {"name": "a"}, "spec": {"ports": value}}
     assert lost_fields.find_first_lost(manifest, owned(entry({}), live=manifest)) is None
 
 
 def test_a_stated_status_is_nobodys() -> None:
-    """It belongs to another door."""
     assert lost_fields.find_first_lost({"metadata": {}, "status": {"phase": "x"}}, owned(entry({}), live={})) is None
 
 
 def test_items_are_matched_one_to_one() -> None:
-    """An item that leaves a key out must not take its sibling's entry for its own."""
     manifest = {"spec": {"ports": [{"port": 80}, {"port": 80, "protocol": "UDP"}]}}
     fields: Object = {
         "f:spec": {"f:ports": {'k:{"port":80,"protocol":"UDP"}': {".": {}, "f:port": {}, "f:protocol": {}}}}
@@ -147,14 +141,12 @@ def test_items_are_matched_one_to_one() -> None:
 
 
 def test_a_lost_member_of_a_set_is_named() -> None:
-    """By its value, since it has nothing else."""
     manifest = {"metadata": {"finalizers": ["example.com/a", "example.com/b"]}}
     fields: Object = {"f:metadata": {"f:finalizers": {'v:"example.com/a"': {}}}}
     assert lost_fields.find_first_lost(manifest, owned(entry(fields))) == 'metadata.finalizers[="example.com/b"]'
 
 
 def test_keys_are_read_as_json() -> None:
-    """The server escapes what it likes to escape."""
     manifest = {"metadata": {"finalizers": ["a&b"]}, "spec": {"rules": [{"host": "<ü>", "weight": 1}]}}
     fields = {
         "f:metadata": {"f:finalizers": {'v:"a\\u0026b"': {}}},
@@ -164,7 +156,6 @@ def test_keys_are_read_as_json() -> None:
 
 
 def test_an_atomic_item_is_owned_whole() -> None:
-    """Owner references, for one, are keyed but not divided."""
     manifest = {"metadata": {"ownerReferences": [{"uid": "u", "name": "n"}]}}
     fields: Object = {"f:metadata": {"f:ownerReferences": {'k:{"uid":"u"}': {}}}}
     assert lost_fields.find_first_lost(manifest, owned(entry(fields), live=manifest)) is None
@@ -175,25 +166,21 @@ COLLAPSED: Object = {"f:spec": {"f:settings": {}}}
 
 
 def test_a_free_map_whose_keys_others_took_is_lost() -> None:
-    """Our entry then looks as if we owned the map whole."""
     theirs = entry({"f:spec": {"f:settings": {"f:a": {}, "f:b": {".": {}, "f:c": {}}}}}, manager="kubectl-edit")
     assert lost_fields.find_first_lost(FREE, owned(entry(COLLAPSED), theirs, live=FREE)) == "spec.settings.a"
 
 
 def test_the_same_is_seen_in_a_watch_of_metadata() -> None:
-    """The object's fields are not needed to see what others took."""
     theirs = entry({"f:spec": {"f:settings": {"f:a": {}}}}, manager="kubectl-edit", operation="Update")
     assert lost_fields.find_first_lost(FREE, owned(entry(COLLAPSED), theirs, live={})) == "spec.settings.a"
 
 
 def test_a_free_map_that_was_emptied_is_lost() -> None:
-    """No client  what was only removed."""
     live: Object = {"metadata": {"name": "a"}, "spec": {"settings": {}}}
     assert lost_fields.find_first_lost(FREE, owned(entry(COLLAPSED), live=live)) == "spec.settings.a"
 
 
 def test_a_free_map_in_a_list_item_is_looked_into() -> None:
-    """The live item is found by its keys."""
     manifest: Object = {"spec": {"rules": [{"name": "x", "free": {"a": 1}}, {"name": "y", "free": {"a": 1}}]}}
     live: Object = {"spec": {"rules": [{"name": "y", "free": {}}, {"name": "x", "free": {"a": 1}}]}}
     item: Object = {".": {}, "f:name": {}}
@@ -209,7 +196,6 @@ def test_a_free_map_in_a_list_item_is_looked_into() -> None:
 
 
 def test_a_map_that_is_whole_stays_whole() -> None:
-    """An atomic map has one owner; another manager's claim to the same map divides nothing."""
     fields: Object = {"f:spec": {"f:selector": {}}}
     manifest: Object = {"spec": {"selector": {"app": "web"}}}
     assert (
@@ -219,7 +205,6 @@ def test_a_map_that_is_whole_stays_whole() -> None:
 
 
 def test_what_others_add_beside_us_is_not_drift() -> None:
-    """A map that we stated empty may be filled by others."""
     manifest: Object = {"spec": {"settings": {}}}
     theirs = entry({"f:spec": {"f:settings": {"f:z": {}}}}, manager="kubectl-edit")
     assert (
@@ -239,12 +224,10 @@ def test_what_others_add_beside_us_is_not_drift() -> None:
     ],
 )
 def test_only_an_apply_of_ours_to_the_object_counts(theirs: Object) -> None:
-    """Others, updates under our name and subresources do not."""
     assert owned(theirs) is None
 
 
 def test_of_two_stacks_the_owner_of_the_label_counts() -> None:
-    """An object that went from one Stack to another keeps an entry of the first for what both stated."""
     label: Object = {"f:metadata": {"f:labels": {f"f:{names.LABEL_STACK_UID}": {}}}}
     old, new = entry({"f:spec": {"f:replicas": {}}}, manager="hearth:shop/old"), entry(label, manager="hearth:shop/new")
     assert owned(old, new) == owned(new)
@@ -252,7 +235,6 @@ def test_of_two_stacks_the_owner_of_the_label_counts() -> None:
 
 
 def test_ownership_is_distinguished_by_all_of_it() -> None:
-    """And every difference shows, that in free-form maps too."""
     theirs = entry({"f:spec": {"f:settings": {"f:a": {}}}}, manager="kubectl-edit")
     whole, collapsed = owned(entry(COLLAPSED), live=FREE), owned(entry(COLLAPSED), theirs, live=FREE)
     assert whole == owned(entry(copy.deepcopy(COLLAPSED)), live=FREE)
@@ -260,7 +242,6 @@ def test_ownership_is_distinguished_by_all_of_it() -> None:
 
 
 def test_reading_an_object_leaves_it_alone() -> None:
-    """The object may be another client's."""
     theirs = entry({"f:spec": {"f:settings": {"f:a": {}}}}, manager="kubectl-edit")
     mine = entry(COLLAPSED)
     before = copy.deepcopy([mine, theirs])

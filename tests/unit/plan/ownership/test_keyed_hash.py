@@ -22,14 +22,12 @@ json_values = st.recursive(
 
 
 def test_a_hash_names_its_key_and_algorithm() -> None:
-    """In front, so that a foreign one is distinguished from a changed definition."""
     assert HASHER.hash({}).startswith("k")
     assert len(HASHER.hash({})) == len("k12345678:") + 32
     assert HASHER.hash({}) == HASHER.hash([]).split(":")[0] + ":" + HASHER.hash({}).split(":")[1]
 
 
 def test_hashes_stay_the_same_from_release_to_release() -> None:
-    """They are stored: anyone who changes how they are made changes `ALGORITHM` with it, and then this text."""
     assert HASHER.hash({"b": [1, "x", None], "a": True}) == "k2e91f3e9:195b8163a182cef03c1da62c05918d65"
 
 
@@ -46,7 +44,6 @@ def test_hashes_stay_the_same_from_release_to_release() -> None:
     ],
 )
 def test_equal_meaning_has_an_equal_hash(one: Any, other: Any) -> None:
-    """However it was spelt or stored."""
     assert HASHER.hash(one) == HASHER.hash(other)
 
 
@@ -63,18 +60,15 @@ def test_equal_meaning_has_an_equal_hash(one: Any, other: Any) -> None:
     ],
 )
 def test_another_meaning_has_another_hash(one: Any, other: Any) -> None:
-    """Types count."""
     assert HASHER.hash(one) != HASHER.hash(other)
 
 
 @given(json_values)
 def test_a_trip_through_json_changes_no_hash(value: Any) -> None:
-    """What is read back from where it was stored is the same definition."""
     assert HASHER.hash(orjson.loads(orjson.dumps(value))) == HASHER.hash(value)
 
 
 def test_another_key_makes_another_hash() -> None:
-    """No one can try out passwords without it."""
     other = keyed_hash.KeyedHasher(OTHER_KEY)
     assert other.hash("x").split(":")[1] != HASHER.hash("x").split(":")[1]
     assert other.hash("x") == keyed_hash.KeyedHasher(OTHER_KEY).hash("x")
@@ -90,25 +84,21 @@ def test_another_key_makes_another_hash() -> None:
     ],
 )
 def test_an_unknown_hash_says_nothing(text: str) -> None:
-    """It means unknown, never changed."""
     assert HASHER.is_comparable(HASHER.hash({}))
     assert not HASHER.is_comparable(text)
 
 
 def test_a_short_key_is_refused() -> None:
-    """It could be guessed."""
     with pytest.raises(ValueError, match="at least 16 bytes, found 3"):
         keyed_hash.KeyedHasher(b"abc")
 
 
 def test_what_is_no_json_is_refused() -> None:
-    """Rather than hashed by its address."""
     with pytest.raises(TypeError):
         HASHER.hash({"a": object()})
 
 
 def test_equal_values_of_two_stacks_have_different_hashes() -> None:
-    """No tenant learns by an own Stack what another one holds; both are comparable all the same."""
     one, other = HASHER.of_stack("one"), HASHER.of_stack("other")
     assert one.hash("secret") != other.hash("secret") != HASHER.hash("secret")
     assert one.hash("secret") == HASHER.of_stack("one").hash("secret")
@@ -116,7 +106,6 @@ def test_equal_values_of_two_stacks_have_different_hashes() -> None:
 
 
 def test_a_signature_holds_for_its_purpose_and_value_alone() -> None:
-    """Nor does a hash that users may have made pass for one."""
     signature = HASHER.sign("identity", ["uid", 1])
     assert HASHER.is_signed("identity", ["uid", 1], signature)
     assert HASHER.of_stack("uid").is_signed("identity", ["uid", 1], signature)
@@ -129,7 +118,6 @@ def test_a_signature_holds_for_its_purpose_and_value_alone() -> None:
 
 @given(st.tuples(st.text(), st.text() | json_values), st.tuples(st.text(), st.text() | json_values))
 def test_no_two_purposes_and_values_are_signed_as_the_same_bytes(one: tuple[str, Any], other: tuple[str, Any]) -> None:
-    """Neither where one text ends and the next begins, nor text and JSON, can be mistaken."""
     is_same = one[0] == other[0] and keyed_hash.canonical(one[1]) == keyed_hash.canonical(other[1])
     assert (keyed_hash.pack(*one) == keyed_hash.pack(*other)) is is_same
 
@@ -144,5 +132,4 @@ def test_no_two_purposes_and_values_are_signed_as_the_same_bytes(one: tuple[str,
     ],
 )
 def test_what_looks_alike_has_another_signature(one: tuple[str, Any], other: tuple[str, Any]) -> None:
-    """Of two parts that would be the same when joined."""
     assert HASHER.sign(*one) != HASHER.sign(*other)

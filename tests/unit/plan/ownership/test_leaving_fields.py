@@ -72,12 +72,10 @@ def test_whose_a_field_is(fields: Object, subresource: str, *, is_theirs: bool) 
     ],
 )
 def test_what_the_server_may_choose(kind: Kind, path: tuple[str, ...], value: Any, *, expected: bool) -> None:
-    """Of a Service, and never that it has no address."""
     assert leaving_fields.is_allocated(kind, path, value) is expected
 
 
 def test_an_alias_is_equal_and_has_no_owner() -> None:
-    """What a client set to the same value by itself, or the manifest sets, is another field."""
     spec = {"name": "x", "old": "x", "set": "x", "theirs": "x", "other": "y", "usual": "x"}
     theirs = {"manager": "theirs", "operation": "Update", "fieldsV1": {"f:spec": {"f:theirs": {}}}}
     live = {
@@ -90,7 +88,6 @@ def test_an_alias_is_equal_and_has_no_owner() -> None:
 
 
 def test_fields_are_claimed_from_the_placeholder_only() -> None:
-    """The entry of the operator is made if it is gone; others keep theirs."""
     entries = [
         {"manager": "before-first-apply", "operation": "Update", "fieldsV1": {"f:data": {"f:a": {}, "f:b": {}}}},
         {"manager": "theirs", "operation": "Update", "fieldsV1": {"f:data": {"f:c": {}}}},
@@ -116,6 +113,5 @@ OWNED: st.SearchStrategy[Any] = st.recursive(
 
 @given(ours=OWNED, stated=VALUES)
 def test_the_quick_look_never_hides_what_leaves(ours: Object, stated: Any) -> None:
-    """Where it finds everything stated, the closer look finds nothing either."""
     if leaving_fields.states_all(ours, stated):
         assert list(leaving_fields.find_unstated(ours, stated, ())) == []

@@ -51,7 +51,6 @@ def warn(manifest: Object, policy: Object | None = None, **resource: Any) -> tup
     ],
 )  # fmt: skip
 def test_a_replacement_of_what_holds_data_is_warned_about(manifest: Object, policy: Object, expected: str) -> None:
-    """With the field and the consequence, or not at all."""
     found = warn(manifest, policy)
     assert bool(found) is bool(expected)
     assert all(expected in each and each.startswith("spec.template.resources.a.updatePolicy.replace") for each in found)
@@ -87,7 +86,6 @@ def put_in(namespace: str) -> Object:
 def test_what_is_kept_because_of_its_contents_is_warned_about(
     container: Object, manifest: Object, policy: Object, *, is_warned: bool
 ) -> None:
-    """A Namespace and a CustomResourceDefinition outlive the Stack with the retained objects that go with them."""
     resources = {"space": {"manifest": container, **policy}, "data": {"manifest": manifest, "deletionPolicy": "Retain"}}
     definition = Definition(template={"resources": resources}, parameters={})
     found = definition_warnings.find_warnings(compiler.compile_template(definition, stack=STACK, kinds=KINDS))
@@ -96,13 +94,11 @@ def test_what_is_kept_because_of_its_contents_is_warned_about(
 
 
 def test_all_members_of_a_collection_share_a_warning() -> None:
-    """It is about the template, and a status lists twenty."""
     assert len(warn(CLAIM, {"replace": "CreateFirst"}, forEach="['x', 'y', 'z']", key="item")) == 1
 
 
 @pytest.mark.parametrize("kind", ["Deployment", "PersistentVolumeClaim", "${params.kind}"])
 def test_only_a_stateful_set_is_replaced_with_its_claims_kept(kind: str) -> None:
-    """Anything else is a mistake of the definition, also if a parameter says so."""
     manifest = {"apiVersion": "apps/v1", "kind": kind}
     raw = {"manifest": manifest, "updatePolicy": {"replace": "KeepClaims"}}
     template = {"parameters": {"kind": {"type": "string", "default": "DaemonSet"}}, "resources": {"a": raw}}
@@ -115,7 +111,6 @@ def test_only_a_stateful_set_is_replaced_with_its_claims_kept(kind: str) -> None
 
 
 def test_a_name_that_gets_no_pod_is_warned_about() -> None:
-    """A StatefulSet is accepted with it, and its Pods are not; one that exists may work by chance, so it is no mistake."""
     assert warn({**SET, "metadata": {"name": "n" * 52}}) == ()
     (found,) = warn({**SET, "metadata": {"name": "n" * 53}})
     assert found.startswith("spec.template.resources.a.manifest.metadata.name: has 53 characters")
@@ -126,7 +121,6 @@ def test_a_name_that_gets_no_pod_is_warned_about() -> None:
     [("batch/v1", "CronJob", 52), ("batch/v1", "Job", 63), ("v1", "Service", 63), ("v1", "Namespace", 63)],
 )
 def test_a_name_that_the_api_server_rejects_is_a_mistake(api_version: str, kind: str, longest: int) -> None:
-    """Found offline, with both numbers."""
     manifest = {"apiVersion": api_version, "kind": kind, "metadata": {"name": "n" * longest}}
     warn(manifest)
     with pytest.raises(InvalidDefinition, match=rf"metadata\.name: has {longest + 1} characters.* may have {longest}"):

@@ -79,7 +79,6 @@ def texts(step: Apply) -> list[str]:
 
 
 def test_repair_takes_all_of_it_back() -> None:
-    """And says what, so that it can be counted."""
     world, planner = settled(make_blueprint())
     tamper(world, "data.a")
     assert world.refresh(planner, "a") == ["a"]
@@ -90,7 +89,6 @@ def test_repair_takes_all_of_it_back() -> None:
 
 @pytest.mark.parametrize("policy", [DriftPolicy.REPORT, DriftPolicy.IGNORE])
 def test_what_is_left_is_not_written(policy: DriftPolicy) -> None:
-    """Reported under Report alone, also by a new planner and memory."""
     world, planner = settled(make_blueprint(drift_policy=policy))
     tamper(world, "data.a")
     assert world.refresh(planner, "a") == []
@@ -103,7 +101,6 @@ def test_what_is_left_is_not_written(policy: DriftPolicy) -> None:
 
 
 def test_an_apply_for_another_reason_leaves_it_out() -> None:
-    """Until its own value is another one. What is new, or still ours, is stated."""
     world, _ = settled(make_blueprint(drift_policy=DriftPolicy.IGNORE))
     tamper(world, "data.a")
     options = {"drift_policy": DriftPolicy.IGNORE}
@@ -114,14 +111,12 @@ def test_an_apply_for_another_reason_leaves_it_out() -> None:
 
 
 def test_what_only_we_own_is_never_left_out() -> None:
-    """Leaving it out would delete it."""
     world, _ = settled(make_blueprint(ignore_fields=(("data", "a"),)))
     _, step = change(world, {**MANIFEST, "data": {"a": "1", "b": "3"}}, ignore_fields=(("data", "a"),))
     assert (texts(step), step.sent_manifest["data"]) == ([], {"a": "1", "b": "3"})
 
 
 def test_naming_a_field_afterwards_leaves_it_as_it_is() -> None:
-    """A change of policy alone costs one apply, which takes nothing back."""
     world, planner = settled(make_blueprint())
     world.memory.drift_conflicts["a"] = DriftConflict(repairs=1, next_repair=99.0, expires_at=999.0, fields="data.a")
     tamper(world, "data.a")
@@ -132,7 +127,6 @@ def test_naming_a_field_afterwards_leaves_it_as_it_is() -> None:
 
 
 def test_another_key_of_hashes_changes_nothing() -> None:
-    """What cannot be compared counts as unchanged."""
     world, _ = settled(make_blueprint(drift_policy=DriftPolicy.IGNORE))
     child = tamper(world, "data.a")
     metadata = child.fields["metadata"]
@@ -145,7 +139,6 @@ def test_another_key_of_hashes_changes_nothing() -> None:
 
 @pytest.mark.parametrize("policy", list(DriftPolicy))
 def test_a_scaled_replica_count_is_no_drift(policy: DriftPolicy) -> None:
-    """Under no policy; set by any other way it is."""
     world, planner = settled(make_blueprint(drift_policy=policy))
     tamper(world, "spec.replicas", subresource="scale")
     assert (world.refresh(planner, "a"), planner.statuses["a"].conditions) == ([], ())
@@ -159,7 +152,6 @@ def test_a_scaled_replica_count_is_no_drift(policy: DriftPolicy) -> None:
 
 @pytest.mark.parametrize("spec", [None, 5, "text", []], ids=repr)
 def test_a_spec_without_fields_replaces_one_that_was_scaled(spec: object) -> None:
-    """An empty `spec:` in a template is null."""
     world, _ = settled(make_blueprint())
     tamper(world, "spec.replicas", subresource="scale")
     _, step = change(world, {**MANIFEST, "spec": spec})
@@ -167,7 +159,6 @@ def test_a_spec_without_fields_replaces_one_that_was_scaled(spec: object) -> Non
 
 
 def test_our_own_marks_are_repaired_under_every_policy() -> None:
-    """Without them the owner of the object is unknown."""
     world, planner = settled(make_blueprint(drift_policy=DriftPolicy.IGNORE))
     [child] = world.of("a")
     bare = {"metadata": {**child.fields["metadata"], "managedFields": [{"manager": blueprints.MANAGER, "operation": "Apply", "fieldsV1": OURS}]}}  # fmt: skip
@@ -179,7 +170,6 @@ def test_our_own_marks_are_repaired_under_every_policy() -> None:
 
 
 def test_a_record_of_another_writer_is_left_where_it_is() -> None:
-    """No apply removes it, so that applies would never end; an own record that nothing needs is removed once."""
     manifest = {key: value for key, value in MANIFEST.items() if key != "spec"}
     world, planner = settled(make_blueprint(manifest))
     [child] = world.of("a")
@@ -196,14 +186,12 @@ def test_a_record_of_another_writer_is_left_where_it_is() -> None:
 
 
 def test_ignored_fields_are_not_reported() -> None:
-    """They are left to others by agreement."""
     world, planner = settled(make_blueprint(drift_policy=DriftPolicy.REPORT, ignore_fields=(("data", "a"),)))
     tamper(world, "data.a")
     assert (world.refresh(planner, "a"), planner.statuses["a"].conditions) == ([], ())
 
 
 def test_a_contest_is_waited_out_as_its_object_is() -> None:
-    """Ready, with the time of the next answer; then answered without becoming unready."""
     world, planner = settled(make_blueprint())
     world.memory.drift_conflicts["a"] = DriftConflict(repairs=3, next_repair=4.0, expires_at=604.0, fields="data.a")
     child = tamper(world, "data.a")
@@ -240,7 +228,6 @@ def test_the_holder_is_named() -> None:
 
 
 def test_the_holder_of_a_part_of_a_list_is_named() -> None:
-    """Items go by their keys; who owns a list as a whole owns its items."""
     manifest = {"spec": {"containers": [{"name": "log"}, {"name": "web", "image": "a"}], "args": ["x"]}}
     place = ("spec", "containers", 1, "image")
     lost = field_ownership.LostField(path=place, text="image")
@@ -288,7 +275,6 @@ NESTED: Object = {
 def test_a_field_left_to_others_is_found_in_a_lost_map(
     ignored: str, owned: Object, tolerated: list[str], repaired: list[str]
 ) -> None:
-    """The map has no owner of its own: another manager may have all of its fields."""
     pattern = field_paths.parse(ignored)
     assert pattern is not None
     blueprint = make_blueprint(NESTED, ignore_fields=(pattern,))
@@ -336,7 +322,6 @@ def world() -> World:
 
 
 def test_at_rest_the_resource_and_what_is_made_from_it_stay_ready(world: World) -> None:
-    """Only the repair is planned, not a change of what would be made from the drifted values."""
     planner = make_planner()
     planner.set_paused(is_paused=True, is_completed=True)
     assert world.refresh(planner) == ["a"]
@@ -345,7 +330,6 @@ def test_at_rest_the_resource_and_what_is_made_from_it_stay_ready(world: World) 
 
 
 def test_before_the_target_is_completed_what_drifted_is_not_ready(world: World) -> None:
-    """Else a revision could count as complete that never was."""
     planner = make_planner()
     planner.set_paused(is_paused=True, is_completed=False)
     world.refresh(planner)
@@ -356,7 +340,6 @@ def test_before_the_target_is_completed_what_drifted_is_not_ready(world: World) 
 
 
 def test_a_change_of_the_pause_plans_everything_again(world: World) -> None:
-    """Then the repair may start, and nothing is said of drift."""
     planner = make_planner()
     assert planner.set_paused(is_paused=True, is_completed=True)
     assert not planner.set_paused(is_paused=True, is_completed=True)

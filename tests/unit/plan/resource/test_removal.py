@@ -73,7 +73,6 @@ def adopt(world: World, blueprint: Blueprint = ONE) -> Child:
 def test_what_is_kept_is_released_and_all_else_deleted(
     blueprint: Blueprint, change: dict[str, bool], expected: type
 ) -> None:
-    """Any one who says so is enough."""
     _, child = make_world()
     changed = dataclasses.replace(child, **change)  # type: ignore[arg-type]  # a table
     step = step_planning.plan_removal(changed, blueprint, resource_context.contain_nothing)
@@ -81,7 +80,6 @@ def test_what_is_kept_is_released_and_all_else_deleted(
 
 
 def test_a_change_of_the_policy_alone_is_written_once() -> None:
-    """The object stays, and says so from then on."""
     world, child = make_world()
     assert world.settle(blueprints.make_planner(retaining(ONE))) == 1
     changed = world.of("a")[0]
@@ -90,7 +88,6 @@ def test_a_change_of_the_policy_alone_is_written_once() -> None:
 
 
 def test_a_policy_that_a_user_wrote_on_the_object_is_no_reason_to_write() -> None:
-    """It counts all the same."""
     world, child = make_world()
     world.children["a"] = [dataclasses.replace(child, is_retained=True)]
     planner = blueprints.make_planner(ONE)
@@ -100,7 +97,6 @@ def test_a_policy_that_a_user_wrote_on_the_object_is_no_reason_to_write() -> Non
 
 
 def test_what_was_adopted_keeps_saying_so() -> None:
-    """In every later apply, or the server would take the annotation away."""
     world = World()
     child = adopt(world)
     assert child.is_adopted
@@ -125,7 +121,6 @@ def target(value: str, *, name: str | None = None) -> Blueprint:
 
 
 def test_what_is_kept_does_not_go_first() -> None:
-    """Released it would hold its name, so the next one gets another; the old one is released last."""
     world, child = make_world(target("old"))
     planner = blueprints.refuse(world, target("new"))
     step = planner.take_step("a")
@@ -136,7 +131,6 @@ def test_what_is_kept_does_not_go_first() -> None:
 
 
 def test_what_is_kept_under_a_stated_name_is_not_replaced() -> None:
-    """There is no room for another."""
     world, child = make_world(target("old", name="fixed"))
     planner = blueprints.refuse(world, target("new", name="fixed"))
     status = planner.statuses["a"]
@@ -150,7 +144,6 @@ def test_what_is_kept_under_a_stated_name_is_not_replaced() -> None:
 
 
 def test_a_failed_object_that_is_kept_is_not_tried_again_as_another() -> None:
-    """Every attempt would stay for good."""
     policy = {"replacement": Replacement.CREATE_FIRST, "failed_when": (Constant(True),)}
     world, planner = World(), blueprints.make_planner(retaining(ONE, **policy))
     world.refresh(planner)
@@ -174,7 +167,6 @@ def test_a_failed_object_that_is_kept_is_not_tried_again_as_another() -> None:
 
 
 def test_a_resource_asks_for_adoption_as_it_or_its_stack_says() -> None:
-    """What the resource says counts first."""
     for own, default, expected in ((None, False, False), (None, True, True), (False, True, False), (True, False, True)):
         resource = dataclasses.replace(ONE.resources["a"], adopts=own)
         planner = blueprints.make_planner(dataclasses.replace(ONE, resources={"a": resource}, adopts=default))

@@ -40,7 +40,6 @@ def test_drift_is_overlooked(before: Any, live: Any, after: Any, expected: Any) 
 
 
 def test_a_field_that_the_manifest_does_not_set_needs_no_record() -> None:
-    """Setting it later is a change in any case."""
     found = applied_fields.make_applied_fields(
         {"spec": {"other": 1}}, whole=False, ignored=(), replacing=(("spec", "part"),), owner="uid/web", hashes=KEY
     )
@@ -113,12 +112,10 @@ MANY: Object = {f"x{number}": 1 for number in range(8)}
     ],
 )  # fmt: skip
 def test_the_leaves_are_named_with_both_values(before: Object, after: Object, expected: tuple[str, ...]) -> None:
-    """Those that the API server means by `spec`."""
     assert immutable_fields.describe(("spec",), store(after), store(before), is_guarded=False) == expected
 
 
 def test_sensitive_values_are_not_shown_and_sizes_are() -> None:
-    """A message is no place for them, nor for those of a Secret."""
     after = make_set_of_sizes(serviceName="unspeakable", size="2Gi")
     found = immutable_fields.describe(("spec",), store(after), store(make_set_of_sizes()), is_guarded=True)
     assert found == ("spec.serviceName", f"{SIZE} (1Gi → 2Gi)")
@@ -129,7 +126,6 @@ def test_sensitive_values_are_not_shown_and_sizes_are() -> None:
 
 
 def test_a_field_within_a_list_counts_with_its_list() -> None:
-    """The API server writes positions, which say little."""
     job = {"kind": "Job", "apiVersion": "batch/v1", "spec": {"template": {"c": [{"name": "a", "image": "x"}]}}}
     live = {**job, "spec": {"template": {"c": [{"name": "a", "image": "y"}]}}}
     assert immutable_fields.describe(("spec.template.c[0].image",), job, live, is_guarded=False) == (
@@ -179,7 +175,6 @@ def test_which_sizes_change(live: Object, wanted: Object, expected: list[tuple[s
     ],
 )
 def test_when_the_pods_would_not_be_found(live: Object, wanted: Object, *, is_changed: bool) -> None:
-    """Any change of the selector counts."""
     given = ({"spec": {"selector": each}} for each in (live, wanted))
     assert set_replacement.is_selector_changed(*given) is is_changed
 
@@ -194,6 +189,5 @@ def test_when_the_pods_would_not_be_found(live: Object, wanted: Object, *, is_ch
     ],
 )
 def test_which_pods_a_deleted_set_left(labels: Object, owners: list[Object], *, is_leftover: bool) -> None:
-    """A name alone makes none of them its Pod."""
     pod = {"metadata": {"name": "db-0", "labels": labels, "ownerReferences": owners}}
     assert set_replacement.is_left_pod(pod, "db-0") is is_leftover

@@ -45,7 +45,6 @@ def one(data: str, *, name: str | None = None, **policy: object) -> Blueprint:
 def test_an_open_question_risks_an_object_only_where_the_user_does(
     world: World, policy: dict[str, Any], expected: type[object]
 ) -> None:
-    """Nothing proves that a new object would be accepted. Otherwise the same change is tried again, when it is due."""
     planner = blueprints.make_planner(one("new", **policy))
     world.refresh(planner)
     old = world.of("a")[0]
@@ -65,7 +64,6 @@ def world() -> World:
 
 
 def test_another_object_is_made_first(world: World) -> None:
-    """The old one stays until everything is ready."""
     planner = blueprints.refuse(world, one("new"))
     step = planner.ready_steps["a"]
     assert isinstance(step, Apply)
@@ -77,7 +75,6 @@ def test_another_object_is_made_first(world: World) -> None:
 
 
 def test_a_dependent_that_takes_something_from_it_moves_over_before_the_old_one_goes(world: World) -> None:
-    """It is written once, and only then is everything ready."""
     planner = blueprints.refuse(world, one("new"))
     step = planner.take_step("a")
     assert isinstance(step, Apply)
@@ -102,7 +99,6 @@ def test_a_dependent_that_takes_something_from_it_moves_over_before_the_old_one_
 
 
 def test_a_dependent_that_takes_nothing_from_it_is_not_written(world: World) -> None:
-    """Its record names the old incarnation; that alone is no reason."""
     plain = blueprints.make_blueprint({"a": [], "b": ["a"]})
     assert plain.resources["b"].manifest.evaluate({}) is not None
     planner = blueprints.refuse(world, one("new"))
@@ -113,7 +109,6 @@ def test_a_dependent_that_takes_nothing_from_it_is_not_written(world: World) -> 
 
 
 def test_the_old_object_goes_first_where_that_was_chosen(world: World) -> None:
-    """The next is made once it is gone."""
     planner = blueprints.refuse(world, one("new", replacement=Replacement.DELETE_FIRST))
     assert planner.take_step("a") == Delete(child=world.of("a")[0])
     world.children["a"] = []
@@ -130,7 +125,6 @@ def test_the_old_object_goes_first_where_that_was_chosen(world: World) -> None:
     ids=["never", "a stated name"],
 )
 def test_what_is_not_replaced_says_what_would_allow_it(blueprint: Blueprint, way: str) -> None:
-    """With the field that stands in the way; the object stays."""
     world = World()
     pinned = "pinned" if way == "DeleteFirst" else None
     world.settle(blueprints.make_planner(one("old", name=pinned)))
@@ -142,7 +136,6 @@ def test_what_is_not_replaced_says_what_would_allow_it(blueprint: Blueprint, way
 
 
 def test_a_way_back_finds_the_old_object(world: World) -> None:
-    """Nothing is applied, and the newcomer goes."""
     old = world.of("a")[0]
     planner = blueprints.refuse(world, one("new"))
     step = planner.take_step("a")
@@ -155,7 +148,6 @@ def test_a_way_back_finds_the_old_object(world: World) -> None:
 
 
 def test_a_field_of_replace_on_replaces_what_could_be_changed(world: World) -> None:
-    """Without a request that is refused."""
     planner = blueprints.make_planner(one("new", replace_on=(("data", "x"),)))
     world.refresh(planner)
     step = planner.ready_steps["a"]
@@ -195,14 +187,12 @@ def find_step(before: Blueprint, after: Blueprint, *, live: Object | None = None
 
 
 def test_replace_on_alone_permits_the_replacement_of_a_custom_kind() -> None:
-    """The other object is made first."""
     _, step = find_step(gadgets({"size": 1}), gadgets({"size": 2}, replace_on=SIZE))
     assert isinstance(step, Apply)
     assert step.uid is None
 
 
 def test_replace_on_with_a_stated_name_needs_delete_first() -> None:
-    """Without it the change fails and says so; with it the old object goes first."""
     before = gadgets({"size": 1}, name="pinned")
     status, step = find_step(before, gadgets({"size": 2}, name="pinned", replace_on=SIZE))
     assert (status.reason, step, "DeleteFirst" in status.message) == ("Immutable", None, True)
@@ -211,7 +201,6 @@ def test_replace_on_with_a_stated_name_needs_delete_first() -> None:
 
 
 def test_never_holds_against_replace_on() -> None:
-    """Both are stated, and the one that touches nothing wins."""
     after = gadgets({"size": 2}, replace_on=SIZE, replacement=Replacement.NEVER)
     status, step = find_step(gadgets({"size": 1}), after)
     assert (status.reason, step) == ("Immutable", None)
@@ -234,7 +223,6 @@ def test_never_holds_against_replace_on() -> None:
 def test_what_the_server_adds_to_a_replace_on_field_is_no_change(
     before: object, after: object, live: object, is_replaced: bool
 ) -> None:
-    """Another field changes beside it, and the object keeps its data."""
     old = gadgets({"size": before, "other": 1})
     new = gadgets({**({"size": after} if after is not None else {}), "other": 2}, replace_on=SIZE)
     _, step = find_step(old, new, live={"size": live, "other": 1})
@@ -276,7 +264,6 @@ LIVE_PORTS = [{"port": 9, "protocol": "TCP"}, {"port": 80, "protocol": "TCP", "n
 def test_only_what_the_definition_itself_changes_counts_for_replace_on(
     path: str, metadata: Object, ports: list[object], is_found: bool
 ) -> None:
-    """The operator's own labels and annotations are in no definition, and items of others stay."""
     resource = dataclasses.replace(gadgets({}).resources["a"], replace_on=(tuple(path.split(".")),))
     world = World()
     world.settle(blueprints.make_planner(gadgets({})))
@@ -289,7 +276,6 @@ def test_only_what_the_definition_itself_changes_counts_for_replace_on(
 
 @pytest.mark.parametrize("part", [{"omitted": (("spec",),)}, {"defect": "too deep"}], ids=["too large", "unreadable"])
 def test_a_replace_on_field_that_cannot_be_read_replaces_nothing(part: Object) -> None:
-    """An absent value would look like a change."""
     world = World()
     world.settle(blueprints.make_planner(gadgets({"size": 1, "other": 1})))
     world.children["a"] = [dataclasses.replace(world.of("a")[0], **part)]
@@ -342,8 +328,6 @@ def gadget() -> Blueprint:
 
 
 def test_another_object_that_fails_is_waited_for_beside_the_healthy_old_one() -> None:
-    """Else it would be made over and over without a pause; its own controller may yet overcome it."""
-
     def size(number: int) -> Blueprint:
         manifest = Constant({"apiVersion": GADGET.api_version, "kind": GADGET.name, "spec": {"size": number}})
         made = blueprints.make_blueprint({"a": []}, kind=GADGET, manifests={"a": manifest})
@@ -363,7 +347,6 @@ def test_another_object_that_fails_is_waited_for_beside_the_healthy_old_one() ->
 
 
 def test_an_object_that_failed_for_good_is_tried_again_when_its_time_has_come() -> None:
-    """One that never was ready goes before the next is made, so that tries do not pile up."""
     world, planner = World(), blueprints.make_planner(gadget())
     world.settle(planner)
     child = fail(world, planner, failures=1)
@@ -378,7 +361,6 @@ def test_an_object_that_failed_for_good_is_tried_again_when_its_time_has_come() 
 
 
 def test_one_that_may_have_been_of_use_stays_until_the_next_is_ready() -> None:
-    """Where it is unknown, it counts as having been."""
     world, planner = World(), blueprints.make_planner(gadget())
     world.settle(planner)
     world.memory.never_ready.clear()
@@ -391,7 +373,6 @@ def test_one_that_may_have_been_of_use_stays_until_the_next_is_ready() -> None:
 
 
 def test_a_failure_that_was_not_counted_is_reported_and_not_acted_upon() -> None:
-    """The counter of failures finds it named."""
     world, planner = World(), blueprints.make_planner(gadget())
     world.settle(planner)
     child = fail(world, planner, failures=1)
@@ -411,7 +392,6 @@ def test_a_failure_that_was_not_counted_is_reported_and_not_acted_upon() -> None
     ids=["holds nothing", "holds data", "unknown"],
 )
 def test_kinds_are_replaced_unasked_only_where_they_hold_nothing(kind: str, expected: Replacement) -> None:
-    """By a table."""
     whose = ChildOwner(stack=STACK, resource="a", requires=(), signer=HASHER)
     served = dataclasses.replace(CONFIG_MAP, name=kind)
     wanted = desired.make_desired({}, kind=served, hash_=HASHER.hash({}), owner=whose)
@@ -421,7 +401,6 @@ def test_kinds_are_replaced_unasked_only_where_they_hold_nothing(kind: str, expe
 
 @pytest.mark.parametrize("is_known", [True, False], ids=["the deletion", "the next object"])
 def test_a_refused_try_is_repeated_when_its_time_has_come(is_known: bool) -> None:
-    """Whether making room was refused, or making the next object."""
     world, planner = World(), blueprints.make_planner(gadget())
     world.settle(planner)
     fail(world, planner, failures=1, is_known=is_known)

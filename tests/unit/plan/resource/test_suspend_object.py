@@ -66,7 +66,6 @@ def read_said(manifest: Object) -> Any:
 
 
 def test_a_step_states_what_suspends_and_nothing_else() -> None:
-    """Of that very object."""
     step = suspend_object.suspend(make(2), rule(), RECORDS)
     metadata = {key: value for key, value in step.manifest["metadata"].items() if key != "annotations"}
     assert metadata == {"name": "web", "namespace": "n", "uid": "u1"}
@@ -80,12 +79,10 @@ def test_a_step_states_what_suspends_and_nothing_else() -> None:
     ids=["the definition puts it back", "no other client would"],
 )
 def test_what_is_not_the_definitions_is_remembered(holder: str, expected: object) -> None:
-    """By whom it is held when it is suspended."""
     assert read_said(suspend_object.suspend(make(5, holder=holder), rule(), RECORDS).manifest) == expected
 
 
 def test_what_another_client_starts_meanwhile_is_not_taken_for_how_it_was() -> None:
-    """The first record stays, and the step says what it is for."""
     found = make(9, holder="kubectl", record={"theirs": {"spec.replicas": 5}})
     step = suspend_object.suspend(found, rule(), RECORDS)
     assert read_said(step.manifest) == {"theirs": {"spec.replicas": 5}}
@@ -93,7 +90,6 @@ def test_what_another_client_starts_meanwhile_is_not_taken_for_how_it_was() -> N
 
 
 def test_what_was_another_clients_is_put_back_and_the_rest_let_go() -> None:
-    """By an apply that states no more than that: the server takes away what is stated no more."""
     step = suspend_object.resume(make(0, holder="x", record={"theirs": {"spec.replicas": 5}}), RECORDS)
     assert step.manifest["spec"] == {"replicas": 5}
     step = suspend_object.resume(make(0, holder="x", record={"theirs": {"spec.replicas": None}}), RECORDS)
@@ -102,7 +98,6 @@ def test_what_was_another_clients_is_put_back_and_the_rest_let_go() -> None:
 
 
 def test_what_an_apply_takes_back_as_a_whole_needs_no_second_one() -> None:
-    """The definition's own apply says so then."""
     found = make(0, holder=names.SUSPEND_FIELD_MANAGER, record={"ours": {"spec.replicas": 5}})
     manifest: Object = {"metadata": {"annotations": {}}, "spec": {"replicas": 2}}
     said = suspend_object.mark_resumed(manifest, found, DriftFinding(to_repair=(LOST,)), RECORDS)
@@ -115,7 +110,6 @@ def test_what_an_apply_takes_back_as_a_whole_needs_no_second_one() -> None:
 
 
 def test_what_suspending_took_is_no_one_elses() -> None:
-    """However the resource treats what others take; what was theirs before is."""
     ours = make(0, holder=names.SUSPEND_FIELD_MANAGER, record={"ours": {"spec.replicas": 5}})
     theirs = make(0, holder=names.SUSPEND_FIELD_MANAGER, record={"theirs": {"spec.replicas": 5}})
     assert suspend_object.without_suspend_fields(ours, DriftFinding(tolerated=(LOST,)), RECORDS) == DriftFinding(
@@ -161,7 +155,6 @@ def suspend_set(found: Child) -> Object:
 
 
 def test_claims_of_replicas_stay_when_they_are_suspended() -> None:
-    """Without it, the StatefulSet's controller deletes all of them: the same apply says that they stay."""
     manifest = suspend_set(make_set("Delete"))
     assert manifest["spec"] == {"replicas": 0, WHEN_SCALED[1]: {"whenScaled": "Retain"}}
     record = {"ours": {"spec.replicas": 3, ".".join(WHEN_SCALED): "Delete"}}
@@ -176,7 +169,6 @@ def test_claims_of_replicas_stay_when_they_are_suspended() -> None:
 
 @pytest.mark.parametrize("policy", ["Retain", None])
 def test_a_policy_that_keeps_claims_is_not_taken_over(policy: str | None) -> None:
-    """So resuming costs one apply."""
     manifest = suspend_set(make_set(policy))
     assert manifest["spec"] == {"replicas": 0}
     assert read_said(manifest) == {"ours": {"spec.replicas": 3}}
@@ -202,7 +194,6 @@ GOOD: Object = {"theirs": {"spec.replicas": 5}}
 
 
 def test_a_record_of_our_own_is_trusted() -> None:
-    """As it was written."""
     assert RECORDS.find(make_suspended(sign(GOOD))) == SuspendRecord(theirs={REPLICAS: 5})
     record = SuspendRecord(ours={REPLICAS: 2}, is_resumed=True)
     assert RECORDS.find(make_suspended(RECORDS.write(make_suspended(None), record))) == record
@@ -239,7 +230,6 @@ OVERLAPPING = {"theirs": {"spec.minReadySeconds": 1, "spec.minReadySeconds.y": 2
     ],
 )
 def test_any_other_record_is_ignored_and_named(found: Child) -> None:
-    """Nothing of it is written, regardless of what is done with the object."""
     assert (RECORDS.find(found), RECORDS.is_suspended(found), RECORDS.read(found)) == (None, False, SuspendRecord())
     (condition,) = RECORDS.describe(found)
     assert (condition.type, "hearth.dev/suspended-" in condition.message) == (
@@ -251,7 +241,6 @@ def test_any_other_record_is_ignored_and_named(found: Child) -> None:
 
 
 def test_only_what_the_rule_of_the_kind_sets_is_written() -> None:
-    """Also where the signature is ours."""
     found = make_suspended(
         sign({"theirs": {"spec.replicas": 5, "spec.template.spec.hostPID": True, "metadata.name": "x"}})
     )
@@ -259,7 +248,6 @@ def test_only_what_the_rule_of_the_kind_sets_is_written() -> None:
 
 
 def test_of_a_kind_without_a_rule_nothing_is_written() -> None:
-    """The rule may have been taken away since."""
     kind = Kind(group="", version="v1", name="ConfigMap", plural="configmaps", namespaced=True)
     found = make_suspended(sign(GOOD, kind=kind), kind=kind)
     assert RECORDS.is_suspended(found)
@@ -308,7 +296,6 @@ def settle(
     ],
 )
 def test_what_is_stuck_is_restored(status: ResourceStatus, is_restored: bool) -> None:
-    """Once, and only where waiting is of no use."""
     assert isinstance(status.restore_step, Suspend) is is_restored
     if is_restored:
         assert not status.is_stuck
@@ -318,14 +305,12 @@ def test_what_is_stuck_is_restored(status: ResourceStatus, is_restored: bool) ->
     "found", [AWAKE, make_remembering(None), None], ids=["restored", "never suspended", "no object"]
 )
 def test_those_above_follow_once_it_runs(found: child.Child | None) -> None:
-    """In the order in which all is resumed."""
     assert settle(ResourceState.FAILED, found).is_stuck
     assert settle(ResourceState.WAITING, found, FAILED).is_stuck
     assert not settle(ResourceState.RETRYING, found).is_stuck
 
 
 def test_what_is_restored_says_how_it_was_and_remembers_it() -> None:
-    """So that its definition can take it back later."""
     step = settle(ResourceState.FAILED, ASLEEP).restore_step
     assert isinstance(step, Suspend)
     assert step.purpose is SuspendPurpose.RESTORE
@@ -334,7 +319,6 @@ def test_what_is_restored_says_how_it_was_and_remembers_it() -> None:
 
 
 def test_a_step_that_is_planned_goes_before_and_a_refused_one_waits() -> None:
-    """One step a resource at a time."""
     planned = ResourceStatus(
         state=ResourceState.FAILED, reason="x", message="", child=ASLEEP, step=Delete(child=ASLEEP)
     )

@@ -89,7 +89,6 @@ def refresh(child: Child, blueprint: Any = ONE) -> tuple[StackPlanner, Apply | N
     ],
 )
 def test_an_object_that_we_labelled_is_signed_again(annotations: Any) -> None:
-    """By one apply that names it, however much else was removed."""
     _, step = refresh(make_object(make_manifest(), **annotations))
     assert step is not None
     assert step.uid == "u"
@@ -97,7 +96,6 @@ def test_an_object_that_we_labelled_is_signed_again(annotations: Any) -> None:
 
 
 def test_an_object_that_the_cache_had_no_room_for_is_read_before_it_is_written() -> None:
-    """What others own of it is not known, so nothing may be taken back from them; it is no creation either."""
     child = dataclasses.replace(make_object(make_manifest(), signature=None), ownership=None)
     _, step = refresh(child)
     assert step is not None
@@ -108,14 +106,12 @@ def test_an_object_that_the_cache_had_no_room_for_is_read_before_it_is_written()
 
 
 def test_its_resource_label_need_not_be_right() -> None:
-    """It is found by where it is."""
     child = dataclasses.replace(make_object(make_manifest(), signature=None), resource="other")
     _, step = refresh(child)
     assert (step is not None and step.uid) == "u"
 
 
 def test_a_later_incarnation_is_found_by_what_it_claims() -> None:
-    """Its name must be the one that this incarnation has."""
     manifest = make_manifest()
     planner = make_planner()
     World().refresh(planner)
@@ -134,14 +130,12 @@ def test_a_later_incarnation_is_found_by_what_it_claims() -> None:
     ],
 )
 def test_an_object_that_others_labelled_is_not_taken_up(child: Child) -> None:
-    """What is planned creates, and meets it where it is."""
     _, step = refresh(child)
     assert step is not None
     assert step.uid is None
 
 
 def test_an_unproven_object_elsewhere_is_left_alone() -> None:
-    """It is no Stack's child, however well it is labelled."""
     manifest = make_manifest()
     elsewhere = {**manifest, "metadata": {**manifest["metadata"], "name": "elsewhere"}}
     _, step = refresh(make_object(elsewhere))
@@ -150,7 +144,6 @@ def test_an_unproven_object_elsewhere_is_left_alone() -> None:
 
 
 def test_an_unproven_object_never_displaces_a_proven_one() -> None:
-    """A forged next incarnation is not even looked at."""
     world, planner = World(), make_planner()
     world.settle(planner)
     third = make_third(planner)
@@ -161,7 +154,6 @@ def test_an_unproven_object_never_displaces_a_proven_one() -> None:
 
 
 def test_a_spoilt_signature_is_reported_as_drift_and_put_back() -> None:
-    """And nothing is done to the object but that."""
     world, planner = World(), make_planner()
     world.settle(planner)
     [child] = world.of("a")
@@ -175,7 +167,6 @@ def test_a_spoilt_signature_is_reported_as_drift_and_put_back() -> None:
 
 
 def test_an_unproven_object_is_never_replaced() -> None:
-    """Where its definition cannot be had in place, it is signed first."""
     pinned = Constant({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "pinned"}})
     blueprint = blueprints.make_blueprint({"a": []}, manifests={"a": pinned})
     child = make_object(make_manifest(blueprint), signature=None, hash="other", unhealthy="a user says so")

@@ -117,7 +117,6 @@ ROWS: list[tuple[str, int, dict[str, Any] | None, type]] = [
 
 @pytest.mark.parametrize(("code", "body", "expected"), [row[1:] for row in ROWS], ids=[row[0] for row in ROWS])
 def test_every_refusal_has_its_reaction(code: int, body: dict[str, Any] | None, expected: type) -> None:
-    """The codes, reasons and causes decide, regardless of what the message says."""
     assert type(classify(code, body)) is expected
 
 
@@ -126,23 +125,19 @@ def test_every_refusal_has_its_reaction(code: int, body: dict[str, Any] | None, 
 )
 @pytest.mark.parametrize("code", [300, 400, 401, 403, 404, 409, 410, 413, 418, 422, 429, 500, 503, 599])
 def test_any_shape_of_body_is_taken(code: int, body: dict[str, Any]) -> None:
-    """Webhooks and proxies write what they like."""
     assert classify(code, body).message
 
 
 def test_a_missing_namespace_object_is_an_object() -> None:
-    """Only for what lives in it a missing namespace is something else than the object itself."""
     body = status("NotFound", name="shop", kind="namespaces")
     assert isinstance(classify(404, body, kind=NAMESPACE), ObjectNotFound)
 
 
 def test_what_is_too_large_to_be_stored_is_reported_by_its_size() -> None:
-    """The store's refusal looks like any mistake: 500 without a reason."""
     assert isinstance(classify(500, status(), size=1_600_000), InvalidManifest)
 
 
 def test_the_delay_that_the_server_asks_for_is_kept() -> None:
-    """Seconds, where it gave any."""
     assert classify(429, status("TooManyRequests", retryAfterSeconds=7)) == Unavailable(message="no", after=7.0)
     assert classify(503, status("ServiceUnavailable")) == Unavailable(message="no", after=None)
 
@@ -180,7 +175,6 @@ REFUSED = MaybeImmutable(message="immutable", fields=("spec.selector",))
 def test_a_refused_dry_run_judges_the_definition(
     refused: NeedsDryRun | MaybeImmutable, answer: ErrorClass, expected: Verdict
 ) -> None:
-    """As far as it concerns the definition rather than the attempt."""
     assert api_errors.judge_definition(refused, answer) is expected
 
 
@@ -199,26 +193,22 @@ def test_a_refused_dry_run_judges_the_definition(
 def test_a_verdict_tells_what_was_meant(
     refused: NeedsDryRun | MaybeImmutable, verdict: Verdict, expected: ErrorClass
 ) -> None:
-    """The message stays that of the change, not of the dry run."""
     assert api_errors.after_dry_run(refused, verdict) == expected
 
 
 def test_an_accepted_dry_run_blames_the_live_object() -> None:
-    """Apply cannot read what is there, though the definition is fine."""
     change = api_errors.after_dry_run(ASKED, Verdict.VALID)
     assert isinstance(change, Denied)
     assert change.message.startswith("unknown field; a new object would be accepted")
 
 
 def test_a_new_object_is_judged_by_the_apply_itself() -> None:
-    """It is refused again, so the definition is wrong; or the server just could not store it."""
     assert api_errors.judge_repetition(ASKED) is Verdict.INVALID
     assert api_errors.judge_repetition(Unavailable(message="m")) is Verdict.UNANSWERED
     assert api_errors.judge_repetition(Denied(message="m")) is Verdict.UNANSWERED
 
 
 def test_an_access_review_tells_a_full_quota_from_missing_rights() -> None:
-    """Both are 403 without a cause."""
     asked = NeedsAccessReview(message="m")
     assert api_errors.after_access_review(asked, kind=POD, is_allowed=True) == Unavailable(message="m")
     assert api_errors.after_access_review(asked, kind=POD, is_allowed=False) == Denied(message="m")
@@ -236,7 +226,6 @@ ESCALATION = (
 
 
 def test_a_role_beyond_the_rights_of_its_writer_is_named_as_such() -> None:
-    """The user, what he attempts and the first rules are there, and what would allow it."""
     body = status("Forbidden", ESCALATION, group=ROLE.group, kind="roles", name="reader")
     refused = api_errors.classify(403, body, kind=ROLE, body_size=1)
     assert isinstance(refused, NeedsAccessReview)
@@ -251,7 +240,6 @@ def test_a_role_beyond_the_rights_of_its_writer_is_named_as_such() -> None:
 
 
 def test_every_cause_is_reported_with_its_field() -> None:
-    """As kubectl would list them, behind the object's name."""
     body = status(
         "Invalid", "long story", causes=[cause("spec.a"), cause("spec.b", message="Required value")], **OF_KIND
     )
@@ -262,13 +250,11 @@ def test_every_cause_is_reported_with_its_field() -> None:
 
 
 def test_the_message_stands_where_a_cause_names_no_field() -> None:
-    """It says more than a cause that only says no."""
     body = status("Invalid", "denied by policy 'p': no", causes=[{"message": "no"}], **OF_RESOURCE)
     assert error_texts.explain(422, body, ref=WEB) == "deployment/web: denied by policy 'p': no"
 
 
 def test_a_cause_about_nothing_in_particular_stands_alone() -> None:
-    """The server writes `<nil>` or `[]` where it means the object."""
     body = status(
         "Invalid", causes=[cause("[]", "FieldValueTooLong", "Too long: may not be more than 9 bytes")], **OF_KIND
     )
@@ -276,13 +262,11 @@ def test_a_cause_about_nothing_in_particular_stands_alone() -> None:
 
 
 def test_an_unserved_kind_is_reported_with_the_next_step() -> None:
-    """A plain 404 page says nothing by itself."""
     assert "is its CustomResourceDefinition installed?" in error_texts.explain(404, None, ref=WEB)
     assert error_texts.explain(502, None, ref=WEB) == "deployment/web: the server answered 502 without a message"
 
 
 def test_a_long_echo_loses_its_middle_and_keeps_the_reason() -> None:
-    """A refused value may come back twice in 200 KB; why it was refused stands at the end."""
     echo = "Invalid value: " + "x" * 100_000 + ": field is immutable"
     reported = error_texts.explain(
         422, status("Invalid", causes=[cause("spec.template", message=echo)], **OF_KIND), ref=WEB
@@ -303,7 +287,6 @@ def test_many_causes_are_counted() -> None:
 
 
 def test_a_long_name_does_not_break_the_bound() -> None:
-    """Names may have 253 characters."""
     ref = ObjectRef(group="apps", kind="Deployment", namespace="shop", name="n" * 253)
     causes = [cause(f"spec.{'f' * 200}{index}", message="z" * 200) for index in range(9)]
     assert (
@@ -323,14 +306,12 @@ def test_a_long_name_does_not_break_the_bound() -> None:
     ],
 )  # fmt: skip
 def test_values_of_a_secret_are_never_reported(message: str) -> None:
-    """Neither by the causes nor by the message."""
     assert "hunter2" not in error_texts.explain(500, status("", message), ref=PASSWORD)
     body = status("Invalid", causes=[cause("data.a", message=message)], name="password", kind="Secret")
     assert "hunter2" not in error_texts.explain(422, body, ref=PASSWORD)
 
 
 def test_values_that_are_to_be_hidden_are_hidden_anywhere() -> None:
-    """Sensitive parameters may stand in any kind; escaped as JSON too."""
     body = status("Invalid", causes=[cause("spec.a", message='Invalid value: "line\\nhunter2 x": no')], **OF_KIND)
     reported = error_texts.explain(422, body, ref=WEB, hidden=["line\nhunter2", "no"])
     assert reported == 'deployment/web: spec.a: Invalid value: "… x": no'
@@ -350,7 +331,6 @@ def test_values_that_are_to_be_hidden_are_hidden_anywhere() -> None:
     ],
 )
 def test_of_what_holds_a_sensitive_value_none_is_shown(message: str, expected: str) -> None:
-    """It may be echoed in another form, or cut, which no search finds."""
     body = status("Invalid", causes=[cause("spec.a", message=message)], **OF_KIND)
     reaction = api_errors.classify(422, body, kind=DEPLOYMENT, body_size=0, hidden=frozenset({"sesame"}))
     assert reaction.message == f"spec.a: {expected}"
@@ -358,7 +338,6 @@ def test_of_what_holds_a_sensitive_value_none_is_shown(message: str, expected: s
 
 
 def test_a_value_within_another_uncovers_nothing() -> None:
-    """Hiding the shorter one first would leave the rest of the longer one."""
     body = status("", "hunter23 and hunter")
     assert error_texts.explain(500, body, ref=WEB, hidden=["hunter", "hunter23"]) == "deployment/web: … and …"
 
@@ -378,10 +357,8 @@ def test_a_value_within_another_uncovers_nothing() -> None:
 def test_only_the_server_itself_turns_everybody_away(
     code: int, body: dict[str, Any] | None, after: float | None, *, expected: bool
 ) -> None:
-    """A `Status` is the word of the one that looked at this very request."""
     assert api_errors.is_throttled(code, body, after=after) is expected
 
 
 def test_a_server_that_is_busy_is_reported_as_such() -> None:
-    """Its own answer has no words that could be shown."""
     assert "too many requests" in classify(429, None).message

@@ -29,22 +29,18 @@ def fail(times: int, *, backoff_policy: BackoffPolicy = STEADY, failure: StepFai
     ids=["first", "doubled", "fifth", "below the cap", "capped", "no overflow"],
 )
 def test_the_delay_doubles_up_to_the_cap(times: int, expected: float) -> None:
-    """In seconds, without the spread."""
     assert fail(times).retry_at == expected
 
 
 def test_chance_only_shortens_and_by_a_quarter_at_most() -> None:
-    """So the cap holds for every spread."""
     assert fail(3, backoff_policy=BackoffPolicy(max_backoff=300.0, jitter=lambda: 1.0)).retry_at == 3.0
 
 
 def test_the_servers_request_to_wait_is_kept() -> None:
-    """Retry-After counts where it is longer than the delay."""
     assert fail(1, failure=StepFailure(reason="Unavailable", message="busy", retry_after=30.0)).retry_at == 30.0
 
 
 def test_another_subject_starts_from_nothing() -> None:
-    """A new definition is not punished for the failures of the old one."""
     after = backoff.after_failure(fail(8), TROUBLE, subject=RemovalAttempt(uid="other"), now=100.0, backoff=STEADY)
     assert (after.failures, after.retry_at) == (1, 101.0)
 
@@ -59,12 +55,10 @@ def test_another_subject_starts_from_nothing() -> None:
     ids=["below the limit", "at the limit", "a mistake counts as the limit at once"],
 )
 def test_a_resource_has_failed_when_its_limit_is_used_up(times: int, failure: StepFailure, expected: bool) -> None:
-    """Trying continues either way."""
     assert fail(times, failure=failure).is_exhausted is expected
 
 
 def test_an_early_retry_that_fails_is_repeated_twice() -> None:
-    """A server notices late what the trigger reports. The repetitions do not count as failures."""
     attempt, times = fail(9), []
     attempt = backoff.expedite(attempt, now=100.0, asks_again=True)
     for _ in range(4):
@@ -75,7 +69,6 @@ def test_an_early_retry_that_fails_is_repeated_twice() -> None:
 
 
 def test_other_early_retries_are_not_repeated() -> None:
-    """What a quota leaves is known at once."""
     attempt = backoff.expedite(fail(9), now=100.0)
     after = backoff.after_failure(attempt, TROUBLE, subject=RemovalAttempt(uid="s"), now=100.0, backoff=STEADY)
     assert after.retry_at == 400.0
@@ -104,13 +97,11 @@ def count_answers(seconds: float, *, chance: float, pause: float = 0.1) -> list[
 
 
 def test_the_first_answer_is_at_once_and_the_next_ones_grow_apart() -> None:
-    """As retries do."""
     assert count_answers(40, chance=0.0) == [0.0, 1.0, 3.0, 7.0, 15.0, 31.0]
 
 
 @pytest.mark.parametrize("chance", [0.0, 0.5, 1.0])
 def test_answers_of_a_minute_and_an_hour_are_few(chance: float) -> None:
-    """Regardless of the chance that spreads them."""
     assert len(count_answers(60, chance=chance)) <= 7
     assert len(count_answers(HOUR, chance=chance)) <= 25
     assert len([at for at in count_answers(3 * HOUR, chance=chance) if at > 2 * HOUR]) <= 16
@@ -118,12 +109,10 @@ def test_answers_of_a_minute_and_an_hour_are_few(chance: float) -> None:
 
 @pytest.mark.parametrize("pause", [1.0, 60.0, 299.0, 599.0, 600.0, 601.0, 900.0])
 def test_no_rhythm_gets_more_answers(pause: float) -> None:
-    """Not even that of another field manager that waits until all is forgotten."""
     assert len(count_answers(HOUR, chance=1.0, pause=pause)) <= 45
 
 
 def test_a_quiet_time_makes_it_forgotten() -> None:
-    """Twice the longest delay after the moment when the next answer was allowed."""
     backoff_policy = BackoffPolicy(jitter=lambda: 0.0, max_backoff=10.0)
     conflict = backoff.after_repair(None, "spec.value", now=0.0, backoff=backoff_policy)
     assert (conflict.repairs, conflict.next_repair, conflict.expires_at) == (1, 1.0, 21.0)
@@ -132,7 +121,6 @@ def test_a_quiet_time_makes_it_forgotten() -> None:
 
 
 def test_it_counts_as_contested_from_the_third_answer() -> None:
-    """Twice may be a person."""
     conflict: DriftConflict | None = None
     said = []
     for now in (0.0, 1.0, 3.0):
@@ -149,5 +137,4 @@ def test_it_counts_as_contested_from_the_third_answer() -> None:
     [(0, 2.0), (1, 2.0), (2, 4.0), (3, 8.0), (4, 10.0), (100_000, 10.0)],
 )
 def test_a_delay_doubles_up_to_the_longest(failures: int, seconds: float) -> None:
-    """Also after more failures than a power may have."""
     assert growing_delay.find(failures, first=2.0, longest=10.0) == seconds

@@ -69,12 +69,10 @@ def ref_of(kind: Kind) -> ObjectRef:
 def test_a_refusal_names_what_it_hangs_on(
     first: api_errors.ErrorClass, last: api_errors.ErrorClass, code: int, kind: Kind, expected: set[RetryTrigger]
 ) -> None:
-    """As far as its code and causes tell."""
     assert set(retry_triggers.find_triggers(first, last, code=code, kind=kind, ref=ref_of(kind))) == expected
 
 
 def test_nothing_is_watched_in_all_namespaces_but_what_lies_in_none() -> None:
-    """A watch over every Role of a large cluster is not worth one refusal."""
     causes = [RetryTrigger(type=what, namespace="shop", name="web", kind=WEB) for what in TriggerType]
     sources = [source for cause in causes for source in retry_triggers.find_sources(cause)]
     assert {"Role", "ClusterRole", "ResourceQuota"} <= {source.kind for source in sources}
@@ -95,7 +93,6 @@ FULL = StepFailure(reason="Unavailable", message="full", causes=(LIMITS,))
 
 
 def test_news_makes_an_attempt_due_at_once_and_leaves_its_count() -> None:
-    """The next failure waits longer still."""
     memory = InMemoryState()
     assert refuse(memory, 8, failure=FULL).retry_at == 128.0
     assert memory.on_trigger(LIMITS, now=60.0) == ["web"]
@@ -104,7 +101,6 @@ def test_news_makes_an_attempt_due_at_once_and_leaves_its_count() -> None:
 
 
 def test_news_of_something_else_changes_nothing() -> None:
-    """Nor does it mark anybody."""
     memory = InMemoryState()
     before = refuse(memory, 8, failure=FULL)
     assert memory.on_trigger(RIGHTS, now=60.0) == []
@@ -112,7 +108,6 @@ def test_news_of_something_else_changes_nothing() -> None:
 
 
 def test_news_in_a_row_have_it_tried_less_often_the_longer_it_failed() -> None:
-    """A sixteenth of its delay apart: eight seconds where it would wait for two minutes."""
     memory = InMemoryState()
     refuse(memory, 8, failure=FULL)
     memory.on_trigger(LIMITS, now=1.0)
@@ -121,7 +116,6 @@ def test_news_in_a_row_have_it_tried_less_often_the_longer_it_failed() -> None:
 
 
 def test_a_server_that_asked_for_patience_is_given_it() -> None:
-    """Regardless of what  meanwhile."""
     memory = InMemoryState()
     refuse(memory, 8, failure=StepFailure(reason="Unavailable", message="", retry_after=30.0, causes=(LIMITS,)))
     memory.on_trigger(LIMITS, now=10.0)
@@ -129,7 +123,6 @@ def test_a_server_that_asked_for_patience_is_given_it() -> None:
 
 
 def test_news_while_a_step_is_in_progress_are_kept_for_it() -> None:
-    """They may have come too late for it."""
     memory = InMemoryState()
     memory.in_flight["web"] = Apply(resource="web", kind=WEB, ref=ref_of(WEB), manifest={}, hash="1", uid=None)
     memory.on_trigger(LIMITS, now=1.0)

@@ -46,19 +46,16 @@ def repeat(governor: StepGovernor, times: int, *, now: float = 0.0, work: Work |
 
 
 def test_the_first_few_are_free_and_the_next_ones_ever_later() -> None:
-    """In seconds: four at once, then with doubled delays up to the longest one."""
     assert repeat(StepGovernor(), 14) == [0, 0, 0, 0, 1, 3, 7, 15, 31, 63, 127, 255, 511, 811]
 
 
 def test_after_completion_there_is_one_less() -> None:
-    """What follows is not the definition's first write."""
     governor = StepGovernor()
     governor.settle()
     assert repeat(governor, 5) == [0, 0, 0, 1, 3]
 
 
 def test_a_definition_that_the_user_changes_is_free() -> None:
-    """However often the one before was repeated."""
     governor = StepGovernor()
     now = repeat(governor, 9)[-1]
     governor.on_edit({"a"})
@@ -66,7 +63,6 @@ def test_a_definition_that_the_user_changes_is_free() -> None:
 
 
 def test_an_edit_of_others_changes_nothing() -> None:
-    """The definition of this resource is the same."""
     governor = StepGovernor()
     now = repeat(governor, 9)[-1]
     governor.on_edit({"a"})
@@ -74,7 +70,6 @@ def test_an_edit_of_others_changes_nothing() -> None:
 
 
 def test_a_request_lets_one_step_start() -> None:
-    """The next one has its full delay again."""
     governor = StepGovernor()
     now = repeat(governor, 9)[-1]
     governor.allow(now=now)
@@ -82,7 +77,6 @@ def test_a_request_lets_one_step_start() -> None:
 
 
 def test_a_long_quiet_time_resets_it() -> None:
-    """Twice the longest delay."""
     governor = StepGovernor()
     now = repeat(governor, 9)[-1] + HOUR
     assert repeat(governor, 4, now=now) == [now] * 4
@@ -96,7 +90,6 @@ def test_types_are_counted_apart() -> None:
 
 
 def test_values_that_change_are_followed() -> None:
-    """Sixteen in a moment; one in a minute for ever, without delay."""
     governor = StepGovernor()
     assert [take(governor, apply(str(number)), now=0.0) for number in range(13)] == [0.0] * 13
     slow = [take(governor, apply(f"m{number}"), now=HOUR + 60.0 * number) for number in range(500)]
@@ -104,7 +97,6 @@ def test_values_that_change_are_followed() -> None:
 
 
 def test_values_that_change_all_the_time_are_followed_more_slowly() -> None:
-    """Ten times a second for an hour."""
     governor, now, count = StepGovernor(), 0.0, 0
     while now < HOUR:
         now = take(governor, apply(str(count)), now=now + 0.1)
@@ -114,7 +106,6 @@ def test_values_that_change_all_the_time_are_followed_more_slowly() -> None:
 
 @given(st.lists(st.sampled_from("abcd"), min_size=400, max_size=400), st.floats(0.001, 5.0))
 def test_no_order_of_contents_costs_more(contents: list[str], pause: float) -> None:
-    """Definitions that alternate as values do, in any rhythm: the number grows with the logarithm, then one each half minute."""
     governor, now = StepGovernor(), 0.0
     for content in contents:
         now = take(governor, apply(content), now=now + pause)
@@ -122,7 +113,6 @@ def test_no_order_of_contents_costs_more(contents: list[str], pause: float) -> N
 
 
 def test_only_steps_that_succeed_are_reported() -> None:
-    """What is rejected has a reason of its own."""
     governor = StepGovernor()
     for _ in range(9):
         governor.count(apply(), now=0.0, backoff=STEADY)
@@ -131,7 +121,6 @@ def test_only_steps_that_succeed_are_reported() -> None:
 
 @pytest.mark.parametrize(("creates", "expected"), [(True, True), (False, False)], ids=["created", "changed"])
 def test_an_object_vanishes_if_it_is_created_again_and_again(creates: bool, expected: bool) -> None:
-    """Else it is changed back."""
     governor = StepGovernor()
     now = repeat(governor, 6, work=apply(creates=creates))[-1]
     found = governor.find_problem("a", now=now)
@@ -140,7 +129,6 @@ def test_an_object_vanishes_if_it_is_created_again_and_again(creates: bool, expe
 
 
 def test_nothing_is_kept_of_a_resource_at_rest() -> None:
-    """Neither what was written once for a completed target, nor what has expired."""
     governor = StepGovernor()
     for name in "abc":
         take(governor, apply(resource=name), now=0.0)
@@ -152,7 +140,6 @@ def test_nothing_is_kept_of_a_resource_at_rest() -> None:
 
 
 def test_levels_are_above_the_delays_of_failures() -> None:
-    """So that a step that fails waits for its own delay alone."""
     assert step_governor.find_delay(9.0, STEADY) < STEADY.first_delay * 2.0**8 * 3 / 4
 
 
@@ -177,7 +164,6 @@ STATUS = ResourceStatus(
 
 
 def test_a_change_that_waits_because_it_was_made_several_times_says_so() -> None:
-    """A user who goes to and fro between two definitions, of which one is refused, does not read that it is being applied."""
     memory, backoff = InMemoryState(), BackoffPolicy(jitter=lambda: 0.0)
     assert enforcement.delay_repeated("web", STATUS, memory=memory, now=100.0) == STATUS
     for number in range(8):

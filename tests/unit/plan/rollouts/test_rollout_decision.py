@@ -373,7 +373,6 @@ ACTIONS = st.one_of(
 def test_no_instance_is_judged_by_a_status_about_an_earlier_move(
     actions: list[tuple[str, int]], broken: set[int], strategy: str, *, goes_back: bool
 ) -> None:
-    """Forward, back and forward again, while rollouts are undone, begun again and superseded at any moment."""
     stated = {"maxUnavailable": 2, "strategy": strategy, "onFailure": "Rollback" if goes_back else "Stop"}
     cluster, newest = LateStatuses(6, stated), 2
     for at, (action, value) in enumerate(actions):
@@ -418,7 +417,6 @@ def test_an_instance_whose_user_is_in_the_way_is_held_and_stops_nothing() -> Non
 
 
 def test_an_outage_neither_stops_a_rollout_nor_takes_it_back() -> None:
-    """It waits, and continues on its own."""
     cluster = Cluster(make_namespaces(2, 2, 2), {"maxUnavailable": 2, "onFailure": "Rollback"})
     for _ in range(5):
         cluster.step(2, lambda _: Health.RETRYING)
@@ -431,7 +429,6 @@ def test_an_outage_neither_stops_a_rollout_nor_takes_it_back() -> None:
 
 
 def test_an_instance_that_never_finishes_takes_no_turn_of_another_namespace() -> None:
-    """After five minutes it keeps no others waiting, after the deadline it counts as failed."""
     cluster = Cluster(make_namespaces(1, 4), {"maxUnavailable": 1, "maxFailed": 50})
 
     def follow(each: InstanceState) -> Health:
@@ -517,7 +514,6 @@ def test_an_event_names_no_instance_and_quotes_none() -> None:
 
 
 def test_ten_thousand_instances_are_decided_in_time() -> None:
-    """Figures are those of a benchmark; here only that no step looks at all instances for each of them."""
     instances = [make(index) for index in range(10_000)]
     policy: RolloutPolicy = rollout_policy.parse({"waves": [{"name": "few", "size": "10%"}], "maxUnavailable": "10%"})
     record = RolloutRecord(revision=1, completed=1, phase=RolloutPhase.COMPLETE)
@@ -546,7 +542,6 @@ def test_ten_thousand_instances_are_decided_in_time() -> None:
     ],
 )
 def test_what_its_user_decided_holds_an_instance(settings: Any, status: Any, hold: str) -> None:
-    """A request that a later change overrode holds nothing; a rollback to a snapshot is one like any other."""
     assert instance_state.find_hold_cause(settings, status) == hold
 
 
@@ -592,7 +587,6 @@ def test_a_status_counts_for_the_revision_and_the_generation_that_it_names(statu
 
 
 def test_one_that_went_back_on_its_own_says_what_made_it_go_back() -> None:
-    """Not how it is since."""
     ready = [{"type": "Ready", "status": "True", "message": "all 2 resources are ready"}]
     target = {"cause": "AutomaticRollback", "message": "web: cannot apply"}
     assert instance_state.find_message({"conditions": ready}) == "all 2 resources are ready"

@@ -34,7 +34,6 @@ def child(resource: str, *requires: str, incarnation: int = 1) -> Child:
 
 
 def test_a_child_that_another_obsolete_one_requires_stays_until_that_is_gone() -> None:
-    """The chain a ← b ← c leaves from its end."""
     cleanup = ObsoleteChildren()
     cleanup.replace([], [child("a"), child("b", "a/1"), child("c", "b/1")])
     order = []
@@ -46,7 +45,6 @@ def test_a_child_that_another_obsolete_one_requires_stays_until_that_is_gone() -
 
 
 def test_what_is_not_obsolete_holds_nothing() -> None:
-    """A requirement that is not obsolete itself plays no part."""
     cleanup = ObsoleteChildren()
     cleanup.replace([], [child("web", "config/1")])
     assert set(cleanup.deletable) == {"web-1"}
@@ -60,21 +58,18 @@ def test_incarnations_are_distinguished() -> None:
 
 
 def test_a_circle_does_not_hold_itself_for_ever() -> None:
-    """Records that require each other all may go once nothing else is left."""
     cleanup = ObsoleteChildren()
     cleanup.replace([], [child("a", "b/1"), child("b", "a/1")])
     assert [cleanup.may_delete(uid) for uid in ("a-1", "b-1")] == [True, True]
 
 
 def test_a_circle_waits_for_what_is_free() -> None:
-    """While something can go in order, nothing goes out of order."""
     cleanup = ObsoleteChildren()
     cleanup.replace([], [child("a", "b/1"), child("b", "a/1"), child("c", "a/1")])
     assert {uid for uid in cleanup.children if cleanup.may_delete(uid)} == {"c-1"}
 
 
 def test_what_a_circle_requires_waits_for_it() -> None:
-    """Only the circle that no other child requires goes out of order."""
     cleanup = ObsoleteChildren()
     first = [child("c", incarnation=2), child("a", "b/1"), child("b", "a/1", "c/2")]
     others = [child("d", "e/1"), child("e", "d/1"), child("x", "y/1", "d/1"), child("y", "x/1")]
@@ -87,7 +82,6 @@ def test_what_a_circle_requires_waits_for_it() -> None:
 
 
 def test_what_became_free_is_reported() -> None:
-    """The deletions that became possible are found without looking at all of them."""
     cleanup = ObsoleteChildren()
     first, second = child("a"), child("b", "a/1")
     cleanup.replace([], [first, second])
@@ -97,7 +91,6 @@ def test_what_became_free_is_reported() -> None:
 
 
 def test_a_changed_record_counts_from_then_on() -> None:
-    """A child that requires something else now holds that, and no longer what it held."""
     cleanup = ObsoleteChildren()
     cleanup.replace([], [child("a"), child("b"), old := child("c", "a/1")])
     cleanup.replace([old], [dataclasses.replace(old, requires=("b/1",))])
@@ -115,7 +108,6 @@ CHILDREN = st.lists(
 def test_going_step_by_step_arrives_where_a_fresh_start_does(
     first: list[tuple[str, list[str]]], second: list[tuple[str, list[str]]]
 ) -> None:
-    """Nothing that was once obsolete leaves a trace."""
     olds = [child(name, *requires) for name, requires in first]
     news = [child(name, *requires) for name, requires in second]
     stepwise, fresh = ObsoleteChildren(), ObsoleteChildren()
@@ -127,12 +119,10 @@ def test_going_step_by_step_arrives_where_a_fresh_start_does(
 
 @pytest.mark.parametrize(("incarnation", "expected"), [(1, "web/1"), (7, "web/7")], ids=["first", "later"])
 def test_a_place_is_the_resource_and_its_incarnation(incarnation: int, expected: str) -> None:
-    """As the annotation of what requires it says."""
     assert incarnation_key(child("web", incarnation=incarnation)) == expected
 
 
 def test_a_record_of_a_whole_collection_holds_each_member() -> None:
-    """Of any incarnation, and only the members of that collection; the last dependent frees all."""
     cleanup = ObsoleteChildren()
     members = [child("w[a]"), child("w[b]", incarnation=2), child("x[a]"), child("w")]
     cleanup.replace([], [*members, child("all", "w[*]/1"), child("more", "w[*]/1")])
@@ -146,7 +136,6 @@ def test_a_record_of_a_whole_collection_holds_each_member() -> None:
 
 
 def test_a_member_that_becomes_obsolete_later_is_held_as_well() -> None:
-    """The order in which both are seen does not matter."""
     cleanup = ObsoleteChildren()
     cleanup.replace([], [child("all", "w[*]/1")])
     cleanup.replace([], [child("w[a]")])
@@ -155,7 +144,6 @@ def test_a_member_that_becomes_obsolete_later_is_held_as_well() -> None:
 
 
 def test_thousands_of_dependents_of_thousands_of_members_go_in_linear_time() -> None:
-    """Only the first and the last dependent concern the members."""
     import time
 
     cleanup = ObsoleteChildren()
@@ -192,7 +180,6 @@ LATER_CLAIM = dataclasses.replace(CLAIM, incarnation=2)
 )
 @pytest.mark.parametrize("child", [OLD, CLAIM], ids=["old", "claim"])
 def test_what_was_reached_is_held_back(policy: CleanupPolicy, expected: bool, child: Child) -> None:
-    """By the name of its resource."""
     assert policy.protects(child, present=[child]) is expected
 
 
@@ -208,12 +195,10 @@ def test_what_was_reached_is_held_back(policy: CleanupPolicy, expected: bool, ch
     ids=["first", "made since", "beside a claim that was left", "a claim beside another", "a claim"],
 )
 def test_what_was_made_since_is_not_held_back(child: Child, beside: Child, expected: bool) -> None:
-    """By its incarnation, unless it holds data, or what is older was preserved by a rollback."""
     assert CleanupPolicy().protects(child, present=[child, beside]) is expected
 
 
 def test_data_is_spared_only_where_no_deletion_was_requested() -> None:
-    """By kind."""
     automatic, requested = (CleanupPolicy(preserves_data=said) for said in (True, False))
     assert [each.preserves(CLAIM, is_retained=False) for each in (automatic, requested)] == [True, False]
     assert [each.preserves(OLD, is_retained=True) for each in (automatic, requested)] == [True, False]
@@ -221,7 +206,6 @@ def test_data_is_spared_only_where_no_deletion_was_requested() -> None:
 
 
 def test_who_is_not_ready_continues_to_use_what_it_was_made_of() -> None:
-    """Until it is, or was made of something else."""
     users = UsageIndex()
     child = dataclasses.replace(OLD, requires=("c/2",))
     waiting = ResourceStatus(state=ResourceState.PROGRESSING, reason="", message="", child=child)
@@ -236,7 +220,6 @@ def test_who_is_not_ready_continues_to_use_what_it_was_made_of() -> None:
 
 
 def test_a_retry_makes_everything_due() -> None:
-    """And forgets how often it failed, not what."""
     attempt = Attempt(
         attempt_id=RemovalAttempt(uid="s"), failures=7, retry_at=900.0, reason="Denied", message="no", is_final=True
     )

@@ -72,7 +72,6 @@ def test_how_many_go(present: str, wanted: str, most: int | str | None, held: st
 
 
 def test_nothing_goes_before_it_is_settled_and_confirmed() -> None:
-    """The caller is asked once two seconds are over; each further removal begins them again."""
     removals, blueprint = MemberRemovals(), make_blueprint("b", "c", "d")
     assert removals.update(blueprint, existing(*"abcd"), now=0.0) == {"quota[a]"}
     assert (removals.wake_at, removals.is_undecided) == (SETTLED_AFTER, True)
@@ -88,7 +87,6 @@ def test_nothing_goes_before_it_is_settled_and_confirmed() -> None:
 
 
 def test_one_that_comes_back_is_no_removal() -> None:
-    """Nor is it one later, without waiting again."""
     removals, gone, back = MemberRemovals(), make_blueprint("b"), make_blueprint("a", "b")
     removals.update(gone, existing(*"ab"), now=0.0)
     assert removals.update(back, existing(*"ab"), now=1.0) == {"quota[a]"}
@@ -97,7 +95,6 @@ def test_one_that_comes_back_is_no_removal() -> None:
 
 
 def test_removals_within_ten_minutes_count_together() -> None:
-    """And not after them."""
     removals = decide(make_blueprint(*"cdef"), *"abcdef")
     later = make_blueprint("e", "f")
     assert find_held(decide(later, *"cdef", now=60.0, removals=removals), later, *"cdef") == ["c", "d"]
@@ -125,13 +122,11 @@ def test_the_user_lets_go() -> None:
 
 
 def test_members_that_are_not_known_stay() -> None:
-    """Until it is known which there are."""
     blueprint = make_blueprint(unresolved=True)
     assert find_held(MemberRemovals(), blueprint, *"ab") == ["a", "b"]
 
 
 def test_a_collection_that_leaves_the_template() -> None:
-    """Leaves its objects as any removed resource."""
     blueprint = Blueprint(resources={}, outputs={}, reads={})
     removals = decide(make_blueprint("d"), *"abcd")
     removals.update(blueprint, {}, now=20.0)

@@ -8,7 +8,6 @@ from hearth.plan.stack.options import ReconcileOptions
 
 
 def test_without_a_word_the_defaults_hold() -> None:
-    """As the API says of each field."""
     assert options.parse({}) == ReconcileOptions()
     assert (
         ReconcileOptions().retry_limit,
@@ -19,7 +18,6 @@ def test_without_a_word_the_defaults_hold() -> None:
 
 
 def test_everything_that_is_said_is_heard() -> None:
-    """Durations in seconds; nought is an answer too."""
     spec = {
         "paused": True,
         "rollback": {"onFailure": True, "toRevision": 0},
@@ -39,6 +37,5 @@ def test_everything_that_is_said_is_heard() -> None:
 
 
 def test_a_history_is_bounded_also_where_an_earlier_crd_accepted_more() -> None:
-    """Each revision may take 0.7 MB of etcd."""
     assert options.parse({"revisionHistoryLimit": 2**31 - 1}).history_limit == limits.REVISION_HISTORY == 100
     assert options.parse({"revisionHistoryLimit": 99}).history_limit == 99

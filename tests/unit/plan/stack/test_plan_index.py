@@ -15,7 +15,6 @@ def make_status(state: ResourceState) -> ResourceStatus:
 
 
 def test_a_state_without_resources_is_not_kept() -> None:
-    """Each of thousands of Stacks at rest has one state, and nothing of the others."""
     index = PlanIndex()
     waiting, ready = make_status(ResourceState.WAITING), make_status(ResourceState.READY)
     for name in ("a", "b"):
@@ -35,7 +34,6 @@ def test_a_state_without_resources_is_not_kept() -> None:
 
 
 def test_reading_an_empty_state_keeps_nothing() -> None:
-    """A status counts the resources of every state."""
     names = NamesByState()
     assert [len(names[state]) for state in ResourceState] == [0] * len(ResourceState)
     assert names == {}
@@ -63,12 +61,10 @@ def assess(*extras: ExtraCondition, before: list[dict[str, object]] | None = Non
 
 
 def test_nothing_to_say_says_nothing() -> None:
-    """A Stack that nothing ever happened to has the three conditions of kstatus alone."""
     assert set(assess()) == {"Ready", "Reconciling", "Stalled"}
 
 
 def test_what_is_true_is_said_and_taken_back() -> None:
-    """Taken back as False, which `kubectl wait` can wait for."""
     assert assess(ExtraCondition(type=ConditionType.DRIFTED, reason="FieldOwnershipLost", message="web"))[
         "Drifted"
     ] == (
@@ -102,7 +98,6 @@ def test_remarks_follow_the_resources() -> None:
 
 
 def test_a_thousand_resources_make_a_short_message() -> None:
-    """The first few by name are named, the others counted; the order in which they were found has no effect."""
     aggregator = ConditionAggregator()
     for number in reversed(range(1000)):
         aggregator.replace(f"r{number:03}", (), (condition(f"r{number:03}: spec"),))

@@ -34,25 +34,21 @@ def only(children: Iterable[Child]) -> Child:
 
 
 def test_a_resource_is_applied_once_what_it_requires_is_ready() -> None:
-    """Only the beginning of a chain is in the first ready steps."""
     world, planner = World(), blueprints.make_planner(CHAIN)
     assert world.refresh(planner) == ["a"]
     assert states(planner) == {"a": ResourceState.PROGRESSING, "b": ResourceState.WAITING, "c": ResourceState.WAITING}
 
 
 def test_each_resource_costs_one_apply() -> None:
-    """From nothing to complete."""
     assert World().settle(blueprints.make_planner(CHAIN)) == 3
 
 
 def test_a_complete_planner_plans_nothing() -> None:
-    """A pass over everything finds nothing to do."""
     world, planner = blueprints.settle(CHAIN)
     assert (world.refresh(planner), planner.ready_steps, planner.requeues) == ([], {}, {})
 
 
 def test_a_planner_made_again_over_the_same_world_plans_nothing() -> None:
-    """A restart writes nothing: the children tell all."""
     world, _ = blueprints.settle(CHAIN)
     world.memory = World().memory
     fresh = blueprints.make_planner(CHAIN)
@@ -60,7 +56,6 @@ def test_a_planner_made_again_over_the_same_world_plans_nothing() -> None:
 
 
 def test_a_deleted_child_is_made_again() -> None:
-    """Under the same name, and nothing else is touched."""
     world, planner = blueprints.settle(CHAIN)
     name = only(world.of("b")).name
     world.children["b"] = []
@@ -71,7 +66,6 @@ def test_a_deleted_child_is_made_again() -> None:
 
 
 def test_a_field_that_was_taken_is_taken_back() -> None:
-    """Lost ownership is drift, regardless of the values."""
     world, planner = blueprints.settle(CHAIN)
     child = only(world.of("a"))
     world.children["a"] = [dataclasses.replace(child, ownership=FieldOwnership(fields=b"{}"), resource_version=99)]
@@ -82,7 +76,6 @@ def test_a_field_that_was_taken_is_taken_back() -> None:
 
 
 def test_what_our_own_answer_lacks_is_no_drift() -> None:
-    """The digest of the answer is what later events are held against."""
     world, planner = blueprints.settle(CHAIN)
     child = dataclasses.replace(only(world.of("a")), ownership=FieldOwnership(fields=b"{}"), resource_version=99)
     world.memory.ownership_baseline[child.uid] = (child.hash, child.ownership)
@@ -91,7 +84,6 @@ def test_what_our_own_answer_lacks_is_no_drift() -> None:
 
 
 def test_a_child_being_deleted_is_waited_for() -> None:
-    """It comes back under the same name once it is gone; an apply now would be lost."""
     world, planner = blueprints.settle(CHAIN)
     leaving = dataclasses.replace(only(world.of("a")), deleting=True, finalizers=("x/y",), resource_version=99)
     world.children["a"] = [leaving]
@@ -100,7 +92,6 @@ def test_a_child_being_deleted_is_waited_for() -> None:
 
 
 def test_dependents_of_an_unready_resource_wait_again() -> None:
-    """Readiness is not remembered."""
     blueprint = blueprints.make_blueprint({"a": [], "b": ["a"]}, kind=blueprints.GADGET)
     world, planner = blueprints.settle(blueprint)
     child = only(world.of("a"))
@@ -124,7 +115,6 @@ def applied(planner: StackPlanner, child: Child) -> Apply:
 
 
 def test_a_value_is_taken_from_the_child_it_refers_to() -> None:
-    """And a change of it is applied to what reads it, once."""
     reading = Reading(
         make=lambda values: {
             "apiVersion": "v1",
@@ -138,7 +128,6 @@ def test_a_value_is_taken_from_the_child_it_refers_to() -> None:
 
 
 def test_a_value_that_is_missing_though_its_resource_is_ready_is_named() -> None:
-    """The resource waits, and says for what."""
     reading = Reading(make=lambda values: values["a"]["status"]["host"], reads={})
     world, planner = (
         World(),
@@ -150,7 +139,6 @@ def test_a_value_that_is_missing_though_its_resource_is_ready_is_named() -> None
 
 
 def test_two_resources_that_name_one_object_do_not_fight() -> None:
-    """The first keeps it, the second says why it fails."""
     same = Constant({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "one"}})
     world, planner = (
         World(),
@@ -162,7 +150,6 @@ def test_two_resources_that_name_one_object_do_not_fight() -> None:
 
 
 def test_a_child_where_the_operator_does_not_look_is_refused() -> None:
-    """It could be neither watched nor cleaned up."""
     elsewhere = Constant({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "other"}})
     blueprint = blueprints.make_blueprint({"a": [], "b": []}, manifests={"b": elsewhere})
     world, planner = World(), blueprints.make_planner(blueprint, only_namespace="default")
@@ -171,7 +158,6 @@ def test_a_child_where_the_operator_does_not_look_is_refused() -> None:
 
 
 def test_a_kind_that_is_not_served_is_waited_for_and_named() -> None:
-    """It continues as soon as it is served."""
     kinds = ServedKinds()
     world, planner = World(), blueprints.make_planner(blueprints.make_blueprint({"a": []}), kinds=kinds)
     world.refresh(planner)
@@ -182,7 +168,6 @@ def test_a_kind_that_is_not_served_is_waited_for_and_named() -> None:
 
 
 def test_a_kind_that_is_not_watched_yet_is_not_written() -> None:
-    """The silence of an incomplete cache means nothing; nor is the Stack complete before it is."""
     unwatched = {blueprints.CONFIG_MAP}
     world, planner = World(), blueprints.make_planner(blueprints.make_blueprint({"a": []}), unwatched=unwatched)
     assert world.refresh(planner) == []
@@ -191,7 +176,6 @@ def test_a_kind_that_is_not_watched_yet_is_not_written() -> None:
 
 
 def test_an_old_kind_that_is_not_watched_yet_holds_completion() -> None:
-    """There may be something of it left to delete."""
     world, planner = (
         World(),
         blueprints.make_planner(blueprints.make_blueprint({"a": []}), unwatched={blueprints.GADGET}),
@@ -201,7 +185,6 @@ def test_an_old_kind_that_is_not_watched_yet_holds_completion() -> None:
 
 
 def test_nothing_is_deleted_before_all_kinds_are_listed() -> None:
-    """An object of the last kind may require the one that is seen; one of a denied kind is never shown."""
     world, _ = blueprints.settle(blueprints.make_blueprint({"a": [], "old": []}))
     unwatched = {blueprints.GADGET}
     planner = blueprints.make_planner(blueprints.make_blueprint({"a": []}), unwatched=unwatched)
@@ -211,7 +194,6 @@ def test_nothing_is_deleted_before_all_kinds_are_listed() -> None:
 
 
 def test_what_the_blueprint_no_longer_names_goes_when_everything_is_ready() -> None:
-    """A failed update has destroyed nothing."""
     world, _ = blueprints.settle(blueprints.make_blueprint({"a": [], "old": []}))
     planner = blueprints.make_planner(blueprints.make_blueprint({"a": [], "new": []}))
     assert world.refresh(planner) == ["new"]
@@ -223,7 +205,6 @@ def test_what_the_blueprint_no_longer_names_goes_when_everything_is_ready() -> N
 
 
 def test_what_is_being_made_holds_what_it_is_made_of() -> None:
-    """The object may be there already, though no cache shows it; the answer to its apply frees what it is made of."""
     world, planner = blueprints.settle(CHAIN)
     gone = only(world.of("a"))
     world.children["b"] = world.children["c"] = []
@@ -238,7 +219,6 @@ def test_what_is_being_made_holds_what_it_is_made_of() -> None:
 
 
 def test_what_is_wanted_again_counts_once_its_deletion_was_answered() -> None:
-    """An object that is made of it meanwhile would be made of what is gone."""
     world, _ = blueprints.settle(CHAIN)
     kept = only(world.of("a"))
     world.children["b"] = world.children["c"] = []
@@ -255,7 +235,6 @@ def test_what_is_wanted_again_counts_once_its_deletion_was_answered() -> None:
 
 
 def test_deletions_are_withdrawn_when_something_is_not_ready_any_more() -> None:
-    """What was planned and not begun is not done."""
     world, _ = blueprints.settle(blueprints.make_blueprint({"a": [], "old": []}))
     planner = blueprints.make_planner(blueprints.make_blueprint({"a": []}))
     [uid] = world.refresh(planner)
@@ -265,7 +244,6 @@ def test_deletions_are_withdrawn_when_something_is_not_ready_any_more() -> None:
 
 
 def test_a_planned_deletion_of_what_is_named_by_now_does_not_start() -> None:
-    """Even if something happened between its plan and its turn."""
     world, _ = blueprints.settle(blueprints.make_blueprint({"a": [], "old": []}))
     planner = blueprints.make_planner(blueprints.make_blueprint({"a": []}))
     [uid] = world.refresh(planner)
@@ -274,7 +252,6 @@ def test_a_planned_deletion_of_what_is_named_by_now_does_not_start() -> None:
 
 
 def test_an_object_whose_resource_is_renamed_is_kept() -> None:
-    """Under a pinned name the new resource names the very object, which our own apply relabels."""
     pinned = Constant({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "pinned"}})
     world, _ = blueprints.settle(blueprints.make_blueprint({"old": []}, manifests={"old": pinned}))
     planner = blueprints.make_planner(blueprints.make_blueprint({"new": []}, manifests={"new": pinned}))
@@ -291,7 +268,6 @@ def test_an_object_whose_resource_is_renamed_is_kept() -> None:
 
 
 def test_an_object_with_a_copied_label_is_left_alone() -> None:
-    """The identity annotation must name the very object."""
     world, planner = blueprints.settle(blueprints.make_blueprint({"a": []}))
     world.children["b"] = [dataclasses.replace(only(world.of("a")), name="copy", is_identified=False, resource="b")]
     assert world.refresh(planner) == []
@@ -299,7 +275,6 @@ def test_an_object_with_a_copied_label_is_left_alone() -> None:
 
 
 def test_a_refused_step_is_not_planned_before_its_time() -> None:
-    """Its status tells the refusal meanwhile, and when to look again."""
     world, planner = World(), blueprints.make_planner(blueprints.make_blueprint({"a": []}))
     world.refresh(planner)
     step = planner.take_step("a")
@@ -314,7 +289,6 @@ def test_a_refused_step_is_not_planned_before_its_time() -> None:
 
 
 def test_a_step_in_flight_is_not_planned_twice() -> None:
-    """Regardless of what else happens meanwhile."""
     world, planner = World(), blueprints.make_planner(blueprints.make_blueprint({"a": []}))
     world.refresh(planner)
     step = planner.take_step("a")
@@ -324,7 +298,6 @@ def test_a_step_in_flight_is_not_planned_twice() -> None:
 
 
 def test_an_event_costs_the_child_and_its_dependents_only() -> None:
-    """Nothing else is evaluated again."""
     looked: list[str] = []
 
     def spy(name: str) -> Reading:
@@ -343,7 +316,6 @@ def test_an_event_costs_the_child_and_its_dependents_only() -> None:
 
 
 def test_an_event_of_a_member_does_not_look_at_all_objects() -> None:
-    """Which members may go is decided again where one is not wanted, and not for each event of one that is."""
     made = blueprints.make_blueprint({"quota[a]": [], "quota[b]": []})
     collection = CollectionBlueprint(
         name="quota", index=2, members=("quota[a]", "quota[b]"), dependents=(), max_removed="50%"
@@ -370,7 +342,6 @@ def test_an_event_of_a_member_does_not_look_at_all_objects() -> None:
     )
 )
 def test_event_by_event_arrives_where_a_fresh_planner_does(events: list[tuple[str, str]]) -> None:
-    """The planner is a function of the world: nothing is lost with it, regardless of what the events were."""
     blueprint = blueprints.make_blueprint({"a": [], "b": ["a"], "c": ["a"], "d": ["b", "c"]})
     world = World()
     world.settle(blueprints.make_planner(blueprints.make_blueprint({"a": [], "e": []})))
@@ -412,7 +383,6 @@ def happen(world: World, planner: StackPlanner, name: str, event: str) -> None:
 def test_an_object_too_large_to_be_kept_is_reported_to_those_who_read_it(
     reads: dict[str, frozenset[Path]], *, is_counted: bool
 ) -> None:
-    """Nothing is made of what is not all there; other Stacks, for which the same field is kept, are not disturbed."""
     world, planner = blueprints.settle(dataclasses.replace(CHAIN, reads=reads))
     world.children["a"] = [dataclasses.replace(only(world.of("a")), omitted=(("data", "big"),), resource_version=99)]
 
@@ -429,7 +399,6 @@ def test_an_object_too_large_to_be_kept_is_reported_to_those_who_read_it(
 
 
 def test_a_child_that_cannot_be_read_fails_its_resource_and_no_other() -> None:
-    """Nothing is concluded from what is left of it, nothing written over it; whole again, all is as before."""
     world, planner = blueprints.settle(CHAIN)
     whole = only(world.of("b"))
     world.children["b"] = [dataclasses.replace(whole, defect="spec.x is nested too deeply", ownership=None)]
@@ -443,7 +412,6 @@ def test_a_child_that_cannot_be_read_fails_its_resource_and_no_other() -> None:
 
 
 def test_another_definition_is_written_over_a_child_that_cannot_be_read() -> None:
-    """It may be what mends it."""
     world, planner = blueprints.settle(CHAIN)
     other = dataclasses.replace(only(world.of("b")), defect="spec.x is nested too deeply", hash="of another")
     world.children["b"] = [other]

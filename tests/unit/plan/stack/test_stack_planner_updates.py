@@ -58,7 +58,6 @@ def change(chance: random.Random) -> tuple[Any, Any]:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_it_decides_what_a_new_planner_would(seed: int) -> None:
-    """Until everything is ready again, with the same applies in the same order."""
     first = compile_it(RESOURCES, ZONES)
     world, planner = blueprints.settle(first)
     blueprint = compile_it(*change(random.Random(seed)), previous=first)
@@ -112,7 +111,6 @@ def resize(chance: random.Random) -> Any:
 
 @pytest.mark.parametrize("seed", range(30))
 def test_it_continues_with_other_members(seed: int) -> None:
-    """New ones are applied, and the objects of the others are deleted, as a new planner decides."""
     chance = random.Random(seed)
     first = compile_it(FREE, ZONES)
     world, planner = blueprints.settle(first)
@@ -161,7 +159,6 @@ def test_it_continues_with_other_members(seed: int) -> None:
     ],
 )
 def test_with_members_that_others_read_another_planner_is_needed(zones: Any) -> None:
-    """Also if nothing changed: a new target is confirmed by planning all."""
     first = compile_it(RESOURCES, ZONES)
     _, planner = blueprints.settle(first)
     assert not planner.update_blueprint(compile_it(RESOURCES, zones, first))
@@ -170,7 +167,6 @@ def test_with_members_that_others_read_another_planner_is_needed(zones: Any) -> 
 
 @pytest.mark.parametrize("resources", [{"base": RESOURCES["base"]}, {**FREE, "new": config({})}], ids=["gone", "new"])
 def test_with_other_resources_another_planner_is_needed(resources: Any) -> None:
-    """They may have kinds that are not watched."""
     first = compile_it(FREE, ZONES)
     _, planner = blueprints.settle(first)
     resources = {**resources, "base": config({"a": "2"})}
@@ -178,7 +174,6 @@ def test_with_other_resources_another_planner_is_needed(resources: Any) -> None:
 
 
 def test_while_anything_is_unfinished_another_planner_is_needed() -> None:
-    """A status may then depend on the target."""
     first = compile_it(RESOURCES, ZONES)
     world, planner = World(), blueprints.make_planner(first)
     world.refresh(planner)
@@ -187,7 +182,6 @@ def test_while_anything_is_unfinished_another_planner_is_needed() -> None:
 
 
 def test_one_changed_element_costs_the_same_however_many_there_are() -> None:
-    """Milliseconds where planning all members takes a hundred times as long."""
     zones = [{"name": f"z{number}", "size": number} for number in range(2_000)]
     resources = {key: each for key, each in RESOURCES.items() if key in ("base", "workers")}
     first = compile_it(resources, zones)
@@ -202,7 +196,6 @@ def test_one_changed_element_costs_the_same_however_many_there_are() -> None:
 
 
 def test_a_value_that_all_members_read_costs_each_the_same_however_many_there_are() -> None:
-    """A member whose manifest changes looks at no other one."""
     assert measure_changed_base(1_600) < 3 * measure_changed_base(200)
 
 

@@ -35,7 +35,6 @@ def find_free(requires: dict[str, frozenset[str]], running: set[str]) -> set[str
 
 @pytest.mark.parametrize("seed", range(30))
 def test_one_goes_once_all_above_it_are_down(seed: int) -> None:
-    """After any changes, reported one by one and in any order; and who may go since is reported."""
     chance = random.Random(seed)
     names = [f"r{number}" for number in range(8)]
     requires: dict[str, frozenset[str]] = dict.fromkeys(names, frozenset())
@@ -55,7 +54,6 @@ def test_one_goes_once_all_above_it_are_down(seed: int) -> None:
 
 
 def test_a_circle_goes_as_a_whole_once_nothing_else_can() -> None:
-    """Records of two revisions may turn a dependency round."""
     descent = SuspendOrder()
     descent.update("a", frozenset({"b"}), is_running=True)
     descent.update("b", frozenset({"a"}), is_running=True)
@@ -71,7 +69,6 @@ def test_a_circle_goes_as_a_whole_once_nothing_else_can() -> None:
 
 
 def test_what_a_circle_requires_waits_for_it() -> None:
-    """Only what nothing else that runs requires goes first, and the rest is looked at again."""
     descent = SuspendOrder()
     descent.update("base", frozenset(), is_running=True)
     descent.update("a", frozenset({"b", "base"}), is_running=True)
@@ -86,7 +83,6 @@ def test_what_a_circle_requires_waits_for_it() -> None:
 
 
 def test_a_circle_goes_after_the_circle_that_requires_it() -> None:
-    """One after the other, from the top."""
     descent = SuspendOrder()
     for name, required in (("a", "bc"), ("b", "a"), ("c", "d"), ("d", "c")):
         descent.update(name, frozenset(required), is_running=True)
@@ -100,7 +96,6 @@ def test_a_circle_goes_after_the_circle_that_requires_it() -> None:
 
 @pytest.mark.parametrize("seed", range(30))
 def test_every_resource_goes_once_all_others_above_it_are_down_despite_circles(seed: int) -> None:
-    """Each time, as a model says that follows all requirements; none is left."""
     chance = random.Random(seed)
     names = [f"r{number}" for number in range(8)]
     requires = {name: frozenset(chance.sample(names, k=chance.randrange(3))) - {name} for name in names}
@@ -133,7 +128,6 @@ def find_below(name: str, requires: dict[str, frozenset[str]]) -> set[str]:
 
 
 def test_a_long_chain_is_no_trouble() -> None:
-    """Nothing here calls itself once a link."""
     descent = SuspendOrder()
     for number in range(5_000):
         descent.update(f"r{number}", frozenset({f"r{number + 1}"}), is_running=number == 0)
@@ -145,7 +139,6 @@ def test_a_long_chain_is_no_trouble() -> None:
 
 
 def test_members_go_after_the_dependents_of_their_whole_collection() -> None:
-    """Whether a member, or a dependent, is seen first."""
     descent = SuspendOrder()
     descent.update("w[a]", frozenset(), is_running=True)
     descent.update("front", frozenset({"w[*]"}), is_running=True)
@@ -191,7 +184,6 @@ def make_world() -> World:
 
 
 def test_it_suspends_what_is_there_in_order() -> None:
-    """By what the objects record of each other."""
     world, planner = make_world(), make_blind()
     planner.set_suspended(is_suspended=True)
     planned = world.refresh(planner)
@@ -203,7 +195,6 @@ def test_it_suspends_what_is_there_in_order() -> None:
 
 
 def test_it_plans_nothing_while_the_stack_is_not_suspended() -> None:
-    """Without a definition every object would be obsolete."""
     world, planner = make_world(), make_blind()
     assert world.refresh(planner) == []
     planner.set_suspended(is_suspended=True)
@@ -215,7 +206,6 @@ def test_it_plans_nothing_while_the_stack_is_not_suspended() -> None:
 
 
 def test_a_resource_without_objects_is_forgotten() -> None:
-    """A restart would not know of it."""
     world, planner = make_world(), make_blind()
     planner.set_suspended(is_suspended=True)
     world.refresh(planner)

@@ -54,7 +54,6 @@ def test_what_looks_changed(live: dict[str, Any], found: list[str]) -> None:
 
 
 def test_what_every_apply_changes_is_no_change() -> None:
-    """Versions, field managers, the status, and annotations of our own."""
     live = {
         "metadata": {"name": "a", "resourceVersion": "1", "annotations": {"hearth.dev/requires": "a/1"}},
         "data": {},

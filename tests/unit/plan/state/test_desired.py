@@ -47,39 +47,33 @@ def complete(manifest: dict[str, Any], *, kind: Kind = CONFIG_MAP, incarnation: 
     ids=["nothing stated", "a pinned name", "elsewhere: two Stacks of one name must not meet"],
 )
 def test_a_child_is_named_after_stack_and_resource(manifest: dict[str, Any], expected: tuple[str, str]) -> None:
-    """Namespace and name."""
     ref = complete(manifest).ref
     assert (ref.namespace, ref.name) == expected
 
 
 def test_a_child_of_cluster_scope_has_no_namespace() -> None:
-    """And a name that two namespaces' Stacks do not share."""
     wanted = complete({}, kind=ROLE)
     assert (wanted.ref.namespace, wanted.ref.name) == ("", f"shop-web-config-{names.digest('default')}")
     assert "namespace" not in wanted.manifest["metadata"]
 
 
 def test_the_next_incarnation_has_another_name() -> None:
-    """The old one still stands when it is made."""
     assert complete({}, incarnation=2).ref.name != complete({}).ref.name
 
 
 def test_the_users_own_labels_stay() -> None:
-    """Ours are added, and win where they meet."""
     labels = {"app": "x", names.LABEL_RESOURCE: "lie"}
     found = complete({"metadata": {"labels": labels}}).manifest["metadata"]["labels"]
     assert (found["app"], found[names.LABEL_RESOURCE]) == ("x", "webConfig")
 
 
 def test_the_hash_tells_the_definition_and_nothing_of_ours() -> None:
-    """Another incarnation is no other definition; another value is."""
     plain: dict[str, Any] = {"data": {"a": "1"}}
     assert complete(plain).hash == complete(plain, incarnation=2).hash
     assert complete(plain).hash != complete({"data": {"a": "2"}}).hash
 
 
 def test_the_manifest_of_the_user_stays_as_it_is() -> None:
-    """Incarnations are made from it, side by side."""
     plain: dict[str, Any] = {"metadata": {"labels": {"app": "x"}}, "data": {}}
     before = copy.deepcopy(plain)
     wanted = want(plain)
@@ -88,14 +82,12 @@ def test_the_manifest_of_the_user_stays_as_it_is() -> None:
 
 
 def test_the_record_names_what_was_required() -> None:
-    """In the annotations, for the clean-up of a later process."""
     annotations = complete({}).manifest["metadata"]["annotations"]
     assert annotations[names.ANNOTATION_REQUIRES] == "db/2"
     assert annotations[names.ANNOTATION_IDENTITY] == "stack-1//ConfigMap/default/shop-web-config"
 
 
 def test_every_call_makes_another_manifest() -> None:
-    """So that a receiver may change it."""
     wanted = want({"metadata": {"labels": {"app": "x"}}})
     wanted.at(1).manifest["metadata"]["labels"].clear()
     wanted.manifest["metadata"]["labels"].clear()
@@ -103,7 +95,6 @@ def test_every_call_makes_another_manifest() -> None:
 
 
 def test_what_a_resource_takes_at_rest() -> None:
-    """Besides its blueprint and its object: some 600 bytes, where its manifest alone took three times as many."""
     data = {f"key{number}": "x" * 16 for number in range(8)}
     manifest = {"apiVersion": "v1", "kind": "ConfigMap", "data": data}
     resources = {f"settings{number}": {"manifest": manifest} for number in range(RESOURCES)}

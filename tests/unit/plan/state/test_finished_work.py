@@ -28,7 +28,6 @@ def hash_of(number: int) -> str:
 
 
 def test_what_has_finished_is_known_again_from_the_status() -> None:
-    """By the next process, of every definition that is still kept."""
     work = FinishedWork()
     for number in range(3):
         assert work.add("migrate", ref("shop-migrate"), hash_of(number), wanted=("migrate",))
@@ -45,7 +44,6 @@ def test_what_has_finished_is_known_again_from_the_status() -> None:
 
 
 def test_only_the_latest_definitions_of_a_resource_are_kept() -> None:
-    """As many as there are revisions to roll back to."""
     work = FinishedWork()
     for number in range(finished_work.DEFINITIONS + 1):
         work.add("migrate", ref("shop-migrate"), hash_of(number), wanted=())
@@ -55,7 +53,6 @@ def test_only_the_latest_definitions_of_a_resource_are_kept() -> None:
 
 
 def test_what_is_forgotten_is_run_again() -> None:
-    """One definition, or all of a resource."""
     work = FinishedWork()
     for number in range(3):
         work.add("migrate", ref("shop-migrate"), hash_of(number), wanted=())
@@ -66,7 +63,6 @@ def test_what_is_forgotten_is_run_again() -> None:
 
 
 def test_the_record_is_bounded_and_what_left_the_template_makes_room() -> None:
-    """What finds no room is refused, so that its object is held; the size that is counted is no less than the true one."""
     work, added = FinishedWork(), 0
     wanted = [f"workers[{number:05}]" for number in range(50_000)]
     for name in wanted:
@@ -81,7 +77,6 @@ def test_the_record_is_bounded_and_what_left_the_template_makes_room() -> None:
 
 
 def test_only_the_written_status_frees_an_object() -> None:
-    """What is known but not stored yet would be lost with the process."""
     work = FinishedWork()
     work.add("migrate", ref("shop-migrate"), hash_of(1), wanted=())
     assert work.has_unrecorded
@@ -92,7 +87,6 @@ def test_only_the_written_status_frees_an_object() -> None:
 
 
 def test_a_record_that_anyone_else_wrote_is_not_believed() -> None:
-    """The signature covers it: adding, changing and removing an entry make all of it void."""
     work = FinishedWork()
     work.add("migrate", ref("shop-migrate"), hash_of(1), wanted=())
     signed = target_status.sign({"finished": work.encode()}, uid="u", hashes=HASHES)
@@ -106,7 +100,6 @@ def test_a_record_that_anyone_else_wrote_is_not_believed() -> None:
     "encoded", [None, 7, {}, ["x"], [{"resource": 1}], [{"resource": "a", "object": "b", "definitions": 3}]]
 )
 def test_what_is_no_record_is_none(encoded: Any) -> None:
-    """Any other value of the field."""
     work = FinishedWork()
     work.load(encoded)
     assert work.is_loaded
@@ -163,5 +156,4 @@ def test_what_runs_and_goes(kind: str, spec: Any, is_run: bool, goes: bool) -> N
     ],
 )
 def test_what_has_finished_by_its_own_words(status: Any, is_done: bool) -> None:
-    """Also for any other value of a status."""
     assert run_policy.says_done({"status": status}) is is_done

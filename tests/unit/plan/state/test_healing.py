@@ -79,12 +79,10 @@ def test_the_limit(said: int | str | None, expected: int | None) -> None:
     ids=["nothing", "everything"],
 )
 def test_what_a_stack_says_is_heard(said: dict[str, object], expected: HealingPolicy) -> None:
-    """The defaults are: at once, without a limit."""
     assert healing.parse(said) == expected
 
 
 def test_a_marked_object_gives_way_to_another_one() -> None:
-    """Made first; the marked one goes when that is ready."""
     world, planner = settled(many())
     old = world.of("a")[0]
     mark(world, "a")
@@ -101,7 +99,6 @@ def test_a_marked_object_gives_way_to_another_one() -> None:
 
 
 def test_a_mark_is_counted_before_it_is_obeyed() -> None:
-    """The reader of the status counts it."""
     world, planner = settled(many())
     mark(world, "a", is_counted=False)
     assert (world.refresh(planner, "a"), world.newly_failed) == ([], ["a"])
@@ -110,7 +107,6 @@ def test_a_mark_is_counted_before_it_is_obeyed() -> None:
 
 @pytest.mark.parametrize("is_completed", [True, False], ids=["later", "now"])
 def test_on_update_waits_for_the_next_target(is_completed: bool) -> None:
-    """While a target is not reached yet, what is marked is a part of reaching it."""
     world, planner = settled(many(), HealingPolicy(mode=HealingMode.ON_UPDATE), is_completed=is_completed)
     mark(world, "a")
     planned = world.refresh(planner, "a")
@@ -122,7 +118,6 @@ def test_on_update_waits_for_the_next_target(is_completed: bool) -> None:
 
 @pytest.mark.parametrize("together", [True, False], ids=["at once", "one after the other"])
 def test_above_the_limit_none_is_replaced(together: bool) -> None:
-    """Nor is the one that was to be replaced a moment ago; below it all are."""
     world, planner = settled(many(), HealingPolicy(max_unhealthy="40%"))
     mark(world, "a", "b", "c")
     for names_ in [NAMES] if together else [[name] for name in NAMES]:
@@ -138,7 +133,6 @@ def test_above_the_limit_none_is_replaced(together: bool) -> None:
 
 
 def test_a_higher_limit_is_followed_at_once() -> None:
-    """The live spec counts."""
     world, planner = settled(many(), HealingPolicy(max_unhealthy=1))
     mark(world, "a", "b")
     world.refresh(planner)
@@ -158,7 +152,6 @@ def test_a_higher_limit_is_followed_at_once() -> None:
     ids=["by default", "DeleteFirst", "a stated name", "Never"],
 )
 def test_the_policy_of_the_resource_holds(policy: dict[str, object], step: type | None) -> None:
-    """What it forbids is said."""
     world, planner = settled(many(**policy))
     mark(world, "a")
     world.refresh(planner, "a")
@@ -169,7 +162,6 @@ def test_the_policy_of_the_resource_holds(policy: dict[str, object], step: type 
 
 
 def test_a_mark_replaces_where_the_kind_is_never_replaced_unasked() -> None:
-    """A mark is asking."""
     blueprint = blueprints.make_blueprint({"a": []}, kind=blueprints.GADGET)
     world, planner = settled(blueprint)
     mark(world, "a")
@@ -178,7 +170,6 @@ def test_a_mark_replaces_where_the_kind_is_never_replaced_unasked() -> None:
 
 
 def test_a_marked_object_is_never_chosen_where_there_is_another_one() -> None:
-    """Not even where that does not fit."""
     world, planner = settled(many())
     mark(world, "a")
     world.refresh(planner, "a")
@@ -192,7 +183,6 @@ def test_a_marked_object_is_never_chosen_where_there_is_another_one() -> None:
 
 
 def test_the_first_mark_is_obeyed_at_once_and_later_ones_more_and_more_slowly() -> None:
-    """Until nothing was marked for a while."""
     mark_backoff: MarkBackoff | None = None
     delays = []
     for number in range(5):
@@ -204,7 +194,6 @@ def test_the_first_mark_is_obeyed_at_once_and_later_ones_more_and_more_slowly() 
 
 
 def test_who_is_marked_again_waits() -> None:
-    """And is looked at when that is over."""
     world, planner = settled(many())
     mark(world, "a")
     uid = world.of("a")[0].uid

@@ -19,7 +19,6 @@ PAIR = blueprints.make_blueprint({"kept": [], "lost": []})
 
 
 def test_what_is_made_again_and_again_is_forgotten_in_time() -> None:
-    """Each time it is another object; nothing is lost of those that are there."""
     world, planner = World(), blueprints.make_planner(PAIR)
     world.settle(planner)
     memory = world.memory
@@ -39,7 +38,6 @@ def test_what_is_made_again_and_again_is_forgotten_in_time() -> None:
 
 
 def test_a_large_stack_is_not_looked_through_at_every_pass() -> None:
-    """Only when about as much was added as was found the last time."""
     looks = 0
 
     class Counted(World):
@@ -60,7 +58,6 @@ def test_a_large_stack_is_not_looked_through_at_every_pass() -> None:
 
 
 def test_planning_only_reads_what_is_remembered() -> None:
-    """What it wants remembered is part of its result: the caller applies it, or loses it."""
     blueprint = blueprints.make_blueprint({"kept": [], "lost": []})
     report = {
         name: dataclasses.replace(each, drift_policy=DriftPolicy.REPORT) for name, each in blueprint.resources.items()
@@ -88,7 +85,6 @@ def test_planning_only_reads_what_is_remembered() -> None:
 
 
 def test_an_object_that_spoke_is_silent_anew() -> None:
-    """One whose status is wiped later has not been silent since it was created."""
     world, planner = World(), blueprints.make_planner(PAIR)
     world.settle(planner)
     [kept] = world.of("kept")

@@ -35,7 +35,6 @@ def names_of(collection: CollectionStatus) -> list[str] | None:
 
 
 def test_it_is_ready_once_every_member_is() -> None:
-    """Readers get the objects in the order of the source, however they appeared."""
     collection = CollectionStatus(("w[b]", "w[a]"))
     collection.update("w[a]", status("a"))
     assert (collection.is_ready, names_of(collection)) == (False, None)
@@ -44,7 +43,6 @@ def test_it_is_ready_once_every_member_is() -> None:
 
 
 def test_dependents_are_planned_again_only_if_they_may_go_on_or_read_something_else() -> None:
-    """Thousands of members that become ready one by one cost no dependent anything."""
     collection = CollectionStatus(("w[a]", "w[b]"))
     assert collection.take_changed()
     collection.update("w[a]", status("a"))
@@ -60,7 +58,6 @@ def test_dependents_are_planned_again_only_if_they_may_go_on_or_read_something_e
 
 
 def test_it_is_stuck_if_nothing_else_is_missing() -> None:
-    """Like a resource that waits for several."""
     collection = CollectionStatus(("w[a]", "w[b]"))
     stuck = []
     for name, of_member in (
@@ -74,7 +71,6 @@ def test_it_is_stuck_if_nothing_else_is_missing() -> None:
 
 
 def test_it_is_held_while_the_repair_of_any_member_is() -> None:
-    """Its dependents keep what they have."""
     collection = CollectionStatus(("w[a]", "w[b]"))
     collection.update("w[a]", status("a", is_held=True))
     assert collection.is_held
@@ -83,7 +79,6 @@ def test_it_is_held_while_the_repair_of_any_member_is() -> None:
 
 
 def test_without_members_it_is_ready() -> None:
-    """And an empty list."""
     collection = CollectionStatus(())
     assert collection.is_ready
     assert collection.fields is not None
@@ -108,7 +103,6 @@ def world() -> World:
 
 @pytest.mark.parametrize("requires", [["a", "d"], ["d"], []], ids=["one more", "another", "none"])
 def test_a_change_of_depends_on_alone_is_one_apply(world: World, requires: list[str]) -> None:
-    """It changes the record, and nothing follows."""
     planner = make_planner(requires)
     assert world.refresh(planner) == ["top"]
     step = planner.take_step("top")
@@ -119,7 +113,6 @@ def test_a_change_of_depends_on_alone_is_one_apply(world: World, requires: list[
 
 
 def test_another_incarnation_alone_is_not_recorded(world: World) -> None:
-    """The record stands for the object that took the other's place."""
     signature = signatures.write("", resource="top", incarnation=1, requires="a/7", signer=HASHER)
     known = world.of("top")[0].fields["metadata"]["annotations"]
     annotations = {**known, names.ANNOTATION_REQUIRES: "a/7", names.ANNOTATION_SIGNATURE: signature}
@@ -129,7 +122,6 @@ def test_another_incarnation_alone_is_not_recorded(world: World) -> None:
 
 @pytest.mark.parametrize("text", ["d/1", None], ids=["changed", "removed"])
 def test_a_user_who_changes_the_record_gets_no_write_at_once_for_it(world: World, text: str | None) -> None:
-    """Their change is drift, which is repaired more and more slowly."""
     annotations = dict(world.of("top")[0].fields["metadata"]["annotations"])
     annotations.pop(names.ANNOTATION_REQUIRES)
     fields: Object = {"f:metadata": {"f:annotations": {f"f:{key}": {} for key in annotations}}}
@@ -146,7 +138,6 @@ def test_a_user_who_changes_the_record_gets_no_write_at_once_for_it(world: World
 
 @pytest.mark.parametrize("text", ["d/1", ""], ids=["changed", "removed"])
 def test_a_record_that_admission_changes_in_every_apply_causes_no_write(world: World, text: str) -> None:
-    """Nothing of it is lost, so that writing it again would go on for ever."""
     annotations = {**world.of("top")[0].fields["metadata"]["annotations"], names.ANNOTATION_REQUIRES: text}
     change(world, requires=(), annotations=annotations)
     assert world.refresh(make_planner(["a"])) == []

@@ -21,7 +21,6 @@ def make(members: int = 4, *, batch: int = 2, ready: int = 0, pause: float = 0.0
 
 
 def test_a_batch_follows_when_the_last_one_is_ready() -> None:
-    """The next batch starts only when every member of the last one is ready."""
     update = make()
     assert update.choose(now=0) == ["0", "1"]
     update.note_settled("0")
@@ -33,7 +32,6 @@ def test_a_batch_follows_when_the_last_one_is_ready() -> None:
 
 
 def test_a_member_of_the_batch_may_start_its_change() -> None:
-    """A change in the batch is permitted, another one waits."""
     update = make()
     update.choose(now=0)
     assert update.note_waiting("0", IN_SERVICE)
@@ -41,7 +39,6 @@ def test_a_member_of_the_batch_may_start_its_change() -> None:
 
 
 def test_enough_members_stay_in_service() -> None:
-    """No member leaves service below the minimum."""
     update = make(batch=4, ready=3)
     assert update.choose(now=0) == ["0"]
     update.note_settled("0")
@@ -49,7 +46,6 @@ def test_enough_members_stay_in_service() -> None:
 
 
 def test_a_member_out_of_service_does_not_count_and_goes_first() -> None:
-    """What is broken anyway is changed even if the minimum is not met."""
     update = make(batch=2, ready=4)
     update.note_waiting("2", BROKEN)
     assert update.choose(now=0) == ["2"]
@@ -59,7 +55,6 @@ def test_a_member_out_of_service_does_not_count_and_goes_first() -> None:
 
 
 def test_nothing_starts_before_all_members_are_known() -> None:
-    """After a restart, members appear one by one; a batch is chosen among all of them."""
     policy = RollingPolicy(collection="member", members=("0", "1"), max_batch=1)
     update = RollingUpdate(policy=policy)
     update.note_waiting("1", IN_SERVICE)
@@ -69,7 +64,6 @@ def test_nothing_starts_before_all_members_are_known() -> None:
 
 
 def test_a_member_that_is_not_ready_stops_the_update() -> None:
-    """An updated member that does not become ready holds up all that are in service."""
     update = make()
     update.note_unsettled("0")
     assert update.choose(now=0) == []
@@ -78,7 +72,6 @@ def test_a_member_that_is_not_ready_stops_the_update() -> None:
 
 
 def test_the_pause_counts_from_the_end_of_the_batch() -> None:
-    """The next batch waits for the pause, and the time of its end is known for a timer."""
     update = make(batch=2, pause=30)
     update.choose(now=0)
     update.note_settled("0")
@@ -91,7 +84,6 @@ def test_the_pause_counts_from_the_end_of_the_batch() -> None:
 
 
 def test_a_marked_member_is_replaced_within_the_pause() -> None:
-    """The pause delays the next batch of an update, not the replacement of what is broken."""
     update = make(batch=1, pause=30)
     update.choose(now=0)
     update.note_settled("0")
@@ -100,7 +92,6 @@ def test_a_marked_member_is_replaced_within_the_pause() -> None:
 
 
 def test_a_restart_in_a_batch_takes_it_up() -> None:
-    """A process that finds members of a batch not ready waits for them, then pauses."""
     update = make(batch=2, pause=30, is_resumed=True)
     update.note_unsettled("0")
     update.note_settled("1")
@@ -112,7 +103,6 @@ def test_a_restart_in_a_batch_takes_it_up() -> None:
 
 
 def test_a_restart_in_a_pause_keeps_its_end() -> None:
-    """The recorded end of the last batch counts."""
     last = BatchEnd(collection="member", since=100, updated=2)
     update = make(batch=2, pause=30, is_resumed=True, last_end=last)
     update.note_settled("0")
@@ -122,7 +112,6 @@ def test_a_restart_in_a_pause_keeps_its_end() -> None:
 
 
 def test_an_end_that_was_not_recorded_pauses_again() -> None:
-    """A crash between the end of a batch and its record makes the pause longer, never shorter."""
     last = BatchEnd(collection="member", since=100, updated=1)
     update = make(batch=1, pause=30, is_resumed=True, last_end=last)
     update.note_settled("0")
@@ -132,14 +121,12 @@ def test_an_end_that_was_not_recorded_pauses_again() -> None:
 
 
 def test_an_update_starts_without_a_pause() -> None:
-    """Members that were up to date before the update began are no batch."""
     update = make(batch=2, pause=30)
     update.note_settled("3")
     assert update.choose(now=0) == ["0", "1"]
 
 
 def test_a_broken_member_that_must_not_change_is_not_in_service() -> None:
-    """It holds up no other one, but the minimum counts only members that are ready."""
     update = make(batch=2, ready=2)
     update.note_settled("0", is_available=False)
     assert update.choose(now=0) == ["1"]
@@ -173,20 +160,17 @@ def make_paused() -> RollingUpdate:
 
 
 def test_a_template_that_is_changed_back_does_not_wait_for_the_pause() -> None:
-    """What was changed goes back at once; the pause was for the others, which never change."""
     back = proceed(make_paused(), settled="23", waiting="01")
     assert back.choose(now=6) == ["0", "1"]
 
 
 def test_a_template_that_is_changed_back_within_a_batch_starts_with_a_batch() -> None:
-    """The members of a batch in progress go back at once as well, also after an earlier update with a pause."""
     update = make(pause=60, last_end=BatchEnd(collection="member", since=0, updated=4))
     update.choose(now=5)
     assert proceed(update, settled="23", waiting="01").choose(now=6) == ["0", "1"]
 
 
 def test_another_size_keeps_the_pause() -> None:
-    """The pause continues when members come and go, even if all of those that were done go."""
     assert proceed(make_paused(), settled="01", waiting="23", missing="4").choose(now=6) == []
     removed = proceed(make_paused(), settled="45", waiting="23")
     assert removed.choose(now=6) == []
@@ -194,7 +178,6 @@ def test_another_size_keeps_the_pause() -> None:
 
 
 def test_another_size_within_the_first_batch_keeps_the_pause_after_it() -> None:
-    """A batch that became ready while the size changed is followed by its pause."""
     update = make(pause=60)
     update.choose(now=0)
     resized = proceed(update, settled="014", waiting="23")

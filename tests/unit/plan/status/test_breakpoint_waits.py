@@ -53,7 +53,6 @@ def waiting(planner: StackPlanner) -> list[str]:
 
 
 def test_what_is_not_there_stops_before_its_creation_alone() -> None:
-    """Other branches go on; what requires it waits."""
     environment = make_environment(stops={"*": ["PreUpdate", "PreReplace", "PreDelete"], "a": ["PreCreate"]})
     world, planner = World(), make_planner({"a": [], "b": ["a"], "c": []}, environment)
     assert world.refresh(planner) == ["c"]
@@ -70,7 +69,6 @@ def test_what_was_passed_continues() -> None:
 
 
 def test_what_stops_when_it_is_done_counts_as_having_been_ready() -> None:
-    """So that another object in its place leaves it standing until that one is ready, too."""
     world, planner = World(), make_planner({"a": []}, make_environment(stops={"a": ["PostCreate"]}))
     world.refresh(planner)
     step = planner.take_step("a")
@@ -82,7 +80,6 @@ def test_what_stops_when_it_is_done_counts_as_having_been_ready() -> None:
 
 
 def test_a_word_on_an_object_counts_for_its_revision_alone() -> None:
-    """What an earlier revision left there stops no one."""
     world, planner = World(), make_planner({"a": []}, make_environment(stops={"a": ["PostCreate"]}))
     world.settle(planner)
     later = make_planner({"a": []}, ActiveEnvironment(rules=planner.environment.rules, key=f"{KEY}-60"))
@@ -91,7 +88,6 @@ def test_a_word_on_an_object_counts_for_its_revision_alone() -> None:
 
 
 def test_a_change_stops_before_it_and_a_repair_does_not() -> None:
-    """A repair brings back what is wanted already."""
     world = World()
     world.settle(make_planner({"a": []}, make_environment(), a="old"))
     environment = make_environment(stops={"a": ["PreUpdate", "PreCreate"]})
@@ -106,7 +102,6 @@ def test_a_change_stops_before_it_and_a_repair_does_not() -> None:
 
 
 def test_what_vanished_is_no_creation() -> None:
-    """The object is another one, which is what a replacement comes to."""
     environment = make_environment(stops={"a": ["PreCreate", "PreReplace", "PostReplace"]})
     planner = make_planner(
         {"a": []}, ActiveEnvironment(rules=environment.rules, key=KEY, previous_resources=frozenset({"a"}))
@@ -125,7 +120,6 @@ def test_what_vanished_is_no_creation() -> None:
     ],
 )
 def test_what_is_denied_is_not_done(denied: str, is_restricted: bool) -> None:
-    """And says which rule it was."""
     world = World()
     world.settle(make_planner({"a": []}, make_environment(), a="old"))
     planner = make_planner({"a": []}, make_environment(denies={"a": [denied]}), a="new")
@@ -135,7 +129,6 @@ def test_what_is_denied_is_not_done(denied: str, is_restricted: bool) -> None:
 
 
 def test_what_is_denied_does_not_stop_first() -> None:
-    """No one is asked to let go on what cannot go on."""
     world = World()
     world.settle(make_planner({"a": []}, make_environment(), a="old"))
     planner = make_planner({"a": []}, make_environment(stops={"a": ["PreUpdate"]}, denies={"*": ["Update"]}), a="new")
@@ -158,13 +151,11 @@ def deleted(planner: StackPlanner) -> list[str]:
 
 
 def test_a_removed_resource_stops_before_its_deletion() -> None:
-    """What it required stays as well."""
     _, planner = removed(make_environment(stops={"b": ["PreDelete"]}))
     assert (deleted(planner), waiting(planner), planner.is_complete) == ([], ["b/PreDelete"], False)
 
 
 def test_a_denied_deletion_is_a_failure() -> None:
-    """It says so until the rule is gone."""
     world, planner = removed(make_environment(denies={"b": ["Delete"]}))
     assert (deleted(planner), waiting(planner), planner.has_failed(world.memory)) == ([], [], True)
     planner.set_environment(make_environment())
@@ -173,13 +164,11 @@ def test_a_denied_deletion_is_a_failure() -> None:
 
 
 def test_a_deletion_that_stops_afterwards_is_recorded_before_it() -> None:
-    """Afterwards nothing but the record could tell of it."""
     _, planner = removed(make_environment(stops={"b": ["PostDelete"]}))
     assert (deleted(planner), planner.deletion_guard.take_unrecorded()) == ([], {"b": ("a",)})
 
 
 def test_what_a_resource_required_that_stops_after_its_deletion_goes_later() -> None:
-    """Until that is passed, and the Stack is not complete."""
     environment = make_environment(stops={"b": ["PostDelete"]}, post_delete={"b": ("a",)})
     world, planner = removed(environment)
     assert deleted(planner) == ["b"]
@@ -192,7 +181,6 @@ def test_what_a_resource_required_that_stops_after_its_deletion_goes_later() -> 
 
 
 def test_it_is_stopped_once_nothing_else_can_move() -> None:
-    """Not while another branch continues, and not where no caller waits."""
     world, planner = World(), make_planner({"a": [], "b": []}, make_environment(stops={"a": ["PreCreate"]}))
     world.refresh(planner)
     assert not breakpoint_waits.is_stopped(planner, world.memory)
@@ -204,7 +192,6 @@ def test_it_is_stopped_once_nothing_else_can_move() -> None:
 
 
 def test_a_step_carries_the_word_only_where_a_stop_follows() -> None:
-    """A Stack without breakpoints writes what it always wrote."""
     world, planner = World(), make_planner({"a": [], "b": []}, make_environment(stops={"a": ["PostCreate"]}))
     world.refresh(planner)
     said = {
@@ -216,14 +203,12 @@ def test_a_step_carries_the_word_only_where_a_stop_follows() -> None:
 
 
 def test_a_rule_about_nothing_is_reported() -> None:
-    """Not where its resource has an object yet."""
     _, planner = removed(make_environment(stops={"b": ["PreDelete"], "z": ["PreCreate"]}))
     assert [text for text in breakpoint_waits.warn(planner) if "'z'" not in text] == []
     assert len(breakpoint_waits.warn(planner)) == 1
 
 
 def test_a_hash_that_another_key_made_says_nothing_of_a_change() -> None:
-    """After a lost key all is written again, and no one is asked."""
     world = World()
     [child] = [world.carry_out(step) for step in first_steps(world)]
     stranger = dataclasses.replace(child, hash="k00000000:" + "0" * 32)
@@ -285,7 +270,6 @@ def make_stopped() -> tuple[StackPlanner, World]:
 
 
 def test_who_waits_within_is_reported_by_path_with_whom_to_annotate() -> None:
-    """So the parent is stopped as well: no time runs for it, and no one takes it for busy."""
     planner, world = make_stopped()
     assert (planner.statuses["cache"].state, breakpoint_waits.is_stopped(planner, world.memory)) == (
         ResourceState.STOPPED,
@@ -298,7 +282,6 @@ def test_who_waits_within_is_reported_by_path_with_whom_to_annotate() -> None:
 
 
 def test_an_order_by_path_is_answered_with_whom_to_annotate() -> None:
-    """It is not passed on: nothing continues here, and nothing is noted as passed."""
     planner, _ = make_stopped()
     for order in ("cache/deep/db", "cache/deep/db/PreCreate@2"):
         answer = stack_requests.answer_continue(order, planner, SHOP)
@@ -330,12 +313,10 @@ def test_an_order_by_path_is_answered_with_whom_to_annotate() -> None:
 def test_commands_in_messages_are_safe_to_paste(
     wait: breakpoint_waits.BreakpointWait, address: breakpoint_waits.StackAddress, command: str
 ) -> None:
-    """A shell expands nothing of what others wrote."""
     assert address.write_continue(wait) == command
 
 
 def test_what_is_given_is_written_once_and_taken_out_once() -> None:
-    """Nothing is written for a rule that leads elsewhere."""
     planner, world = make_nested_planner(), World()
     first = take(planner, world)
     assert first is not None
@@ -359,7 +340,6 @@ def test_what_is_given_is_written_once_and_taken_out_once() -> None:
 
 
 def test_what_is_given_is_no_update_of_the_nested_stack() -> None:
-    """A breakpoint of its own stops a change of its definition alone."""
     planner, world = make_nested_planner({"resource": "cache", "at": ["PreUpdate"]}), World()
     first = take(planner, world)
     assert first is not None

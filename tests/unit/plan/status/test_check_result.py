@@ -50,7 +50,6 @@ def build(planner: StackPlanner, **subject: object) -> Object:
 
 
 def test_where_all_is_ready_nothing_is_found() -> None:
-    """And that is what the phase says."""
     _, planner = make("a", "b")
     outcome = conclude(planner)
     assert outcome == CLEAN
@@ -61,7 +60,6 @@ def test_where_all_is_ready_nothing_is_found() -> None:
 
 
 def test_what_is_not_there_is_found() -> None:
-    """It is called missing, not what is about to be done about it."""
     _, planner = make("a", settled=False)
     assert isinstance(planner.ready_steps["a"], Apply)
     outcome = conclude(planner)
@@ -71,7 +69,6 @@ def test_what_is_not_there_is_found() -> None:
 
 
 def test_a_mark_is_found_also_on_what_waits() -> None:
-    """No one judges the object meanwhile, but a user has spoken about it."""
     world, planner = World(), blueprints.make_planner(blueprints.make_blueprint({"a": [], "b": ["a"]}))
     world.settle(planner)
     (child,) = world.of("b")
@@ -85,7 +82,6 @@ def test_a_mark_is_found_also_on_what_waits() -> None:
 
 
 def test_the_list_is_bounded_and_the_count_is_not() -> None:
-    """No list in a status grows with the stack, and a message names the first few."""
     _, planner = make(*(f"r{number}" for number in range(50)), settled=False)
     outcome = conclude(planner)
     assert (outcome.problem_count, len(outcome.problems)) == (50, problems.AT_MOST)
@@ -94,7 +90,6 @@ def test_the_list_is_bounded_and_the_count_is_not() -> None:
 
 
 def test_an_outcome_is_read_as_it_was_written() -> None:
-    """So that a restart changes nothing of what is said."""
     for outcome in (CLEAN, FOUND):
         status = {"phase": "CheckFailed", **check_result.encode(outcome)}
         assert check_result.decode(status) == outcome
@@ -105,12 +100,10 @@ def test_an_outcome_is_read_as_it_was_written() -> None:
 
 @pytest.mark.parametrize("said", [None, {}, {"objects": 1}, {"checkedAt": "never", "objects": 1, "problemCount": 0}])
 def test_what_makes_no_sense_tells_nothing(said: object) -> None:
-    """A user has written into the status."""
     assert check_result.decode({"phase": "CheckComplete", "check": said}) is None
 
 
 def test_what_was_found_stands_until_nothing_of_the_kind_is_left() -> None:
-    """And a clean bill until anything is not as wanted."""
     world, planner = make("a", settled=False)
     assert check_result.is_still_current(FOUND, planner, is_complete=False)
     assert not check_result.is_still_current(CLEAN, planner, is_complete=False)
@@ -120,7 +113,6 @@ def test_what_was_found_stands_until_nothing_of_the_kind_is_left() -> None:
 
 
 def test_an_outcome_is_reported_by_its_numbers() -> None:
-    """The words of a status may hide something."""
     hidden = {**ENTRY, "message": "(sensitive)"}
     status = check_result.encode(dataclasses.replace(FOUND, problems=(hidden,)))
     assert check_result.is_reported(FOUND, status)
@@ -129,7 +121,6 @@ def test_an_outcome_is_reported_by_its_numbers() -> None:
 
 
 def test_no_word_of_a_check_covers_what_was_not_reached() -> None:
-    """What was not refreshed since."""
     targets = [dataclasses.replace(REACHED, is_completed=False), None]
     subjects = [StatusInput(generation=1, target=target, check=CLEAN) for target in targets]
     subjects += [StatusInput(generation=1, target=REACHED, check=CLEAN, is_deleting=True)]
@@ -146,14 +137,12 @@ def test_no_word_of_a_check_covers_what_was_not_reached() -> None:
 
 
 def test_what_does_not_stand_is_reported_beside_the_phase_of_the_action() -> None:
-    """The list stays in the status all the same."""
     _, planner = make("a")
     status = build(planner, check=dataclasses.replace(FOUND, is_current=False))
     assert (status["phase"], status["check"]["problemCount"]) == ("CreateComplete", 1)
 
 
 def test_a_check_is_no_failure_of_the_revision() -> None:
-    """Nothing was tried."""
     _, planner = make("a")
     status = build(planner, check=FOUND)
     assert (status["phase"], "lastFailedRevision" in status) == ("CheckFailed", False)
@@ -161,7 +150,6 @@ def test_a_check_is_no_failure_of_the_revision() -> None:
 
 
 def test_a_clean_bill_is_no_success_of_what_was_given_up() -> None:
-    """After an automatic rollback anyone who waits must not take it for one."""
     _, planner = make("a")
     target = dataclasses.replace(REACHED, cause=TargetCause.AUTOMATIC, failure="it broke")
     status = build(planner, target=target, check=CLEAN)
@@ -172,7 +160,6 @@ def test_a_clean_bill_is_no_success_of_what_was_given_up() -> None:
 
 
 def test_a_refused_definition_is_said_before_anything() -> None:
-    """Its phase is no check's."""
     _, planner = make("a")
     refusal = DefinitionRejection(reason="InvalidTemplate", message="a mistake")
     status = build(planner, rejection=refusal, check=dataclasses.replace(CLEAN, is_current=False))
@@ -180,7 +167,6 @@ def test_a_refused_definition_is_said_before_anything() -> None:
 
 
 def test_a_check_that_cannot_be_done_says_why() -> None:
-    """And the phase stays what it is."""
     _, planner = make("a")
     status = build(planner, check_error="the check '1' cannot list ConfigMap objects: no")
     assert status["phase"] == "CreateComplete"
@@ -203,13 +189,11 @@ def test_a_check_that_cannot_be_done_says_why() -> None:
     ],
 )
 def test_each_check_is_announced_once(before: Object, after: Object, event: tuple[str, str] | None) -> None:
-    """By its token."""
     found = status_changes.find_check(before, after)
     assert [(each.severity, each.reason) for each in found] == ([event] if event else [])
 
 
 def test_an_announcement_names_the_action_that_continues() -> None:
-    """Where the phase does not tell of the check."""
     after = {"phase": "UpdateInProgress", "handled": {"check": "1"}, **check_result.encode(FOUND)}
     (said,) = status_changes.find_check({}, after)
     assert said.message == (
@@ -220,7 +204,6 @@ def test_an_announcement_names_the_action_that_continues() -> None:
 
 @pytest.mark.parametrize("phase", [phase for phase in Phase if not phase.startswith("Delete")])
 def test_a_check_may_follow_and_be_followed_by_all_but_a_deletion(phase: Phase) -> None:
-    """What came in between may not have been written."""
     assert phases_page.is_legal(phase, Phase.CHECK_COMPLETE)
     assert phases_page.is_legal(Phase.CHECK_FAILED, phase)
     assert not phases_page.is_legal(Phase.DELETE_IN_PROGRESS, Phase.CHECK_COMPLETE)

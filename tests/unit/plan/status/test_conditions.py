@@ -43,19 +43,16 @@ def make(*entries: tuple[str, str, str]) -> dict[str, Any]:
     ],
 )
 def test_only_known_true_conditions_are_shown(status: Any, found: tuple[str, ...]) -> None:
-    """No client can add values of a label by what it writes into the status."""
     assert conditions.summarize(status)[0] == found
 
 
 def test_equal_results_are_one_object() -> None:
-    """Thousands of Stacks have the same few conditions."""
     first, second = (conditions.summarize(make(("Drifted", "True", "R")))[0] for _ in range(2))
 
     assert first is second
 
 
 def test_the_start_of_an_action_is_that_of_reconciling() -> None:
-    """While it is False, nothing is in progress."""
     assert conditions.summarize(make(("Reconciling", "True", "Progressing")))[1] == "2026-01-01T00:00:00Z"
     assert conditions.summarize(make(("Reconciling", "False", "Settled")))[1] == ""
     assert conditions.summarize({"conditions": [{"type": "Reconciling", "status": "True"}]})[1] == ""
@@ -76,17 +73,14 @@ def write_table() -> str:
 
 
 def test_each_type_has_a_row() -> None:
-    """In the order in which conditions are shown."""
     assert list(condition_types.TABLE) == list(ConditionType)
 
 
 def test_the_page_has_the_table() -> None:
-    """As it is written here."""
     assert write_table() in PAGE.read_text(), f"replace the table in docs/status.md by:\n{write_table()}"
 
 
 def test_a_command_has_no_other_fields_than_can_be_filled() -> None:
-    """The name and the namespace of the Stack."""
     for traits in condition_types.TABLE.values():
         assert "{" not in traits.command.format(name="shop", namespace="default")
         assert traits.is_cause or not traits.command

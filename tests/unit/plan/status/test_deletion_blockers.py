@@ -77,14 +77,12 @@ def leaving(**change: object) -> tuple[World, StackPlanner, Child]:
 
 
 def test_nothing_holds_up_what_only_takes_time() -> None:
-    """Neither what is still to be deleted nor what ends by itself."""
     for change in ({}, {"finalizers": ("x/y",)}, {"deleting": True}):
         world, planner, _ = leaving(**change)
         assert deletion_blockers.find_deletion_block(planner, world.memory, beyond="") is None
 
 
 def test_finalizers_are_named_with_the_object_that_they_hold() -> None:
-    """Anyone who put them there can be found."""
     world, planner, _ = leaving(deleting=True, finalizers=("x/y", "x/z"))
     found = deletion_blockers.find_deletion_block(planner, world.memory, beyond="")
     assert found is not None
@@ -96,7 +94,6 @@ def test_finalizers_are_named_with_the_object_that_they_hold() -> None:
 
 
 def test_a_refused_deletion_comes_first() -> None:
-    """It is tried again, and needs a user all the same."""
     world, planner, child = leaving()
     world.memory.attempts[child.uid] = DENIED
     found = deletion_blockers.find_deletion_block(planner, world.memory, beyond="waits for probe/x")
@@ -105,7 +102,6 @@ def test_a_refused_deletion_comes_first() -> None:
 
 
 def test_a_refusal_is_forgotten_once_the_object_goes() -> None:
-    """Its answer may have been lost."""
     world, planner, child = leaving()
     world.memory.attempts[child.uid] = DENIED
     world.children["a"] = [dataclasses.replace(child, deleting=True, resource_version=9)]
@@ -114,7 +110,6 @@ def test_a_refusal_is_forgotten_once_the_object_goes() -> None:
 
 
 def test_what_only_the_server_knows_is_reported_where_nothing_else_is() -> None:
-    """All that is known is gone, and yet there is something."""
     planner = blueprints.make_planner(blueprints.make_blueprint({}))
     found = deletion_blockers.find_deletion_block(planner, World().memory, beyond="waits for probe/x")
     assert found is not None
@@ -122,13 +117,11 @@ def test_what_only_the_server_knows_is_reported_where_nothing_else_is() -> None:
 
 
 def test_no_more_are_named_than_a_person_reads() -> None:
-    """The rest is a number."""
     _, _, child = leaving()
     assert deletion_blockers.describe_all([child] * 7).endswith("configmap/shop-a and 2 more")
 
 
 def test_what_blocks_a_nested_stack_is_named_with_it() -> None:
-    """A user need not look for the Stack within the Stack."""
     child = make_nested(blocked_by("probe/x (held by\n x/y)"))
     assert deletion_blockers.describe_with_cause(child, OPEN) == (
         "stack.hearth.dev/shop-a (held by hearth.dev/children, because probe/x (held by x/y))"
@@ -154,7 +147,6 @@ def test_nothing_else_is_quoted(conditions: Any, answer: Access, kind: Kind) -> 
 
 
 def test_stacks_that_quote_each_other_come_to_rest() -> None:
-    """Each of them is nested in the other; every message is part of the next one."""
     texts = {"a": "b", "b": "a"}
     rounds = 0
     while True:
@@ -169,7 +161,6 @@ def test_stacks_that_quote_each_other_come_to_rest() -> None:
 
 
 def test_messages_do_not_follow_the_order_of_the_cache() -> None:
-    """It is another one after a restart, which would write a status."""
     children = [make_nested([], name=f"shop-{letter}") for letter in "gfedcba"]
     assert deletion_blockers.describe_all(children).startswith("stack.hearth.dev/shop-a ")
     assert [each.name for each in deletion_blockers.find_first(children)] == [f"shop-{letter}" for letter in "abcde"]
@@ -200,7 +191,6 @@ def make_namespace(*conditions: dict[str, str]) -> Child:
     ],
 )
 def test_a_namespace_says_itself_what_holds_it(conditions: tuple[dict[str, str], ...], expected: str) -> None:
-    """Only if more than time is needed; its words are only for those who may get it."""
     child = make_namespace(*conditions)
 
     assert deletion_blockers.is_held(child, OPEN) == bool(expected)

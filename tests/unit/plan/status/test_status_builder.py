@@ -69,7 +69,6 @@ def test_everything_ready_is_complete() -> None:
 
 
 def test_a_later_revision_is_an_update() -> None:
-    """Regardless of what its number is called by."""
     world, planner = World(), blueprints.make_planner(blueprints.make_blueprint({"a": []}))
     world.settle(planner)
     status = build(planner, status_input=dataclasses.replace(SUBJECT, target=LATER))
@@ -77,7 +76,6 @@ def test_a_later_revision_is_an_update() -> None:
 
 
 def test_the_message_names_what_is_waited_for() -> None:
-    """By resource and object, with its own words."""
     world, planner = World(), blueprints.make_planner(blueprints.make_blueprint({"a": []}, kind=blueprints.GADGET))
     world.settle(planner)
     step = Apply(
@@ -101,7 +99,6 @@ def test_the_message_names_what_is_waited_for() -> None:
     ("failures", "phase"), [(1, "CreateInProgress"), (5, "CreateFailed")], ids=["still tried", "limit used up"]
 )
 def test_a_refusal_is_reported_at_once_and_called_failed_later(failures: int, phase: str) -> None:
-    """With the next try beside it."""
     world, planner = World(), blueprints.make_planner(blueprints.make_blueprint({"a": [], "b": []}))
     world.refresh(planner)
     refuse(world, planner, "a", failures=failures)
@@ -121,7 +118,6 @@ def test_a_refusal_is_reported_at_once_and_called_failed_later(failures: int, ph
 
 
 def test_problems_are_bounded_and_the_counts_are_not() -> None:
-    """No list in a status grows with the stack."""
     names = [f"r{number}" for number in range(50)]
     world, planner = World(), blueprints.make_planner(blueprints.make_blueprint({name: [] for name in names}))
     world.refresh(planner)
@@ -133,7 +129,6 @@ def test_problems_are_bounded_and_the_counts_are_not() -> None:
 
 @pytest.mark.parametrize("step", [pytest.param(1, id="the first first"), pytest.param(-1, id="the last first")])
 def test_problems_are_those_of_the_first_names_whichever_failed_first(step: int) -> None:
-    """A restarted operator detects them in another order."""
     given = [f"r{number:02}" for number in range(50)]
     world, planner = World(), blueprints.make_planner(blueprints.make_blueprint({name: [] for name in given}))
     world.refresh(planner)
@@ -145,7 +140,6 @@ def test_problems_are_those_of_the_first_names_whichever_failed_first(step: int)
 
 
 def test_a_refused_definition_is_stalled_while_the_rest_is_reported_as_it_is() -> None:
-    """What runs keeps its counts; the phase is that of the target."""
     world, planner = World(), blueprints.make_planner(blueprints.make_blueprint({"a": []}))
     world.settle(planner)
     status = build(
@@ -160,13 +154,11 @@ def test_a_refused_definition_is_stalled_while_the_rest_is_reported_as_it_is() -
 
 
 def test_before_anything_was_accepted_there_is_a_status_all_the_same() -> None:
-    """The first definition was refused: no counts, no revision."""
     status = build(None, status_input=dataclasses.replace(SUBJECT, target=None, rejection=REFUSAL))
     assert (status["phase"], "summary" in status, "revision" in status) == ("CreateFailed", False, False)
 
 
 def test_a_deletion_names_what_is_left() -> None:
-    """And what holds it."""
     world = World()
     world.settle(blueprints.make_planner(blueprints.make_blueprint({"a": []})))
     world.children["a"] = [dataclasses.replace(world.of("a")[0], deleting=True, finalizers=("x/y",))]
@@ -181,7 +173,6 @@ def test_a_deletion_names_what_is_left() -> None:
 
 
 def test_outputs_are_the_values_that_are_known() -> None:
-    """The others are left out until they are."""
     host = Reading(make=lambda values: values["a"]["status"]["host"], reads={"a": frozenset({("status", "host")})})
     name = Reading(make=lambda values: values["a"]["metadata"]["name"], reads={"a": frozenset({("metadata", "name")})})
     blueprint = blueprints.make_blueprint({"a": []}, outputs={"host": host, "name": name, "one": Constant(1)})
@@ -191,7 +182,6 @@ def test_outputs_are_the_values_that_are_known() -> None:
 
 
 def test_a_condition_keeps_its_time_while_its_status_lasts() -> None:
-    """A changed message is no transition."""
     world, planner = World(), blueprints.make_planner(blueprints.make_blueprint({"a": []}))
     world.refresh(planner)
     first = status_builder.build_status(SUBJECT, planner, memory=InMemoryState(), before={}, now=1.0, monotonic=0.0)
@@ -202,7 +192,6 @@ def test_a_condition_keeps_its_time_while_its_status_lasts() -> None:
 
 
 def test_sources_that_are_polled_are_named() -> None:
-    """With how late a change of them is noticed; of a Stack that goes no user needs to know."""
     world, planner = World(), blueprints.make_planner(blueprints.make_blueprint({"a": []}))
     world.settle(planner)
     polled = dataclasses.replace(SUBJECT, polled=("secret/db",))
@@ -253,7 +242,6 @@ def test_earlier_revisions_stay_known(
 
 
 def test_only_so_many_are_kept() -> None:
-    """As many as there may be revisions: the newest."""
     many = {"earlierCompletedRevisions": list(range(1, 1000))}
     found = status_builder.find_earlier_completed(CompletedRevisions(last=1000), many)
     assert found == list(range(1000 - limits.REVISION_HISTORY, 1000))
@@ -269,7 +257,6 @@ def make_status(reason: str, message: str) -> dict[str, Any]:
 
 
 def test_no_part_shows_a_sensitive_text() -> None:
-    """Neither a reason nor the result of a check."""
     status = make_status("hunter22", "no hunter22 here")
     assert status_builder.redact_status(status, ["hunter22"]) == make_status("…", "no … here")
     assert status_builder.redact_status(status, []) is status

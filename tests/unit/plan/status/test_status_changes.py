@@ -25,7 +25,6 @@ CONDITION = {"type": "Ready", "status": "False", "reason": "Progressing", "messa
     ids=["equal", "changed", "taken away", "within a map", "lists are replaced", "equal maps"],
 )
 def test_a_patch_holds_the_difference(before: Object, after: Object, expected: Object) -> None:
-    """As a JSON merge patch."""
     assert status_changes.find_changes(before, after) == expected
 
 
@@ -42,7 +41,6 @@ def test_a_patch_holds_the_difference(before: Object, after: Object, expected: O
     ],
 )
 def test_progress_is_what_only_counts_on(change: Object, expected: bool) -> None:
-    """All else is news."""
     before = {"phase": "CreateInProgress", "summary": "1/3", "observedGeneration": 1, "conditions": [CONDITION]}
     assert status_changes.is_progress_only(before, before | change) is expected
 
@@ -65,7 +63,6 @@ AT_WORK: Object = {"phase": "UpdateInProgress", "summary": "2/3", "conditions": 
     ],
 )
 def test_a_setback_is_work_for_the_same_and_nothing_wrong(change: Object, expected: bool) -> None:
-    """All else is reported at once."""
     before = {"phase": "UpdateComplete", "summary": "3/3", "observedGeneration": 1, "conditions": [READY]}
     assert status_changes.is_repair_only(before, before | AT_WORK | change) is expected
 
@@ -106,12 +103,10 @@ FAILED = make("False", "Unavailable", "exceeded quota", "Stalled")
     ],
 )
 def test_an_outcome_is_reported_once(before: dict[str, Any], after: dict[str, Any], *, is_new: bool) -> None:
-    """Also if the same reason delayed it before."""
     assert status_changes.is_new_outcome(before, after) is is_new
 
 
 def test_notable_conditions_are_reported_when_they_become_true() -> None:
-    """Not while they stay so, and not when they end."""
     complete = ("True", "Complete", "m")
     paused, drifted = make(*complete, "Paused"), make(*complete, "Paused", "Drifted")
 
@@ -128,7 +123,6 @@ def find_told(before: dict[str, Any], after: dict[str, Any]) -> list[tuple[str, 
 
 
 def test_an_event_waits_for_the_name_of_the_manager() -> None:
-    """Once, with the final text."""
     complete = ("True", "Complete", "m")
     before, after = make(*complete), make(*complete, "Drifted")
 
@@ -139,7 +133,6 @@ def test_an_event_waits_for_the_name_of_the_manager() -> None:
 
 
 def test_a_warning_has_the_reason_of_its_field() -> None:
-    """Each once, because the others were reported before."""
     before = {"warnings": ["spec.environment.breakpoints[0]: there is no resource 'x'"]}
     after = {"warnings": [*before["warnings"], "spec.rollback.toRevision: 2 has no effect", "configmap/a: polled"]}
 

@@ -41,14 +41,12 @@ SNAPSHOT = RollbackRequest(to_revision=2, spec_hash="old", revision=2, snapshot=
     ],
 )
 def test_a_request_without_effect_is_named(target: Target | None, warning: str | None) -> None:
-    """With the command that repeats it, because the same number written again changes nothing."""
     found = list(rollback_notes.describe_ignored(target, name="shop", namespace="prod"))
 
     assert found == ([] if warning is None else [warning])
 
 
 def test_the_end_names_what_comes_back() -> None:
-    """Each resource that differs from the revision of the rollback, some of many."""
     before, target = make(2, TargetCause.AUTOMATIC), make(5, TargetCause.SPEC)
 
     assert rollback_notes.describe_end(before, target, old=["a", "b"], new=["a", "c"], changed=["a"]) == (
@@ -84,5 +82,4 @@ def test_the_end_names_what_comes_back() -> None:
     ],
 )
 def test_an_edit_is_warned_before_it_is_stored(status: dict[str, Any], warning: str) -> None:
-    """The status may be forged: it decides about this text alone."""
     assert rollback_notes.warn_of_end(status, name="shop", namespace="prod") == warning

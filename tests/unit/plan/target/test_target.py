@@ -45,14 +45,12 @@ def begin(
 
 
 def test_without_an_order_the_spec_counts() -> None:
-    """Regardless of what  wanted before."""
     assert choose(
         TargetRequest(hash="three"), before=make_target(1, TargetCause.ROLLBACK, rollback=ORDERED)
     ) == TargetChoice(cause=TargetCause.SPEC)
 
 
 def test_an_order_names_a_revision() -> None:
-    """And counts for the definition beside which it stands."""
     assert choose(TargetRequest(hash="three", to_revision=1)) == TargetChoice(
         cause=TargetCause.ROLLBACK, revision=1, rollback=ORDERED
     )
@@ -64,13 +62,11 @@ def test_an_order_names_a_revision() -> None:
     ids=["the last", "not the one in the spec", "a new one", "the spec cannot be read"],
 )
 def test_zero_means_the_last_that_completed_besides_the_one_in_the_spec(present: str, expected: int) -> None:
-    """Settled once, and remembered with the order."""
     choice = choose(TargetRequest(hash=present, to_revision=0))
     assert choice.rollback == RollbackRequest(to_revision=0, spec_hash=present, revision=expected)
 
 
 def test_an_order_is_settled_once() -> None:
-    """What completes later does not change what was meant."""
     before = make_target(
         1, TargetCause.ROLLBACK, rollback=RollbackRequest(to_revision=0, spec_hash="three", revision=1)
     )
@@ -78,7 +74,6 @@ def test_an_order_is_settled_once() -> None:
 
 
 def test_a_later_definition_overrides_the_order() -> None:
-    """And the same definition again brings it back."""
     before = make_target(1, TargetCause.ROLLBACK, rollback=ORDERED)
     later = choose(TargetRequest(hash="a fourth", to_revision=1), before=before)
     assert later == TargetChoice(cause=TargetCause.SPEC, rollback=ORDERED)
@@ -104,12 +99,10 @@ def test_a_later_definition_overrides_the_order() -> None:
     ],
 )
 def test_an_order_counts_as_before_while_the_spec_cannot_be_read(before: Target, expected: TargetCause) -> None:
-    """A definition that overrode it does not revive it by a source that is away."""
     assert choose(TargetRequest(hash="", to_revision=1), before=before).cause is expected
 
 
 def test_another_order_is_a_new_one() -> None:
-    """Even where the last one was overridden."""
     before = make_target(4, rollback=ORDERED)
     choice = choose(TargetRequest(hash="a fourth", to_revision=2), before=before)
     assert choice.rollback == RollbackRequest(to_revision=2, spec_hash="a fourth", revision=2)
@@ -125,7 +118,6 @@ def test_another_order_is_a_new_one() -> None:
     ids=["unknown", "nothing completed", "forgotten since"],
 )
 def test_an_order_that_cannot_be_obeyed_is_refused(to_revision: int, completed: CompletedRevisions, part: str) -> None:
-    """With what there is to choose from."""
     with pytest.raises(RollbackRevisionNotFound, match=part):
         choose(TargetRequest(hash="three", to_revision=to_revision), completed=completed)
 
@@ -136,7 +128,6 @@ def test_an_order_that_cannot_be_obeyed_is_refused(to_revision: int, completed: 
     ids=["an update", "a first create"],
 )
 def test_a_failure_goes_back_to_what_was_reached_last(completed: CompletedRevisions, expected: int) -> None:
-    """Or to nothing."""
     choice = choose(TargetRequest(hash="three", failure="web: broken"), before=make_target(3), completed=completed)
     assert choice == TargetChoice(
         cause=TargetCause.AUTOMATIC, revision=expected, failed_hash="three", failure="web: broken"
@@ -154,19 +145,16 @@ def test_a_failure_goes_back_to_what_was_reached_last(completed: CompletedRevisi
     ids=["applied again", "unreadable for now", "changed", "a retry"],
 )
 def test_what_failed_is_not_tried_again_unasked(asked: TargetRequest, motive: TargetCause) -> None:
-    """Only a change or a retry ends a rollback that was not requested."""
     before = make_target(2, TargetCause.AUTOMATIC, failed_hash="three", failure="web: broken")
     assert choose(asked, before=before).cause is motive
 
 
 def test_the_same_aim_is_the_same_target() -> None:
-    """With its time and its history."""
     before = make_target(3, is_first=True, protected_revisions=(1,))
     assert begin(TargetChoice(cause=TargetCause.SPEC), revision=3, before=before) == before
 
 
 def test_a_retry_gives_the_target_its_time_again() -> None:
-    """To the second, as a status tells it."""
     assert (
         begin(TargetChoice(cause=TargetCause.SPEC), revision=3, before=make_target(3), is_retried=True).since == 200.0
     )
@@ -176,7 +164,6 @@ def test_a_retry_gives_the_target_its_time_again() -> None:
     ("heals_on_update", "is_completed"), [(False, True), (True, False)], ids=["Automatic", "OnUpdate"]
 )
 def test_a_retry_is_an_update_to_what_waits_for_one(heals_on_update: bool, is_completed: bool) -> None:
-    """Of another Stack the completed target stays completed."""
     context = TargetContext(now=200.5, is_retried=True, heals_on_update=heals_on_update)
     choice, before = TargetChoice(cause=TargetCause.SPEC), make_target(3, is_completed=True)
     found = target_choice.start_target(choice, revision=3, before=before, context=context)
@@ -184,7 +171,6 @@ def test_a_retry_is_an_update_to_what_waits_for_one(heals_on_update: bool, is_co
 
 
 def test_only_the_very_first_target_creates() -> None:
-    """What comes after a rollback to nothing is an update."""
     first = begin(TargetChoice(cause=TargetCause.SPEC), revision=1, before=None)
     again = begin(
         TargetChoice(cause=TargetCause.SPEC), revision=1, before=make_target(EMPTY_REVISION, TargetCause.AUTOMATIC)
@@ -205,7 +191,6 @@ def test_only_the_very_first_target_creates() -> None:
 def test_what_was_reached_last_is_held_back(
     before: Target | None, is_recalled: bool, expected: tuple[int, ...]
 ) -> None:
-    """A target of another process may have been reached unnoticed."""
     assert (
         begin(
             TargetChoice(cause=TargetCause.SPEC), revision=3, before=before, is_recalled=is_recalled
@@ -215,7 +200,6 @@ def test_what_was_reached_last_is_held_back(
 
 
 def test_what_is_held_back_stays_bounded() -> None:
-    """However often the process dies in the midst of changes; what was surely reached is never dropped."""
     target = make_target(1, is_completed=True)
     for number in range(2, 60):
         target = begin(TargetChoice(cause=TargetCause.SPEC), revision=number, before=target, is_recalled=True)
@@ -238,7 +222,6 @@ def test_what_is_held_back_stays_bounded() -> None:
     ids=["first", "flags", "ordered", "automatic", "wanted again"],
 )
 def test_a_status_remembers_a_target_whole(target: Target) -> None:
-    """Anyone who reads it wants the same."""
     assert target_status.decode(target_status.encode(target)) == target
 
 
@@ -246,7 +229,6 @@ def test_a_status_remembers_a_target_whole(target: Target) -> None:
     "shown", [None, {}, {"revision": 1}, {"revision": 1, "cause": "Whim", "since": "2026-01-01T00:00:00Z"}]
 )
 def test_a_spoilt_memory_is_none(shown: dict[str, object] | None) -> None:
-    """Then the spec counts."""
     assert target_status.decode({"target": shown}) is None
 
 
@@ -279,7 +261,6 @@ PASSED = ClearedBreakpoints(keys=("a/PostUpdate",))
 def test_what_a_stop_is_recorded_under(
     before: Target, revision: int, resized: int, expected: tuple[ClearedBreakpoints, str]
 ) -> None:
-    """Another size leaves the stops of its update; an earlier revision has stops of its own when it returns."""
     context = TargetContext(now=200.5, resized=resized, has_breakpoints=True)
     choice = TargetChoice(cause=TargetCause.SPEC)
     target = target_choice.start_target(choice, revision=revision, before=before, context=context)
@@ -287,7 +268,6 @@ def test_what_a_stop_is_recorded_under(
 
 
 def test_without_breakpoints_an_earlier_revision_costs_no_record() -> None:
-    """Only who wants a stop pays for it."""
     assert begin(TargetChoice(cause=TargetCause.SPEC), revision=2, before=make_target(3)).breakpoint_key == ""
 
 
@@ -326,13 +306,11 @@ def start(rollback: RollbackRequest, **more: object) -> Target:
 
 
 def test_a_request_counts_for_the_definition_beside_it() -> None:
-    """As one for a revision does."""
     request = TargetRequest(hash="two", to_snapshot="before", rollback=RESOLVED)
     assert choose_of_two(request) == TargetChoice(cause=TargetCause.ROLLBACK, revision=1, rollback=SETTLED)
 
 
 def test_a_later_definition_overrides_a_request_and_remembers_it() -> None:
-    """So that it is not resolved, and data not replaced, again: neither now nor once the definition returns."""
     choice = choose_of_two(TargetRequest(hash="three", to_snapshot="before"), start(SETTLED))
     ended = dataclasses.replace(SETTLED, is_restored=True)
     assert choice == TargetChoice(cause=TargetCause.SPEC, rollback=ended)
@@ -341,7 +319,6 @@ def test_a_later_definition_overrides_a_request_and_remembers_it() -> None:
 
 
 def test_a_known_request_is_not_resolved_again() -> None:
-    """What the name would resolve to now does not matter."""
     other = dataclasses.replace(RESOLVED, token="t2", revision=2)
     assert (
         choose_of_two(TargetRequest(hash="two", to_snapshot="before", rollback=other), start(SETTLED)).rollback
@@ -350,7 +327,6 @@ def test_a_known_request_is_not_resolved_again() -> None:
 
 
 def test_a_request_for_another_snapshot_is_another_one() -> None:
-    """And so is one for a revision."""
     other = dataclasses.replace(RESOLVED, snapshot="later", token="t2")
     found = choose_of_two(TargetRequest(hash="two", to_snapshot="later", rollback=other), start(SETTLED)).rollback
     assert found == dataclasses.replace(other, spec_hash="two")
@@ -359,7 +335,6 @@ def test_a_request_for_another_snapshot_is_another_one() -> None:
 
 
 def test_a_completed_restore_is_over() -> None:
-    """The claims stay as they are from then on, even if the target starts once more."""
     target = start(dataclasses.replace(SETTLED, is_halted=True))
     assert target.restore is not None
     done = target_choice.complete_target(target)
@@ -377,21 +352,18 @@ def test_a_completed_restore_is_over() -> None:
 
 
 def test_a_snapshot_without_volumes_is_a_mere_rollback() -> None:
-    """Nothing is suspended for it."""
     assert start(dataclasses.replace(SETTLED, claims=())).restore is None
 
 
 @pytest.mark.parametrize("is_halted", [False, True])
 @pytest.mark.parametrize("is_restored", [False, True])
 def test_a_request_survives_a_restart(*, is_halted: bool, is_restored: bool) -> None:
-    """With all that the next process needs."""
     target = start(dataclasses.replace(SETTLED, is_halted=is_halted, is_restored=is_restored))
     assert target_status.decode(target_status.encode(target)) == target
 
 
 @pytest.mark.parametrize("claims", [[{}], [{"resource": 1, "snapshot": "x"}], "text", [["resource"]]])
 def test_a_damaged_request_is_lost_as_a_whole(claims: object) -> None:
-    """Half a restore is none."""
     encoded = target_status.encode(start(SETTLED))
     encoded["controllerState"]["rollback"]["claims"] = claims
     assert target_status.decode(encoded) is None

@@ -24,7 +24,6 @@ STATUS = target_status.sign(
 
 
 def test_what_was_signed_is_read() -> None:
-    """And nothing else of the status."""
     assert target_status.read_memory(STATUS, uid="u", hashes=HASHES) == {
         "target": STORED_TARGET,
         "lastCompletedRevision": 3,
@@ -51,12 +50,10 @@ def test_what_was_signed_is_read() -> None:
     ],
 )
 def test_what_was_changed_is_lost(changes: dict[str, Any]) -> None:
-    """As a whole."""
     assert target_status.read_memory({**STATUS, **changes}, uid="u", hashes=HASHES) is None
 
 
 def test_another_stack_and_another_key_do_not_count() -> None:
-    """Nor does a status without a signature."""
     unsigned = {key: value for key, value in STATUS.items() if key != "signature"}
     assert target_status.read_memory(STATUS, uid="v", hashes=HASHES) is None
     assert target_status.read_memory(STATUS, uid="u", hashes=KeyedHasher(b"o" * 32)) is None
@@ -99,12 +96,10 @@ def having(transition: SuspendTransition | None, **more: object) -> Target:
 def test_the_turn_follows_the_spec(
     transition: SuspendTransition | None, is_suspended: bool, expected: SuspendTransition | None
 ) -> None:
-    """And keeps its time while that says the same."""
     assert target_choice.follow_suspend(having(transition), is_suspended=is_suspended, now=200.7).suspend == expected
 
 
 def test_a_rollback_that_was_ordered_meanwhile_is_called_so() -> None:
-    """One that was reached before is resumed like anything."""
     ordered = having(SUSPENDED, cause=TargetCause.ROLLBACK, is_completed=False)
     assert target_choice.follow_suspend(ordered, is_suspended=False, now=300.0).suspend is None
     assert target_choice.follow_suspend(ordered, is_suspended=False, now=300.0).since == 300.0
@@ -126,7 +121,6 @@ def test_a_rollback_that_was_ordered_meanwhile_is_called_so() -> None:
 def test_what_is_being_done_has_its_own_time(
     transition: SuspendTransition | None, is_completed: bool, expected: float | None
 ) -> None:
-    """So a timeout never counts what was suspended."""
     assert having(transition, is_completed=is_completed).started_at == expected
 
 
@@ -143,7 +137,6 @@ def test_what_is_being_done_has_its_own_time(
 def test_what_another_target_keeps_of_it(
     transition: SuspendTransition, cause: TargetCause, expected: SuspendTransition | None
 ) -> None:
-    """What is called Resume ends so, unless it goes back."""
     begun = target_choice.start_target(
         TargetChoice(cause=cause), revision=4, before=having(transition), context=TargetContext(now=300.0)
     )
@@ -152,12 +145,10 @@ def test_what_another_target_keeps_of_it(
 
 @pytest.mark.parametrize("transition", [None, SUSPENDING, SUSPENDED, RESUMED])
 def test_the_status_tells_all_of_it(transition: SuspendTransition | None) -> None:
-    """Anyone who reads it knows as much."""
     assert target_status.decode(target_status.encode(having(transition))) == having(transition)
 
 
 def test_time_starts_again_for_what_is_being_done_alone() -> None:
-    """After a pause."""
     restarted = target_choice.restart_timeout(having(SUSPENDING), now=500.0)
     assert (restarted.since, restarted.suspend) == (100.0, dataclasses.replace(SUSPENDING, since=500.0))
     assert target_choice.restart_timeout(having(SUSPENDED), now=500.0) == having(SUSPENDED)

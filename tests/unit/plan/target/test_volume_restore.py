@@ -32,7 +32,6 @@ def restore(blueprint: Blueprint) -> Blueprint:
 
 
 def test_a_claim_gets_its_content_and_may_be_replaced() -> None:
-    """The annotation with the restore decides whether it is."""
     found = restore(make_blueprint({"data": []}, kind=CLAIM)).resources["data"]
     assert found.restored == RestoredVolume(token="t1", snapshot="before-data")
     assert found.replacement is Replacement.CREATE_FIRST
@@ -40,7 +39,6 @@ def test_a_claim_gets_its_content_and_may_be_replaced() -> None:
 
 
 def test_a_claim_with_a_name_of_its_own_is_deleted_first() -> None:
-    """Two objects cannot have one name."""
     made = make_blueprint({"data": []}, kind=CLAIM)
     pinned = dataclasses.replace(made.resources["data"], is_name_pinned=True)
     found = restore(dataclasses.replace(made, resources={"data": pinned}))
@@ -48,7 +46,6 @@ def test_a_claim_with_a_name_of_its_own_is_deleted_first() -> None:
 
 
 def test_all_that_a_claim_does_not_require_waits_for_it() -> None:
-    """What it requires comes before it; the order stays a valid one."""
     made = make_blueprint({"web": [], "settings": [], "data": ["settings"], "other": ["web"]}, kind=CLAIM)
     found = restore(made).resources
     assert list(found) == ["settings", "data", "web", "other"]
@@ -60,7 +57,6 @@ def test_all_that_a_claim_does_not_require_waits_for_it() -> None:
 
 
 def test_a_claim_that_the_revision_does_not_have_is_named() -> None:
-    """Or that is no claim there."""
     assert volume_restore.find_missing(make_blueprint({"data": []}, kind=CLAIM), REQUEST) == []
     assert volume_restore.find_missing(make_blueprint({"data": []}), REQUEST) == ["data"]
     assert volume_restore.find_missing(make_blueprint({}), REQUEST) == ["data"]
@@ -97,13 +93,11 @@ def make(*, restore: str = "t1", source: str = "before-x", **metadata: Any) -> d
     ],
 )
 def test_each_state_has_one_next_step(live: dict[str, Any] | None, expected: ClaimStep) -> None:
-    """A claim of another restore, or one that only claims to be of this one, is replaced."""
     assert volume_restore.find_claim_step(RESTORED, CLAIM_REQUEST, live) is expected
 
 
 @pytest.mark.parametrize("name", ["data-other-0", "logs-shop-db-0", "data-shop-db-x", "data-shop-db-", "data"])
 def test_only_its_own_claims_have_a_template(name: str) -> None:
-    """By all parts of the name."""
     assert volume_restore.find_claim_template(STATEFUL_SET, RESTORED.claim) is TEMPLATE
     assert volume_restore.find_claim_template(STATEFUL_SET, name) is None
 
@@ -112,7 +106,6 @@ def test_only_its_own_claims_have_a_template(name: str) -> None:
     ("least", "size"), [("", "1Gi"), ("512Mi", "1Gi"), ("1073741824", "1Gi"), ("2Gi", "2Gi"), ("nonsense", "1Gi")]
 )
 def test_a_claim_is_made_as_its_set_would(least: str, size: str) -> None:
-    """With the data, and at least as large as that needs."""
     made = volume_restore.make_claim(RESTORED, CLAIM_REQUEST, stateful_set=STATEFUL_SET, template=TEMPLATE, least=least)
     assert made["metadata"]["labels"] == {"a": "b", "app": "db"}
     assert made["spec"]["resources"]["requests"]["storage"] == size
@@ -141,6 +134,5 @@ OWN = {"app": "db"}
     ],
 )
 def test_a_claim_of_another_owner_is_named(metadata: dict[str, Any], expected: str) -> None:
-    """The name alone does not make it one of the StatefulSet: a restore would delete its data."""
     stateful_set = {**STATEFUL_SET, "metadata": {**STATEFUL_SET["metadata"], "uid": "u1"}}
     assert volume_restore.explain_foreign_claim({"metadata": metadata}, stateful_set) == expected

@@ -26,7 +26,6 @@ def add_program(machine: Path, name: str, script: str = "exit 0") -> None:
 
 
 def test_a_missing_browser_fails_with_what_to_do(machine: Path) -> None:
-    """The packages of Debian, and the target of make."""
     with pytest.raises(
         progress.Impossible, match=r"chromium and chromedriver: .* apt-get install chromium .*make browser"
     ):
@@ -43,7 +42,6 @@ def test_missing_rules_fail_too(machine: Path) -> None:
 
 
 def test_who_may_not_install_hears_which_packages(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is tried without the rights for it."""
     add_program(machine, "apt-get")
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
 
@@ -52,7 +50,6 @@ def test_who_may_not_install_hears_which_packages(machine: Path, monkeypatch: py
 
 
 def test_rules_with_another_hash_are_not_used(machine: Path) -> None:
-    """Even if the registry sends them."""
     for name in ("chromium", "chromedriver"):
         add_program(machine, name)
     add_program(
@@ -65,7 +62,6 @@ def test_rules_with_another_hash_are_not_used(machine: Path) -> None:
 
 
 def test_a_command_that_fails_is_quoted(machine: Path) -> None:
-    """With its own last words."""
     for name in ("chromium", "chromedriver"):
         add_program(machine, name)
     add_program(machine, "npm", "echo no network >&2; exit 1")

@@ -73,7 +73,6 @@ class World:
     ],
 )
 def test_deletion_before_what_requires_it(verb: str | None, wrong: list[str]) -> None:
-    """What something was evaluated against goes after it; what others do is not the operator's fault."""
     world = World()
     db = child("db")
     world.show(stack({}), db, child("web", requires="db/1"))
@@ -89,7 +88,6 @@ def test_deletion_before_what_requires_it(verb: str | None, wrong: list[str]) ->
     ],
 )
 def test_deletion_of_what_never_was_ready(was_ready: bool, resources: dict[str, str], wrong: list[str]) -> None:
-    """It is replaced at once, as nothing was made of it."""
     world = World()
     db = child("db", kind="Probe")
     world.show(stack(resources), db, child("web", requires="db/1"))
@@ -101,7 +99,6 @@ def test_deletion_of_what_never_was_ready(was_ready: bool, resources: dict[str, 
 
 
 def test_deletion_before_what_uses_it() -> None:
-    """An object that names another one needs it, whichever incarnation its record says."""
     world = World()
     db = child("db")
     world.show(stack({}), db, child("web", uses="at shop-db", requires="db/2"))
@@ -109,7 +106,6 @@ def test_deletion_before_what_uses_it() -> None:
 
 
 def test_deletion_of_what_uses_each_other() -> None:
-    """Records of a dependency that was reversed: there is no order that fits both."""
     world = World()
     db, web = child("db", requires="web/1"), child("web", uses="shop-db", requires="db/1")
     world.show(stack({"db": "", "web": "${db.metadata.name}"}), db, web)
@@ -117,7 +113,6 @@ def test_deletion_of_what_uses_each_other() -> None:
 
 
 def test_deletion_of_what_uses_each_other_by_a_collection() -> None:
-    """A record of all members is one of each of them."""
     world = World()
     db, web = child("db", requires="web[*]/1"), child("web[a]", uses="shop-db", requires="db/1")
     world.show(stack({"db": "", "web": "${db.metadata.name}"}), db, web)
@@ -125,7 +120,6 @@ def test_deletion_of_what_uses_each_other_by_a_collection() -> None:
 
 
 def test_record_that_is_older_than_the_object() -> None:
-    """An object that is as the template states it needs what that says."""
     world = World()
     db = child("db")
     world.show(stack({"web": "plain"}), db, child("web", uses="plain", requires="db/1"))
@@ -140,7 +134,6 @@ def test_record_that_is_older_than_the_object() -> None:
     ],
 )
 def test_deletion_of_what_was_reached(is_there: bool, wrong: list[str]) -> None:
-    """What a revision had that was reached stays until the next one is."""
     world = World()
     old = child("old")
     world.show(stack({"old": ""}), old, stack({"old": ""}, phase="CreateComplete"))
@@ -151,7 +144,6 @@ def test_deletion_of_what_was_reached(is_there: bool, wrong: list[str]) -> None:
 
 
 def test_deletion_beside_a_definition_that_is_refused() -> None:
-    """The target is worked on, even if the status does not tell yet that the spec was refused."""
     world = World()
     old = child("old")
     world.show(stack({"old": ""}), old, stack({"old": ""}, phase="CreateComplete"))
@@ -167,7 +159,6 @@ def test_deletion_beside_a_definition_that_is_refused() -> None:
 
 
 def test_a_refused_definition_ends_no_cleanup() -> None:
-    """What was asked for of the target counts until another one begins."""
     world = World()
     old, asked = child("old"), stack({"new": ""})
     asked["metadata"]["annotations"] = {names.REQUEST_CLEANUP: "1"}
@@ -184,7 +175,6 @@ def test_a_refused_definition_ends_no_cleanup() -> None:
     ],
 )
 def test_deletion_of_a_claim_that_was_asked_for(resources: dict[str, str], wrong: list[str]) -> None:
-    """By a definition without it."""
     world = World()
     claim = child("db", kind="PersistentVolumeClaim")
     world.show(stack(resources), claim)
@@ -192,7 +182,6 @@ def test_deletion_of_a_claim_that_was_asked_for(resources: dict[str, str], wrong
 
 
 def test_deletion_of_a_claim_that_was_not_requested() -> None:
-    """The definition has it still."""
     world = World()
     claim = child("db", kind="PersistentVolumeClaim")
     wanted = stack({"db": ""})
@@ -220,7 +209,6 @@ def test_write_while_paused() -> None:
     ],
 )
 def test_removal_of_what_another_resource_names(verb: str, named: str, wrong: list[str]) -> None:
-    """An object that the template names under another resource stays, in every state of the Stack."""
     world = World()
     db, wanted = child("db"), stack({"new": ""})
     wanted["spec"]["template"]["resources"]["new"]["manifest"]["metadata"] = {"name": named}

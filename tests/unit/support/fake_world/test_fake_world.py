@@ -73,7 +73,6 @@ def test_interruption_at_a_write(how: str, is_made: bool) -> None:
 
 
 def test_trouble_ends_after_so_many_times() -> None:
-    """And meets only the resource that it is for."""
     log = Traffic(troubles=[Trouble(refusal=request_faults.REFUSALS["quota"], resource="web", times=2)])
 
     def send(resource: str) -> bool:
@@ -84,7 +83,6 @@ def test_trouble_ends_after_so_many_times() -> None:
 
 
 def test_every_refusal_can_be_raised() -> None:
-    """The words of stories all mean something."""
     request = Request(verb="apply", kind=CONFIG_MAP, namespace="default", name="x")
     made = [make(request) for make in request_faults.REFUSALS.values()]
     known = (errors.ApiStatusError, errors.Unreachable, request_faults.Lost)
@@ -92,8 +90,6 @@ def test_every_refusal_can_be_raised() -> None:
 
 
 def test_held_events_come_late_and_in_order() -> None:
-    """A stale cache shows what was, except for what its own engine wrote."""
-
     async def test() -> tuple[list[str], list[str]]:
         server = FakeServer(lambda: 0.0)
         wire = FakeWire(server, Traffic())
@@ -113,8 +109,6 @@ def test_held_events_come_late_and_in_order() -> None:
 
 
 def test_error_in_a_log_fails_the_story() -> None:
-    """An operator that complains about itself is wrong even where the end is right."""
-
     async def test(world: FakeWorld) -> None:
         structlog.get_logger("hearth").error("internal error")
 
@@ -124,7 +118,6 @@ def test_error_in_a_log_fails_the_story() -> None:
 
 @fake_world.in_world
 async def test_something_that_never_rests_is_reported(world: FakeWorld) -> None:
-    """A fight that continues for ever is no rest."""
     manifest = world.server.create(config(a="0"), manager="another")
     stopped = False
 
@@ -149,7 +142,6 @@ async def nothing() -> list[str]:
 
 @fake_world.in_world
 async def test_probe_does_what_its_spec_says(world: FakeWorld) -> None:
-    """Ready after its time, with its value; then it fails; its deletion takes its time."""
     spec = {"value": 7, "readyAfter": 5, "deleteAfter": 4}
     made = probe_controller.manifest(spec)
     made["metadata"] |= {"name": "p", "namespace": "default"}
@@ -187,7 +179,6 @@ def test_witness_sees_twins() -> None:
 
 
 def test_witness_sees_an_impossible_phase() -> None:
-    """By the table of legal transitions."""
     witness = Witness()
     before, after = (
         {"metadata": {"uid": "s"}, "spec": {}, "status": {"phase": phase}}
@@ -198,7 +189,6 @@ def test_witness_sees_an_impossible_phase() -> None:
 
 
 def test_namespace_goes_when_it_is_empty() -> None:
-    """With everything in it; a finalizer holds it."""
     server = FakeServer(lambda: 0.0)
     kind = fake_kinds.NAMESPACE.kind
     held = config("held")
@@ -212,7 +202,6 @@ def test_namespace_goes_when_it_is_empty() -> None:
 
 
 def test_kind_goes_with_its_definition() -> None:
-    """With all its objects; what is sent afterwards has no receiver."""
     server = FakeServer(lambda: 0.0)
     definition = server.create(probe_controller.definition(), manager="test")
     made = probe_controller.manifest({"value": 1})

@@ -90,8 +90,6 @@ def test_merge_of_keyed_lists() -> None:
 
 
 def test_item_that_is_no_longer_stated_goes() -> None:
-    """Unless another client states it too."""
-
     def apply(live: Any, *names: str, manager: str = "one") -> dict[str, Any]:
         manifest = spec(containers=[{"name": name} for name in names])
         return managed_fields.apply(live, manifest, DEPLOYMENT, manager=manager, force=True, time="")
@@ -102,7 +100,6 @@ def test_item_that_is_no_longer_stated_goes() -> None:
 
 
 def test_field_of_an_item_outlives_it() -> None:
-    """What another client put into an item stays, under the item's keys."""
     live = managed_fields.apply(
         None, spec(containers=[{"name": "a"}, {"name": "b"}]), DEPLOYMENT, manager="one", force=True, time=""
     )
@@ -113,7 +110,6 @@ def test_field_of_an_item_outlives_it() -> None:
 
 
 def test_update_owns_what_it_changed() -> None:
-    """And no other client owns it any more."""
     live = managed_fields.apply(None, spec(a=1, b=1), CUSTOM, manager="ours", force=True, time="")
     changed = managed_fields.record_update(live, {**live, "spec": {"a": 2, "b": 1}}, CUSTOM, manager="theirs", time="")
     found = {entry.name: field_sets.to_fields_v1(entry.fields) for entry in managed_fields.parse(changed)}

@@ -183,7 +183,6 @@ def test_verification(spec: Object, children: dict[str, list[Object]], wrong: in
 
 
 def test_story_that_is_not_so_fails(tmp_path: Path) -> None:
-    """The runner says which step, and what was found."""
     played = story.load(
         write(
             tmp_path,
@@ -201,7 +200,6 @@ def test_story_that_is_not_so_fails(tmp_path: Path) -> None:
 
 
 def test_what_is_left_fails_a_story(tmp_path: Path) -> None:
-    """Every story ends with nothing."""
     played = story.load(write(tmp_path, "{story: x, steps: [{apply: {template: {resources: {a: {config: {x: y}}}}}}]}"))
 
     async def perform(world: FakeWorld) -> None:
@@ -262,14 +260,12 @@ TITLES = {played.slug: re.findall(r"[CEFHR]\d\d", played.title.partition(":")[0]
 
 
 def test_every_story_in_the_table_is_there() -> None:
-    """A renamed story would be sought in vain."""
     named = {slug for row in ROWS.values() for slug in re.findall(r"`([\w-]+)`", row) if "-" in slug}
 
     assert sorted(named - TITLES.keys()) == []
 
 
 def test_the_titles_say_the_same_as_the_table() -> None:
-    """A story that names a scenario stands in its row."""
     missing = [
         f"{slug} in {number}" for slug, numbers in TITLES.items() for number in numbers if slug not in ROWS[number]
     ]

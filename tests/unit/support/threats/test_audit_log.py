@@ -8,7 +8,6 @@ from support.threats.audit_log import AuditLog
 
 
 def test_files_that_are_begun_meanwhile_are_read_too(tmp_path: Path) -> None:
-    """From where the test began, in order, without earlier files and unfinished lines."""
     live = tmp_path / "audit.log"
     (tmp_path / "audit-2026-01-01T00-00-00.000.log").write_text('{"id": "long ago"}\n')
     live.write_text('{"id": "before"}\n')

@@ -40,7 +40,6 @@ from support import repository
     ],
 )
 def test_every_function_of_the_library_is_found(text: str, expected: Any) -> None:
-    """By its name, or the prefix of its name, anywhere in the text."""
     assert cel_environment.find_library(text) is cel_environment.Library.FULL
     assert expressions.run(expressions.parse(text), {}) == expected
 
@@ -78,7 +77,6 @@ LOADED = (
     ],
 )
 def test_an_extension_is_loaded_only_for_its_functions(text: str, loaded: list[str]) -> None:
-    """It takes memory that most operators never need."""
     program = f"from hearth.template.cel import expressions; expressions.parse({text!r}); {LOADED}"
     found = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout
     assert found.strip() == str(loaded)
@@ -146,12 +144,10 @@ EXAMPLES = [
 
 @pytest.mark.parametrize(("text", "value"), EXAMPLES, ids=[text for text, _ in EXAMPLES])
 def test_each_example_gives_its_value(text: str, value: Any) -> None:
-    """As JSON."""
     assert expressions.bind(expressions.parse(text), path="p", constants={}).evaluate({}) == Known(value)
 
 
 def test_each_function_of_ours_has_an_example() -> None:
-    """The others are those of CEL."""
     assert len(EXAMPLES) > 60
     assert [
         name for name in cel_environment.DATA_FUNCTIONS if not any(f"{name}(" in text for text, _ in EXAMPLES)

@@ -46,7 +46,6 @@ def make_bomb(levels: int) -> str:
     ],
 )
 def test_ordinary_expressions_need_no_bound(text: str) -> None:
-    """Regardless of what small inputs they get."""
     assert expressions.parse(text).estimator is None
 
 
@@ -66,7 +65,6 @@ ORDINARY = [
 
 @pytest.mark.parametrize("text", ORDINARY)
 def test_what_templates_usually_do_stays_in_the_process(text: str) -> None:
-    """Bounded by what the inputs really are."""
     bound = expressions.bind(expressions.parse(text), path="p", constants={})
 
     assert isinstance(bound.evaluate({"web": WEB}), Known)
@@ -74,7 +72,6 @@ def test_what_templates_usually_do_stays_in_the_process(text: str) -> None:
 
 @pytest.mark.parametrize("text", ORDINARY)
 def test_what_rules_usually_do_is_allowed_in_them(text: str) -> None:
-    """Judged before any object is known."""
     assert expressions.is_bounded(expressions.parse(text))
 
 
@@ -116,7 +113,6 @@ class Elsewhere:
 
 @pytest.mark.parametrize(("text", "fields"), COSTLY)
 def test_what_may_take_long_is_never_evaluated_in_the_process(text: str, fields: dict[str, Any]) -> None:
-    """It is asked for elsewhere, and waited for."""
     port = Elsewhere()
     bound = expressions.bind(expressions.parse(text), path="p", constants={}, evaluator=port)
 
@@ -129,7 +125,6 @@ def test_what_may_take_long_is_never_evaluated_in_the_process(text: str, fields:
 
 @pytest.mark.parametrize(("text", "fields"), COSTLY)
 def test_without_anywhere_else_what_may_take_long_is_broken(text: str, fields: dict[str, Any]) -> None:
-    """It says where, what, and what to do."""
     bound = expressions.bind(expressions.parse(text), path="spec.x", constants={})
 
     outcome = bound.evaluate({"web": expressions.enlarge(fields)})
@@ -163,7 +158,6 @@ def test_without_anywhere_else_what_may_take_long_is_broken(text: str, fields: d
     ],
 )
 def test_an_answer_from_elsewhere_is_an_outcome(answer: Answer, outcome: object) -> None:
-    """As if it had been evaluated here."""
     bound = expressions.bind(
         expressions.parse("web.a.map(i, i)"), path="spec.x", constants={}, evaluator=Elsewhere(answer)
     )
@@ -172,7 +166,6 @@ def test_an_answer_from_elsewhere_is_an_outcome(answer: Answer, outcome: object)
 
 
 def test_a_failure_elsewhere_waits_for_what_is_not_there_yet() -> None:
-    """As one here does."""
     bound = expressions.bind(
         expressions.parse("web.a.map(i, i + web.b)"), path="p", constants={}, evaluator=Elsewhere(Failure("no key"))
     )
@@ -181,7 +174,6 @@ def test_a_failure_elsewhere_waits_for_what_is_not_there_yet() -> None:
 
 
 def test_an_expression_takes_of_a_large_object_what_it_reads() -> None:
-    """So that the rest of it costs nothing, and goes nowhere."""
     port = Elsewhere()
     fields = expressions.enlarge({"list": list(range(5000)), "other": [0] * 50_000, "text": TEXT})
     bound = expressions.bind(expressions.parse("web.list.map(i, i)"), path="p", constants={}, evaluator=port)
@@ -192,7 +184,6 @@ def test_an_expression_takes_of_a_large_object_what_it_reads() -> None:
 
 
 def test_large_constants_are_narrowed_once() -> None:
-    """An unused parameter is not handed on."""
     params = expressions.enlarge({"name": "web", "other": [0] * 50_000})
     bound = expressions.bind(expressions.parse("params.name + '-x'"), path="p", constants={"params": params})
 
@@ -210,12 +201,10 @@ def test_large_constants_are_narrowed_once() -> None:
     ],
 )
 def test_a_rule_that_may_take_long_is_not_bounded(text: str) -> None:
-    """Regardless of what objects there are."""
     assert not expressions.is_bounded(expressions.parse(text))
 
 
 def test_an_expression_has_a_longest_length() -> None:
-    """Wherever it comes from."""
     with pytest.raises(ValueError, match=r"the expression has 4097 characters, but at most 4096 are allowed; split it"):
         expressions.parse("a" * (limits.EXPRESSION_LENGTH + 1))
 
@@ -233,7 +222,6 @@ NARROWED = [
 
 @pytest.mark.parametrize(("value", "paths", "narrowed"), NARROWED)
 def test_only_what_is_read_is_taken(value: Any, paths: Any, narrowed: Any) -> None:
-    """With the way to it."""
     assert value_sizes.narrow(value, paths) == narrowed
 
 
@@ -262,14 +250,12 @@ VALUES = st.recursive(
 
 @given(st.lists(VALUES, max_size=8))
 def test_the_largest_is_as_large_as_each(values: list[Any]) -> None:
-    """Shortcuts for what is surely smaller change nothing."""
     found = [value_sizes.weigh(each, most_nodes=12) for each in values]
     expected = Weight(max((each.nodes for each in found), default=1), max((each.text for each in found), default=0))
     assert value_sizes.weigh_largest(values, most_nodes=12) == expected
 
 
 def test_scalars_are_one_node_without_text() -> None:
-    """Of any class."""
     assert value_sizes.weigh([1, 2.0, True, None, "é"], most_nodes=100) == Weight(6, 2)
 
 
@@ -282,7 +268,6 @@ def make_full() -> WeightedCache[str, int]:
 
 
 def test_what_was_not_used_for_longest_gives_way_to_what_is_heavy() -> None:
-    """As many as it takes."""
     cache = make_full()
     cache.find("a")
     cache.keep("d", 3, weight=60)
@@ -300,7 +285,6 @@ def test_entries_are_counted_too() -> None:
 
 
 def test_what_is_too_heavy_alone_is_not_kept() -> None:
-    """The caller has it all the same."""
     cache = make_full()
 
     assert cache.keep("d", 3, weight=101) == 3
@@ -308,7 +292,6 @@ def test_what_is_too_heavy_alone_is_not_kept() -> None:
 
 
 def test_parsed_expressions_take_a_bounded_part_of_the_memory() -> None:
-    """Thousands of ordinary ones are kept, dozens of the largest."""
     for number in range(100):
         expressions.parse("[" + ",".join(["a.map(x, x, x)"] * 250) + f", {number}]")
 

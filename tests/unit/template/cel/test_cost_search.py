@@ -63,13 +63,11 @@ def check(found: Finding | None) -> None:
 
 @pytest.mark.parametrize("trial", WORST)
 def test_what_takes_longest_is_bounded(trial: Trial) -> None:
-    """Either it is never evaluated in the operator's process, or it takes no longer than its bound says."""
     check(cost_search.examine(trial, slowness=cost_search.measure_slowness(), repeats=7))
 
 
 @pytest.mark.parametrize("trial", WORST)
 def test_no_value_is_larger_than_its_bound(trial: Trial) -> None:
-    """So that what is made of the value is bounded too."""
     assert cost_search.measure_excess(trial) <= 1.0
 
 
@@ -78,7 +76,6 @@ def test_no_value_is_larger_than_its_bound(trial: Trial) -> None:
     [quote(1), f"{ONES}.map(x, x)", f"{ONES}.filter(x, x > 0)", f"{ONES[:2000]}1].exists(x, {ONES[:1500]}1] == x)"],
 )
 def test_no_small_input_excuses_what_the_expression_makes_itself(text: str) -> None:
-    """Its own constants count, and texts that it makes longer again and again."""
     estimator = expressions.parse(text).estimator
 
     assert estimator is not None
@@ -97,7 +94,6 @@ def test_each_function_is_searched() -> None:
 
 @pytest.mark.parametrize("seed", range(2))
 def test_a_search_finds_nothing_that_takes_longer(seed: int) -> None:
-    """A small sample: other forms for each seed, and expressions within expressions."""
     search = Search(seed)
     for form in search.random.sample([form for forms in FORMS.values() for form in forms], SAMPLED):
         check(search.climb(form, depth=seed, starts=4, steps=8))
@@ -105,7 +101,6 @@ def test_a_search_finds_nothing_that_takes_longer(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(40))
 def test_a_search_finds_no_value_larger_than_its_bound(seed: int) -> None:
-    """Regardless of the machine."""
     search = Search(seed)
     for form in search.random.sample([form for forms in FORMS.values() for form in forms], SAMPLED):
         trial = search.make_trial(form, 2)
@@ -114,7 +109,6 @@ def test_a_search_finds_no_value_larger_than_its_bound(seed: int) -> None:
 
 @pytest.mark.soak
 def test_a_long_search_finds_nothing_that_takes_longer() -> None:
-    """Every form, in expressions within expressions, from many starts."""
     search = Search(soak.seed())
     rounds = soak.amount(1, full=20)
     soak.PROGRESS.start(rounds * 4 * sum(len(forms) for forms in FORMS.values()))

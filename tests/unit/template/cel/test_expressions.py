@@ -79,7 +79,6 @@ def test_waiting(text: str, values: dict[str, Any], expected: tuple[str, ...]) -
 
 
 def test_a_branch_that_is_not_taken_needs_nothing() -> None:
-    """CEL itself does without what does not decide."""
     assert evaluate("web.a || db.b", web={"a": True}, db={}) == Known(True)
 
 
@@ -97,7 +96,6 @@ def test_a_branch_that_is_not_taken_needs_nothing() -> None:
     ],
 )
 def test_what_waiting_does_not_mend(text: str, web: dict[str, Any], message: str) -> None:
-    """It is broken, with the reason in plain words and the expression's own path."""
     outcome = evaluate(text, web=web)
     assert isinstance(outcome, EvaluationError)
     assert outcome.path == "here"
@@ -106,7 +104,6 @@ def test_what_waiting_does_not_mend(text: str, web: dict[str, Any], message: str
 
 
 def test_the_same_text_is_compiled_once() -> None:
-    """Regardless of the user."""
     assert expressions.parse("web.once") is expressions.parse("web.once")
 
 
@@ -120,14 +117,12 @@ def test_values_are_fresh() -> None:
 
 
 def test_an_absent_resource_has_nothing() -> None:
-    """Read optionally, it gives none, and it is not waited for."""
     parsed = expressions.parse_optional("db.?status.?host")
     bound = expressions.bind(parsed, path="here", constants={}, absent=["db"])
     assert (bound.names, bound.evaluate({})) == ((), Known(None))
 
 
 def test_a_great_many_nulls_do_no_harm() -> None:
-    """The CEL wrapper forgets to count references to None; in a process of its own, since it would die of that."""
     program = (
         "from hearth.template.cel import expressions as e\n"
         "bound = e.bind(e.parse('[null, {\"a\": null}]'), path='', constants={})\n"
@@ -174,7 +169,6 @@ def test_converting(value: Any, expected: Any) -> None:
     ],
 )
 def test_what_json_cannot_hold_is_refused(value: Any, message: str) -> None:
-    """With the next step."""
     with pytest.raises(cel_values.UnrepresentableValue, match=message):
         cel_values.convert(value)
 

@@ -55,13 +55,11 @@ def test_paths(text: str, expected: dict[str, bool]) -> None:
 
 
 def test_fields_whose_macro_says_so_are_distinguished() -> None:
-    """A path is required as soon as one use of it is."""
     parsed = expressions.parse("has(web.a.b) && web.a.b == 1")
     assert [str(found) for found in parsed.required] == ["web.a.b"]
 
 
 def test_the_way_to_an_optional_part_is_required_but_not_read() -> None:
-    """`web.status.?x` needs a status, and nothing of it but x."""
     parsed = expressions.parse("web.status.?x")
     assert [str(found) for found in parsed.required] == ["web.status"]
     assert {found.path for found in parsed.reads.reads} == {("status", "x")}
@@ -79,12 +77,10 @@ def test_the_way_to_an_optional_part_is_required_but_not_read() -> None:
     ],
 )
 def test_what_is_kept_of_an_object(text: str, expected: set[tuple[str, ...]]) -> None:
-    """Paths end before the first index or computed key."""
     assert expressions.bind(expressions.parse(text), path="p", constants={}).reads == {"web": expected}
 
 
 def test_a_whole_resource_is_every_field_that_its_kind_has() -> None:
-    """Where the kind is not known, the usual ones."""
     whole = expressions.parse("[web, web.a.b]")
     known = expressions.bind(whole, path="p", constants={}, fields={"web": ["spec", "data"]})
     assert known.reads == {"web": {("spec",), ("data",)}}
@@ -113,12 +109,10 @@ def test_missing(value: Any, steps: Any, expected: bool) -> None:
 
 
 def test_a_name_is_known_by_where_it_stands() -> None:
-    """In characters, for the column of a message."""
     assert expressions.find_offset(expressions.parse("1 + 'é' + db.x + db.y"), "db") == 10
 
 
 def test_a_syntax_error_tells_its_place() -> None:
-    """Line and column, from 1."""
     with pytest.raises(cel_environment.CelCompileError) as caught:
         expressions.parse("web.x ==\n  )")
     assert [(fault.line, fault.column) for fault in caught.value.faults] == [(2, 3)]

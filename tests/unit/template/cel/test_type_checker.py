@@ -112,13 +112,11 @@ def test_results(scope: type_checker.TypeScope, text: str, result: str) -> None:
 
 
 def test_optionals_are_known_as_such(scope: type_checker.TypeScope) -> None:
-    """So that their value is taken out before it is written."""
     assert scope.check(expressions.parse("web.?spec.?replicas")).is_optional
     assert not scope.check(expressions.parse("web.?spec.?replicas.orValue(1)")).is_optional
 
 
 def test_the_same_text_over_the_same_types_is_judged_once(scope: type_checker.TypeScope) -> None:
-    """Regardless of what else is in scope."""
     parsed = expressions.parse("web.spec.replicas + 1")
     smaller = type_checker.TypeScope({"web": shape_of("apps/v1", "Deployment")})
     assert scope.check(parsed) is smaller.check(parsed)
@@ -127,14 +125,12 @@ def test_the_same_text_over_the_same_types_is_judged_once(scope: type_checker.Ty
 
 @pytest.mark.parametrize("name", sorted(cel_environment.TYPE_NAMES))
 def test_a_name_of_a_type_spoils_no_expression(name: str) -> None:
-    """A resource with such a name is a mistake of its template, and of no other one with the same expressions."""
     text = f"'{name}' != ''"
     assert type_checker.TypeScope({name: shapes.OPEN}).check(expressions.parse(text)).faults == ()
     assert type_checker.TypeScope({"a": shapes.OPEN}).check(expressions.parse(text)).faults == ()
 
 
 def test_what_an_environment_refuses_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its other names say nothing of an expression, which other templates may have as well."""
     parsed = expressions.parse("'no' != 'environment'")
     monkeypatch.setattr(cel_environment, "TYPE_NAMES", frozenset())
     assert type_checker.TypeScope({"string": shapes.OPEN, "b": shapes.OPEN}).check(parsed).faults != ()
@@ -142,7 +138,6 @@ def test_what_an_environment_refuses_is_not_kept(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_scope_keeps_its_messages_when_a_new_store_begins(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Compilations have pauses: then another template may have filled the store, and names begin again."""
     monkeypatch.setattr(type_checker, "MESSAGES_KEPT", 0)
     first, second = (
         type_checker.TypeScope({"x": shapes.make_closed({field: {"type": "string"}}, name="Thing")})
@@ -154,7 +149,6 @@ def test_a_scope_keeps_its_messages_when_a_new_store_begins(monkeypatch: pytest.
 
 
 def test_all_mistakes_of_an_expression_are_found(scope: type_checker.TypeScope) -> None:
-    """And no echo of them."""
     judgement = scope.check(expressions.parse("web.aa.bb + config.cc"))
     assert [fault.message for fault in judgement.faults] == [
         "there is no field 'aa' in Deployment; it has apiVersion, kind, metadata, spec and status",
@@ -193,14 +187,12 @@ def test_what_fits_where(result: str, wanted: Type, expected: bool) -> None:
 
 
 def test_without_schemas_everything_is_open() -> None:
-    """A kind that is not served, or whose schema was not loaded, is not checked."""
     bare = TypedKinds(has_schemas=False)
     assert shapes.find_shape(bare, bare.find("apps/v1", "Deployment")) is shapes.OPEN
     assert shapes.find_shape(KINDS, None) is shapes.OPEN
 
 
 def test_a_shape_lasts_as_long_as_its_schema() -> None:
-    """A new generation alone does not make everything again; a schema that came counts at once."""
     kinds = TypedKinds(has_schemas=False)
     deployment = kinds.find("apps/v1", "Deployment")
     assert shapes.find_shape(kinds, deployment) is shapes.OPEN

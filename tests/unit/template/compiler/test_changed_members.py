@@ -172,7 +172,6 @@ def edit(chance: random.Random, template: Any, parameters: Any) -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_the_blueprint_is_that_of_a_compilation_from_nothing(seed: int) -> None:
-    """After each of many random changes, or with the same mistakes."""
     chance = random.Random(seed)
     template, parameters = copy.deepcopy(TEMPLATE), {"zones": make_zones()}
     previous = compile_changed(make_definition(template, parameters), None)
@@ -207,7 +206,6 @@ def change_size(zones: list[Any]) -> None:
     ],
 )
 def test_only_members_of_changed_elements_are_compiled(change: Callable[[Any], Any], names: list[str]) -> None:
-    """All others are the same objects."""
     zones = make_zones()
     for each in zones:
         each["note"] = None
@@ -231,7 +229,6 @@ def test_only_members_of_changed_elements_are_compiled(change: Callable[[Any], A
     ],
 )
 def test_nothing_is_reused_for_another_stack_or_other_kinds(others: Any) -> None:
-    """An expression may read the Stack, and any member depends on its kind."""
     zones = make_zones()
     first = compile_changed(make_definition(TEMPLATE, {"zones": zones}), None)
     change_size(zones)
@@ -279,7 +276,6 @@ def with_part(template: Any, *keys: str, value: Any) -> Any:
     ],
 )
 def test_what_more_than_a_member_depends_on_is_compiled_from_nothing(template: Any) -> None:
-    """One changed element may then concern all members, or the rest of the template."""
     parameters: dict[str, Any] = {"zones": make_zones(), "greeting": "a long greeting"}
     if "sensitive" in template["parameters"]["zones"]:
         template["resources"]["workers"]["key"] = "string(index)"
@@ -293,7 +289,6 @@ def test_what_more_than_a_member_depends_on_is_compiled_from_nothing(template: A
 
 
 def test_a_changed_sensitive_element_is_hidden() -> None:
-    """The former value is no longer among the sensitive texts, and the new one is."""
     template: Any = {
         "parameters": {"tokens": {"type": "array"}},
         "resources": {"secret": config({"token": "${item.token}"}, forEach="params.tokens", key="item.name")},
@@ -310,7 +305,6 @@ def test_a_changed_sensitive_element_is_hidden() -> None:
 
 
 def test_a_blueprint_with_other_resources_is_no_base() -> None:
-    """The blueprint of a restore is made from another one, whose claims have no content."""
     zones = make_zones()
     first = compile_changed(make_definition(TEMPLATE, {"zones": zones}), None)
     change_size(zones)
@@ -320,7 +314,6 @@ def test_a_blueprint_with_other_resources_is_no_base() -> None:
 
 
 def test_rules_that_would_take_too_long_from_nothing_are_not_avoided_by_many_changes() -> None:
-    """Otherwise a definition that was accepted in steps would be refused after a restart."""
     zones = make_zones()
     first = compile_changed(make_definition(TEMPLATE, {"zones": zones}), None)
     origin = first.compiled_from
@@ -336,13 +329,11 @@ def test_rules_that_would_take_too_long_from_nothing_are_not_avoided_by_many_cha
 
 
 def test_a_small_definition_keeps_no_outline() -> None:
-    """It is compiled in milliseconds, and a thousand Stacks of it need no more memory."""
     made = compile_changed(make_definition(TEMPLATE, {"zones": make_zones(20)}), None)
     assert made.compiled_from is None
 
 
 def test_one_changed_element_of_5000_costs_a_fraction() -> None:
-    """CPU: reading and comparing all elements remains."""
     zones = make_zones(5_000)
     template = with_part(TEMPLATE, "parameters", "zones", "maxItems", value=5_000)
     begun = time.thread_time()
@@ -357,7 +348,6 @@ def test_one_changed_element_of_5000_costs_a_fraction() -> None:
 
 
 def test_a_changed_element_that_gives_a_position_beyond_the_last_is_found() -> None:
-    """Only the compilation from nothing knows how many members the other collection has."""
     pair = config({"x": "${also[item.size].data.name}"}, forEach="params.zones", key="item.name")
     template = {**TEMPLATE, "resources": {"also": TEMPLATE["resources"]["also"], "pair": pair}}
     zones = [{**zone, "size": 0} for zone in make_zones()]
@@ -414,7 +404,6 @@ NEW = {"name": "new", "size": 1}
     ],
 )
 def test_members_that_come_or_go_are_compiled_alone(zones: list[Any], compiled: int) -> None:
-    """All others are the same, except for their places and dependents."""
     first = compile_changed(make_surrounded(make_zones()), None)
     definition = make_surrounded(zones)
     made = compile_only_changes(definition, first)
@@ -439,7 +428,6 @@ def test_members_that_come_or_go_are_compiled_alone(zones: list[Any], compiled: 
     ],
 )
 def test_members_that_others_depend_on_are_compiled_from_nothing(others: Any) -> None:
-    """A reference may then be wrong, or the limit of reads exceeded."""
     first = compile_changed(make_surrounded(make_zones(), **others), None)
     assert compile_only_changes(make_surrounded(make_zones(SIZE - 1), **others), first) is None
     changed = [{**make_zones()[0], "size": -1}, *make_zones()[1:]]
@@ -456,7 +444,6 @@ def test_members_that_others_depend_on_are_compiled_from_nothing(others: Any) ->
     ],
 )
 def test_a_new_member_may_not_name_the_object_of_another_resource(others: Any, is_taken: bool) -> None:
-    """The compilation from nothing reports that it does."""
     first = compile_changed(make_surrounded(make_zones(), **others), None)
     found = compile_only_changes(make_surrounded([*make_zones(), NEW], **others), first)
     assert (found is None) is is_taken
@@ -475,7 +462,6 @@ def make_group(size: GroupSize, *, surge: int = 0, name: str | None = None, roll
 )
 @pytest.mark.parametrize("seed", range(2))
 def test_a_resized_group_is_compiled_as_from_nothing(seed: int, name: str | None) -> None:
-    """For all sizes, removed indices and rolling updates."""
     chance = random.Random(seed)
     rolling = chance.choice([None, {"maxBatchSize": "10%", "minInService": 3}])
     size, surge = GroupSize(replicas=SIZE), 0
@@ -492,14 +478,12 @@ def test_a_resized_group_is_compiled_as_from_nothing(seed: int, name: str | None
 
 
 def test_a_group_with_another_template_is_compiled_from_nothing() -> None:
-    """Although its size changed too."""
     first = compile_changed(make_group(GroupSize(replicas=SIZE)), None)
     other = dataclasses.replace(make_group(GroupSize(replicas=SIZE + 1)), parameters={"text": "b"})
     assert compile_only_changes(other, first) is None
 
 
 def test_two_members_with_one_name_are_no_result() -> None:
-    """A name that does not depend on the index is refused by the compilation from nothing."""
     first = compile_changed(make_surrounded(make_zones()), None)
     twin = [*make_zones(), {"name": "zone-3", "size": 1}]
     assert compile_only_changes(make_surrounded(twin), first) is None

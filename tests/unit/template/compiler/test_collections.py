@@ -29,7 +29,6 @@ def data_of(blueprint: Blueprint, name: str, **values: Any) -> Any:
 
 
 def test_a_member_has_its_element_position_and_key() -> None:
-    """Each by its name, in the order of the list."""
     blueprint = compile_text(write(each_zone("{size: '${string(item.size)}', at: 'no ${index}', key: '${key}'}")))
     assert list(blueprint.resources) == ["workers[b]", "workers[a]"]
     assert data_of(blueprint, "workers[b]") == {"size": "2", "at": "no 0", "key": "b"}
@@ -39,7 +38,6 @@ def test_a_member_has_its_element_position_and_key() -> None:
 
 
 def test_members_share_no_value_of_their_own() -> None:
-    """The same expression in the same place means another value for each."""
     blueprint = compile_text(write(config("{x: '${item}'}", "forEach: \"['p', 'q']\"")))
     assert [data_of(blueprint, f"workers[{at}]") for at in range(2)] == [{"x": "p"}, {"x": "q"}]
 
@@ -62,7 +60,6 @@ def test_what_the_keys_are(source: str, free: Any, expected: list[str]) -> None:
 
 
 def test_who_reads_a_collection_requires_all_of_it_at_once() -> None:
-    """One edge, however many members there are; the collection comes after its members and before its readers."""
     more = "\n".join(
         [
             "  all: " + config("{n: '${workers.map(each, each.metadata.name).join()}'}"),
@@ -82,7 +79,6 @@ def test_who_reads_a_collection_requires_all_of_it_at_once() -> None:
 
 
 def test_a_reader_gets_the_objects_in_the_order_of_the_list() -> None:
-    """It waits while one is missing, and fails where none can be."""
     more = "  all: " + config("{n: '${workers.map(each, each.metadata.name).join()}', f: '${workers[0].data.x}'}")
     blueprint = compile_text(write(each_zone(), more))
     objects = ObjectList([{"metadata": {"name": "b"}, "data": {"x": "1"}}, {"metadata": {"name": "a"}}])
@@ -107,13 +103,11 @@ def test_a_reader_gets_the_objects_in_the_order_of_the_list() -> None:
     ],
 )
 def test_only_what_is_read_of_each_member_is_kept(expression: str, expected: set[tuple[str, ...]]) -> None:
-    """Thousands of whole objects would fill the memory."""
     blueprint = compile_text(write(each_zone(), "  all: " + config(f'{{n: "${{{expression}}}"}}')))
     assert blueprint.reads["workers"] == expected
 
 
 def test_in_its_own_rules_its_name_is_the_member() -> None:
-    """With the element, position and key."""
     blueprint = compile_text(write(each_zone("{}", 'readyWhen: ["workers.data.x == key && index < 2"]')))
     [rule] = blueprint.resources["workers[a]"].ready_when
     assert blueprint.resources["workers[a]"].own_name == "workers"
@@ -123,7 +117,6 @@ def test_in_its_own_rules_its_name_is_the_member() -> None:
 
 @pytest.mark.parametrize("words", ["when: 'false', ", ""])
 def test_a_collection_without_members_is_an_empty_list(words: str) -> None:
-    """Whether its list is empty or its `when` is false; who depends on it waits for nothing."""
     more = "  all: " + config("{n: '${string(size(workers))}'}", "dependsOn: [workers]")
     blueprint = compile_text(write(each_zone("{}", words), more), zones=ZONES if words else [])
     assert data_of(blueprint, "all") == {"n": "0"}
@@ -131,7 +124,6 @@ def test_a_collection_without_members_is_an_empty_list(words: str) -> None:
 
 
 def test_a_stated_key_keeps_each_member_when_the_list_is_reordered() -> None:
-    """Its manifest is the same, and so is all that names it."""
     before = compile_text(write(each_zone("{size: '${string(item.size)}'}")))
     after = compile_text(write(each_zone("{size: '${string(item.size)}'}")), zones=ZONES[::-1])
     for name in ("workers[a]", "workers[b]"):
@@ -147,7 +139,6 @@ def test_a_stated_key_keeps_each_member_when_the_list_is_reordered() -> None:
     ],
 )
 def test_a_position_that_follows_from_an_object_fails_once_it_is_known(expression: str) -> None:
-    """A collection has no more members than now, so that nothing is waited for; a field that is missing still is."""
     more = "  zone: " + config("{n: '5'}") + "\n  other: " + config(f'{{x: "${{{expression}}}"}}')
     blueprint = compile_text(write(each_zone("{x: y}"), more))
     manifest, zone = blueprint.resources["other"].manifest, {"data": {"n": "5"}}
@@ -158,7 +149,6 @@ def test_a_position_that_follows_from_an_object_fails_once_it_is_known(expressio
 
 
 def test_the_elements_of_a_sensitive_list_are_sensitive() -> None:
-    """What contains them is not quoted, and neither is what fails on them."""
     blueprint = compile_text(write(config("{x: '${item}', y: z}", "forEach: params.secret")))
     assert blueprint.resources["workers[0]"].hidden is not None
     assert {"hidden-one", "hidden-two"} <= blueprint.sensitive_texts
@@ -178,7 +168,6 @@ def test_the_elements_of_a_sensitive_list_are_sensitive() -> None:
     ],
 )
 def test_of_secrets_only_their_data_is_sensitive(expression: str, is_sensitive: bool) -> None:
-    """Their names are not, as with a single one."""
     secrets = "{forEach: params.zones, manifest: {apiVersion: v1, kind: Secret, data: {x: '${item.name}'}}}"
     blueprint = compile_text(write(secrets, outputs=f"{{found: {{value: '${{{expression}}}'}}}}"))
     objects = ObjectList([{"metadata": {"name": "a"}, "data": {"x": "y"}}] * 2)
@@ -370,7 +359,6 @@ def test_of_secrets_only_their_data_is_sensitive(expression: str, is_sensitive: 
     ],
 )
 def test_mistakes_are_found_before_anything_runs(workers: str, more: str, path: str, message: str) -> None:
-    """Each with its place, and the next step; no value of a sensitive parameter is among them."""
     [(found, text)] = find_mistakes(write(workers, more))
     assert found == f"{RESOURCES}.{path}"
     assert message in text
@@ -378,7 +366,6 @@ def test_mistakes_are_found_before_anything_runs(workers: str, more: str, path: 
 
 
 def test_one_name_for_all_members_is_one_mistake() -> None:
-    """It says what to add to the name, and not once for each member."""
     same = "{forEach: params.zones, manifest: {apiVersion: v1, kind: ConfigMap, metadata: {name: same}}}"
     [(found, text)] = find_mistakes(write(same), zones=[{"name": str(index)} for index in range(50)])
     assert found == f"{RESOURCES}.workers.manifest.metadata.name"
@@ -400,7 +387,6 @@ def test_one_name_for_all_members_is_one_mistake() -> None:
     ],
 )
 def test_a_computed_position_that_is_not_there_is_found_before_anything_runs(expression: str, what: str) -> None:
-    """As far as parameters and the number of members say it; also in outputs. What is sensitive is not shown."""
     secret = ["hidden-one", "hidden-two", "7"]
     other = "  other: " + config(f'{{x: "${{{expression}}}"}}')
     [(path, text)] = find_mistakes(write(each_zone(), other), secret=secret)
@@ -413,7 +399,6 @@ def test_a_computed_position_that_is_not_there_is_found_before_anything_runs(exp
 
 @pytest.mark.parametrize("expression", ["workers[index + 1].data.x", "workers[item.size].data.x"])
 def test_a_position_beyond_the_last_for_some_members_alone(expression: str) -> None:
-    """What is there for one member is not there for another."""
     more = "  others: " + config(f'{{x: "${{{expression}}}"}}', "forEach: params.zones, key: item.name")
     [(path, text)] = find_mistakes(write(each_zone(), more))
     assert (path, "position 2: " in text) == (f"{RESOURCES}.others.manifest.data.x", True)
@@ -433,25 +418,21 @@ def test_a_position_beyond_the_last_for_some_members_alone(expression: str) -> N
     ],
 )
 def test_a_position_that_may_be_missing_is_guarded(expression: str) -> None:
-    """What is there, or is read only if it is there, is no mistake."""
     assert find_mistakes(write(each_zone(), "  other: " + config(f'{{x: "${{{expression}}}"}}'))) == []
 
 
 def test_few_members_stand_for_all_that_have_the_same_mistake() -> None:
-    """A thousand lines would say no more."""
     template = write(config("{x: '${string(1 / 0 * item)}'}", "forEach: params.free"))
     assert len(find_mistakes(template, free=[1] * 1_000)) == 3
 
 
 def test_a_collection_whose_list_is_wrong_causes_no_other_mistakes() -> None:
-    """Who reads it, or depends on a member, may be right."""
     more = "  other: " + config("{x: '${workers[0].data.x}'}", "dependsOn: ['workers[zz]']")
     found = find_mistakes(write(config("{}", "forEach: params.zones, key: \"''\""), more))
     assert {path for path, _ in found} == {f"{RESOURCES}.workers.key"}
 
 
 def test_a_definition_is_refused_in_all_its_collections_at_once() -> None:
-    """As all mistakes are."""
     more = "  others: " + config("{}", "forEach: params.zones, key: \"'x'\"")
     with pytest.raises(errors.InvalidDefinition) as refusal:
         compile_text(write(config("{}", "forEach: params.zones, key: \"'X'\""), more))

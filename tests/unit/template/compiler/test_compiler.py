@@ -152,7 +152,6 @@ def test_order_and_requirements() -> None:
 
 
 def test_a_resource_whose_when_is_false_is_not_there() -> None:
-    """To depend on it counts as met, what is read of it optionally is none, and what only it makes disappears."""
     blueprint = compile_text(TREE, withCache=False)
     assert "cache" not in blueprint.resources
     assert blueprint.resources["migrate"].requires == ("db",)
@@ -164,7 +163,6 @@ def test_a_resource_whose_when_is_false_is_not_there() -> None:
 
 
 def test_reads_are_all_that_must_be_kept() -> None:
-    """Of every resource, by whomever."""
     assert compile_text(TREE, withCache=False).reads == {
         "db": {("metadata", "name")},
         "web": {("status", "phase"), ("status", "readyReplicas")},
@@ -173,7 +171,6 @@ def test_reads_are_all_that_must_be_kept() -> None:
 
 
 def test_what_a_blueprint_says_of_a_resource() -> None:
-    """Its kind, whether its name is pinned, whether it is constant."""
     resources = compile_text(TREE).resources
     assert (resources["svc"].api_version, resources["svc"].kind) == ("v1", "Service")
     assert [resources[name].is_name_pinned for name in ("svc", "db")] == [True, False]
@@ -191,7 +188,6 @@ def test_tests_of_readiness() -> None:
 
 
 def test_a_test_that_is_no_truth_is_broken() -> None:
-    """Where only its value tells."""
     text = config("{}").replace("  config:\n", "  config:\n    readyWhen: [config.a]\n")
     test = compile_text(text).resources["config"].ready_when[0]
     outcome = test.evaluate({"config": {"a": 1}})
@@ -208,7 +204,6 @@ def test_a_constant_test(test: str) -> None:
 
 
 def test_a_manifest_waits_for_all_that_is_missing() -> None:
-    """And names it once."""
     blueprint = compile_text(config("{x: '${other.a.b}', y: '${other.a.b} ${other.c}', z: '${gone.?a}'}"))
     manifest = blueprint.resources["config"].manifest
     assert manifest.evaluate({"other": {}}) == Pending(missing=("other.a.b", "other.c"))
@@ -216,7 +211,6 @@ def test_a_manifest_waits_for_all_that_is_missing() -> None:
 
 
 def test_a_broken_expression_is_reported_with_its_place() -> None:
-    """Where waiting would not help, even though something else is still missing."""
     manifest = compile_text(config("{x: '${other.c}', y: ['${1 / other.a}']}")).resources["config"].manifest
     outcome = manifest.evaluate({"other": {"a": 0}})
     assert isinstance(outcome, EvaluationError)
@@ -235,7 +229,6 @@ def test_evaluations_are_fresh() -> None:
 
 
 def test_the_definition_is_not_changed() -> None:
-    """It is stored, and compiled again."""
     template = yaml.safe_load(config("{x: '${params.count}', y: null, l: ['${null}', '${params.free}']}"))
     before = yaml.safe_dump(template)
     compiler.compile_template(Definition(template=template, parameters={}), stack=STACK, kinds=KINDS)
@@ -263,7 +256,6 @@ def test_outputs() -> None:
 
 
 def test_the_kind_may_depend_on_parameters() -> None:
-    """And is known before anything else."""
     template = """
 parameters: {group: {type: string, default: apps}, kind: {type: string, default: Deployment}}
 resources: {web: {manifest: {apiVersion: "${params.group}/v1", kind: "${params.kind}", spec: {replicas: 1}}}}
@@ -275,7 +267,6 @@ resources: {web: {manifest: {apiVersion: "${params.group}/v1", kind: "${params.k
 
 
 def test_the_template_of_an_inner_stack_is_left_alone() -> None:
-    """Its expressions belong to it; what stands beside it is ours."""
     manifest = (
         compile_text(
             """
@@ -306,13 +297,11 @@ resources:
 
 
 def test_a_kind_that_is_not_served_is_no_mistake() -> None:
-    """It may come; nothing about its fields is checked."""
     made = compile_text("resources: {a: {manifest: {apiVersion: no.dev/v1, kind: Such, spec: {any: 1}}}}")
     assert list(made.resources) == ["a"]
 
 
 def test_conditions_may_use_one_another_in_any_order() -> None:
-    """They are decided in the order of their use."""
     blueprint = compile_text("""
 conditions: {c: "conditions.b || conditions.a", b: "${conditions.a}", a: true}
 resources: {x: {when: "${conditions.c}", manifest: {apiVersion: v1, kind: ConfigMap}}, y: {when: false, manifest: {apiVersion: v1, kind: ConfigMap}}}
@@ -356,7 +345,6 @@ def test_kinds_are_found_once() -> None:
 
 
 def test_fields_are_named_as_the_object_has_them() -> None:
-    """The texts of a Secret are in its data: for `ignoreFields` and for `replaceOn`."""
     blueprint = compile_text("""
 resources:
   s:
@@ -381,7 +369,6 @@ class AtomicKinds(TypedKinds):
 
 
 def test_a_part_of_a_field_with_one_owner_is_all_of_it() -> None:
-    """No field manager can own a key of such a map, so that all of it is left to others."""
     template = yaml.safe_load("""
 resources:
   a:

@@ -202,7 +202,6 @@ def test_cycles_are_printed(resources: dict[str, str], expected: list[str]) -> N
 
 
 def test_a_cycle_by_dependson_and_tests() -> None:
-    """A resource is ready only when what its tests read is."""
     template = in_resource(f"{{{SOUND}, readyWhen: [\"b.data.x == '1'\"]}}", f"  b: {{{SOUND}, dependsOn: [a]}}")
     assert [message for _, message in find_mistakes(template)] == [
         "requires itself: a → b → a; remove one of these references or dependsOn entries"
@@ -261,7 +260,6 @@ outputs: {ready: {value: "${db.status.readyReplcas}"}}
 
 
 def test_a_reserved_name_is_the_mistake_of_one_template() -> None:
-    """Templates of others with the same expressions stay as valid as they were."""
     wrong, right = (f"resources: {{{name}: {{{SOUND}, readyWhen: ['1 < 2 + 3']}}}}" for name in ("string", "config"))
     assert find_mistakes(wrong) == [
         (f"{RESOURCES}.string", "'string' is a reserved word of the expression language; rename the resource")
@@ -289,7 +287,6 @@ def test_a_reserved_name_is_the_mistake_of_one_template() -> None:
     ],
 )
 def test_two_resources_for_one_object(resources: dict[str, Any], expected: list[tuple[str, str, str]]) -> None:
-    """The later one names the earlier."""
     template = {
         "parameters": {"x": {"default": "x"}},
         "resources": {
@@ -307,14 +304,12 @@ def test_two_resources_for_one_object(resources: dict[str, Any], expected: list[
 
 
 def test_kinds_depend_on_parameters_only() -> None:
-    """Since everything else is known from the kind."""
     found = find_mistakes(in_resource('{manifest: {apiVersion: v1, kind: "${config.data.k}"}}'))
     rule = "apiVersion and kind may use only params, because the kind must be known before the apply"
     assert found == [(f"{A}.manifest.kind", f"{rule} (at column 1 of `config.data.k`)")]
 
 
 def test_no_message_ends_with_a_full_stop_or_repeats_its_path() -> None:
-    """They are put together by others."""
     found = find_mistakes(in_deployment("{replcas: '${wbe.x', paused: x, zz: '${1 +}'}"))
     assert len(found) > 1
     for path, message in found:
@@ -333,7 +328,6 @@ def test_no_message_ends_with_a_full_stop_or_repeats_its_path() -> None:
     ],
 )
 def test_the_texts_of_a_secret_cannot_be_read(text: str, is_mistake: bool) -> None:
-    """The API server never returns them: an expression would wait for ever."""
     secret = "  s: {manifest: {apiVersion: v1, kind: Secret, stringData: {a: b}}}"
     template = in_resource(f'{{manifest: {{apiVersion: v1, kind: ConfigMap, data: {{x: "{text}"}}}}}}', secret)
     found = [message for path, message in find_mistakes(template) if path == f"{A}.manifest.data.x"]

@@ -218,7 +218,6 @@ def no_collection() -> Iterator[None]:
 def test_no_definition_takes_more_than_its_share(
     template: Any, parameters: Any, expected: str, no_collection: None
 ) -> None:
-    """In pieces that leave room for others; what exceeds a limit is reported."""
     pieces = compiler.compile_in_pieces(
         Definition(template=template, parameters=parameters), stack=blueprints.STACK, kinds=KINDS
     )
@@ -258,7 +257,6 @@ class Answering:
 
 
 def test_large_lists_in_one_text_are_pieces_by_themselves() -> None:
-    """Reading one takes some 30 ms, and writing it as text as long again; is not awaited two of them."""
     template = with_parameter(a=make_resource({"x": "${params.p.map(e, e)} ${params.p.filter(e, true)}"}))
     evaluator = Answering()
     pieces = compiler.compile_in_pieces(
@@ -283,7 +281,6 @@ def test_large_lists_in_one_text_are_pieces_by_themselves() -> None:
     "case", ["a long text a thousand times", "a long text in a text", "a long text in every resource"]
 )
 def test_what_is_too_large_is_refused_before_it_is_made(case: str) -> None:
-    """A gigabyte and more would come of each."""
     template, parameters, _ = CASES[case]
     tracemalloc.start()
     try:

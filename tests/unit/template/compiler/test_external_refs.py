@@ -89,7 +89,6 @@ def test_mistakes_name_their_field(template: str, path: str, message: str) -> No
 
 
 def test_optional_is_for_what_is_read() -> None:
-    """A resource that is written cannot be optional."""
     found = find_mistakes(write(SERVICE, reader=config("{}", "optional: true")))
     assert [path for path, _ in found] == [f"{RESOURCES}.reader.optional"]
 
@@ -140,7 +139,6 @@ def test_a_list() -> None:
 
 
 def test_one_that_is_only_required() -> None:
-    """By dependsOn, as any resource."""
     made = compile_text(write(SERVICE, reader=config("{}", "dependsOn: [gateway]")))
     assert made.resources["reader"].externals == ("gateway",)
 
@@ -201,7 +199,6 @@ def team(name: str, address: str = "1", **metadata: str) -> dict[str, Any]:
 
 
 def test_members_are_not_known_before_the_list_is_read() -> None:
-    """Their objects stay, what reads them waits, and the fields of the elements are among those to read."""
     template = make_teams("{a: '${item.spec.clusterIP}', b: '${item.metadata.labels.x}'}")
     template += "  user: " + config("{a: '${string(size(reader))}'}")
     made = compile_text(template)
@@ -213,7 +210,6 @@ def test_members_are_not_known_before_the_list_is_read() -> None:
 
 
 def test_members_have_the_names_of_the_objects() -> None:
-    """Which are keys; with a hash where they cannot be, or are not unique."""
     long = "a" * 50
     template = make_teams("{a: '${item.spec.clusterIP}'}")
     made = compile_read(template, [team("blue"), team("with.dot"), team(long)])
@@ -231,7 +227,6 @@ def test_members_have_the_names_of_the_objects() -> None:
 
 
 def test_the_value_of_another_reference_is_not_taken() -> None:
-    """As in a rollback to a revision whose name means another list."""
     made = compile_read(make_teams("{}"), [team("blue")], identity="v1/Service//x/")
     assert made.unresolved == {"reader"}
 
@@ -270,7 +265,6 @@ def test_how_many_may_go() -> None:
 
 
 def test_one_more_of_many_compiles_one() -> None:
-    """As with a list of parameters; all other members stay the same objects."""
     manifest = "{apiVersion: v1, kind: ConfigMap, data: {a: '${item.spec.clusterIP}', b: '${key}'}}"
     template = f"resources: {{gateway: {{externalRef: {TEAMS}}}, reader: {{forEach: gateway, manifest: {manifest}}}}}"
     many = [team(f"t{number:04}", "1" * 20) for number in range(1_000)]

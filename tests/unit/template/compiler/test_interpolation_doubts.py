@@ -48,7 +48,6 @@ IMAGE = "spec.template.spec.containers[0].image"
     ],
 )
 def test_where_a_parameter_is_doubtful(manifest: Any, paths: list[str]) -> None:
-    """Where it chooses a place, rights, or what runs with them; and a text that cannot be read is no concern of this."""
     assert find(manifest) == paths
 
 
@@ -72,7 +71,6 @@ def test_without_an_account_a_developer_reaches_nothing_more() -> None:
 
 
 def test_what_an_external_object_is_chosen_by_is_named() -> None:
-    """An instance could copy a Secret that its developer may not read."""
     metadata = {"name": "${params.x}", "namespace": "${params.y}", "labels": {"a": "${params.z}"}}
     selected = {"selector": {"matchLabels": {"a": "${params.w}"}}}
     resources = {

@@ -80,13 +80,11 @@ def test_outputs(value: Any, expected: Any) -> None:
 
 
 def test_only_objects_with_sensitive_values_are_guarded() -> None:
-    """The others' refusals are reported in full."""
     resources = compile_output("x").resources
     assert {name for name, each in resources.items() if each.hidden is not None} == {"secret", "holder", "user"}
 
 
 def test_what_is_computed_is_hidden_too() -> None:
-    """Unless it is so short that it might be a word of any sentence."""
     hidden = compile_output(
         "${base64.encode(bytes(params.password))} ${size(params.given) > 1 ? 'yes' : 'no'}"
     ).sensitive_texts
@@ -101,7 +99,6 @@ def test_nothing_prints_a_value() -> None:
 
 
 def test_an_expression_that_fails_later_tells_no_value() -> None:
-    """CEL's own words may quote what it came upon."""
     output = compile_output("${int(user.spec.taken)}").outputs["out"]
     outcome = output.evaluate({"user": {"spec": {"taken": "sesame"}}})
     assert isinstance(outcome, EvaluationError)
@@ -171,7 +168,6 @@ def test_mistakes(template: str, expected: str) -> None:
 
 
 def test_a_nested_stack_may_read_the_secret_itself() -> None:
-    """Its parameter is then sensitive by itself, and the name of a Secret is not."""
     template = {
         "parameters": {"p": {"sensitive": True}},
         "resources": {
@@ -243,7 +239,6 @@ def evaluate(text: str, *, as_output: bool = False) -> Outcome:
     ],
 )
 def test_a_sensitive_output_is_an_error(text: str) -> None:
-    """It names the output and the resource; an output of this Stack shows the same placeholder, and nothing around it."""
     found = evaluate(text)
     assert isinstance(found, EvaluationError)
     assert "the output 'password' of '" in found.message
@@ -265,7 +260,6 @@ def test_a_sensitive_output_is_an_error(text: str) -> None:
     ],
 )
 def test_what_is_not_sensitive_has_its_value(text: str, expected: Any) -> None:
-    """In objects and outputs alike."""
     assert evaluate(text) == Known(expected)
     assert evaluate(text, as_output=True) == Known(expected)
 
@@ -340,7 +334,6 @@ def encode(text: str) -> str:
     ],
 )  # fmt: skip
 def test_a_mask_in_a_manifest_is_a_mistake(resources: Any, place: str) -> None:
-    """With its path, and what to do."""
     (mistake,) = find_mistakes(resources)
 
     assert mistake.startswith(f"spec.template.resources.a.manifest.{place}: contains the word that stands for")
@@ -360,7 +353,6 @@ def test_a_mask_in_a_manifest_is_a_mistake(resources: Any, place: str) -> None:
     ],
 )
 def test_a_mask_as_a_sensitive_value_is_a_mistake(value: str) -> None:
-    """The message does not have the value."""
     (mistake,) = find_mistakes(config(data={"p": "${params.password}"}), given=value)
 
     assert mistake.startswith("spec.parameters.password: contains the word that stands for a sensitive value")
@@ -369,7 +361,6 @@ def test_a_mask_as_a_sensitive_value_is_a_mistake(value: str) -> None:
 
 
 def test_a_mask_within_a_sensitive_list_is_a_mistake() -> None:
-    """Wherever it is in the value."""
     found = find_mistakes(config(), given=[{"a": "(sensitive)"}], rules={"type": "array", "sensitive": True})
 
     assert [each.partition(": ")[0] for each in found] == ["spec.parameters.password"]
@@ -393,5 +384,4 @@ def test_a_mask_within_a_sensitive_list_is_a_mistake() -> None:
     ],
 )
 def test_the_word_itself_may_be_used(resources: Any, given: Any, rules: Any) -> None:
-    """Where it replaces no value."""
     assert find_mistakes(resources, given=given, rules=rules) == []

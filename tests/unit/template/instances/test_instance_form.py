@@ -148,7 +148,6 @@ def test_what_does_not_fit_is_found(spec: Any, paths: list[str]) -> None:
     ("size", "is_known", "paths"), [(4, True, ["spec.size"]), (9, True, []), (9, False, ["spec.size"]), (3, True, [])]
 )
 def test_an_instance_is_unfit_only_where_it_fitted_before(size: int, is_known: bool, paths: list[str]) -> None:
-    """One that was wrong already is no reason to refuse a definition; without its own revision nothing is known of that."""
     stricter = {**SPEC["template"]["parameters"], "size": {"type": "integer", "maximum": 3}}  # type: ignore[index]
     spec = {**SPEC, "template": {"parameters": stricter, "resources": {}}}
     form = instance_form.make_form(FORM.definition, 2, instance_form.make_content(spec))

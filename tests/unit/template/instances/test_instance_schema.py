@@ -166,8 +166,6 @@ def test_type_of_an_output(value: Any, type_: str) -> None:
 
 
 def test_revisions_that_disagree_leave_it_open() -> None:
-    """The status of an instance with either of them is written; one without the output does not matter."""
-
     def make(template: dict[str, Any]) -> InstanceForm:
         return instance_form.make_form("sites.platform.example", 1, {"template": template})
 

@@ -53,25 +53,21 @@ IN_QUOTES = "put it in quotes, or write string(…) in the expression"
     ],
 )
 def test_metadata_that_no_object_can_have_are_a_mistake(metadata: str, value: Any, expected: tuple[str, str]) -> None:
-    """Where a parameter of no type gives them, too."""
     assert find_mistakes(UNTYPED % metadata, {"p": value}) == [expected]
 
 
 @pytest.mark.parametrize("name", ["a/b", "a%2Fb", ".", "..", "", "a\tb", "a" * 254])
 def test_a_name_that_leads_elsewhere_is_refused_as_it_is_written(name: str) -> None:
-    """Each says what is wrong, and at which place."""
     assert [path for path, _ in find_mistakes(in_deployment("{}", json.dumps({"name": name})))] == [f"{META}.name"]
 
 
 @pytest.mark.parametrize("namespace", ["../../secrets", "x/services/foo/proxy", "Team", "a.b", "-a", "a" * 64])
 def test_a_namespace_that_cannot_be_is_refused(namespace: str) -> None:
-    """Only a DNS label is one."""
     found = find_mistakes(in_deployment("{}", json.dumps({"namespace": namespace})))
     assert [path for path, _ in found] == [f"{META}.namespace"]
 
 
 def test_a_sensitive_value_in_a_name_is_not_quoted() -> None:
-    """That it is sensitive is all that is said."""
     template = UNTYPED.replace("p: {}", "p: {sensitive: true}") % '{name: "${params.p}"}'
     found = find_mistakes(template, {"p": 47110815})
     assert [path for path, _ in found] == [f"{META}.name"]
@@ -82,5 +78,4 @@ def test_a_sensitive_value_in_a_name_is_not_quoted() -> None:
     "metadata", [None, {}, {"name": "system:a.B_c", "namespace": "team-1", "labels": {"a": "b"}, "annotations": None}]
 )
 def test_what_an_object_can_have_is_no_mistake(metadata: Any) -> None:
-    """What its kind demands besides, the API server says."""
     assert not list(object_metadata.find_mistakes(metadata, path=""))

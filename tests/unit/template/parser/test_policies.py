@@ -49,7 +49,6 @@ def test_nothing_said_means_repair() -> None:
     ],
 )
 def test_fields_that_the_manifest_states_can_be_ignored(text: str) -> None:
-    """Also those that an expression may turn out to state."""
     source, mistakes = read(driftPolicy="Report", ignoreFields=[text])
     assert (source.drift_policy, source.ignore_fields, mistakes) == (DriftPolicy.REPORT, (field_paths.parse(text),), [])
 
@@ -101,14 +100,12 @@ def test_what_is_stated(words: dict[str, Any], completion: Completion | None, re
     ids=str,
 )
 def test_a_mistake_is_named_by_its_path(words: dict[str, Any], where: str, what: str) -> None:
-    """With what to write instead."""
     _, [mistake] = read(**words)
     assert mistake.path == f"{PATH}.{where}"
     assert what in mistake.message
 
 
 def test_a_key_in_brackets_can_be_named_in_replace_on() -> None:
-    """A path with a dot in a key means that key, as in `ignoreFields`."""
     source, mistakes = read(updatePolicy={"replaceOn": ["spec.replicas", "metadata.annotations[example.com/sum]"]})
     assert source.replace_on == (("spec", "replicas"), ("metadata", "annotations", "example.com/sum"))
     assert mistakes == []
@@ -125,7 +122,6 @@ def test_a_key_in_brackets_can_be_named_in_replace_on() -> None:
     ],
 )
 def test_a_path_in_replace_on_that_could_never_match_is_a_mistake(field: str, expected: str) -> None:
-    """Its change would be applied in place without a word."""
     source, mistakes = read(updatePolicy={"replaceOn": [field]})
     assert source.replace_on == ()
     assert [(each.path, expected in each.message) for each in mistakes] == [(f"{PATH}.updatePolicy.replaceOn[0]", True)]
@@ -143,5 +139,4 @@ def test_a_path_in_replace_on_that_could_never_match_is_a_mistake(field: str, ex
     ids=["sound", "mistakes elsewhere", "no map of resources", "no template", "nothing"],
 )
 def test_what_must_be_retained_is_read_despite_other_errors(template: Any, expected: set[str]) -> None:
-    """A broken template must still delete, and keep what it says."""
     assert policies.find_retained(template) == expected

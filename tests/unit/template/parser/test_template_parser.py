@@ -155,7 +155,6 @@ def test_names(template: str, expected: list[tuple[str, str]]) -> None:
 
 
 def test_a_parameter_may_be_called_namespace() -> None:
-    """It always stands after a dot."""
     assert not find_mistakes(f"parameters: {{namespace: {{default: x}}}}\nresources: {{a: {{{SOUND}}}}}")
 
 
@@ -199,7 +198,6 @@ def test_what_cannot_be_written(value: Any, path: str, message: str) -> None:
 
 
 def test_what_is_nested_without_end_is_refused() -> None:
-    """Before the stack of calls is used up."""
     deep: Any = "x"
     for _ in range(5_000):
         deep = [deep, None]

@@ -69,7 +69,6 @@ def find_faults(rules: Any, value: Any) -> list[json_schema.Fault]:
 @hypothesis.given(RULES, VALUES)
 @hypothesis.settings(max_examples=100, deadline=None)
 def test_it_says_what_the_reference_says(rules: Any, value: Any) -> None:
-    """`jsonschema` is the reference; it is linear neither in patterns nor in `uniqueItems`."""
     assert [wrong for wrong in json_schema.find_wrong_rules(rules, Effort()) if wrong is not None] == []
     reference = jsonschema.Draft202012Validator(rules)
     expected = {(tuple(error.absolute_path), str(error.validator)) for error in reference.iter_errors(value)}
@@ -133,7 +132,6 @@ def test_messages(rules: Any, value: Any, expected: str) -> None:
     ],
 )
 def test_rules_that_cannot_be_used(rules: Any, expected: str) -> None:
-    """Each with its place, before any value is looked at; nothing refers to another schema."""
     mistakes = chunked_work.finish(parameters_module.check_rules("x", rules, path="", effort=Effort()))
     assert [expected in str(mistake).removeprefix(": ") for mistake in mistakes] == [True], mistakes
 
@@ -167,7 +165,6 @@ def test_no_piece_takes_long(rules: Any, value: Any) -> None:
 
 
 def test_what_takes_too_long_is_refused() -> None:
-    """Rules times values: a few kilobytes of each would take hours."""
     rules = {"items": {"allOf": [{"items": {"minimum": 0}}] * 3000}}
     [fault] = chunked_work.finish(parameters_module.find_faults(rules, [[1] * 1000] * 10, json_schema.Budget(50_000)))
     assert fault.message == parameters_module.EXHAUSTED

@@ -219,14 +219,12 @@ resources:
     ],
 )  # fmt: skip
 def test_it_is_found_with_its_path(template: str, path: str, message: str) -> None:
-    """The second one, and what tells the elements apart."""
     found = find_mistakes(template)
 
     assert (f"spec.template.resources.a.manifest{path}", message) in found
 
 
 def test_all_are_found_at_once() -> None:
-    """With the finalizers, which are keys by themselves."""
     spec = "{containers: [{name: a, env: [{name: X}, {name: X}, {name: X}]}, {name: a}]}"
     template = in_kind("Pod", spec).replace("spec:", "metadata: {finalizers: [x/y, x/y]}, spec:")
 
@@ -252,12 +250,10 @@ def test_all_are_found_at_once() -> None:
     ],
 )  # fmt: skip
 def test_what_is_not_the_same_is_none(spec: str) -> None:
-    """Nothing is called a duplicate that the API server accepts, or refuses for another reason."""
     assert not any("same" in message or "repeats" in message for _, message in find_mistakes(in_kind("Service", spec)))
 
 
 def test_a_schema_with_keys_of_its_own_counts() -> None:
-    """Of a custom kind, also where a list may be null."""
     parts = {
         "type": "array", "nullable": True, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["id"],
         "items": {"type": "object", "properties": {"id": {"type": "boolean", "default": True}}},
@@ -271,7 +267,6 @@ def test_a_schema_with_keys_of_its_own_counts() -> None:
 
 
 def test_a_value_of_another_resource_is_compared_as_soon_as_it_is_known() -> None:
-    """Without showing it: it may be a secret."""
     raw: dict[str, Any] = {
         "resources": {
             "key": {"manifest": {"apiVersion": "v1", "kind": "Secret"}},
@@ -297,7 +292,6 @@ def test_a_value_of_another_resource_is_compared_as_soon_as_it_is_known() -> Non
 
 
 def test_what_cannot_repeat_anything_costs_nothing() -> None:
-    """A value of a variable, for example: only a key tells elements apart."""
     raw = in_kind("Pod", "{containers: [{name: a, env: [{name: X, value: '${b.metadata.name}'}]}]}")
     raw += "  b: {manifest: {apiVersion: v1, kind: ConfigMap}}\n"
     definition = Definition(template=yaml.safe_load(raw), parameters={})
@@ -316,7 +310,6 @@ PORTS = st.lists(
 
 @given(ports=PORTS)
 def test_ports_are_the_same_by_number_and_protocol(ports: list[dict[str, Any]]) -> None:
-    """Each that has the number and the protocol of an earlier one, and no other."""
     keys = [(each["containerPort"], each.get("protocol", "TCP")) for each in ports if "containerPort" in each]
 
     found = literal_validator.find_repeated({"spec": {"containers": [{"name": "a", "ports": ports}]}}, POD)

@@ -76,7 +76,6 @@ def test_defaults_within_a_value(rules: dict[str, Any], given: dict[str, Any], e
 
 
 def test_many_large_defaults_within_a_value_are_refused() -> None:
-    """Each element of a list would have all of it: what a small definition becomes is bounded."""
     rules = {"items": {"properties": {"a": {"default": ["x"] * 10_000}}}}
     values, mistakes = resolve({"x": rules}, {"x": [{}] * 10_000})
     assert not values
@@ -84,7 +83,6 @@ def test_many_large_defaults_within_a_value_are_refused() -> None:
 
 
 def test_a_wrong_default_within_rules_is_named() -> None:
-    """Although no value may ever need it."""
     rules = {"properties": {"a": {"type": "object", "properties": {"b": {"type": "integer", "default": "x"}}}}}
     found = chunked_work.finish(parameters.check_rules("x", rules, path="p", effort=Effort()))
     assert [str(each) for each in found] == [
@@ -121,14 +119,12 @@ def test_wrong_values(rules: dict[str, Any], value: Any, expected: str) -> None:
 
 
 def test_an_integer_of_more_than_64_bits_is_refused() -> None:
-    """Expressions could not hold it."""
     assert resolve({"x": {}}, {"x": 2**63})[1] == [
         f"spec.parameters.x: must be a 64-bit integer, found the number {2**63}; write it as text"
     ]
 
 
 def test_everything_is_named_at_once() -> None:
-    """Missing, unknown and wrong ones."""
     rules = {"name": {"type": "string"}, "replicas": {"type": "integer"}}
     assert resolve(rules, {"replicas": "x", "nam": "y", "zz": 1})[1] == [
         "spec.parameters.name: is missing; set it, or a default in spec.template.parameters.name.default",
@@ -186,7 +182,6 @@ def test_wrong_rules(rules: Any, expected: list[str]) -> None:
 
 
 def test_the_form_of_params_knows_what_was_declared() -> None:
-    """What the rules leave open is open; the same rules have the same form."""
     shape = parameters.find_shape({"a": {"type": "integer"}, "b": {"type": ["string", "null"]}, "c": {}})
     assert {name: field.type for name, field in shape.fields.items()} == {
         "a": Type.INTEGER,

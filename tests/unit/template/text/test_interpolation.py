@@ -68,7 +68,6 @@ def test_parts(string: str, expected: tuple[str | ExpressionSource, ...]) -> Non
 
 @pytest.mark.parametrize("string", ["${a", "x ${'}", "${ {'a': 1}", "${a}${b", '${"}', "${'''}''"])
 def test_a_missing_brace_is_reported_with_what_follows_the_opening(string: str) -> None:
-    """Also where only a string within the expression is open."""
     with pytest.raises(interpolation.UnterminatedExpression) as caught:
         interpolation.parse(string)
     assert caught.value.rest == string[string.rindex("${") :]
@@ -76,7 +75,6 @@ def test_a_missing_brace_is_reported_with_what_follows_the_opening(string: str) 
 
 @given(st.lists(st.tuples(LITERALS, EXPRESSIONS), max_size=4), LITERALS)
 def test_what_was_put_together_is_taken_apart(pairs: list[tuple[str, str]], last: str) -> None:
-    """Literal texts come back as they were, expressions without the white space around them."""
     string = "".join(
         f"{interpolation.escape(literal)}${{{expression}\n}}" for literal, expression in pairs
     ) + interpolation.escape(last)
@@ -88,13 +86,11 @@ def test_what_was_put_together_is_taken_apart(pairs: list[tuple[str, str]], last
 
 @given(st.text(st.sampled_from("$${}ab'"), max_size=20))
 def test_an_escaped_text_means_itself(literal: str) -> None:
-    """Regardless of what dollars and braces it holds."""
     assert "".join(str(part) for part in interpolation.parse(interpolation.escape(literal))) == literal
 
 
 @given(st.text(max_size=40))
 def test_a_string_without_marks_is_left_alone(string: str) -> None:
-    """The quick look and the thorough one agree."""
     if not interpolation.has_expressions(string):
         assert interpolation.parse(string) == ((string,) if string else ())
 
@@ -112,7 +108,6 @@ INTERNALS = re.compile(
 
 @pytest.mark.parametrize("text", EXPANSIONS)
 def test_an_expansion_of_a_shell_is_to_be_written_with_two_dollars(text: str) -> None:
-    """What the message says is accepted, and means the text of the shell."""
     resource = "{manifest: {apiVersion: v1, kind: ConfigMap, data: {run: %s}}}"
     said = find_mistakes(in_resource(resource % f'"echo ${{{text}}}"'))
 
@@ -136,7 +131,6 @@ def test_an_expansion_of_a_shell_is_to_be_written_with_two_dollars(text: str) ->
     ],
 )
 def test_the_first_break_is_named_in_plain_words(text: str, expected: str) -> None:
-    """And nothing that only follows from it."""
     resource = f'{{manifest: {{apiVersion: v1, kind: ConfigMap, data: {{run: "${{{text}}}"}}}}}}'
 
     said = [message for path, message in find_mistakes(in_resource(resource)) if path.endswith(".data.run")]
@@ -145,7 +139,6 @@ def test_the_first_break_is_named_in_plain_words(text: str, expected: str) -> No
 
 
 def test_a_rule_that_is_an_expression_by_itself_is_no_text() -> None:
-    """There is nothing to escape."""
     said = find_mistakes(in_resource("{when: 'params.count >', manifest: {apiVersion: v1, kind: ConfigMap}}"))
 
     assert [message for _, message in said] == ["the expression ends too early (at column 15 of `params.count >`)"]
@@ -153,7 +146,6 @@ def test_a_rule_that_is_an_expression_by_itself_is_no_text() -> None:
 
 @given(text=st.text(alphabet="ab1.:-+*/%#@!?^,;=~$&|<>()[]{}'\"\\ ", max_size=12))
 def test_no_message_shows_the_parser(text: str) -> None:
-    """For any text between the braces."""
     template = {
         "resources": {"a": {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "data": {"run": f"${{{text}}}"}}}}
     }

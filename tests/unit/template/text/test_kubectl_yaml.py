@@ -94,7 +94,6 @@ def find_error(text: str) -> str:
 
 
 def test_words_without_quotes_mean_what_kubectl_takes_them_for() -> None:
-    """Else an imported object would differ from the applied one without anybody having changed it."""
     found = read_one(SCALARS.read_text())["data"]
 
     assert with_types(EXPECTED) == with_types(found)
@@ -102,7 +101,6 @@ def test_words_without_quotes_mean_what_kubectl_takes_them_for() -> None:
 
 @hypothesis.given(JSON)
 def test_all_that_is_written_is_read_back(value: Any) -> None:
-    """Nothing is lost on the way to the file and back."""
     assert read_one(kubectl_yaml.write({"value": value})) == {"value": value}
 
 
@@ -116,31 +114,26 @@ def test_text_stays_text(text: str) -> None:
     "text", ["22:22", "2024-01-01", "1e3", "0o644", "y", "=", "0644"], ids=lambda text: f"quotes {text}"
 )
 def test_text_is_quoted_where_any_reader_would_take_it_for_something_else(text: str) -> None:
-    """The readers of old and of new YAML, whichever kubectl is built with."""
     assert kubectl_yaml.write([text]) == f"- '{text}'\n"
 
 
 def test_text_of_several_lines_is_written_as_a_block() -> None:
-    """So that a script in a ConfigMap stays readable."""
     assert kubectl_yaml.write({"script": "#!/bin/sh\nexit 0\n"}) == "script: |\n  #!/bin/sh\n  exit 0\n"
 
 
 def test_what_occurs_twice_is_written_twice() -> None:
-    """No anchors: none were written."""
     labels = {"app": "web"}
 
     assert kubectl_yaml.write({"a": labels, "b": labels}) == "a:\n  app: web\nb:\n  app: web\n"
 
 
 def test_keys_keep_their_order_and_lines_their_length() -> None:
-    """As the author wrote them."""
     text = kubectl_yaml.write({"z": "word " * 60, "a": 1})
 
     assert text.splitlines()[1] == "a: 1"
 
 
 def test_documents_know_their_number_and_line() -> None:
-    """Empty ones count, comments before the first line of dashes do not."""
     documents = list(kubectl_yaml.parse_documents("# nothing\n---\na: 1\n---\n---\nb: 2\n"))
 
     assert [(document.value, document.number, document.line) for document in documents] == [
@@ -168,7 +161,6 @@ def test_documents_know_their_number_and_line() -> None:
     ids=["twice", "open", "infinite", "no key", "endless", "unknown tag", "no text", "no character"],
 )
 def test_an_error_tells_where_it_is(text: str, message: str) -> None:
-    """In one line, regardless of the finder."""
     found = find_error(text)
 
     assert message in found
@@ -209,7 +201,6 @@ def bomb(levels: int, *, width: int = 10, merge: bool = False) -> str:
     ],
 )
 def test_more_than_the_bounds_is_refused_with_its_line(text: str, message: str) -> None:
-    """Before memory is taken for it; deep nesting ended the process, as libyaml composes it on the C stack."""
     tracemalloc.start()
     try:
         found = find_error(text)
@@ -234,13 +225,11 @@ def test_more_than_the_bounds_is_refused_with_its_line(text: str, message: str) 
     ],
 )
 def test_what_only_looks_like_a_number_is_text(text: str, value: Any) -> None:
-    """As for kubectl, which asks whether it can be read as one."""
     assert read_one(f"[{text}]") == [value]
 
 
 @pytest.mark.parametrize("text", ["!!bool tagsecret99", "!!int tagsecret99", "!!float tagsecret99", "!!binary ä"])
 def test_a_text_that_is_not_what_its_tag_says_is_not_repeated(text: str) -> None:
-    """It may be a secret that a parameter takes as YAML."""
     found = find_error(text)
 
     assert "tagsecret99" not in found
@@ -248,7 +237,6 @@ def test_a_text_that_is_not_what_its_tag_says_is_not_repeated(text: str) -> None
 
 
 def test_merges_yield_to_what_is_stated_and_to_those_before() -> None:
-    """As the specification of `<<` says."""
     text = "a: &a {x: 1, w: 1}\nb: &b {x: 2, z: 2}\nc: {<<: [*a, *b], z: 3}\nd: {z: 4, <<: *b}\ne: {<<: {q: 1}}"
 
     assert read_one(text) == {
@@ -271,7 +259,6 @@ TEXTS = strategies.text(
 
 @hypothesis.given(value=strategies.dictionaries(TEXTS, strategies.one_of(TEXTS, strategies.lists(TEXTS)), max_size=3))
 def test_what_is_written_reads_as_it_is(value: dict[str, Any]) -> None:
-    """No character hides or reorders others, and the values are the same; keys too."""
     written = kubectl_yaml.write(value)
     assert not [each for each in written if not each.isprintable() and each not in "\n\t" and not is_harmless(each)]
     assert not set(written) & set(MISLEADING)
@@ -288,7 +275,6 @@ ARABIC_SIGNS = "\u0600\u0601\u0602\u0603\u0604\u0605\u06dd\u070f\u0890\u0891\u08
 
 
 def test_a_reversed_text_is_seen_as_such() -> None:
-    """In double quotes, also where it has several lines."""
     assert kubectl_yaml.write({"a": "safe\u202eevil\nb"}) == 'a: "safe\\u202Eevil\\nb"\n'
     assert kubectl_yaml.write({"a\u200b": "Größe ✔ 名前"}) == '"a\\u200B": Größe ✔ 名前\n'
 
@@ -297,7 +283,6 @@ def test_a_reversed_text_is_seen_as_such() -> None:
     "character", ["\x1b", "\x07", "\x9b", "\u202e", "\u2066", "\u200b", "\u2028", "\ufeff", "\U000e0041"]
 )
 def test_what_is_written_shows_what_a_terminal_would_obey(character: str) -> None:
-    """Escapes of terminals and characters that reorder or hide text, in keys, values and texts of several lines."""
     written = kubectl_yaml.write({f"a{character}": f"b{character}c", "lines": f"one\n{character}two\n"})
 
     assert character not in written
@@ -324,7 +309,6 @@ TAGS = (
 
 @pytest.mark.parametrize("text", TAGS)
 def test_a_tag_makes_no_object_of_python(text: str, tmp_path: Path) -> None:
-    """It is refused, or what it stands before is taken as it is written."""
     target = tmp_path / "made"
 
     values = read(text.format(path=target))
@@ -337,7 +321,6 @@ def test_a_tag_makes_no_object_of_python(text: str, tmp_path: Path) -> None:
     tag=strategies.from_regex(r"[!a-z/:.]{1,20}", fullmatch=True), value=strategies.sampled_from(("[a]", "{a: b}", "1"))
 )
 def test_all_that_the_tag_the_values_are_those_of_json(tag: str, value: str) -> None:
-    """Or it is refused with a message."""
     assert all(map(is_plain, read(f"!{tag} {value}")))
 
 

@@ -62,7 +62,6 @@ def test_normal_form(text: str, expected: str) -> None:
 
 @given(st.integers(-(10**15), 10**15), st.sampled_from(["", "m", "k", "Ki", "Mi", "Gi", "M"]))
 def test_the_normal_form_means_the_same(number: int, unit: str) -> None:
-    """And is its own normal form."""
     normal = quantity.normalize(f"{number}{unit}")
     assert quantity.parse(normal) == quantity.parse(f"{number}{unit}")
     assert quantity.normalize(normal) == normal
@@ -80,7 +79,6 @@ def test_calculating() -> None:
 
 
 def test_a_fraction_is_no_integer() -> None:
-    """Nor is what 64 bits cannot hold."""
     assert not quantity.is_integer("500m")
     assert not quantity.is_integer("10E")
     with pytest.raises(ValueError, match="is not a 64-bit integer"):
@@ -89,7 +87,6 @@ def test_a_fraction_is_no_integer() -> None:
 
 @pytest.mark.parametrize("text", ["1" * 65, "0." + "1" * 100_000, "1" * 100_000 + "Gi", "1e" + "9" * 5_000])
 def test_what_is_longer_than_any_quantity_is_none(text: str) -> None:
-    """Calculating with it would take ever longer."""
     assert not quantity.is_quantity(text)
     with pytest.raises(ValueError, match="is not a quantity"):
         quantity.parse(text)

@@ -30,7 +30,6 @@ def test_a_template_is_read() -> None:
 
 
 def test_json_with_tables_in_its_texts_is_read_as_json() -> None:
-    """Not all of it is YAML: programs that write ASCII alone divide characters into two escapes."""
     table = {"resources": {"a": {"manifest": {"data": {"x": "\U0001f600" + "1," * limits.WIRE_VALUES}}}}}
     assert parse_template(json.dumps(table), place="(x)") == table
 
@@ -46,7 +45,6 @@ def test_json_with_tables_in_its_texts_is_read_as_json() -> None:
     ],
 )
 def test_what_is_no_template_is_refused_with_its_place(text: str, message: str) -> None:
-    """As one mistake among others would be."""
     with pytest.raises(InvalidDefinition) as caught:
         parse_template(text, place="(configmap/shop template.yaml)")
     [mistake] = caught.value.mistakes
@@ -55,7 +53,6 @@ def test_what_is_no_template_is_refused_with_its_place(text: str, message: str) 
 
 
 def test_a_template_that_many_stacks_name_is_read_once() -> None:
-    """And compiling it for one of them changes nothing for the others."""
     text = "parameters: {value: {type: string}}\nresources: {a: {manifest: {apiVersion: v1, kind: ConfigMap}}}"
     first = parse_template(text, place="(configmap/shared template.yaml)")
     before = copy.deepcopy(first)

@@ -105,7 +105,6 @@ def schemas(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_each_shape_becomes_a_stack_without_mistakes(
     template: str, counts: tuple[int, int, int], schemas: Path, tmp_path: Path
 ) -> None:
-    """Its objects fit the CustomResourceDefinitions."""
     found = convert(template)
     assert tuple(found.report["counts"].values()) == counts
     (tmp_path / "stack.yaml").write_text(found.text)
@@ -115,7 +114,6 @@ def test_each_shape_becomes_a_stack_without_mistakes(
 
 
 def test_most_resources_and_files_are_converted() -> None:
-    """Of every shape together; of each type as a whole."""
     total: collections.Counter[str] = collections.Counter()
     done: collections.Counter[str] = collections.Counter()
     codes = []
@@ -167,7 +165,6 @@ ROWS = {type_: row for type_, row in heat_types.read_table().items() if "lost" n
 
 @pytest.mark.parametrize("type_", ROWS)
 def test_each_row_sets_and_reads_fields_of_its_kind(type_: str) -> None:
-    """As the CustomResourceDefinition has them."""
     row = ROWS[type_]
     schema = SCHEMAS[row["kind"]]
     root = (*row.get("root", "spec.resource").split("."), *((row["append"],) if "append" in row else ()))
@@ -410,7 +407,6 @@ def test_conditions_and_constraints() -> None:
 
 
 def test_reads_of_a_resource_that_may_be_missing_are_optional() -> None:
-    """Other than under the same condition, as in the output `net`."""
     template = convert("conditions").spec["template"]
     fields = template["resources"]["reader"]["manifest"]["spec"]["resource"]
     assert fields["name"] == "${sometimes.?status.resource.name}"
@@ -569,7 +565,6 @@ def test_what_contains_itself_is_not_converted(resources: str, tmp_path: Path) -
 
 
 def test_texts_that_double_again_and_again_end(tmp_path: Path) -> None:
-    """Twenty of them would be a million times as long as the first one."""
     value = "0123456789" * 10
     values = [f"  v0: {{type: OS::Heat::Value, properties: {{value: {value}}}}}"]
     for at in range(1, 30):

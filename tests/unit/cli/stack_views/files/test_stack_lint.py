@@ -26,7 +26,6 @@ def find(manifest: dict[str, Any]) -> dict[str, str]:
 
 
 def test_a_sound_stack_has_no_mistake() -> None:
-    """Also with fields that are expressions or free-form."""
     spec = {
         "template": {"anything": 1},
         "parameters": {"a": [1]},
@@ -50,12 +49,10 @@ def test_a_sound_stack_has_no_mistake() -> None:
     ],
 )
 def test_each_mistake_names_its_field(spec: dict[str, Any], path: str, words: str) -> None:
-    """What was found, and what was probably meant."""
     assert words in find(make(spec={"template": {}, **spec}))[path]
 
 
 def test_version_name_and_other_parts_are_checked() -> None:
-    """All at once."""
     manifest = make(apiVersion="hearth.dev/v1", metadata={"name": "X_y"}, sepc={})
 
     assert find(manifest) == {
@@ -66,7 +63,6 @@ def test_version_name_and_other_parts_are_checked() -> None:
 
 
 def test_nested_stacks_are_found_at_any_depth() -> None:
-    """With samples for parameters that expressions give, by their types."""
     inner = make(spec={"template": {"resources": {}}})
     middle = make(
         spec={

@@ -32,14 +32,12 @@ def find_boxes(layout: Layout) -> dict[str, tuple[float, float]]:
 
 
 def test_columns_lie_from_left_to_right() -> None:
-    """What is required is at the left of what requires it."""
     boxes = find_boxes(layout.arrange(make("a", "bc", "d", edges="ab ac bd")))
 
     assert boxes["a"][0] < boxes["b"][0] == boxes["c"][0] < boxes["d"][0]
 
 
 def test_a_chain_is_a_straight_line() -> None:
-    """Each node lies at the height of its neighbors, beside all other nodes of its column."""
     boxes = find_boxes(layout.arrange(make("a", "bwxyz", "c", edges="ab bc")))
 
     assert boxes["a"][1] == pytest.approx(boxes["b"][1], abs=1)
@@ -54,7 +52,6 @@ def test_edges_are_untangled() -> None:
 
 
 def test_a_long_edge_passes_columns_beside_their_nodes() -> None:
-    """In a lane of its own, never across a box."""
     picture = layout.arrange(make("a", "b", "c", edges="ab bc ac"))
 
     (long,) = [curve for curve in picture.curves if (curve.before, curve.after) == ("a", "c")]
@@ -65,7 +62,6 @@ def test_a_long_edge_passes_columns_beside_their_nodes() -> None:
 
 
 def test_a_replaced_object_lies_beside_its_replacement() -> None:
-    """The old one at the left, both at one height."""
     boxes = find_boxes(layout.arrange(make("a", "b", edges="ab", replaced="b")))
 
     assert boxes["oldb"][0] + layout.NODE_WIDTH < boxes["b"][0]
@@ -73,7 +69,6 @@ def test_a_replaced_object_lies_beside_its_replacement() -> None:
 
 
 def test_nothing_is_a_picture_too() -> None:
-    """A Stack without resources has an empty one."""
     picture = layout.arrange(make())
 
     assert (picture.boxes, picture.curves) == ((), ())
@@ -93,7 +88,6 @@ def draw_graph(draw: st.DrawFn) -> StackGraph:
 
 @given(draw_graph())
 def test_no_two_boxes_overlap_and_all_lie_within(graph: StackGraph) -> None:
-    """Of any graph; and each edge connects the two boxes that it is about."""
     picture = layout.arrange(graph)
 
     for box in picture.boxes:
@@ -108,7 +102,6 @@ def test_no_two_boxes_overlap_and_all_lie_within(graph: StackGraph) -> None:
 
 @given(st.lists(st.floats(-500, 500), min_size=1, max_size=8))
 def test_places_keep_order_and_gap_and_stay_close_to_what_is_wanted(wanted: list[float]) -> None:
-    """No other placement that keeps the gaps is closer: moving a whole block up or down makes it worse."""
     column = [f"p{index}" for index in range(len(wanted))]
     heights = dict.fromkeys(column, 10.0)
     placed = layout.stack(column, dict(zip(column, wanted, strict=True)), heights, gap=5.0)
@@ -121,7 +114,6 @@ def test_places_keep_order_and_gap_and_stay_close_to_what_is_wanted(wanted: list
 
 
 def test_edges_from_one_node_share_their_lanes() -> None:
-    """Ten long edges take the room of one."""
     columns, routes = layout.add_lanes([["a"], ["b"], ["c", "d"]], [("a", "c"), ("a", "d")])
 
     assert columns[1] == ["b", "lane:a:1"]

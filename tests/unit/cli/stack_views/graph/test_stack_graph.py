@@ -58,7 +58,6 @@ def edges(graph: StackGraph) -> set[str]:
 
 
 def test_each_resource_is_one_layer_after_what_it_requires() -> None:
-    """By the longest way; edges that a longer way implies are left out."""
     graph = stack_graph.describe(take({"a": entry(), "b": entry("a"), "c": entry("a", "b"), "x": entry()}))
 
     assert names(graph) == [["a", "x"], ["b"], ["c"]]
@@ -66,14 +65,12 @@ def test_each_resource_is_one_layer_after_what_it_requires() -> None:
 
 
 def test_a_cycle_is_drawn_all_the_same() -> None:
-    """The operator rejects it; the picture must not fail."""
     graph = stack_graph.describe(take({"a": entry("b"), "b": entry("a"), "c": entry()}))
 
     assert sorted(itertools.chain.from_iterable(names(graph))) == ["a", "b", "c"]
 
 
 def test_replaced_objects_stand_beside_their_replacement() -> None:
-    """What has no resource any more has a column of its own at the end."""
     children = (make_child("web", 1), make_child("web", 2), make_child("old", 1))
     graph = stack_graph.describe(take({"web": entry(), "next": entry("web")}, *children))
 
@@ -85,7 +82,6 @@ def test_replaced_objects_stand_beside_their_replacement() -> None:
 
 
 def test_breakpoints_of_the_spec_are_marked() -> None:
-    """Globs too; entries of an unknown shape are nothing."""
     spec = {"environment": {"breakpoints": [{"resource": "we*", "at": ["PreUpdate"]}, 7, {"resource": []}]}}
     graph = stack_graph.describe(take({"web": entry(), "db": entry()}, spec=spec))
 
@@ -93,7 +89,6 @@ def test_breakpoints_of_the_spec_are_marked() -> None:
 
 
 def test_a_large_layer_shows_what_needs_attention_and_counts_the_rest() -> None:
-    """By state, so that a fold has a shape and a color as well; a click shows more of it."""
     resources = {f"r{number}": entry() for number in range(1000)} | {"last": entry(*(f"r{n}" for n in range(1000)))}
     problems = [{"resource": f"r{n}", "reason": "Forbidden", "message": "no"} for n in (7, 990)]
     snapshot = take(resources, *(make_child(f"r{n}", 1) for n in range(1000)), problems=problems)
@@ -108,7 +103,6 @@ def test_a_large_layer_shows_what_needs_attention_and_counts_the_rest() -> None:
 
 @pytest.mark.parametrize("length", [30, 2000])
 def test_a_long_chain_becomes_runs_of_layers(length: int) -> None:
-    """Around the layers that need attention; a click on a run shows its layers."""
     resources = {f"c{number}": entry(*([f"c{number - 1}"] if number else [])) for number in range(length)}
     problems = [{"resource": "c20", "reason": "Forbidden", "message": "no"}]
     children = [make_child(f"c{n}", 1, *([f"c{n - 1}"] if n else [])) for n in range(20)]
@@ -121,7 +115,6 @@ def test_a_long_chain_becomes_runs_of_layers(length: int) -> None:
 
 
 def test_two_thousand_resources_are_a_picture_of_a_few_nodes() -> None:
-    """So that the page stays fluent."""
     resources = {f"r{n}": entry(*([f"r{n // 3}"] if n > 20 else [])) for n in range(2000)}
     picture = layout.arrange(stack_graph.describe(take(resources)))
 
@@ -174,7 +167,6 @@ PAIR = {"web": {"dependsOn": ["db"], "manifest": {"kind": "Deployment"}}, "db": 
 
 
 def test_an_arrow_leads_to_what_requires_a_resource() -> None:
-    """From left to right, as things come about."""
     lines = list(graph_drawing.to_dot(make(PAIR)))
 
     assert lines[0] == 'digraph "shop" {'
@@ -183,7 +175,6 @@ def test_an_arrow_leads_to_what_requires_a_resource() -> None:
 
 
 def test_mermaid_gets_the_same_graph() -> None:
-    """With a class for each state."""
     lines = list(graph_drawing.to_mermaid(make(PAIR)))
 
     assert lines[:2] == ["flowchart LR", '  n0["db<br/>configmap<br/>progressing"]:::progressing']
@@ -192,7 +183,6 @@ def test_mermaid_gets_the_same_graph() -> None:
 
 
 def test_hostile_names_stay_in_their_label() -> None:
-    """Neither a quote nor HTML ends it."""
     hostile = '"]; <script>alert(1)</script> \\ \x1b'
     snapshot = make({hostile: {"manifest": {"kind": hostile}}})
 

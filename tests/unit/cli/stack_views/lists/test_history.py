@@ -29,7 +29,6 @@ def make_event(uid: str, **fields: Any) -> dict[str, Any]:
     ],
 )
 def test_an_event_of_any_form_has_its_time(fields: dict[str, Any], time: float) -> None:
-    """The API has two kinds of Events."""
     (entry,) = event_timeline.describe_events([make_event("u-1", **fields)], {"u-1": ""})
 
     assert entry.time == time
@@ -37,14 +36,12 @@ def test_an_event_of_any_form_has_its_time(fields: dict[str, Any], time: float) 
 
 
 def test_events_about_other_objects_are_left_out() -> None:
-    """A name is not enough: an earlier object may have had it."""
     event = make_event("u-2", lastTimestamp="1970-01-01T00:00:05Z")
 
     assert list(event_timeline.describe_events([event], {"u-1": ""})) == []
 
 
 def test_objects_of_nested_stacks_belong_to_it() -> None:
-    """With their path."""
     inner = StackObjects(
         stack=StackState({"metadata": {"uid": "u-2"}}),
         template={},
@@ -58,8 +55,6 @@ def test_objects_of_nested_stacks_belong_to_it() -> None:
 
 
 def test_the_latest_is_last_and_older_ones_are_left_out() -> None:
-    """As a log."""
-
     def at(time: float, type_: str = "Normal") -> TimelineEntry:
         return TimelineEntry(time=time, type=type_, reason="R", object="pod/a", message="m")
 
@@ -70,7 +65,6 @@ def test_the_latest_is_last_and_older_ones_are_left_out() -> None:
 
 
 def test_a_revision_is_an_entry_with_its_author() -> None:
-    """So that a change stands beside its effects."""
     metadata = {"creationTimestamp": "1970-01-01T00:00:09Z", "annotations": {"hearth.dev/author": "ci"}}
 
     (entry,) = event_timeline.describe_revisions({4: {"metadata": metadata}}, "stack/shop")
@@ -92,12 +86,10 @@ STATUS = {
     ("number", "state"), [(1, ""), (2, "failed"), (3, "active, rolled back to, completed"), (4, "completed")]
 )
 def test_what_became_of_a_revision(number: int, state: str) -> None:
-    """As the status of the Stack says."""
     assert revision_history.describe_state(number, StackState({"status": STATUS}))[0] == state
 
 
 def test_a_row_names_author_and_commit() -> None:
-    """Safe to show: any client may have written them."""
     annotations = {"hearth.dev/author": "ci\x1b[2J", "hearth.dev/commit": "0123456789abcdef0123"}
     metadata = {"name": "shop-x", "annotations": annotations, "creationTimestamp": "1970-01-01T00:00:00Z"}
 
@@ -116,7 +108,6 @@ def make(password: str, *, image: str = "web:1") -> dict[str, Any]:
 
 
 def test_the_difference_of_two_revisions_is_a_unified_diff() -> None:
-    """Colored as `kubectl diff`."""
     lines = list(
         revision_history.compare(make("aaaaaaaa"), make("aaaaaaaa", image="web:2"), titles=("revision 1", "revision 2"))
     )
@@ -127,7 +118,6 @@ def test_the_difference_of_two_revisions_is_a_unified_diff() -> None:
 
 
 def test_a_sensitive_value_is_only_said_to_have_changed() -> None:
-    """Where it comes from, never what it is; not even the default that the template contains."""
     lines = list(revision_history.compare(make("aaaaaaaa"), make("bbbbbbbb"), titles=("a", "b")))
 
     assert [line for line, _ in lines if line.startswith(("+ ", "- "))] == [
@@ -138,13 +128,10 @@ def test_a_sensitive_value_is_only_said_to_have_changed() -> None:
 
 
 def test_equal_definitions_have_no_difference() -> None:
-    """Not even a title."""
     assert list(revision_history.compare(make("a"), make("a"), titles=("a", "b"))) == []
 
 
 def test_a_revision_is_compared_with_what_was_active_before() -> None:
-    """After a rollback that is not the one before by number. Revisions of earlier versions do not record it."""
-
     def make(previous: str = "") -> dict[str, Any]:
         annotations = {"hearth.dev/previous-revision": previous} if previous else {}
         return {"metadata": {"annotations": annotations}}

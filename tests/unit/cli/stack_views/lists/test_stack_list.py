@@ -28,7 +28,6 @@ def condition(type_: str, status: str = "True", message: str = "m") -> dict[str,
 
 
 def test_a_group_is_listed_as_a_stack_is() -> None:
-    """After the Stacks of its namespace; a Stack may have the same name."""
     group = StackState(make(summary="2/3").raw | {"kind": "ResourceGroup"})
 
     listed = stack_list.sort([group, make()])
@@ -55,12 +54,10 @@ def test_a_group_is_listed_as_a_stack_is() -> None:
     ],
 )
 def test_the_state_column_says_what_a_phase_does_not(stack: StackState, words: list[str]) -> None:
-    """A complete Stack that is paused or drifted must not look like any other."""
     assert list(stack_list.find_words(stack)) == words
 
 
 def test_a_row_has_the_first_line_of_the_message() -> None:
-    """And the namespace only if several are listed."""
     stack = make(conditions=[condition("Ready", "False", "web: denied\nmore")], phase="UpdateFailed", summary="1/2")
 
     texts = [text for text, _ in stack_list.make_row(stack, now=90.0, with_namespace=True)]
@@ -70,7 +67,6 @@ def test_a_row_has_the_first_line_of_the_message() -> None:
 
 
 def test_sensitive_values_are_nowhere_in_the_output() -> None:
-    """Neither in the spec, nor in a message, nor in the annotation that kubectl adds."""
     template = {"parameters": {"password": {"type": "string", "sensitive": True}, "size": {"type": "string"}}}
     stack = make(
         {"template": template, "parameters": {"password": "geheim-1", "size": "m"}},
@@ -91,7 +87,6 @@ def test_sensitive_values_are_nowhere_in_the_output() -> None:
 
 @pytest.mark.parametrize("source", [{"templateRef": {"name": "t"}}, {"templateRefs": [{"name": "t"}]}])
 def test_no_parameter_is_shown_if_its_template_is_elsewhere(source: dict[str, Any]) -> None:
-    """Only the template says which are sensitive."""
     stack = make({**source, "parameters": {"password": "geheim-1", "pin": 1234}})
 
     shown = stack_list.to_output(stack)
@@ -101,7 +96,6 @@ def test_no_parameter_is_shown_if_its_template_is_elsewhere(source: dict[str, An
 
 
 def test_hostile_texts_stay_in_their_cell() -> None:
-    """Escape sequences and line ends."""
     stack = make(conditions=[condition("Ready", "False", "\x1b[2Jgone\r\nrow2")], phase="\x1b]0;title\x07")
 
     texts = [text for text, _ in stack_list.make_row(stack, now=0.0, with_namespace=False)]
@@ -111,7 +105,6 @@ def test_hostile_texts_stay_in_their_cell() -> None:
 
 
 def test_columns_are_aligned_and_the_last_is_cut() -> None:
-    """To the width of the terminal."""
     lines = text_table.align(["A", "MESSAGE"], [[("abc", ""), ("a longer message", "red")]], width=20)
 
     assert lines == [[("A     ", ""), ("MESSAGE", "")], [("abc   ", ""), ("a longer mess…", "red")]]

@@ -52,12 +52,10 @@ STOPPED = {"type": "Stopped", "status": "True", "reason": "Breakpoint", "message
     ],
 )
 def test_a_goal_is_reached_or_not(stack: StackState | None, goal: str, verdict: Verdict) -> None:
-    """What cannot be reached without a person ends the wait."""
     assert goals.assess(stack, goals.parse(goal)).verdict is verdict
 
 
 def test_a_request_must_be_handled_first() -> None:
-    """Else a status from before it would count."""
     ready = Goal(type=GoalType.READY)
 
     assert goals.assess(make("True"), ready, handled=("retry", "t")).verdict is Verdict.WAITING
@@ -85,7 +83,6 @@ def test_a_status_of_an_earlier_template_does_not_count(goal: str, present: str,
 
 
 def test_a_check_with_problems_fails_and_names_them() -> None:
-    """As a pipeline needs it."""
     problem = {"resource": "web", "kind": "Deployment", "name": "shop-web", "reason": "Drifted", "message": "image"}
     found = goals.assess(
         make(check={"problemCount": 1, "objects": 2, "problems": [problem]}), Goal(type=GoalType.CHECKED)
@@ -97,14 +94,12 @@ def test_a_check_with_problems_fails_and_names_them() -> None:
 
 @pytest.mark.parametrize("text", ["", "happy", "phase", "ready=1", "checked", "settled"])
 def test_what_is_no_goal_is_refused(text: str) -> None:
-    """With the list of goals."""
     with pytest.raises(ValueError, match=r"ready, suspended|value after ="):
         goals.parse(text)
 
 
 @pytest.mark.parametrize("status", [None, [], {"conditions": 5, "handled": "x", "breakpoints": [1]}])
 def test_a_status_of_any_shape_is_read(status: Any) -> None:
-    """Any client with the right may have written it."""
     stack = StackState({"metadata": {"generation": 1}, "spec": 3, "status": status})
 
     assert goals.assess(stack, Goal(type=GoalType.READY)).verdict is Verdict.WAITING
@@ -122,7 +117,6 @@ def test_a_status_of_any_shape_is_read(status: Any) -> None:
     ],
 )
 def test_a_failure_that_is_rolled_back_is_not_the_end(changes: dict[str, Any], *, is_awaited: bool) -> None:
-    """Else a script would see what is half-way back."""
     status = {"phase": "UpdateFailed", "target": {"cause": "Spec"}, **changes}
     stack = make(stalled="True", spec={"rollback": {"onFailure": True}}, **status)
 

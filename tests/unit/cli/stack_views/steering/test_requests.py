@@ -39,7 +39,6 @@ def list_requests(result: object) -> list[dict[str, Any]]:
 
 
 def test_a_snapshot_is_named_by_its_user_or_by_the_api_server() -> None:
-    """It names its Stack, and is not deleted with it: data is not deleted without a request."""
     stack = make_stack()
 
     named = snapshot_requests.make_snapshot(stack, name="before", is_retained=True)
@@ -60,7 +59,6 @@ def test_a_snapshot_is_named_by_its_user_or_by_the_api_server() -> None:
     ],
 )
 def test_what_cannot_be_kept_is_refused(stack: StackState, said: str) -> None:
-    """Before anything is created."""
     refusal = snapshot_requests.find_refusal(stack)
 
     assert said in refusal
@@ -68,7 +66,6 @@ def test_what_cannot_be_kept_is_refused(stack: StackState, said: str) -> None:
 
 
 def test_a_restore_takes_the_place_of_a_rollback() -> None:
-    """And the other way round: the API server rejects both beside each other."""
     restored = snapshot_requests.restore(make_stack({"rollback": {"toRevision": 1}}), make_snapshot())
     rolled_back = verbs.rollback(make_stack(RESTORED), to_revision=1, stored={1, 2})
 
@@ -84,7 +81,6 @@ def test_a_restore_takes_the_place_of_a_rollback() -> None:
     ],
 )
 def test_a_repeated_restore_counts_again(stack: StackState, between: int | None) -> None:
-    """A name that stands there already has no effect, so it is removed first; the definition in spec does not run between."""
     result = snapshot_requests.restore(stack, make_snapshot())
 
     assert list_requests(result) == [
@@ -94,7 +90,6 @@ def test_a_repeated_restore_counts_again(stack: StackState, between: int | None)
 
 
 def test_a_restore_in_progress_is_not_started_again() -> None:
-    """It is followed."""
     stack = make_stack(RESTORED, cause="Rollback", is_ready=False)
 
     assert isinstance(snapshot_requests.restore(stack, make_snapshot()), AlreadySo)
@@ -115,7 +110,6 @@ def test_a_restore_in_progress_is_not_started_again() -> None:
     ],
 )
 def test_a_restore_that_does_not_apply_says_why(stack: StackState, snapshot: dict[str, Any], said: str) -> None:
-    """Nothing is written."""
     result = snapshot_requests.restore(stack, snapshot)
 
     assert isinstance(result, Refusal)
@@ -123,7 +117,6 @@ def test_a_restore_that_does_not_apply_says_why(stack: StackState, snapshot: dic
 
 
 def test_a_wait_ends_when_a_snapshot_needs_help() -> None:
-    """A Stack in progress is waited for; what was deleted, has failed or is rejected is not."""
     rejected = make_snapshot(phase="InProgress")
     rejected["status"]["conditions"][0]["reason"] = "TooManySnapshots"
 
@@ -144,7 +137,6 @@ def make_marked(**metadata: Any) -> StackState:
 
 
 def test_a_mark_is_deleted_with_its_stack() -> None:
-    """Its name is made by the API server: each mark is one of its own."""
     mark = mark_requests.make_mark(make_marked(), "cacheDb/disk", reason="broken")
 
     assert mark["metadata"]["generateName"] == "shop-cache-db-disk-"
@@ -175,13 +167,11 @@ def make_group(**spec: Any) -> StackState:
     ],
 )
 def test_a_mark_that_does_not_apply_is_refused(stack: StackState, resource: str, said: str) -> None:
-    """Before it is written."""
     assert said in mark_requests.find_refusal(stack, resource)
     assert bool(said) == bool(mark_requests.find_refusal(stack, resource))
 
 
 def test_the_state_of_a_mark_is_read() -> None:
-    """Rejected, accepted or resolved."""
     conditions = [
         {"type": "Ready", "status": "False", "reason": "ResourceNotFound", "message": "there is web"},
         {"type": "Resolved", "status": "False"},

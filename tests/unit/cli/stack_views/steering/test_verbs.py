@@ -44,7 +44,6 @@ def test_retry_writes_a_token() -> None:
 
 
 def test_retry_of_what_has_not_failed_is_refused() -> None:
-    """With what replaces an object that is broken all the same."""
     result = verbs.retry(make(), token="t-1")
 
     assert isinstance(result, Refusal)
@@ -56,7 +55,6 @@ FINISHED = [{"resource": "migrate", "object": "job/shop-migrate", "definitions":
 
 
 def test_finished_work_is_run_again_by_its_name_alone() -> None:
-    """A retry without one is refused on a sound Stack, so that no user runs a migration by mistake."""
     sound = make(finished=FINISHED)
     named = verbs.retry(sound, token="t-1", resource="migrate")
     assert isinstance(named, Write)
@@ -70,7 +68,6 @@ def test_finished_work_is_run_again_by_its_name_alone() -> None:
 
 
 def test_after_a_rollback_a_name_means_finished_work_and_no_name_the_definition() -> None:
-    """A name that is a mistake must not end the rollback."""
     rolled_back = make(finished=FINISHED, target={"revision": 2, "cause": "Rollback"})
     bare, named = verbs.retry(rolled_back, token="t-1"), verbs.retry(rolled_back, token="t-1", resource="migrate")
     assert isinstance(bare, Write)
@@ -83,7 +80,6 @@ def test_after_a_rollback_a_name_means_finished_work_and_no_name_the_definition(
 
 
 def test_a_token_is_never_used_twice() -> None:
-    """It would count as handled."""
     assert isinstance(verbs.check(make(handled={"check": "t-1"}), token="t-1"), Refusal)
 
 
@@ -110,7 +106,6 @@ TARGET: dict[str, Any] = {"lastCompletedRevision": 3, "previousCompletedRevision
 def test_rollback_writes_what_counts_as_new(
     spec: dict[str, Any], status: dict[str, Any], to_revision: int, patches: list[int | None]
 ) -> None:
-    """A number that stands there already has no effect, so it is removed first."""
     result = verbs.rollback(make(spec, **TARGET, **status), to_revision=to_revision, stored={1, 2, 3})
 
     assert isinstance(result, Write)
@@ -127,7 +122,6 @@ def test_rollback_writes_what_counts_as_new(
     ],
 )
 def test_rollback_that_does_not_apply_says_why(stack: StackState, to_revision: int, said: str) -> None:
-    """And what there is."""
     result = verbs.rollback(stack, to_revision=to_revision, stored={1, 2})
 
     assert isinstance(result, Refusal)
@@ -135,7 +129,6 @@ def test_rollback_that_does_not_apply_says_why(stack: StackState, to_revision: i
 
 
 def test_rollback_to_where_it_is_writes_nothing() -> None:
-    """Neither to the requested revision nor to that in the spec."""
     back = make({"rollback": {"toRevision": 1}}, target={"cause": "Rollback", "revision": 1}, **TARGET)
     spec = make(target={"cause": "Spec", "revision": 3}, **TARGET)
 
@@ -145,7 +138,6 @@ def test_rollback_to_where_it_is_writes_nothing() -> None:
 
 @pytest.mark.parametrize("where", ["web", "web/PreUpdate"])
 def test_continue_names_the_breakpoint_and_a_token(where: str) -> None:
-    """So that the same command works for the next breakpoint too."""
     result = verbs.continue_(wait_at(("web", "PreUpdate", "")), where=where, token="t-1")
 
     assert isinstance(result, Write)
@@ -154,7 +146,6 @@ def test_continue_names_the_breakpoint_and_a_token(where: str) -> None:
 
 
 def test_continue_within_a_nested_stack_annotates_that_one() -> None:
-    """The parent would only say so."""
     result = verbs.continue_(wait_at(("cache/db", "PreUpdate", "shop-cache")), where="cache/db", token="t-1")
 
     assert isinstance(result, Write)
@@ -167,7 +158,6 @@ def test_continue_within_a_nested_stack_annotates_that_one() -> None:
     [("workers[*]", "workers[a]"), ("workers[*]/PreUpdate", "workers[a]"), ("*", "3"), ("*/PreUpdate", "3")],
 )
 def test_all_members_continue_with_one_command(where: str, waits_at: str) -> None:
-    """If one of them waits there."""
     result = verbs.continue_(wait_at((waits_at, "PreUpdate", "")), where=where, token="t-1")
     nowhere = verbs.continue_(wait_at(("other", "PreUpdate", "")), where=where, token="t-1")
 
@@ -177,7 +167,6 @@ def test_all_members_continue_with_one_command(where: str, waits_at: str) -> Non
 
 
 def test_continue_where_nothing_waits_names_what_does() -> None:
-    """With the command that continues it."""
     result = verbs.continue_(wait_at(("web", "PreUpdate", "")), where="db", token="t-1")
 
     assert isinstance(result, Refusal)
@@ -194,7 +183,6 @@ def test_cleanup_needs_obsolete_objects() -> None:
 
 
 def test_pause_and_suspend_are_idempotent() -> None:
-    """In scripts a second call must not fail."""
     assert isinstance(verbs.set_paused(make({"paused": True}), paused=True), AlreadySo)
     assert isinstance(verbs.set_suspended(make({"suspended": True}), suspended=True), AlreadySo)
     unpause = verbs.set_paused(make({"paused": True}), paused=False)
@@ -203,7 +191,6 @@ def test_pause_and_suspend_are_idempotent() -> None:
 
 
 def test_a_tool_that_writes_the_spec_from_git_is_named() -> None:
-    """It would revert the change."""
     result = verbs.set_paused(make(labels={"kustomize.toolkit.fluxcd.io/name": "apps"}), paused=True)
 
     assert isinstance(result, Write)
@@ -228,7 +215,6 @@ def make_group(spec: dict[str, Any] | None = None, **metadata: Any) -> StackStat
 
 
 def test_a_new_size_is_written_and_the_present_one_is_not() -> None:
-    """The patch is one of the scale subresource."""
     for size in (5, 0):
         result = verbs.scale(make_group(), replicas=size)
         assert isinstance(result, Write)
@@ -237,7 +223,6 @@ def test_a_new_size_is_written_and_the_present_one_is_not() -> None:
 
 
 def test_a_group_in_deletion_is_not_scaled() -> None:
-    """Its members go anyway."""
     result = verbs.scale(make_group(deletionTimestamp="now"), replicas=5)
 
     assert isinstance(result, Refusal)
@@ -246,7 +231,6 @@ def test_a_group_in_deletion_is_not_scaled() -> None:
 
 @pytest.mark.parametrize("field", ["paused", "suspended"])
 def test_what_holds_a_group_back_is_said(field: str) -> None:
-    """Before the wait and at its end, with the command that ends it."""
     group = make_group({field: True})
 
     (note,) = verbs.note_size(group)
@@ -262,5 +246,4 @@ def test_what_holds_a_group_back_is_said(field: str) -> None:
 
 @pytest.mark.parametrize("name", ["queue", "rg/queue", "resourcegroups.hearth.dev/queue"])
 def test_a_group_is_named_with_and_without_its_kind(name: str) -> None:
-    """As kubectl prints it."""
     assert GroupName().convert(name, None, None) == "queue"

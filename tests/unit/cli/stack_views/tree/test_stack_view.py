@@ -70,7 +70,6 @@ def test_nothing_is_there_yet() -> None:
 
 
 def test_a_child_is_judged_by_the_rule_of_its_kind() -> None:
-    """The engine's own."""
     rows = find_rows(make_child(CLAIM, "disk", status={"phase": "Pending"}))
 
     assert rows[0][:3] == ("disk", "persistentvolumeclaim/shop-disk", "progressing")
@@ -83,7 +82,6 @@ REPORTS = {"properties": {"status": {"type": "object", "properties": {"phase": {
 
 
 def test_an_object_that_says_nothing_is_judged_by_its_schema() -> None:
-    """As in the engine: what waits for it waits for its controller."""
     silent = dataclasses.replace(make_child(WIDGET, "disk"), schema=REPORTS)
     assert [row[2:] for row in find_rows(silent)[:2]] == [
         ("progressing", "the controller of example.com/Widget has not set status.phase"),
@@ -105,35 +103,30 @@ def test_an_object_that_says_nothing_is_judged_by_its_schema() -> None:
     ],
 )
 def test_a_child_is_judged_by_the_rules_of_its_resource(fields: dict[str, Any], state: str, note: str) -> None:
-    """Where it has any."""
     rows = find_rows(BOUND, WEB, make_child(CONFIG, "late", **fields))
 
     assert rows[2] == ("late", "configmap/shop-late", state, note)
 
 
 def test_what_the_status_says_of_a_resource_counts_most() -> None:
-    """The operator knows why an object is not there."""
     refused = {"resource": "disk", "reason": "Forbidden", "message": "exceeded quota"}
 
     assert find_rows(problems=[refused])[0] == ("disk", "persistentvolumeclaim", "failed", "Forbidden: exceeded quota")
 
 
 def test_waiting_for_a_kind_is_no_failure() -> None:
-    """It may come at any time."""
     problem = {"resource": "disk", "reason": "KindNotServed", "message": "no such kind"}
 
     assert find_rows(problems=[problem])[0][2] == "waiting"
 
 
 def test_a_child_that_is_being_deleted_comes_back() -> None:
-    """As a user deleted it by hand."""
     rows = find_rows(BOUND, make_child(CONFIG, "web", metadata={"deletionTimestamp": "now"}))
 
     assert rows[1][2:] == ("progressing", "is being deleted, and is created again")
 
 
 def test_objects_that_are_not_wanted_are_shown_at_the_end() -> None:
-    """One of a resource that was taken out, and an older one of a resource that stays."""
     rows = find_rows(
         BOUND,
         make_child(CONFIG, "web", made="2"),
@@ -149,12 +142,10 @@ def test_objects_that_are_not_wanted_are_shown_at_the_end() -> None:
 
 
 def test_a_stack_that_is_being_deleted_shows_what_is_gone() -> None:
-    """And what is still to go."""
     assert [row[2] for row in find_rows(BOUND, deleting=True)] == ["obsolete", "gone", "gone"]
 
 
 def test_the_head_comes_from_the_status() -> None:
-    """Outputs in the order of their names."""
     conditions = [{"type": "Ready", "status": "True", "message": "all is well"}, {"type": "Stalled", "status": "False"}]
     stack = make_stack(
         observedGeneration=3,
@@ -174,7 +165,6 @@ def test_the_head_comes_from_the_status() -> None:
 
 @pytest.mark.parametrize("observed", [None, 2], ids=["never seen", "an older one seen"])
 def test_a_status_of_an_older_generation_says_nothing_of_ready(observed: int | None) -> None:
-    """Else a demonstration would end before it began."""
     conditions = [{"type": "Ready", "status": "True"}, {"type": "Stalled", "status": "True"}]
     stack = make_stack(observedGeneration=observed, conditions=conditions)
 
@@ -185,14 +175,12 @@ def test_a_status_of_an_older_generation_says_nothing_of_ready(observed: int | N
 
 
 def test_a_new_stack_has_no_status() -> None:
-    """Then it is said who is waited for."""
     seen = stack_view.describe(take(make_stack()))
 
     assert (seen.phase, seen.message, seen.rows) == ("New", "no operator has processed it yet", ())
 
 
 def test_without_a_template_the_children_are_shown_all_the_same() -> None:
-    """As objects that are not known to be wanted."""
     seen = stack_view.describe(take(make_stack(), WEB))
 
     assert seen.rows == (
@@ -203,7 +191,6 @@ def test_without_a_template_the_children_are_shown_all_the_same() -> None:
 
 
 def test_a_nested_stack_is_shown_below_its_resource() -> None:
-    """With its own resources."""
     kind = Kind(group="hearth.dev", version="v1alpha1", name="Stack", plural="stacks", namespaced=True)
     cache = make_child(kind, "cache", metadata={"uid": "u-2"})
     template = {"resources": {"cache": {"manifest": {"kind": "Stack"}}}}
@@ -215,7 +202,6 @@ def test_a_nested_stack_is_shown_below_its_resource() -> None:
 
 
 def test_where_a_resource_stops_and_what_is_excluded() -> None:
-    """A breakpoint counts more than the object, and an absent resource hinders nothing."""
     template = {"resources": {"web": {"manifest": {}}, "probe": {"when": "params.debug", "manifest": {}}}}
     stack = make_stack(phase="UpdateComplete", breakpoints=[{"resource": "web", "hook": "PreUpdate"}])
 
@@ -228,7 +214,6 @@ def test_where_a_resource_stops_and_what_is_excluded() -> None:
 
 
 def test_texts_of_objects_cannot_control_the_terminal() -> None:
-    """Neither names nor messages."""
     hostile = "\x1b[2J[red]"
     problem = {"resource": "web", "reason": hostile, "message": hostile}
     condition = {"type": "Ready", "status": "False", "message": hostile}
@@ -242,7 +227,6 @@ def test_texts_of_objects_cannot_control_the_terminal() -> None:
 
 
 def test_members_of_a_collection_are_shown_below_it() -> None:
-    """With the state of the one that needs most; another resource waits for all."""
     template = {
         "resources": {
             "late": {"dependsOn": ["workers[*]"], "manifest": {"kind": "ConfigMap"}},
@@ -263,7 +247,6 @@ def test_members_of_a_collection_are_shown_below_it() -> None:
 
 
 def test_objects_in_another_cluster_are_known_by_the_status_alone() -> None:
-    """Where the user may not read the kubeconfig."""
     conditions = [{"type": "Ready", "status": "True", "reason": "Complete", "message": "m"}]
     ready = make_stack(observedGeneration=3, conditions=conditions)
     ready.raw["spec"] = {"kubeConfig": {"secretRef": {"name": "east"}}}
@@ -281,7 +264,6 @@ def make_group(replicas: Any, **status: Any) -> StackState:
 
 
 def test_members_of_a_group_are_shown_in_the_order_of_their_indices() -> None:
-    """Those that are wanted, also without an object or beyond the size for an update; then those that go."""
     template = {"resources": {"member": {"manifest": {"apiVersion": "v1", "kind": "ConfigMap"}}}}
     children = [make_child(CONFIG, str(index)) for index in (0, 1, 9, 10, 12)]
     group = make_group(10, controllerState={"removedMembers": [1], "surge": 1})
@@ -296,14 +278,12 @@ def test_members_of_a_group_are_shown_in_the_order_of_their_indices() -> None:
 
 @pytest.mark.parametrize("state", [{"removedMembers": 1}, {"removedMembers": ["x", None]}, {"surge": 10**9}, []])
 def test_a_group_of_any_shape_is_shown(state: Any) -> None:
-    """Its status may have been changed, and must not cost more than the largest group."""
     view = stack_view.describe(take(make_group("many", controllerState=state)))
 
     assert 1 <= len(view.rows) <= 10_001
 
 
 def test_what_is_only_read_has_a_state_of_its_own() -> None:
-    """With its name, its problem, and those that wait for it."""
     resources = {
         "gateway": {"externalRef": {"kind": "Service", "metadata": {"name": "gateway", "namespace": "ingress"}}},
         "teams": {"externalRef": {"kind": "ConfigMap", "metadata": {"selector": {}, "allNamespaces": True}}},

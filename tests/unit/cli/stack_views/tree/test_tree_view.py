@@ -31,7 +31,6 @@ def write(view: StackView, *, seconds: float = 12.4) -> str:
 
 
 def test_the_tree_stands_in_columns() -> None:
-    """So that states can be read at a glance."""
     assert write(VIEW) == (
         "stack/shop in prod  CreateInProgress  1/2  revision 1  12 s\n"
         "├─ ✔ disk         persistentvolumeclaim/shop-disk  ready  \n"
@@ -43,7 +42,6 @@ def test_the_tree_stands_in_columns() -> None:
 
 
 def test_nested_rows_are_indented_and_ages_are_shown() -> None:
-    """The columns stay."""
     cache = ResourceRow(
         resource="cache",
         object="stack/shop-cache",
@@ -61,12 +59,10 @@ def test_nested_rows_are_indented_and_ages_are_shown() -> None:
 
 
 def test_a_stack_that_is_gone_has_one_line() -> None:
-    """There is nothing else to say."""
     assert write(StackView(name="shop", namespace="prod", exists=False)) == "stack/shop  is gone"
 
 
 def test_every_state_has_a_sign_and_a_colour() -> None:
-    """A new state must not be forgotten here."""
     assert tree_view.SIGNS.keys() == set(RowState)
 
 
@@ -81,7 +77,6 @@ def test_trouble_is_red() -> None:
 
 
 def test_the_first_look_tells_all_that_does_not_wait() -> None:
-    """What waits is reported when its time has come."""
     assert list(tree_view.describe_changes(None, VIEW)) == [
         "disk  persistentvolumeclaim/shop-disk  ready",
         "stack/shop  CreateInProgress  1/2",
@@ -94,7 +89,6 @@ def test_nothing_changed_nothing_said() -> None:
 
 
 def test_what_changed_is_reported_alone() -> None:
-    """Rows first, then what that means for the Stack."""
     after = replace(
         VIEW,
         summary="2/2",
@@ -109,7 +103,6 @@ def test_what_changed_is_reported_alone() -> None:
 
 
 def test_that_a_stack_is_gone_is_reported_once() -> None:
-    """However often one looks."""
     gone = StackView(name="shop", namespace="prod", exists=False)
 
     assert list(tree_view.describe_changes(VIEW, gone)) == ["stack/shop is gone"]
@@ -117,7 +110,6 @@ def test_that_a_stack_is_gone_is_reported_once() -> None:
 
 
 def test_without_a_terminal_lines_are_printed() -> None:
-    """Each with its time, none with a colour, and none broken."""
     written = io.StringIO()
 
     with terminal_output.opened(rich.console.Console(file=written, width=20)) as screen:
@@ -134,7 +126,6 @@ def test_without_a_terminal_lines_are_printed() -> None:
 
 
 def test_on_a_terminal_the_tree_is_drawn_again() -> None:
-    """In place, below what was said; long lines are cut there, so that the place is known."""
     written = io.StringIO()
     console = rich.console.Console(file=written, width=40, force_terminal=True, color_system=None)
 
@@ -151,7 +142,6 @@ def test_on_a_terminal_the_tree_is_drawn_again() -> None:
 
 
 def test_on_a_terminal_nothing_is_drawn_while_nothing_changes() -> None:
-    """A terminal that scrolls would be flooded; ages that are old are drawn again."""
     written = io.StringIO()
     console = rich.console.Console(file=written, width=100, force_terminal=True, color_system=None)
 
@@ -175,7 +165,6 @@ REASON = "waits for disk, whose claim waits for a volume that no class of storag
 
 @pytest.mark.parametrize("width", [60, 80, 120, 200])
 def test_a_reason_that_does_not_fit_continues_below_its_resource(width: int) -> None:
-    """In whole words, and no line is longer than the terminal."""
     view = replace(VIEW, rows=(DISK, replace(WEB, note=REASON)), message=REASON)
     lines = fit(view, width=width)
 
@@ -185,7 +174,6 @@ def test_a_reason_that_does_not_fit_continues_below_its_resource(width: int) -> 
 
 
 def test_a_tree_that_is_too_high_shows_what_needs_attention() -> None:
-    """The rest is counted."""
     ready = [replace(DISK, resource=f"disk{number}") for number in range(40)]
     failed = replace(WEB, resource="broken", state=RowState.FAILED, note=REASON)
     lines = fit(replace(VIEW, rows=(*ready[:20], failed, *ready[20:], WEB)), width=80, height=12)
