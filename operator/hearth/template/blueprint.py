@@ -22,9 +22,9 @@ from hearth.model.object_list import ObjectList
 WATCHED = operator.attrgetter(
     *("api_version", "kind", "index", "replace_on", "ready_when", "failed_when", "requires", "externals", "after")
 )
-"""What of a resource decides which fields of which objects are needed, besides its dependents."""
+"""The fields of a resource that decide, with its dependents, which fields of which objects are needed."""
 USED = operator.attrgetter("externals", "unresolved", "reads", "retained", "adopts", "abandons", "surge")
-"""What of a blueprint decides how it is read and kept, besides the names of its collections."""
+"""The fields of a blueprint that decide, with the names of its collections, how it is read and kept."""
 
 Values: TypeAlias = Mapping[str, Mapping[str, Any] | ObjectList | None]
 """By name in the template, the fields of its child, or of all its members' children in the order of the source; None if
@@ -53,7 +53,7 @@ class Pending:
 
     @property
     def is_evaluating(self) -> bool:
-        """Return whether only an evaluation is missing, which ends by itself."""
+        """Whether only an evaluation is missing, which finishes without anyone's help."""
         return bool(self.missing) and all(isinstance(each, Evaluating) for each in self.missing)
 
 
@@ -91,7 +91,7 @@ class Replacement(enum.Enum):
     CREATE_FIRST = "CreateFirst"
     DELETE_FIRST = "DeleteFirst"
     KEEP_CLAIMS = "KeepClaims"
-    """A StatefulSet is deleted without its Pods and claims, and created again under its name."""
+    """Delete a StatefulSet without its Pods and claims, and recreate it under the same name."""
     NEVER = "Never"
 
 
@@ -104,20 +104,20 @@ class DriftPolicy(enum.Enum):
 
 
 class Completion(enum.Enum):
-    """What follows when an object that succeeded is gone."""
+    """What to do when an object that succeeded is deleted."""
 
     ONCE = "Once"
     """Nothing: it stays finished."""
     RERUN = "Rerun"
-    """It is made again."""
+    """Recreate it."""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class RunRetry:
-    """How what ran and failed is run again, as far as the resource states it."""
+    """The retry policy of a resource whose run failed; fields that the resource does not set are None."""
 
     limit: int | None = None
-    """Runs by itself after a failure; None: without end."""
+    """Automatic retries after a failure; None: no limit."""
     max_backoff: float | None = None
     """Seconds; None: as for the Stack."""
 
@@ -140,7 +140,7 @@ class RollingPolicy:
 
     collection: str
     members: tuple[str, ...]
-    """The names of the members, in the order in which they change."""
+    """Names of the members in the order in which they change."""
     max_batch: int
     """How many of them may change at the same time."""
     min_ready: int = 0
@@ -170,7 +170,7 @@ class ResourceBlueprint:
     name: str
     """`web`; for a member of a collection `workers[a]`."""
     index: int
-    """Its position in the dependency order: higher than that of everything it requires."""
+    """Position in the dependency order: higher than the position of everything it requires."""
     path: str
     """Its path in the Stack: `spec.template.resources.web`. All members of a collection have the same."""
     api_version: str
@@ -190,8 +190,9 @@ class ResourceBlueprint:
     is_name_pinned: bool
     """Whether the manifest sets `metadata.name`."""
     requires: tuple[str, ...]
-    """What must be ready first: direct references or `dependsOn` only, sorted. Names of present resources, and
-    `workers[*]` for all members of a collection."""
+    """Names of the resources that must be ready first, sorted: direct references and `dependsOn` only. `workers[*]`
+    means all members of a collection.
+    """
     dependents: tuple[str, ...]
     """The inverse of `requires`; `workers[*]` for every member of that collection."""
     externals: tuple[str, ...] = ()
@@ -225,7 +226,7 @@ class ResourceBlueprint:
 
     @property
     def own_name(self) -> str:
-        """Return the name by which its own rules read its object: that in the template."""
+        """Return the name that the resource's own rules use for its object: the name in the template."""
         return members.root_of(self.name)
 
     def is_watched_like(self, other: ResourceBlueprint) -> bool:
@@ -249,7 +250,7 @@ class ExternalBlueprint:
     object_name: str = ""
     """"" for a list."""
     namespace: str | None = None
-    """As stated; None for that of the Stack."""
+    """The policy set on the resource; None: the Stack's policy applies."""
     selector: LabelSelector | None = None
     """Of a list; None for one object."""
     is_in_all_namespaces: bool = False
@@ -266,19 +267,21 @@ class ExternalBlueprint:
 
     @property
     def identity(self) -> str:
-        """Return what is read, as a text that is equal only for the same objects in one namespace and cluster."""
+        """Return a text that is equal for two references exactly if they read the same objects in one namespace and
+        cluster.
+        """
         place = "*" if self.is_in_all_namespaces else self.namespace or ""
         return f"{self.api_version}/{self.kind}/{place}/{self.object_name}/{self.selector or ''}"
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class CollectionBlueprint:
-    """A present resource with `forEach`: it stands for one object for each element."""
+    """A present resource with `forEach`: one object per element."""
 
     name: str
     """`workers`; `requires` and `dependents` name it `workers[*]`."""
     index: int
-    """Its position in the dependency order: higher than that of its members, lower than that of its dependents."""
+    """Position in the dependency order: above its members, below its dependents."""
     members: tuple[str, ...]
     """The names of its members in the order of the source; keys of `Blueprint.resources`."""
     dependents: tuple[str, ...]
@@ -286,12 +289,14 @@ class CollectionBlueprint:
     member_kind: tuple[str, str] = ("", "")
     """`apiVersion` and kind of the members."""
     max_removed: int | str | None = None
-    """How many members may go by themselves within ten minutes, a number or a percentage; None: all."""
+    """How many members may disappear within ten minutes unless a user removes them, a number or a percentage; None:
+    all.
+    """
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class ListOutline:
-    """The digests of a long list, by which its changed elements are found."""
+    """Digests that identify the changed elements of a long list."""
 
     length: int
     blocks: bytes = field(repr=False)
@@ -305,7 +310,7 @@ class Outline:
     """All inputs of a compilation, as digests: two equal ones have the same blueprint."""
 
     head: bytes = field(repr=False)
-    """The digest of everything besides the Stack, the long lists and the size of a group."""
+    """Digest of the definition without the Stack, the long lists and the size of a group."""
     stack: StackIdentity
     lists: Mapping[str, ListOutline]
     """By parameter, the values that are long lists."""
@@ -316,9 +321,9 @@ class Outline:
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class CompiledFrom:
-    """What a blueprint was compiled from, so that a definition with few other elements costs only these.
+    """The inputs that a blueprint was compiled from, so that a small change recompiles only the elements that differ.
 
-    It keeps no value: 4 bytes for each element of a list.
+    Keeps no value: 4 bytes for each element of a list.
     """
 
     outline: Outline
@@ -327,7 +332,7 @@ class CompiledFrom:
     member_lists: frozenset[str]
     """The lists that nothing but `forEach` reads, so that each element concerns only its members."""
     size: int
-    """Bytes of all manifests and outputs, as far as they are known."""
+    """Bytes of all manifests and outputs whose size is known."""
     steps_left: int
     """What at least is left of the budget for the rules of parameters."""
     kinds: frozenset[str]
@@ -347,9 +352,10 @@ class Blueprint:
     collections: Mapping[str, CollectionBlueprint] = field(default_factory=dict)
     """By name in the template, those that are present; some may have no members."""
     externals: Mapping[str, ExternalBlueprint] = field(default_factory=dict)
-    """By name in the template, what is only read."""
+    """External objects by their names in the template."""
     unresolved: frozenset[str] = frozenset()
-    """The collections whose members are not known, because what they are made of was not read. Their objects stay."""
+    """Collections with unknown members, because the lists that define them were not read yet. Their objects are kept.
+    """
     member_kinds: frozenset[str] = frozenset()
     """`apiVersion/Kind` of the members that others decide on: there may be objects although there are no members now."""
     retained: frozenset[str] = frozenset()
@@ -370,7 +376,7 @@ class Blueprint:
     surge: int = 0
     """How many members a group has beyond its size."""
     compiled_from: CompiledFrom | None = field(default=None, repr=False, compare=False)
-    """What it was compiled from; None if a change of one member is no reason to keep that."""
+    """The compiled inputs; None if recompiling one member cannot reuse them."""
     size: int = field(default=0, compare=False)
     """Bytes that it takes in memory: its manifests and outputs, and the values in expressions that wait for objects."""
 
@@ -407,11 +413,11 @@ class ReadValue:
     identity: str
     """Of the reference: under the same name, another definition may mean another object."""
     value: Any = field(repr=False)
-    """The fields of the object, or those of each as a list: packed until the definition is compiled."""
+    """The object's fields, or a list with the fields of each object: packed until the definition is compiled."""
 
     @classmethod
     def of(cls, external: ExternalBlueprint, fields: Mapping[str, Any] | Iterable[Mapping[str, Any]]) -> ReadValue:
-        """Return what was read of the object, or of the list."""
+        """Return the fields of the object, or of each object of the list."""
         value = fields if isinstance(fields, Mapping | ObjectList) else list(fields)
         return cls(identity=external.identity, value=value)
 
@@ -421,7 +427,7 @@ class ReadValue:
         return self.value.size if isinstance(self.value, ObjectList) else 0
 
     def unpack_in_pieces(self) -> ChunkedWork[ReadValue]:
-        """Return the same with the fields of each object, which take up to fifteen times as much memory."""
+        """Return a copy with unpacked fields, which need up to fifteen times as much memory."""
         if not isinstance(self.value, ObjectList):
             return self
         return ReadValue(identity=self.identity, value=(yield from object_list.unpack_in_pieces(self.value)))
@@ -439,8 +445,9 @@ class Definition:
     refreshed: tuple[str, ...] = ()
     """The sensitive parameters whose values have changed since the definition was stored."""
     read: Mapping[str, ReadValue] = field(default_factory=dict, repr=False)
-    """By name in the template, the external objects that `forEach` makes members of, as they are now. Not part of a
-    revision; what was not read yet is missing."""
+    """Present state of the external objects that `forEach` creates members from, by name in the template. Not part of a
+    revision; objects that were not read yet are missing.
+    """
     template_path: str = "spec.template"
     parameters_path: str = "spec.parameters"
     size: GroupSize | None = None
@@ -460,7 +467,7 @@ class StackIdentity:
     def name_child(
         self, resource: str, *, incarnation: int = 1, namespace: str, length: int = names.NAME_LENGTH
     ) -> str:
-        """Return the name of an object of a resource whose manifest states none, see `names.child_name`."""
+        """Return the object name for a resource whose manifest sets none, see `names.child_name`."""
         return names.child_name(
             stack=self.name,
             stack_namespace=self.namespace,

@@ -1,4 +1,4 @@
-"""A ResourceGroup in the form of a Stack: one resource, `member`, that stands for an object of each index.
+"""A ResourceGroup in the form of a Stack: one resource, `member`, with an object per index.
 
 The only module that knows both forms. Must not know which indices there are: see `hearth.model.members`.
 """
@@ -18,7 +18,7 @@ from hearth.model.text import times
 FOR_EACH = "[0]"
 """Makes the resource a collection of numbers. The compiler takes the indices from the size of the group instead."""
 SIZE = "size"
-"""The field of the spec in the form of a Stack that states the size of a group."""
+"""The field of the spec, in the form of a Stack, with the size of a group."""
 SIZE_FIELDS = ("replicas", "removalPolicies", "removalPoliciesMode")
 OWN_FIELDS = (*SIZE_FIELDS, "template", "parameters", "rollingUpdate")
 """The fields of a group's spec that a Stack has in another form, or not at all."""
@@ -62,10 +62,11 @@ def make_rolling(rolling: Mapping[str, Any]) -> Object:
 def find_mistakes(
     template: Mapping[str, Any], size: GroupSize, *, timeout: Any, is_scaled: bool = False
 ) -> Iterator[Mistake]:
-    """Find what the compiler cannot see: one name for all members, a minimum above the size, pauses that take too long.
+    """Find mistakes that the compiler cannot see: one name for all members, a minimum above the size, pauses that take
+    too long.
 
-    template: in the form of a Stack; timeout: of the group, None for none; is_scaled: whether the scale subresource wrote
-    the size, as an autoscaler does, which must not break the group.
+    template: in the form of a Stack; timeout: of the group, None for none; is_scaled: whether the scale subresource
+    wrote the size, as an autoscaler does, which must not break the group.
     """
     found = object_fields.mapping(template, "resources", members.GROUP_MEMBER)
     name = object_fields.mapping(found, "manifest", "metadata").get("name")
@@ -93,7 +94,9 @@ def find_mistakes(
 
 
 def find_warnings(spec: Object) -> Iterator[str]:
-    """Find what is allowed and probably not meant. spec: of a group without mistakes, as the API server validated it."""
+    """Find valid settings that are probably unintended. spec: of a group without mistakes, as the API server validated
+    it.
+    """
     size, in_service = spec.get("replicas", 1), object_fields.mapping(spec, "rollingUpdate").get("minInService")
     if isinstance(size, int) and isinstance(in_service, int) and is_above(in_service, size):
         yield rolling_batches.describe_low_size(in_service, size=size)
@@ -112,7 +115,7 @@ def translate(error: InvalidDefinition, others: Sequence[Mistake] = ()) -> Inval
 
 
 def find_path(path: str) -> str:
-    """Return the path in the spec of a group for a path in that of the Stack."""
+    """Return the path in a group's spec for a path in a Stack's spec."""
     for field, translated in ROLLING_FIELDS.items():
         if path == f"{ROLLING_PATH}.{translated}":
             return f"spec.rollingUpdate.{field}"

@@ -263,7 +263,7 @@ def hash_text(text: str) -> str:
 
 
 def merge_maps(first: Mapping[Any, Any], second: Mapping[Any, Any]) -> dict[Any, Any]:
-    """Return the entries of both maps; those of the second win."""
+    """Return the entries of both maps; the second map wins."""
     return {**first, **second}
 
 
@@ -290,7 +290,7 @@ def is_number(value: Any) -> bool:
 def compile_text(environment: Any, text: str, *, is_checked: bool, look: Look = lambda name: (name, ())) -> Any:
     """Compile an expression. Raises CelCompileError.
 
-    look: describes a message of which an expression reads a missing field.
+    look: describes a message when an expression reads a field that it lacks.
     """
     try:
         return environment.compile(text, disable_check=not is_checked)
@@ -359,7 +359,7 @@ _BREAKS = (
 
 
 def reword_break(message: str) -> str:
-    """Reword where the parser fails. It names what it would accept only if that is one token."""
+    """Reword a parser error. The message names the expected token only if there is exactly one."""
     for pattern, words in _BREAKS:
         if match := pattern.fullmatch(message):
             return words.format(*match.groups())

@@ -2,7 +2,7 @@
 
 The bound is rough: it may be many times too high, but must not be too low. The estimator is made once per text, and the
 bound is computed for each evaluation. Most expressions need no bound, since they only select and compare. Knows the
-syntax tree, and what each function of CEL costs. Must not know limits, nor what happens above them.
+syntax tree, and the cost of each CEL function. Must not know limits, nor the consequences of exceeding them.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ YAML = 60.0
 HASH = 0.01
 """Microseconds for a byte of a digest."""
 LONGEST_INTEGER = 30
-"""Characters of a number as JSON, with what stands around it."""
+"""Characters of a number in JSON, with the punctuation around it."""
 DEEPEST = 100
 """Levels of a value: see `limits.JSON_DEPTH`."""
 QUANTITY = 40.0
@@ -130,7 +130,7 @@ def search(meter: Meter, given: Sequence[Bound]) -> Bound:
 
 
 def _bound_search(text: Bound, bound: Bound) -> float:
-    """Return the microseconds to find all places of a text, each of which may differ from it in the end only."""
+    """Microseconds to find all occurrences of a text in the worst case, where each candidate differs only at its end."""
     return text.text * (SEARCH + min(text.text, bound.text) * TEXT_COPY / 10)
 
 
@@ -347,7 +347,7 @@ class Estimator:
 
 
 def is_harmless(text: str, tree: Any) -> bool:
-    """Return whether small inputs alone keep the expression of that text and tree cheap, so that it needs no bound."""
+    """Whether the expression stays cheap for all small inputs, so that it needs no bound."""
     if "(" not in text and text.count("+") <= SMALL_COUNT and text.count(",") <= SMALL_COUNT:
         return True
     grown = 0
@@ -386,7 +386,7 @@ def make_estimator(tree: Any) -> Estimator:
 
 
 def is_odd(node: Any, kind: str) -> bool:
-    """Return whether the cost of a node does not follow from the sizes of the inputs alone."""
+    """Whether the cost of a node depends on more than the sizes of the inputs."""
     if kind == "comprehension_expr":
         return is_binding(node.comprehension_expr)
     return kind == "call_expr" and name_function(node.call_expr) not in HARMLESS

@@ -68,7 +68,7 @@ class PackedInput:
 
     objects: ObjectList = field(repr=False)
     paths: frozenset[Path]
-    """What the expression reads of each."""
+    """The paths that the expression reads below each input."""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +79,7 @@ class PackedInputs:
     """The other inputs."""
     lists: Mapping[str, PackedInput]
     names: tuple[str, ...]
-    """The inputs that are objects; others are constants, of which nothing is ever awaited."""
+    """Inputs that are objects. The others are constants, which are always available."""
 
     @property
     def size(self) -> int:
@@ -106,7 +106,9 @@ class PackedInputs:
 
 
 def read_inputs(packed: bytes) -> tuple[Mapping[str, Any], tuple[str, ...]]:
-    """Return the inputs that `PackedInputs.write` wrote, of each object what is read, and the names that are objects."""
+    """Return the inputs that `PackedInputs.write` wrote, reduced to the fields that are read, and the names of the
+    objects among them.
+    """
     stream = io.BytesIO(packed)
     data, heads, names = orjson.loads(stream.readline())
     for name, (count, paths) in heads.items():

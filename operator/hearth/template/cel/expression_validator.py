@@ -1,4 +1,4 @@
-"""Validation of expressions in their locations: allowed names, types, and what the location accepts.
+"""Validation of expressions in their locations: allowed names, types, and the values that the location accepts.
 
 Converts every finding to a mistake with its path, its column and the next step. Evaluates nothing.
 """

@@ -43,7 +43,7 @@ USUAL_FIELDS = tuple(
     "apiVersion kind metadata spec status data stringData binaryData type immutable "
     "rules roleRef subjects subsets endpoints ports template provisioner parameters value".split()
 )
-"""The fields that stand for a whole object if its kind's schema is not known."""
+"""Fields that represent a whole object when the schema of its kind is unknown."""
 TEXTS_KEPT = 8_192
 PARSED_BYTES_PER_BYTE, PARSED_BYTES = 42, 1_024
 """The memory of an expression for each byte of its CEL serialization, and the fixed part."""
@@ -69,7 +69,7 @@ class Parsed:
     required: tuple[FieldRead, ...]
     optional: tuple[FieldRead, ...]
     estimator: Estimator | None
-    """None if small inputs alone keep it cheap."""
+    """None if all small inputs keep it cheap."""
 
 
 _parsed: WeightedCache[str, Parsed] = WeightedCache(most=TEXTS_KEPT, most_weight=limits.PARSED_BYTES)
@@ -148,7 +148,7 @@ def find_offset(parsed: Parsed, name: str) -> int:
 
 
 def parse_optional(text: str) -> Parsed:
-    """Parse an expression with an optional result: its value, or null if there is none."""
+    """Parse an expression with an optional result: its value, or null without one."""
     return parse(_OPTIONAL.format(text=text))
 
 
@@ -206,7 +206,7 @@ class Expression:
                 if not self.may_unpack(fields):
                     packed[name] = PackedInput(fields, self.reads[name])
                     continue
-                # A list of thousands of objects costs only what is read of each.
+                # Read only the needed fields, so that a list of thousands of objects stays cheap.
                 fields = [value_sizes.narrow(each, self.reads[name]) for each in fields]
                 needs_bound = True
             elif fields.__class__ is Large:
@@ -249,7 +249,7 @@ class Expression:
             case evaluation.Value():
                 return Known(orjson.loads(answer.packed))
             case evaluation.Failure():
-                # Where objects are packed, the evaluator has looked for what is missing.
+                # The evaluator has already looked for missing fields of packed objects.
                 inputs = {} if isinstance(data, PackedInputs) else data
                 names = () if isinstance(data, PackedInputs) else self.names
                 return self.classify_failure(inputs, answer.message, names=names)
@@ -368,7 +368,7 @@ def is_bounded(parsed: Parsed) -> bool:
 
 
 def enlarge(fields: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the fields, wrapped if they are so large that expressions should receive only what they read."""
+    """Return the fields, wrapped if they are so large that expressions should receive only the paths they read."""
     return fields if is_small(fields) else Large(fields)
 
 

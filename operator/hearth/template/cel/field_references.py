@@ -1,6 +1,6 @@
 """The names that an expression reads and the exact paths under them, apart from the loop variables of CEL.
 
-Knows the syntax tree. Must not know which names exist or what they contain.
+Knows the syntax tree. Must not know which names exist, nor their values.
 """
 
 from __future__ import annotations
@@ -75,13 +75,13 @@ class ExpressionReads:
     is_dynamic: bool
     """Whether a key or index is computed, so that a missing one cannot be detected beforehand."""
     counted: frozenset[str]
-    """The names of which the expression only counts, or iterates over, the elements."""
+    """Names whose elements the expression only counts or iterates over."""
 
 
 def find_object_reads(reads: ExpressionReads, lists: Collection[str]) -> Iterator[FieldRead]:
-    """Return what is read of objects: for the names in `lists`, which are lists of objects, of each of them.
+    """Return the paths that are read of each object. For the names in `lists`, the paths are read of each element.
 
-    A list that is only counted or iterated over is not read itself: the body of a loop reads what it needs.
+    A list that is only counted or iterated over is not read itself: the body of a loop reads the fields it needs.
     """
     for read in reads.reads:
         if read.root not in lists:

@@ -1,6 +1,6 @@
 """The syntax tree of an expression: its CEL serialization, and the one change that Hearth makes to it.
 
-Knows the messages of cel-spec's `syntax.proto` by their numbers. Must not know what an expression means.
+Knows the messages of cel-spec's `syntax.proto` by their numbers. Must not know the meaning of an expression.
 """
 
 from __future__ import annotations

@@ -24,11 +24,11 @@ from hearth.template.schema.shapes import Shape, Type
 ENVIRONMENTS_KEPT = 64
 JUDGEMENTS_KEPT = 16_384
 JUDGED_BYTES = 256
-"""The memory of each cached result besides its texts."""
+"""Memory of each cached result without its texts."""
 _QUANTITY = cel.Type.AbstractType("kubernetes.Quantity")
 _OPTIONAL = "optional_type<"
 MESSAGES_KEPT = 20_000
-"""The number at which a new store begins; a cluster with many kinds needs about 3,000."""
+"""Number of entries that starts a new store; a cluster with many kinds needs about 3,000."""
 _FIELD = descriptor_pb2.FieldDescriptorProto
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _STRUCT_FILE = "google/protobuf/struct.proto"
@@ -126,7 +126,7 @@ def fill_message(message: Any, shape: Shape, names: dict[int, str]) -> list[str]
     used: list[str] = []
     taken = set(shape.fields)
     for number, (name, inner) in enumerate(list_fields(shape), start=1):
-        # JSON names must differ, but those of foo_bar and fooBar would not. Nothing reads the numbered names.
+        # JSON names must differ, but foo_bar and fooBar would share one. Nothing reads the numbered names.
         field = message.field.add(name=name, json_name=f"f{number}", number=number, label=_FIELD.LABEL_OPTIONAL)
         if inner.type is Type.ARRAY:
             field.label = _FIELD.LABEL_REPEATED
@@ -148,7 +148,7 @@ def list_fields(shape: Shape) -> list[tuple[str, Shape]]:
 
 
 def set_field_type(field: Any, shape: Shape, names: dict[int, str]) -> list[str]:
-    """Set the type of one field, or of its elements, to that of `shape`; return the messages used."""
+    """Set the type of one field, or of its elements, to the type of `shape`; return the messages used."""
     if shape.type in _SCALARS:
         field.type = _SCALARS[shape.type]
         return []

@@ -1,7 +1,7 @@
-"""The sizes of JSON values in CEL: measured, bounded beforehand, and of large ones only what is read.
+"""Sizes of JSON values in CEL: measured, bounded in advance, and for large values limited to the paths that are read.
 
-A `Bound` measures inputs only when their size matters, and is that of what is made of them; a `Meter` adds up what the
-making costs. Must not know the syntax tree, nor what single functions do.
+A `Bound` measures inputs only when their size matters, and bounds the values computed from them; a `Meter` adds up the
+cost of the computation. Must not know the syntax tree, nor single functions.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from hearth.model.chunked_work import ChunkedWork
 NODES_IN_A_PIECE = 4_096
 """Values that are measured in a row: a millisecond."""
 NODE_BYTES = 64
-"""The memory of a value besides its text, in CEL as in Python."""
+"""Memory of a value without its text, in CEL as in Python."""
 STEP = 0.2
 """Microseconds for one node of the tree."""
 TEXT_COPY = 0.0008
@@ -73,7 +73,7 @@ def weigh(value: Any, *, most_nodes: int) -> Weight:
 
 
 def weigh_largest(values: Iterable[Any], *, most_nodes: int) -> Weight:
-    """Return a weight that is at least that of each of these values, which may be thousands."""
+    """Return a weight that is at least the weight of each of these values, which may be thousands."""
     nodes, text = 1.0, 0.0
     for each in values:
         if each.__class__ in LEAF_CLASSES or (each.__class__ is str and 4 * len(each) <= text):
@@ -209,7 +209,7 @@ class Bound:
         return Bound.of(list(pick_from(self.values, key)))
 
     def iterate(self) -> Bound:
-        """Return what a loop iterates over: elements of lists, keys of maps."""
+        """Return the items of a loop: elements of lists, keys of maps."""
         if self.values is None:
             return self.pick()
         found: list[Any] = []
@@ -220,7 +220,7 @@ class Bound:
 
 
 def pick_from(values: Iterable[Any], key: Any) -> Iterator[Any]:
-    """Yield what the values have under that key; everything if `key` is None."""
+    """Yield the entries of the values under that key; all entries if `key` is None."""
     for value in values:
         if isinstance(value, dict):
             if key is None:

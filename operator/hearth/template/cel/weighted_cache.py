@@ -34,7 +34,7 @@ class WeightedCache(Generic[Key, Entry]):
         return self._entries[key][0]
 
     def keep(self, key: Key, entry: Entry, *, weight: int) -> Entry:
-        """Store an entry, evict others if needed, and return the entry. One that is too heavy alone is not stored."""
+        """Store an entry, evict others if needed, and return the entry. An entry above the whole limit is not stored."""
         self._entries[key] = entry, weight
         self.weight += weight
         while self._entries and (len(self._entries) > self._most or self.weight > self._most_weight):

@@ -1,6 +1,6 @@
 """Assembly of the blueprint from validated resources: presence, order, outputs, and rolling updates of collections.
 
-Collects mistakes in its PartialEvaluator. The result is valid only if there are none.
+Collects mistakes in its PartialEvaluator. The result is valid only without mistakes.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def assemble(
 def bind_present(
     resources: Sequence[AnalyzedResource], evaluator: PartialEvaluator
 ) -> ChunkedWork[dict[str, list[BoundResource]]]:
-    """Return by name what has no mistakes: one object, or the members of a collection."""
+    """Return the resources without mistakes by name: one object, or the members of a collection."""
     present: dict[str, list[BoundResource]] = {}
     for analyzed in resources:
         found = yield from resource_binding.bind(analyzed, evaluator)
@@ -166,7 +166,7 @@ def make_blueprint(  # noqa: PLR0913 -- what the parts of a template became
 ) -> ChunkedWork[Blueprint]:
     """Make the blueprint of resources and outputs without mistakes.
 
-    externals: what is only read; member_kinds: by collection the apiVersion and kind of its members.
+    externals: objects that are only read; member_kinds: by collection the apiVersion and kind of its members.
     """
     # In dependency order, each collection as a whole after its members.
     ordered: dict[str, BoundResource | None] = {}
@@ -222,7 +222,9 @@ def make_blueprint(  # noqa: PLR0913 -- what the parts of a template became
 def make_rolling_policies(
     present: Mapping[str, Sequence[BoundResource]], evaluator: PartialEvaluator, *, surge: int
 ) -> dict[str, RollingPolicy]:
-    """Return the policies by collection, of those that state one. surge: members of a group beyond its size."""
+    """Return the rolling update policies that collections set, by collection. surge: members of a group beyond its
+    size.
+    """
     found: dict[str, RollingPolicy] = {}
     for name, bound in present.items():
         source = bound[0].analyzed.source if bound else None

@@ -1,6 +1,6 @@
 """Collections: a resource with `forEach` during the validation of its template, and its expansion to members.
 
-The elements and keys depend on parameters alone, so that all members are known before anything runs.
+The elements and keys depend only on parameters, so all members are known before anything runs.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from hearth.template.parser.template_parser import MEMBER_KEY, ResourceSource
 from hearth.template.text import error_hints
 
 DEFAULT_REMOVED = "50%"
-"""The share of members that may go by themselves, where others decide which members there are."""
+"""Share of members that may disappear without a user's edit, for lists that other clients maintain."""
 NO_KEY = re.compile(r"[^a-z0-9-]+")
 ITEM, INDEX, KEY = "item", "index", MEMBER_KEY
 MEMBER_NAMES = (ITEM, INDEX, KEY)
-"""The names by which the expressions of a member read its element, position and key."""
+"""Names that expressions of a member use for its element, position and key."""
 SOURCE = AllowedNames(
     names=frozenset({"params", "conditions", "stack"}),
     rule="forEach can use only params, conditions and stack, and what externalRef reads, because the members must be known "
@@ -44,7 +44,7 @@ WHEN = AllowedNames(
 
 @dataclass(slots=True, kw_only=True)
 class AnalyzedCollection:
-    """What a valid `forEach` states; an expression is None if it has mistakes."""
+    """A valid `forEach`; an expression is None if it has mistakes."""
 
     source: ResourceSource
     for_each: ValidExpression | None = None
@@ -123,7 +123,7 @@ def derive_scope(collection: AnalyzedCollection, outer: TypeScope) -> TypeScope:
 
 
 def expand(collection: AnalyzedCollection, evaluator: PartialEvaluator) -> ChunkedWork[list[Element] | None]:
-    """Return the elements in the order of the source, a map's in that of its keys; None in case of a mistake."""
+    """Return the elements in the order of the source, for a map in key order; None after a mistake."""
     if collection.for_each is None or (collection.source.key is not None and collection.key is None):
         return None
     if collection.source.indices is not None:
@@ -195,7 +195,8 @@ def is_sensitive(collection: AnalyzedCollection, evaluator: PartialEvaluator) ->
 
 
 def make_key(item: Any, *, is_unique: bool) -> str:
-    """Return the key of an external object: its name; with a hash if that is no key, or may be that of another object.
+    """Return the key of an external object: its name, with a hash if the name is no valid key or another object may
+    share it.
 
     is_unique: whether no other object has its name.
     """

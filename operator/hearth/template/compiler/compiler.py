@@ -70,7 +70,7 @@ def compile_in_pieces(
 ) -> ChunkedWork[Blueprint]:
     """Compile in short pieces with pauses, so that other work does not wait for thousands of resources.
 
-    outline: of the definition, if the blueprint records what it was compiled from.
+    outline: of the definition, if the blueprint records its inputs.
     """
     try:
         analysis = yield from analyze(definition, kinds=kinds)
@@ -296,8 +296,8 @@ def find_edges(resources: list[AnalyzedResource], validator: ExpressionValidator
 def find_member_lists(analysis: Analysis) -> frozenset[str]:
     """Return the parameters that nothing but `forEach` reads, and that as a whole.
 
-    A list whose members read another collection at a computed position is none: a changed element may give another one,
-    which only the compilation from nothing compares with the number of members.
+    A list whose members read another collection at a computed position is excluded: a changed element may select
+    another member, and only a full compilation compares the position with the number of members.
     """
     collections = [each for each in analysis.resources if each.collection is not None]
     named = {find_own_list(each) for each in collections}
@@ -329,7 +329,7 @@ def computes_positions(resource: AnalyzedResource, collections: Set[str]) -> boo
 
 
 def find_expressions(analysis: Analysis) -> Iterator[ValidExpression]:
-    """Return all expressions besides those of `forEach` that are only a parameter."""
+    """Return all expressions outside `forEach` that consist of one parameter."""
     for resource in analysis.resources:
         yield from resource.find_expressions()
         yield from find_tests((resource.when,))

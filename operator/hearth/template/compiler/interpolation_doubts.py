@@ -1,6 +1,7 @@
-"""What a developer's parameter should not reach in the objects of a StackDefinition with an account of its own.
+"""Places in the objects of a StackDefinition with its own account that a developer's parameter should not reach.
 
-These are written with more rights than the developer has. A warning, not a mistake: what the parameter may be decides.
+These objects are written with more rights than the developer has. A warning, not a mistake: the parameter's rules
+decide whether it is harmful.
 """
 
 from __future__ import annotations
@@ -31,13 +32,13 @@ RISKS: Final[Mapping[str, str]] = {
     "webhooks": "chooses who reviews requests",
     "kubeConfig": "chooses the cluster",
 }
-"""By the name of a field, what a value in it, or within it, does."""
+"""Effect of a value in or below a field, by the field's name."""
 READING_RISKS: Final[Mapping[str, str]] = {
     "namespace": "chooses where an object is read",
     "name": "chooses which object is read",
     "selector": "chooses which objects are read",
 }
-"""By the name of a field in the metadata of an `externalRef`, what a value in it does."""
+"""Effect of a value in the metadata of an `externalRef`, by the field's name."""
 NARROW: Final = frozenset({"enum", "const", "pattern"})
 """Rules of a parameter that limit its text."""
 
@@ -66,7 +67,7 @@ def find_doubts(spec: Mapping[str, Any]) -> Iterator[str]:
 
 
 def find_risks(value: Any, path: str, risk: str = "", *, is_privileged: bool) -> Iterator[tuple[str, str, str]]:
-    """Yield each text in a place of risk: its path, what it does, and the text. risk: of all that is within."""
+    """Yield each text in a risky place: its path, its effect, and the text. risk: applies to everything below."""
     if isinstance(value, dict):
         for key, inner in value.items():
             found = risk or RISKS.get(str(key), "")
@@ -81,7 +82,7 @@ def find_risks(value: Any, path: str, risk: str = "", *, is_privileged: bool) ->
 
 
 def find_reading_risks(reference: Any, path: str) -> Iterator[tuple[str, str, str]]:
-    """Yield each text that chooses an object which is only read: its path, what it does, and the text."""
+    """Yield each text that selects an external object: its path, its effect, and the text."""
     metadata = object_fields.find(reference, "metadata")
     for word in READING_RISKS:
         if value := object_fields.find(metadata, word):

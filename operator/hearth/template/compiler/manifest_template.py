@@ -57,7 +57,7 @@ class ParsedManifest:
         self.skeleton: Any = raw if is_plain(written) else self._copy(raw, (), path)
 
     def copy(self) -> ParsedManifest:
-        """Return a copy whose skeleton can be filled in by itself."""
+        """Return a copy with a skeleton of its own that can be filled in."""
         copied = copy.copy(self)
         copied.skeleton = orjson.loads(orjson.dumps(self.skeleton))
         return copied
@@ -118,7 +118,7 @@ class ParsedManifest:
 
 
 def explain(error: interpolation.UnterminatedExpression) -> str:
-    """Describe what is wrong with a text whose expressions cannot be parsed."""
+    """Describe the mistake in a text whose expressions cannot be parsed."""
     if error.is_crowded:
         return f"contains more than {limits.EXPRESSIONS_IN_TEXT} expressions; split it"
     if error.is_long:
@@ -178,7 +178,7 @@ class ManifestSlot:
         return self.evaluate_text(given)
 
     def evaluate_within(self, given: Values, size: int) -> Sized | Pending | EvaluationError:
-        """Return its value, if that and the `size` bytes beside it fit into one object."""
+        """Return its value if it fits into one object together with `size` more bytes."""
         try:
             outcome = self.evaluate(given)
             if not isinstance(outcome, Known):
@@ -245,7 +245,7 @@ class ManifestTemplate:
     def evaluate(self, given: Values, *, stand_in: StandIn | None = None) -> Outcome:
         """Return a new value for each caller; EvaluationError if it becomes too large.
 
-        stand_in: returns what takes the place of a slot without value; None leaves the slot as it is.
+        stand_in: returns the replacement for a slot without a value; None leaves the slot as it is.
         """
         if not self.slots:
             found: list[Any] = orjson.loads(self.raw)

@@ -24,7 +24,7 @@ GUARDS = ("?", "&&", "||")
 TEXTS = re.compile(
     r"""(?s)'{3}.*?'{3}|"{3}.*?"{3}|'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|//[^\n]*""",
 )
-"""The texts and comments of an expression, in which brackets mean nothing."""
+"""Texts and comments of an expression, where brackets mean nothing."""
 STEP = re.compile(r"(?<![\w.])([A-Za-z_]\w*)\s*\[")
 """The beginning of a step into something by its position."""
 

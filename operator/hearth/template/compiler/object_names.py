@@ -1,4 +1,4 @@
-"""The names of the objects of a template's resources, as far as they are known: two that are the same are a mistake.
+"""The known object names of a template's resources: a duplicate is a mistake.
 
 If only some members are compiled, theirs are compared with the others without a look at every resource in detail. That
 errs on one side only: a doubtful case counts as a conflict, which the compilation from nothing then decides. Collects
@@ -21,7 +21,7 @@ from hearth.template.compiler.partial_evaluation import PartialEvaluator
 from hearth.template.compiler.resource_binding import BoundResource
 
 AFFIXES = 2 + names.DIGEST_LENGTH
-"""Characters of an object's name besides those of its Stack and resource: two dashes and a digest."""
+"""Characters that an object's name adds to the names of its Stack and resource: two dashes and a digest."""
 SEARCHED = 16
 """Names up to which a search of each manifest for all of them is faster than parsing it."""
 IN_A_PIECE = 256
@@ -104,9 +104,10 @@ def find_name(resource: str, stack: StackIdentity, *, namespace: object, kind: s
 
 
 def find_scope(namings: Iterable[ObjectNaming]) -> SharingScope:
-    """Return the Stacks for which duplicate object names occur in the same resources, if any. Template and values are equal.
+    """Return the Stacks for which duplicate object names occur in the same resources, if any. Template and values are
+    equal.
 
-    A name in a manifest may equal one that is derived from a certain Stack's name; the same is true of a namespace.
+    A name in a manifest may equal a name that is derived from a certain Stack's name; the same is true of a namespace.
     """
     found = set(namings)
     named, placed = {each[:2] for each in found if each.has_name}, {each[:2] for each in found if each.has_namespace}
@@ -124,7 +125,7 @@ def find_raw(resource: ResourceBlueprint) -> bytes:
 
 
 def find_metadata(resource: ResourceBlueprint) -> Mapping[str, Any]:
-    """Return the metadata of a manifest, as far as it is known."""
+    """Return the known metadata of a manifest."""
     return object_fields.mapping(orjson.loads(find_raw(resource))[0], "metadata")
 
 
@@ -150,7 +151,7 @@ def find_compiled_object(resource: ResourceBlueprint, stack: StackIdentity, kind
 def has_conflict(
     new: Sequence[ResourceBlueprint], others: Iterable[ResourceBlueprint], *, stack: StackIdentity, kinds: Kinds
 ) -> ChunkedWork[bool]:
-    """Return whether a new member may name the object of another resource. others: all besides the new ones."""
+    """Whether a new member may name the object of another resource. others: all resources except the new ones."""
     refs = [ref for each in new if (ref := find_compiled_object(each, stack, kinds)) is not None]
     known = set(refs)
     if len(known) < len(refs):

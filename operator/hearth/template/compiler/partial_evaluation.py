@@ -89,13 +89,14 @@ class PartialEvaluator:
     externals: Collection[str] = frozenset()
     """The resources that the Stack only reads."""
     given: Mapping[str, ReadValue] = field(default_factory=dict, repr=False)
-    """Values of external objects, of which some may be those of other references."""
+    """Values of external objects; other references may select some of the same objects."""
     read: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    """By name, the external objects that `forEach` may make members of, as far as they are known."""
+    """External objects that `forEach` may create members from and that are known, by name."""
     max_removed: dict[str, int | str] = field(default_factory=dict)
-    """By collection, how many members may go by themselves."""
+    """How many members may disappear without a user's edit, by collection."""
     unresolved: dict[str, frozenset[str]] = field(default_factory=dict)
-    """By collection whose members are not known, what is only read and not known of its `forEach`."""
+    """External objects that a collection's `forEach` reads and that are not known, by collection with unknown members.
+    """
     stacks: Collection[str] = frozenset()
     """The resources that are nested Stacks."""
     part: DefinitionPart | None = None
@@ -137,7 +138,7 @@ class PartialEvaluator:
 
     @contextlib.contextmanager
     def for_member(self, constants: Mapping[str, Any], *, name: str) -> Iterator[None]:
-        """Bind expressions with these constants besides the others within the block. name: the member, for messages."""
+        """Bind expressions with these additional constants within the block. name: the member, for messages."""
         outer = self.constants
         large = [key for key, value in constants.items() if not expressions.is_small(value)]
         self.constants = {**outer, **constants}
@@ -167,7 +168,7 @@ class PartialEvaluator:
 
     @contextlib.contextmanager
     def for_reading(self, names: Collection[str]) -> Iterator[None]:
-        """Bind expressions within the block with the values of what is only read."""
+        """Bind expressions within the block with the values of external objects."""
         constants, collections = self.constants, self.collections
         self.constants = {**constants, **{name: self.read[name] for name in names}}
         self.collections = frozenset(collections).difference(names)
@@ -371,7 +372,7 @@ def weigh(found: Sequence[Part] | Constant | None, text: InterpolatedString) -> 
 
 
 def is_collection(part: Part | Constant | None) -> bool:
-    """Return whether it is a known map or list, which may be large: it is then a piece of work by itself."""
+    """Whether it is a known map or list, which may be large and is then a separate piece of work."""
     return isinstance(part, Constant) and isinstance(part.value, dict | list)
 
 

@@ -93,7 +93,7 @@ class AnalyzedResource(AnalyzedDocument):
     ready_when: list[tuple[ValidExpression, str]] = field(default_factory=list)
     failed_when: list[tuple[ValidExpression, str]] = field(default_factory=list)
     collection: AnalyzedCollection | None = None
-    """None if it stands for one object."""
+    """None for a resource with one object."""
     elements: list[Element] | None = None
     """Those of a collection, once they are known."""
 
@@ -230,7 +230,7 @@ def examine_replacement(analyzed: AnalyzedResource, validator: ExpressionValidat
 
 
 def examine_name(analyzed: AnalyzedResource, validator: ExpressionValidator, path: str) -> None:
-    """Check that a stated name is not longer than the API server accepts for the kind."""
+    """Check that a name in a manifest is not longer than the API server accepts for the kind."""
     name = object_fields.text(analyzed.source.manifest, "metadata", "name")
     longest = names.STRICT_LENGTHS.get(make_key(analyzed.group, analyzed.kind))
     if longest is not None and "${" not in name and len(name) > longest:

@@ -1,6 +1,6 @@
 """Binding of the resources that are present: all expressions of one, or of each member of a collection.
 
-Of what a Stack only reads, it finds which object or list of objects is meant. Collects mistakes in its PartialEvaluator.
+For external references, it finds which object or list of objects is meant. Collects mistakes in its PartialEvaluator.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def bind_members(analyzed: AnalyzedResource, evaluator: PartialEvaluator) -> Chu
 
 
 def find_sensitive_names(analyzed: AnalyzedResource, evaluator: PartialEvaluator) -> set[str]:
-    """Return the names that are sensitive within the members: that of the element, if the list is."""
+    """Return the names that are sensitive within the members: the element's name, if the list is sensitive."""
     found = analyzed.collection
     is_hidden = found is not None and collection_analysis.is_sensitive(found, evaluator)
     return {collection_analysis.ITEM} if is_hidden else set()
@@ -131,7 +131,7 @@ def expand(resources: Iterable[AnalyzedResource], evaluator: PartialEvaluator) -
 def find_required(
     bound: BoundResource, present: Mapping[str, Sequence[BoundResource]], evaluator: PartialEvaluator
 ) -> list[str]:
-    """Find what it reads or depends on of the present resources: `web`, one member, or all members `workers[*]`."""
+    """Find the present resources that it reads or depends on: `web`, one member, or all members `workers[*]`."""
     own = bound.analyzed.source.name
     found: set[str] = set()
     for other in {name for evaluable in bound.evaluables() for name in evaluable.reads}:
@@ -152,9 +152,9 @@ def may_have_objects(name: str, present: Mapping[str, Sequence[BoundResource]], 
 def find_externals(
     bound: BoundResource, externals: Collection[str], unresolved: Mapping[str, Collection[str]]
 ) -> tuple[str, ...]:
-    """Find what it reads or depends on of the external objects, sorted.
+    """Find the external objects that it reads or depends on, sorted.
 
-    unresolved: by collection whose members are not known, the external objects that make them.
+    unresolved: the external objects that define the members of a collection, by collection with unknown members.
     """
     if not externals:
         return ()
@@ -191,7 +191,7 @@ def refuse_names(parsed: ParsedManifest, evaluator: PartialEvaluator) -> bool:
 
 
 def refuse_repeated(analyzed: AnalyzedResource, parsed: ParsedManifest, evaluator: PartialEvaluator) -> bool:
-    """Record elements of lists that repeat others, as far as their values are known; return whether there are any."""
+    """Record repeated elements of lists whose values are known; return whether there are any."""
     if not analyzed.may_repeat:
         return False
     # A value may be sensitive, so none is shown. A literal that repeats another one is already recorded.
@@ -210,7 +210,7 @@ def bind_tests(
 
 
 def bind_externals(resources: Iterable[AnalyzedResource], evaluator: PartialEvaluator) -> dict[str, ExternalBlueprint]:
-    """Return by name what is only read and has no mistakes."""
+    """Return the external references without mistakes by name."""
     found: dict[str, ExternalBlueprint] = {}
     for analyzed in resources:
         if analyzed.source.external is not None and (bound := bind_external(analyzed, evaluator)) is not None:
@@ -219,7 +219,7 @@ def bind_externals(resources: Iterable[AnalyzedResource], evaluator: PartialEval
 
 
 def bind_external(analyzed: AnalyzedResource, evaluator: PartialEvaluator) -> ExternalBlueprint | None:
-    """Return what the resource reads; None in case of a mistake."""
+    """Return the paths that the resource reads; None after a mistake."""
     source, external = analyzed.source, analyzed.source.external
     metadata = source.manifest.get("metadata")
     if external is None or not analyzed.is_sound or not isinstance(metadata, dict):
@@ -304,7 +304,7 @@ def note_members(made: Blueprint, collections: Iterable[AnalyzedResource], evalu
 
 
 def find_member_reads(analyzed: AnalyzedResource, evaluator: PartialEvaluator) -> dict[str, frozenset[Path]]:
-    """Return by name what a collection reads of external objects, by its `forEach` and by the elements."""
+    """Return the paths that a collection reads of external objects in `forEach` and in its elements, by object name."""
     collection = analyzed.collection
     for_each = collection.for_each if collection is not None else None
     if collection is None or for_each is None:

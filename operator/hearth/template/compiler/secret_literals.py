@@ -1,4 +1,4 @@
-"""Values of Secrets that a template states literally: anyone who may read the Stack or its revisions reads them. Pure."""
+"""Literal values of Secrets in a template: anyone who can read the Stack or its revisions can read them. Pure."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class SensitivityTracker:
     fields: dict[str, set[Path]] = field(default_factory=dict)
     """By resource, the fields of its object that contain sensitive values."""
     names: frozenset[str] = frozenset()
-    """The names, besides those of resources, that are sensitive in the part that is compiled now."""
+    """Sensitive names, other than resources, in the part that is being compiled."""
     texts: set[str] = field(default_factory=set, repr=False)
     """The values themselves, if known."""
 
@@ -112,7 +112,7 @@ def find_stated(template: Any) -> Mapping[str, Any]:
 
 
 def is_name(keys: Keys) -> bool:
-    """Return whether that path of a manifest contains, or is part of, what is shown everywhere."""
+    """Whether that path of a manifest contains, or lies within, a field that is shown everywhere."""
     return any(field_paths.is_overlapping(keys, name) for name in NAMES)
 
 

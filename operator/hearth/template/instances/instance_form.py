@@ -1,4 +1,4 @@
-"""An instance of a StackDefinition in the form of a Stack: one revision of the definition, and how it is put together with a spec.
+"""An instance of a StackDefinition in the form of a Stack: one revision of the definition combined with a spec.
 
 With `hearth.model.instance_fields` the only module that knows both forms. Must not know which revision an instance has.
 """
@@ -27,11 +27,11 @@ from hearth.template.text.interpolation import ExpressionSource, UnterminatedExp
 USUAL_OPTIONS: Final = ("environment", "healing", "paused", "retry", "rollback", "suspended", "timeout")
 """The options that an instance may state."""
 KUBE_CONFIG: Final = "kubeConfig"
-"""The option by which the objects of an instance are in another cluster."""
+"""The option that places the objects of an instance in another cluster."""
 FURTHER_OPTIONS: Final = ("adoptionPolicy", "deletionPolicy", KUBE_CONFIG, "revisionHistoryLimit", "serviceAccountName")
 """Those that it may state where its StackDefinition lists them."""
 FORM_FIELDS: Final = ("account", "boundary", "defaults", "final", "minimumRevision", "options", "scale")
-"""The fields of a StackDefinition, besides the template, that a revision of it has."""
+"""Fields of a StackDefinition, in addition to the template, that its revisions store."""
 CLUSTER_BOUNDARY: Final = "Cluster"
 PIN: Final = "definitionRevision"
 """The option that names the revision to stay at."""
@@ -42,7 +42,7 @@ OBSERVED: Final = "observedDefinitionRevision"
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class InstanceForm:
-    """One revision of a StackDefinition, as far as its instances need it."""
+    """The parts of a StackDefinition's revision that its instances need."""
 
     definition: str
     """The name of the StackDefinition."""
@@ -50,13 +50,14 @@ class InstanceForm:
     packed_template: bytes = field(repr=False)
     """JSON of the template, which all instances of the revision share."""
     sensitive: frozenset[str] = frozenset()
-    """The parameters that are named, never stated."""
+    """Parameters that an instance sets by reference, never by value."""
     defaults: Mapping[str, Any] = field(default_factory=dict)
     allowed: frozenset[str] = frozenset(USUAL_OPTIONS)
     """The options that an instance may state."""
     definer: DefinerAccount | None = None
-    """The ServiceAccount that the objects of instances are written as while this revision is the newest; None: what a Stack
-    in their namespace may do."""
+    """The ServiceAccount that writes the objects of instances while this revision is the newest; None: instances have
+    the rights of a Stack in their namespace.
+    """
     is_pinnable: bool = True
     """Whether instances may name the revision that they stay at."""
     minimum: int = 0
@@ -86,7 +87,9 @@ class InstanceForm:
         return settings
 
     def find_replicas(self, parameters: Mapping[str, Any]) -> int | None:
-        """Return what the scale subresource reports; None if there is none. parameters: as `find_parameters` says."""
+        """Return the fields of the scale subresource; None if the kind has no scale. parameters: as `find_parameters`
+        returns them.
+        """
         return object_fields.number(parameters.get(self.scale, self.usual_scale)) if self.scale else None
 
     def find_parameters(self, spec: Any) -> tuple[Object, Object]:
@@ -136,7 +139,7 @@ def make_form(definition: str, number: int, content: Mapping[str, Any]) -> Insta
 
 
 def make_content(spec: Mapping[str, Any]) -> Object:
-    """Return what a revision stores of the spec of a StackDefinition: all that its instances depend on."""
+    """Return the part of a StackDefinition's spec that a revision stores: everything its instances depend on."""
     form = {key: spec[key] for key in FORM_FIELDS if spec.get(key)}
     return {"template": spec.get("template") or {}, "parameters": {}, **({"form": form} if form else {})}
 
@@ -149,7 +152,7 @@ def find_sensitive(rules: Mapping[str, Any]) -> Iterator[str]:
 
 
 def merge(defaults: Mapping[str, Any], stated: Mapping[str, Any]) -> Object:
-    """Return the defaults with what is stated over them; maps are merged."""
+    """Return the defaults, overridden by the given values; maps are merged."""
     merged = dict(defaults)
     for key, value in stated.items():
         before = merged.get(key)
@@ -158,13 +161,13 @@ def merge(defaults: Mapping[str, Any], stated: Mapping[str, Any]) -> Object:
 
 
 def translate(error: InvalidDefinition, definition: str) -> InvalidDefinition:
-    """Return the same mistakes with their paths in the spec of the instance, or in that of its StackDefinition."""
+    """Return the same mistakes with their paths in the spec of the instance or of its StackDefinition."""
     places = [(find_path(each.path, definition), find_place(each.message, definition)) for each in error.mistakes]
     return InvalidDefinition([Mistake(path=path, message=message) for path, message in places])
 
 
 def find_path(path: str, definition: str) -> str:
-    """Return the path in the spec of an instance for a path in that of the Stack."""
+    """Return the path in an instance's spec for a path in a Stack's spec."""
     if path.startswith("spec.parameters."):
         return f"spec.{path.removeprefix('spec.parameters.')}"
     for option in (*USUAL_OPTIONS, *FURTHER_OPTIONS):
@@ -189,7 +192,7 @@ class InstanceForms:
 
     @property
     def newest(self) -> InstanceForm:
-        """Return the newest revision. What instances may do is always what it says, whichever revision they have."""
+        """Return the newest revision. It always decides the rights of instances, whichever revision they run."""
         return self.by_number[max(self.by_number)]
 
     def choose(self, spec: Any, last: int | None) -> InstanceForm:
@@ -232,7 +235,7 @@ def find_last(status: Any) -> int | None:
     return observed if observed is not None else object_fields.number(status, PIN)
 
 
-# Whether what an instance states fits a revision.
+# Whether the spec of an instance fits a revision.
 
 
 def read_rules(form: InstanceForm) -> Mapping[str, Any]:
@@ -257,9 +260,10 @@ def find_unfit(
 
 
 def find_mistakes(form: InstanceForm, rules: Mapping[str, Any], spec: Any) -> ChunkedWork[list[Mistake]]:
-    """Find what of the spec of an instance does not fit, with paths in that spec. rules: as `read_rules` says.
+    """Find the parts of an instance's spec that do not fit, with paths in that spec. rules: as `read_rules` returns
+    them.
 
-    A sensitive parameter is named there, so that its value is not judged. A value that it states is a mistake.
+    A sensitive parameter is set by reference, so its value is not judged. A literal value is a mistake.
     """
     stated, named = form.find_parameters(spec)
     clear = {name: each for name, each in rules.items() if name not in form.sensitive}
@@ -275,12 +279,12 @@ def find_mistakes(form: InstanceForm, rules: Mapping[str, Any], spec: Any) -> Ch
     return found
 
 
-# The types of outputs, as far as the template alone decides them. An instance may have any revision of its StackDefinition,
+# The types of outputs, that follow from the template. An instance may have any revision of its StackDefinition,
 # and the API server refuses a whole status with one wrong value. So what depends on the schema of another kind has no type,
 # nor has what two revisions disagree on.
 
 RESULT_TYPES: Final = {"BOOL": "boolean", "INT": "integer", "STRING": "string", "UINT": "integer"}
-"""By the type of a result, as CEL writes it, that of the value. A double may be a number or text."""
+"""Types of values by the type of a result in CEL. A double may be a number or text."""
 NAMES_OF_OBJECTS: Final = re.compile(r"(?!params\.)[A-Za-z_]\w*\.metadata\.(name|namespace|uid)")
 """What every object has as text."""
 
@@ -293,7 +297,7 @@ def find_output_types(template: Mapping[str, Any]) -> dict[str, str]:
     rules = {
         name: each
         for name, each in (template.get("parameters") or {}).items()
-        # What is sensitive has a placeholder in the status.
+        # Sensitive values have a placeholder in the status.
         if isinstance(each, dict) and each.get("sensitive") is not True
     }
     truths = {key: {"type": "boolean"} for key in template.get("conditions") or {}}

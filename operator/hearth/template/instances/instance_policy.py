@@ -30,7 +30,9 @@ CHECKS: Final = {
         f'"the kubeconfig in Secret " + {SECRET_NAME} + "; this needs the verb get on it"',
     ),
 }
-"""By option that selects other rights: the condition of CEL under which an author may set it, and what it needs."""
+"""The CEL condition under which an author may set an option that selects other rights, and the right it requires, by
+option.
+"""
 
 
 def make_policy(spec: Mapping[str, Any], *, owner: Mapping[str, Any]) -> tuple[tuple[Kind, Object], ...]:

@@ -1,6 +1,7 @@
-"""The CustomResourceDefinition of a StackDefinition's kind: parameters as the schema of `spec`, outputs as that of the status.
+"""The CustomResourceDefinition of a StackDefinition's kind: parameters become the schema of `spec`, outputs the schema
+of the status.
 
-Knows what a structural schema can say. Must not know clusters or instances.
+Knows the limits of structural schemas. Must not know clusters or instances.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ DEFAULT_LENGTH: Final = 200
 COLUMN_TYPES: Final = ("boolean", "integer", "number", "string")
 OBJECT_NAME: Final = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
 DATA_KEY: Final = "^([-_a-zA-Z0-9]|\\.[-_a-zA-Z0-9]|\\.\\.[-._a-zA-Z0-9])[-._a-zA-Z0-9]*$"
-"""What a Secret accepts as a key: neither `.` nor `..`."""
+"""Keys that a Secret accepts: neither `.` nor `..`."""
 SECRET_KEY: Final[Mapping[str, Any]] = {
     "type": "object",
     "description": "The key of a Secret, in the namespace of the object, that has the value.",
@@ -53,7 +54,7 @@ RESERVED_KINDS: Final = ("ResourceGroup", "Stack")
 
 
 def find_mistakes(spec: Mapping[str, Any]) -> list[Mistake]:
-    """Find what keeps the kind from being made, besides mistakes in the template itself.
+    """Find problems that prevent the kind from being created, other than mistakes in the template.
 
     spec: valid by the schema of StackDefinitions, which leaves the template open.
     """
@@ -82,7 +83,7 @@ def find_kind_within(template: Any, own: tuple[str, str], path: str) -> Iterator
 
 
 def find_kind_of(resource: Any, own: tuple[str, str], path: str) -> Iterator[Mistake]:
-    """Find the kind in one resource, or in what is nested in it."""
+    """Find the kind in one resource or in its nested templates."""
     manifest = object_fields.mapping(resource, "manifest")
     group = object_fields.text(manifest, "apiVersion").rpartition("/")[0]
     if (group, object_fields.text(manifest, "kind")) == own:
@@ -160,7 +161,7 @@ def find_parameters(spec: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def find_type(rules: Mapping[str, Any]) -> str | None:
-    """Return the one type that rules allow besides null, "" for any, `int-or-string`; None for several."""
+    """Return the one type, other than null, that rules allow: "" for any, `int-or-string`; None for several."""
     types = set(object_fields.texts(rules, "type")) - {"null"} or {object_fields.text(rules, "type")}
     if types == {"integer", "number"}:
         return "number"
@@ -221,13 +222,13 @@ def convert_bounds(rules: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def convert_inner(rules: Mapping[str, Any], type_: str | None) -> dict[str, Any]:
-    """Return what a schema says of the entries of a map or list."""
+    """Return the schema of the entries of a map or list."""
     found: dict[str, Any] = {}
     further = rules.get("additionalProperties")
     if rules.get("properties"):
         known = rules["properties"]
         found["properties"] = {name: convert(inner) for name, inner in known.items()}
-        # What has a default may be left out: the API server does not know the default.
+        # Parameters with a default are optional: the API server does not know the default.
         found["required"] = [name for name in rules.get("required") or () if "default" not in (known.get(name) or {})]
         if further is True:
             found["x-kubernetes-preserve-unknown-fields"] = True
@@ -272,7 +273,7 @@ def make_crd(spec: Mapping[str, Any], *, forms: Iterable[InstanceForm] = ()) -> 
 
 
 def find_columns(spec: Mapping[str, Any], types: Mapping[str, str]) -> Iterator[dict[str, Any]]:
-    """Return the columns of lists: those of a Stack around those of the definition. types: of outputs."""
+    """Return the printer columns: those of a Stack around the definition's own. types: of outputs."""
     first, *_ = crd.STACK_COLUMNS
     yield from (first, crd.READY_COLUMN)
     parameters = find_parameters(spec)
@@ -289,7 +290,7 @@ def find_columns(spec: Mapping[str, Any], types: Mapping[str, str]) -> Iterator[
 def make_schema(
     spec: Mapping[str, Any], types: Mapping[str, str], forms: Iterable[InstanceForm] = ()
 ) -> dict[str, Any]:
-    """Make the schema of a whole object. types: of outputs, as far as they are certain; forms: as for `make_crd`."""
+    """Make the schema of a whole object. types: of the outputs with a certain type; forms: as for `make_crd`."""
     rules = find_parameters(spec)
     required = [name for name, each in rules.items() if isinstance(each, dict) and "default" not in each]
     options = make_options(spec)
@@ -297,7 +298,7 @@ def make_schema(
     wanted = {"type": "object", "description": "The desired state.", "properties": fields}
     machinery = crd.make_structural_schema(stack_definition.InstanceMachinery)["properties"]
     for form in forms:
-        # What an instance of that revision states would be lost: the API server removes unknown fields on each read.
+        # Fields of instances at that revision would be lost: the API server removes unknown fields on each read.
         former = convert_parameters(instance_form.read_rules(form))
         keep_fields(wanted, {"type": "object", "properties": former})
         stated = {name: each for name, each in machinery.items() if name in form.allowed}
@@ -341,7 +342,7 @@ def convert_parameters(rules: Mapping[str, Any]) -> dict[str, Any]:
 def keep_fields(schema: dict[str, Any], former: Mapping[str, Any]) -> None:
     """Add the fields that only a former schema has, which objects may keep, but not set or change.
 
-    The API server checks only what an update changes, so an object with such a field can still be written.
+    The API server checks only the fields that an update changes, so an object with such a field can still be written.
     """
     if schema.get("type") == former.get("type") == "array":
         keep_fields(schema["items"], former["items"])

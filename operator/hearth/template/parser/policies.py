@@ -42,7 +42,7 @@ def find_retained(template: Any) -> frozenset[str]:
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class RollingSource:
-    """A rolling update as the template states it."""
+    """The rolling update of a template."""
 
     path: str
     max_batch: int | str
@@ -53,7 +53,7 @@ class RollingSource:
 
 
 def read_rolling(stated: Object, path: str, *, note: Callable[[str, str], None]) -> RollingSource:
-    """Parse a rolling update; a default stands for what has a mistake. note: records one, with its path."""
+    """Parse a rolling update; defaults replace invalid values. note: records a mistake with its path."""
     batch, ready = stated.get("maxBatchSize", 1), stated.get("minReady", 0)
     is_share = isinstance(batch, str) and SHARE.fullmatch(batch) is not None
     if not is_share and not is_count(batch, least=1):

@@ -36,14 +36,14 @@ RETRY_WORDS = ("limit", "maxBackoff")
 REFERENCE_WORDS = ("apiVersion", "kind", "metadata")
 REFERENCE_METADATA_WORDS = ("name", "namespace", "selector", "allNamespaces")
 EXTERNAL_WORDS = ("externalRef", "when", "readyWhen", "optional")
-"""What a resource with `externalRef` may state."""
+"""Fields of a resource with `externalRef`."""
 RESERVED_NAMES = frozenset({"params", "conditions", "stack", "index", "item"})
 RESERVED_RESOURCE_NAMES = (
     RESERVED_NAMES | cel_environment.KEYWORDS | cel_environment.NAMESPACES | cel_environment.TYPE_NAMES
 )
 """Those that may not stand bare in an expression, as the name of a resource does."""
 MEMBER_KEY = "key"
-"""Reserved only beside collections: it was a valid name of a resource before there were any."""
+"""Reserved only in templates with collections: it was a valid name of a resource before collections existed."""
 SERVER_FIELDS = (
     *("managedFields", "resourceVersion", "uid", "generation", "creationTimestamp", "deletionTimestamp"),
     *("deletionGracePeriodSeconds", "selfLink"),
@@ -83,7 +83,7 @@ Choice = TypeVar("Choice", bound=enum.Enum)
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class ExternalSource:
-    """What a resource states besides the reference itself."""
+    """Fields of an external resource in addition to the reference."""
 
     is_list: bool
     is_in_all_namespaces: bool
@@ -92,7 +92,7 @@ class ExternalSource:
 
 @dataclass(slots=True, kw_only=True)
 class ResourceSource:
-    """A resource as the template states it."""
+    """A resource of the template, as written."""
 
     name: str
     path: str
@@ -124,13 +124,14 @@ class ResourceSource:
     retry: RunRetry | None = None
     """None if it is not set."""
     max_removed: int | str | None = None
-    """How many members of a collection may go by themselves, a number or a percentage; None if it is not set."""
+    """How many members of a collection may disappear without a user's edit, a number or a percentage; None if not set.
+    """
     external: ExternalSource | None = None
     """Of an object that the Stack only reads, whose reference `manifest` then is; None for all others."""
 
     @property
     def is_collection(self) -> bool:
-        """Return whether it stands for one object for each element of `forEach`."""
+        """Whether it has one object per element of `forEach`."""
         return self.for_each is not None
 
     @property
@@ -141,7 +142,7 @@ class ResourceSource:
 
 @dataclass(slots=True, kw_only=True)
 class OutputSource:
-    """An output as the template states it."""
+    """An output of the template, as written."""
 
     name: str
     path: str
@@ -256,7 +257,7 @@ class TemplateParser:
             source.parameters[name] = rules
 
     def read_resource(self, source: TemplateSource, name: str, raw: Any) -> None:
-        """Parse one resource, as far as possible."""
+        """Parse one resource; fields with mistakes are left out."""
         path = self.path if self.indices is not None else f"{self.path}.resources{error_hints.write_key(name)}"
         if not isinstance(raw, dict):
             self.note(path, f"must be a map with a manifest, found {error_hints.describe(raw)}")
@@ -296,7 +297,7 @@ class TemplateParser:
         )
 
     def read_external(self, source: TemplateSource, name: str, raw: Object, path: str) -> None:
-        """Parse a resource that the Stack only reads, as far as possible.
+        """Parse an external resource; fields with mistakes are left out.
 
         Names and labels are checked once their expressions have values.
         """
@@ -329,7 +330,7 @@ class TemplateParser:
         )
 
     def read_place(self, reference: Object, path: str) -> Object:
-        """Return the metadata of a reference, which say what objects are meant; empty if there are none."""
+        """Return the metadata of a reference, which select its objects; empty without metadata."""
         self.check_words(reference, REFERENCE_WORDS, path, what="a reference")
         metadata = reference.get("metadata")
         if isinstance(metadata, dict):
@@ -342,7 +343,7 @@ class TemplateParser:
         return {}
 
     def check_target(self, metadata: Object, path: str) -> None:
-        """Record what does not say which objects are meant."""
+        """Record metadata that do not select objects."""
         name, selector, everywhere = (metadata.get(word) for word in ("name", "selector", "allNamespaces"))
         if (name is None) == (selector is None):
             found = "has neither name nor selector" if name is None else "has both name and selector"
@@ -382,7 +383,7 @@ class TemplateParser:
         return policies.read_rolling(stated, path, note=self.note)
 
     def read_max_removed(self, raw: Object, policy: Object, path: str) -> int | str | None:
-        """Parse how many members may go by themselves; None if it is not set."""
+        """Parse how many members may disappear without a user's edit; None if not set."""
         stated = policy.get("maxRemoved")
         if stated is None:
             return None
@@ -396,7 +397,7 @@ class TemplateParser:
         return int(stated) if isinstance(stated, int) else str(stated)
 
     def read_key(self, raw: Object, path: str) -> Any:
-        """Return what is stated as `key`, which only a collection has."""
+        """Return the value of `key`, which only a collection may have."""
         stated = raw.get("key")
         if stated is not None and raw.get("forEach") is None:
             self.note(f"{path}.key", "names the members of a collection; add forEach, or remove it")
@@ -413,7 +414,7 @@ class TemplateParser:
 
     def read_choice(self, raw: Object, word: str, path: str, *, of: type[Choice]) -> Choice | None:
         """Return the member that the word under `word` names, None if it is not set."""
-        # Most policies set none of them, and each list of words is made again.
+        # Most policies set none of these fields, and each list of words would be built on every call.
         if word not in raw:
             return None
         stated = self.read_word(raw, word, path, known=[each.value for each in of])

@@ -1,9 +1,9 @@
-"""Mistakes in a manifest's literals: unknown fields, wrong types, repeated elements, replacements of sensitive values.
+"""Mistakes in a manifest's literals: unknown fields, wrong types, repeated elements, placeholders of sensitive values.
 
-`hearth.template.cel.type_checker` validates expressions. Fields that the schema leaves open are not validated. Someone
-copied a replacement from a status, a preview or an export; applied, it would overwrite what it stands for. The API
-server merges some lists element by element, and cannot apply one in which two elements stand for the same thing: two
-ports of one number, an environment variable set twice. For Kubernetes' own kinds, these lists are known without a schema.
+`hearth.template.cel.type_checker` validates expressions. Fields that the schema leaves open are not validated. A
+placeholder was copied from a status, a preview or an export; applied, it would overwrite the sensitive value. The API
+server merges some lists element by element, and rejects a list with two elements of the same key: two ports of one
+number, an environment variable set twice. For Kubernetes' own kinds, these lists are known without a schema.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ def suggest(value: Any, shape: Shape) -> str:
 
 
 def name_type(shape: Shape) -> str:
-    """Describe in plain words what a location accepts."""
+    """Describe in plain words the values that a location accepts."""
     return _NAMES.get(shape.type, "anything")
 
 
@@ -198,7 +198,7 @@ def find_texts(value: Any, path: str) -> Iterator[tuple[str, str]]:
 
 
 def decode_text(text: str) -> str:
-    """Return what a text is in base 64; "" if it is none."""
+    """Return the decoded text of a base64 value; "" if it is not base64."""
     try:
         return base64.b64decode(text, validate=True).decode()
     except (binascii.Error, ValueError):
@@ -206,9 +206,10 @@ def decode_text(text: str) -> str:
 
 
 def find_list_shape(known: Shape, api_version: str, kind: str) -> Shape:
-    """Find the shape that tells which lists have keys: that of Kubernetes' own kind, else the `known` one.
+    """Find the shape that knows which lists have keys: the shape of Kubernetes' own kind, otherwise the `known` one.
 
-    So that a definition has the same mistakes with and without a cluster; an API server does not take back a key.
+    This gives a definition the same mistakes with and without a cluster; an API server never removes a key from a
+    schema.
     """
     built_in = find_built_in(f"{api_version}/{kind}")
     return known if built_in is shapes.OPEN else built_in
@@ -216,7 +217,7 @@ def find_list_shape(known: Shape, api_version: str, kind: str) -> Shape:
 
 @functools.cache
 def read_built_in() -> Mapping[str, Mapping[str, Schema]]:
-    """Read the schemas of Kubernetes' own kinds, of which only the lists are left."""
+    """Read the schemas of Kubernetes' own kinds, reduced to their lists."""
     found: Mapping[str, Mapping[str, Schema]] = orjson.loads(BUILT_IN.read_bytes())
     return found
 
@@ -233,7 +234,7 @@ def find_built_in(kind: str) -> Shape:
 
 
 def find_repeated(value: Any, shape: Shape, *, shows_values: bool = True) -> list[tuple[str, str]]:
-    """Find the paths below `value` of elements that repeat an earlier one, and what is wrong with each.
+    """Find the paths below `value` of elements that repeat an earlier one, and describe each repetition.
 
     At most as many as one message lists. An element with an expression in its key, or with null there, is not compared.
     shows_values: whether a message may contain values.

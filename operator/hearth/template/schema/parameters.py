@@ -85,7 +85,7 @@ def check_shape(rules: Rules, effort: Effort) -> ChunkedWork[tuple[tuple[str, st
 
 
 def find_default_faults(rules: Rules, budget: Budget) -> ChunkedWork[list[Fault]]:
-    """Find what the default of rules violates, with the defaults within it."""
+    """Find the rules that a default violates, nested defaults included."""
     try:
         default = fill_defaults(rules, rules["default"], budget)
     except json_schema.Exhausted:
@@ -99,9 +99,9 @@ def find_faults(rules: Rules, value: Any, budget: Budget) -> ChunkedWork[list[Fa
 
 
 def collect(found: Iterable[Found | None], *, excess: Found) -> ChunkedWork[list[Found]]:
-    """Return all that is found, with its pauses; stop above the number that one message lists.
+    """Return all findings, with pauses; stop above the number that one message lists.
 
-    excess: what stands for the rest if the budget is used up.
+    excess: replaces the remaining findings when the budget is used up.
     """
     kept: list[Found] = []
     try:
@@ -180,7 +180,7 @@ def resolve(  # noqa: PLR0913 -- a value or its mistake depends on each of them
             if not wrong:
                 found[name] = adapt(rules, value)
         elif "default" in rules:
-            # It was validated together with what its rules add.
+            # It was validated together with the fields that its rules add.
             found[name] = adapt(rules, fill_defaults(rules, rules["default"], effort.budget))
         else:
             next_step = f"set it, or a default in {template_path}.parameters.{name}.default"
@@ -192,7 +192,7 @@ def resolve(  # noqa: PLR0913 -- a value or its mistake depends on each of them
 
 
 def select_rules(rules: Any, *, of_list: bool) -> Any:
-    """Return the rules of a list as a whole, or those of its elements alone."""
+    """Return the rules of a list, or only the rules of its elements."""
     if not isinstance(rules, dict):
         return rules
     return {word: rule for word, rule in rules.items() if of_list is (word != "items")}
@@ -224,7 +224,7 @@ class Place(NamedTuple):
 
 
 def complete(rules: Rules, value: Any, place: Place, budget: Budget) -> ChunkedWork[tuple[Any, list[Mistake]]]:
-    """Return a value with the defaults of what it does not state, and its mistakes."""
+    """Return a value with defaults for its missing fields, and its mistakes."""
     try:
         filled = fill_defaults(rules, value, budget)
     except json_schema.Exhausted:
@@ -262,7 +262,7 @@ def fill_map(rules: Rules, value: Mapping[str, Any], budget: Budget) -> Any:
 
 
 def has_defaults(rules: Any) -> bool:
-    """Return whether there is a default within these rules, besides their own."""
+    """Whether rules nested in these have a default."""
     return next(find_defaults(rules), None) is not None
 
 

@@ -1,4 +1,4 @@
-"""The shape of a kind's objects from its OpenAPI schema: the fields, their types, and what is left open.
+"""The shape of a kind's objects from its OpenAPI schema: the fields, their types, and the parts that are left open.
 
 Resolves references lazily and once. Schema parts that it does not understand are open, so that it never forbids too
 much.
@@ -32,7 +32,7 @@ _DEEPEST_REFERENCE = 16
 
 
 class Type(enum.Enum):
-    """What a location accepts."""
+    """The values that a location accepts."""
 
     OBJECT = "object"
     """Only fields with known names."""
@@ -65,7 +65,7 @@ class Shape:
         """For messages: `DeploymentStatus`."""
         self.type = find_type(schema)
         self.notation = schema.get("format") if schema.get("format") == BASE64 else ""
-        """What the text in the location must be, besides its type."""
+        """Constraints on a text in addition to its type."""
 
     @property
     def fields(self) -> Mapping[str, Shape]:
@@ -116,9 +116,9 @@ class Shape:
         return None
 
     def find_default(self, key: str) -> Any:
-        """Find the value that the API server gives to a field that is not stated; None if it gives none.
+        """Find the value that the API server sets for a missing field; None if it sets none.
 
-        An empty one is none: schemas state it for fields that are required.
+        An empty default does not count: schemas have it for fields that are required.
         """
         field = (self._schema.get("properties") or {}).get(key)
         return (field.get("default") or None) if isinstance(field, Mapping) else None

@@ -1,4 +1,4 @@
-"""Limits on the size and depth of a JSON value, in values or in bytes. Must not know what a value means."""
+"""Limits on the size and depth of a JSON value, in values or in bytes. Must not know the meaning of a value."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def find_excess(value: Any, *, depth: int = limits.JSON_DEPTH, nodes: int = limi
 
 
 def find_inner(level: list[Any]) -> list[Any]:
-    """Return all values directly within those of `level`."""
+    """Return all direct children of the values of `level`."""
     # The levels of a long list are uniform, which shows faster than a look at each value.
     types = set(map(type, level))
     if dict not in types and list not in types:
@@ -64,7 +64,7 @@ def has_large_integer(value: Any) -> bool:
 
 
 class TooLarge(ValueError):
-    """A value that is larger or deeper than its location allows; the message states the figure."""
+    """A value that is larger or deeper than its location allows; the message contains the figure."""
 
 
 def measure(value: Any, *, depth: int = limits.JSON_DEPTH) -> int:

@@ -1,7 +1,7 @@
 """YAML parsed as kubectl parses it, and written so that kubectl reads the same values.
 
-Values are those of JSON. The scalars of kubectl differ from those of PyYAML: `22:22` and `2024-01-01` are text, `y`,
-`1e3` and `0o644` are not. Must not know what the documents mean.
+Values are JSON values. The scalars of kubectl differ from those of PyYAML: `22:22` and `2024-01-01` are text, `y`,
+`1e3` and `0o644` are not. Must not know the meaning of the documents.
 """
 
 from __future__ import annotations
@@ -289,7 +289,7 @@ PLAIN = (
     ("float", FLOAT, "-+.0123456789"),
     ("merge", re.compile(r"<<$"), "<"),
 )
-"""The types of a scalar without quotes besides text, and the characters that it may begin with."""
+"""Types of an unquoted scalar, other than text, and the characters that it may begin with."""
 LARGEST, SMALLEST = 2**63 - 1, -(2**63)
 """The range of integers that kubectl does not convert to floats."""
 EXACT = 2**53
@@ -298,7 +298,7 @@ LONGEST_INTEGER = 1_100
 """Digits: the largest float has 309 decimal or 1,024 binary ones."""
 BOUNDS: Final = Bounds()
 MISLEADING: Final = re.compile(f"[\x00-\x08\x0b-\x1f\x7f-\x9f{invisible.INVISIBLE}]")
-"""What text is quoted for and written as escapes. A reader must see what the text is."""
+"""Characters that force quotes and escapes, so that a reader sees the exact text."""
 UNLIMITED = 2**31 - 1
 """Characters in a line: line breaks would make long lines no easier to read, and harder to compare."""
 
@@ -385,7 +385,7 @@ def describe(error: yaml.YAMLError) -> str:
 def write(value: Any) -> str:
     """Write `value` as a YAML document, with unchanged key order and unlimited line length.
 
-    Characters that hide or reorder what stands beside them are written as escapes.
+    Characters that hide or reorder their neighbors are written as escapes.
     """
     text: str = yaml.dump(value, Dumper=Dumper, sort_keys=False, width=UNLIMITED, allow_unicode=True)
     # libyaml leaves some as they are. Each text that has one is in double quotes, where an escape has the same meaning.

@@ -22,7 +22,7 @@ class Unsupported(ValueError):
 
 
 class TooLong(ValueError):
-    """A text that is too long for a pattern; the message states the figures."""
+    """A text that is too long for a pattern; the message contains the figures."""
 
 
 @functools.lru_cache(maxsize=1)

@@ -94,7 +94,7 @@ def is_integer(text: str) -> bool:
 
 
 def as_integer(text: str) -> int:
-    """Return the integer. Raises ValueError if it is none."""
+    """Return the integer. Raises ValueError for any other text."""
     if not is_integer(text):
         raise ValueError(f"'{text}' is not a 64-bit integer; use asApproximateFloat()")
     return int(parse(text))
