@@ -88,6 +88,40 @@ def test_a_crash_is_explained_with_the_last_words() -> None:
     assert cause.command == "kubectl logs web-1 -n prod -c app --previous"
 
 
+@pytest.mark.parametrize("reason", ["StartError", "ContainerCannotRun"])
+@pytest.mark.parametrize("state", ["state", "lastState"])
+def test_no_log_is_offered_of_a_program_that_could_not_be_started(reason: str, state: str) -> None:
+    ended = {"terminated": {"exitCode": 128, "reason": reason, "message": 'exec: "/none": not found'}}
+    waiting = {"state": {"waiting": {"reason": "CrashLoopBackOff"}}} if state == "lastState" else {}
+    cause = object_causes.explain_pod(
+        make_pod(phase="Running", containerStatuses=[{"name": "app", **waiting, state: ended}]), Evidence()
+    )
+
+    assert cause is not None
+    assert cause.command == "kubectl describe pod web-1 -n prod"
+
+
+@pytest.mark.parametrize(
+    ("state", "command"),
+    [
+        pytest.param(
+            {"terminated": {"exitCode": 137, "reason": "Error"}}, "kubectl logs web-1 -n prod", id="its program ran"
+        ),
+        pytest.param(
+            {"waiting": {"reason": "ContainerCreating"}}, "kubectl describe pod web-1 -n prod", id="it never started"
+        ),
+    ],
+)
+def test_an_evicted_pod_says_why_it_was_evicted(state: dict[str, Any], command: str) -> None:
+    reason = {"phase": "Failed", "reason": "Evicted", "message": "The node was low on resource: memory."}
+    cause = object_causes.explain_pod(
+        make_pod(**reason, containerStatuses=[{"name": "app", "state": state}]), Evidence()
+    )
+
+    assert cause is not None
+    assert (cause.message, cause.command) == ("Evicted: The node was low on resource: memory.", command)
+
+
 RUNNING = {"running": {"startedAt": "2026-01-01T00:00:00Z"}}
 WAITING = {"waiting": {"reason": "CrashLoopBackOff"}}
 LIVENESS = ("Warning", "Unhealthy", "Liveness probe failed: HTTP probe failed with statuscode: 404")

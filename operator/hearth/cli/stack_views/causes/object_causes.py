@@ -120,6 +120,8 @@ IMAGE: Final = frozenset(
     {"ImagePullBackOff", "ErrImagePull", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError"}
 )
 STARTING: Final = frozenset({"ContainerCreating", "PodInitializing", ""})
+NEVER_RAN: Final = frozenset({"StartError", "ContainerCannotRun", "ContainerStatusUnknown"})
+"""Reasons of containers that ended and have no log: their program was not started, or they no longer exist."""
 LISTS: Final = ("initContainerStatuses", "containerStatuses")
 ANY: Final = re.compile("")
 KILLING_PROBE: Final = re.compile(r"(Liveness|Startup) probe (failed|errored)")
@@ -152,8 +154,11 @@ def find_causes(pod: FoundChild, evidence: Evidence) -> Iterator[Cause]:
     if phase == "Failed":
         reason = object_fields.text(pod.raw, "status", "reason")
         message = line_of(reason, object_fields.text(pod.raw, "status", "message"))
-        yield from explain_containers(pod, evidence)
-        yield make(pod, message or "its containers have failed", command=logs(pod))
+        # The containers of an evicted pod only say that they were killed.
+        if not reason:
+            yield from explain_containers(pod, evidence)
+        command = logs(pod) if has_log(pod) else describe_pod(pod)
+        yield make(pod, message or "its containers have failed", command=command, since=pod.condition("Ready").since)
         return
     yield from explain_scheduling(pod, evidence)
     yield from explain_containers(pod, evidence)
@@ -302,7 +307,8 @@ def explain_crash(pod: FoundChild, name: str, status: Mapping[str, Any]) -> Caus
     """Return how a container ends again and again, with its last words."""
     ended = object_fields.mapping(status, "lastState", "terminated")
     said = f"{name_container(pod, name)} ends {describe_end(ended)}{describe_restarts(status)}"
-    return make(pod, said, command=logs(pod, name, previous=True), since=object_fields.text(ended, "finishedAt"))
+    command = logs(pod, name, previous=True) if has_run(ended) else describe_pod(pod)
+    return make(pod, said, command=command, since=object_fields.text(ended, "finishedAt"))
 
 
 def explain_terminated(
@@ -320,7 +326,24 @@ def explain_terminated(
     words, line = describe_end(ended), object_reports.find_last_line(log)
     said = f"{words}; its log ends with: {line}" if line and line not in words else words
     kind = name_container(pod, name, is_init=is_init)
-    return make(pod, f"{kind} ended {said}{describe_restarts(status)}", command=logs(pod, name), since=since)
+    command = logs(pod, name) if has_run(ended) else describe_pod(pod)
+    return make(pod, f"{kind} ended {said}{describe_restarts(status)}", command=command, since=since)
+
+
+def has_run(ended: Mapping[str, Any]) -> bool:
+    """Return whether a container that ended had started, so that it may have a log."""
+    return bool(ended) and object_fields.text(ended, "reason") not in NEVER_RAN
+
+
+def has_log(pod: FoundChild) -> bool:
+    """Return whether a container of the pod runs, or ran."""
+    states = (
+        object_fields.mapping(status, key)
+        for lists in LISTS
+        for status in object_fields.entries(pod.raw, "status", lists)
+        for key in ("state", "lastState")
+    )
+    return any("running" in state or has_run(object_fields.mapping(state, "terminated")) for state in states)
 
 
 def name_container(pod: FoundChild, name: str, *, is_init: bool = False) -> str:
