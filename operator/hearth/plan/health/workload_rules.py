@@ -264,7 +264,21 @@ def assess_stateful_set(fields: Fields) -> HealthResult:
 
 
 def find_stuck_pod(fields: Fields, wanted: int) -> HealthResult | None:
-    """Return progressing while the controller waits for a pod that it should replace: of neither the present nor the next revision.
+    """Return progressing while the controller waits for a pod that it should replace."""
+    pod = name_stuck_pod(fields, wanted)
+    if not pod:
+        return None
+    namespace = read_text(fields, "metadata.namespace")
+    return progressing(
+        "PodNotReplaced",
+        f"waits for pod/{pod}, which has another revision of the template and is not ready; its controller replaces it only "
+        f"once it is ready: unless it still starts, delete it: kubectl delete pod {pod}"
+        + (f" -n {namespace}" if namespace else ""),
+    )
+
+
+def name_stuck_pod(fields: Fields, wanted: int) -> str:
+    """Return the pod of neither the present nor the next revision that the controller waits for; "" for none.
 
     It updates one pod after the other, from the last, and waits for each to become ready, also if the template was changed
     or changed back meanwhile. So a pod that never starts stays until a user deletes it (kubernetes/kubernetes#67250).
@@ -273,20 +287,15 @@ def find_stuck_pod(fields: Fields, wanted: int) -> HealthResult | None:
         read_text(fields, "spec.podManagementPolicy") == "Parallel"
         or read_text(fields, "spec.updateStrategy.type") == "OnDelete"
     ):
-        return None
+        return ""
     current, updated = read_count(fields, "status.currentReplicas"), read_count(fields, "status.updatedReplicas")
     is_over = read_text(fields, "status.currentRevision") == read_text(fields, "status.updateRevision")
     settled = current if is_over else current + updated
     missing = wanted - read_count(fields, "status.readyReplicas")
     is_whole = read_count(fields, "status.replicas") == wanted and "currentReplicas" in (fields.get("status") or {})
     if not is_whole or missing <= 0 or settled >= wanted or read_count(fields, PARTITION) > 0:
-        return None
-    pod = f"{read_text(fields, 'metadata.name')}-{read_count(fields, 'spec.ordinals.start') + current}"
-    return progressing(
-        "PodNotReplaced",
-        f"waits for pod/{pod}, which has another revision of the template and is not ready; its controller replaces it only "
-        f"once it is ready: unless it still starts, delete it: kubectl delete pod {pod}",
-    )
+        return ""
+    return f"{read_text(fields, 'metadata.name')}-{read_count(fields, 'spec.ordinals.start') + current}"
 
 
 def find_unavailable(fields: Fields, wanted: int) -> HealthResult | None:

@@ -34,17 +34,22 @@ def describe_holder(
     ]
     if not holders or (replacement is Replacement.DELETE_FIRST and not is_name_pinned):
         return ""
+    holder = max(holders, key=lambda each: each.incarnation)
+    return describe_held(manifest, str(holder.ref), is_name_pinned=is_name_pinned)
+
+
+def describe_held(manifest: Mapping[str, Any], holder: str, *, is_name_pinned: bool) -> str:
+    """Return that `holder`, an older object of the resource, has what the new object needs, and the way out; "" for nothing."""
     found = list(dict.fromkeys(find_exclusive(manifest)))
     if not found:
         return ""
     named = ", ".join(found[:NAMED_AT_MOST])
-    holder = max(holders, key=lambda each: each.incarnation)
     way = (
         "keep its name, or delete it yourself"
         if is_name_pinned
         else "set updatePolicy.replace: DeleteFirst on the resource"
     )
-    return f"; {named} may be held by the old {holder.ref}, which stays until the new object is ready: {way}"
+    return f"; {named} may be held by the old {holder}, which stays until the new object is ready: {way}"
 
 
 def find_exclusive(manifest: Mapping[str, Any]) -> Iterator[str]:

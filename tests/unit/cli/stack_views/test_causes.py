@@ -122,6 +122,31 @@ def test_an_evicted_pod_says_why_it_was_evicted(state: dict[str, Any], command: 
     assert (cause.message, cause.command) == ("Evicted: The node was low on resource: memory.", command)
 
 
+def test_a_pod_that_a_stateful_set_does_not_replace_is_to_delete() -> None:
+    counts = {"replicas": 2, "readyReplicas": 1, "currentReplicas": 1, "updatedReplicas": 1}
+    status = {**counts, "currentRevision": "db-1", "updateRevision": "db-1"}
+    stateful_set = FoundChild(
+        Kind(group="apps", version="v1", name="StatefulSet", plural="statefulsets", namespaced=True),
+        {"metadata": {"name": "db", "namespace": "prod", "uid": "u-1"}, "spec": {"replicas": 2}, "status": status},
+    )
+    owner = [{"kind": "StatefulSet", "name": "db", "uid": "u-1", "controller": True}]
+    pods = [
+        FoundChild(
+            POD,
+            {
+                "metadata": {"name": name, "namespace": "prod", "uid": name, "ownerReferences": owner},
+                "status": {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]},
+            },
+        )
+        for name in ("db-0", "db-1")
+    ]
+
+    causes = object_causes.explain_workload(stateful_set, explanation.make_evidence(pods, []))
+
+    assert "kubectl delete pod db-1 -n prod" in {cause.command for cause in causes}
+    assert "kubectl delete pod db-0 -n prod" not in {cause.command for cause in causes}
+
+
 RUNNING = {"running": {"startedAt": "2026-01-01T00:00:00Z"}}
 WAITING = {"waiting": {"reason": "CrashLoopBackOff"}}
 LIVENESS = ("Warning", "Unhealthy", "Liveness probe failed: HTTP probe failed with statuscode: 404")
@@ -276,6 +301,62 @@ def test_an_obsolete_object_is_not_explained_by_the_problem_of_its_successor() -
 
     assert stack_causes.find_problem(stack, old) is None
     assert stack_causes.find_problem(stack, new) == problem
+
+
+def test_an_old_object_that_holds_a_port_of_the_new_one_is_named() -> None:
+    deployment = Kind(group="apps", version="v1", name="Deployment", plural="deployments", namespaced=True)
+    ports = {"template": {"spec": {"containers": [{"ports": [{"hostPort": 80}]}]}}, "replicas": 1}
+    children = [
+        FoundChild(
+            deployment,
+            {
+                "metadata": {
+                    "name": name,
+                    "uid": name,
+                    "labels": {names.LABEL_RESOURCE: "web"},
+                    "annotations": {names.ANNOTATION_INCARNATION: str(number)},
+                },
+                "spec": ports,
+                "status": {"observedGeneration": 1},
+            },
+        )
+        for number, name in enumerate(("shop-web", "shop-web-x"))
+    ]
+    template = {"resources": {"web": {"manifest": {"kind": "Deployment"}}}}
+    objects = StackObjects(stack=make_stack(phase="UpdateInProgress"), template=template, children=children)
+
+    [cause] = stack_causes.explain_resource(objects, ["web"], Evidence()) or ()
+
+    assert cause.message.endswith(
+        "hostPort 80 may be held by the old deployment/shop-web, which stays until the new object is ready: "
+        "set updatePolicy.replace: DeleteFirst on the resource"
+    )
+
+
+def test_an_excluded_claim_that_a_pod_keeps_leads_to_the_pod() -> None:
+    claim = FoundChild(
+        Kind(group="", version="v1", name="PersistentVolumeClaim", plural="persistentvolumeclaims", namespaced=True),
+        {
+            "metadata": {
+                "name": "shop-disk",
+                "namespace": "prod",
+                "uid": "u-1",
+                "labels": {names.LABEL_RESOURCE: "disk"},
+                "deletionTimestamp": "2026-01-01T00:00:00Z",
+                "finalizers": ["kubernetes.io/pvc-protection"],
+            }
+        },
+    )
+    volumes = [{"name": "d", "persistentVolumeClaim": {"claimName": "shop-disk"}}]
+    user = FoundChild(POD, {"metadata": {"name": "psql", "namespace": "prod"}, "spec": {"volumes": volumes}})
+    template = {"resources": {"disk": {"when": False, "manifest": {"kind": "PersistentVolumeClaim"}}}}
+    objects = StackObjects(stack=make_stack(phase="UpdateInProgress"), template=template, children=[claim])
+
+    [found] = stack_causes.explain_resource(objects, ["disk"], Evidence(claim_users=[user])) or ()
+
+    [deletion] = found.causes
+    assert [each.command for each in deletion.causes] == ["kubectl delete pod psql -n prod"]
+    assert found in stack_causes.explain(objects, Evidence(claim_users=[user]))
 
 
 def test_a_definition_that_cannot_be_read_applies_nothing() -> None:

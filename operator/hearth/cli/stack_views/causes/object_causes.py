@@ -5,6 +5,7 @@ Table-driven by what the scheduler, the kubelet and controllers report.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -50,15 +51,30 @@ def explain_workload(child: FoundChild, evidence: Evidence) -> Iterator[Cause]:
     yield from explain_creation(child, evidence)
     pods = [pod for pod in evidence.find_owned(child.uid, "Pod") if not is_ready(pod)]
     newest = sorted(pods, key=lambda pod: (pod.created, pod.name), reverse=True)
+    stuck = name_stuck_pod(child)
     seen: set[str] = set()
     for pod in newest:
         cause = explain_pod(pod, evidence)
+        if cause is not None and pod.name == stuck:
+            command = advice.join("kubectl delete pod", pod.name, "-n", pod.namespace)
+            cause = dataclasses.replace(cause, command=command)
         if cause is not None and cause.message.replace(pod.name, "") not in seen and len(seen) < PODS_AT_MOST:
             seen.add(cause.message.replace(pod.name, ""))
             yield cause
     failed = child.condition("Failed")
     if failed.is_true:
         yield Cause(subject=str(child), message=line_of(failed.reason, failed.message), command=describe(child))
+
+
+def name_stuck_pod(child: FoundChild) -> str:
+    """Return the pod that the controller of a StatefulSet should replace, and does not; "" for none."""
+    if child.kind.name != "StatefulSet":
+        return ""
+    # It takes some time to import, and no help of a command needs it.
+    from hearth.plan.health import workload_rules
+
+    replicas = object_fields.number(child.raw, "spec", "replicas")
+    return workload_rules.name_stuck_pod(child.raw, wanted=1 if replicas is None else replicas)
 
 
 def explain_creation(child: FoundChild, evidence: Evidence) -> Iterator[Cause]:

@@ -12,7 +12,7 @@ from hearth.cli.stack_views.causes.explanation import Cause, Evidence
 from hearth.cli.stack_views.stack_state import BreakpointEntry, StackState
 from hearth.cli.stack_views.steering import verbs
 from hearth.cli.stack_views.tree import stack_view
-from hearth.cli.stack_views.tree.snapshot import StackObjects
+from hearth.cli.stack_views.tree.snapshot import FoundChild, StackObjects
 from hearth.cli.stack_views.tree.stack_view import ResourceRow, RowState
 from hearth.model import members, object_fields
 from hearth.model.text import enumeration
@@ -103,7 +103,7 @@ def explain_resource(objects: StackObjects, path: Sequence[str], evidence: Evide
         return None
     whole = tuple(explain_whole(objects)) if found.state not in (RowState.READY, RowState.FINISHED) else ()
     is_idle = found.state is RowState.PROGRESSING and is_rejected(objects.stack)
-    if found.state in stack_view.MET or (whole and is_idle):
+    if (found.state in stack_view.MET and not is_held(found)) or (whole and is_idle):
         return whole
     return (*follow(objects, found, {row.resource: row for row in rows}, evidence), *whole)
 
@@ -252,8 +252,8 @@ def explain_resources(objects: StackObjects, evidence: Evidence) -> Iterator[Cau
 
 
 def is_held(row: ResourceRow) -> bool:
-    """Return whether the deletion of an obsolete object needs more than time."""
-    return row.state is RowState.OBSOLETE and "held " in row.note
+    """Return whether the deletion of an object that is not wanted needs more than time."""
+    return row.state in (RowState.OBSOLETE, RowState.EXCLUDED) and "held " in row.note
 
 
 def flatten(rows: Sequence[ResourceRow]) -> list[ResourceRow]:
@@ -308,13 +308,33 @@ def explain_row(objects: StackObjects, row: ResourceRow, evidence: Evidence) -> 
     if not command and child is not None and not below and row.state is not RowState.WAITING:
         command = advice.lead_there(stack, object_causes.describe(child))
     subject = f"{row.resource} ({row.object})" if row.object else row.resource
+    holder = describe_holder(objects, child) if child is not None and row.state is RowState.PROGRESSING else ""
     return Cause(
         subject=subject,
-        message=f"{row.state}: {row.note}" if row.note else str(row.state),
+        message=(f"{row.state}: {row.note}" if row.note else str(row.state)) + holder,
         next_try=object_fields.text(problem, "nextRetryTime"),
         command="" if below and any(each.command for each in below) else command,
         causes=below,
     )
+
+
+def describe_holder(objects: StackObjects, child: FoundChild) -> str:
+    """Return which older object of the resource has a port that the object needs, as a clause; "" for none."""
+    older = [
+        each
+        for each in objects.children
+        if each.resource == child.resource and each.incarnation < child.incarnation and not each.is_deleting
+    ]
+    if not older:
+        return ""
+    # It takes some time to import, and few explanations need it.
+    from hearth.plan.resource import exclusive_things
+
+    manifest = {"apiVersion": child.kind.api_version, "kind": child.kind.name, "spec": child.raw.get("spec")}
+    root = members.root_of(child.resource)
+    is_pinned = bool(object_fields.text(objects.resources, root, "manifest", "metadata", "name"))
+    holder = max(older, key=lambda each: each.incarnation)
+    return safe_text.one_line(exclusive_things.describe_held(manifest, str(holder), is_name_pinned=is_pinned))
 
 
 def find_problem(stack: StackState, row: ResourceRow) -> Mapping[str, Any] | None:
