@@ -1,8 +1,8 @@
-"""A manifest as the operator applies it: what only the API server or a controller computes is left out of it.
+"""A manifest as the operator applies it, without the fields that only the API server or a controller computes.
 
-An apply states its values by force. A field that another writer computes would be set back by each apply for another
-reason, and its next value would look like drift. `stringData` is the opposite: the API server stores it as `data`, where
-no field manager owns it, so its keys could neither drift nor leave. The user's manifest stays as it is everywhere else.
+An apply forces its values. If it contained a field that another writer computes, each apply would reset that field, and
+the next computed value would look like drift. `stringData` is the opposite: the API server stores it as `data` without
+a field manager, so its keys could neither drift nor be removed. The user's manifest stays unchanged everywhere else.
 
 One table by kind. Must not know the live object: the same manifest is always applied in the same form.
 """
@@ -30,15 +30,16 @@ CA_INJECTORS: Final = frozenset(
         "service.beta.openshift.io/inject-cabundle",
     }
 )
-"""Annotations by which a controller writes the `caBundle` of the object.
+"""Annotations that make a controller write the `caBundle` of the object.
 
-Source: cert-manager's documentation of its CA injector, OpenShift's of its service CA."""
+Source: cert-manager's documentation of its CA injector, OpenShift's of its service CA.
+"""
 REVISION: Final = "deployment.kubernetes.io/revision"
 TEMPLATE_GENERATION: Final = "deprecated.daemonset.template.generation"
 
 
 def convert(manifest: Object, *, group: str, kind: str) -> Object:
-    """Return the manifest as it is applied; the same object if that is how it stands. The original is unchanged."""
+    """Return the manifest in its applied form; the same object if nothing differs. The original is unchanged."""
     conversion = CONVERSIONS.get((group, kind))
     return conversion(manifest) if conversion is not None else manifest
 
@@ -108,7 +109,7 @@ def has_injector(manifest: Object) -> bool:
 
 
 def is_blank(bundle: Any) -> bool:
-    """Return whether certificates in Base64 are none: a placeholder e.g. `Cg==`, which is one line break."""
+    """Whether Base64 certificates are only a placeholder, for example `Cg==`, one line break."""
     if not isinstance(bundle, str):
         return False
     try:
@@ -123,7 +124,7 @@ def without_empty(manifest: Object, path: tuple[str, ...]) -> Object:
 
 
 def without(value: Any, path: tuple[str, ...]) -> Any:
-    """Return the map without what is at `path`; the same object if nothing is there."""
+    """Return the map without the value at `path`; the same object if `path` is empty there."""
     if not isinstance(value, dict) or path[0] not in value:
         return value
     if len(path) == 1:
@@ -148,4 +149,4 @@ CONVERSIONS: Final[Mapping[tuple[str, str], Callable[[Object], Object]]] = {
         manifest, *("spec", "conversion", "webhook", "clientConfig", "caBundle")
     ),
 }
-"""By group and kind what is left out, or stated otherwise."""
+"""Fields that are left out or rewritten, by group and kind."""

@@ -1,6 +1,6 @@
-"""The reduced view of one real object that the watch cache stores, and how it is parsed from the object.
+"""The reduced view of one real object that the watch cache stores, and the parser that reads it from the object.
 
-Knows the shape of objects and of `managedFields`. Must not know where they come from, and does not assess them.
+Knows the shape of objects and of `managedFields`. Must not know their origin, and does not assess them.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ Path: TypeAlias = tuple[str, ...]
 """A path into an object: `("spec", "replicas")`."""
 
 FINALIZERS: Path = ("metadata", "finalizers")
-"""Among what a child omits: it has more finalizers than are kept, so they must be read before they are changed."""
+"""Marks a child with more finalizers than it keeps: they must be read before they are changed."""
 TEXT_MAPS = frozenset({("f:metadata", "f:labels"), ("f:metadata", "f:annotations")})
 """The maps of `fieldsV1` that every object has, and that contain only texts."""
 MEMBER = frozenset({"."})
-"""The key with which `fieldsV1` marks a level that is itself owned, in addition to what is below it."""
+"""The key in `fieldsV1` for a level that is itself owned, in addition to the fields below it."""
 UNPROVEN = "?"
 """The resource name for all objects that carry a Stack's label without its signature. No real resource can have this
 name."""
@@ -47,8 +47,9 @@ class FieldOwnership:
     fields: bytes
     """The entry's `fieldsV1` as JSON."""
     collapsed: tuple[Path, ...] = ()
-    """The leaves of the entry that only appear to be owned whole, as paths into `fields`. These are free-form maps (and
-    keyed lists in them) of which other field managers took or removed every key that Hearth applied."""
+    """Leaves of the entry that only appear to be owned whole, as paths into `fields`: free-form maps (and keyed lists
+    in them) from which other field managers took or removed every key that Hearth applied.
+    """
     is_scaled: bool = False
     """Whether `spec.replicas`, if there is one, was set through the scale subresource (an autoscaler, `kubectl scale`), or
     restored for its writer after a suspend."""
@@ -82,7 +83,9 @@ class Child:
     is_labelled_by_us: bool
     """Whether an apply by Hearth owns the label with the Stack's UID. Only checked on objects that are not signed."""
     is_retained: bool
-    """Whether an annotation of the object says to retain it when it is obsolete: its own policy, or what it contains."""
+    """Whether an annotation says to retain the object when it is obsolete: because of its own policy, or of its
+    content.
+    """
     is_adopted: bool
     """Whether the object existed before Hearth adopted it."""
     is_shared: bool
@@ -157,7 +160,7 @@ def parse_child(
     signatures: Signatures | None = None,
     known: Child | None = None,
 ) -> Child:
-    """Parse the reduced view of `raw`, with the fields under `paths` besides the metadata.
+    """Parse the reduced view of `raw`: the metadata and the fields under `paths`.
 
     signatures: verifies Hearth's signatures; without it, none is trusted. known: an earlier state of the same object.
     """
@@ -255,9 +258,9 @@ def find_facts(
 
 
 def recall_facts(known: Child | None, *, stack_uid: str) -> Facts | None:
-    """Return what was proven of an earlier state of the same object, while its label names the same Stack.
+    """Return the proof from an earlier state of the same object, while its label names the same Stack.
 
-    Removing the signature therefore cannot free an object while its Stack is deleted or suspended and signs nothing.
+    This way, removing the signature cannot free an object while its Stack is deleted or suspended and signs nothing.
     """
     if known is None or not known.is_identified or known.stack_uid != stack_uid:
         return None
@@ -266,7 +269,7 @@ def recall_facts(known: Child | None, *, stack_uid: str) -> Facts | None:
 
 
 def read_requires(annotations: Mapping[str, str], facts: Facts | None) -> tuple[str, ...]:
-    """Parse what the object was evaluated against; empty if the value is not in Hearth's format."""
+    """Parse the inputs of the object's evaluation; empty if the value is not in Hearth's format."""
     text = annotations.get(names.ANNOTATION_REQUIRES, "")
     if not text or facts is None or signatures_module.digest(text) != facts.requires:
         return ()
@@ -364,7 +367,7 @@ def find_collapsed(
 
     others: the same level of every other entry; live: the same level of the object, None if it was not loaded. A leaf
     is normally an atomic map. No field manager can own a part of it, and it is empty only if Hearth applied it so. If
-    others own parts, or nothing is left, it was a map with keys of Hearth, and they are gone.
+    others own parts, or the map is empty now, it had keys of Hearth that were taken or removed.
     """
     found: list[Path] = []
     # Runs for every field of every watch event, so it avoids generators and function calls.

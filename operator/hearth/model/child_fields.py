@@ -1,6 +1,7 @@
-"""The fields of an object that a child keeps: chosen by their paths, and packed without what the child has elsewhere.
+"""The fields of an object that a child keeps: chosen by their paths, and packed without values that the child stores
+elsewhere.
 
-Knows the shape of objects. Must not know what a field means.
+Knows the shape of objects. Must not know the meaning of a field.
 """
 
 from __future__ import annotations
@@ -20,11 +21,12 @@ HEAD = frozenset({"apiVersion", "kind", "metadata"})
 IDENTITY = frozenset({"name", "namespace", "uid"})
 METADATA_KEPT = ("name", "namespace", "uid", "generation", "labels", "annotations", "creationTimestamp")
 KNOWN = 0
-"""What stands in packed labels and annotations for a text that the child has. The API server has no numbers there."""
+"""Replaces texts in packed labels and annotations that the child stores elsewhere. The API server has no numbers there.
+"""
 RECENT = 32
 """Number of objects whose fields are kept as they were read last."""
 RECENT_BYTES = 256 * 1024
-"""Bytes of JSON of all of them. They take up to fifteen times as much in memory."""
+"""Bytes of the packed JSON. Unpacked, the fields need up to fifteen times as much memory."""
 
 
 class KnownTexts(NamedTuple):

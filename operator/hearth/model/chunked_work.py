@@ -8,7 +8,7 @@ from typing import TypeAlias, TypeVar
 MARKS_IN_A_PIECE = 16
 """Texts with expressions that are validated or evaluated in one piece: more than most resources have."""
 LARGE = 65_536
-"""Bytes from which a value is a piece by itself."""
+"""Bytes from which a value is a separate piece."""
 
 Result = TypeVar("Result")
 

@@ -27,7 +27,7 @@ NETWORK_POLICY: Final = "NetworkPolicy.networking.k8s.io"
 
 
 def add_defaults(manifest: Object) -> Object:
-    """Return the manifest with these defaults; the same object if there are none."""
+    """Return the manifest with these defaults; the same object without defaults."""
     group = str(manifest.get("apiVersion", "")).rpartition("/")[0]
     key = kinds.make_key(group, str(manifest.get("kind", "")))
     path = ("spec",) if key == NETWORK_POLICY else POD_SPECS.get(key)
@@ -38,7 +38,7 @@ def add_defaults(manifest: Object) -> Object:
 
 
 def _replace(value: Any, path: tuple[str, ...], change: Callable[[Object], Object]) -> Any:
-    """Return a copy of the map with the changed map at `path`; the same map if there is none, or nothing changes."""
+    """Return a copy of the map with the changed map at `path`; the same map if `path` is missing or nothing changes."""
     if not isinstance(value, dict):
         return value
     if not path:

@@ -77,8 +77,8 @@ class ApiStatusError(HearthError):
     def __init__(self, *, code: int, status: Mapping[str, Any] | None, retry_after: float | None = None) -> None:
         """Store the response.
 
-        code: the HTTP code; status: the body if it is a `Status` object, else None; retry_after: seconds, if the server
-        gave them.
+        code: the HTTP code; status: the body if it is a `Status` object, otherwise None; retry_after: seconds, if the
+        server gave them.
         """
         self.code = code
         self.status = status

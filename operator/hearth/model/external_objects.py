@@ -1,4 +1,4 @@
-"""What a Stack only reads in its cluster: which objects, and what a cache knows of them. Only values."""
+"""The objects that a Stack only reads in its cluster: their references, and their cached state. Only values."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class ExternalQuery:
     selector: LabelSelector | None = None
     """Of a list."""
     paths: frozenset[Path] = frozenset()
-    """The fields that are read besides the metadata."""
+    """Fields that are read in addition to the metadata."""
 
     def accepts(self, *, namespace: str, name: str, labels: Mapping[str, str]) -> bool:
         """Return whether an object of the kind is meant."""
@@ -39,7 +39,7 @@ class ExternalQuery:
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class ExternalView:
-    """What is known of the objects of a query."""
+    """The cached state of the objects of a query."""
 
     objects: tuple[Child, ...] = ()
     """In the order of namespaces and names. They are no children; the type has all that is read of an object."""

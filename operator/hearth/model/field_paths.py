@@ -1,6 +1,6 @@
 """Fields named as the API server names them: `spec.template.spec.containers[name="web"].image`, read and compared.
 
-Knows the notation and manifests. Must not know who owns which field.
+Knows the notation and manifests. Must not know field owners.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def write_value(value: Any) -> str:
 
 
 def covers(pattern: PathPattern, place: ElementPath, manifest: Any) -> bool:
-    """Return whether the path is what the pattern names, or lies below it."""
+    """Whether the path matches the pattern or lies below a match."""
     if len(place) < len(pattern):
         return False
     for wanted, key in zip(pattern, place, strict=False):
@@ -104,7 +104,7 @@ def covers(pattern: PathPattern, place: ElementPath, manifest: Any) -> bool:
 
 
 def leads_below(pattern: PathPattern, place: ElementPath, manifest: Any) -> bool:
-    """Return whether what the pattern names lies below the path."""
+    """Whether a match of the pattern lies below the path."""
     return len(pattern) > len(place) and covers(pattern[: len(place)], place, manifest)
 
 
@@ -134,7 +134,7 @@ def without(value: Any, places: Sequence[ElementPath]) -> Any:
 
 
 GONE = object()
-"""Placeholder for what is removed."""
+"""Placeholder for a removed value."""
 
 
 def less(value: Any, places: Sequence[ElementPath]) -> Any:

@@ -1,12 +1,13 @@
-"""Takes the fields of an adopted object over from the programs that applied its manifest before.
+"""Takes over the fields of an adopted object from the programs that applied its manifest before.
 
-Server-side apply removes what leaves a manifest only if no other field manager owns it. The program that applied the
-object before it was adopted would own its fields for ever. kubectl moves them to the new manager when an object changes
-from client-side to server-side apply, and so do Flux and Argo CD; this is the same for all such programs.
+Server-side apply removes a field that is no longer in the manifest only if no other field manager owns it. The program
+that applied the object before it was adopted would own its fields forever. kubectl moves them to the new manager when
+an object changes from client-side to server-side apply, and so do Flux and Argo CD; this does the same for all such
+programs.
 
-Two kinds of managers give way. An *applier* stated a whole manifest, as the Stack does now: all that it owns is taken
-over, so that what the new manifest lacks is removed. An *editor* is a person who changed single fields: what the
-manifest states is taken over, and the rest stays. Controllers keep their fields, and so does everything unknown.
+Two kinds of managers give way. An *applier* applied a whole manifest, as the Stack does now: all of its fields are
+taken over, so that fields missing from the new manifest are removed. An *editor* is a person who changed single fields:
+only the fields in the manifest are taken over. Controllers and unknown managers keep their fields.
 
 Works on `managedFields`. Must not know requests, nor when an object is adopted.
 """
@@ -51,8 +52,9 @@ APPLIER_PREFIXES: Final = ("pulumi-kubernetes-", "terraform-provider-", names.FI
 """Beginnings of such names: with a suffix by installation or version; another Stack that released the object."""
 SERVER_SIDE_KUBECTL: Final = ("kubectl", "Apply")
 EDITORS: Final = frozenset({"before-first-apply", "k9s", "headlamp", "lens", "OpenLens", "freelens"})
-"""Names of field managers by which people change single fields; and the one that the API server gives to all that an
-object had when it began to record owners, of any writer."""
+"""Field managers of people who change single fields; and the manager that the API server records for all fields that an
+object had, from any writer, when it began to record owners.
+"""
 EDITOR_PREFIX: Final = "kubectl"
 """kubectl names a manager after its command: `kubectl-edit`, `kubectl-create`, `kubectl-set`."""
 LEFT: Final = (
@@ -61,19 +63,20 @@ LEFT: Final = (
     ("f:metadata", "f:finalizers"),
     ("f:metadata", "f:ownerReferences"),
 )
-"""Fields of an applier that stay unless the manifest states them: an autoscaler may rely on a count that it never had to
-change, and a controller on a finalizer."""
+"""Fields of an applier that are kept unless the manifest sets them: an autoscaler may rely on a count that it never had
+to change, and a controller on a finalizer.
+"""
 
 
 def is_applier(entry: Mapping[str, Any]) -> bool:
-    """Return whether a `managedFields` entry is that of a program which states whole manifests."""
+    """Whether a `managedFields` entry belongs to a program that applies whole manifests."""
     manager = str(entry.get("manager", ""))
     is_named = manager in APPLIERS or manager.startswith(APPLIER_PREFIXES)
     return is_named or (manager, entry.get("operation")) == SERVER_SIDE_KUBECTL
 
 
 def is_editor(entry: Mapping[str, Any]) -> bool:
-    """Return whether a `managedFields` entry is that of a person who changes single fields."""
+    """Whether a `managedFields` entry belongs to a person who changes single fields."""
     manager = str(entry.get("manager", ""))
     return manager in EDITORS or manager.startswith(EDITOR_PREFIX)
 
@@ -85,9 +88,9 @@ def gives_way(entry: Mapping[str, Any], manager: str) -> bool:
 
 
 def take_over(live: Object, manifest: Object, *, manager: str) -> list[Object] | None:
-    """Return the `managedFields` with which an apply by `manager` replaces the former appliers; None for the present ones.
+    """Return the `managedFields` that let an apply by `manager` replace the former appliers; None for the present ones.
 
-    live: the object that is adopted, which still belongs to no Stack; manifest: what is applied to it next.
+    live: the adopted object, which still belongs to no Stack; manifest: the next one that is applied to it.
     """
     entries = live["metadata"].get("managedFields") or ()
     taken: list[Object] = []
@@ -104,7 +107,8 @@ def take_over(live: Object, manifest: Object, *, manager: str) -> list[Object] |
 
 
 def hand_over(live: Object, *, manager: str) -> list[Object] | None:
-    """Return the `managedFields` with which an apply by `manager` replaces all of another Stack; None for the present ones.
+    """Return the `managedFields` that let an apply by `manager` replace all fields of another Stack; None for the
+    present ones.
 
     live: the object that another Stack of the operator hands over.
     """
@@ -133,10 +137,10 @@ def find_taken(entry: Mapping[str, Any], manifest: Object) -> Object:
 
 
 def unite(kept: Sequence[Object], taken: Sequence[Object], live: Object, *, manager: str) -> Object:
-    """Return the entry of `manager` with all that is taken over.
+    """Return the entry of `manager` with all fields that are taken over.
 
-    Its version is that of the object if one of the entries has it, else that of the last entry: the API server
-    converts what it removes to that version.
+    Its version is the object's version if one of the entries has it, otherwise the version of the last entry: the API
+    server converts the fields it removes to that version.
     """
     own = [entry for entry in kept if is_own_apply(entry, manager)]
     versions = [str(entry.get("apiVersion", "")) for entry in (*own, *taken)]
@@ -148,9 +152,9 @@ def unite(kept: Sequence[Object], taken: Sequence[Object], live: Object, *, mana
 
 
 def reduce_claims(live: Object, manifest: Object, *, manager: str) -> list[Object] | None:
-    """Return the `managedFields` in which `manager` owns only what the manifest states; None if it does already.
+    """Return the `managedFields` that reduce `manager` to the fields of the manifest; None if it owns no others.
 
-    After a refused removal: the fields then have no owner, and the next apply leaves them.
+    After a refused removal: the fields then have no owner, and the next apply does not touch them.
     """
     entries = live["metadata"].get("managedFields") or ()
     own = [entry for entry in entries if is_own_apply(entry, manager)]
@@ -161,9 +165,9 @@ def reduce_claims(live: Object, manifest: Object, *, manager: str) -> list[Objec
 
 
 def give_up_claims(live: Object, manifest: Object, *, manager: str) -> list[Object] | None:
-    """Return the `managedFields` in which no former applier owns what `manager` owns; None for the present ones.
+    """Return the `managedFields` that take the fields of `manager` from all former appliers; None for the present ones.
 
-    For an object that was adopted before, when its definition changes: what left the definition then leaves the object.
+    For an object that was adopted earlier, when its definition changes: removed fields then disappear from the object.
     """
     entries = live["metadata"].get("managedFields") or ()
     own = next((entry for entry in entries if is_own_apply(entry, manager)), None)
@@ -181,9 +185,9 @@ def give_up_claims(live: Object, manifest: Object, *, manager: str) -> list[Obje
 
 
 def own_texts(ours: Object, live: Object, manifest: Object) -> Object:
-    """Return the fields of an apply of `stringData`, with those of its `data` without owner that the manifest lacks.
+    """Return the fields of an apply of `stringData`, and the unowned `data` keys that the manifest lacks.
 
-    The API server records no owner of what it stores for `stringData`, so that no apply could remove it.
+    The API server records no owner for `data` that it stores from `stringData`, so no apply could remove these keys.
     """
     if "f:stringData" not in ours or live.get("kind") != "Secret":
         return ours
@@ -197,7 +201,7 @@ def own_texts(ours: Object, live: Object, manifest: Object) -> Object:
 
 
 def fields_of_secret(fields: Object) -> Object:
-    """Return fields with those of `stringData` as fields of `data`, where the API server stores their values."""
+    """Return the fields with `stringData` keys as `data` keys, where the API server stores their values."""
     texts = fields.get("f:stringData")
     if not texts:
         return fields
@@ -210,7 +214,7 @@ def is_own_apply(entry: Mapping[str, Any], manager: str) -> bool:
 
 
 def kept_of_others(entries: Iterable[Object], manager: str) -> list[Object]:
-    """Return the entries that are not those of an apply by `manager`."""
+    """Return the entries of all managers except applies by `manager`."""
     return [entry for entry in entries if not is_own_apply(entry, manager)]
 
 
@@ -262,7 +266,7 @@ def select(fields: Node, value: Any) -> Object:
 
 
 def find_stated(key: str, value: Any) -> Any:
-    """Return what a manifest states for an element of `fieldsV1`, None for nothing."""
+    """Return the manifest's value for an element of `fieldsV1`, None for nothing."""
     if key.startswith("f:"):
         return value.get(key[2:]) if isinstance(value, dict) else None
     if not isinstance(value, list) or key[:2] not in ("k:", "v:"):
@@ -283,7 +287,7 @@ def merge(one: Node, other: Node) -> Object:
         if known is None:
             found[key] = dict(node)
         elif bool(known) != bool(node):
-            # A level with an owner of its own, beside fields below it.
+            # A level that has an owner and also fields below it.
             found[key] = {".": {}, **known, **node}
         else:
             found[key] = merge(known, node)
@@ -302,7 +306,7 @@ def subtract(fields: Node, gone: Node) -> Object:
 
 
 def without(fields: Node, path: tuple[str, ...]) -> Object:
-    """Return the fields without what is at and below `path`."""
+    """Return the fields without those at and below `path`."""
     if path[0] not in fields:
         return dict(fields)
     rest = {key: node for key, node in fields.items() if key != path[0]}

@@ -1,4 +1,6 @@
-"""The fields of an instance of a StackDefinition, and its spec as a Stack would state it. Programs import it to show one."""
+"""The fields of a StackDefinition's instance, and its spec in the form of a Stack. Programs that show instances import
+it.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +16,9 @@ SECRET: Final = "secretKeyRef"  # noqa: S105 -- the name of a field
 
 
 def show_as_stack(spec: Mapping[str, Any]) -> Object:
-    """Return the spec of an instance in the form of a Stack, as far as it alone says: without template and defaults.
+    """Return the spec of an instance in the form of a Stack, without template and defaults.
 
-    A sensitive parameter, of which the spec says only where its value is, is left out.
+    Leaves out sensitive parameters, because the spec contains only references to their values.
     """
     options = spec.get(OPTIONS)
     stated = {

@@ -30,7 +30,7 @@ class Operator(enum.StrEnum):
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class LabelRequirement:
-    """What one label must be."""
+    """The requirement on one label."""
 
     key: str
     operator: Operator

@@ -51,7 +51,7 @@ HEADER_BYTES = 64 * 1024
 MESSAGE_LENGTH = 16 * 1024
 """Characters of a message in a server response that are stored. A status shows far less."""
 SKIPPED_NAMES = 1_000
-"""Objects per kind that the log names as unreadable, so that each is named once."""
+"""Unreadable objects per kind that the log remembers, so that it names each only once."""
 HTTP_CONNECTIONS = 100
 """Concurrent connections to the operator's HTTP server: a kubelet and a handful of scrapers need ten. A health check is
 always answered: when the limit is reached, the oldest connection is closed for the newest."""
@@ -80,7 +80,8 @@ REVISION_BYTES = 16 * 1024 * 1024
 """Size of a definition decompressed from its revision."""
 REVISION_VALUES = 1_000_000
 """Commas and brackets outside of texts in a definition decompressed from its revision: more than `JSON_NODES` in its
-template, as many in its parameters, and what is between them."""
+template, as many in its parameters, and the rest between them.
+"""
 REVISION_KINDS = 500
 """Kinds that one revision lists. The busiest clusters serve some 400."""
 REVISION_HINTS = 20
@@ -94,7 +95,7 @@ PARAMETER_BYTES = 4 * 1024 * 1024
 IMPORT_BYTES = 256 * 1024 * 1024
 """Size of one file that `hearth import` reads, or `lint`, decompressed."""
 HELM_RELEASE_BYTES = 32 * 1024 * 1024
-"""Size of a release of Helm, decompressed. Its Secret has 1 MiB at most, of which gzip could make a thousand times more."""
+"""Size of a decompressed Helm release. Its Secret has 1 MiB at most, and gzip could expand it a thousandfold."""
 ANNOTATION_BYTES = 256 * 1024
 """Size of one annotation that is parsed. The API server allows this for all annotations together."""
 RETRY_AFTER = 3600.0
@@ -107,7 +108,7 @@ INLINE_RESOURCES = 5_000
 TEMPLATE_SOURCES = 32
 """Objects that one template is united from: 32 of the size that `kubectl apply` accepts hold 7 MiB compressed."""
 REVISION_PARTS = 16
-"""Objects besides the first that store one definition: 16 MiB compressed, while one definition has 16 MiB at most."""
+"""Objects after the first that store one definition: 16 MiB compressed, while one definition has 16 MiB at most."""
 PART_BYTES = 1_000_000
 """Characters of a compressed definition in one object. etcd accepts 1.5 MiB."""
 ENTRIES = 1_000
@@ -115,7 +116,7 @@ ENTRIES = 1_000
 GROUP_MEMBERS = 10_000
 """Members of one group, as many as one template has resources."""
 INDEX_DIGITS = 5
-"""Digits of the index of a member: those of the highest that a group of that size can have."""
+"""Digits of a member's index: enough for the highest index in a group of the maximum size."""
 REMOVED_MEMBERS = 1_000
 """Indices that one group never uses again. They stand in its status and in each revision."""
 REMOVAL_POLICIES = 10
@@ -153,7 +154,7 @@ SHAPE_LENGTH = 128 * 1024
 """Characters of the rules of all parameters up to which expressions are checked for fields within a parameter."""
 
 HINTED_MISTAKES = 10
-"""Mistakes in one definition for which a similar name is searched. Each search compares all candidates."""
+"""Mistakes per definition that get a suggestion of a similar name. Each search compares all candidates."""
 HINTED_LENGTH = 64
 """Characters of a name that others are compared with."""
 HINTED_CANDIDATES = 1_000
@@ -168,8 +169,9 @@ LOGGED_FRAMES = 40
 LOGGED_CAUSES = 4
 """Exceptions in one chain of causes that are logged."""
 CAUSE_WATCHES = 200
-"""Watches for events that rejected writes wait for. Further writes are retried by time alone. Each watch uses a
-connection."""
+"""Watches for events that rejected writes wait for. Further writes are retried only on a timer. Each watch uses a
+connection.
+"""
 SOURCE_CHANGES = 10
 """Changes of the sources of one Stack that take effect at once. Each may be a revision, and an apply of every object."""
 SOURCE_CHANGES_EVERY = 10.0
@@ -191,7 +193,7 @@ EXTERNAL_WATCHES = 64
 EXTERNAL_OBJECTS = 10_000
 """External objects that one watch keeps: as many as a Stack has resources."""
 EXTERNAL_BURST = 2.0
-"""Seconds after a change of an external object in which further ones count together."""
+"""Seconds after a change of an external object during which further changes count together."""
 NESTED_DEPTH = 8
 """Levels of nested Stacks, without the outermost. Templates of templates have two or three."""
 NESTED_STACKS = 1000
@@ -252,7 +254,7 @@ TENANT_PAUSE = 5.0
 CLUSTERS_KEPT_FRACTION = 4
 """Of the memory of the process for other clusters, Stacks may keep one part in so many; connections and code take the rest."""
 CLUSTER_ERROR_LENGTH = 500
-"""Characters of what another cluster answers that are shown."""
+"""Characters of another cluster's answer that are shown."""
 HEALTH_MARKS_PER_NAMESPACE = 1000
 """Unresolved HealthMarks. A client that marks more objects at once is defective."""
 HEALTH_MARKS = 10_000
@@ -260,7 +262,7 @@ HEALTH_MARKS = 10_000
 REVISION_HISTORY = 100
 """Earlier revisions of one Stack that are kept for rollbacks: each may take 0.7 MB of etcd."""
 SNAPSHOTS_PER_STACK = 100
-"""StackSnapshots of one Stack. Each pins a revision, so there are no more revisions than that besides the history."""
+"""StackSnapshots of one Stack. Each pins a revision, so there are no more revisions than this plus the history."""
 SNAPSHOT_VOLUMES = 500
 """PersistentVolumeClaims in one StackSnapshot. Each takes 300 bytes of its status."""
 CLAIMS_BEYOND_REPLICAS = 1_000
@@ -304,7 +306,9 @@ EVALUATION_MICROSECONDS = 5_000.0
 EVALUATION_BYTES = 8 * 1024 * 1024
 """Memory of one expression in the operator's process, by its upper bound."""
 USUAL_INPUT_NODES, USUAL_INPUT_TEXT, USUAL_INPUT_ELEMENTS = 50, 500, 8
-"""Values, bytes of text, and elements of each list in the input with which a health or readiness rule is estimated."""
+"""Values, bytes of text, and list elements of the assumed input when the cost of a health or readiness rule is
+estimated.
+"""
 USUAL_MICROSECONDS = 100_000.0
 """The upper bound of such a rule for this input, which is many times the real cost."""
 TURN_MICROSECONDS = 50_000.0
@@ -330,7 +334,7 @@ ALL_EVALUATIONS_QUEUED_BYTES = 32 * 1024 * 1024
 NAMESPACE_EVALUATIONS_QUEUED_BYTES = ALL_EVALUATIONS_QUEUED_BYTES // 4
 """The same size for all Stacks of one namespace, less while others take much."""
 EVALUATION_RESULTS_PER_STACK = 8 * 1024 * 1024
-"""Bytes of results of one Stack that are cached: several times what its objects can hold of them."""
+"""Cached result bytes of one Stack: several times the size of its objects."""
 EVALUATION_RESULTS = 32 * 1024 * 1024
 """The same size for all Stacks together. The Stack with the most loses entries first."""
 EVALUATION_REST = 4.0
@@ -349,13 +353,15 @@ OBJECT_KEPT_BYTES = 64 * 1024
 OBJECT_SURELY_KEPT_BYTES = 4 * 1024
 """The same size up to which a child is kept, however much its namespace keeps: nearly all are smaller."""
 KEPT_BYTES = 256 * 1024 * 1024
-"""Bytes that the Stacks of all namespaces keep in memory: fields of children and external objects, compiled definitions,
-evaluated manifests. Of that each namespace has half of what the others leave."""
+"""Bytes that the Stacks of all namespaces keep in memory: fields of children and external objects, compiled
+definitions, evaluated manifests. Each namespace may use half of the bytes that the others leave free.
+"""
 KEPT_AGAIN = 30.0
 """Seconds until a Stack whose namespace has its share tries again."""
 UNPROVEN_KEPT_BYTES = 16 * 1024 * 1024
-"""The same size for all objects with Hearth's label but without its signature: those of an earlier version, until they
-are signed."""
+"""The same size for all objects with Hearth's label but without its signature: objects of an earlier version, until
+they are signed.
+"""
 ANNOTATION_KEPT_BYTES = 4 * 1024
 """Size of one annotation of Hearth if all of them together are too large."""
 HIDDEN_OUTPUTS_LENGTH = 4 * 1024
@@ -371,8 +377,9 @@ HEALTH_WORD_CHARACTERS = 200
 """Characters of a reason or phase whose words are read. The longest of 429 condition types and of the phases of 250 kinds
 have less than 100."""
 HEALTH_MESSAGE_CHARACTERS = 1_000
-"""Characters of a condition's message that are searched for phrases. What failed comes last, behind what was tried: each of
-five controllers that wrap an error puts some 50 before it."""
+"""Characters of a condition's message that are searched for phrases. The failure stands last, after the attempts: each
+of five controllers that wrap an error puts some 50 characters before it.
+"""
 REASON_SHOWN = 200
 """Characters of a reason in a status. The API server rejects a status with one of more than 1,024."""
 PROBLEM_SHOWN = 4_096
@@ -432,4 +439,4 @@ GRAPH_EXPANDED_NODES = 400
 GRAPH_COLUMNS = 24
 """Columns of a graph. Beyond them, runs of neighboring layers become one column."""
 FINISHED_BYTES = 65_536
-"""Bytes of a status for finished work: some 500 resources. What has no room keeps its object, held by a finalizer."""
+"""Bytes of a status for finished work: some 500 resources. Beyond that, a finalizer keeps each finished object."""

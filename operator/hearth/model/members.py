@@ -1,8 +1,8 @@
-"""The members of collections and groups: their names, and which indices those of a group have.
+"""The members of collections and groups: their names, and the indices of a group's members.
 
-`workers[a]` is the member of the collection `workers`, a resource with `forEach`, with the key `a`; `workers[*]` are all
-of them. Those of a group have the lowest indices that no removal policy names. An index stays the same while its member
-is replaced, fails or is marked. Pure. Must not know templates or objects.
+`workers[a]` is the member with the key `a` of the collection `workers`, a resource with `forEach`; `workers[*]` means
+all members. The members of a group have the lowest indices that no removal policy names. An index stays the same while
+its member is replaced, fails or is marked. Pure. Must not know templates or objects.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ KEY_LENGTH = 40
 EVERY = "*"
 """Stands for every key."""
 GROUP_MEMBER = "member"
-"""The resource that the members of a ResourceGroup stand for. They are named by their index alone: `3`."""
+"""The resource that represents the members of a ResourceGroup. A member's name is its index: `3`."""
 APPEND, UPDATE = "Append", "Update"
-"""Whether earlier removal policies stay in force beside the present ones."""
+"""Whether earlier removal policies stay in force in addition to the present ones."""
 
 
 def name_member(collection: str, key: str) -> str:
@@ -32,12 +32,12 @@ def name_member(collection: str, key: str) -> str:
 
 
 def name_all(collection: str) -> str:
-    """Return the name that stands for all members: `workers[*]`."""
+    """Return the name for all members: `workers[*]`."""
     return name_member(collection, EVERY)
 
 
 def is_all(name: str) -> bool:
-    """Return whether the name stands for all members of a collection."""
+    """Whether the name means all members of a collection."""
     return name.endswith("[*]")
 
 
@@ -62,7 +62,7 @@ def key_of(name: str) -> str:
 
 
 def is_among(name: str, names: Collection[str]) -> bool:
-    """Return whether a resource is one of the names, or a member of a collection that `names` states as a whole."""
+    """Whether a resource is in `names`, or is a member of a collection that `names` contains as a whole."""
     return name in names or (is_member(name) and name_all(root_of(name)) in names)
 
 
@@ -84,8 +84,8 @@ class GroupSize:
 def find_removed(known: Iterable[int], listed: Iterable[int], *, mode: str) -> tuple[int, ...]:
     """Return the indices that are removed from now on, in ascending order.
 
-    known: those removed before; listed: those of the removal policies now. A member that leaves the list keeps its index
-    removed with `Append`, and may come back with `Update`.
+    known: indices removed before; listed: indices in the present removal policies. When a member is no longer listed,
+    its index stays removed with `Append`, and may return with `Update`.
     """
     return tuple(sorted({*known, *listed} if mode == APPEND else set(listed)))
 
@@ -107,7 +107,7 @@ def is_index(name: str) -> bool:
 
 
 def find_size_mistakes(stated: Mapping[str, Any], *, known: Collection[int] = ()) -> Iterator[Mistake]:
-    """Find what is wrong with the size of a group and its removal policies, with paths."""
+    """Find mistakes in the size of a group and its removal policies, with paths."""
     replicas = stated.get("replicas", 1)
     if isinstance(replicas, bool) or not isinstance(replicas, int):
         yield Mistake(path="spec.replicas", message="must be a whole number")

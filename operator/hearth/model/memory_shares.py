@@ -1,7 +1,8 @@
-"""The bytes that Stacks keep in the memory of this process, by namespace: each has at most half of what the others leave.
+"""The bytes that Stacks keep in the memory of this process, by namespace: each has at most half of what the others
+leave.
 
-Counts what grows with the content that tenants write: fields in caches, compiled definitions, evaluated manifests. Must not
-know what is kept.
+Counts everything that grows with the content that tenants write: fields in caches, compiled definitions, evaluated
+manifests. Must not know the values.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class MemoryShares:
         self._count(namespace, change)
 
     def keep(self, owner: object, namespace: str, size: int) -> None:
-        """Count `size` bytes for what `owner` keeps, instead of those before. Nothing counts what is small from the start."""
+        """Set the bytes that `owner` keeps to `size`. Small sizes are not counted."""
         known = self.find_held(owner)
         if known or size > SMALL:
             self.add(owner, namespace, size - known)
@@ -70,7 +71,7 @@ memory_shares = MemoryShares()
 
 
 def describe_excess(namespace: str) -> str:
-    """Explain that a namespace has its share, and what its users can do."""
+    """Explain that a namespace has used up its share, and how its users can reduce it."""
     return (
         f"the Stacks of namespace {namespace} use their share of the operator's memory already: half of what other namespaces "
         f"leave of {memory_shares.total // 2**20} MiB"

@@ -1,4 +1,4 @@
-"""Every name that Hearth writes into the cluster, and how it is made. Deterministic: same input, same name."""
+"""Every name that Hearth writes into the cluster, and its construction. Deterministic: same input, same name."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SNAPSHOT_FINALIZER = "hearth.dev/volume-snapshots"
 
 DEFINITION_KIND = "StackDefinition"
 DEFINITION_FINALIZER = "hearth.dev/instances"
-"""On a StackDefinition: its kind goes first, and that after its last object."""
+"""On a StackDefinition: the kind is deleted first, and the definition after the last object of the kind."""
 
 LABEL_STACK_UID = "hearth.dev/stack-uid"
 LABEL_STACK = "hearth.dev/stack"
@@ -49,7 +49,7 @@ ANNOTATION_HASH = "hearth.dev/hash"
 ANNOTATION_REQUIRES = "hearth.dev/requires"
 ANNOTATION_LAST_APPLIED = "hearth.dev/last-applied-fields"
 ANNOTATION_POST_BREAKPOINT = "hearth.dev/post-breakpoint"
-"""On a child: the hook at which its resource stops once it is ready, and the revision that this applies to."""
+"""On a child: the hook that stops its resource once it is ready, and the revision that the hook applies to."""
 ANNOTATION_INHERITED_RULES = "hearth.dev/inherited-rules"
 """On a nested Stack: a hash of the rules that it inherits from its parent's environment."""
 REQUEST_RETRY = "hearth.dev/retry"
@@ -72,8 +72,9 @@ REQUEST_CONTINUE = "hearth.dev/continue"
 """On a Stack, `<resource>[/<hook>][@<token>]`: clear one breakpoint once."""
 
 ANNOTATION_OFFERED = "hearth.dev/offered"
-"""On a child that its Stack does not want any more: another Stack of the same tree may take it over. See
-`hearth.engine.relatives`."""
+"""On a child that its Stack no longer needs: another Stack of the same tree may take it over. See
+`hearth.engine.relatives`.
+"""
 ANNOTATION_DELETION_POLICY = "hearth.dev/deletion-policy"
 ANNOTATION_KEEPS = "hearth.dev/keeps"
 """On a Namespace or CustomResourceDefinition: an object in it, or of its kind, that outlives its Stack, so this one does too."""
@@ -105,7 +106,8 @@ ANNOTATION_PREVIOUS_REVISION = "hearth.dev/previous-revision"
 """On a revision: the one that was active when it was accepted."""
 
 FINALIZER_COMPLETION = "hearth.dev/completion"
-"""The finalizer of an object that runs once and then goes by itself. It stays until the Stack has recorded the success."""
+"""The finalizer of an object that runs once and then deletes itself. It stays until the Stack has recorded the success.
+"""
 RETAIN = "Retain"
 """The deletion policy on a child that retains it; without it, an obsolete object is deleted."""
 ADOPTED = "true"
@@ -125,10 +127,10 @@ NAME_LENGTHS = {
     "Cluster.postgresql.cnpg.io": 50,
     "Elasticsearch.elasticsearch.k8s.elastic.co": 36,
 }
-"""Characters of a name by `Kind.group`, where the kind, or what its controller derives from the name, allows less.
+"""Maximum length of a name by `Kind.group`, where the kind, or a name that its controller derives, allows less.
 
-A CronJob adds 11 characters to the name of each Job. An indexed Job adds a dash and up to ten digits to the host name of
-each Pod, a StatefulSet as many to the name of each revision, which is a label of its Pods. The others are limits of
+A CronJob adds 11 characters to the name of each Job. An indexed Job adds a dash and up to ten digits to the host name
+of each Pod, a StatefulSet as many to the name of each revision, which is a label of its Pods. The others are limits of
 their operators.
 """
 LABEL_LENGTH = 63
@@ -163,7 +165,7 @@ def kebab(name: str) -> str:
 
 
 def field_manager(namespace: str, stack: str, *, kind: str = STACK) -> str:
-    """Return the field manager of all applies of a Stack; that of a ResourceGroup names the kind."""
+    """Return the field manager of all applies of a Stack; for a ResourceGroup it names the kind."""
     owner = stack if kind == STACK else f"{kind.lower()}/{stack}"
     return shorten(f"{FIELD_MANAGER_PREFIX}{namespace}/{owner}", length=MANAGER_LENGTH)
 
@@ -193,13 +195,13 @@ def stack_label(stack: str) -> str:
 def resource_label(resource: str) -> str:
     """Return the value of the label that shows a child's resource to people: `workers.a` for the member `workers[a]`.
 
-    A label value cannot contain brackets. What is too long is cut and hashed; the signature has the whole name.
+    A label value cannot contain brackets. Long names are cut and hashed; the signature has the whole name.
     """
     return shorten(resource.replace("[", ".").removesuffix("]"), length=LABEL_LENGTH)
 
 
 def object_part(resource: str) -> str:
-    """Return the part of an object's name that stands for its resource: `workers-a` for the member `workers[a]`."""
+    """Return the part of an object's name that identifies its resource: `workers-a` for the member `workers[a]`."""
     if members.is_group_member(resource):
         return resource
     root, key = members.root_of(resource), members.key_of(resource)
@@ -261,7 +263,7 @@ def is_ours(key: str) -> bool:
 
 
 def write_owner(key: str) -> dict[str, Any]:
-    """Return the fields with which a HealthMark or StackSnapshot names the owner with that key, see `owner_key`."""
+    """Return the fields that a HealthMark or StackSnapshot uses to name the owner with that key, see `owner_key`."""
     kind, name = split_owner(key)
     if kind not in STACK_KINDS:
         kind, _, group = kind.partition(".")

@@ -18,7 +18,7 @@ def find(value: Any, *path: str) -> Any:
 
 
 def text(value: Any, *path: str) -> str:
-    """Return the text under `path`, "" if there is none."""
+    """Return the text under `path`, "" without one."""
     found = find(value, *path)
     return found if isinstance(found, str) else ""
 
@@ -30,7 +30,7 @@ def number(value: Any, *path: str) -> int | None:
 
 
 def mapping(value: Any, *path: str) -> Mapping[str, Any]:
-    """Return the map under `path`, an empty one if there is none."""
+    """Return the map under `path`, an empty one without it."""
     found = find(value, *path)
     return found if isinstance(found, Mapping) else EMPTY
 
@@ -42,7 +42,7 @@ def entries(value: Any, *path: str) -> list[Mapping[str, Any]]:
 
 
 def elements(value: Any, *path: str) -> list[Any]:
-    """Return the list under `path`, an empty one if there is none."""
+    """Return the list under `path`, an empty one without it."""
     found = find(value, *path)
     return found if isinstance(found, list) else []
 

@@ -1,7 +1,7 @@
-"""The objects of a collection or a live list as expressions read them: packed until one of them is looked at.
+"""The objects of a collection or a live list as expressions read them: packed until one of them is accessed.
 
-Unpacked, objects take ten to fifteen times as much memory, and a namespace may read tens of megabytes of them. Must not know
-who reads them, nor why.
+Unpacked, objects take ten to fifteen times as much memory, and a namespace may read tens of megabytes of them. Must not
+know the readers.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class ObjectList:
 
 
 def has_same_fields(one: Child | Mapping[str, Any], other: Child | Mapping[str, Any]) -> bool:
-    """Return whether two objects of lists are the same, as far as they are read."""
+    """Whether two objects of lists are equal in all fields that are read."""
     if isinstance(one, Child) and isinstance(other, Child):
         return one.packed_fields == other.packed_fields and one.known_texts == other.known_texts
     return one == other

@@ -2,7 +2,7 @@
 
 Code that writes a phase reads its conditions here, tests compare each phase that is written with those that may follow,
 and `docs/phases.md` is generated from it. A new phase is a name and a row.
-Must not know how a phase is derived.
+Must not know the derivation of a phase.
 """
 
 from __future__ import annotations
@@ -87,15 +87,16 @@ SUSPENDED = PhaseConditions(ready="False", reconciling=False, stalled=False, rea
 DELETED = PhaseConditions(ready="False", reconciling=False, stalled=False, reason="Deleted")
 
 CHECK = (Phase.CHECK_COMPLETE, Phase.CHECK_FAILED)
-"""The result of a check of a Stack that was once as its target requires. It stays until an operation starts or the
-result is outdated. Then the phase is again that of the target. It may follow any phase, since intermediate phases may
-be unwritten."""
+"""The result of a check of a Stack that once matched its target. It lasts until an operation starts or the result is
+outdated. Then the phase follows from the target again. It may follow any phase, since intermediate phases may be
+unwritten.
+"""
 CREATION = (Phase.CREATE_IN_PROGRESS, Phase.CREATE_COMPLETE, Phase.CREATE_FAILED, Phase.CREATE_STOPPED)
 SUSPENSION = (
     *(Phase.SUSPEND_IN_PROGRESS, Phase.SUSPEND_COMPLETE, Phase.SUSPEND_FAILED),
     *(Phase.RESUME_IN_PROGRESS, Phase.RESUME_COMPLETE, Phase.RESUME_FAILED, Phase.RESUME_STOPPED),
 )
-"""The phases that `spec.suspended` leads to from any phase but those of a deletion. That it was true may be unwritten.
+"""The phases that `spec.suspended` leads to from any phase except during a deletion. A true value may be unwritten.
 """
 FIRST = (*CREATION, *SUSPENSION, Phase.UPDATE_FAILED, Phase.ROLLBACK_IN_PROGRESS, Phase.DELETE_IN_PROGRESS, *CHECK)
 """The first phases of a Stack. It is complete or even checked if all was ready before the first status write. It is
@@ -110,9 +111,11 @@ ROLLBACK = (
     *(Phase.ROLLBACK_FAILED, Phase.ROLLBACK_STOPPED),
 )
 NEW_TARGET = (*UPDATE, *SUSPENSION, Phase.ROLLBACK_IN_PROGRESS, *DELETION, *CHECK)
-"""The phases that a change of target leads to from any phase but those of a deletion. `…Failed` follows directly if the
-definition is rejected, and `UpdateComplete` if there is nothing to do. `…Stopped` and `DeleteFailed` follow directly if
-a breakpoint or a denied Delete blocks all remaining steps. A rollback always begins with `RollbackInProgress`."""
+"""The phases that a change of target leads to from any phase except during a deletion. `…Failed` follows directly if
+the definition is rejected, and `UpdateComplete` if there is nothing to do. `…Stopped` and `DeleteFailed` follow
+directly if a breakpoint or a denied Delete blocks all remaining steps. A rollback always begins with
+`RollbackInProgress`.
+"""
 AFTER_REJECTION = (
     *(Phase.CREATE_IN_PROGRESS, Phase.CREATE_COMPLETE, Phase.CREATE_FAILED, Phase.CREATE_STOPPED),
     *(Phase.ROLLBACK_COMPLETE, Phase.ROLLBACK_FAILED, Phase.ROLLBACK_STOPPED),

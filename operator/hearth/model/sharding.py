@@ -15,7 +15,9 @@ BUCKETS = 256
 """Never changes, since children carry it. It is the maximum number of shards."""
 OFFSET = 0xCBF29CE484222325
 PRIME = 0x100000001B3
-"""The prime of 64-bit FNV-1a, the hash by which API servers shard watches. Hearth's buckets are ranges of theirs."""
+"""The prime of 64-bit FNV-1a, the hash that API servers use to shard watches. Hearth's buckets are ranges of these
+shards.
+"""
 WORD = (1 << 64) - 1
 CACHED = 4096
 
@@ -80,7 +82,7 @@ class Share:
         return self.has_all_buckets and self.place is not Place.ELSEWHERE
 
     def leads(self, uid: str) -> bool:
-        """Return whether this process alone makes the kind of the StackDefinition with this UID, and reports on it."""
+        """Whether this process, and no other, creates the kind of the StackDefinition with this UID and reports on it."""
         return self.place is not Place.ELSEWHERE and self.has_bucket(uid)
 
     def has_request(self, uid: str) -> bool:

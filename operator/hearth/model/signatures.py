@@ -1,8 +1,8 @@
-"""The signature on a child: what it proves, how it is encoded and decoded.
+"""The signature on a child: the claim it proves, and its encoding.
 
 It is bound to the Stack's UID and to kind, namespace and name of the one object. A copy therefore proves nothing on
-another object. It also covers what decides on deletions and their order: the resource, the incarnation, and a digest of
-what the object requires. Must not know the key, nor how an object is read.
+another object. It also covers the inputs of deletions and their order: the resource, the incarnation, and a digest of
+the names the object requires. Must not know the key, nor the format of objects.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def write(identity: str, *, resource: str, incarnation: int, requires: str, sign
 
 
 def read(identity: str, text: str, *, signatures: Signatures) -> Facts | None:
-    """Return what the annotation proves of the object with that identity; None if it proves nothing."""
+    """Return the claim that the annotation proves for the object with that identity; None if it proves nothing."""
     if len(text) > limits.SIGNATURE_LENGTH:
         return None
     facts, _, signature = text.rpartition("/")

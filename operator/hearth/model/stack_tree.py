@@ -1,6 +1,6 @@
-"""The nesting of all Stacks that the process knows of, including those of other processes.
+"""The nesting of all Stacks that the process knows, including Stacks of other processes.
 
-A plain index that the cache of Stacks maintains. Must not know what a Stack's target is, nor how deep nesting may be.
+A plain index that the cache of Stacks maintains. Must not know a Stack's target, nor the maximum depth of nesting.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Node:
     signature: str = ""
     """What proves that it is a child of its parent; "" for nothing. Any user may have written it."""
     offer: str = ""
-    """What says that its parent does not want it any more; "" for nothing. Any user may have written it."""
+    """Says that the parent no longer needs it; "" for nothing. Any user may have written it."""
 
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}"
@@ -32,7 +32,7 @@ class Node:
 
 @value_class.dataclass(frozen=True, slots=True)
 class NodeState:
-    """What the status of a Stack of another process says, if any user did not write it."""
+    """The status of a Stack of another process, unless a user wrote it."""
 
     generation: int
     observed: int
@@ -42,19 +42,19 @@ class NodeState:
 
 
 def find_proof(annotations: Mapping[str, str], parent: str) -> str:
-    """Return the signature of a nested Stack, "" for none. What is longer than any of ours is none."""
+    """Return the signature of a nested Stack, "" without one. A longer text than any of our signatures is ignored."""
     text = annotations.get(names.ANNOTATION_SIGNATURE, "") if parent else ""
     return text if len(text) <= limits.SIGNATURE_LENGTH else ""
 
 
 def find_offer(annotations: Mapping[str, str], parent: str) -> str:
-    """Return the text with which the parent of a nested Stack offers it, "" for none."""
+    """Return the text that a nested Stack's parent offers it with, "" without one."""
     text = annotations.get(names.ANNOTATION_OFFERED, "") if parent else ""
     return text if len(text) <= limits.SIGNATURE_LENGTH else ""
 
 
 class StackTree:
-    """Stacks by their UIDs, and by those of their parents."""
+    """Stacks by their UIDs and by the UIDs of their parents."""
 
     def __init__(self) -> None:
         self.generation = 0
@@ -96,7 +96,7 @@ class StackTree:
                 del self._nested[node.parent]
 
     def find_uid(self, namespace: str, name: str, *, kind: str = names.STACK) -> str:
-        """Return the UID of the Stack of that name; "" if there is none."""
+        """Return the UID of the Stack of that name; "" if it does not exist."""
         return self._names.get(namespace, {}).get((kind, name), "")
 
     def list_uids(self, namespace: str) -> Collection[str]:
@@ -113,7 +113,7 @@ class StackTree:
         return self._ordered[namespace, kind]
 
     def find(self, uid: str) -> Node | None:
-        """Find the Stack; None if there is none."""
+        """Find the Stack; None if it does not exist."""
         return self._nodes.get(uid)
 
     def find_nested(self, uid: str) -> Collection[str]:
@@ -148,7 +148,7 @@ class StackTree:
         return found
 
     def find_circle(self, uid: str) -> tuple[Node, ...]:
-        """Return the Stack and its ancestors, the innermost first, if it is one of them itself; else nothing."""
+        """Return the Stack and its ancestors, the innermost first, if it is among its own ancestors; otherwise nothing."""
         way: dict[str, Node] = {}
         for node in self.climb(uid, most=len(self._nodes) + 1):
             if node.uid in way:

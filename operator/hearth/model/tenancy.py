@@ -1,4 +1,5 @@
-"""Where the objects of a Stack may be, and as which account: the tenancy of the operator, and the boundary of one Stack.
+"""Where the objects of a Stack may be, and which account writes them: the tenancy of the operator, and the boundary of
+one Stack.
 
 Only compares names. Must not know rights: the API server decides on those.
 """
@@ -29,7 +30,7 @@ LISTING = ("list", "watch")
 
 
 class Mode(enum.StrEnum):
-    """What a Stack may do with the operator's own rights."""
+    """Actions of a Stack that use the rights of the operator."""
 
     ISOLATED = "isolated"
     """Everything in the Stack's own namespace."""
@@ -63,7 +64,7 @@ class Boundary:
     is_confined: bool
     """Whether the objects must be in the namespace of the Stack."""
     closed: str = ""
-    """The namespace that is closed to every Stack: that of the operator. "" for none."""
+    """The operator's namespace, which is closed to every Stack. "" for none."""
     account: str = ""
     """The ServiceAccount that all requests about the Stack's objects and sources are made as; "" for the operator's own."""
     definer: DefinerAccount | None = None

@@ -1,6 +1,6 @@
-"""Turns by namespace: however much a tenant enqueues, in however many Stacks, he has one turn among those of the others.
+"""Turns by namespace: a tenant has one turn per round, no matter how much it enqueues in how many Stacks.
 
-Every operation takes the same time, however much is queued. Must not know what is queued.
+Every operation takes constant time. Must not know the queued items.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ RESERVED_FRACTION = 8
 A large Stack whose writes hang in a webhook for half a minute cannot block the others.
 """
 RESERVED_FROM = 4
-"""Places from which one is reserved; with fewer, a Stack that is alone would lose too much."""
+"""Minimum number of slots for reserving one; with fewer, a single busy Stack would lose too much."""
 
 
 def find_share(held: int, *, free: int, most: int) -> int:
-    """Return what a namespace may hold of something that is limited in all: half of what the others leave, at least one.
+    """Return how much of a shared limit one namespace may use: half of the amount that the others leave, at least one.
 
-    held: what it holds; free: what no namespace holds; most: the limit of each namespace. So the shares shrink as it fills, and
-    each namespace that comes later finds some.
+    held: used by this namespace; free: not used; most: the limit of each namespace. The shares shrink as the limit
+    fills up, so namespaces that come later still find some.
     """
     return min(most, max(1, (held + free) // 2)) if free > 0 else min(most, held)
 
 
 class NamespaceLine:
-    """A line of UIDs in which namespaces take turns."""
+    """A queue of UIDs where namespaces take turns."""
 
     def __init__(self) -> None:
         """Create an empty line."""
@@ -110,11 +110,11 @@ class FairTurns:
         """By member in line."""
         self._running: dict[str, tuple[Namespace, int]] = {}
         """By member: its namespace, and how many places it uses."""
-        # The lines of namespaces, each with a number that tells who has waited longer.
+        # The queues of namespaces, each with a number that orders them by waiting time.
         self._fresh: OrderedDict[str, int] = OrderedDict()
         """Namespaces with nothing in progress."""
         self._mixed: OrderedDict[str, int] = OrderedDict()
-        """Others, in which a member in line has nothing in progress."""
+        """Namespaces with queued members and nothing in progress."""
         self._busy: OrderedDict[str, int] = OrderedDict()
         """Others."""
         self._number = 0
@@ -140,7 +140,7 @@ class FairTurns:
         self._place(found)
 
     def discard(self, member: str) -> None:
-        """Remove a member from the line, if it is there; what it has in progress continues."""
+        """Remove a member from the queue if it is there; its work in progress continues."""
         found = self._members.pop(member, None)
         if found is not None:
             found.idle.pop(member, None)

@@ -1,4 +1,4 @@
-"""Kinds that the operator and its commands request by themselves, and what the sources of definitions contain.
+"""Kinds that the operator and its commands request for their own purposes, and kinds that contain definitions.
 
 Must not know clients or caches.
 """
@@ -20,7 +20,7 @@ def own_kind(name: str, *, namespaced: bool = True) -> Kind:
 
 
 def regular_kind(group: str, name: str, *, version: str = "v1", namespaced: bool = True) -> Kind:
-    """Return a kind whose plural is regular, as those of Kubernetes are that this program requests."""
+    """Return a kind with a regular plural, as all Kubernetes kinds that this program requests have."""
     return Kind(group=group, version=version, name=name, plural=f"{name.lower()}s", namespaced=namespaced)
 
 
@@ -52,7 +52,7 @@ ACCESS_REVIEW = regular_kind("authorization.k8s.io", "SubjectAccessReview", name
 SERVICE_ACCOUNT = regular_kind("", "ServiceAccount")
 OWN_ACCESS_REVIEW = regular_kind("authorization.k8s.io", "SelfSubjectAccessReview", namespaced=False)
 SOURCE_KINDS = {kind.name: kind for kind in (CONFIG_MAP, SECRET, STACK_TEMPLATE)}
-"""By name, the kinds of the objects that a definition is read from besides the Stack."""
+"""Kinds, other than the Stack, that contain definitions, by name."""
 TEMPLATE_KEY = "spec.template"
 """Where a StackTemplate has the template, as a ConfigMap has it at a key of its data."""
 

@@ -1,4 +1,4 @@
-"""Kinds whose objects own Pods, and manifests whose Pods may not run next to those of an earlier object. Pure."""
+"""Kinds whose objects own Pods, and manifests whose Pods may not run next to the Pods of an earlier object. Pure."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ POD_OWNERS: Final = frozenset(
 """By `Kind.key`. Their controllers create nothing for an object that is being deleted, so it may wait for its Pods. The
 operator of any other kind might create them again and again, and the deletion would never end."""
 POD_KINDS: Final = POD_OWNERS | {"Pod"}
-"""Kinds whose objects exist until their Pods are gone, once the operator deletes them."""
+"""Kinds whose objects exist until their Pods are deleted, once the operator deletes them."""
 
 OWN_CLAIM: Final = re.compile(r"\$\{(?!params\b)")
 """In the name of a claim in a nested Stack: an expression that reads a resource of that Stack."""
 
 
 def find_stop_reason(manifest: Mapping[str, Any]) -> str:
-    """Return why old Pods must be gone before new ones start, as a clause; "" if both may run.
+    """Return why old Pods must terminate before new ones start, as a clause; "" if both may run.
 
-    A claim counts at any depth: the Pods may be those of a custom kind, or of a nested Stack. Claims that a nested Stack
-    has itself do not count, since the next one has others.
+    A claim counts at any depth: the Pods may belong to a custom kind or to a nested Stack. Claims that a nested Stack
+    creates itself do not count, since the next nested Stack has its own.
     """
     is_nested = names.is_stack(str(manifest.get("apiVersion")).partition("/")[0], manifest.get("kind"))
     claims = (name for name in find_claims(manifest) if not (is_nested and OWN_CLAIM.search(name)))

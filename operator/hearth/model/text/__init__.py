@@ -1,1 +1,1 @@
-"""Texts that people read: their notation of times, lists of names, and what they must not contain."""
+"""Texts that people read: notation of times, lists of names, and characters that must be escaped or cut."""

@@ -1,4 +1,4 @@
-"""What holds up the deletion of an object, as text for users. Pure."""
+"""Reasons that delay the deletion of an object, as text for users. Pure."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Collection
 from typing import Final
 
 FOREGROUND: Final = "foregroundDeletion"
-"""Kubernetes removes it once everything that the object owns is gone, its Pods for example."""
+"""Kubernetes removes it once every object that it owns is deleted, its Pods for example."""
 
 
 def describe_hold(finalizers: Collection[str]) -> str:
-    """Return what the deletion waits for: `held by example.com/backup`; "" for nothing."""
+    """Return the text that says why the deletion waits: `held by example.com/backup`; "" if nothing holds it."""
     others = find_others(finalizers)
     waits = "waits for its Pods to end" if len(others) < len(finalizers) else ""
     return ", and ".join(filter(None, (waits, f"held by {', '.join(others)}" if others else "")))

@@ -1,4 +1,4 @@
-"""Characters that make text read differently than it is: they hide, or reorder, what stands beside them."""
+"""Characters that hide or reorder their neighbors, so that text reads differently than it is."""
 
 from __future__ import annotations
 

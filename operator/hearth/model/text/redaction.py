@@ -18,7 +18,7 @@ from hearth.model import limits
 SENSITIVE = "(sensitive)"
 """The replacement for a redacted value."""
 _ENCODED = frozenset(base64.b64encode(f"{SENSITIVE}{end}".encode()).decode() for end in ("", "\n"))
-# Of base 64, the part that does not depend on what is before and after.
+# The part of a Base64 text that does not depend on its neighbors.
 _TRACES = (
     SENSITIVE.encode(),
     *(base64.b64encode(b"x" * at + SENSITIVE.encode())[4 if at else 0 : 12] for at in range(3)),
@@ -41,7 +41,7 @@ LONGEST_IN_LINES = 8_192
 MIN_INNER_LENGTH = 8
 """Characters of a value in base 64, within the base 64 of a longer text: six bytes that no other text has by chance."""
 _HTML = str.maketrans({"&": "\\u0026", "<": "\\u003c", ">": "\\u003e", "\u2028": "\\u2028", "\u2029": "\\u2029"})
-"""What Go escapes in JSON besides."""
+"""Additional characters that Go escapes in JSON."""
 MIN_REDACTED_LENGTH = 3
 """Characters. Redacting shorter values would make every sentence unreadable."""
 
@@ -69,7 +69,9 @@ def find_forms(hidden: frozenset[str]) -> tuple[str, ...]:
 
 
 def _find_lines(hidden: Collection[str]) -> Collection[str]:
-    """Return the long lines of the values, of which a program may quote one; none if they are too many to search."""
+    """Return the long lines of the values, since a program may quote a single line; empty if they are too many to
+    search.
+    """
     found = {
         line.strip()
         for value in hidden
@@ -95,7 +97,7 @@ def _quote(text: str) -> Iterator[str]:
 
 
 def _encode(text: str) -> Iterator[str]:
-    """Return it in base 64: alone, and what is the same of it wherever it stands within a longer text."""
+    """Return the Base64 forms of a value: encoded on its own, and the part that stays the same within any longer text."""
     raw = text.encode(errors="replace")
     # An API server quotes the data of a Secret as it was sent.
     for encode in (base64.b64encode, base64.urlsafe_b64encode):
