@@ -162,7 +162,7 @@ def assess_definition(fields: Fields) -> HealthResult:
 
 
 def assess_quota(fields: Fields) -> HealthResult:
-    """Return ready when the ResourceQuota's status states its limits: before that nothing is counted, nor refused."""
+    """Return ready when the ResourceQuota's status contains its limits: before, nothing is counted or rejected."""
     limits, stated = read(fields, "spec.hard"), read(fields, "status.hard")
     if not isinstance(limits, dict) or not limits:
         return ready("Exists")
@@ -192,7 +192,7 @@ def assess_stack(fields: Fields) -> HealthResult:
 
 
 def read_stops(fields: Fields) -> Iterator[NestedStop]:
-    """Yield the waiting resources from the Stack's own list, which includes those of deeper Stacks."""
+    """Yield the waiting resources from the Stack's own list, which includes resources of deeper Stacks."""
     for item in read_items(fields, "status.breakpoints"):
         resource, hook = read_text(item, "resource"), read_text(item, "hook")
         if resource and hook in HOOKS:

@@ -69,7 +69,7 @@ class HealthRuleEntry:
 
     rule: HealthRule
     paths: frozenset[Path]
-    """All fields that the rule reads, besides apiVersion, kind and metadata."""
+    """All fields that the rule reads, in addition to apiVersion, kind and metadata."""
     is_slow: bool = False
     """Whether an assessment is slow enough to cache its result."""
 
@@ -100,7 +100,9 @@ def unknown(reason: str, message: str) -> HealthResult:
 
 
 def with_message(result: HealthResult) -> HealthResult:
-    """Return the result, never without a message unless the object is ready: many report a state and no word about it."""
+    """Return the result, never without a message unless the object is ready: many report a state and not a word about
+    it.
+    """
     if result.state is HealthState.READY or result.message.strip():
         return result
     return dataclasses.replace(result, message="its controller has not reported why")
@@ -201,9 +203,9 @@ def assess_observed(fields: Fields, rule: HealthRule) -> HealthResult:
 
 
 def is_refused(fields: Fields) -> bool:
-    """Return whether `Ready` is False for the latest generation, although the status as a whole describes an older one.
+    """Whether `Ready` is False for the latest generation, although the status as a whole describes an older one.
 
-    Flux observes a generation when it has succeeded; until then, conditions alone tell what is wrong with it.
+    Flux observes a generation when it has succeeded; until then, only conditions report problems.
     """
     generation = read_count(fields, "metadata.generation")
     return any(
@@ -215,7 +217,7 @@ def is_refused(fields: Fields) -> bool:
 
 
 def is_outdated(condition: Fields, fields: Fields) -> bool:
-    """Return whether a condition states an older generation than the object's."""
+    """Whether a condition describes an older generation than the object's."""
     generation = read_count(fields, "metadata.generation")
     return read_count(condition, "observedGeneration", default=generation) < generation
 

@@ -24,7 +24,7 @@ VALUE_MISSING = "FieldNotFound"
 NESTED_IN_ITSELF = "NestedInItself"
 """The reason of a resource whose object is a Stack that this one is, or is nested in."""
 LIMIT_REACHED = "LimitReached"
-"""The reason of a resource for which its namespace has no room in memory."""
+"""Reason of a resource that waits because its namespace has no memory left."""
 
 
 @value_class.dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ def too_large(child: Child, path: Path) -> ResourceStatus:
 
 
 def circular(child: Child, circle: Sequence[Node]) -> ResourceStatus:
-    """Return the status of a resource whose object is a Stack in which this one is nested. circle: see `InMemoryState`.
+    """Return the status of a resource whose object is a Stack that contains this one. circle: see `InMemoryState`.
 
     It quotes nothing of that Stack, which would quote this one.
     """

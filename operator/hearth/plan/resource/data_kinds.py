@@ -1,6 +1,6 @@
-"""Kinds that hold data, and what a replacement does to it. Pure.
+"""Kinds that hold data, and the effect of a replacement on it. Pure.
 
-A custom kind may hold anything, so nothing is said about it here.
+A custom kind may hold anything, so this module makes no statement about it.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ LOSSES: Final[Mapping[str, str]] = {
     f"{names.STACK}.{names.GROUP}": "all objects of the present one are deleted with it, among them its claims",
     f"{names.GROUP_KIND}.{names.GROUP}": "all members of the present one are deleted with it, among them claims",
 }
-"""By `Kind.group`: what the replacement of an object does to data."""
+"""Effect of an object's replacement on its data, by `Kind.group`."""
 SET_LOSSES: Final[Mapping[Replacement, str]] = {
     Replacement.CREATE_FIRST: "the new StatefulSet has another name, so its claims are new and empty, and those of the "
     "present one are left, unused",
     Replacement.DELETE_FIRST: "its Pods stop first, claims keep their size, and those with "
     "persistentVolumeClaimRetentionPolicy.whenDeleted: Delete are deleted",
 }
-"""What the replacement of a StatefulSet with claims does to data."""
+"""Effect on data when a StatefulSet with claims is replaced."""
 KNOWN_GROUPS: Final = frozenset(
     {
         "", "apps", "batch", "autoscaling", "policy", "networking.k8s.io", "rbac.authorization.k8s.io", "storage.k8s.io",
@@ -41,7 +41,7 @@ KNOWN_GROUPS: Final = frozenset(
 
 
 def describe_loss(kind: str, replacement: Replacement, *, has_claims: bool) -> str:
-    """Return what a replacement does to data, as a clause; "" if it does nothing, or that is unknown.
+    """Return the effect of a replacement on data, as a clause; "" for no effect or an unknown one.
 
     kind: `Kind.group`; has_claims: whether a StatefulSet has claims.
     """
@@ -51,7 +51,9 @@ def describe_loss(kind: str, replacement: Replacement, *, has_claims: bool) -> s
 
 
 def describe_overlap(replacement: Replacement | None, manifest: Mapping[str, Any]) -> str:
-    """Return what a replacement does although the Pods of both objects may not run at the same time; "" for nothing."""
+    """Return the effect of a replacement even though the Pods of both objects may not run at the same time; "" for
+    none.
+    """
     reason = workloads.find_stop_reason(manifest) if replacement is Replacement.CREATE_FIRST else ""
     return f"old and new Pods run at the same time, although {reason}" if reason else ""
 
@@ -68,7 +70,7 @@ def may_hold_data(kind: str) -> bool:
 
 
 def describe_rename(kind: str, *, old: str, new: str) -> str:
-    """Return the warning about two resources of one kind, of which one leaves the template and the other is new."""
+    """Return the warning for a resource that leaves the template while a new one of the same kind appears."""
     name = kind.partition(".")[0]
     fate = (
         "leaves its claims behind, unused, until a resource has its name again"

@@ -168,7 +168,7 @@ def _stand(context: ResourceContext, child: Child) -> ResourceStatus:
 
 
 def assess_child(context: ResourceContext, child: Child) -> ResourceStatus:
-    """Assess the health of one object of the resource by itself."""
+    """Assess the health of one object of the resource, regardless of the others."""
     is_limited = context.reader.is_limited
     if is_limited and (withheld := read_access.withhold_rules(context.resource, child, context.reader)):
         return withheld
@@ -186,7 +186,7 @@ def _replace(context: ResourceContext, child: Child, change: ReplacingChange, de
     )
     if policy is Replacement.NEVER:
         message = replacement.explain_not_replaced(wanted, field=field)
-        # What the definition has only now was never the operator's, so that no other took it.
+        # Fields that are new in the definition were never the operator's, so no other client took them.
         if child.hash == desired.hash and (lost := drift.compare(child, desired).to_repair):
             message += f"; another client changed {drift.describe(lost)}: put its value into the template, or name it in ignoreFields"
         return readiness.make_status(child, ResourceState.FAILED, "Immutable", message)
@@ -223,7 +223,7 @@ def explain_order(wanted: DesiredResource, child: Child) -> str:
 
 
 def stop_former(context: ResourceContext) -> ResourceStatus | None:
-    """Plan the end of the objects of another kind or name whose Pods would run next to those of the new object."""
+    """Plan the deletion of objects of another kind or name whose Pods would run next to the Pods of the new object."""
     running = [each for each in context.children if each.is_identified and each.kind.key in workloads.POD_KINDS]
     if not (running and replacement.stops_first(context.resource, context.desired)):
         return None
@@ -239,10 +239,10 @@ def stop_former(context: ResourceContext) -> ResourceStatus | None:
 
 
 def plan_going(context: ResourceContext, child: Child) -> ResourceStatus:
-    """Plan a resource whose object is being deleted: made again once it is gone.
+    """Plan a resource whose object is being deleted: it is recreated afterwards.
 
-    Failed work that goes by its own lifetime is held until its next run is due. Otherwise a short lifetime would make its
-    retries fast, and never end those that wait for a request.
+    Failed work that expires automatically is held until its next run is due. Otherwise a short lifetime would make its
+    retries fast, and would never end those that wait for a request.
     """
     is_wanted = child.hash == context.desired.hash and child.unhealthy_reason is None
     if is_wanted and names.FINALIZER_COMPLETION in child.finalizers:
@@ -320,9 +320,10 @@ def _find_hindrance(
 
 
 def _waits_for_request(context: ResourceContext, run: RunPolicy, attempt: Attempt) -> bool:
-    """Return whether failed work is run again only on request.
+    """Whether failed work runs again only on request.
 
-    A stated retry permits what the kind or a fixed name would not, but not what the resource forbids.
+    An explicit retry policy permits retries that the kind or a fixed name would prevent, but not those that the
+    resource forbids.
     """
     if run.limit is not None and attempt.failures > run.limit:
         return True
@@ -427,7 +428,7 @@ def find_mark_delay(context: ResourceContext, child: Child, replacement: Replace
 
 
 def _find_mark_hold(context: ResourceContext) -> tuple[str, str] | None:
-    """Return reason and text of what a user has set to prevent the replacement; None if there is nothing."""
+    """Return reason and text of the user's setting that prevents the replacement; None if no setting does."""
     rule = context.environment.rules.find_restriction(context.name, Action.REPLACE)
     if rule is not None:
         return enforcement.RESTRICTED, f"its replacement is denied by {rule.place}"

@@ -1,5 +1,5 @@
-"""What a definition allows and its user probably does not mean: replacements that lose data, names that are too long, work
-that is run again and again. Pure.
+"""Valid settings that are probably unintended: replacements that lose data, names that are too long, work that runs
+again and again. Pure.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ def find_containers_with_retained(blueprint: Blueprint) -> Iterator[str]:
 
 
 def is_inside(resource: ResourceBlueprint, other: ResourceBlueprint, container: Mapping[str, Any]) -> bool:
-    """Return whether the object of a resource is in a Namespace, or of the kind of a CustomResourceDefinition.
+    """Whether a resource's object is in a Namespace, or of a CustomResourceDefinition's kind, that the Stack contains.
 
-    other: the resource of the container, with its manifest as far as that is known.
+    other: the resource of the container, with the known part of its manifest.
     """
     if other.kind == CUSTOM_RESOURCE_DEFINITION.name:
         group, kind = (object_fields.text(container, "spec", *path) for path in (("group",), ("names", "kind")))
@@ -127,7 +127,7 @@ def find_known(resource: ResourceBlueprint) -> Mapping[str, Any]:
 
 
 def describe_replacement(resource: ResourceBlueprint, kind: str, manifest: Mapping[str, Any]) -> str:
-    """Describe what the replacement that a resource allows does to its data; "" for nothing. kind: `Kind.group`."""
+    """Describe how a replacement that a resource allows affects its data; "" for no effect. kind: `Kind.group`."""
     word, policy = "replace", resource.replacement
     if overlap := data_kinds.describe_overlap(policy, manifest):
         return (
@@ -151,7 +151,7 @@ def describe_replacement(resource: ResourceBlueprint, kind: str, manifest: Mappi
 
 
 def describe_name(resource: ResourceBlueprint, kind: str, manifest: Mapping[str, Any]) -> str:
-    """Describe a name that is too long for what the controller of the kind derives from it; "" for any other."""
+    """Describe a name that is too long for the names that the kind's controller derives from it; "" for any other."""
     metadata = manifest.get("metadata")
     name = metadata.get("name") if isinstance(metadata, dict) else None
     longest = names.NAME_LENGTHS.get(kind)

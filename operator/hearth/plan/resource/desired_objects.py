@@ -1,4 +1,6 @@
-"""Desired objects of the resources of one blueprint, evaluated again only when their inputs change, and what they name."""
+"""Desired objects of the resources of one blueprint, and the objects that they name; evaluated only when their inputs
+change.
+"""
 
 from __future__ import annotations
 
@@ -99,7 +101,7 @@ class DesiredObjects:
         return desired
 
     def _evaluate_manifest(self, resource: ResourceBlueprint, kind: Kind, values: Values) -> Known | Unevaluated:
-        """Evaluate the manifest, and check what only its value shows."""
+        """Evaluate the manifest, and run the checks that need its values."""
         outcome = resource.manifest.evaluate({name: enlarge(value) for name, value in values.items()})
         if not isinstance(outcome, Known):
             return outcome
@@ -184,12 +186,12 @@ class Naming:
 
     resource: str
     is_certain: bool
-    """False: its name is not known yet, and may turn out to be that of the object."""
+    """False: its name is not known yet, and may turn out to be the object's name."""
 
 
 @dataclass(slots=True)
 class NamesOfKind:
-    """What is known beforehand of the objects of one kind."""
+    """Facts about the objects of one kind that are known in advance."""
 
     resources: dict[tuple[str, str | None], list[str]] = field(default_factory=dict)
     """By namespace and name, stated or generated, the resources of such an object."""
@@ -241,7 +243,7 @@ class WantedObjects:
         return self._refused.pop(owner, ()) if self._refused else ()
 
     def release(self, name: str) -> None:
-        """Forget what a resource names, because its manifest has another value now."""
+        """Forget the objects that a resource names, because the value of its manifest changed."""
         self._claims.release((name,))
         self.generation += 1
 
@@ -271,7 +273,7 @@ class WantedObjects:
         return None if self.is_settled else self._find_open(child)
 
     def may_create(self, ref: ObjectRef) -> bool:
-        """Return whether a resource names the object: as evaluated, or as the template states it."""
+        """Whether a resource names the object: in its evaluated manifest, or literally in the template."""
         known = self._find_kind((ref.group, ref.kind))
         return bool(self._claims.find(ref)) or (ref.namespace, ref.name) in known.resources
 
@@ -311,7 +313,7 @@ class WantedObjects:
         return known
 
     def _read(self, resource: ResourceBlueprint, known: NamesOfKind) -> None:
-        # Only a template shows a part of what it evaluates to.
+        # Before evaluation, only the template shows a part of the value.
         is_partly_known = isinstance(resource.manifest, ManifestTemplate)
         metadata = object_names.find_metadata(resource) if is_partly_known else {}
         namespace = self._find_namespace(metadata)
@@ -345,7 +347,7 @@ class ObjectClaims:
         self._first: dict[str, ObjectRef] = {}
         """By resource the first object that it names; nearly all name only one."""
         self._others: dict[str, list[ObjectRef]] = {}
-        """By resource all further objects: those of later incarnations."""
+        """Objects of later incarnations, by resource."""
 
     def claim(self, ref: ObjectRef, name: str) -> str:
         """Return the resource that names the object: the first one that claimed it, otherwise `name` from now on."""

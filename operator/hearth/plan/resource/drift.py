@@ -104,9 +104,10 @@ def compare(child: Child, applied: AppliedObject) -> DriftFinding:
 
 
 def find_lost(child: Child, desired: AppliedObject) -> Iterator[LostField]:
-    """Find the fields that the operator does not own; a lost map by key where other managers may keep some of them.
+    """Find the fields that the operator no longer owns; a lost map counts key by key if other managers may keep some of
+    them.
 
-    A map of which the operator owns no key any more is one lost field by itself.
+    A map without any owned key is a lost field as a whole.
     """
     applied, manifest = desired.applied_fields, desired.manifest
     for lost in field_ownership.find_all_lost(manifest, child.ownership):
@@ -115,7 +116,7 @@ def find_lost(child: Child, desired: AppliedObject) -> Iterator[LostField]:
 
 
 def split(lost: LostField, value: Any, manifest: Object, ignored: Sequence[PathPattern]) -> Iterator[LostField]:
-    """Split a lost map into its keys, as far as `ignored` names something below it. value: of the field."""
+    """Split a lost map into its keys where `ignored` names something below it. value: of the field."""
     if not isinstance(value, dict) or not any(
         field_paths.leads_below(pattern, lost.path, manifest) for pattern in ignored
     ):
@@ -152,7 +153,7 @@ def is_unchanged(applied: AppliedFields, place: ElementPath, child: Child, desir
 
 
 def is_tracking_metadata(place: ElementPath) -> bool:
-    """Return whether this is a label or annotation by which Hearth tracks its objects."""
+    """Whether Hearth uses this label or annotation to track its objects."""
     return place[:2] in TRACKING_METADATA and str(place[-1]).startswith(f"{names.GROUP}/")
 
 

@@ -1,6 +1,7 @@
-"""What keeps the planned step of a resource from starting: breakpoints, restricted actions, and delays of repeated writes.
+"""Rules that keep the planned step of a resource from starting: breakpoints, restricted actions, and delays of repeated
+writes.
 
-The existing objects determine what a step means for the resource, not the name of the Stack's action.
+The existing objects determine the step's meaning for the resource, not the name of the Stack's action.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ AFTER: dict[Action, str] = {action: f"Post{action}" for action in Action}
 HOOKS = (*BEFORE.values(), *AFTER.values())
 STOPPED, RESTRICTED = "Stopped", "Restricted"
 CLAIM_ACTIONS = (Action.REPLACE, Action.DELETE)
-"""What a restore does to a StatefulSet whose claim it replaces: the next claim exists only once the data is deleted."""
+"""Effect of a restore on a StatefulSet whose claim it replaces: the next claim exists only once the data is deleted."""
 HOOK_TEXTS = {
     **{BEFORE[action]: f"before its {word}" for action, word in
        zip(Action, ("creation", "update", "replacement", "deletion"), strict=True)},
@@ -224,7 +225,7 @@ def _mark(context: ResourceContext, step: Apply, span: ActionSpan) -> Apply:
 
 
 def _read_mark(context: ResourceContext, child: Child) -> str:
-    """Return the hook at which the object's resource stops, or "" for none."""
+    """Return the hook that stops the object's resource, or "" for none."""
     text = (child.fields["metadata"].get("annotations") or {}).get(names.ANNOTATION_POST_BREAKPOINT, "")
     hook, _, key = text.partition("@")
     is_armed = key == context.environment.key and context.environment.stops_at(context.name, hook)
@@ -241,7 +242,7 @@ def _is_change(before: str, after: str) -> bool:
 
 
 # Delays of writes that repeat although the definition does not change. While that lasts the status is steady: an object that
-# is made again and again is no progress, and one that has only just come back is not ready yet.
+# is recreated again and again is no progress, and one that has only just come back is not ready yet.
 
 VANISHES = "ObjectVanishes"
 UNDONE = "ChangeUndone"

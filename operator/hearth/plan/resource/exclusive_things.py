@@ -1,4 +1,6 @@
-"""What only one object of a cluster, or one Pod of a node, can have, so that an object and its successor cannot both have it. Pure."""
+"""Properties that only one object of a cluster, or one Pod of a node, can have, so that an object and its successor
+cannot share them. Pure.
+"""
 
 from __future__ import annotations
 
@@ -22,10 +24,11 @@ def describe_holder(
     *,
     is_name_pinned: bool,
 ) -> str:
-    """Return which older object of the resource holds what the new one needs, and the way out, as a clause; "" for none.
+    """Return which older object of the resource holds a property that the new one needs, and the way out, as a clause;
+    "" for none.
 
-    child: the new object, None if it could not be created; replacement: the one that the resource sets; is_name_pinned:
-    whether the manifest states the name, so that the new object has another one for that reason alone.
+    child: the new object, None if it could not be created; replacement: the policy of the resource; is_name_pinned:
+    whether the manifest sets the name, so that the new object has another one only for that reason.
     """
     holders = [
         each
@@ -53,7 +56,7 @@ def describe_held(manifest: Mapping[str, Any], holder: str, *, is_name_pinned: b
 
 
 def find_exclusive(manifest: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what the object of a manifest has that no other one can have: `hostPort 80`."""
+    """Yield the exclusive properties of a manifest's object: `hostPort 80`."""
     key = kinds.make_key(str(manifest.get("apiVersion", "")).rpartition("/")[0], str(manifest.get("kind", "")))
     spec = object_fields.mapping(manifest, "spec")
     if key == "Service":

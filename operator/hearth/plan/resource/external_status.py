@@ -1,4 +1,4 @@
-"""What a Stack only reads: whether it is there, may be read, and is ready. Its dependents wait for that.
+"""External objects: whether they exist, may be read, and are ready. Dependents wait for them.
 
 An external object is never planned: it has no step, no attempt and no place among the objects of the Stack.
 """
@@ -48,7 +48,7 @@ class ExternalObjects:
         self.statuses: dict[str, ExternalStatus] = {}
         """By name in the template, as last refreshed."""
         self.find_view: Callable[[str], ExternalView] = lambda _name: UNKNOWN_VIEW
-        """Returns what the cache knows; the caller sets it."""
+        """Returns the cached objects; the caller sets it."""
         self._blueprint = blueprint
         self._namespace = namespace
         self._seen: dict[str, tuple[object, ...]] = {}
@@ -59,7 +59,7 @@ class ExternalObjects:
         self._blueprint = blueprint
 
     def __contains__(self, name: object) -> bool:
-        """Return whether the name is that of an external object."""
+        """Whether the name belongs to an external object."""
         return name in self._blueprint.externals
 
     @property
@@ -86,7 +86,7 @@ class ExternalObjects:
         return before != self._seen[name]
 
     def find_queries(self, *, reader: Reader, kinds: WatchedKinds, rules: HealthRules) -> dict[str, ExternalQuery]:
-        """Return by name what the cache must know: nothing of what the Stack may not read."""
+        """Return by name the objects that the cache must hold: none that the Stack may not read."""
         queries: dict[str, ExternalQuery] = {}
         for name, external in self._blueprint.externals.items():
             kind = kinds.served.find(external.api_version, external.kind)
@@ -143,7 +143,9 @@ def _fail(reason: str, message: str) -> ResourceStatus:
 def _find_denial(
     external: ExternalBlueprint, place: str, kind: Kind, reader: Reader, kinds: WatchedKinds
 ) -> ResourceStatus | None:
-    """Return the status of what the Stack may not read, in the same words whether it exists or not; else None."""
+    """Return the status of an object that the Stack may not read, in the same words whether it exists or not; otherwise
+    None.
+    """
     boundary, name = reader.boundary, external.object_name
     ref = ObjectRef(group=kind.group, kind=kind.name, namespace=place, name=name)
     denial = boundary.find_list_denial(kind, place) if external.selector is not None else boundary.find_denial(ref)
@@ -168,7 +170,7 @@ def _find_denial(
 
 
 def _find_obstacle(view: ExternalView, kind: Kind, ref: ObjectRef) -> ResourceStatus | None:
-    """Return the status of what the operator cannot watch, or has not read yet; else None."""
+    """Return the status of an object that the operator cannot watch, or has not read yet; otherwise None."""
     if view.excess:
         return _fail(LIMIT_REACHED, view.excess)
     if view.denial:
@@ -187,7 +189,7 @@ def _await_kind(api_version: str, kind: str) -> ResourceStatus:
 
 
 def _find_excess(objects: tuple[Child, ...], ref: ObjectRef, external: ExternalBlueprint) -> ResourceStatus | None:
-    """Return the status of objects of which not everything that is read is known; else None."""
+    """Return the status of objects with fields that are not known yet; otherwise None."""
     for each in objects:
         if each.defect:
             return _fail("ObjectUnreadable", f"{describe(each.ref)} cannot be read: {each.defect}")

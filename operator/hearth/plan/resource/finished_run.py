@@ -1,4 +1,4 @@
-"""Status of a resource whose object runs to completion: finished and gone, or failed and run again.
+"""Status of a resource whose object runs to completion: finished and deleted, or failed and restarted.
 
 Must not know how the success is stored, nor how an object is released.
 """
@@ -22,9 +22,9 @@ from hearth.plan.state.resource_status import Cause, ResourceState, ResourceStat
 from hearth.template.blueprint import Pending, ResourceBlueprint, Values
 
 FINISHED = "Finished"
-"""The reason of a resource that is ready although its object is gone, or goes."""
+"""Reason of a resource that is ready although its object is deleted or being deleted."""
 VALUE_GONE = "ValueGone"
-"""The reason of a resource that needs a value of an object which has finished and is gone."""
+"""Reason of a resource that needs a value of a finished and deleted object."""
 GONE_TEXT = "has finished; its object is gone by its own lifetime and is not made again"
 GOING_TEXT = "has finished; its object is being deleted and is not made again"
 
@@ -59,7 +59,7 @@ def _has_finished_going(context: ResourceContext, child: Child) -> bool:
 
 
 def make_gone(desired: DesiredObject) -> ResourceStatus:
-    """Return the status of a resource whose object has finished and is gone."""
+    """Return the status of a resource whose object has finished and was deleted."""
     ref = desired.ref
     metadata = {"name": ref.name, **({"namespace": ref.namespace} if ref.namespace else {})}
     kind = desired.kind
@@ -73,7 +73,7 @@ def make_gone(desired: DesiredObject) -> ResourceStatus:
 
 
 def find_updates(context: ResourceContext, status: ResourceStatus) -> tuple[Any, ...]:
-    """Return the memory updates of a status, with that of work that has just finished, or that must be done again."""
+    """Return the memory updates of a status, including work that has just finished or must be repeated."""
     run, child, finished = context.desired.run, status.child, context.memory.finished
     if run is None or not run.is_once or child is None or not child.is_identified:
         return status.memory_updates
@@ -90,9 +90,9 @@ def find_updates(context: ResourceContext, status: ResourceStatus) -> tuple[Any,
 
 
 def finish(context: ResourceContext, status: ResourceStatus) -> ResourceStatus:
-    """Return the status of a resource whose object runs to completion, with what must be remembered of it.
+    """Return the status of a resource whose object runs to completion, with the facts to remember about it.
 
-    A resource that counts as failed stays so while it is run again: its phase must not flicker.
+    A resource that counts as failed stays failed while it runs again: its phase must not flicker.
     """
     updates = find_updates(context, status)
     if updates is not status.memory_updates:
@@ -128,9 +128,9 @@ def keep_dependent(
     values: Values,
     rules: HealthRules,
 ) -> ResourceStatus | None:
-    """Return the status of a resource that reads a value of work that has finished and is gone; None if it reads none.
+    """Return the status of a resource that reads a value of finished, deleted work; None if it reads none.
 
-    An object that was made of that value stays as it is. A new one cannot be made without it.
+    An object with that value stays unchanged. A new one cannot be created without it.
     """
     gone = dict(find_gone(required))
     lost = [each for each in outcome.missing if find_root(each) in gone]
@@ -158,7 +158,9 @@ def explain_unchanged(lost: list[str]) -> str:
 
 
 def find_gone(required: Required) -> Iterable[tuple[str, str]]:
-    """Yield each required resource, by its name in expressions, whose object has finished and is gone, and the object."""
+    """Yield each required resource, by its name in expressions, whose object has finished and was deleted, with the
+    object.
+    """
     for name, found in required.items():
         if isinstance(found, CollectionStatus):
             if any("uid" not in fields["metadata"] for fields in found.fields or ()):

@@ -70,7 +70,7 @@ def find_leaves(field: str, wanted: Mapping[str, Any], live: Mapping[str, Any]) 
 
 
 def is_changeable(leaf: Leaf, field: str, kind: str) -> bool:
-    """Return whether the API server accepts changes of the leaf, so that it is not what the rejection is about."""
+    """Whether the API server accepts changes of the leaf, so that the rejection must be about another field."""
     return field == "spec" and leaf.path[1:2] != () and leaf.path[1] in CHANGEABLE.get(kind, frozenset())
 
 
@@ -92,7 +92,7 @@ def _compare(wanted: Any, live: Any, path: tuple[str, ...]) -> Iterator[Leaf]:
 
 
 def name_items(items: list[Any]) -> dict[str, Any]:
-    """Return the items by what identifies them within a path: their name, else their position."""
+    """Return the items by their identity within a path: their name, otherwise their position."""
     found = {f"[{find_name(item)}]": item for item in items if find_name(item)}
     return found if len(found) == len(items) else {f"[{at}]": item for at, item in enumerate(items)}
 

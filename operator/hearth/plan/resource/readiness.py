@@ -49,7 +49,7 @@ def assess(resource: ResourceBlueprint, child: Child, values: Values, rules: Hea
 
 
 def serves(child: Child, rules: HealthRules) -> bool:
-    """Return whether an object is in service by the rules of its kind, although no resource describes it any more."""
+    """Whether an object is in service by the rules of its kind, although no resource describes it."""
     if child.deleting or child.unhealthy_reason is not None:
         return False
     verdict = rules.assess(child.fields, kind=child.kind)
@@ -74,7 +74,7 @@ def interpret(result: HealthResult, child: Child) -> ResourceStatus:
 def make_status(
     child: Child, state: ResourceState, reason: str, message: str, *, is_terminal: bool = False
 ) -> ResourceStatus:
-    """Return a status that depends on the child alone."""
+    """Return a status that depends only on the child."""
     return ResourceStatus(state=state, reason=reason, message=message, child=child, is_terminal=is_terminal)
 
 
@@ -95,7 +95,7 @@ def explain_silence(child: Child, status: ResourceStatus, memory: InMemoryState,
 
 
 def _find_failure(rules: tuple[Evaluable, ...], values: Values, child: Child) -> ResourceStatus | None:
-    """Evaluate the resource's own `failedWhen` rules; None if none of them is met."""
+    """Evaluate the resource's own `failedWhen` rules; None if no rule is met."""
     outcomes = [rule.evaluate(values) for rule in rules]
     for number, outcome in enumerate(outcomes):
         if isinstance(outcome, Known) and outcome.value is True:

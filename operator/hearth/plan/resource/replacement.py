@@ -1,4 +1,4 @@
-"""Replacement of objects: when it happens, which of several objects represents the resource, and in which order."""
+"""Replacement of objects: when it happens, which object represents the resource, and in which order."""
 
 from __future__ import annotations
 
@@ -79,8 +79,8 @@ def choose_child(
 
     The order is: this definition and not failed, this definition, healthy, newest. A failed object of this definition
     is waited for, or given up by its own rules. A healthy object of another definition could only become the next
-    failure, repeatedly. assess: assesses an object by itself. An object that is being deleted or marked unhealthy is
-    chosen only if there is no other.
+    failure, repeatedly. assess: assesses an object regardless of the others. An object that is being deleted or marked
+    unhealthy is chosen only if there is no other.
     """
     if len(candidates) <= 1:
         return candidates[0] if candidates else None
@@ -106,7 +106,7 @@ def find_next_incarnation(children: Iterable[Child]) -> int:
 
 
 def explain_not_replaced(desired: DesiredResource, *, field: str) -> str:
-    """Explain why a resource is not replaced, what would allow it, and what a replacement does to its data."""
+    """Explain why a resource is not replaced, how to allow it, and how a replacement affects its data."""
     kind, is_pinned = desired.kind, desired.is_name_pinned
     policy = Replacement.DELETE_FIRST if is_pinned else find_order(desired)
     is_last = policy is Replacement.DELETE_FIRST

@@ -43,14 +43,14 @@ def _is_left_by_us(manifest: Object, child: Child) -> bool:
     if read_stated(manifest) is not None or child.ownership is None or child.is_held_down:
         return False
     if child.kind.key not in SCALED_KINDS and applied_fields.read_applied_record(child):
-        # The manifest of a custom kind stated it. Without that, it is the number of an object that this one replaced.
+        # A custom kind's manifest set it. Otherwise it is the number of an object that this one replaced.
         return False
     ours = field_ownership.read_fields(child.ownership)
     return "f:replicas" in ours.get("f:spec", {})
 
 
 def _is_left_to_others(desired: DesiredObject, former: Child | None) -> bool:
-    """Return whether the manifest states no number, or lets others change the number that it states."""
+    """Whether the manifest sets no number, or lets others change its number."""
     applied = desired.applied_fields
     if read_stated(desired.manifest) is None:
         return True

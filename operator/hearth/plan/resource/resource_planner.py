@@ -60,8 +60,8 @@ class ResourcePlanner:
         rules: HealthRules,
         on_error: OnError = internal_errors.ignore_nothing,
     ) -> None:
-        """reader: where the objects may be, and as which account the Stack reads them; on_error: receives an unexpected
-        exception, after which that one resource has failed.
+        """reader: where the objects may be, and the account that reads them for the Stack; on_error: receives an
+        unexpected exception, after which that one resource has failed.
         """
         self.on_error = on_error
         self._errors: dict[str, Retry] = {}
@@ -167,10 +167,10 @@ class ResourcePlanner:
         unready: Collection[str],
         children: tuple[Child, ...],
     ) -> Mapping[str, str]:
-        """Return by resource the names of claims for which a workload need not wait, since they may be bound only for its Pods.
+        """Return the claims that a workload need not wait for, since they may be bound only for its Pods, by resource.
 
-        The scheduler lets Pods wait for a claim of any class. An object that uses another claim now is not changed before
-        the new one is bound.
+        The scheduler lets Pods wait for a claim of any class. An object that switches to another claim is not changed
+        before the new claim is bound.
         """
         kind = make_key(resource.api_version.rpartition("/")[0], resource.kind)
         if kind not in workloads.POD_KINDS:
@@ -287,7 +287,7 @@ class ResourcePlanner:
     def _find_unreadable(
         self, resource: ResourceBlueprint, required: Required, children: tuple[Child, ...]
     ) -> ResourceStatus | None:
-        """Return the status of a resource that reads an object which the account may not; None if there is none."""
+        """Return the status of a resource that reads an object which the account may not read; otherwise None."""
         objects = {
             requirements.find_value_name(each): requirements.find_children(found) for each, found in required.items()
         }
@@ -328,7 +328,7 @@ class ResourcePlanner:
             )
         if stopping := decide.stop_former(context):
             return stopping
-        # The answer comes no later than that of the apply.
+        # The answer comes no later than the answer of the apply.
         self.reader.expect(desired.kind, desired.ref.namespace)
         return step_planning.plan_apply(context, desired, None)
 
@@ -440,7 +440,7 @@ class ResourcePlanner:
         child: the existing object, which stays in any case.
         """
         ref = desired.ref
-        # An object that may not be written now is named all the same.
+        # List an object even if it may not be written now.
         other = self.wanted.claim(ref, name)
         if message := self.reader.boundary.find_denial(ref):
             reason = tenancy.REASON
@@ -454,7 +454,7 @@ class ResourcePlanner:
         return ResourceStatus(state=ResourceState.FAILED, reason=reason, message=message, planned_ref=ref, child=child)
 
 
-# Objects with a Stack's label but without its signature, of which a resource may reclaim some. Their signature was
+# Objects with a Stack's label but without its signature, some of which a resource may reclaim. Their signature was
 # removed or damaged, or an earlier version of the operator wrote them. Their own metadata is only a claim: it finds
 # the object, but never causes a deletion, a hold or an order.
 

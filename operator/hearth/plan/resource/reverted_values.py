@@ -1,4 +1,4 @@
-"""What a repair reverts, for messages: each field with its value, who set it, and the value that it gets back.
+"""Values that a repair reverts, for messages: each field with its value, who set it, and the restored value.
 
 Reads the live object as it was just before the repair. Must not decide anything.
 """

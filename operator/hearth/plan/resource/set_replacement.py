@@ -1,4 +1,4 @@
-"""What the replacement of a StatefulSet under its name changes in its claims, and what prevents it. Pure."""
+"""Changes to claims when a StatefulSet is replaced under its name, and obstacles to the replacement. Pure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class ClaimSize:
 
     template: str
     present: str
-    """What the template of the live StatefulSet requests."""
+    """Storage requests in the template of the live StatefulSet."""
     wanted: str = field()
 
     @property
@@ -80,7 +80,7 @@ def is_followed_by(detached: DetachedSet, desired: DesiredResource) -> bool:
 
 
 def find_next(detached: DetachedSet, children: Iterable[Child]) -> Child | None:
-    """Return the StatefulSet that has the place of the deleted one; None if there is none yet."""
+    """Return the StatefulSet that took the place of the deleted one; None before it exists."""
     place = (data_kinds.STATEFUL_SET, detached.namespace, detached.name)
     found = (child for child in children if (child.kind.key, child.namespace, child.name) == place)
     return next((child for child in found if child.uid != detached.uid and not child.deleting), None)

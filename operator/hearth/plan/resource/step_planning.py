@@ -86,13 +86,13 @@ STRING_DATA = b'"f:stringData"'
 
 
 def find_former(context: ResourceContext, child: Child) -> FieldOwnership | None:
-    """Return what the operator owns of the object, or owned before another client cleared the record of it."""
+    """Return the fields of the object that the operator owns, or owned before another client cleared the record."""
     baseline = context.memory.ownership_baseline.get(child.uid)
     return child.ownership or (baseline[1] if baseline is not None else None)
 
 
 def has_claims(child: Child) -> bool:
-    """Return whether an apply alone may not remove what leaves the definition."""
+    """Whether an apply on its own may fail to remove fields that leave the definition."""
     has_texts = child.kind.name == "Secret" and child.ownership is not None and STRING_DATA in child.ownership.fields
     return child.is_shared or has_texts
 
@@ -165,7 +165,7 @@ def plan_removal(child: Child, blueprint: Blueprint, find_contents: FindContents
 
 
 def find_recorded(child: Child) -> str:
-    """Return the object because of which this one stays, by its annotation; "" if it stays for itself."""
+    """Return the object that makes this one stay, from its annotation; "" if it stays for its own sake."""
     annotations = child.fields["metadata"].get("annotations") or {}
     is_own = annotations.get(names.ANNOTATION_DELETION_POLICY) == names.RETAIN
     return "" if is_own else str(annotations.get(names.ANNOTATION_KEEPS, ""))[: limits.NAME_LENGTH]

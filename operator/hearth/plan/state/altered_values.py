@@ -19,7 +19,9 @@ from hearth.plan.ownership.field_ownership import LostField
 NOTE = "under the operator's own field manager name"
 """Text after a field's name and before «changed»."""
 COMPARED_METADATA = ("labels", "annotations")
-"""Metadata that an apply can change and must not. The operator's own labels and annotations are drift by themselves."""
+"""Metadata that an apply can change and must not. The operator's own labels and annotations are a separate kind of
+drift.
+"""
 MISSING = object()
 
 

@@ -1,8 +1,8 @@
-"""A Stack's conditions besides those of kstatus: their types, and everything that differs by type in one table.
+"""Conditions of a Stack beyond those of kstatus: one table with everything that differs by type.
 
-A new type is one row: its place in the status, its Event, its word in lists, what `kubectl stack why` makes of it, and its
-sentence in the documentation. Besides: the reasons why another cluster cannot be used, and what lists say of a Stack's state
-in words.
+A new type is one row: its place in the status, its Event, its word in lists, its effect on `kubectl stack why`, and its
+sentence in the documentation. Also: the reasons why another cluster cannot be used, and the words of lists for the
+state of a Stack.
 """
 
 from __future__ import annotations
@@ -46,16 +46,16 @@ class ExtraCondition:
 
 
 class ClusterReason(enum.StrEnum):
-    """Reasons why another cluster cannot be used, of which all but the first need a user or a change of that cluster."""
+    """Reasons why another cluster cannot be used. All but the first need a user or a change of that cluster."""
 
     UNREACHABLE = "ClusterUnreachable"
-    """It does not answer. The Stack continues by itself when it does."""
+    """It does not answer. The Stack continues automatically when it does."""
     UNAUTHORIZED = "ClusterUnauthorized"
     """It does not accept the credentials."""
     REPLACED = "ClusterReplaced"
     """Another cluster answers at the address of the one that has the objects. Only the reason of an Event."""
     ABANDONED = "ClusterAbandoned"
-    """The credentials are gone with the namespace, so the objects are left behind. Only the reason of an Event."""
+    """The credentials were deleted with the namespace, so the objects are left behind. Only the reason of an Event."""
     CHANGED = "ClusterChanged"
     """The spec names another cluster than the one that has the objects."""
     INVALID = "KubeConfigInvalid"
@@ -75,7 +75,7 @@ class Severity(enum.StrEnum):
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class ConditionTraits:
-    """What a type means to those who see it."""
+    """The meaning of a type for the people who see it."""
 
     meaning: str
     """When it is True, for the documentation."""
@@ -86,7 +86,7 @@ class ConditionTraits:
     is_cause: bool = False
     """Whether it needs a person, so that `kubectl stack why` shows it even for a Stack that is ready."""
     command: str = ""
-    """Command by which `kubectl stack why` shows more, with {name} and {namespace}."""
+    """Command that `kubectl stack why` suggests for details, with {name} and {namespace}."""
 
 
 TABLE: Final[Mapping[ConditionType, ConditionTraits]] = {
@@ -156,7 +156,7 @@ TABLE: Final[Mapping[ConditionType, ConditionTraits]] = {
 """Each type, with its traits."""
 
 
-# What a person should see of a Stack in a list besides its phase, in words: `paused, drifted`. `kubectl get` shows them in
+# Words that a list shows for a Stack in addition to its phase: `paused, drifted`. `kubectl get` shows them in
 # one column, because a column of a CRD can show one field only.
 
 REJECTED: Final = "definition rejected"

@@ -88,8 +88,7 @@ class DesiredResource:
     namespace: str
     """The namespace of the child, or "" for cluster scope."""
     hash: str
-    """Hash of the manifest without the operator's labels and generated name: a change of those alone causes no write.
-    """
+    """Hash of the manifest without the operator's labels and generated name: a change of only those causes no write."""
     owner: ChildOwner
     applied_fields: AppliedFields | None = None
     """The fields of the manifest that other field managers may take, or None."""
@@ -147,9 +146,10 @@ class DesiredResource:
         return self._ref
 
     def refs_at(self, incarnation: int) -> tuple[ObjectRef, ...]:
-        """Return the references at which the object of that incarnation may exist: the present one first.
+        """Return the references where the object of that incarnation may exist: the present one first.
 
-        Before names were cut to what their kind allows, an object may have got a longer name, which it keeps.
+        Before names were cut to the length that their kind allows, an object may have got a longer name, which it
+        keeps.
         """
         ref = self.ref_at(incarnation)
         if self.name is not None or self.kind.key not in names.NAME_LENGTHS:
@@ -193,9 +193,9 @@ def make_desired(  # noqa: PLR0913 -- each is a separate part of the object
 
 
 def hash_desired(manifest: Object, *, is_retained: bool, hashes: HashFunction) -> str:
-    """Hash everything that a child shows of its resource's definition.
+    """Hash all parts of its resource's definition that a child shows.
 
-    A deletion policy other than the default is part of the hash, so that a change of the policy alone causes one write.
+    A deletion policy other than the default is part of the hash, so a change of only the policy causes one write.
     """
     return hashes.hash([manifest, names.RETAIN]) if is_retained else hashes.hash(manifest)
 
@@ -217,7 +217,7 @@ def build_manifest(desired: DesiredObject) -> Object:
 
 
 def make_name(desired: DesiredResource, *, incarnation: int, length: int | None = None) -> str:
-    """Return the name of a child: the explicit one, otherwise a generated one. length: other than that of the kind."""
+    """Return the name of a child: the explicit one, otherwise a generated one. length: overrides the kind's limit."""
     if desired.name is not None:
         return desired.name
     whose, length = desired.owner, names.find_length(desired.kind.key) if length is None else length

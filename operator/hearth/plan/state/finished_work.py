@@ -21,7 +21,7 @@ DIGEST_LENGTH = 16
 DEFINITIONS = 10
 """Definitions of one resource, the latest first: as many as a Stack has revisions to roll back to."""
 OVERHEAD = 56
-"""Bytes of an entry as JSON besides its names and digests."""
+"""Bytes of an entry as JSON without its names and digests."""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,13 +48,13 @@ class FinishedWork:
     entries: dict[str, FinishedEntry] = field(default_factory=dict)
     """By resource, the one that finished last at the end."""
     is_loaded: bool = False
-    """Whether the status was read, so that what is missing here is missing there too."""
+    """Whether the status was read, so that an entry missing here is missing there too."""
     _recorded: frozenset[tuple[str, str]] = frozenset()
-    """Resource and digest of what the stored status contains."""
+    """Resource and digest of each entry in the stored status."""
     _size: int = 0
 
     def load(self, encoded: Any) -> None:
-        """Take what the status contains, once. encoded: its signed field, None if there is none."""
+        """Load the entries of the status, once. encoded: its signed field, None without one."""
         self.is_loaded = True
         for entry in decode(encoded):
             self._put(entry)
@@ -71,7 +71,7 @@ class FinishedWork:
         return any(each.object == name and digest in each.definitions for each in self.entries.values())
 
     def is_recorded(self, resource: str, hash_: str) -> bool:
-        """Return whether the stored status says so, so that the object is not needed any more."""
+        """Whether the stored status contains the entry, so that the object is no longer needed."""
         return (resource, shorten(hash_)) in self._recorded
 
     @property
@@ -115,7 +115,7 @@ class FinishedWork:
             self._put(FinishedEntry(resource=resource, object=entry.object, definitions=left))
 
     def note_written(self, status: Mapping[str, Any]) -> list[str]:
-        """Record what the written status contains; return the resources whose work is recorded now."""
+        """Record the entries of the written status; return the resources whose work is recorded now."""
         before = self._recorded
         self._recorded = find_pairs({each.resource: each for each in decode(status.get(FIELD))})
         return sorted({resource for resource, _ in self._recorded - before})
@@ -147,7 +147,7 @@ def find_pairs(entries: Mapping[str, FinishedEntry]) -> frozenset[tuple[str, str
 
 
 def decode(encoded: Any) -> Iterator[FinishedEntry]:
-    """Decode the entries of a status; skip what no operator writes."""
+    """Decode the entries of a status; skip those that no operator writes."""
     for each in encoded if isinstance(encoded, list) else ():
         match each:
             case {"resource": str(resource), "object": str(object_), "definitions": list(definitions)}:

@@ -39,7 +39,7 @@ class HealingPolicy:
 
     @property
     def waits_for_update(self) -> bool:
-        """Return whether unhealthy objects of a completed target are replaced with the next update alone."""
+        """Whether unhealthy objects of a completed target are replaced only with the next update."""
         return self.mode is HealingMode.ON_UPDATE
 
     def find_limit(self, total: int) -> int | None:
@@ -103,7 +103,7 @@ class UnhealthyTracker:
     def find_delay(self, *, is_marked: bool) -> HealingDelay | None:
         """Return why a resource is not replaced now, or None if it is.
 
-        is_marked: False if its object failed by itself.
+        is_marked: False if its object failed without a mark.
         """
         if self.healing.waits_for_update and self.is_completed:
             return HealingDelay(
@@ -140,9 +140,9 @@ class MarkBackoff:
     count: int
     """Number of consecutively marked objects."""
     due: float
-    """Monotonic seconds at which the marked object may be replaced."""
+    """Monotonic seconds when the marked object may be replaced."""
     forgotten_at: float
-    """Monotonic seconds at which the backoff expires if no further object is marked."""
+    """Monotonic seconds when the backoff expires if no further object is marked."""
 
 
 def after_mark(previous: MarkBackoff | None, uid: str, *, now: float, backoff: BackoffPolicy) -> MarkBackoff:

@@ -102,7 +102,7 @@ class InMemoryState:
     silent_since: dict[str, float] = field(default_factory=dict)
     """By UID of an object that says nothing of itself, when it was planned first. Monotonic seconds."""
     finished: FinishedWork = field(default_factory=FinishedWork)
-    """What has finished and is not run again. It is stored in the status."""
+    """Finished work that does not run again. It is stored in the status."""
     asked: dict[str, None] = field(default_factory=dict)
     """Resources whose failed object the user asked to run again, until that begins."""
     asks_all: bool = False
@@ -132,7 +132,7 @@ class InMemoryState:
     def prune(self, children: ObservedChildren) -> None:
         """Remove deleted objects once there may be many.
 
-        An object that is deleted and made again all day has a new UID each time.
+        An object that is deleted and recreated all day has a new UID each time.
         """
         if max(len(self.ownership_baseline), len(self.never_ready), len(self.counted_failures)) <= self.tidy_above:
             return
@@ -230,7 +230,7 @@ class InMemoryState:
         return any(place in steps.find_inputs(step) for step in self.in_flight.values())
 
     def is_creating_besides(self, wanted: Container[str]) -> bool:
-        """Return whether a write in flight may create an object of a resource that is not wanted any more."""
+        """Whether a write in flight may create an object of a resource that is no longer wanted."""
         return any(
             isinstance(step, Apply) and step.uid is None and step.resource not in wanted
             for step in self.in_flight.values()
@@ -313,7 +313,7 @@ class InMemoryState:
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """What one refresh of a Stack's plan reads besides the definition."""
+    """Inputs of one refresh of a Stack's plan, other than the definition."""
 
     children: ObservedChildren
     memory: InMemoryState
@@ -323,5 +323,5 @@ class Observation:
 
 
 def identify(parts: Mapping[str, PartStep]) -> dict[str, AttemptId]:
-    """Return what the steps do, by key, regardless of when their objects were read."""
+    """Return the effects of the steps, by key, regardless of when their objects were read."""
     return {key: steps.attempt_id(step) for key, step in parts.items()}

@@ -45,11 +45,11 @@ class ReadAccess(Protocol):
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class Reader:
-    """The account as which a Stack reads its objects."""
+    """The account that reads the Stack's objects."""
 
     boundary: Boundary
     access: ReadAccess | None = None
-    """None: what the boundary allows may be read."""
+    """None: everything within the boundary may be read."""
 
     @property
     def _limit(self) -> ReadAccess | None:
@@ -81,7 +81,7 @@ class Reader:
         return self.boundary.explain_read_denial(child.kind, child.ref)
 
 
-# Statuses of resources whose objects the account may not get, or of which that is not known yet. The operator watches all
+# Statuses of resources whose objects the account may not get, or may not be known to get yet. The operator watches all
 # children with its own rights, so the API server's answer about the account decides.
 
 EVALUATING = "Evaluating"
@@ -91,9 +91,10 @@ ASKING = "waits until the API server answers whether the ServiceAccount of the S
 def find_unreadable(
     resource: ResourceBlueprint, objects: Mapping[str, Sequence[Child]], reader: Reader, *, child: Child | None
 ) -> ResourceStatus | None:
-    """Return the status of a resource that reads an object of another which the account may not get; else None.
+    """Return the status of a resource that reads an object of another that the account may not get; otherwise None.
 
-    objects: of the required resources, by the names under which expressions read them; child: the resource's own object.
+    objects: of the required resources, by the names under which expressions read them; child: the resource's own
+    object.
     """
     for name in find_read_names(resource):
         for each in objects.get(name, ()):
@@ -122,7 +123,7 @@ def find_read_names(resource: ResourceBlueprint) -> dict[str, None]:
 
 
 def withhold_rules(resource: ResourceBlueprint, child: Child, reader: Reader) -> ResourceStatus | None:
-    """Return the status of an object whose resource's own rules read it although the account may not; else None."""
+    """Return the status of an object whose resource's own rules read it although the account may not; otherwise None."""
     if not any(resource.own_name in rule.reads for rule in (*resource.ready_when, *resource.failed_when)):
         return None
     match reader.find(child):

@@ -1,7 +1,7 @@
-"""What a resource reads of those that it requires: single resources, or all members of a collection together.
+"""The values that a resource reads of the resources it requires: single ones, or all members of a collection together.
 
-A change of one member costs the same however many there are; only what reads their objects looks at all. Must not know
-how members are planned.
+A change of one member costs the same no matter how many there are; only rules that read their objects look at all. Must
+not know how members are planned.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class CollectionStatus:
     is_unlisted: bool = False
     """Whether objects of former members may be unknown yet."""
     _former: Mapping[str, Child] = field(default_factory=dict)
-    """By name the objects of members that are not wanted any more, and stay."""
+    """Objects of members that are no longer wanted and stay, by name."""
     _seen: tuple[object, ...] = ()
     """The fingerprint that the dependents were planned with."""
 
@@ -70,7 +70,7 @@ class CollectionStatus:
         self._version += 1
 
     def set_former(self, former: Mapping[str, Child], *, is_unlisted: bool) -> bool:
-        """Replace the objects of members that are not wanted any more, and stay; return whether dependents are concerned.
+        """Replace the objects of members that are no longer wanted and stay; return whether dependents are affected.
 
         Expressions read these as well: a list that loses members by a mistake must not change its readers.
         """
@@ -184,7 +184,7 @@ def find_current(children: tuple[Child, ...]) -> Child | None:
 
 
 def find_value_name(required: str) -> str:
-    """Return the name by which expressions read a requirement: `workers` for `workers[*]`."""
+    """Return the name that expressions use for a requirement: `workers` for `workers[*]`."""
     return members.root_of(required) if members.is_all(required) else required
 
 
@@ -196,7 +196,7 @@ def find_value(required: ResourceStatus | CollectionStatus) -> Value:
 
 
 def find_fields(status: ResourceStatus) -> Mapping[str, Any] | None:
-    """Return the fields of the child; of finished work that is gone, what is still known."""
+    """Return the fields of the child; for finished, deleted work the fields that were kept."""
     return status.child.fields if status.child is not None else status.finished_fields
 
 
@@ -208,6 +208,6 @@ def find_children(required: ResourceStatus | CollectionStatus) -> tuple[Child, .
 
 
 def incarnation_of(required: ResourceStatus | CollectionStatus) -> int:
-    """Return the incarnation of a child, or the first if there is none yet. Of a collection, the record has no other."""
+    """Return the incarnation of a child, or the first before it exists. A collection always has the first."""
     child = required.child if isinstance(required, ResourceStatus) else None
     return child.incarnation if child is not None else 1

@@ -1,4 +1,4 @@
-"""Status of one resource, as planning returns it: with its conditions, and with what the caller must remember."""
+"""Status of one resource, as planning returns it: with its conditions, and with facts that the caller must remember."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class ResourceState(enum.Enum):
 
 
 class Cause(enum.Enum):
-    """Cause of a status, as far as other decisions depend on it. A closed set; reasons and messages are for users only."""
+    """Cause of a status, for the decisions that depend on it. A closed set; reasons and messages are for users only."""
 
     OTHER = "other"
     ORDER = "order"
@@ -77,25 +77,26 @@ class ResourceStatus:
     is_terminal: bool = False
     """Whether the child has failed so that only another object can help."""
     requeue_at: float | None = None
-    """Monotonic seconds at which to plan the resource again even without an event."""
+    """Monotonic seconds when the resource must be planned again even without an event."""
     conditions: tuple[ResourceCondition, ...] = ()
     """Further conditions for the Stack, each of a different type."""
     stopped_at: str = ""
-    """The hook at which the resource stops, or "" for none."""
+    """The hook that stops the resource, or "" for none."""
     nested_stops: tuple[NestedStop, ...] = ()
     """The stopped resources of a nested Stack, if the resource waits only for them."""
 
     is_held: bool = False
-    """Whether `spec.paused` prevents a repair of the object, or of one that it was made from. Dependents keep what they
-    have."""
+    """Whether `spec.paused` prevents a repair of the object, or of one that it was made from. Dependents keep their
+    values.
+    """
     restore_step: Step | None = None
     """The separate step that restores the child meanwhile, so that it runs as before."""
     is_stuck: bool = False
     """Whether the definition cannot be applied soon, and the existing object keeps running unchanged."""
     finished_fields: Mapping[str, Any] | None = None
-    """What is known of the object although it is gone, because it had finished; None otherwise."""
+    """The known fields of a deleted object that had finished; None otherwise."""
     memory_updates: tuple[MemoryUpdate, ...] = ()
-    """What the caller must remember of the planning. The `StackPlanner` passes it on and does not keep it."""
+    """Facts that the caller must remember after planning. The `StackPlanner` passes them on and does not keep them."""
 
     @property
     def ref(self) -> ObjectRef | None:

@@ -43,7 +43,7 @@ class RollingUpdate:
     is_resumed: bool = False
     """Whether an earlier process worked on this target, so that a batch may have ended without a record."""
     carried: frozenset[str] | None = None
-    """The batch in which another size or template met this update in the same process. None: it is unknown."""
+    """The batch that was running when another size or template arrived in the same process. None: unknown."""
     updated: frozenset[str] | None = None
     """That batch, and the members that were up to date then. None: it is unknown."""
     batch: dict[str, None] = field(default_factory=dict)
@@ -137,7 +137,7 @@ class RollingUpdate:
         if not self.is_known:
             return []
         if not (self.waiting or self.unsettled or self.batch):
-            # Not needed any more, and as large as the collection.
+            # No longer needed, and as large as the collection.
             self.updated = None
         ended, self._has_ended = self._has_ended, False
         if self.waiting and not self._is_started:
@@ -151,7 +151,7 @@ class RollingUpdate:
         return chosen
 
     def find_due(self, *, now: float) -> float | None:
-        """Return the monotonic time at which the pause ends; None if nothing waits for that."""
+        """Return the monotonic time when the pause ends; None if nothing waits for it."""
         if not self.waiting or self.batch or self.last_end is None or now >= self._paused_until:
             return None
         return self._paused_until
@@ -230,7 +230,7 @@ class RollingUpdates:
         """Start with the members as they are.
 
         ends: of the last batches, as recorded; is_resumed: see `RollingUpdate`; was_at_rest: whether no batch was in
-        progress, if there is no previous planner; before: those of the previous planner.
+        progress, if there is no previous planner; before: the updates of the previous planner.
         """
         last = {each.collection: each for each in ends}
         known = before.by_collection if before is not None else {}
@@ -252,7 +252,7 @@ class RollingUpdates:
         return [name for each in self._updates for name in each.choose(now=now)]
 
     def find_due(self, *, now: float) -> float | None:
-        """Return the monotonic time at which the next pause ends; None if nothing waits for one."""
+        """Return the monotonic time when the next pause ends; None if nothing waits for one."""
         due = (each.find_due(now=now) for each in self._updates)
         return min((each for each in due if each is not None), default=None)
 

@@ -1,6 +1,6 @@
-"""Which objects run to completion, and what follows when one succeeded and is gone, or failed.
+"""Which objects run to completion, and the consequence when one succeeded and was deleted, or failed.
 
-Decides by kind, manifest and the words of a status. Must not know what else is wanted of a resource.
+Decides by kind, manifest and the words of a status. Must not know other wishes for a resource.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ LIFETIME_FIELDS = frozenset(
         "ttlSecondsAfterSucceeded", "ttlAfterFinished", "ttlStrategy", "timeToLiveSeconds",
     }
 )  # fmt: skip
-"""Fields of a spec that let an object go by itself once it has finished."""
+"""Fields of a spec that let an object expire once it has finished."""
 RESTARTS_NOT = frozenset({"Never", "OnFailure"})
 """Restart policies of a pod that ends. The garbage collector of pods removes it some time after that."""
 ENDLESS_KINDS = frozenset(
@@ -51,11 +51,11 @@ class RunPolicy:
     """How to treat an object that runs to completion."""
 
     is_once: bool
-    """Whether it stays finished when its object is gone."""
+    """Whether it stays finished when its object is deleted."""
     is_stated: bool = False
     """Whether the resource states that."""
     limit: int | None = None
-    """Runs by itself after a failure; None: without end."""
+    """Automatic retries after a failure; None: no limit."""
     max_backoff: float | None = None
     """Seconds between two runs at most; None: as for the Stack."""
 
@@ -79,7 +79,7 @@ def is_run(kind: str, manifest: Mapping[str, Any]) -> bool:
 
 
 def has_own_lifetime(kind: str, manifest: Mapping[str, Any]) -> bool:
-    """Return whether an object that has finished goes by itself, or may."""
+    """Whether a finished object expires automatically, or may."""
     if kind in PRUNED_KINDS:
         return True
     spec = manifest.get("spec")
@@ -91,7 +91,7 @@ def has_own_lifetime(kind: str, manifest: Mapping[str, Any]) -> bool:
 
 
 def find_warnings(resources: Iterable[ResourceBlueprint]) -> Iterator[str]:
-    """Find what resources state of their completion that is allowed and probably not meant, as far as it is constant."""
+    """Find valid but probably unintended completion settings in the constant parts of resources."""
     seen: set[str] = set()
     for resource in resources:
         if resource.completion is None or resource.constant is None or resource.path in seen:

@@ -47,13 +47,17 @@ class Apply:
     lost: tuple[LostField, ...] = ()
     """The same fields."""
     leaves_null: bool = False
-    """Whether the apply alone may leave null where the manifest sets an empty map, so that the keys must go before it."""
+    """Whether the apply on its own may leave null where the manifest sets an empty map, so that the keys must be
+    removed first.
+    """
     owned_before: FieldOwnership | None = None
-    """What the operator owns of the object if the definition changed, else None. What of it is not set any more leaves."""
+    """The fields of the object that the operator owns, if the definition changed, otherwise None. Fields that are no
+    longer set are removed.
+    """
     reclaims: bool = False
     """Whether others may own what leaves the definition: a former applier of an adopted object, or no manager, as in a Secret."""
     takes_up: str | None = None
-    """UID of an unsigned object to reclaim of which too little is cached to apply to it directly, or None."""
+    """UID of an unsigned object to reclaim when too little of it is cached to apply to it directly, or None."""
     kept_replicas: int | None = None
     """The number of replicas that the manifest has because the definition leaves it to others, or None."""
     may_adopt: bool = False
@@ -101,7 +105,7 @@ class Release:
 
     child: Child
     contents: str = ""
-    """The retained object that it contains or defines, if it stays for that alone."""
+    """The retained object that it contains or defines, if that is the only reason to keep it."""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,7 +129,7 @@ class Suspend:
     """The fields that another client started again, if that is the only reason for the write."""
 
 
-# Parts: objects that the template does not contain, but that hold what a resource runs or stores: Pods and claims that the
+# Parts: objects that the template does not contain, but that hold the processes or data of a resource: Pods and claims that the
 # controller of a StatefulSet made, and VolumeSnapshots of their data.
 
 
@@ -151,7 +155,9 @@ class DeletePart:
     kind: Kind
     live: Object = field(repr=False)
     actions: tuple[Action, ...] = ()
-    """What the deletion is to the resource. A rule on any of these actions prevents it; none prevents one without."""
+    """The deletion's meaning for the resource. A rule on any of these actions prevents it; without actions no rule
+    does.
+    """
 
     @property
     def ref(self) -> ObjectRef:
@@ -202,7 +208,7 @@ def attempt_id(step: Step) -> AttemptId:
 
 
 def find_work(step: Step) -> Work:
-    """Return what the step does, as far as its repetition is concerned, regardless of the object."""
+    """Return the effect of the step, which decides whether another step repeats it, regardless of the object."""
     match step:
         case Apply():
             rules = step.inherited_rules.digest if step.inherited_rules is not None else ""
@@ -234,7 +240,7 @@ def find_kind(step: Step) -> Kind:
 
 
 def describe_write(step: Step) -> str:
-    """Describe what the step has done, once it succeeded."""
+    """Describe the effect of the step, once it succeeded."""
     match step:
         case Apply():
             if step.uid is None:

@@ -35,12 +35,13 @@ class WatchedKinds:
     denied: Mapping[Kind, str] = field(default_factory=dict[Kind, str])
     """The kinds that the operator may not watch, with the API server's message; also read at each use."""
     only_namespace: str = ""
-    """The only namespace of objects besides cluster scope; "" for any."""
+    """The only namespace with objects, in addition to cluster scope; "" for any."""
     in_namespace_of_stack: Collection[str] = ()
     """The kinds (`Kind.group`) that are watched only in the namespaces of Stacks."""
 
     def find_unlisted(self) -> Kind | None:
-        """Return a kind whose first list is in progress, so that objects may be missing; None if there is none.
+        """Return a kind whose first list is in progress, so that objects may be missing; None if every list is
+        complete.
 
         Objects of denied kinds are never shown.
         """

@@ -1,4 +1,4 @@
-"""Meaning of a condition by its type, and what its status then says. Knows words and shapes, no kinds."""
+"""Meaning of a condition by its type and status. Knows words and shapes, no kinds."""
 
 from __future__ import annotations
 
@@ -27,25 +27,25 @@ UNDER_WAY: Final = frozenset(_WRITTEN["under_way"])
 NOT_DONE: Final = frozenset(_WRITTEN["not_done"])
 NOT, RUNNING, PARTICIPLE = "not", "Running", "ed"
 ERROR, MINOR = "Error", ("Info", "Warning")
-"""Severities that a condition states beside False (Cluster API, Knative)."""
+"""Severities that a condition may have in addition to False (Cluster API, Knative)."""
 FALSE_STATUSES: Final = ("False", "false", False)
 WAITS_IN_MESSAGE: Final = tuple(vocabulary.load()["waits_in_message"])
 PASSES_IN_MESSAGE: Final = tuple(vocabulary.load()["passes_in_message"])
 LOOPS: Final = ("Running", "Successful")
-"""Reasons of `Running` by which operators made with Ansible describe their own loop."""
+"""Reasons of `Running` that operators made with Ansible use for their own loop."""
 UNREACHED: Final = frozenset({"lost", "unreachable", "unknown", "disconnected"})
 """Words of the reason of a condition whose controller or node has lost contact."""
 
 
 class Shape(enum.Enum):
-    """What the status of a condition says."""
+    """The meaning of a condition's status."""
 
     POSITIVE = "positive"
     """True: ready. False: waiting, or failed if the reason says so."""
     DEFINITE = "definite"
     """Like positive, but False is a failure unless the reason means waiting."""
     OVER = "over"
-    """Like positive, but a failing reason counts beside True as well."""
+    """Like positive, but a failing reason counts even with True."""
     ABNORMAL = "abnormal"
     """True: failed. False proves nothing, unless the reason says that all is well."""
     MOMENTARY = "momentary"
@@ -71,7 +71,7 @@ class Shape(enum.Enum):
 
 @functools.lru_cache(maxsize=limits.HEALTH_WORDS_KEPT)
 def find_shape(type_: str) -> Shape:
-    """Return the shape of a condition: by the last word of its type, else by the others."""
+    """Return the shape of a condition: from the last word of its type, otherwise from the others."""
     name = type_.rpartition("/")[2]
     words = vocabulary.split(name)
     if not words:
@@ -112,7 +112,7 @@ _SHAPES: Final[Mapping[Meaning | None, Shape]] = {
 
 @value_class.dataclass(frozen=True, slots=True)
 class Said:
-    """What one condition says."""
+    """The meaning of one condition."""
 
     meaning: Meaning | None
     """None: it says nothing."""
@@ -141,7 +141,7 @@ class Said:
 
 
 def read(item: Mapping[str, Any], *, is_work: bool) -> Said | None:
-    """Return what a condition says, or None if it is no condition. is_work: whether its kind is one of work."""
+    """Return the meaning of a condition, or None if it is no condition. is_work: whether its kind runs to completion."""
     type_, status, reason, message = item.get("type"), item.get("status"), item.get("reason"), item.get("message")
     if not isinstance(type_, str):
         return None
@@ -178,7 +178,7 @@ def read(item: Mapping[str, Any], *, is_work: bool) -> Said | None:
 
 
 def read_true(shape: Shape, reason: str, *, is_work: bool) -> Meaning | None:
-    """Return what a condition says that is true."""
+    """Return the meaning of a condition that is True."""
     match shape:
         case Shape.PROGRESSING if reason in UNDER_WAY:
             return Meaning.WAITING
@@ -196,7 +196,7 @@ def read_true(shape: Shape, reason: str, *, is_work: bool) -> Meaning | None:
 
 
 def read_false(shape: Shape, reason: str, severity: Any) -> Meaning | None:
-    """Return what a condition says that is false."""
+    """Return the meaning of a condition that is False."""
     said = vocabulary.read(reason)
     if severity == ERROR and shape in ASSERTING:
         return Meaning.FAILED
@@ -212,7 +212,7 @@ def repeats(type_: str, reason: str) -> bool:
 
 
 def only_waits(reason: str, message: Any) -> bool:
-    """Return whether the reason is just an error, of which the message says that something is awaited."""
+    """Whether the reason is a generic error whose message says that something is awaited."""
     return vocabulary.is_plain(reason) and contains(message, WAITS_IN_MESSAGE)
 
 
@@ -235,7 +235,7 @@ def contains(message: Any, phrases: Sequence[str]) -> bool:
 
 
 def read_unknown(shape: Shape, reason: str) -> Meaning | None:
-    """Return what a condition says that is unknown: it is in progress, unless contact was lost."""
+    """Return the meaning of a condition that is Unknown: it is in progress, unless contact was lost."""
     if shape not in ASSERTING and shape not in (Shape.SCHEDULED, Shape.RUNNING):
         return None
     words = vocabulary.split(reason[: limits.HEALTH_WORD_CHARACTERS])
@@ -262,15 +262,15 @@ FALSE: Final[Mapping[Shape, tuple[frozenset[Meaning], Meaning | None]]] = {
     Shape.ABNORMAL: (frozenset({Meaning.READY}), None),
     Shape.MOMENTARY: (frozenset({Meaning.READY}), None),
 }
-"""The meanings of a reason that tell what False means, and what it means with any other reason."""
+"""Reasons that decide the meaning of False, and its meaning with any other reason."""
 TRUE_BY_REASON: Final[Mapping[Shape, tuple[Meaning, Meaning]]] = {
     Shape.NEGATED: (Meaning.FAILED, Meaning.WAITING),
     Shape.OVER: (Meaning.FAILED, Meaning.READY),
-    # `Degraded`, with the reason `UnavailablePod`: what is missing may come.
+    # `Degraded`, with the reason `UnavailablePod`: the missing Pods may still come.
     Shape.MOMENTARY: (Meaning.WAITING, Meaning.FAILED),
     Shape.PROGRESSING: (Meaning.READY, Meaning.WAITING),
 }
-"""The meaning of a reason that tells what True means, and what it means with any other reason."""
+"""Reasons that decide the meaning of True, and its meaning with any other reason."""
 TRUE: Final[Mapping[Shape, Meaning]] = {
     Shape.POSITIVE: Meaning.READY,
     Shape.DEFINITE: Meaning.READY,

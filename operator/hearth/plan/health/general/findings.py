@@ -1,4 +1,4 @@
-"""What the parts of one status say, and the verdict that follows from all of them."""
+"""Findings from the parts of one status, and the verdict that follows from all of them."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ STATES: Final[Mapping[Meaning, HealthState]] = {
     Meaning.WAITING: HealthState.PROGRESSING,
     Meaning.READY: HealthState.READY,
 }
-"""By weight: what comes first decides."""
+"""By weight: the first one decides."""
 ITEM_MEANINGS: Final[Mapping[Meaning, Meaning]] = {Meaning.RESTING: Meaning.READY, Meaning.UNKNOWN: Meaning.WAITING}
-"""What a part says of itself does not put the whole at rest, nor out of reach."""
+"""Findings about a part that do not make the whole count as settled or unreachable."""
 SUSPENDED: Final = "Suspended"
 DIGITS: Final = 9
 """Digits of a count in a text."""
@@ -48,7 +48,7 @@ EMPTY: Final[tuple[Any, ...]] = (None, "", 0, [], {})
 
 
 def find_error(value: Any) -> str | None:
-    """Return what a field of errors says, or None if it says that there is none. Of a list, its first entry counts."""
+    """Return the finding of a field of errors, or None if it reports no error. Of a list, the first entry counts."""
     if isinstance(value, list):
         value = next((item for item in value if item), None)
     if isinstance(value, Mapping):
@@ -62,7 +62,7 @@ def find_error(value: Any) -> str | None:
 
 
 class Findings:
-    """What one object says, by meaning. The first finding of each meaning counts."""
+    """Findings about one object, by meaning. The first finding of each meaning counts."""
 
     __slots__ = ("_assumed", "_doubted", "_found", "has_succeeded", "is_work", "untold")
 
@@ -112,7 +112,7 @@ class Findings:
         self.add(meaning or Meaning.WAITING, vocabulary.make_reason(text), f"its {name} is {text}")
 
     def add_condition(self, said: Said) -> None:
-        """Add what a condition says, if it says anything."""
+        """Add the finding of a condition, if it has one."""
         if said.meaning is None or said.meaning is Meaning.UNREAD:
             self.add_untold(f"condition {said.type}")
             return
@@ -123,12 +123,12 @@ class Findings:
             self.add(said.meaning, reason, said.message)
 
     def add_conditions(self, conditions: list[Said]) -> Said | None:
-        """Add what the conditions say, and return the decisive one, if there is one."""
+        """Add the findings of the conditions, and return the decisive condition, if there is one."""
         decisive = find_decisive(conditions)
         of_parts = decisive is not None and decisive.is_of_parts
         runs = self.is_work and decisive is not None and decisive.type in condition_types.DECISIVE
         if any(said.may_be_retried for said in conditions) and any(map(is_in_progress, conditions)):
-            # What is in progress is tried again: only a condition that something is wrong says that it has failed.
+            # Work in progress is retried: it has failed only if a condition reports an error.
             conditions = [
                 replace(said, meaning=Meaning.WAITING) if said.may_be_retried else said for said in conditions
             ]
@@ -157,7 +157,7 @@ class Findings:
         return decisive
 
     def add_item(self, name: str, item: Mapping[str, Any], fields: Fields) -> bool:
-        """Add what an item within the status says. Return whether it says anything. fields: of the object."""
+        """Add the findings of an item within the status. Return whether there are any. fields: of the object."""
         inner = Findings(is_work=self.is_work)
         status = item.get(STATUS)
         if isinstance(status, Mapping):
@@ -235,11 +235,11 @@ class Findings:
             self.add(Meaning.READY, "Ready")
 
     def read_condition(self, item: Any) -> Said | None:
-        """Return what an entry of a list of conditions says, or None if it is no condition."""
+        """Return the finding of an entry in a list of conditions, or None if it is no condition."""
         return condition_types.read(item, is_work=self.is_work) if isinstance(item, Mapping) else None
 
     def settle(self) -> None:
-        """Decide what is not certain to have failed by what else was found."""
+        """Decide uncertain failures from the other findings."""
         if self._assumed is not None:
             self.add(Meaning.WAITING if Meaning.WAITING in self._found else Meaning.FAILED, *self._assumed)
         if self._doubted is not None and not (self.is_work and self.has_succeeded):
@@ -258,7 +258,7 @@ class Findings:
 
 
 def find_decisive(conditions: list[Said]) -> Said | None:
-    """Return the condition of which other positive ones are parts."""
+    """Return the condition that summarizes the other positive ones."""
     by_type = {said.type: said for said in conditions}
     for name in condition_types.DECISIVE:
         # Not ready because it is over: the condition that says how decides.
@@ -289,12 +289,12 @@ def is_in_progress(said: Said) -> bool:
 
 
 def is_of_beside_parts(type_: str) -> bool:
-    """Return whether a condition counts beside the decisive one where it is false, by its last word."""
+    """Whether a false condition counts in addition to the decisive one, by its last word."""
     return not condition_types.BESIDE_PARTS.isdisjoint(vocabulary.split(type_)[-1:])
 
 
 def is_settled(conditions: list[Said]) -> bool:
-    """Return whether all conditions report what is amiss or in progress, and none of that is so."""
+    """Whether all conditions report problems or progress, and none of them applies."""
     shapes = {said.shape for said in conditions}
     shapes = {Shape.ABNORMAL if shape is Shape.MOMENTARY else shape for shape in shapes}
     is_known = Shape.ABNORMAL in shapes and shapes <= {Shape.ABNORMAL, *IN_PROGRESS} and len(shapes) > 1

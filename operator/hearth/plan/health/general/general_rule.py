@@ -44,21 +44,23 @@ from hearth.plan.health.health_result import (
 
 NOT_OBSERVED: Final = "NotObserved"
 EXISTS: Final = "Exists"
-"""The reason of an object of which nothing else is known."""
+"""The reason of an object without any other information."""
 READY_WORD, TYPE = "Ready", "type"
 TRUTHS: Final[Mapping[str, bool]] = {"True": True, "true": True, "False": False, "false": False}
 TRUE: Final[Mapping[Role, Meaning]] = {Role.BUSY: Meaning.WAITING, Role.RESTING: Meaning.RESTING}
 """What booleans without a fixed name say where they are true."""
 REASON = "reason"
 NOTE_WORDS = 3
-"""Words of a note that is a state and no sentence."""
+"""Words of a note that is a state and not a sentence."""
 
 
 class FieldReader:
     """Reader of the fields of one status."""
 
     def __init__(self, findings: Findings, fields: Fields, *, omitted_zeros: Sequence[str] = ()) -> None:
-        """findings: take what is read. fields: of the whole object. omitted_zeros: counts that are left out where zero."""
+        """findings: receives the results. fields: of the whole object. omitted_zeros: counts that are left out when
+        zero.
+        """
         self._omitted_zeros = omitted_zeros
         self._findings = findings
         self._fields = fields
@@ -66,7 +68,7 @@ class FieldReader:
         self._reason: Any = None
 
     def read(self, status: Mapping[str, Any]) -> None:
-        """Read all fields besides the conditions."""
+        """Read all fields except the conditions."""
         sides: list[tuple[str, str | bool]] = []
         weak: list[str] = []
         speaks_as_whole = bool(self._findings)
@@ -108,14 +110,14 @@ class FieldReader:
             if role is Role.ERROR:
                 self.read_error(name, value)
             elif role is Role.MAIN and isinstance(value, str) and vocabulary.is_busy(value):
-                # `ScalingDown` beside Ready=True.
+                # `ScalingDown` together with Ready=True.
                 self._findings.add(Meaning.WAITING, vocabulary.make_reason(value), f"its {name} is {value}")
             elif role is Role.MAIN and isinstance(value, str) and vocabulary.read(value) is Meaning.FAILED:
-                # `Critical` beside Ready=True: it serves, but not with all of its parts.
+                # `Critical` together with Ready=True: it serves, but not with all of its parts.
                 self._findings.add(Meaning.WAITING, vocabulary.make_reason(value), f"its {name} is {value}")
 
     def read_parts(self, names: Sequence[str], status: Mapping[str, Any]) -> None:
-        """Read the words and flags within the maps of a status of which nothing else tells, and its short notes.
+        """Read the words and flags within the maps of a status that has no other signal, and its short notes.
 
         names: the fields to read.
         """
@@ -123,7 +125,7 @@ class FieldReader:
             value, role = status[name], find_role(name)
             if isinstance(value, dict) and role is not Role.UNREAD:
                 for key in self._take(sorted(value)):
-                    # In `nodeStatus` the parts are named by the keys.
+                    # In `nodeStatus` the keys are the names of the parts.
                     is_text = role is Role.SIDE and isinstance(value[key], str)
                     self.read_part(f"{name}.{key}", role if is_text else find_role(key), value[key])
             elif role is Role.NOTE and isinstance(value, str) and len(value.split()) <= NOTE_WORDS:
@@ -180,7 +182,7 @@ class FieldReader:
             self._findings.add(Meaning.WAITING, "NotReady", f"its {name} is {value}, a number without a known meaning")
 
     def read_flag(self, name: str, value: Any) -> None:
-        """Read a boolean, or a text that stands for one. A text `1/2` is a count."""
+        """Read a boolean, or a text that represents one. A text `1/2` is a count."""
         if isinstance(value, str):
             ratio = read_ratio(value)
             if ratio is not None:
@@ -196,7 +198,7 @@ class FieldReader:
             self._findings.add(Meaning.READY, vocabulary.make_reason(name))
 
     def read_count(self, role: Role, name: str, present: int) -> None:
-        """Compare a count with each number that the object wants, or with none if it counts what is amiss."""
+        """Compare a count with each desired number, or with none if it counts problems."""
         if role is Role.AMISS and present > 0:
             self._findings.add(Meaning.WAITING, "NotReady", f"its {name} is {present}")
         for path in (*COUNTS.get(name, ()), *(("status", each) for each in find_wanted_names(name))):
@@ -239,14 +241,14 @@ class FieldReader:
 
 
 def find_parts(value: Any) -> Sequence[Any]:
-    """Return the parts in an entry of a map: those of a list, but not its conditions, or the entry itself."""
+    """Return the parts in an entry of a map: the entries of a list, but not its conditions, or the entry itself."""
     if not isinstance(value, list):
         return (value,)
     return [item for item in value if isinstance(item, Mapping) and "type" not in item]
 
 
 def is_short_failure(reason: Any) -> bool:
-    """Return whether a reason beside the main word names a failure. A sentence does not count."""
+    """Whether a reason next to the main word names a failure. A sentence does not count."""
     if not isinstance(reason, str) or len(reason[: limits.HEALTH_WORD_CHARACTERS].split()) > NOTE_WORDS:
         return False
     return vocabulary.read(reason) is Meaning.FAILED
@@ -258,14 +260,14 @@ class GeneralRule:
     __slots__ = ("_is_work", "_kind", "_shape")
 
     def __init__(self, kind: str, shape: StatusShape) -> None:
-        """kind: `group/Kind`, for messages. shape: what its schema declares."""
+        """kind: `group/Kind`, for messages. shape: the fields that its schema declares."""
         self._kind = kind
         self._shape = shape
         self._is_work = shape.ends or kind.endswith(vocabulary.WORK)
 
     def __call__(self, fields: Fields, /) -> HealthResult:
         """Assess the object. Accepts any shape."""
-        # First, since many a controller leaves an object alone while it is suspended, its generation included.
+        # First, since many controllers do not touch an object while it is suspended, not even its generation.
         return find_suspended(fields) or assess_observed(fields, self._assess)
 
     def _assess(self, fields: Fields) -> HealthResult:
@@ -285,7 +287,7 @@ class GeneralRule:
             said = [each for each in map(findings.read_condition, current) if each is not None]
             decisive = findings.add_conditions(said)
             for item in current if len(said) < len(current) else ():
-                # A list of states, although its name is that of conditions.
+                # A list of states under a name that usually holds conditions.
                 if TYPE not in item:
                     findings.add_item(CONDITIONS, item, fields)
             is_decided = decisive is not None and decisive.type == READY_WORD and decisive.meaning is Meaning.READY
@@ -297,7 +299,7 @@ class GeneralRule:
         return findings.conclude() or self._judge_untold(findings, status)
 
     def _judge_untold(self, findings: Findings, status: Mapping[str, Any]) -> HealthResult:
-        """Return the verdict on an object of which nothing tells how it is."""
+        """Return the verdict on an object without any signal of its state."""
         if findings.untold:
             return progressing("NotReady", f"its status does not tell whether it is ready ({findings.untold})")
         if self._is_work and ENDS.isdisjoint(status) and not BEGINS.isdisjoint(status):

@@ -41,7 +41,7 @@ FLAG_SUFFIX: Final = "flag"
 """The last word of `service_ready_flag` says only that it is a boolean."""
 STATUS, CONDITIONS, OBSERVED = "status", "conditions", "observedGeneration"
 ITEM_KEYS: Final = frozenset({CONDITIONS, "ready", *MAIN, *WORDS, *ITEM_ERRORS})
-"""Fields of an item, one of which makes the item report."""
+"""Fields that make an item a report; one of them is enough."""
 PAIRED_COUNTS: Final[Mapping[str, tuple[str, ...]]] = {
     present: tuple(wanted) for present, wanted in vocabulary.load()["paired_counts"].items()
 }
@@ -65,11 +65,11 @@ class Role(enum.Enum):
     FLAG = "flag"
     ERROR = "error"
     RESTING = "resting"
-    """A boolean of which true means that the object is at rest."""
+    """Booleans that mean, when true, that the object is settled."""
     AMISS = "amiss"
     """A number of parts that are amiss, or an error of a part."""
     BUSY = "busy"
-    """A boolean of which true means that something is in progress, or wrong: `isUpgrading`."""
+    """Booleans that mean, when true, progress or a problem: `isUpgrading`."""
     NOTE = "note"
     """A text that counts where nothing else reports."""
     UNREAD = "unread"
@@ -78,7 +78,7 @@ class Role(enum.Enum):
 
 
 def read_counts() -> dict[str, tuple[Path, ...]]:
-    """Return by field of the status the fields with which its number is compared."""
+    """Return the fields that a number in the status is compared with, by the number's field."""
     found: dict[str, tuple[Path, ...]] = {}
     for present, wanted in vocabulary.load()["counts"]:
         key = present.removeprefix("status.")
@@ -141,7 +141,7 @@ def is_busy(name: str) -> bool:
 
 
 def find_wanted_names(name: str) -> tuple[str, ...]:
-    """Return the fields with which the count `name` beside them is compared; none if it counts nothing that is ready."""
+    """Return the fields that the count `name` is compared with; none if it does not count ready parts."""
     # Long names would fill the cache of names.
     return _find_wanted_names(name) if len(name) <= limits.HEALTH_WORD_CHARACTERS else ()
 
@@ -159,14 +159,14 @@ def _find_wanted_names(name: str) -> tuple[str, ...]:
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class StatusShape:
-    """What a kind's schema declares of the status."""
+    """The part of a kind's schema that describes the status."""
 
     declared: frozenset[str] | None = None
     """The declared reporting fields. None: no schema is known."""
     ends: bool = False
     """Whether it declares a field that is set once work has ended."""
     paths: frozenset[Path]
-    """The fields that the general rule reads of objects of this kind, besides the metadata."""
+    """The fields, in addition to the metadata, that the general rule reads of objects of this kind."""
     parts: frozenset[str] = frozenset()
     """The declared fields that hold items which report for themselves."""
     omitted_zeros: tuple[str, ...] = ()
@@ -210,13 +210,15 @@ def find_shape(schema: Mapping[str, Any] | None, find_definition: FindDefinition
 
 
 def find_reporting(status: Mapping[str, Any], reads: Collection[Path]) -> frozenset[str]:
-    """Return the declared fields by which objects report. reads: the fields that are read, and no other is seen to be set."""
+    """Return the declared fields that objects use to report. reads: the fields that are read; others never appear to be
+    set.
+    """
     declared = frozenset(find_properties(status)) & REPORTING
     return declared if (STATUS,) in reads else frozenset(name for name in declared if (STATUS, name) in reads)
 
 
 def resolve(schema: Any, find_definition: FindDefinition) -> Mapping[str, Any]:
-    """Return the schema that a reference stands for, or the schema itself if it is none."""
+    """Return the schema that a reference points to; a schema without a reference is returned as it is."""
     if not isinstance(schema, Mapping):
         return {}
     reference = schema.get("$ref")

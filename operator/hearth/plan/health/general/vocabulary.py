@@ -17,7 +17,7 @@ import yaml
 from hearth.model import limits, value_class
 
 FILE = "general_rule.yaml"
-"""File name beside this module."""
+"""Name of a file next to this module."""
 PART = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
 NOT, NO = ("not", "non"), "no"
 REACH: Final = 3
@@ -27,7 +27,7 @@ WORD_CHARACTERS = re.compile(r"[A-Za-z0-9]+")
 
 
 class Meaning(enum.Enum):
-    """Meaning of a word. The order is that of weight within a text."""
+    """Meaning of a word, in the order of weight within a text."""
 
     FAILED = "failed"
     WAITING = "waiting"
@@ -137,7 +137,7 @@ def find_meanings(text: str) -> tuple[Meaning | None, ...]:
 
 
 def find_pair(word: str, following: str) -> Meaning | None:
-    """Return the meaning of two words together, or None if each counts by itself."""
+    """Return the meaning of two words together, or None if each has its own."""
     phrase = PHRASES.get(f"{word} {following}")
     if phrase is not None:
         return phrase
