@@ -135,7 +135,9 @@ def decide(mark_state: ParsedHealthMark, marked: MarkedResource, *, now: float) 
 
 
 def _bind(mark_state: ParsedHealthMark, marked: MarkedResource, *, now: float) -> MarkDecision:
-    """Bind the mark to the object that it names, else to the current one of the resource; not to one newer than the mark."""
+    """Bind the mark to the object that it names, otherwise to the resource's current one, unless that is newer than the
+    mark.
+    """
     child = marked.subject
     if child is None:
         absent = MarkProblem(reason="ObjectNotFound", message=f"{describe(marked)} has no object yet")

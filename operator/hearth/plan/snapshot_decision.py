@@ -59,7 +59,7 @@ class SnapshotVolume:
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotMemory:
-    """What the operator reads back from a status."""
+    """The parts of a status that the operator reads back."""
 
     phase: SnapshotPhase | None = None
     stack_uid: str = ""
@@ -69,7 +69,7 @@ class SnapshotMemory:
     """The ServiceAccount of the Stack; "" for none."""
     volumes: tuple[SnapshotVolume, ...] = ()
     warnings: tuple[str, ...] = ()
-    """What the snapshot does not include."""
+    """Volumes that are not part of the snapshot."""
 
     @property
     def is_bound(self) -> bool:
@@ -105,7 +105,7 @@ class SnapshotProblem:
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedStack:
-    """What is known of the Stack now."""
+    """The present state of the Stack."""
 
     problem: SnapshotProblem | None = None
     """Why the snapshot cannot be bound now; None if all fields below are known."""
@@ -145,7 +145,7 @@ class ObservedVolume:
 
     @property
     def is_lost(self) -> bool:
-        """Whether a VolumeSnapshot that existed is gone or replaced by another object."""
+        """Whether an existing VolumeSnapshot was deleted or replaced by another object."""
         return bool(self.volume.uid) and self.state in (VolumeState.ABSENT, VolumeState.OTHER)
 
 
@@ -312,7 +312,9 @@ def describe(volume: SnapshotVolume) -> str:
 def _write(
     snapshot: ParsedSnapshot, verdict: Verdict, *, shown_phase: SnapshotPhase | None = None, now: float
 ) -> SnapshotDecision:
-    """Write the status of that verdict if it differs. shown_phase: the phase of its conditions; None: that of the verdict."""
+    """Write the status of that verdict if it differs. shown_phase: the phase of its conditions; None: the verdict's
+    own.
+    """
     status = {
         "phase": str(verdict.phase),
         "observedGeneration": snapshot.generation,
@@ -329,7 +331,7 @@ def _write(
 
 
 def encode(memory: SnapshotMemory) -> Object:
-    """Encode what a bound snapshot is bound to as fields of a status, besides its phase."""
+    """Encode the objects that a bound snapshot refers to, as fields of a status without its phase."""
     if memory.revision is None:
         return {}
     encoded: Object = {

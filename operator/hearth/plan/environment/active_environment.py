@@ -1,6 +1,6 @@
 """The environment of a Stack in force now: its rules, without the breakpoints cleared under the target.
 
-What is cleared includes the deletions after which a resource stops. The operator cannot derive either from the
+Cleared breakpoints include deletions that stop a resource afterwards. The operator cannot derive either from the
 children, so `status.controllerState` stores both before any step that depends on them.
 """
 
@@ -36,7 +36,7 @@ class ClearedBreakpoints:
         return not self.keys and not self.post_delete
 
     def has(self, resource: str, hook: str) -> bool:
-        """Return whether a breakpoint is cleared, alone or with those of all members of its collection."""
+        """Whether a breakpoint is cleared, on its own or together with all members of its collection."""
         if not self.keys:
             return False
         if breakpoint_key(resource, hook) in self.keys:
@@ -92,7 +92,7 @@ def decode_cleared(encoded: Mapping[str, Any]) -> ClearedBreakpoints:
 
 
 def read_names(encoded: Any) -> tuple[str, ...]:
-    """Decode a list of strings. Raises ValueError if it is none."""
+    """Decode a list of strings. Raises ValueError for any other value."""
     if not isinstance(encoded or [], list) or not all(isinstance(each, str) for each in encoded or ()):
         raise ValueError("is not a list of names")
     return tuple(encoded or ())

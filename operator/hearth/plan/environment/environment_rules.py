@@ -40,9 +40,9 @@ class EnvironmentRule:
     pattern: Any = None
     """None if `resource` is a plain name."""
     is_inherited: bool = False
-    """Whether it may come from the parent Stack, where alone the user can remove it."""
+    """Whether it may come from the parent Stack, the only place where the user can remove it."""
     is_nested: bool = False
-    """Whether it applies to resources of a nested Stack, not to those of this Stack."""
+    """Whether it applies to resources of a nested Stack, not to resources of this Stack."""
 
     @property
     def where_defined(self) -> str:
@@ -55,7 +55,7 @@ class EnvironmentRule:
             return False
         if self.pattern is not None:
             return self.pattern.fullmatch(name) is not None
-        # The name of a collection stands for all its members.
+        # The name of a collection covers all its members.
         return self.resource in (name, members.root_of(name))
 
     def leads_into(self, name: str) -> bool:

@@ -1,8 +1,9 @@
-"""What a nested Stack inherits: the environment rules whose paths lead into it, with the rest of the path, and a retry.
+"""Rules and retries that a nested Stack inherits: the environment rules whose paths lead into it, with the rest of the
+path, and a retry.
 
 The operator adds them to the manifest of the nested Stack, after its own rules. They are not part of a definition or a
-hash. An annotation records them separately, so that the operator writes a change of the rules alone, without an update
-of the resource. Must not know the effect of a rule.
+hash. An annotation records them separately, so that the operator can write a change of only the rules, without an
+update of the resource. Must not know the effect of a rule.
 """
 
 from __future__ import annotations
@@ -44,12 +45,12 @@ class InheritedRules:
 
     @property
     def annotations(self) -> dict[str, str]:
-        """Return what the metadata of the nested Stack records of it."""
+        """Return the metadata that record the inherited rules on the nested Stack."""
         retry = {names.REQUEST_INHERITED_RETRY: self.retry} if self.retry else {}
         return {names.ANNOTATION_INHERITED_RULES: self.digest, **retry}
 
     def merge_into(self, manifest: Object) -> Object:
-        """Append these rules to those of the manifest. An invalid part stays unchanged; the API server reports it."""
+        """Append these rules to the rules of the manifest. An invalid part stays unchanged; the API server reports it."""
         if not self.lists:
             return manifest
         spec = manifest.get("spec") or {}
@@ -68,7 +69,7 @@ class InheritedRules:
 
 
 def find(rules: EnvironmentRules, resource: str, *, retry: str = "") -> InheritedRules | None:
-    """Find what the nested Stack of this resource inherits; None for nothing. retry: see `find_retry`."""
+    """Find the rules that the nested Stack of this resource inherits; None for none. retry: see `find_retry`."""
     lists = (
         ("breakpoints", tuple(_choose(rules.breakpoints, resource, word="at"))),
         ("restrictedActions", tuple(_choose(rules.restrictions, resource, word="deny"))),

@@ -100,9 +100,7 @@ def unknown(reason: str, message: str) -> HealthResult:
 
 
 def with_message(result: HealthResult) -> HealthResult:
-    """Return the result, never without a message unless the object is ready: many report a state and not a word about
-    it.
-    """
+    """Return the result, with a message unless the object is ready: many objects report a state without a message."""
     if result.state is HealthState.READY or result.message.strip():
         return result
     return dataclasses.replace(result, message="its controller has not reported why")

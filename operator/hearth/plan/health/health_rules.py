@@ -1,6 +1,7 @@
 """Health of an object by a table of rules per kind; and the fields of objects that caches keep to plan a blueprint.
 
-Knows what kinds mean. Rules must not know Stacks or time: a result depends on the object and its kind's schema alone.
+Knows the meaning of kinds. Rules must not know Stacks or time: a result depends only on the object and its kind's
+schema.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from hearth.template.cel.evaluation import ScriptEvaluator
 __all__ = ["HealthResult", "HealthRules", "HealthState", "RuleChange", "RuleTable", "assess"]
 
 BUILT_IN = ("health_rules.yaml", "suspend_rules.yaml")
-"""File names beside this module."""
+"""Names of files next to this module."""
 VERDICTS_KEPT = 8
 """Results that are cached with the fields they are of: one reconcile asks for the same several times. Unpacked fields of one
 object may take a MiB."""
@@ -92,7 +93,7 @@ class Schemas(Protocol):
 
 
 class HealthRules:
-    """Rules in force: those of users, then those in code, then the shipped table, then the general rule."""
+    """Rules in force: users' rules first, then rules in code, the shipped table, and the general rule."""
 
     def __init__(
         self,
@@ -147,14 +148,14 @@ class HealthRules:
         return verdict
 
     def paths(self, kind: Kind) -> frozenset[Path]:
-        """Return the fields that `assess` reads of objects of this kind, besides the metadata.
+        """Return the fields that `assess` reads of objects of this kind, in addition to the metadata.
 
         Empty: metadata suffice.
         """
         return self.find_entry(kind).paths
 
     def suspension_paths(self, kind: Kind) -> frozenset[Path]:
-        """Return the fields that suspending objects of this kind reads, besides the metadata."""
+        """Return the fields that suspending objects of this kind reads, in addition to the metadata."""
         rule = self.find_suspension(kind)
         return rule.paths if rule is not None else frozenset()
 
@@ -177,7 +178,7 @@ class HealthRules:
         own = self._users.find(kind)
         shipped = (TABLE.get(kind.key) or built_in().find(kind)) if own is None else None
         if shipped is not None and isinstance(shipped.rule, RuleCases):
-            # Users' cases mean what they say.
+            # Users' cases are taken literally.
             shipped = rule_cases.make_forgiving(shipped)
         entry = own or shipped
         if entry is not None and not is_partial(entry.rule):
@@ -347,7 +348,7 @@ def find_watched_fields(blueprint: Blueprint, kinds: Kinds, rules: HealthRules) 
             reads |= {REPLICAS}
         wanted[kind] = wanted.get(kind, frozenset()) | reads
     for name, collection in blueprint.collections.items():
-        # Objects of former members may stay, and are read like those of members.
+        # Objects of former members may stay, and are read like the objects of members.
         if collection.max_removed is not None and (kind := kinds.find(*collection.member_kind)) is not None:
             wanted[kind] = wanted.get(kind, frozenset()) | blueprint.reads.get(name, frozenset()) | rules.paths(kind)
     return wanted

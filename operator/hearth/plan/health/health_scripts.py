@@ -44,7 +44,7 @@ STATES: Final[Mapping[str, HealthState]] = {
     "Unknown": HealthState.UNKNOWN,
 }
 PATHS: Final = ("status", "spec")
-"""What of an object a script can read besides its identity."""
+"""The parts of an object that a script can read in addition to its identity."""
 BOUNDS: Final = kubectl_yaml.Bounds(nodes=limits.RULE_NODES)
 
 

@@ -1,6 +1,6 @@
-"""What objects report for people besides their health: what holds up a deletion, and how work ended that ran and failed. Pure.
+"""Reports of objects for people, beyond their health: obstacles to a deletion, and the end of failed work. Pure.
 
-A Namespace and a CustomResourceDefinition have conditions that say what holds them up, besides finalizers.
+A Namespace and a CustomResourceDefinition have conditions that name the obstacles, in addition to finalizers.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ def find_deletion_messages(kind: str, fields: Fields) -> dict[str, str]:
         for type_ in [health_result.read_text(each, "type")]
         if type_ in (*HOLDING.get(kind, ()), REMAINING) and each.get("status") == "True"
     }
-    # What is left explains what holds, and nothing by itself.
+    # Remaining content explains another obstacle; it is none on its own.
     return found if found.keys() - {REMAINING} else {}
 
 
 def explain_deletion(kind: str, fields: Fields) -> str:
-    """Return what holds up the deletion in one sentence; "" if the object does not report it. kind: `Kind.key`."""
+    """Return the obstacle to the deletion in one sentence; "" if the object does not report it. kind: `Kind.key`."""
     return "; ".join(message.rstrip(".") for message in find_deletion_messages(kind, fields).values() if message)
 
 
@@ -108,7 +108,7 @@ def describe_run_end(end: RunEnd, log: str, *, hidden: Collection[str] = ()) -> 
 
 
 def find_last_line(log: str, *, hidden: Collection[str] = ()) -> str:
-    """Return the last line of a log, safe to show; "" if there is none, or if it cannot be shown."""
+    """Return the last line of a log, safe to show; "" for an empty log or a line that cannot be shown."""
     lines = [line for line in log.splitlines() if line.strip()]
     if not lines or len(log.encode(errors="replace")) >= LOG_BYTES or _hides(lines[-1], hidden):
         return ""
@@ -122,8 +122,8 @@ def _hides(line: str, hidden: Collection[str]) -> bool:
     return any(len(each) >= redaction.MIN_REDACTED_LENGTH and each in line for each in encoded)
 
 
-# What keeps the Pods of a workload from being ready, in one sentence: that of the newest Pod that has one. The texts are those
-# of strangers, as that of a log.
+# What keeps the Pods of a workload from being ready, in one sentence, from the newest Pod that has one. Like a log, the texts were
+# written by strangers.
 
 
 def explain_pods(pods: Iterable[Object]) -> str:

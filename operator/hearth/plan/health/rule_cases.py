@@ -54,7 +54,7 @@ class RuleCase:
     """Row of the table: the test and its result."""
 
     matches: tuple[ConditionMatch, ...] = ()
-    """Alternatives, of which one must match. Empty: the case requires no condition."""
+    """Alternatives; one must match. Empty: the case requires no condition."""
     when: Expression | None = None
     state: HealthState
     terminal: bool = False
@@ -76,7 +76,7 @@ class RuleCases:
     rule: HealthRule = general_rule.OF_ANY_KIND
     """The general rule for the kind."""
     rests: tuple[str, ...] = ()
-    """The fields of the spec that the cases read and that ask for rest: many a controller then leaves the object alone."""
+    """Fields of the spec that the cases read and that suspend the object: many controllers then no longer touch it."""
     forgives: bool = False
     """Whether a failure that the next pass does not meet again means progress."""
 

@@ -32,7 +32,7 @@ class SuspendRule:
     unless: Expression | None = None
     """Test whether there is nothing to suspend."""
     paths: frozenset[Path]
-    """All fields that the rule reads, besides apiVersion, kind and metadata."""
+    """All fields that the rule reads, in addition to apiVersion, kind and metadata."""
 
     def is_exempt(self, child: Child) -> bool:
         """Return whether the object is exempt from suspending."""

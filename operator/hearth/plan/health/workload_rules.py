@@ -93,7 +93,7 @@ def find_stuck(fields: Fields) -> HealthResult | None:
             name = read_text(container, "name")
             problem = f"container {name}: {words}" if words else f"container {name} does not start"
             if reason == UNCONFIGURED and condition_types.passes(words):
-                # What is not there yet may come in the same Stack, a moment later.
+                # A missing object may be created in the same Stack, a moment later.
                 return progressing(reason, problem)
             last = describe_last_exit(container)
             return failed(reason, f"{problem}; {last}" if last else problem)
@@ -138,7 +138,7 @@ def describe_exit(fields: Fields) -> str:
 
 
 def containers(fields: Fields) -> list[Fields]:
-    """Return the status of all containers, in the order in which they start."""
+    """Return the status of all containers, in the order they start."""
     return read_items(fields, "status.initContainerStatuses") + read_items(fields, "status.containerStatuses")
 
 
@@ -183,7 +183,7 @@ def explain(waiting_result: HealthResult, blocking_condition: ObjectCondition | 
 
 
 def describe_shortage(fields: Fields) -> str:
-    """Describe what an overdue rollout lacks, or "" if it lacks nothing."""
+    """Describe the missing parts of an overdue rollout, or "" if nothing is missing."""
     waiting = find_rollout(fields)
     return explain(waiting, read_conditions(fields).get("ReplicaFailure")).message if waiting is not None else ""
 

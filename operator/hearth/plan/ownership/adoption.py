@@ -35,13 +35,13 @@ EXCHANGED = (
     "; if that Stack has removed it and waits for an object of this one, so that each waits for the other, request a cleanup "
     "of both (annotation hearth.dev/cleanup), which deletes what each has removed"
 )
-"""What a message adds about two Stacks that exchange objects."""
+"""The addition to a message about two Stacks that exchange objects."""
 
 
 def find_adoption_denial(
     live: Mapping[str, Any], *, ref: ObjectRef, adopts: bool, may_exist: StackMayExist, ours: Signatures
 ) -> AdoptionDenial | None:
-    """Find the reason against the adoption of the live object at `ref`; None if there is none.
+    """Find the reason against the adoption of the live object at `ref`; None if it can be adopted.
 
     adopts: whether the adoption policy allows it; ours: verifies our signatures.
     """

@@ -33,12 +33,12 @@ REPLICAS: ElementPath = ("spec", "replicas")
 LIST_KEYS = (
     *("name", "mountPath", "containerPort", "port", "key", "type", "ip", "devicePath", "topologyKey", "uid", "id"),
 )
-"""Fields by which Kubernetes identifies list items. Items without such a field go by their position."""
+"""Fields that Kubernetes uses to identify list items. Items without such a field are identified by their position."""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class AppliedFields:
-    """Fields that one manifest applies, for a resource of which other managers may keep some."""
+    """Fields that one manifest applies, for a resource whose fields other managers may share."""
 
     packed: bytes = field(repr=False)
     """JSON of the manifest from the definition."""
@@ -66,7 +66,7 @@ class AppliedFields:
         return any(field_paths.covers(pattern, place, manifest) for pattern in self.ignored)
 
     def is_recorded(self, place: ElementPath, record: str) -> bool:
-        """Return whether an earlier record holds the current values at and below a path; False if there are none."""
+        """Whether an earlier record holds the current values at and below a path; False without values."""
         known = split(record)
         manifest = self.manifest
         try:

@@ -1,11 +1,11 @@
-"""What of a live object makes the API server reject an apply that it would accept otherwise. Pure.
+"""Parts of a live object that make the API server reject an apply that it would accept otherwise. Pure.
 
-Two obstacles are known. Server-side apply turns a map into null when its last key is no longer applied; where the schema
-accepts null, that is no error, but not what the manifest sets either. And it leaves list items of other field managers in
-place, which may contradict the applied ones (two ports of one name).
+Two obstacles are known. Server-side apply turns a map into null when its last key is no longer applied; where the
+schema accepts null, that is no error, but differs from the manifest. And it leaves list items of other field managers
+in place, which may contradict the applied ones (two ports of one name).
 
-Predicts the result of an apply from `managedFields`, so that a dry run can try it without an obstacle. Must not know why
-an apply was rejected.
+Predicts the result of an apply from `managedFields`, so that a dry run can try it without an obstacle. Must not know
+why an apply was rejected.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from hearth.plan.ownership.field_ownership import Node
 FieldsPath: TypeAlias = tuple[str, ...]
 """A path in the notation of `fieldsV1`: `("f:spec", "f:ports", 'k:{"port":80}')`."""
 UNTOUCHED = frozenset({"apiVersion", "kind", "metadata", "status"})
-"""Top-level fields in which no obstacle is searched."""
+"""Top-level fields that cannot contain an obstacle."""
 TEXT_MAPS = ("labels", "annotations")
 COMPARED_METADATA = ("labels", "annotations", "finalizers", "ownerReferences")
 
@@ -80,7 +80,7 @@ class Prediction:
     dropped: Collection[FieldsPath] = ()
     """List items of others that are left out."""
     foreign: dict[FieldsPath, None] = field(default_factory=dict)
-    """List items of others beside applied ones, whether or not they are left out."""
+    """List items of others next to applied ones, whether or not they are left out."""
 
     def merge(self, stated: Any, live: Any, owners: Owners, *, path: FieldsPath) -> Any:
         """Return the value at `path` after the apply."""
@@ -150,9 +150,9 @@ def predict_whole(manifest: Object, live: Object) -> tuple[Object, Object]:
 
 
 def find_emptied(manifest: Object, live: Object, *, manager: str = "") -> Object:
-    """Return the merge patch that removes what an apply would turn into null; empty if there is nothing.
+    """Return the merge patch that removes the maps that an apply would turn into null; empty if there are none.
 
-    manager: the field manager that applies; "" for that of the Stack.
+    manager: the field manager that applies; "" for the Stack's own.
     """
     patch = find_nulls(strip(manifest), strip(live), find_owners(live, manager=manager))
     return patch if isinstance(patch, dict) else {}
@@ -204,9 +204,9 @@ def find_nulls(stated: Any, live: Any, owners: Owners) -> Object | list[Any] | N
 
 
 def find_nulls_in_items(stated: Any, live: Sequence[Any], owners: Owners) -> list[Any] | None:
-    """Return the list without what an apply would turn into null in its items; None if there is nothing.
+    """Return the list without the maps in its items that an apply would turn into null; None if there are none.
 
-    A merge patch replaces lists as a whole, so it states all items, also those of others.
+    A merge patch replaces lists as a whole, so it contains all items, including items of others.
     """
     elements = dict.fromkeys(owners.list_items())
     if not isinstance(stated, list) or owners.ours is None or not elements or len(live) > limits.COMPARED_ITEMS:
@@ -260,7 +260,7 @@ def is_meant(stated: Any, element: str) -> bool:
 
 
 def strip(raw: Object) -> Object:
-    """Return the part of an object in which obstacles are searched."""
+    """Return the part of an object that may contain obstacles."""
     return {key: value for key, value in raw.items() if key not in UNTOUCHED}
 
 
@@ -278,13 +278,13 @@ def make_patch(wanted: Mapping[str, Any], live: Mapping[str, Any]) -> Object:
 
 
 def is_as_predicted(answer: Object, wanted: Object, live: Object) -> bool:
-    """Return whether the API server changes nothing of `live` besides what `wanted` changes."""
+    """Whether the API server changes only those parts of `live` that `wanted` changes."""
     parts = [(answer["metadata"].get(part) or None, live["metadata"].get(part) or None) for part in COMPARED_METADATA]
     return all(one == other for one, other in parts) and is_kept(strip(answer), wanted, strip(live))
 
 
 def is_kept(answer: Any, wanted: Any, live: Any) -> bool:
-    """Return whether the answer keeps all that `wanted` keeps of `live`. What is new may have defaults."""
+    """Whether the answer keeps every part of `live` that `wanted` keeps. New parts may have defaults."""
     if wanted == live:
         return bool(answer == live)
     if isinstance(wanted, dict) and isinstance(live, dict):
@@ -297,7 +297,7 @@ def is_kept(answer: Any, wanted: Any, live: Any) -> bool:
 
 
 def hand_over(live: Object, items: Collection[FieldsPath]) -> list[Object]:
-    """Return the `managedFields` in which the operator's entry, and no other, owns these list items.
+    """Return the `managedFields` that make the operator the only owner of these list items.
 
     The next apply then removes them.
     """
@@ -314,9 +314,9 @@ def hand_over(live: Object, items: Collection[FieldsPath]) -> list[Object]:
 
 
 def renew_version(live: Object, version: str) -> list[Object] | None:
-    """Return the `managedFields` in which the operator's entries have this apiVersion; None if they have it already.
+    """Return the `managedFields` with this apiVersion in the operator's entries; None if they have it already.
 
-    A field has the same path in all versions, or the version that the definition states now has another one for it.
+    A field has the same path in all versions, unless the version that the definition uses now has another path for it.
     """
     entries = live["metadata"].get("managedFields") or ()
     outdated = [each for each in entries if child.is_applied_by_us(each) and each.get("apiVersion") != version]

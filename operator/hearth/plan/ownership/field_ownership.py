@@ -140,10 +140,11 @@ def find_lost_in_list(value: Sequence[Any], ours: Node, *, place: ElementPath, p
 def pair_items(
     items: Mapping[int, Node], entries: Mapping[str, Node], *, names: frozenset[str]
 ) -> Iterable[tuple[int, str | None]]:
-    """Pair each item's position with its entry, None if there is none left; use each entry once.
+    """Pair each item's position with its entry, None if none is left; use each entry once.
 
     entries: key fields by element; names: of the key fields. An item may omit keys with a server-side default
-    (`protocol`), which then match any value. Items with more keys choose first: the rest belongs to items with defaults.
+    (`protocol`), which then match any value. Items with more keys choose first: the rest belongs to items with
+    defaults.
     """
     free = dict(entries)
     for at in sorted(items, key=lambda at: -sum(name in items[at] for name in names)):
@@ -158,7 +159,7 @@ def fits(item: Mapping[str, Any], keys: Mapping[str, Any]) -> bool:
 
 
 def find_first_field(value: Any, *, path: str) -> str | None:
-    """Find the first field within `value` that can have an owner; None if there is none."""
+    """Find the first field within `value` that can have an owner; None if no field can."""
     if isinstance(value, dict):
         named = (find_first_field(inner, path=join(path, key)) for key, inner in value.items())
         return next((field for field in named if field is not None), None)
@@ -173,7 +174,7 @@ def join(path: str, key: str) -> str:
 
 
 def subscript(item: Node, *, names: frozenset[str]) -> str:
-    """Name a list item by its key fields, else by its first scalar."""
+    """Name a list item by its key fields, otherwise by its first scalar."""
     keys = [(name, value) for name, value in item.items() if name in names]
     keys = keys or [(name, value) for name, value in item.items() if is_scalar(value)][:1]
     return "[" + ",".join(f"{name}={orjson.dumps(value).decode()}" for name, value in keys) + "]"

@@ -39,7 +39,7 @@ class HashFunction(Protocol):
         """Return whether `text` was made with this key and algorithm. If not, it has no meaning."""
 
     def of_stack(self, uid: str) -> HashFunction:
-        """Return the hash function of one Stack, whose hashes differ from those of any other Stack."""
+        """Return the hash function of one Stack; every other Stack has different hashes."""
 
     def sign(self, purpose: str, value: object) -> str:
         """Sign `value` for that purpose."""
@@ -97,7 +97,7 @@ def shorten_key(key: bytes) -> bytes:
 
 def digest(key: bytes, text: bytes) -> str:
     """Return the keyed digest of `text` as hexadecimal digits."""
-    # BLAKE2 is a keyed hash by itself (RFC 7693): each object costs a third of the time of HMAC-SHA256. A prepared hash
+    # BLAKE2 has a keyed mode (RFC 7693): each object costs a third of the time of HMAC-SHA256. A prepared hash
     # would save a sixth of that again, and take ten times the memory of its key in every Stack.
     return hashlib.blake2b(text, key=key, digest_size=DIGEST_SIZE).hexdigest()
 

@@ -1,9 +1,9 @@
-"""Fields that leave the definition of an object, and what of them an apply does not remove. Pure.
+"""Fields that leave the definition of an object and that an apply does not remove. Pure.
 
-An apply removes what the operator applied before and applies no longer, if no other field manager owns it. Three things may keep such
-a field as it was. The API server fills it again from the old object (`spec.clusterIP: None` of a Service). Another field of
-the object is the same one under a deprecated name (`serviceAccount`). Or the record of field ownership was lost, and the
-API server attributed all fields to a placeholder.
+An apply removes fields that the operator applied before and no longer applies, if no other field manager owns them.
+Three things may keep such a field. The API server fills it again from the old object (`spec.clusterIP: None` of a
+Service). Another field of the object is the same one under a deprecated name (`serviceAccount`). Or the record of field
+ownership was lost, and the API server attributed all fields to a placeholder.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def states_all(ours: Node, stated: Any) -> bool:
 
 
 def find_unstated(ours: Node, stated: Any, path: FieldsPath) -> Iterator[FieldsPath]:
-    """Find what the operator owns below `path` and the manifest does not set there."""
+    """Find the fields below `path` that the operator owns and the manifest does not set."""
     if isinstance(stated, dict):
         for element, below in ours.items():
             value = stated.get(element[2:]) if element.startswith("f:") else None
@@ -104,7 +104,7 @@ def find_leaves(ours: Node, path: FieldsPath) -> Iterator[FieldsPath]:
 
 
 def is_bookkeeping(path: FieldsPath) -> bool:
-    """Return whether this is a label or annotation by which the operator tracks its objects."""
+    """Whether the operator uses this label or annotation to track its objects."""
     return path[:2] in child.TEXT_MAPS and path[-1].startswith(f"f:{names.GROUP}/")
 
 
@@ -123,9 +123,9 @@ def find_attributed(remaining: Iterable[FieldsPath], predicted: Object) -> list[
 
 
 def find_unchanged(remaining: Iterable[FieldsPath], live: Object, predicted: Object, *, kind: Kind) -> list[FieldsPath]:
-    """Return which of the fields the apply leaves as they are, not counting what the API server may choose.
+    """Return the fields that the apply keeps, without those that the API server may choose.
 
-    Whether their value is just the default is open.
+    Their value may or may not be the default.
     """
     return [
         path
@@ -159,7 +159,7 @@ def owns(fields: Node, path: FieldsPath) -> bool:
 
 
 def read(value: Any, path: FieldsPath) -> Any:
-    """Return the value at a path, `MISSING` if there is none."""
+    """Return the value at a path, `MISSING` without one."""
     for element in path:
         if element.startswith("f:"):
             value = value.get(element[2:], MISSING) if isinstance(value, dict) else MISSING
@@ -188,7 +188,7 @@ def find_different(paths: Iterable[FieldsPath], live: Object, created: Object) -
 def find_outdated_defaults(manifest: Object, live: Object, created: Object) -> list[FieldsPath]:
     """Return the fields of the object that no manager owns and that a new object would not have.
 
-    The API server filled them in for another definition. created: what a new object would be.
+    The API server filled them in for another definition. created: a predicted new object.
     """
     owners = apply_obstacles.find_owners(live, with_subresources=True)
     return [
@@ -233,12 +233,12 @@ def find_outdated(stated: Any, live: Any, created: Any, owners: Owners, path: Fi
 
 
 def find_values(created: Object, paths: Iterable[FieldsPath]) -> dict[FieldsPath, Any]:
-    """Return the values that a new object has in these fields, as far as it has them."""
+    """Return the values of those of these fields that a new object has."""
     return {path: value for path in paths if (value := read(created, path)) is not MISSING}
 
 
 def find_aliases(paths: Collection[FieldsPath], live: Object, created: Object, manifest: Object) -> list[FieldsPath]:
-    """Return the fields beside `paths` that seem to be the same ones under another name.
+    """Return the fields that seem to be the same as `paths` under another name.
 
     They have the same value and no owner, the manifest does not set them, and a new object would not have them.
     """
@@ -287,7 +287,7 @@ def with_values(manifest: Object, values: Mapping[FieldsPath, Any]) -> Object:
 
 
 def claim(live: Object, paths: Collection[FieldsPath], *, manager: str, version: str) -> list[Object]:
-    """Return the `managedFields` in which the operator owns these fields, and the placeholder does not.
+    """Return the `managedFields` that move these fields from the placeholder to the operator.
 
     The next apply then removes them.
     """

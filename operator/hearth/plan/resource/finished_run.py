@@ -1,6 +1,6 @@
 """Status of a resource whose object runs to completion: finished and deleted, or failed and restarted.
 
-Must not know how the success is stored, nor how an object is released.
+Must not know how the success is stored, nor the release of an object.
 """
 
 from __future__ import annotations

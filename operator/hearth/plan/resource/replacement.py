@@ -1,4 +1,4 @@
-"""Replacement of objects: when it happens, which object represents the resource, and in which order."""
+"""Replacement of objects: its time, its order, and the choice of the object that represents the resource."""
 
 from __future__ import annotations
 

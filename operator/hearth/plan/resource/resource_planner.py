@@ -454,7 +454,7 @@ class ResourcePlanner:
         return ResourceStatus(state=ResourceState.FAILED, reason=reason, message=message, planned_ref=ref, child=child)
 
 
-# Objects with a Stack's label but without its signature, some of which a resource may reclaim. Their signature was
+# Objects with a Stack's label but without its signature, which a resource may reclaim. Their signature was
 # removed or damaged, or an earlier version of the operator wrote them. Their own metadata is only a claim: it finds
 # the object, but never causes a deletion, a hold or an order.
 

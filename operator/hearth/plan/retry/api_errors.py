@@ -138,9 +138,9 @@ ErrorClass: TypeAlias = (
 
 
 class Verdict(enum.Enum):
-    """What a dry-run create of the same manifest proves of the definition. A closed set.
+    """What the dry-run create of a manifest proves about the definition. A closed set.
 
-    The operator asks this, so no user sees the answer: a verdict has no text that a message could show.
+    Only the operator asks, so a verdict has no text that a message could show.
     """
 
     VALID = "valid"
@@ -189,8 +189,8 @@ def classify(
 ) -> ErrorClass:
     """Classify a response other than 2xx.
 
-    status: the body if it is a `Status`, else None; kind: of the written object; body_size: bytes of the sent manifest;
-    hidden: texts that must not be shown, None if nothing in the manifest is sensitive.
+    status: the body if it is a `Status`, otherwise None; kind: of the written object; body_size: bytes of the sent
+    manifest; hidden: texts that must not be shown, None if nothing in the manifest is sensitive.
     """
     message = describe(code, status, kind=kind.name, hidden=hidden or (), is_guarded=hidden is not None)
     if status is None:
@@ -200,10 +200,10 @@ def classify(
 
 
 def judge_definition(refused: NeedsDryRun | MaybeImmutable, answer: ErrorClass) -> Verdict:
-    """Judge a definition by the refused dry-run create of it.
+    """Judge a definition by its refused dry-run create.
 
-    refused: of the change itself. Where that names fields, only the same ones count: a new object can be refused for
-    reasons that are none of an existing one.
+    refused: the answer to the change itself. Where it names fields, only the same fields count: a new object can be
+    refused for reasons that do not apply to an existing one.
     """
     match answer, refused:
         case MaybeImmutable(), MaybeImmutable():
@@ -222,7 +222,7 @@ def judge_repetition(answer: ErrorClass) -> Verdict:
 
 
 def after_dry_run(refused: NeedsDryRun | MaybeImmutable, verdict: Verdict) -> ErrorClass:
-    """Resolve `refused` by the verdict on the definition. The message is that of `refused`.
+    """Resolve `refused` by the verdict on the definition; its message is kept.
 
     If the definition is valid, `MaybeImmutable` stays: the API server rejected the change.
     """
@@ -275,7 +275,7 @@ def classify_missing(response: ErrorResponse) -> ErrorClass:
 
 
 def classify_conflict(response: ErrorResponse) -> ErrorClass:
-    """Classify a 409: fields of other managers or a stale read; else a webhook chose the code."""
+    """Classify a 409: fields of other managers or a stale read; otherwise a webhook chose the code."""
     conflicts = [cause for cause in read_causes(response.status) if cause.get("reason") == FIELD_CONFLICT]
     if conflicts:
         return ApplyConflict(message=response.message, fields=read_fields(conflicts))
@@ -285,7 +285,7 @@ def classify_conflict(response: ErrorResponse) -> ErrorClass:
 
 
 def classify_invalid(response: ErrorResponse) -> ErrorClass:
-    """Classify a 422: validation of the kind, which names field and reason in every cause; else a policy."""
+    """Classify a 422: validation of the kind, which names field and reason in every cause; otherwise a policy."""
     causes = read_causes(response.status)
     is_validation = bool(causes) and all(cause.get("field") and cause.get("reason") for cause in causes)
     if not is_validation or read_details(response.status).get("kind") != response.kind.name:
@@ -466,11 +466,11 @@ def hide(text: str, *, hidden: Collection[str], is_guarded: bool) -> str:
 
 
 def read_details(status: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the details of a `Status`; empty if there are none."""
+    """Return the details of a `Status`; empty without them."""
     return object_fields.mapping(status, "details")
 
 
 def read_causes(status: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-    """Return the causes of a `Status`; empty if there are none."""
+    """Return the causes of a `Status`; empty without them."""
     causes = read_details(status).get("causes")
     return [cause for cause in causes if isinstance(cause, dict)] if isinstance(causes, list) else []

@@ -1,6 +1,6 @@
-"""Attempts: what the operator tried, how often it failed, and when it is due again. Pure: time and jitter are arguments.
+"""Attempts: the operation, the number of failures, and the time of the next try. Pure: time and jitter are arguments.
 
-An ID of an attempt says what was tried; another ID has its own count. Repairs of drift are delayed in the same way.
+An attempt's ID identifies the operation; another ID has its own count. Repairs of drift are delayed in the same way.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ An object that changes every second must not cause a thousand retries per second
 failures, and nineteen seconds for a delay of five minutes.
 """
 ASKED_AGAIN = (1.2, 5.0)
-"""Seconds after an early retry at which it is repeated if it failed: an API server enforces a policy, or denies a right,
+"""Seconds until a failed early retry is repeated: an API server enforces a policy, or denies a right,
 for about a second after that has changed. The minimum share of the delay counts from the last of them."""
 
 
@@ -104,7 +104,7 @@ class Attempt:
     """In-memory record of the failures of one step. Losing it costs one extra retry."""
 
     attempt_id: AttemptId
-    """What the operator tried. Another ID resets the count."""
+    """Identifies the operation. Another ID resets the count."""
     failures: int
     retry_at: float
     """Monotonic seconds."""
@@ -117,11 +117,11 @@ class Attempt:
     earliest_retry: float = 0.0
     """Monotonic seconds before which even a trigger causes no retry."""
     asks_again_at: tuple[float, ...] = ()
-    """Monotonic seconds at which an early retry that fails is repeated. These repetitions do not count as failures."""
+    """Monotonic seconds when an early retry that fails is repeated. These repetitions do not count as failures."""
     limit: int = LIMIT
     """Failures after which the phase of the Stack ends in Failed."""
     most: int | None = None
-    """The same as the resource itself states it; the lower one counts."""
+    """The resource's own limit; the lower one counts."""
     is_internal: bool = False
     """Whether the last failure was an error of the operator."""
     is_wait: bool = False
@@ -219,7 +219,7 @@ def after_failure(
 def expedite(attempt: Attempt, *, now: float, asks_again: bool = False) -> Attempt:
     """Return the attempt after a trigger: due now, or at `earliest_retry`. Its count of failures is unchanged.
 
-    asks_again: whether the API server may take a moment to notice what the trigger reports.
+    asks_again: whether the API server may take a moment to notice the change behind the trigger.
     """
     due = max(now, attempt.earliest_retry)
     if due >= attempt.retry_at:
@@ -254,7 +254,7 @@ class DriftConflict:
     next_repair: float
     """Monotonic seconds before which the operator makes no further repair."""
     expires_at: float
-    """Monotonic seconds at which the record expires without further drift."""
+    """Monotonic seconds when the record expires without further drift."""
     fields: str
     """The fields of the last repair, as text."""
 

@@ -1,6 +1,7 @@
-"""Reasons of failures by who can end them. A StackDefinition must not be judged by a failure that it did not cause.
+"""Reasons of failures, grouped by the person who can fix them. A StackDefinition must not be judged by a failure that
+it did not cause.
 
-Reasons, never texts. Must not know what follows from a failure.
+Reasons, never texts. Must not know the consequences of a failure.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ OF_TENANT: Final = frozenset(
     {"NotOwned", "Forbidden", "NamespaceNotAllowed", "ServiceAccountRequired", "SourceNotFound", "SourceForbidden"}
     | {"RevisionNotFound", "NamespaceTerminating", "Restricted"}
 )
-"""What belongs to the user of a Stack: objects of the same name, rights, its namespace, its Secrets, its own rules."""
+"""Causes on the side of a Stack's user: objects of the same name, rights, the namespace, Secrets, the user's own rules.
+"""
 OUTAGES: Final = frozenset({"Unavailable", "Unreachable", "RevisionStoreFailed"})
-"""What the API server could not do: a webhook or a component is away, it is overloaded, or a quota is full."""
+"""Causes on the side of the API server: a webhook or a component is away, it is overloaded, or a quota is full."""

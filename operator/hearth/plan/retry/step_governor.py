@@ -1,11 +1,11 @@
-"""Delays of steps that repeat although the definition of their resource does not change, with any cause.
+"""Delays of steps that repeat although the definition of their resource does not change, whatever the cause.
 
 Every step of every resource is counted here when it is taken (`StackReconciler.take_step`), and offered only when its
-delay is over (`PlanIndex.plan`), so that no path evades it. Failures and drift conflicts have delays of their own, which
-are longer; this one holds where each write succeeds and the world makes another one necessary.
+delay is over (`PlanIndex.plan`), so that no path evades it. Failures and drift conflicts have longer delays of their
+own; this one applies when each write succeeds and something outside makes another one necessary.
 
-In memory only, and only for what was written recently: a new process counts from the start. Pure: time and jitter are
-arguments. Must not know what a step does.
+In memory only, and only for recent writes: a new process counts from the start. Pure: time and jitter are arguments.
+Must not know the meaning of a step.
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ FREE = 4.0
 REWORK = 2.0
 """Level of a first write after the target was completed: something changed without a user."""
 FOLLOWED = 0.25
-"""What a write counts whose definition is another one, because values that it reads changed. Sixteen are free, and a
-change that continues for an hour is followed with a delay of some minutes."""
+"""The weight of a write whose definition differs because values that it reads changed. Sixteen are free, and a change
+that continues for an hour is followed with a delay of some minutes.
+"""
 FOLLOWED_FREELY = 60.0
-"""Seconds after a write for which values that change this slowly are followed without any delay."""
+"""Seconds between changes of values that are slow enough to be followed without any delay."""
 OTHER_VALUES = 8
 """Steps with another content after which values that change count as the cause."""
 UNSTEADY = 4.0
@@ -33,7 +34,7 @@ UNSTEADY = 4.0
 EXPIRY_FACTOR = 2.0
 """Multiple of the maximum delay without a write after which a record expires, so longer than any delay."""
 LASTING = 30.0
-"""Most seconds for which an object that vanished repeatedly must last to count as ready."""
+"""Maximum seconds that an object that vanished repeatedly must exist to count as ready."""
 VANISHED = 3
 """Creations of one definition from which its object counts as vanishing: one or two may come from a person."""
 PRUNED_EVERY = 60.0
@@ -58,16 +59,16 @@ class WorkType(enum.Enum):
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """What a step does, as far as repetition is concerned."""
+    """The identity of a step for counting repetitions."""
 
     resource: str
     type: WorkType
     content: str = ""
-    """What it writes: equal for a repetition."""
+    """The content it writes: equal for a repetition."""
     creates: bool = False
     """Whether it creates the object."""
     share: float = 1.0
-    """What it counts of one repetition."""
+    """The weight of one repetition."""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +85,7 @@ class StepRecord:
     due: float
     """Monotonic seconds of the next one."""
     expires_at: float
-    """Monotonic seconds at which the record expires without a further step."""
+    """Monotonic seconds when the record expires without a further step."""
     since: float
     """Monotonic seconds of the first step."""
     done: int = 0
@@ -96,7 +97,7 @@ class StepRecord:
     follows: int = 0
     """Steps that had another content than the one before."""
     evidence: str = ""
-    """What undoes the steps, as far as it is known."""
+    """What undoes the steps, if known."""
 
     @property
     def is_unsteady(self) -> bool:
@@ -174,7 +175,7 @@ class StepGovernor:
 
     records: dict[tuple[str, WorkType], StepRecord] = field(default_factory=dict)
     edition: int = 0
-    """Counts what the user changed: the definition, or an option of the Stack."""
+    """Counts the user's changes: of the definition, or of an option of the Stack."""
     is_settled: bool = False
     """Whether the target was completed since the user changed it."""
     _prune_at: float = 0.0
@@ -240,7 +241,7 @@ class StepGovernor:
             self._keep(key for key in self.records if key[0] in wanted)
 
     def settle(self) -> None:
-        """Note that the target is completed, and forget what was written once for it."""
+        """Note that the target is completed, and forget writes that happened once for it."""
         if not self.is_settled:
             self.is_settled = True
             if self.records:

@@ -35,7 +35,7 @@ class Health(enum.Enum):
     ROLLED_BACK = "RolledBack"
     """It failed, and went back on its own: it runs, but not with its revision."""
     BLOCKED = "Blocked"
-    """It fails because of what belongs to its user, for example an object of the same name."""
+    """It fails for a cause on the side of its user, for example an object of the same name."""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +58,7 @@ class InstanceState:
     pin_mistake: str = ""
     """Why it does not get the revision of its pin; "" if it does."""
     hold: str = ""
-    """Why it stays as it is, although the definition changes: what its user decided; "" for nothing."""
+    """The user's decision that keeps it unchanged although the definition changes; "" without one."""
     unfit: str = ""
     """Why its spec does not fit the newest revision; "" if it does."""
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -74,13 +74,13 @@ class InstanceState:
 
     @property
     def is_at_revision(self) -> bool:
-        """Return whether its objects have the revision that it is given, as far as that is known."""
+        """Whether its objects are known to have the assigned revision."""
         return self.active in (0, self.revision) or self.observed != self.revision
 
     def may_move(self, number: int) -> bool:
-        """Return whether a later status about that revision is about this move, and about no earlier one.
+        """Whether a later status about that revision is about this move and not an earlier one.
 
-        A status names a revision, not the time at which the instance was given it. So an instance goes back to a revision
+        A status names a revision, not the time when the instance was given it. So an instance goes back to a revision
         only after a status about its present one.
         """
         return self.observed == self.revision or number > max(self.revision, self.observed)
@@ -90,13 +90,15 @@ class InstanceState:
 
 
 def find_observed(status: Mapping[str, Any]) -> int:
-    """Return the revision that a status describes; 0 for none. Statuses of earlier versions name only that of the objects."""
+    """Return the revision that a status describes; 0 for none. Statuses of earlier versions only name the revision of
+    the objects.
+    """
     observed = object_fields.number(status, "observedDefinitionRevision")
     return (observed if observed is not None else object_fields.number(status, "definitionRevision")) or 0
 
 
 def find_health(status: Mapping[str, Any], *, generation: int, revision: int) -> Health:
-    """Return how an instance is, by its status. generation: of its spec; revision: that it is given."""
+    """Return the state of an instance, from its status. generation: of its spec; revision: the assigned one."""
     if status.get("observedGeneration") != generation or find_observed(status) != revision:
         return Health.WORKING
     phase = status.get("phase")
@@ -109,7 +111,7 @@ def find_health(status: Mapping[str, Any], *, generation: int, revision: int) ->
 
 
 def judge_causes(reasons: frozenset[str], *, otherwise_health: Health) -> Health:
-    """Return how an instance is that fails for these reasons."""
+    """Return the state of an instance that fails for these reasons."""
     if reasons and reasons <= failure_causes.OF_TENANT:
         return Health.BLOCKED
     if reasons and reasons <= failure_causes.OF_TENANT | failure_causes.OUTAGES:
@@ -119,7 +121,7 @@ def judge_causes(reasons: frozenset[str], *, otherwise_health: Health) -> Health
 
 
 def find_causes(status: Mapping[str, Any]) -> frozenset[str]:
-    """Return the reasons for which an instance fails, or went back on its own."""
+    """Return the reasons why an instance fails, or rolled back on its own."""
     target = status.get("target")
     if isinstance(target, dict) and target.get("cause") == TargetCause.AUTOMATIC:
         return frozenset({object_fields.text(target, "reason")}) - {""}
@@ -131,7 +133,7 @@ def find_causes(status: Mapping[str, Any]) -> frozenset[str]:
 
 
 def find_message(status: Mapping[str, Any]) -> str:
-    """Return why an instance is as it is: what made it go back on its own, otherwise what its condition `Ready` says."""
+    """Explain the state of an instance: the reason of its own rollback, otherwise the message of its condition `Ready`."""
     target = status.get("target")
     if isinstance(target, dict) and target.get("cause") == TargetCause.AUTOMATIC and target.get("message"):
         return str(target["message"])

@@ -1,6 +1,7 @@
-"""Which instances get which revision now. A function of the policy, the instances, and what the status remembers.
+"""Decides which instances get which revision now. A function of the policy, the instances, and the record in the
+status.
 
-An instance that is not well before it is moved follows last and counts for nothing. One that is held stays as it is and
+An instance that is unhealthy before it is moved follows last and does not count. One that is held stays unchanged and
 does not count at all. Must not read statuses, see `hearth.plan.rollouts.instance_state`.
 """
 
@@ -20,7 +21,8 @@ from hearth.plan.rollouts.instance_state import UNWELL, Health, InstanceState
 from hearth.plan.rollouts.rollout_policy import REST, RolloutPolicy
 
 PATIENCE = 300.0
-"""Seconds after which the instances of one namespace that are still in progress keep those of others waiting no longer."""
+"""Seconds after which instances of one namespace that are still in progress no longer delay those in other namespaces.
+"""
 FAILED = frozenset({Health.FAILED, Health.ROLLED_BACK})
 BUSY = frozenset({Health.WORKING, Health.RETRYING})
 
@@ -39,7 +41,7 @@ class RolloutPhase(enum.StrEnum):
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class RolloutRecord:
-    """What the status remembers of a rollout."""
+    """The record of a rollout in the status."""
 
     revision: int = 0
     completed: int = 0
@@ -62,7 +64,7 @@ class RolloutRequests:
     undo: int = 0
     """The revision that is taken back; 0 for none."""
     restart: str = ""
-    """A token: what was stopped or taken back begins again."""
+    """A token: restarts a rollout that was stopped or rolled back."""
     promote: str = ""
     """`REVISION/WAVE`: the pause after that wave is over."""
     force: int = 0
@@ -98,7 +100,7 @@ class RolloutDecision:
     held: tuple[HeldInstance, ...] = ()
     """Instances that stay as they are, or that cannot follow."""
     due: float = math.inf
-    """Seconds until time alone changes the decision."""
+    """Seconds until the decision changes without any other event."""
     is_window_closed: bool = False
     is_manual: bool = False
     """Whether only users move instances."""
@@ -131,9 +133,9 @@ class Movable:
         return (each for wave in self.waves for each in wave)
 
     def count_failures(self) -> int:
-        """Return how many failures count: those of one namespace as one, unless no other namespace has instances.
+        """Return how many failures count: one per namespace, unless only one namespace has instances.
 
-        Those that were unwell before count for nothing.
+        Instances that were unhealthy before do not count.
         """
         failed = [each for wave in self.waves[:-1] for each in wave if is_failed(each, self.newest)]
         is_shared = len({each.namespace for each in self.all()}) > 1
@@ -152,7 +154,7 @@ def decide(  # noqa: PLR0913 -- each is a separate input of the decision
 ) -> RolloutDecision:
     """Decide for all instances.
 
-    newest: the revision that they get; before: what the status remembers; minimum: the oldest revision that an instance
+    newest: the revision that they get; before: the record in the status; minimum: the oldest revision that an instance
     may keep; now: seconds since the epoch.
     """
     found = [
@@ -224,12 +226,12 @@ def has_begun(instance: InstanceState, newest: int) -> bool:
 
 
 def is_blocked(instance: InstanceState, newest: int) -> bool:
-    """Return whether what belongs to its user keeps an instance from the newest revision."""
+    """Whether a cause on the side of its user keeps an instance from the newest revision."""
     return instance.revision == newest and instance.health is Health.BLOCKED
 
 
 def begin(before: RolloutRecord, newest: int, requests: RolloutRequests) -> RolloutRecord:
-    """Return the record to go on with: a newer revision begins with the first wave, and so does what a user restarts."""
+    """Return the record to continue with: a newer revision, or a restart by the user, begins with the first wave."""
     is_asked = requests.restart and requests.restart != before.restart
     forced = newest if requests.force == newest and requests.undo != newest else 0
     if before.revision == newest and not is_asked:
@@ -270,7 +272,7 @@ def advance(
     minimum: int,
     now: float,
 ) -> RolloutDecision:
-    """Add what the rollout does now."""
+    """Add the rollout's present activity."""
     decision = dataclasses.replace(decision, is_manual=policy.strategy == rollout_policy.MANUAL)
     record = decision.record
     is_counted = record.wave < len(movable.waves) - 1
@@ -308,7 +310,7 @@ def go_on(
     requests: RolloutRequests,
     now: float,
 ) -> RolloutDecision:
-    """Move what may move in the present wave, or begin the next one."""
+    """Move the next instances of the present wave, or begin the next wave."""
     while record.wave < len(movable.waves):
         wave = movable.waves[record.wave]
         pending = [each for each in wave if each.revision != movable.newest]
@@ -370,7 +372,7 @@ def choose_moves(
 def go_back(
     decision: RolloutDecision, record: RolloutRecord, policy: RolloutPolicy, movable: Movable
 ) -> RolloutDecision:
-    """Move back what has the newest revision, no more at a time than forward; those that failed first."""
+    """Roll back instances with the newest revision, as many at a time as forward; failed ones first."""
     moved = [each for each in movable.all() if each.revision == movable.newest]
     back = [each for each in movable.all() if each.revision == record.completed]
     if not moved and record.phase is RolloutPhase.ROLLED_BACK:
@@ -390,7 +392,7 @@ def go_back(
 def follow(
     decision: RolloutDecision, record: RolloutRecord, policy: RolloutPolicy, movable: Movable
 ) -> RolloutDecision:
-    """Move what was held until now, after the rollout completed."""
+    """Move instances that were held, after the rollout completed."""
     late = [each for each in movable.all() if each.revision != movable.newest]
     if policy.strategy == rollout_policy.MANUAL:
         late = [each for each in late if each.promoted == movable.newest]

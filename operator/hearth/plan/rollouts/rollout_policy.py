@@ -31,7 +31,7 @@ class Wave:
 
     name: str
     selector: LabelSelector = LabelSelector()
-    """What the labels of an instance of it must be."""
+    """Labels that select its instances."""
     size: int | str | None = None
     """How many instances it has at most, or what share of all; None: no limit."""
 
@@ -66,11 +66,11 @@ class RolloutPolicy:
     max_unavailable: int | str = DEFAULT_UNAVAILABLE
     """Of a wave: how many of its instances may be in progress, or not ready, at the same time."""
     pause: float = 0.0
-    """Seconds for which every instance of a wave stays ready before the next one begins."""
+    """Seconds that every instance of a wave must stay ready before the next wave begins."""
     max_failed: int = 0
-    """How many instances may fail; those of one namespace count as one."""
+    """How many instances may fail; all failures in one namespace count as one."""
     deadline: float = DEFAULT_DEADLINE
-    """Seconds for which an instance may be in progress before it counts as failed."""
+    """Seconds that an instance may be in progress before it counts as failed."""
     goes_back: bool = False
     """Whether all that were moved go back where too many fail."""
     window: Window | None = None
@@ -122,7 +122,7 @@ def _parse_minute(text: str) -> int:
 
 
 def find_mistakes(stated: Mapping[str, Any]) -> Iterator[Mistake]:
-    """Find what the schema cannot say. stated: as the API server validated it."""
+    """Find mistakes that the schema cannot express. stated: as the API server validated it."""
     seen: set[str] = set()
     for at, wave in enumerate(stated.get("waves") or ()):
         path = f"spec.rollout.waves[{at}]"

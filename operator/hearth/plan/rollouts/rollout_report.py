@@ -60,7 +60,7 @@ EVENT_TYPES: Final[Mapping[DefinitionReason, str]] = {
     for reason in DefinitionReason
     if reason is not DefinitionReason.KIND_NOT_SERVED
 }
-"""The type of the Event that is posted once a reason comes; those without one pass by themselves within a second."""
+"""The type of the Event for a new reason; reasons without one last less than a second."""
 
 
 def encode(decision: RolloutDecision) -> Object:
@@ -90,7 +90,7 @@ def encode_instance(instance: InstanceState, message: str) -> Object:
 
 
 def decode(status: Any, policy: RolloutPolicy) -> RolloutRecord:
-    """Return what a status remembers, as any client may have changed it; an empty record if it remembers nothing."""
+    """Return the record in a status that any client may have changed; an empty record without one."""
     found = status.get("rollout") if isinstance(status, dict) else None
     if not isinstance(found, dict):
         return RolloutRecord()
@@ -110,7 +110,7 @@ def decode(status: Any, policy: RolloutPolicy) -> RolloutRecord:
 
 
 def find_wave(name: Any, policy: RolloutPolicy, *, is_over: bool) -> int:
-    """Return the index of a wave by its name; that of the first one if there is none of that name any more."""
+    """Return the index of a wave by its name; of the first wave if the name no longer exists."""
     waves = policy.waves if policy.strategy == PROGRESSIVE else ()
     known = [*(wave.name for wave in waves), REST, UNWELL]
     if is_over:
@@ -119,7 +119,7 @@ def find_wave(name: Any, policy: RolloutPolicy, *, is_over: bool) -> int:
 
 
 def read_requests(annotations: Mapping[str, Any]) -> RolloutRequests:
-    """Return what the annotations of a StackDefinition ask for."""
+    """Return the requests in the annotations of a StackDefinition."""
     return RolloutRequests(
         is_paused=annotations.get(names.ROLLOUT_PAUSED) == "true",
         undo=read_number(annotations.get(names.ROLLOUT_UNDO, "")),
@@ -130,7 +130,7 @@ def read_requests(annotations: Mapping[str, Any]) -> RolloutRequests:
 
 
 def read_number(text: Any) -> int:
-    """Return the number of a revision in a text; 0 if it is none."""
+    """Return the number of a revision in a text; 0 for any other text."""
     is_number = isinstance(text, str) and text.isascii() and text.isdigit() and len(text) <= limits.COUNT_DIGITS
     return int(text) if is_number else 0
 
@@ -171,7 +171,9 @@ def explain(decision: RolloutDecision, *, is_public: bool = False) -> tuple[Defi
 
 
 def explain_progress(decision: RolloutDecision, *, far: str, held: str) -> tuple[DefinitionReason, str]:
-    """Return the reason and the message of `Ready` of a rollout in progress. far, held: how far it is, and who is held."""
+    """Return the reason and the message of `Ready` of a rollout in progress. far, held: its progress, and the held
+    instances.
+    """
     if decision.waits_for_users:
         left = f"{decision.waiting} keep their revision until they are promoted (strategy: Manual)"
         return DefinitionReason.WAITING_FOR_PROMOTION, f"{far}; {left}{held}"
@@ -183,9 +185,10 @@ def explain_progress(decision: RolloutDecision, *, far: str, held: str) -> tuple
 
 
 def find_events(decision: RolloutDecision, before: Any) -> Iterator[tuple[str, str, str]]:
-    """Find the Events besides that of a new reason: type, reason and message of each. before: `status.rollout` until now.
+    """Find the Events other than the Event of a new reason: type, reason and message of each. before: the previous
+    `status.rollout`.
 
-    They name no instance, since Events of a StackDefinition are read by users of any namespace.
+    They name no instance, since users of any namespace read Events of a StackDefinition.
     """
     record = decision.record
     if record.forced and object_fields.number(before, "forced") != record.forced:
@@ -212,7 +215,7 @@ def describe_failed(decision: RolloutDecision, *, is_public: bool = False) -> st
 
 
 def describe_held(decision: RolloutDecision, *, is_public: bool = False) -> str:
-    """Describe the instances that stay as they are; "" if there are none. is_public: see `explain`."""
+    """Describe the instances that stay unchanged; "" without any. is_public: see `explain`."""
     if not decision.held:
         return ""
     count = f"; {len(decision.held)} held"

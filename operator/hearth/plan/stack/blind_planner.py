@@ -1,6 +1,6 @@
-"""Planner of a suspended Stack whose definition is unavailable: suspends the objects that are there.
+"""Planner of a suspended Stack whose definition is unavailable: suspends the existing objects.
 
-Plans nothing else. Nothing tells what the objects should be, so none of them is obsolete.
+Plans nothing else. Without a definition, no object is obsolete.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ def resource_of(required: str) -> str:
 
 
 def find_keys(child: Child) -> tuple[str, ...]:
-    """Return all keys that records of dependents may have for the child: its own, and that of its whole collection."""
+    """Return all keys that records of dependents may use for the child: its own, and the key of its whole collection."""
     own = incarnation_key(child)
     if not members.is_member(child.resource):
         return (own,)
@@ -74,10 +74,10 @@ class ObsoleteChildren:
             self._add(child)
 
     def may_delete(self, uid: str) -> bool:
-        """Return whether the other obsolete children allow the deletion of the child.
+        """Whether the other obsolete children allow the deletion of the child.
 
         Children in a dependency cycle (records of revisions that reversed a dependency) would block each other forever.
-        If only such children and what they require are left, each cycle that no other child requires may be deleted.
+        If only such children and their requirements are left, each cycle that no other child requires may be deleted.
         """
         return uid in (self.deletable or self._find_heads())
 
@@ -142,7 +142,7 @@ class ObsoleteChildren:
     def _settle(self, resource: str) -> None:
         """Add the children of a resource to `deletable`, or remove them."""
         for uid in self._resources.get(resource, ()):
-            # Free is what no other obsolete child requires.
+            # A child is free if no other obsolete child requires it.
             is_free = next(self._find_dependents(self.children[uid]), None) is None
             if is_free == (uid in self.deletable):
                 continue
@@ -173,7 +173,7 @@ class ObsoleteChildren:
 
 
 def find_names(child: Child) -> tuple[str, ...]:
-    """Return the names that stand for the child: its resource, and its collection as a whole."""
+    """Return the names that cover the child: its resource, and its collection as a whole."""
     name = child.resource
     return (name, members.name_all(members.root_of(name))) if members.is_member(name) else (name,)
 
@@ -199,12 +199,12 @@ DATA_KINDS = frozenset(
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class CleanupPolicy:
-    """Cleanup policy of one target, from its start to its end."""
+    """Cleanup policy of one target, from start to finish."""
 
     protected_names: tuple[Set[str], ...] | None = None
     """The resources of each protected revision; None: any resource may belong to one of them.
 
-    Not united: the sets are those of the blueprints, and a union of thousands of names would be made for each target.
+    Not united: the sets belong to the blueprints, and each target would need a new union of thousands of names.
     """
     is_waived: bool = False
     """Whether the user waived the protection."""
@@ -220,10 +220,10 @@ class CleanupPolicy:
         return self.preserves_data and (is_retained or holds_data(child))
 
     def protects(self, child: Child, *, present: Iterable[Child]) -> bool:
-        """Return whether a completed revision may need that object, so that it stays until the target completes.
+        """Whether a completed revision may need that object, so that it stays until the target completes.
 
         present: all existing objects of its resource. When a revision completed, each resource had one object, and all
-        later objects have a higher number. Only what holds data may have been preserved beside it, with any number.
+        later objects have a higher number. Only objects with data may have been preserved next to it, with any number.
         """
         if self.is_waived or not self.covers(child.resource):
             return False
@@ -241,7 +241,7 @@ def holds_data(child: Child) -> bool:
     return child.kind.key in DATA_KINDS
 
 
-# What the other Stacks of a tree say about an object that one of them does not want any more. A Stack and all Stacks nested in
+# Claims of the other Stacks of a tree on an object that one of them no longer wants. A Stack and all Stacks nested in
 # it are one tree. An object that moves from one of them to another is handed over.
 
 LOOK_AGAIN = 10.0

@@ -254,7 +254,7 @@ class CleanupPlanner:
         return [name for name in taken if name in self._blueprint.resources]
 
     def is_free(self, child: Child, *, by: str) -> bool:
-        """Return whether no resource names that object, besides the one that removes it to replace it."""
+        """Whether no resource names that object, except one that removes it to replace it."""
         naming = self._wanted.find_naming(child)
         if naming is not None:
             return naming.resource == by
@@ -311,10 +311,10 @@ class CleanupPlanner:
             self._index.plan(uid, step=None, wake_at=failed.retry_at)
 
     def _review(self, dirty: Collection[str]) -> None:
-        """Plan the objects in `dirty` again that stayed for another Stack, which may not want them any more."""
+        """Plan the objects in `dirty` again that stayed for another Stack, which may no longer want them."""
         if not self.withheld:
             return
-        # What an object requires stayed with it.
+        # The requirements of an object stayed with it.
         found = [uid for uid in self.withheld if self._is_freed or uid in dirty]
         if any(self.withheld[uid].child.uid in dirty for uid in found):
             found = list(self.withheld)
@@ -327,7 +327,7 @@ class CleanupPlanner:
     def _ask_tree(self, child: Child) -> TreeClaim | None:
         """Return the claim of another Stack of the tree on an object that this one does not name.
 
-        What such an object requires stays with it, or it would use what is gone.
+        The requirements of such an object stay with it; otherwise it would use deleted objects.
         """
         if not self._is_unnamed(child):
             return None
@@ -375,7 +375,7 @@ class CleanupPlanner:
             self._index.plan(uid, step=step, wake_at=None)
 
     def _find_next_look(self, uid: str, claim: TreeClaim | None, *, is_leaving: bool, now: float) -> float | None:
-        """Return when to ask the tree again, of which no event may tell; None for never."""
+        """Return when to ask the tree again if no event reports the change; None for never."""
         if is_leaving or uid in self.guard.held_deletions:
             return None
         if claim is not None:
@@ -405,7 +405,7 @@ class CleanupPlanner:
             return True
         status = self._index.statuses.get(child.resource)
         if self._policy.is_waived:
-            # A request for cleanup makes room for the next object. It does not pass what holds that one back.
+            # A request for cleanup makes room for the next object. It does not override the reasons that delay that object.
             return status is None or not enforcement.is_held(status)
         if self._is_kept(child) or self._is_in_service(child):
             return False

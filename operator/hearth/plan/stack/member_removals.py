@@ -1,7 +1,8 @@
-"""Which members of a collection may go by themselves. Where others decide which members there are, a mistake of theirs
-must not delete what the members are for: the objects of too many stay until the user lets them go.
+"""Decides which members of a collection may disappear without a user's edit. Where other clients control the list,
+their mistake must not delete the members' data: if too many disappear at once, their objects stay until the user
+releases them.
 
-Knows names and times. Must not know why a member is not wanted any more.
+Knows names and times. Must not know why a member is no longer wanted.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ from hearth.model.text.enumeration import enumerate_names
 from hearth.template.blueprint import Blueprint
 
 SETTLED_AFTER: Final = 2.0
-"""Seconds for which a member must not be wanted. The API server deletes the objects of a kind that goes one by one."""
+"""Seconds that a member must be unwanted. When a kind is deleted, the API server deletes its objects one by one."""
 WINDOW: Final = 600.0
-"""Seconds in which removals count together."""
+"""Seconds during which removals count together."""
 FEW: Final = 4
 """Members below which none of several go at once, unless a number or 100% is stated."""
 ALL: Final = "100%"
@@ -29,15 +30,15 @@ class Removals:
     """Those of one collection."""
 
     since: dict[str, float] = field(default_factory=dict)
-    """Monotonic time at which a member was first not wanted, although it has an object."""
+    """Monotonic time when a member with an object was first unwanted."""
     is_confirmed: bool = False
-    """Whether what the members are made of exists since then, see `MemberRemovals.list_questions`."""
+    """Whether the list behind the members was seen to exist since then, see `MemberRemovals.list_questions`."""
     allowed: set[str] = field(default_factory=set)
     """The members that may go."""
     history: list[tuple[float, int]] = field(default_factory=list)
     """Monotonic times, and how many members were allowed to go."""
     is_excess: bool = False
-    """Whether those that wait are too many to go by themselves."""
+    """Whether too many members wait to be removed without a user's consent."""
     is_full: bool = False
     """The same, but also before that is decided: no further member is created meanwhile."""
 
@@ -53,7 +54,7 @@ class Removals:
 
 
 class MemberRemovals:
-    """The collections of one Stack. Kept beside its planners."""
+    """The collections of one Stack. Kept next to its planners."""
 
     def __init__(self) -> None:
         self._found: dict[str, Removals] = {}
@@ -61,7 +62,7 @@ class MemberRemovals:
         self.wake_at: float | None = None
         """Monotonic time of the next decision that only time brings."""
         self.is_releasing = False
-        """Whether the user lets all go that are found to wait, and one that it lets go has an object yet."""
+        """Whether the user released all waiting members, and one of them still has an object."""
 
     @property
     def is_open(self) -> bool:
@@ -84,7 +85,7 @@ class MemberRemovals:
         return found.waiting if found is not None else []
 
     def confirm(self, collection: str) -> None:
-        """Take the answer that what the collection is made of exists."""
+        """Record the answer that the list behind the collection exists."""
         if collection in self._found:
             self._found[collection].is_confirmed = True
 
@@ -106,7 +107,7 @@ class MemberRemovals:
         return found is not None and name in found.since and name not in found.allowed
 
     def update(self, blueprint: Blueprint, existing: Mapping[str, Collection[str]], *, now: float) -> set[str]:
-        """Decide again; return the members whose objects became obsolete, or are not any more.
+        """Decide again; return the members whose objects became obsolete or are no longer obsolete.
 
         existing: by collection, the members with objects; now: monotonic seconds.
         """
@@ -176,7 +177,7 @@ class MemberRemovals:
         return found is not None and bool(found.history or found.since)
 
     def list_questions(self, *, now: float) -> list[str]:
-        """Return the collections of which only this is open: whether what they are made of still exists."""
+        """Return the collections that only wait for one answer: whether the list behind them still exists."""
         return [name for name, each in self._found.items() if not each.is_confirmed and now >= each.due]
 
     def describe(self, request: str) -> Iterator[str]:

@@ -1,6 +1,7 @@
-"""Statuses, conditions and steps of one Stack, indexed as they change, so that a status reads only what it names.
+"""Statuses, conditions and steps of one Stack, indexed as they change, so that a status reads only the entries it
+names.
 
-Must not know how they are planned.
+Must not know the planning.
 """
 
 from __future__ import annotations
@@ -98,7 +99,7 @@ class PlanIndex:
     """Monotonic seconds of the next refresh, by key."""
     conditions: ConditionAggregator = field(default_factory=ConditionAggregator)
     stopped: dict[str, str] = field(default_factory=dict)
-    """The hook at which a resource stops, by resource."""
+    """The hook that stops a resource, by resource."""
     result: RefreshResult = field(default_factory=RefreshResult)
     """The result of the current refresh so far."""
     find_due: Callable[[str, Step], float] = lambda _key, _step: 0.0
@@ -108,7 +109,7 @@ class PlanIndex:
 
     @property
     def has_stuck(self) -> bool:
-        """Return whether any resource has failed or is stopped, so that others keep what they have."""
+        """Whether any resource has failed or is stopped, so that others keep their state."""
         return bool(self.by_state[ResourceState.FAILED] or self.by_state[ResourceState.STOPPED])
 
     def note(self, name: str, before: ResourceStatus | None, status: ResourceStatus) -> None:
@@ -135,7 +136,7 @@ class PlanIndex:
     def plan(self, key: str, *, step: Step | None, wake_at: float | None) -> None:
         """Replace the step under a key, and the time of the next refresh of that key.
 
-        Every step is offered here alone, and only when its delay is over.
+        Every step is offered only here, and only when its delay is over.
         """
         if step is not None and (due := self.find_due(key, step)) > self.now:
             step, wake_at = None, due if wake_at is None else min(due, wake_at)

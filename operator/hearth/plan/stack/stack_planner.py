@@ -48,9 +48,9 @@ from hearth.plan.target.target import Target
 from hearth.template.blueprint import Blueprint, ResourceBlueprint, StackIdentity
 
 NEXT_BATCH = "/next-batch"
-"""The key of the time at which a rolling update continues. No resource can have this name."""
+"""The key of the time when a rolling update continues. No resource can have this name."""
 NEXT_REMOVAL = "/next-removal"
-"""The key of the time at which members that are no longer wanted may go."""
+"""The key of the time when members that are no longer wanted may be removed."""
 
 
 class StackPlanner:
@@ -62,7 +62,7 @@ class StackPlanner:
     _idle: tuple[EnvironmentRule, ...] = ()
     """The rules that match no resource of the blueprint."""
     _removals_blueprint: Blueprint | None = None
-    """The blueprint by which it was decided last which members may go."""
+    """The blueprint of the last decision about removed members."""
     _changed: Collection[str] = ()
     """The resources that a new blueprint changed, added or removed; the Stack is not ready before they are planned."""
     suspension: SuspendPlanner | None = None
@@ -86,8 +86,8 @@ class StackPlanner:
     ) -> None:
         """Create an empty planner; `refresh` with every name fills it.
 
-        rules: health by kind; boundary: where the children may be, and as which account; access: what that account may
-        read; on_error: receives an unexpected exception and its resource, while other resources continue.
+        rules: health by kind; boundary: where the children may be, and which account writes them; access: the reads of
+        that account; on_error: receives an unexpected exception and its resource, while other resources continue.
         """
         self.blueprint = blueprint
         self._index = index = PlanIndex()
@@ -108,12 +108,12 @@ class StackPlanner:
             on_error=on_error,
         )
         self.externals: Mapping[str, ExternalStatus] = self._planner.externals.statuses
-        """By name the statuses of what the Stack only reads."""
+        """Statuses of the external objects, by name."""
         self.kinds = kinds
         """The kinds of the cluster that it plans for."""
         self._unhealthy = self._planner.unhealthy
         self.wanted: WantedObjects = self._planner.wanted
-        """What the resources name."""
+        """The objects that the resources name."""
         self._cleanup = CleanupPlanner(
             blueprint=blueprint,
             index=index,
@@ -129,12 +129,12 @@ class StackPlanner:
         self._blocked: set[str] = set()
         """Members that are not created while too many others wait to go."""
         self.removals = MemberRemovals()
-        """Which members may go by themselves; the caller keeps it for the next planner."""
+        """Which members may disappear without a user's edit; the caller keeps it for the next planner."""
         self._order = find_order(blueprint)
 
     @property
     def definition_warnings(self) -> tuple[str, ...]:
-        """Return what the definition allows and its user probably does not mean."""
+        """Return valid settings of the definition that are probably unintended."""
         if self._warned_blueprint is not self.blueprint:
             self._warned_blueprint, self._warnings = self.blueprint, definition_warnings.find_warnings(self.blueprint)
         return self._warnings
@@ -201,14 +201,14 @@ class StackPlanner:
         return self._planner.find_queries()
 
     def set_external_views(self, find_view: Callable[[str], ExternalView]) -> None:
-        """Set what the cache knows of an external object, by its name in the template."""
+        """Set the cached state of an external object, by its name in the template."""
         self._planner.externals.find_view = find_view
 
     def update_blueprint(self, blueprint: Blueprint) -> bool:
-        """Continue with a blueprint in which only manifests and members of collections differ; return whether that was so.
+        """Continue with a blueprint if only manifests and members of collections differ; return whether that was so.
 
-        Only a complete Stack continues in this way, so that no status depends on the target. The next refresh plans what
-        changed. The result is the same as that of a new planner, which would plan all resources.
+        Only a complete Stack continues in this way, so that no status depends on the target. The next refresh plans the
+        differences. The result is the same as with a new planner, which would plan all resources.
         """
         index = self._index
         is_quiet = not (index.ready_steps or index.requeues or index.stopped or any(index.conditions.by_type.values()))
@@ -263,7 +263,9 @@ class StackPlanner:
         return {*self.by_state[ResourceState.FAILED], *self.by_state[ResourceState.RETRYING], *self._unhealthy.names}
 
     def set_boundary(self, boundary: Boundary) -> bool:
-        """Set where the children may be, and as which account; return whether that changed, so all names need a refresh."""
+        """Set where the children may be, and the account that writes them; return whether that changed, so all names
+        need a refresh.
+        """
         before = self._planner.reader
         if before.boundary == boundary:
             return False
@@ -272,11 +274,11 @@ class StackPlanner:
 
     @property
     def reader(self) -> Reader:
-        """Return as which account the Stack reads its objects."""
+        """Return the account that reads the Stack's objects."""
         return self._planner.reader
 
     def set_target(self, target: Target | None) -> set[str]:
-        """Set what the target says of single resources; return the resources that must be planned again."""
+        """Set the target's decisions about single resources; return the resources that must be planned again."""
         planner, is_rollback = self._planner, target is not None and target.is_rollback
         changed = set(self.by_state[ResourceState.FAILED]) if is_rollback is not planner.is_rollback else set()
         planner.is_rollback = is_rollback
@@ -324,7 +326,7 @@ class StackPlanner:
         return self.deletion_guard.environment
 
     def set_environment(self, environment: ActiveEnvironment) -> None:
-        """Change the environment. The cleanup follows by itself; resources follow at their next refresh."""
+        """Change the environment. The cleanup follows at once; resources follow at their next refresh."""
         if environment.rules != self.environment.rules:
             self._idle = tuple(environment.rules.find_unmatched(self.blueprint.resources, nested=self.nested))
         self._planner.environment = environment
@@ -366,7 +368,7 @@ class StackPlanner:
             self._cleanup.refresh(dirty, observation, is_ready=ready, short=short, may_miss=may_miss)
         if memory.parts or self._parts:
             self._refresh_parts(memory, now=now)
-        # A Stack at rest need not keep what its last refresh found.
+        # A settled Stack need not keep the results of its last refresh.
         self._index.result = RefreshResult()
         return result
 
@@ -428,9 +430,9 @@ class StackPlanner:
             self.removals.release()
 
     def _refresh_removals(self, dirty: Collection[str], children: ObservedChildren, *, now: float) -> Collection[str]:
-        """Decide which members may go; return those whose objects became obsolete, or are not any more.
+        """Decide which members may be removed; return those whose objects became obsolete or are no longer obsolete.
 
-        Looks at all objects, so not for the change of a member that is wanted.
+        Looks at all objects, so not for the change of a wanted member.
         """
         limited = {name for name, each in self.blueprint.collections.items() if each.max_removed is not None}
         if not limited:
@@ -551,7 +553,7 @@ class StackPlanner:
         return status if due <= now else dataclasses.replace(status, step=None, requeue_at=due)
 
     def _count_turnover(self, root: str) -> Work:
-        """Return what the creation of a member counts for its collection: to exchange all members counts as one step."""
+        """Return the weight of a member's creation in its collection: exchanging all members counts as one step."""
         share = 1.0 / max(len(self.blueprint.collections[root].members), 1)
         return Work(resource=root, type=WorkType.APPLY, share=share)
 
@@ -719,12 +721,12 @@ def find_resized(known: Blueprint, new: Blueprint, *, rules: EnvironmentRules) -
 
 
 def is_free(known: Blueprint, new: Blueprint, name: str) -> bool:
-    """Return whether no status but those of its members depends on which members a collection has."""
+    """Whether only the statuses of its members depend on a collection's list of members."""
     return not (known.collections[name].dependents or new.collections[name].dependents)
 
 
 def is_known_kind(known: Blueprint, member: ResourceBlueprint) -> bool:
-    """Return whether objects like that of a new member are watched for others of its collection."""
+    """Whether objects like a new member's are watched for other members of its collection."""
     collection = known.collections.get(members.root_of(member.name))
     if collection is None or not collection.members:
         return False

@@ -34,7 +34,7 @@ from hearth.plan.state.steps import Suspend
 
 @dataclass(slots=True)
 class SuspendOrder:
-    """Resources that still run, and those of them that may be suspended now."""
+    """Resources that still run, and the ones among them that may be suspended now."""
 
     running: dict[str, None] = field(default_factory=dict)
     """The resources that still run."""
@@ -83,10 +83,10 @@ class SuspendOrder:
                 self._weigh((name,), 1)
 
     def may_suspend(self, name: str) -> bool:
-        """Return whether the resource may be suspended now.
+        """Whether the resource may be suspended now.
 
         Objects in a dependency cycle (records of revisions that reversed a dependency) would block each other forever.
-        If only such objects and what they require are left, each cycle that nothing else requires may be suspended.
+        If only such objects and their requirements are left, each cycle that nothing else requires may be suspended.
         """
         return name in (self._free or self._find_heads())
 
@@ -173,7 +173,7 @@ class SuspendPlanner:
     rules: HealthRules
     records: SuspendRecords
     reader: Reader
-    """What the status may show of the objects."""
+    """The part of the objects that the status may show."""
     on_error: OnError = internal_errors.ignore_nothing
     """Receives an unexpected exception and its resource."""
     suspend_order: SuspendOrder = field(default_factory=SuspendOrder)

@@ -1,4 +1,4 @@
-"""Conditions of a Stack beyond those of kstatus: one table with everything that differs by type.
+"""Conditions of a Stack that kstatus does not define: one table with everything that differs by type.
 
 A new type is one row: its place in the status, its Event, its word in lists, its effect on `kubectl stack why`, and its
 sentence in the documentation. Also: the reasons why another cluster cannot be used, and the words of lists for the

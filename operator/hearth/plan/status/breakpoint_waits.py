@@ -48,7 +48,7 @@ STACK = names.STACK.lower()
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class StackAddress:
-    """What a command needs to name the Stack."""
+    """The Stack's identity in a command."""
 
     name: str = ""
     namespace: str = ""

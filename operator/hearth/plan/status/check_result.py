@@ -144,7 +144,7 @@ def _call(entry: Mapping[str, Any]) -> str:
 
 
 def find_condition(refusal: str) -> Iterator[ExtraCondition]:
-    """Return the condition while a check cannot run. refusal: the reason, "" if there is none."""
+    """Return the condition while a check cannot run. refusal: the reason, "" without one."""
     if refusal:
         yield ExtraCondition(type=ConditionType.CHECK_PENDING, reason="ListFailed", message=refusal)
 

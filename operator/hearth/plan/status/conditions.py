@@ -1,7 +1,7 @@
 """The conditions of a Stack.
 
-First come those of kstatus: `Ready`, `Reconciling` and `Stalled`. Each extra condition reports one fact to the owner; their
-types are rows of `hearth.plan.state.condition_types`.
+First come the kstatus conditions: `Ready`, `Reconciling` and `Stalled`. Each extra condition reports one fact to the
+owner; their types are rows of `hearth.plan.state.condition_types`.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def find(status: Mapping[str, Any], type_: str) -> Mapping[str, Any]:
 
 
 def find_since(before: Mapping[str, Any] | None, status: str, now: str) -> str:
-    """Return the transition time of a condition: that of the one before while its status stays, else now."""
+    """Return the transition time of a condition: unchanged while its status stays, otherwise now."""
     if before is not None and before.get("status") == status and before.get("lastTransitionTime"):
         return str(before["lastTransitionTime"])
     return now
@@ -98,8 +98,9 @@ def find_since(before: Mapping[str, Any] | None, status: str, now: str) -> str:
 
 STALLED: Final = "Stalled"
 ROLLED_BACK: Final = "RolledBack"
-"""Reason of `Ready` after an automatic rollback. It is shown like a condition, because its phase is also that of a
-rollback on request."""
+"""Reason of `Ready` after an automatic rollback. It is shown like a condition, because a rollback on request has the
+same phase.
+"""
 SHOWN: Final = frozenset({STALLED, *ConditionType})
 """The conditions that are counted. A fixed set, so that no client can add values of a label."""
 

@@ -85,7 +85,7 @@ def describe(child: Child, *, cause: str = "") -> str:
 
 
 def find_report(child: Child, reader: Reader) -> str:
-    """Return what the object reports to hold up its deletion, for those who may get it; "" for nothing."""
+    """Return the object's report on what blocks its deletion, for readers who may get the object; "" for nothing."""
     report = object_reports.explain_deletion(child.kind.key, child.fields)
     return shorten(report) if report and reader.find(child) is Access.GRANTED else ""
 
@@ -96,9 +96,9 @@ def shorten(text: str) -> str:
 
 
 def describe_with_cause(child: Child, reader: Reader) -> str:
-    """Describe the object, with what it reports to block its own deletion: a nested Stack, a Namespace.
+    """Describe the object, with its report on what blocks its own deletion: a nested Stack, a Namespace.
 
-    reader: whose Stack it is. Another object's words are only for those who may get that object.
+    reader: the Stack that reads it. Another object's words are only shown to readers who may get that object.
     """
     is_stack = names.is_stack(child.kind.group, child.kind.name)
     if not child.deleting:

@@ -37,7 +37,7 @@ def find_problems(planner: StackPlanner, memory: InMemoryState) -> list[tuple[st
 
 
 def _find_externals(planner: StackPlanner) -> Iterator[tuple[str, ResourceStatus]]:
-    """Find what the Stack only reads and is not ready, without what is only being read."""
+    """Find external objects that are not ready, without objects whose first read is in progress."""
     for name, read in sorted(planner.externals.items()):
         if not read.status.is_ready and read.status.cause is not Cause.EVALUATING:
             yield name, dataclasses.replace(read.status, planned_ref=None if read.is_list else read.ref)

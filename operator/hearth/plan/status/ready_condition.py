@@ -57,7 +57,7 @@ class StatusInput:
     address: StackAddress = field(default_factory=StackAddress)
     """Its name in commands."""
     replicas: int | None = None
-    """Of an instance: what its scale subresource reports; None if it has none."""
+    """Of an instance: the fields of its scale subresource; None if it has none."""
     group_uid: str = ""
     """The UID of a ResourceGroup; "" for a Stack."""
     is_deleting: bool = False
@@ -95,9 +95,9 @@ class StatusInput:
     cluster_problem: DefinitionRejection | None = None
     """Why the other cluster that has the objects cannot be used; None if it can, and for the home cluster."""
     halted_by: str = ""
-    """What a restore waits for besides the objects of the Stack; "" for nothing."""
+    """What a restore waits for, other than the objects of the Stack; "" for nothing."""
     circle: tuple[str, ...] = ()
-    """The Stacks of a circle in which each reads objects of the next, and the last one of this Stack."""
+    """Stacks in a circle: each reads objects of the next, and the last one reads objects of this Stack."""
     sources: Mapping[ObjectRef, str] = field(default_factory=dict)
     """The resource versions of the sources that the definition was read from."""
     polled: tuple[str, ...] = ()
@@ -196,7 +196,7 @@ def _is_refused(status_input: StatusInput, planner: StackPlanner | None) -> bool
 def find_ready_reason(
     status_input: StatusInput, planner: StackPlanner | None, memory: InMemoryState
 ) -> tuple[str, str]:
-    """Find reason and message of `Ready`: the first problem, else the object that the Stack waits for."""
+    """Find reason and message of `Ready`: the first problem, otherwise the object that the Stack waits for."""
     if override := _find_override(status_input, planner):
         return override
     if planner is None:
@@ -257,7 +257,7 @@ def explain_failure(status_input: StatusInput, planner: StackPlanner, memory: In
 
 
 def _find_problem(planner: StackPlanner, memory: InMemoryState) -> tuple[str, str]:
-    """Return reason and message of the first problem; both empty if there is none."""
+    """Return reason and message of the first problem; both empty without problems."""
     problem = next(iter(problems.find_problems(planner, memory)), None)
     if problem is None:
         return "", ""
@@ -304,7 +304,7 @@ def _describe_end(status_input: StatusInput, planner: StackPlanner) -> tuple[str
 
 
 def _describe_wait(status_input: StatusInput, planner: StackPlanner) -> str:
-    """Describe what the Stack waits for, and which deletions are deferred until then."""
+    """Describe the objects that the Stack waits for, and the deletions that are deferred until then."""
     if status_input.is_paused and planner.ready_steps:
         return describe(planner)
     waited = status_input.halted_by or _waited_for(planner)
@@ -406,14 +406,14 @@ def _waited_for(planner: StackPlanner) -> str:
 
 
 # Everything that `spec.paused` prevents: the steps that are due, and those that could only follow them. Pure. Which
-# of the following resources change is known only once those before them are done, so they are named as such.
+# of the following resources change is known only once those before them are done, so the message calls them that.
 
 NAMED_AT_MOST: Final = 50
 """Names of one kind of step: a message is read by people, and has to fit into a condition."""
 
 
 def describe(planner: StackPlanner) -> str:
-    """Describe the steps that `spec.paused` prevents now, and what may follow them."""
+    """Describe the steps that `spec.paused` prevents now, and the steps that may follow."""
     due = [
         f"{verb} {enumeration.enumerate_names(sorted(named), most=NAMED_AT_MOST)}"
         for verb, named in sorted(_find_due(planner).items())
@@ -424,7 +424,7 @@ def describe(planner: StackPlanner) -> str:
 
 
 def _find_due(planner: StackPlanner) -> dict[str, list[str]]:
-    """Find the names of what the due steps change, by verb."""
+    """Find the names of the objects that the due steps change, by verb."""
     due: dict[str, list[str]] = {}
     for name, step in planner.ready_steps.items():
         match step:

@@ -54,7 +54,7 @@ def build_status(
         status["state"] = words
     status.update(check_result.encode(status_input.check))
     if planner is None and status_input.cluster_problem is not None:
-        # What the cluster had when it was last seen.
+        # The cluster's state when it was last seen.
         status.update({key: before[key] for key in PLANNED if key in before})
     if status_input.sources:
         status["sources"] = [
@@ -71,7 +71,9 @@ def build_status(
 
 
 def find_earlier_completed(completed: CompletedRevisions, before: Mapping[str, Any]) -> list[int]:
-    """Return the revisions that completed before the last two, by the status until now. For people alone: nothing acts on it."""
+    """Return the revisions that completed before the last two, from the previous status. Only for people: nothing acts
+    on it.
+    """
     listed = before.get(EARLIER)
     found = [*(listed if isinstance(listed, list) else ())]
     found += [before.get("lastCompletedRevision"), before.get("previousCompletedRevision")]
@@ -200,7 +202,7 @@ def _find_warnings(
 
 
 def _find_kept(status_input: StatusInput, planner: StackPlanner) -> Iterator[str]:
-    """Find the resources that are made of values of finished work which are gone."""
+    """Find the resources made from values of finished work that no longer exist."""
     if status_input.finished is None or not status_input.finished.entries:
         return
     for name, status in planner.statuses.items():
@@ -301,7 +303,7 @@ def evaluate(planner: StackPlanner) -> Outputs:
 
 
 def find_value(planner: StackPlanner, name: str) -> Any:
-    """Find what an expression reads under a name of the template: the object, or those of all members."""
+    """Find the value that an expression reads under a name of the template: the object, or the objects of all members."""
     if (read := planner.externals.get(name)) is not None:
         return desired_objects.enlarge(read.fields)
     collection = planner.blueprint.collections.get(name)
@@ -313,7 +315,7 @@ def find_value(planner: StackPlanner, name: str) -> Any:
 
 
 def find_fields(planner: StackPlanner, resource: str) -> Mapping[str, Any] | None:
-    """Find the fields of the object of a resource; of finished work that is gone, what is still known."""
+    """Find the fields of a resource's object; for finished, deleted work the fields that were kept."""
     status = find_readable_status(planner, resource)
     return requirements.find_fields(status) if status is not None else None
 
@@ -332,7 +334,7 @@ def find_readable(planner: StackPlanner, resource: str) -> Child | None:
 
 
 def find_unreadable(planner: StackPlanner, names: Iterable[str]) -> Child | None:
-    """Find an object that the account of the Stack may not get, or of which that is not known yet.
+    """Find an object that the account of the Stack may not get, or where that is not known yet.
 
     names: as expressions read them.
     """
@@ -351,7 +353,7 @@ TEXTS = ("reason", "message")
 
 
 def redact_status(status: Object, hidden: Collection[str]) -> Object:
-    """Remove the texts `hidden` from the status; return it unchanged if there are none."""
+    """Remove the texts `hidden` from the status; return it unchanged without such texts."""
     if not hidden:
         return status
     covered = map_entries(status, ("conditions", "problems"), lambda entry: cover(entry, hidden))

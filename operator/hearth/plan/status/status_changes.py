@@ -1,6 +1,6 @@
-"""The difference of two statuses: the patch between them, what it means to a reader, and the Events that it deserves.
+"""The difference of two statuses: the patch between them, its meaning for a reader, and the Events that it deserves.
 
-Must not know what a status is built from.
+Must not know the sources of a status.
 """
 
 from __future__ import annotations

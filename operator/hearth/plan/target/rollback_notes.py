@@ -1,6 +1,8 @@
-"""What users must know of a rollback that a later edit overrides: that it ends, and what comes back with the spec. Pure.
+"""Notes for users about a rollback that a later edit overrides: that it ends, and which changes return with the spec.
+Pure.
 
-An edit of one parameter applies the whole definition in the spec again, also what the rollback had taken back.
+An edit of one parameter applies the whole definition in the spec again, including the parts that the rollback had
+reverted.
 """
 
 from __future__ import annotations
@@ -45,9 +47,9 @@ def describe_ignored(target: Target | None, *, name: str, namespace: str) -> Ite
 def describe_end(
     before: Target, target: Target, *, old: Collection[str], new: Collection[str], changed: Sequence[str]
 ) -> str:
-    """Describe what the end of a rollback brings back.
+    """Describe the changes that return when a rollback ends.
 
-    before: the rollback; target: the definition in the spec; old, new: their resources; changed: those of both that
+    before: the rollback; target: the definition in the spec; old, new: their resources; changed: resources in both that
     differ.
     """
     what = f"revision {before.revision}" if before.revision != EMPTY_REVISION else "nothing"
@@ -78,7 +80,7 @@ def warn_of_end(status: Mapping[str, Any], *, name: str, namespace: str) -> str:
     ):
         return ""
     back, failed = target["revision"], status.get("lastFailedRevision")
-    # Only what a failure took back is known to be the revision of the spec.
+    # Only after a failure is the reverted revision known to be the revision of the spec.
     is_failed = target["cause"] == TargetCause.AUTOMATIC and isinstance(failed, int)
     numbers = f" {back} {failed}" if is_failed and back not in (failed, EMPTY_REVISION) else ""
     return (

@@ -1,7 +1,7 @@
 """The target revision of a Stack, and its cause: the spec, a rollback request, or an automatic rollback.
 
-A rollback only changes the target revision. `status` stores what the operator cannot derive from the spec, before
-the first write that depends on it.
+A rollback only changes the target revision. `status` stores the facts that the operator cannot derive from the spec,
+before the first write that depends on them.
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ class RollbackRequest:
     spec_hash: str
     """Hash of the definition in the spec at that time; "" while it is unknown."""
     revision: int
-    """The resolved revision. It is resolved once. `EMPTY_REVISION` while there is none: the request is then rejected."""
+    """The resolved revision. It is resolved once. `EMPTY_REVISION` if it does not exist: the request is then rejected.
+    """
     snapshot: str = ""
     """The name of the StackSnapshot; "" for a rollback to a revision."""
     snapshot_uid: str = ""
@@ -81,7 +82,7 @@ class CompletedRevisions:
     previous: int | None = None
     """The last one other than `last`."""
     is_known: bool = True
-    """Whether the history is complete. What an earlier process wrote may be lost."""
+    """Whether the history is complete. Entries of an earlier process may be lost."""
 
     @property
     def has_target(self) -> bool:
@@ -158,19 +159,19 @@ class Target:
     """Message of the failure."""
     failure_reason: str = ""
     cleared: ClearedBreakpoints = active_environment.NONE_CLEARED
-    """The breakpoints cleared under this target, or under the one of which it changes the size alone."""
+    """The breakpoints cleared under this target, or under the target that this one only resizes."""
     breakpoint_key: str = ""
-    """What the stops after its changes are recorded under; "" for the number of its revision."""
+    """The key that records the stops after its changes; "" for the number of its revision."""
     earlier_revision: int = 0
-    """The highest revision of all earlier targets, if it is above that of this one; else 0."""
+    """The highest revision of all earlier targets, if it is above this target's revision; otherwise 0."""
     suspend: SuspendTransition | None = None
     """The last change of `spec.suspended`, if it names the current action of this target."""
     cluster: str = ""
-    """URL of the API server that has the objects; "" for that of the Stack."""
+    """URL of the API server that has the objects; "" for the Stack's own."""
     definition_revision: int = 0
     """Of an instance: the revision of its StackDefinition; 0 for other Stacks."""
     removed: tuple[int, ...] = ()
-    """Of a group: the indices that none of its members has any more."""
+    """Of a group: indices that no member has any longer."""
     surge: int = 0
     """Of a group: the members beyond its size, until a rolling update is done."""
     batches: tuple[LastBatch, ...] = ()
@@ -188,7 +189,7 @@ class Target:
 
     @property
     def restore(self) -> RollbackRequest | None:
-        """Return the restore of volumes in progress; None if there is none."""
+        """Return the restore of volumes in progress; None without one."""
         request = self.rollback
         if self.cause is not TargetCause.ROLLBACK or request is None or request.revision != self.revision:
             return None

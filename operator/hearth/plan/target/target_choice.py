@@ -1,7 +1,7 @@
 """Choice of the target: the spec, a rollback that the user requests, or the last completed revision after a failure;
 and the start of the chosen one.
 
-Must not know how a target is stored.
+Must not know the storage of a target.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class TargetRequest:
     rollback: RollbackRequest | None = None
     """What that name resolves to now; None if it was resolved before."""
     failure: str = ""
-    """Why the current target failed for good; "" if it did not."""
+    """Why the current target failed permanently; "" if it did not."""
     failure_reason: str = ""
     """One CamelCase word."""
     is_retried: bool = False
@@ -71,7 +71,7 @@ def choose_target(
     if rollback is not None and not rollback.is_overridden(latest):
         return TargetChoice(cause=TargetCause.ROLLBACK, revision=rollback.revision, rollback=rollback)
     if rollback is not None and rollback.claims:
-        # The later definition ended the restore. What is written from now on must outlast the return of the definition.
+        # The later definition ended the restore. Writes from now on must outlast the return of the definition.
         rollback = dataclasses.replace(rollback, is_restored=True)
     if request.failure and completed.has_target:
         last = completed.last if completed.last is not None else EMPTY_REVISION
@@ -200,7 +200,7 @@ def restart_timeout(target: Target, *, now: float) -> Target:
     return dataclasses.replace(target, since=since)
 
 
-# Start and completion of a target: what it keeps of the one before.
+# Start and completion of a target: the parts it keeps of the previous one.
 
 MAX_PROTECTED_REVISIONS = 16
 """Maximum of revisions whose objects are protected at a time: one, and one more for each restart during a change."""
@@ -225,9 +225,9 @@ class TargetContext:
     definition_revision: int = 0
     """See `Target.definition_revision`."""
     removed: tuple[int, ...] | None = None
-    """Of a group: see `Target`; None for those of the previous target."""
+    """Of a group: see `Target`; None for the indices of the previous target."""
     resized: int = 0
-    """Of a group: the unfinished revision that differs from the new one in size alone; 0 if there is none."""
+    """Of a group: the unfinished revision that differs from the new one only in size; 0 without one."""
     has_breakpoints: bool = False
     """Whether the Stack has breakpoints now."""
     heals_on_update: bool = False
@@ -290,7 +290,7 @@ def _retry(target: Target, context: TargetContext) -> Target:
 
 
 def _find_breakpoints(before: Target | None, revision: int, context: TargetContext) -> tuple[ClearedBreakpoints, str]:
-    """Return the breakpoints that stay cleared, and what the stops after changes are recorded under: see `Target`."""
+    """Return the breakpoints that stay cleared, and the key that records the stops after changes: see `Target`."""
     if context.resized:
         # An autoscaler must neither release a member that is stopped nor stop one that was released.
         is_known = before is not None and before.revision == context.resized
@@ -308,7 +308,7 @@ def _find_breakpoints(before: Target | None, revision: int, context: TargetConte
 
 
 def _find_batches(before: Target | None, choice: TargetChoice) -> tuple[LastBatch, ...]:
-    """Return the ends of batches that count for a new target: those of an update in progress, which it may continue.
+    """Return the batch ends that count for a new target: from an update in progress, which it may continue.
 
     How many members were up to date then says nothing about the new target. A rollback does not wait for a pause.
     """

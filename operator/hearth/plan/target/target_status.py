@@ -1,6 +1,6 @@
-"""What the operator remembers in the status of a Stack for the next process: the target, and the signature over all of it.
+"""The operator's memory in the status of a Stack for the next process: the target, and the signature over all of it.
 
-`status.target` is what readers see; `status.controllerState` is the memory of the operator and not part of the API.
+`status.target` is for readers; `status.controllerState` is the memory of the operator and not part of the API.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def encode(target: Target) -> Object:
 
 
 def _encode_state(target: Target) -> Object:
-    """Encode what only the operator reads."""
+    """Encode the fields that only the operator reads."""
     values = {
         "initial": target.is_first,
         "cleanupWaived": target.is_cleanup_waived,
@@ -226,7 +226,7 @@ def read_completed(memory: Mapping[str, Any] | None) -> CompletedRevisions:
 
 
 def find_number(memory: Mapping[str, Any], key: str) -> int | None:
-    """Return the revision number in that field; None if there is none."""
+    """Return the revision number in that field; None without one."""
     try:
         return read_number(memory[key])
     except (KeyError, ValueError):
@@ -241,7 +241,7 @@ def read_handled(memory: Mapping[str, Any]) -> dict[str, str]:
 
 
 # The signature. The operator ignores what other writers put into the fields that it reads back; the rest of the status
-# describes observed state and is never read back.
+# reports observed state and is never read back.
 
 SIGNATURE = "signature"
 MEMORY = (

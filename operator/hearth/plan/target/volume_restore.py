@@ -1,7 +1,7 @@
 """Restore of the volumes of a snapshot, and the content of PersistentVolumeClaims: `spec.dataSource`.
 
-The content matters only when a claim is created, and the API server rejects every later change of it. So a claim keeps the
-one that it has, even if its manifest has none any more, and a restore replaces claims: those of the template by the
+The content matters only when a claim is created, and the API server rejects every later change of it. So a claim keeps
+its content, even if its manifest no longer sets any, and a restore replaces claims: the template's claims by the
 blueprint, those of StatefulSets one by one.
 """
 
@@ -21,7 +21,7 @@ from hearth.template.text import quantity
 
 SNAPSHOT_GROUP = "snapshot.storage.k8s.io"
 STATED = ("dataSource", "dataSourceRef")
-"""The fields of a spec that state its content."""
+"""The fields of a spec that select its content."""
 
 
 def is_claim(kind: Kind) -> bool:
@@ -39,7 +39,7 @@ def find_data_source(child: Child) -> Mapping[str, Any] | None:
 
 
 def keep_data_source(manifest: Object, found: Mapping[str, Any]) -> Object:
-    """Return the manifest of an existing claim with the content that it has, unless it states one."""
+    """Return the manifest of an existing claim with its present content, unless the manifest sets one."""
     spec = manifest.get("spec")
     if not isinstance(spec, dict) or any(key in spec for key in STATED):
         return manifest
@@ -47,7 +47,7 @@ def keep_data_source(manifest: Object, found: Mapping[str, Any]) -> Object:
 
 
 def keep_content(manifest: Object, child: Child) -> Object:
-    """Return the manifest of an existing object; that of a claim with the content that it has."""
+    """Return the manifest of an existing object; a claim's manifest includes its present content."""
     found = find_data_source(child)
     return keep_data_source(manifest, found) if found is not None else manifest
 
@@ -61,7 +61,7 @@ def restore_content(manifest: Object, volume: RestoredVolume) -> Object:
     return {**manifest, "metadata": {**metadata, "annotations": annotations}, "spec": {**spec, "dataSource": source}}
 
 
-# The blueprint of a snapshot's revision, in which each claim gets its content. A claim of another restore, or of none, is
+# The blueprint of a snapshot's revision, where each claim gets its content. A claim of another restore, or of none, is
 # replaced, because the annotation with the restore is a `replaceOn` field. Everything that the claims do not require waits
 # until they are ready, so no workload starts with old data.
 
@@ -79,7 +79,7 @@ def find_missing(blueprint: Blueprint, request: RollbackRequest) -> list[str]:
 
 
 def restore_volumes(blueprint: Blueprint, request: RollbackRequest) -> Blueprint:
-    """Return the blueprint in which each claim gets the content of its VolumeSnapshot."""
+    """Return the blueprint where each claim gets the content of its VolumeSnapshot."""
     own = (each for each in request.claims if not each.claim)
     claims = {claim.resource: claim for claim in own if claim.resource in blueprint.resources}
     first = find_required(blueprint, claims)
@@ -140,7 +140,7 @@ def find_required(blueprint: Blueprint, claims: Mapping[str, RestoredClaim]) -> 
 
 # Replacement of one claim of a StatefulSet: deleted, then created under its name with its data. A StatefulSet finds its
 # claims by their names, so they cannot be resources of the template. They are replaced while all workloads are suspended,
-# each step decided from the live claim alone.
+# each step decided only from the live claim.
 
 
 class ClaimStep(enum.Enum):
@@ -154,7 +154,7 @@ class ClaimStep(enum.Enum):
 
 
 def find_claim_step(claim: RestoredClaim, request: RollbackRequest, live: Mapping[str, Any] | None) -> ClaimStep:
-    """Decide on a claim. live: the object of its name; None if there is none."""
+    """Decide on a claim. live: the object of its name; None if it does not exist."""
     if live is None:
         return ClaimStep.CREATE
     metadata = live["metadata"]
@@ -167,10 +167,10 @@ def find_claim_step(claim: RestoredClaim, request: RollbackRequest, live: Mappin
 
 
 def explain_foreign_claim(live: Mapping[str, Any], stateful_set: Mapping[str, Any]) -> str:
-    """Return why a live claim is not one that the StatefulSet made; "" if it is.
+    """Return why a live claim was not created by the StatefulSet; "" if it was.
 
-    Its controller gives each claim the labels of the selector, and no owner besides itself or one of its Pods. A name
-    alone proves nothing: any claim of the namespace may have it.
+    Its controller gives each claim the labels of the selector, and no owner other than the set or one of its Pods. A
+    name proves nothing: any claim of the namespace may have it.
     """
     metadata, of_set = live["metadata"], stateful_set["metadata"]
     labels = metadata.get("labels") or {}

@@ -51,7 +51,7 @@ TRUE: Final[Mapping[Role, Meaning]] = {Role.BUSY: Meaning.WAITING, Role.RESTING:
 """What booleans without a fixed name say where they are true."""
 REASON = "reason"
 NOTE_WORDS = 3
-"""Words of a note that is a state and not a sentence."""
+"""Words of a note that name a state and form no sentence."""
 
 
 class FieldReader:
