@@ -88,7 +88,7 @@ class ClusterLinks:
         self._awaited[stack_uid] = key
 
     def drop(self, stack_uid: str) -> None:
-        """Drop a Stack that is gone."""
+        """Drop a Stack that was deleted."""
         self._awaited.pop(stack_uid, None)
         if self._links.pop(stack_uid, None) is not None:
             self._drop_rules()

@@ -31,7 +31,7 @@ class KubeconfigRef:
 
     name: str
     key: str = ""
-    """"": `value`, else `value.yaml`."""
+    """"": `value`, otherwise `value.yaml`."""
 
 
 @dataclass(slots=True)
@@ -59,8 +59,9 @@ class StackObject:
     finalizers: tuple[str, ...]
     annotations: Mapping[str, str]
     kind: str = names.STACK
-    """The kind of the object: `Stack`, `ResourceGroup`, or `Kind.group` of an instance of a StackDefinition. The spec of the
-    others is that of a Stack with the same result."""
+    """The kind of the object: `Stack`, `ResourceGroup`, or `Kind.group` of a StackDefinition's instance. The spec of
+    the others is the spec of a Stack with the same result.
+    """
     api_version: str = f"{names.GROUP}/{names.VERSION}"
     definition: str = ""
     """Of an instance: the name of its StackDefinition; "" for all others."""
@@ -69,7 +70,7 @@ class StackObject:
     packed_labels: bytes = field(default=b"{}", repr=False)
     """Of an instance: JSON of its labels."""
     replicas: int | None = None
-    """Of an instance: what its scale subresource reports; None if it has none."""
+    """Of an instance: the fields of its scale subresource; None if it has none."""
     packed_stated: bytes = field(default=b"", repr=False)
     """Of an instance: JSON of its own spec, which another revision of its StackDefinition puts into another form."""
     parent: str = ""
@@ -85,7 +86,7 @@ class StackObject:
     definer: DefinerAccount | None = None
     """Of an instance: the ServiceAccount that its StackDefinition names, which counts instead; None for none."""
     kubeconfig: KubeconfigRef | None = None
-    """What the spec says of another cluster; None for this one."""
+    """The other cluster in the spec; None for this one."""
     packed_spec: bytes = field(repr=False)
     """JSON of the spec without template and parameters. JSON needs a fifth of the memory of a parsed template."""
     packed_template: bytes = field(default=b"", repr=False)
@@ -104,7 +105,7 @@ class StackObject:
     in_progress_since: str = ""
     """Since when the status says that an action is in progress; "" for none."""
     is_size_scaled: bool = False
-    """Of a group: whether its size was written through the scale subresource, so that no user states it."""
+    """Of a group: whether the scale subresource set its size, so that no user sets it in the spec."""
     defect: str = ""
     """Why `spec` lacks unreadable parts; "" if it is complete."""
 

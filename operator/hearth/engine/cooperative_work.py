@@ -1,4 +1,4 @@
-"""Long work that yields to the event loop between chunks. Must not know what the work is."""
+"""Long work that yields to the event loop between chunks. Must not know the kind of work."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from hearth.engine.services import Services
 
 
 def find_former_revisions(services: Services, stack: StackObject) -> list[Revision]:
-    """Find the revisions signed for Stacks of this kind, namespace and name that do not exist any more, by rising number."""
+    """Find the revisions signed for deleted Stacks of this kind, namespace and name, by rising number."""
     management_cluster = services.management_cluster
     found: list[Revision] = []
     for uid, revision in management_cluster.find_former_revisions(stack):

@@ -1,4 +1,4 @@
-"""Tasks of one owner, at most one per name at a time. Must not know what the work is."""
+"""Tasks of one owner, at most one per name at a time. Must not know the kind of work."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hearth import supervision
 
 
 class NamedTasks:
-    """Background actions beside the reconciles. Reports each unexpected exception of an action."""
+    """Background actions next to the reconciles. Reports each unexpected exception of an action."""
 
     def __init__(
         self, on_error: Callable[[str, BaseException], None], on_success: Callable[[str], object] = lambda _name: None

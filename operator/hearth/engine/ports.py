@@ -59,7 +59,7 @@ class ClusterKinds(Protocol):
         """Query the served kinds again (rate-limited; called on a miss)."""
 
     async def is_kind_going(self, kind: Kind) -> bool:
-        """Return whether the kind is being removed, or is not served any more, so that its objects go one by one."""
+        """Whether the kind is being removed, or is no longer served, so that its objects disappear one by one."""
 
 
 class ClusterChildren(Protocol):
@@ -98,11 +98,11 @@ class ClusterChildren(Protocol):
         """Set everything that a Stack only reads, by name in its template; cheap if unchanged. namespace: of the Stack.
 
         `on_child` is called with the name when a field that it reads changes, at once for the first of several changes.
-        What no Stack reads is no longer watched.
+        Objects that no Stack reads are no longer watched.
         """
 
     def find_external(self, stack_uid: str, name: str) -> ExternalView:
-        """Return what is known of the objects that a Stack reads under a name of its template; cheap."""
+        """Return the cached objects that a Stack reads under a name of its template; cheap."""
 
 
 class ClusterWrites(Protocol):
@@ -121,30 +121,31 @@ class ClusterWrites(Protocol):
         """
 
     async def delete(self, child: Child, *, keeps_dependents: bool = False) -> bool:
-        """Delete exactly this object (preconditions: UID and version). One that owns Pods exists until they are gone.
+        """Delete exactly this object (preconditions: UID and version). One that owns Pods exists until they are
+        deleted.
 
-        keeps_dependents: orphan what the object owns instead of deleting it. An object that changed since is deleted too,
-        unless the change forbids deletion: `ApiStatusError` with 409. Returns True if the object is gone, also if it already
-        was; False while finalizers remain. Updates the cache.
+        keeps_dependents: orphan the objects that it owns instead of deleting them. An object that changed since is
+        deleted too, unless the change forbids deletion: `ApiStatusError` with 409. Returns True if the object no longer
+        exists, also if it was deleted before; False while finalizers remain. Updates the cache.
         """
 
     async def release(self, child: Child) -> None:
         """Remove the operator's labels and annotations from exactly this object (preconditions: UID and version).
 
-        Changes nothing else. Ignores an object that is gone or no longer a child of that Stack. Updates the cache.
-        Raises `ApiStatusError` with 409 if the object keeps changing.
+        Changes nothing else. Ignores an object that was deleted or is no longer a child of that Stack. Updates the
+        cache. Raises `ApiStatusError` with 409 if the object keeps changing.
         """
 
     async def mark(self, child: Child, reason: str | None) -> Child | None:
         """Write the unhealthy reason to exactly this object (preconditions: UID and version); None removes the reason.
 
-        Returns the written object; None if it is gone or no longer a child of that Stack. Updates the cache. Raises
-        `ApiStatusError` with 409 if the object keeps changing.
+        Returns the written object; None if it was deleted or is no longer a child of that Stack. Updates the cache.
+        Raises `ApiStatusError` with 409 if the object keeps changing.
         """
 
 
 class ClusterTrials(Protocol):
-    """What a write would do: dry runs."""
+    """Predicts the effect of a write: dry runs."""
 
     async def apply_dry_run(self, manifest: Object, *, kind: Kind, manager: str) -> Object:
         """Return the result of a forced server-side apply without writing it."""
@@ -153,7 +154,7 @@ class ClusterTrials(Protocol):
         """Create the object in a strict dry run; return if nothing but an existing object of that name prevents it."""
 
     async def create_dry_run(self, manifest: Object, *, kind: Kind) -> Object:
-        """Return what the object would be if it was created under a generated name. Strict; writes nothing."""
+        """Return the object as it would be created under a generated name. Strict; writes nothing."""
 
     async def change_dry_run(self, ref: ObjectRef, patch: Object, *, kind: Kind) -> Object:
         """Return the result of a merge patch of the live object without writing it."""
@@ -163,7 +164,7 @@ class ClusterRequests(Protocol):
     """Requests about single objects, past all caches."""
 
     async def get(self, ref: ObjectRef, *, kind: Kind) -> Object:
-        """Return the complete live object. Raises `ApiStatusError` with code 404 if there is none."""
+        """Return the complete live object. Raises `ApiStatusError` with code 404 if it does not exist."""
 
     async def create_object(self, manifest: Object, *, kind: Kind) -> Object:
         """Create an object that is no child; return it as stored. Raises `ApiStatusError` with 409 if the name is taken."""
@@ -172,7 +173,7 @@ class ClusterRequests(Protocol):
         """Write a merge patch of an object that is no child; preconditions stand in its metadata. Return it as stored."""
 
     async def delete_object(self, raw: Object, *, kind: Kind) -> None:
-        """Delete exactly this object, which is no child (precondition: UID); ignore one that is gone.
+        """Delete exactly this object, which is no child (precondition: UID); ignore one that was deleted.
 
         Raises `ApiStatusError` with 409 if another object has the name.
         """
@@ -185,7 +186,7 @@ class ClusterRequests(Protocol):
 
 
 class ClusterRights(Protocol):
-    """What an account may do."""
+    """The rights of an account."""
 
     async def is_allowed(self, verb: str, *, kind: Kind, namespace: str, name: str = "") -> bool:
         """Return whether the account may do that (SelfSubjectAccessReview). name: of the object, "" for all."""
@@ -195,10 +196,10 @@ class ClusterRights(Protocol):
 
 
 class ClusterTriggers(Protocol):
-    """Watches of what a failed step waits for."""
+    """Watches for events that a failed step waits for."""
 
     def watch_trigger(self, trigger: RetryTrigger) -> None:
-        """Report later changes to `on_retry_trigger`, as far as the account may see them; cheap if already watched."""
+        """Report later changes that the account may see to `on_retry_trigger`; cheap if already watched."""
 
     def retain_triggers(self, causes: Collection[RetryTrigger]) -> None:
         """Retain the watches of these triggers and end all other trigger watches."""
@@ -227,14 +228,14 @@ class ManagementStacks(Protocol):
     """The cache of Stacks."""
 
     def find_stack(self, uid: str) -> StackObject | None:
-        """Return the Stack; None if it is gone."""
+        """Return the Stack; None if it was deleted."""
 
     def stacks(self) -> Collection[str]:
         """Return the UIDs of all Stacks of this process; `find_stack` finds no others."""
 
     @property
     def tree(self) -> StackTree:
-        """The nesting of all known Stacks, including those of other processes."""
+        """The nesting of all known Stacks, including Stacks of other processes."""
 
     def has_listed(self, kind: str) -> bool:
         """Return whether all Stacks, or all ResourceGroups, are known. The operator may lack the right to one of them."""
@@ -243,7 +244,9 @@ class ManagementStacks(Protocol):
         """Return the revisions of the StackDefinition that makes a kind; None if none does. key: `Kind.group`."""
 
     def complete_kind(self, name: str) -> str:
-        """Return `Kind.group` of the one kind of that name which a StackDefinition makes; "" if there is none, or several."""
+        """Return `Kind.group` of the one kind of that name that a StackDefinition creates; "" without one, or with
+        several.
+        """
 
     def is_other_shard_uid(self, uid: str) -> bool:
         """Return whether another process is responsible for a Stack of this UID."""
@@ -267,10 +270,10 @@ class ManagementRevisions(Protocol):
         """
 
     async def adopt_revision(self, stack: StackObject, revision: Revision) -> None:
-        """Make the Stack the owner of a revision, so that it is deleted with it; ignore one that is gone."""
+        """Make the Stack the owner of a revision, so that it is deleted with it; ignore one that was deleted."""
 
     async def get_revision(self, stack: StackObject, name: str) -> Revision | None:
-        """Return a live revision in the Stack's namespace, past the cache; None if there is none."""
+        """Return a live revision in the Stack's namespace, past the cache; None if it does not exist."""
 
     async def create_revision(self, stack: StackObject, revision: Revision, definition: Object) -> Revision:
         """Store a revision owned by the Stack. An existing revision of that name stays unchanged and is returned.
@@ -283,7 +286,7 @@ class ManagementRevisions(Protocol):
         """Return `{"template": …, "parameters": …}` as stored, and `sensitive` if present."""
 
     async def delete_revision(self, stack: StackObject, revision: Revision) -> None:
-        """Delete the revision; ignore one that is gone."""
+        """Delete the revision; ignore one that was deleted."""
 
 
 class ManagementWrites(Protocol):
@@ -293,10 +296,10 @@ class ManagementWrites(Protocol):
         """Add the operator's finalizer. Raises `ApiStatusError` with 409 if the Stack changed; read it again."""
 
     async def remove_finalizer(self, stack: StackObject) -> None:
-        """Remove the operator's finalizer; ignore a Stack that is gone."""
+        """Remove the operator's finalizer; ignore a Stack that was deleted."""
 
     async def write_status(self, stack: StackObject, status: Object) -> None:
-        """Merge-patch the status; None removes a key. Ignores a Stack that is gone."""
+        """Merge-patch the status; None removes a key. Ignores a Stack that was deleted."""
 
     async def emit_event(self, stack: StackObject, *, type_: str, reason: str, message: str) -> None:
         """Post a core/v1 Event about the Stack; never raises."""
@@ -311,7 +314,7 @@ class ManagementSources(Protocol):
     async def get_source(self, ref: ObjectRef, *, user: str = "") -> Mapping[str, str]:
         """Return the `data` of a definition's ConfigMap or Secret (a Secret's still in base64).
 
-        user: the user who reads it, never from a cache; "" for the operator. The object is watched afterward while any
+        user: the reading user, never from a cache; "" for the operator. The object is watched afterward while any
         reader follows it.
         """
 
@@ -333,13 +336,13 @@ class HealthMarkClient(Protocol):
     """The HealthMarks of the management cluster."""
 
     def find_mark(self, uid: str) -> HealthMarkObject | None:
-        """Return the HealthMark; None if it is gone."""
+        """Return the HealthMark; None if it was deleted."""
 
     def marks(self) -> Collection[str]:
         """Return the UIDs of all HealthMarks."""
 
     async def write_mark_status(self, mark: HealthMarkObject, status: Object) -> None:
-        """Merge-patch the status of a HealthMark; ignore one that is gone.
+        """Merge-patch the status of a HealthMark; ignore one that was deleted.
 
         Raises `ApiStatusError` with 409 if the HealthMark changed.
         """
@@ -416,10 +419,10 @@ class SnapshotClient(Protocol):
         """Whether all StackSnapshots are known."""
 
     def find_snapshot(self, uid: str) -> StackSnapshotObject | None:
-        """Return the StackSnapshot; None if it is gone."""
+        """Return the StackSnapshot; None if it was deleted."""
 
     def find_snapshot_by_name(self, namespace: str, name: str) -> StackSnapshotObject | None:
-        """Return the StackSnapshot of that name; None if there is none."""
+        """Return the StackSnapshot of that name; None if it does not exist."""
 
     def snapshots(self) -> Collection[str]:
         """Return the UIDs of all StackSnapshots."""
@@ -431,13 +434,13 @@ class SnapshotClient(Protocol):
         """Report changes of VolumeSnapshots with the label of a StackSnapshot from now on. kind: VolumeSnapshot."""
 
     async def write_snapshot_status(self, snapshot: StackSnapshotObject, status: Object) -> None:
-        """Merge-patch the status of a StackSnapshot; ignore one that is gone.
+        """Merge-patch the status of a StackSnapshot; ignore one that was deleted.
 
         Raises `ApiStatusError` with 409 if the StackSnapshot changed.
         """
 
     async def write_snapshot_finalizers(self, snapshot: StackSnapshotObject, finalizers: Sequence[str]) -> None:
-        """Replace the finalizers of a StackSnapshot; ignore one that is gone.
+        """Replace the finalizers of a StackSnapshot; ignore one that was deleted.
 
         Raises `ApiStatusError` with 409 if the StackSnapshot changed.
         """
@@ -450,7 +453,7 @@ class StackDefinitionClient(Protocol):
         """Return all StackDefinitions; none if the kind is not served."""
 
     def follow(self, on_change: Callable[[str, str], None]) -> None:
-        """Report each state of each StackDefinition by its name and UID from now on, also that it is gone."""
+        """Report each state of each StackDefinition by its name and UID from now on, including its deletion."""
 
     async def list_revisions(self, uid: str, namespace: str) -> list[Revision]:
         """Return the stored revisions of the StackDefinition with that UID, by rising number."""
@@ -459,10 +462,10 @@ class StackDefinitionClient(Protocol):
         """Return a StackDefinition; None if it does not exist."""
 
     async def write_finalizers(self, raw: Object, finalizers: list[str]) -> Object | None:
-        """Set the finalizers of a StackDefinition (precondition: its version); None if it does not exist any more."""
+        """Set the finalizers of a StackDefinition (precondition: its version); None if it no longer exists."""
 
     async def write_definition_status(self, raw: Object, status: Object) -> None:
-        """Merge-patch the status of a StackDefinition; ignore one that is gone."""
+        """Merge-patch the status of a StackDefinition; ignore one that was deleted."""
 
     async def get_object(self, kind: Kind, name: str) -> Object | None:
         """Return an object without a namespace; None if it does not exist."""
@@ -471,7 +474,7 @@ class StackDefinitionClient(Protocol):
         """Apply an object without a namespace; return it as stored."""
 
     async def delete_object(self, kind: Kind, raw: Object) -> None:
-        """Delete exactly this object (precondition: UID); ignore one that is gone."""
+        """Delete exactly this object (precondition: UID); ignore one that was deleted."""
 
     def serve(self, kind: Kind, forms: InstanceForms) -> None:
         """Watch the instances of a kind from now on, which are Stacks to the engine. forms: how; may grow later."""
@@ -480,7 +483,7 @@ class StackDefinitionClient(Protocol):
         """Wait until all instances of the kind are known."""
 
     async def withdraw(self, kind: Kind) -> None:
-        """Watch them no longer; instances that are left are none of the engine's any more."""
+        """Stop watching them; the engine ignores the remaining instances."""
 
     async def release_instances(self, kind: Kind) -> int:
         """Remove the operator's finalizer from all instances of a kind that is not watched; return how many had it."""
@@ -500,7 +503,7 @@ class RemoteCluster(Protocol):
 
     @property
     def key(self) -> str:
-        """Return what distinguishes the credentials; equal for equal ones, secret, and valid in this process alone."""
+        """Return a secret fingerprint of the credentials; equal for equal ones, and valid only in this process."""
 
     @property
     def server(self) -> str:
@@ -532,7 +535,9 @@ class RemoteCluster(Protocol):
 
     @property
     def identity(self) -> str:
-        """Return what no other cluster has, also none at the same address; "" if the credentials do not show it."""
+        """Return an identity that no other cluster has, not even one at the same address; "" if the credentials do not
+        show it.
+        """
 
     async def wait_open(self, seconds: float) -> None:
         """Wait at most that long until the first attempt to reach the cluster ends."""

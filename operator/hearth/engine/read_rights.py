@@ -1,7 +1,7 @@
-"""What the accounts of Stacks may get, as the API server answers: asked once per account, kind and namespace.
+"""The read rights of the accounts of Stacks, from the API server: asked once per account, kind and namespace.
 
 The operator watches children with its own rights, so these answers decide which fields a Stack may use and show. A
-change of RBAC asks all questions again. Must not know what reads the fields.
+change of RBAC repeats all questions. Must not know the readers of the fields.
 """
 
 from __future__ import annotations
@@ -29,13 +29,14 @@ logger = structlog.get_logger(__name__)
 CONCURRENCY = 4
 """Questions in flight: each takes an API server a fraction of a millisecond."""
 RETRY = 2.0
-"""Seconds until a question without an answer is asked again."""
+"""Seconds until a question without an answer is repeated."""
 SETTLED_AFTER = 2.0
 """Seconds after a change until the questions are asked once more: authorizers learn of it from a watch of their own."""
 SHARE = 10.0
-"""All questions are asked again at most for this part of the time, in a cluster whose RBAC changes all the time."""
+"""In a cluster whose RBAC changes all the time, repeating all questions takes at most this share of the time."""
 REFRESH = 600.0
-"""Seconds after which they are asked again in any case: other authorizers than RBAC, and RBAC that may not be watched."""
+"""Seconds until questions are repeated in any case: for authorizers other than RBAC, and RBAC that may not be watched.
+"""
 
 Key: TypeAlias = tuple[str, str, str, str, str, str]
 """Namespace and name of the account, verb, kind, namespace and name of the object ("" for all)."""
@@ -76,7 +77,7 @@ class ReadRights:
         self._is_due = False
         """Whether a timer asks all questions again."""
         self._is_repeat_due = False
-        """Whether all questions are asked again as soon as that is done which is in progress."""
+        """Whether to repeat all questions as soon as the questions in progress are answered."""
         self._not_before = 0.0
         self._has_failed = False
 
@@ -100,7 +101,7 @@ class ReadRights:
         return bool(self._failed) and any(key in self._failed for key in self._by_stack.get(stack_uid, ()))
 
     def forget(self, stack_uid: str) -> None:
-        """Drop what no other Stack needs."""
+        """Drop answers that no other Stack needs."""
         for key in self._by_stack.pop(stack_uid, ()):
             question = self._questions.get(key)
             if question is not None:
@@ -151,7 +152,7 @@ class ReadRights:
     def _note_user(self, stack_uid: str, key: Key, question: Question) -> None:
         keys = self._by_stack.setdefault(stack_uid, set())
         if len(keys) >= limits.READ_RIGHTS:
-            # Names and namespaces of earlier definitions add up. The present ones are asked again.
+            # Names and namespaces of earlier definitions add up. Only the present ones are repeated.
             self.forget(stack_uid)
             keys = self._by_stack.setdefault(stack_uid, set())
             self._questions[key] = question
@@ -186,7 +187,7 @@ class ReadRights:
             self._task = supervision.spawn_until_done("read rights", self._work)
 
     async def _work(self) -> None:
-        """Ask what is due, new questions first."""
+        """Ask the due questions, new ones first."""
         repeating_since: float | None = None
         while due := list(itertools.islice(itertools.chain(self._new, self._again, self._failed), CONCURRENCY)):
             if self._again and repeating_since is None:
@@ -198,7 +199,7 @@ class ReadRights:
                 repeating_since = None
 
     def _end_repetition(self, since: float) -> None:
-        """Begin the pause after all questions were asked again, then ask them for what changed meanwhile."""
+        """Pause after repeating all questions, then repeat them for changes in the meantime."""
         now = self._clock.monotonic()
         self._not_before = now + SHARE * (now - since)
         if self._is_repeat_due:
@@ -256,7 +257,8 @@ class StackReadRights:
         self.rights.find_answer(self.stack_uid, boundary, kind=kind, namespace=namespace)
 
     def find(self, child: Child, boundary: Boundary) -> Access:
-        """Return whether the account may get the object: all of its kind and namespace, else the one of that name.
+        """Whether the account may get the object: all objects of its kind and namespace, or at least the one of that
+        name.
 
         Asks if that is unknown; cheap.
         """

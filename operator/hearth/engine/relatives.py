@@ -1,8 +1,8 @@
-"""The Stacks of one tree among themselves: which of them wants an object, and whether another one lets it go.
+"""The Stacks of one tree: which of them wants an object, and whether another one releases it.
 
 An object that moves from one Stack of a tree to another is handed over: the Stack that had it waits until every other
 one is known well enough, and the one that names it next takes it over with its UID. Only signatures prove a tree; a
-label alone gains nothing. Keeps no state of its own besides who is loaded.
+label proves nothing. Keeps no state of its own except the list of loaded Stacks.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ class Relatives:
             self._idle[uid] = idle_since
 
     def find_tree(self, uid: str, services: TreeServices) -> Mapping[str, Node]:
-        """Return the tree of a Stack, by UID. The Stack is alone in most trees."""
+        """Return the tree of a Stack, by UID. Most trees have only one Stack."""
         tree = services.management_cluster.tree
         if self._trees[0] != tree.generation:
             self._trees = (tree.generation, {})
@@ -159,9 +159,10 @@ class Relatives:
         return known
 
     def find_claim(self, uid: str, services: TreeServices, child: Child) -> TreeClaim | None:
-        """Return why an object stays that its Stack does not want any more: another one names it, or may; None if none.
+        """Return why an object stays that its Stack no longer wants: another Stack names it, or may; None without such
+        a Stack.
 
-        A certain claim comes first, then that of a Stack which is known in a moment.
+        A certain claim comes first, then the claim of a Stack that is known in a moment.
         """
         own = self._loaded.get(uid)
         members = self.find_tree(uid, services)
@@ -178,7 +179,7 @@ class Relatives:
             return pending
         stack = services.management_cluster.find_stack(uid)
         if stack is not None and stack.deleting and self._is_awaited(uid, services):
-            # The tree writes what may name the object only once this Stack is gone, and each would wait for the other.
+            # The tree writes the Stack that may name the object only once this Stack is deleted, and each would wait for the other.
             return None
         if stack is None:
             return None
@@ -191,10 +192,10 @@ class Relatives:
         return None
 
     def _is_awaited(self, uid: str, services: TreeServices) -> bool:
-        """Return whether a Stack above waits for the deletion of this one, or of one around it, which it still wants.
+        """Whether a Stack above waits for the deletion of this one, or of one around it, which it still wants.
 
-        A user deleted it, or it is replaced. A Stack above in another process offers what it does not want before it
-        deletes that; without an offer it waits.
+        A user deleted it, or it is replaced. A Stack above in another process offers an unwanted Stack before it
+        deletes it; without an offer it waits.
         """
         way = list(services.management_cluster.tree.climb(uid, most=limits.NESTED_DEPTH + 1))
         if any(
@@ -220,7 +221,7 @@ class Relatives:
         return len(members) > 1 and any(map(services.management_cluster.is_other_shard_uid, members))
 
     def _ask(self, node: Node, uid: str, child: Child, services: TreeServices) -> Iterator[TreeClaim]:
-        """Find what one Stack of the tree claims."""
+        """Find the objects that one Stack of the tree claims."""
         if services.find_link(node.uid).key != services.find_link(uid).key:
             return
         if services.management_cluster.is_other_shard_uid(node.uid):
@@ -245,7 +246,7 @@ class Relatives:
         if node.uid != uid and not services.find_boundary(stack).find_denial(child.ref):
             yield from find_naming(node, planner, child)
             if member.definition.rejection is not None:
-                # What the user corrects there may name it.
+                # The user's correction there may name it.
                 yield TreeClaim(stack=str(node))
         yield from self._find_unwritten(node, planner, child, services)
 
@@ -323,10 +324,10 @@ class Relatives:
         return True
 
     def _is_leaving(self, node: Node, uid: str, services: TreeServices) -> bool:
-        """Return whether a Stack, or one that it is nested in, goes as soon as the tree is complete without it.
+        """Whether a Stack, or one that contains it, is deleted as soon as the tree is complete without it.
 
-        It waits for what the tree wants now, so its objects cannot wait for it. uid: of the Stack that wants one of them,
-        and stays.
+        It waits for objects that the tree wants now, so its own objects cannot wait for it. uid: of the Stack that
+        wants one of them, and stays.
         """
         tree = services.management_cluster.tree
         staying = {each.uid for each in tree.climb(uid, most=limits.NESTED_DEPTH + 1)}
@@ -346,7 +347,7 @@ class Relatives:
         return node is not None and bool(node.parent) and self._is_changing(node, services)
 
     def find_creators(self, missing: frozenset[ObjectRef], waiting: Mapping[str, object]) -> set[str]:
-        """Return the Stacks among those that wait of which a resource is one of these objects."""
+        """Return the waiting Stacks that have a resource for one of these objects."""
         found = set()
         for uid in waiting if missing else ():
             member = self._loaded.get(uid)
@@ -367,7 +368,7 @@ class Relatives:
         if member is None or planner is None or (len(self.find_tree(uid, services)) <= 1 and not planner.nested):
             return 0
         unplanned = len(planner.blueprint.resources) - len(planner.statuses)
-        # Finished work may have no object any more.
+        # Finished work may no longer have an object.
         without = sum(status.child is None and not status.is_ready for status in planner.statuses.values())
         stale = sum(1 for name in planner.nested if name in planner.statuses and not self._is_written(planner, name))
         return max(0, unplanned) + without + stale + (member.definition.rejection is not None)
@@ -459,7 +460,7 @@ class Kin:
 
 
 def is_retained(child: Child, planner: StackPlanner | None) -> bool:
-    """Return whether an object outlives its Stack. planner: that of the Stack, None if it is not loaded."""
+    """Whether an object outlives its Stack. planner: the Stack's planner, None if it is not loaded."""
     return child.must_not_delete or (planner is not None and step_planning.is_retained(child, planner.blueprint))
 
 
@@ -505,7 +506,7 @@ def is_proven(node: Node, services: TreeServices) -> bool:
 
 
 def ask_foreign(node: Node, services: TreeServices) -> Iterator[TreeClaim]:
-    """Find what a Stack of another process may claim, by its status."""
+    """Find the objects that a Stack of another process may claim, from its status."""
     state = services.management_cluster.tree.states.get(node.uid)
     if state is None or state.observed != state.generation:
         yield TreeClaim(stack=str(node), is_foreign=True, is_pending=True)
@@ -514,12 +515,14 @@ def ask_foreign(node: Node, services: TreeServices) -> Iterator[TreeClaim]:
 
 
 def make_offer(child: Child, *, owner: str, generation: int, signer: Signer) -> str:
-    """Return the annotation by which a Stack lets an object go to its tree; it holds for that generation of the Stack."""
+    """Return the annotation that releases an object of a Stack to its tree; it is valid for that generation of the
+    Stack.
+    """
     return f"{generation}/{signer.sign(OFFER, write_offer(child.ref, child.uid, owner=owner, generation=generation))}"
 
 
 def write_offer(ref: ObjectRef, uid: str, *, owner: str, generation: int) -> str:
-    """Return what the signature of an offer covers."""
+    """Return the text that the signature of an offer covers."""
     identity = names.identity(stack_uid=owner, group=ref.group, kind=ref.kind, namespace=ref.namespace, name=ref.name)
     return f"{identity}/{uid}/{generation}"
 
@@ -565,20 +568,22 @@ def describe_wait(node: Node) -> str:
 
 @dataclass(slots=True)
 class ReadCircles:
-    """Which loaded Stacks read objects of which others, so that a circle is noticed. Only UIDs."""
+    """Which loaded Stacks read objects of each other, so that a circle is noticed. Only UIDs."""
 
     _reads: dict[str, frozenset[str]] = field(default_factory=dict)
     """By Stack, those whose objects it reads."""
     _waiting: dict[str, frozenset[ObjectRef]] = field(default_factory=dict)
-    """By Stack that waits for what it reads, the objects of these that do not exist."""
+    """For each Stack that waits for objects it reads, the missing objects."""
 
     @property
     def waiting(self) -> Mapping[str, frozenset[ObjectRef]]:
-        """Return the Stacks that wait for what they read, with the objects that do not exist; as many as are looked at."""
+        """Return the Stacks that wait for objects they read, with the missing objects; as many as are looked at."""
         return dict(itertools.islice(self._waiting.items(), MOST_READ))
 
     def note_waiting(self, uid: str, missing: frozenset[ObjectRef] | None) -> bool:
-        """Record what a Stack waits for; return whether that changed. missing: None if it waits for nothing that it reads."""
+        """Record the objects that a Stack waits for; return whether that changed. missing: None if it waits for no
+        object that it reads.
+        """
         if self._waiting.get(uid) == missing:
             return False
         if missing is None:

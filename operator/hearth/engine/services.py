@@ -55,7 +55,7 @@ class Services:
     health_marks: HealthMarkClient
     snapshots: SnapshotClient
     workload_cluster: WorkloadCluster
-    """The home cluster: that of the Stacks. The cluster of a Stack's objects is `find_link`."""
+    """The home cluster, which has the Stacks. `find_link` returns the cluster of a Stack's objects."""
     clock: Clock
     hashes: HashFunction
     queue: WorkQueue
@@ -77,7 +77,7 @@ class Services:
     definitions: StackDefinitionClient | None = None
     """The StackDefinitions; None if this operator serves none."""
     definition_groups: frozenset[str] = frozenset()
-    """The API groups in which StackDefinitions may make kinds."""
+    """API groups where StackDefinitions may create kinds."""
     checks_authors: bool = True
     """Whether authors may choose only the ServiceAccounts and kubeconfigs that they may use themselves."""
     remote_clusters: RemoteClusters | None = None
@@ -91,7 +91,7 @@ class Services:
     on_limit: Callable[[str], None] = lambda _limit: None
     """Counts a limit that was reached, by its name in `docs/limits.md`."""
     read_rights: ReadRights = field(init=False)
-    """What the accounts of Stacks may read."""
+    """The read rights of the accounts of Stacks."""
 
     def __post_init__(self) -> None:
         """Share the answers about accounts among all Stacks, and let namespaces take turns."""
@@ -100,7 +100,7 @@ class Services:
         object.__setattr__(self, "read_rights", rights)
 
     def find_namespace(self, stack_uid: str) -> str:
-        """Return the namespace of a Stack; "" if there is none of that UID."""
+        """Return the namespace of a Stack; "" if no Stack has that UID."""
         stack = self.management_cluster.find_stack(stack_uid)
         return stack.namespace if stack is not None else ""
 

@@ -179,7 +179,7 @@ class StackController:
     def _reconcile(self, uid: str, dirty: set[DirtyItem], since: float) -> float:
         """Reconcile one Stack and return the seconds taken; an error affects no other Stack.
 
-        dirty: what is dirty since then.
+        dirty: the parts that became dirty since then.
         """
         return supervision.attempt(
             "pass", lambda: self._reconcile_stack(uid, dirty, since), lambda: self._note_broken_pass(uid), stack=uid
@@ -191,7 +191,7 @@ class StackController:
             self._forget(uid)
             return 0.0
         if stack.deleting and names.FINALIZER not in stack.finalizers:
-            # No child was ever written, or all are gone: the rest of the Stack is not the operator's.
+            # No child was ever written, or all are deleted: the rest of the Stack is not the operator's.
             self._forget(uid)
             return 0.0
         self._health_marks.on_reconcile(stack, dirty)
@@ -332,7 +332,7 @@ class StackController:
         lane.throttle.on_result(step, result, begun=begun, in_flight=executor.in_flight, wake=executor.wake)
 
     async def _execute(self, each: StackReconciler, stack: StackObject, step: Step) -> StepResult:
-        """Execute a step and return its result; of a repair that is reported, also what it reverts."""
+        """Execute a step and return its result; for a reported repair, also the values it reverts."""
         executor = step_execution.make_executor(stack, self._services)
         remote = self._services.find_link(stack.uid).remote
         cluster, boundary, reverted = executor.cluster, executor.boundary, ""
@@ -420,5 +420,5 @@ class PlannedWrites:
         self._observer.resume_reconcile(traces.get(LATEST) if traces is not None else None)
 
     def forget(self, stack_uid: str) -> None:
-        """Drop the reconciles of a deleted Stack. The time of a step goes when its turn comes."""
+        """Drop the reconciles of a deleted Stack. A step's time is dropped when its turn comes."""
         self._traces.pop(stack_uid, None)

@@ -1,10 +1,10 @@
-"""StackSnapshots as far as their statuses are verified, the revisions that they pin, and their VolumeSnapshots.
+"""StackSnapshots with verified statuses, the revisions that they pin, and their VolumeSnapshots.
 
-A status names the revision that is never deleted, and the VolumeSnapshots that are deleted and restored from. One of
-another writer does not count. VolumeSnapshots are read, created and deleted as the account of the Stack. Only one that this
-operator created for that binding counts: with the recorded UID, or with a signature over the StackSnapshot and its revision.
-So a copied label or a taken name never leads to a deletion, and a StackSnapshot whose status was removed is not complete
-with the data of another revision. Must not decide when a snapshot is taken.
+A status names the revision that is never deleted, and the VolumeSnapshots that are deleted and restored from. A status
+of another writer does not count. VolumeSnapshots are read, created and deleted as the account of the Stack. Only one
+that this operator created for that binding counts: with the recorded UID, or with a signature over the StackSnapshot
+and its revision. So a copied label or a taken name never leads to a deletion, and a StackSnapshot whose status was
+removed is not complete with the data of another revision. Must not decide when a snapshot is taken.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ GROUP = "snapshot.storage.k8s.io"
 VOLUME_SNAPSHOT_VERSION, VOLUME_SNAPSHOT = f"{GROUP}/v1", "VolumeSnapshot"
 VOLUME_PURPOSE = "volume snapshot"
 REFUSALS = frozenset({400, 403, 404, 405, 422})
-"""Answers that a retry alone does not change."""
+"""Answers that a retry does not change."""
 NOT_SERVED = f"the cluster does not serve {VOLUME_SNAPSHOT_VERSION} {VOLUME_SNAPSHOT}"
 FIELD = "signature"
 SNAPSHOT_PURPOSE = "stack snapshot"
@@ -133,7 +133,9 @@ class VolumeSnapshots:
         return read_state(volume, live)
 
     async def find_live(self, volume: SnapshotVolume, *, kind: Kind) -> Object | None:
-        """Return the live VolumeSnapshot if it is proven to be of this StackSnapshot; else None. Raises as the port says."""
+        """Return the live VolumeSnapshot if it is proven to belong to this StackSnapshot; otherwise None. Raises the
+        errors of the port.
+        """
         live = await self.cluster.get(make_volume_ref(volume.namespace, volume.snapshot), kind=kind)
         return live if self._is_ours(volume, live) else None
 

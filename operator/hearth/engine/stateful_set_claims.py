@@ -67,9 +67,10 @@ async def find_claims(
 async def list_live(
     cluster: ClusterRequests, stateful_set: Mapping[str, Any], template: str, *, kind: Kind, misses: Misses
 ) -> AsyncIterator[Mapping[str, Any]]:
-    """Yield the live claims with the names of one template, also those of other clients, without those that are being deleted.
+    """Yield the live claims with the names of one template, including claims of other clients, without those that are
+    being deleted.
 
-    They are those of all replicas, and of earlier ones, which were scaled down, or had lower ordinals. Some of their
+    They belong to present replicas and to earlier ones, which were scaled down or had lower ordinals. Some of their
     claims may be deleted, so the search ends after a few that are missing in a row. misses: of the whole search. Raises
     TooManyMissing.
     """
@@ -93,7 +94,7 @@ async def list_live(
 
 
 async def find_live(cluster: ClusterRequests, ref: ObjectRef, *, kind: Kind) -> Mapping[str, Any] | None:
-    """Return the live object; None if there is none."""
+    """Return the live object; None if it does not exist."""
     try:
         return await cluster.get(ref, kind=kind)
     except ApiStatusError as error:

@@ -92,7 +92,7 @@ def sign(revision: Revision, stack: StackObject, hashes: HashFunction) -> Revisi
 
 def is_verified(revision: Revision, stack: StackObject, hashes: HashFunction) -> bool:
     """Return whether this operator stored the revision for that Stack, with this number, kinds and definition."""
-    # The garbage collector takes the owner away from what a deletion with `--cascade=orphan` leaves.
+    # The garbage collector removes the owner from objects that a deletion with `--cascade=orphan` leaves.
     is_owned = revision.owner == stack.uid or (stack.deleting and not revision.owner)
     return is_owned and is_signed(revision, stack, hashes)
 

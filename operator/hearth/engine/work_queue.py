@@ -16,7 +16,7 @@ from hearth.plan.retry.retry_triggers import RetryTrigger
 
 
 class DirtyScope(enum.Enum):
-    """What is dirty in a Stack besides single resources. A closed set."""
+    """Dirty parts of a Stack other than single resources. A closed set."""
 
     ALL_RESOURCES = "all resources"
     STACK = "stack"
@@ -41,7 +41,7 @@ class KindsChanged:
 
 @value_class.dataclass(frozen=True, slots=True)
 class CacheSynced:
-    """The cache of a kind contains what was requested of it."""
+    """The cache of a kind now contains the requested fields."""
 
     kind: Kind
 
@@ -60,7 +60,7 @@ class ClusterStateChanged:
 
 @value_class.dataclass(frozen=True, slots=True)
 class ClusterEvent:
-    """An event in another cluster, which concerns its Stacks alone."""
+    """An event in another cluster, which concerns only its Stacks."""
 
     key: str
     """Of the cluster."""
@@ -72,7 +72,9 @@ Broadcast: TypeAlias = KindsChanged | CacheSynced | SourceChanged | RuleChange |
 
 
 class WorkQueue:
-    """The queue of Stacks, and the `CacheListener` of the home cluster. Namespaces take turns, each with its Stacks in the order in which they came."""
+    """The queue of Stacks, and the `CacheListener` of the home cluster. Namespaces take turns, each with its Stacks in
+    the order of arrival.
+    """
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         """Create an empty queue. now: seconds that never jump."""
@@ -91,7 +93,9 @@ class WorkQueue:
         return len(self._marks)
 
     def share_turns(self, find_namespace: Callable[[str], str]) -> None:
-        """Let namespaces take turns from now on. The caches, which know those of Stacks, are made with this queue."""
+        """Let namespaces take turns from now on. The caches, which know the namespaces of Stacks, are created with this
+        queue.
+        """
         self._find_namespace = find_namespace
 
     def find_namespace(self, stack_uid: str) -> str:
@@ -130,7 +134,7 @@ class WorkQueue:
         self._broadcast(KindsChanged())
 
     def on_synced(self, kind: Kind) -> None:
-        """Broadcast that a cache contains what was requested of it."""
+        """Broadcast that a cache now contains the requested fields."""
         self._broadcast(CacheSynced(kind))
 
     def on_rules(self, change: RuleChange) -> None:
@@ -181,7 +185,7 @@ class WorkQueue:
         return taken
 
     def get(self) -> tuple[str, set[DirtyItem], float] | None:
-        """Return the Stack whose turn it is, what is dirty in it and since when; None if none waits."""
+        """Return the next Stack, its dirty parts and the time since when; None if none waits."""
         if not self._line:
             if not self._broadcasts and not self._health_marks and not self._snapshots:
                 self._arrived.clear()
@@ -213,7 +217,7 @@ class ClusterListener:
         self._queue.on_cluster_event(self._key, KindsChanged())
 
     def on_synced(self, kind: Kind) -> None:
-        """Broadcast that a cache contains what was requested of it."""
+        """Broadcast that a cache now contains the requested fields."""
         self._queue.on_cluster_event(self._key, CacheSynced(kind))
 
     def on_retry_trigger(self, trigger: RetryTrigger) -> None:

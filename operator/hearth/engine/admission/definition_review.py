@@ -24,7 +24,7 @@ CONSEQUENCE = "the definition is not stored"
 async def review_definition(builder: RevisionBuilder, review: Review) -> ReviewResult:
     """Return the denial with all mistakes; only warnings if the template is in other objects, which may change.
 
-    What only the operator that serves StackDefinitions knows, it reports in their status.
+    Problems that only the operator serving StackDefinitions can see are reported in their status.
     """
     owner_stack = review_module.make_stack({**review.new, "spec": {}}, namespace="")
     if owner_stack.deleting:

@@ -1,9 +1,10 @@
 """The reviews of single objects, by kind: Stacks, StackTemplates, StackSnapshots and HealthMarks.
 
-Stacks are compiled as the engine does, against the kinds that the cluster serves. A definition that reads other objects is
-never denied, because these may change before the operator reads them; nor is a write that leaves the definition as it is, so
-that an invalid Stack can still be paused or deleted. Both get warnings. So does a StackSnapshot, or a request to restore
-one, that names what does not exist, since it waits for that; a mark is denied, since it never applies to a later object.
+Stacks are compiled as the engine does, against the kinds that the cluster serves. A definition that reads other objects
+is never denied, because these may change before the operator reads them; nor is a write that leaves the definition
+unchanged, so that an invalid Stack can still be paused or deleted. Both get warnings. A StackSnapshot, or a request to
+restore one, gets a warning if it names an object that does not exist, since it waits for that object; a mark is denied,
+since it never applies to a later object.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ DEFINING_FIELDS = (
     *("adoptionPolicy", "serviceAccountName", "kubeConfig"),
     resource_group.SIZE,
 )
-"""The fields of the spec that decide what is applied, and as whom."""
+"""Fields of the spec that decide which objects are applied, and by which account."""
 CONSEQUENCE = "nothing is changed"
 STORED = "it is stored, and nothing is applied until this is corrected"
 SNAPSHOT_COMPLETE = "Complete"
@@ -89,7 +90,7 @@ async def _review_stack(
     except errors.InvalidDefinition as error:
         return await deny_certain(builder, review, stack, judge(review, error, definition=definition))
     if stack.kubeconfig is not None:
-        # What another cluster serves is known once the engine reaches it.
+        # The kinds of another cluster are known once the engine reaches it.
         found = await _check_kubeconfig(builder, stack, stack.kubeconfig, check=check_kubeconfig)
         return ReviewResult(warnings=review_module.to_warnings(found))
     boundary = _find_boundary(builder, stack)
@@ -131,7 +132,7 @@ def _find_boundary(builder: RevisionBuilder, stack: StackObject) -> Boundary:
 
 
 async def review_template(builder: RevisionBuilder, review: Review) -> ReviewResult:
-    """Return the denial of a StackTemplate: what is wrong with any parameters, before the Stacks that use it report that."""
+    """Deny a StackTemplate for mistakes that exist with any parameters, before the Stacks that use it report them."""
     stack = review_module.make_stack(review.new, namespace="")
     blueprint, mistakes = await compile_template(builder, review.spec.get("template"), stack)
     if mistakes:
@@ -149,9 +150,9 @@ async def review_template(builder: RevisionBuilder, review: Review) -> ReviewRes
 async def compile_template(
     builder: RevisionBuilder, template: object, stack: StackObject
 ) -> tuple[Blueprint | None, Sequence[Mistake]]:
-    """Compile a template without parameters; return what is wrong with it with any values of these.
+    """Compile a template without parameters; return the mistakes that exist with any values for them.
 
-    Neither is there where a value may mend all that is wrong. Nothing is kept of the stack, which stands for the owner.
+    Returns no mistakes where some value may mend all of them. Nothing is kept of the stack, which represents the owner.
     """
     definition = Definition(template=template if isinstance(template, dict) else {}, parameters={})
     try:
@@ -196,7 +197,7 @@ def judge(review: Review, error: errors.InvalidDefinition, *, definition: Defini
 async def deny_certain(
     builder: RevisionBuilder, review: Review, stack: StackObject, result: ReviewResult
 ) -> ReviewResult:
-    """Deny what is wrong with any values from `spec.parametersFrom`; without such mistakes, the result stays."""
+    """Deny mistakes that exist with any values from `spec.parametersFrom`; without such mistakes, the result stays."""
     template, given = review.spec.get("template"), review.spec.get("parameters") or {}
     has_source = any(review.spec.get(each) is not None for each in TEMPLATE_SOURCES)
     if result.denial or has_source or not isinstance(template, dict) or not review.spec.get("parametersFrom"):
@@ -239,7 +240,7 @@ def is_definition_kept(review: Review) -> bool:
 
 
 def find_beyond(blueprint: Blueprint, boundary: Boundary, *, kinds: Kinds) -> ChunkedWork[list[Mistake]]:
-    """Find the resources beyond the boundary of the Stack, as far as their place is known now."""
+    """Find the resources beyond the boundary of the Stack whose namespace is known now."""
     found: list[Mistake] = []
     for resource in blueprint.resources.values():
         yield
@@ -256,7 +257,7 @@ def find_beyond(blueprint: Blueprint, boundary: Boundary, *, kinds: Kinds) -> Ch
 
 
 def find_warnings(spec: Object, blueprint: Blueprint, *, kinds: Kinds) -> Iterator[str]:
-    """Find what is valid but probably not meant."""
+    """Find valid settings that are probably unintended."""
     resources = blueprint.resources
     for resource in resources.values():
         if kinds.find(resource.api_version, resource.kind) is None:
@@ -329,7 +330,7 @@ def describe_snapshot(snapshot: Object, *, name: str) -> str:
 
 
 async def find_live(builder: RevisionBuilder, kind_name: str, *, namespace: str, name: str) -> Object | None:
-    """Return the live object; None if there is none. Raises ApiStatusError or Unreachable if that is unknown."""
+    """Return the live object; None if it does not exist. Raises ApiStatusError or Unreachable if that is unknown."""
     kind = builder.cluster.kinds.find(API_VERSION, kind_name)
     if kind is None:
         return None
@@ -386,7 +387,7 @@ async def _find_mark_denial(builder: RevisionBuilder, namespace: str, spec: Obje
 
 
 async def _find_resources(builder: RevisionBuilder, namespace: str, stack: Object) -> Mapping[str, Any] | None:
-    """Return the resources of a Stack by name; None if they may not be those of its spec."""
+    """Return the resources of a Stack by name; None if they may differ from the resources of its spec."""
     if is_in_transition(stack):
         return None
     try:
@@ -402,7 +403,7 @@ async def _find_resources(builder: RevisionBuilder, namespace: str, stack: Objec
 
 
 def is_in_transition(stack: Object) -> bool:
-    """Return whether another revision than that of the spec may be active, or some of its objects still exist."""
+    """Whether a revision other than the spec's may be active, or some of its objects still exist."""
     status = stack.get("status") or {}
     is_current = status.get("observedGeneration") == stack.get("metadata", {}).get("generation")
     rollback = review_module.read_spec(stack).get("rollback") or {}

@@ -1,4 +1,4 @@
-"""What is reviewed and the result. Must not know the transport, nor who asks."""
+"""The input and the result of a review. Must not know the transport, nor the requesting user."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Review:
 
     @property
     def spec(self) -> Object:
-        """The spec as it would be stored; that of a group in the form of a Stack's."""
+        """The spec as it would be stored; a group's spec is in the form of a Stack's."""
         return read_spec(self.new)
 
 
@@ -90,7 +90,7 @@ def make_stack(raw: Object, *, namespace: str) -> StackObject:
 
 
 def read_spec(raw: Object | None) -> Object:
-    """Return the spec of an object, that of a group in the form of a Stack's; empty if it has none."""
+    """Return the spec of an object, a group's in the form of a Stack's; empty if it has none."""
     spec: Any = (raw or {}).get("spec")
     if not isinstance(spec, dict):
         return {}
@@ -98,7 +98,7 @@ def read_spec(raw: Object | None) -> Object:
 
 
 def to_warnings(text: str) -> tuple[str, ...]:
-    """Split a message into warnings, one per line, within what the API server passes on."""
+    """Split a message into warnings, one per line, within the limits of the API server."""
     lines = [line.removeprefix("- ") for line in text.splitlines() if line.strip()]
     shown = [shorten(line) for line in lines[: limits.ADMISSION_WARNINGS]]
     rest = len(lines) - len(shown)

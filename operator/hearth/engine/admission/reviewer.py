@@ -109,7 +109,7 @@ class Reviewer:
         return await self._answer_in_time(check, field="spec.serviceAccountName")
 
     async def _answer_in_time(self, check: Awaitable[str], *, field: str) -> str:
-        """Return the denial that a check finds, or that it takes too long. field: what it is about."""
+        """Return the denial that a check finds, or a denial because it takes too long. field: the subject of the check."""
         try:
             return await asyncio.wait_for(check, self.seconds / 2)
         except TimeoutError:
@@ -174,9 +174,9 @@ class AccessReviews(Protocol):
 
 @value_class.dataclass(frozen=True, slots=True)
 class AuthorCheck:
-    """The check whether an author may use what a Stack or StackDefinition names.
+    """Check whether an author may use the objects that a Stack or StackDefinition names.
 
-    Otherwise the right to write Stacks would be the right of every ServiceAccount of the namespace.
+    Otherwise the right to write Stacks would include the rights of every ServiceAccount of the namespace.
     """
 
     access: AccessReviews
@@ -184,7 +184,7 @@ class AuthorCheck:
     async def find_denial(self, author: Author, *, namespace: str, account: str) -> str:
         """Return why the author may not use that ServiceAccount, or "". A fault is a denial: no later check is made."""
         try:
-            # Who may create Pods may run one as any ServiceAccount of the namespace.
+            # Anyone who can create Pods can run one as any ServiceAccount of the namespace.
             if await self.access.may(author, "impersonate", "serviceaccounts", namespace=namespace, name=account):
                 return ""
             if await self.access.may(author, "create", "pods", namespace=namespace):
@@ -197,7 +197,7 @@ class AuthorCheck:
         )
 
     async def find_reader_denial(self, author: Author, ref: ObjectRef, *, field: str) -> str:
-        """Return why the author may not show instances what is in that object, or "". A fault is a denial."""
+        """Return why the author may not show that object's content to instances, or "". A fault is a denial."""
         if well_known_kinds.is_shared_source(ref):
             return ""
         try:

@@ -1,8 +1,8 @@
-"""What a definition is read from besides its spec, as the account of the Stack: its template and its parameters.
+"""Sources of a definition outside its spec, read as the account of the Stack: its template and its parameters.
 
-A template is inline, in a ConfigMap or StackTemplate, or united from several, plain or compressed; that of a StackDefinition
-is read by the operator itself. Parameters come from ConfigMaps and Secrets. Reports missing objects and invalid content with
-their location. Must not know what a template means, nor revisions.
+A template is inline, in a ConfigMap or StackTemplate, or united from several, plain or compressed; the operator itself
+reads the template of a StackDefinition. Parameters come from ConfigMaps and Secrets. Reports missing objects and
+invalid content with their location. Must not know the meaning of a template, nor revisions.
 """
 
 from __future__ import annotations
@@ -45,8 +45,9 @@ PARAMETER_KINDS: Mapping[str, str] = {"secretRef": "Secret", "configMapRef": "Co
 MISSING: Final = "0"
 """The version of a source that does not exist: before every other one."""
 TEMPLATE_NAMESPACE: Final = "templateNamespace"
-"""The field with the namespace of the ConfigMaps. Where the definition has an account, it is that of the account: who may
-write ConfigMaps there decides what is written with its rights."""
+"""The field with the namespace of the ConfigMaps. If the definition has an account, it is the account's namespace:
+anyone who can write ConfigMaps there decides the objects that are written with its rights.
+"""
 
 
 @value_class.dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ class SourceReader:
     versions: dict[ObjectRef, str] = field(default_factory=dict)
     """The resource versions of the sources that were read; `MISSING` for those that do not exist."""
     take_turn: TakeTurn = field(default=contextlib.nullcontext, repr=False, compare=False)
-    """Waits for a turn to parse what was read."""
+    """Waits for a turn to parse the sources."""
     on_size: Callable[[int], None] = field(default=lambda _size: None, repr=False, compare=False)
     """Gets the characters of texts before they are parsed."""
 
@@ -181,9 +182,9 @@ def check_template(template: Object, *, path: str) -> Object:
 
 
 async def _read_template_texts(reader: SourceReader, sources: Sequence[TemplateSource]) -> list[str]:
-    """Return the texts of all sources. Raises SourceNotFound, else InvalidDefinition.
+    """Return the texts of all sources. Raises SourceNotFound, otherwise InvalidDefinition.
 
-    Compressed ones have the limit of one definition together, because each inflates to a thousand times its size.
+    Compressed ones share the limit of one definition, because each inflates to a thousand times its size.
     """
     texts: list[str] = []
     left = limits.REVISION_BYTES
@@ -338,7 +339,7 @@ async def read_parameters(
             continue
         size += sum(len(each or "") for each in data.values())
         found.update(parse_source(source, data, wanted=wanted))
-    # Also what is not wanted takes time: a large source is read again by each Stack.
+    # Unused keys also take time: each Stack reads a large source again.
     reader.on_size(size)
     if missing:
         raise (SourceForbidden if is_forbidden else SourceNotFound)("\n".join(missing))
@@ -468,7 +469,7 @@ class ReadSpec:
     """Where the template is, for messages."""
 
     def relocate(self, mistakes: Iterable[Mistake]) -> Iterator[Mistake]:
-        """Yield the mistakes with the place of what they are in."""
+        """Yield the mistakes, each with the place where it was found."""
         for each in mistakes:
             is_in_template = each.path == INLINE_PATH or each.path.startswith(f"{INLINE_PATH}.")
             yield Mistake(
@@ -489,5 +490,5 @@ async def read_definition_spec(reader: SourceReader, spec: Object) -> ReadSpec:
 
 
 def find_template_namespace(spec: Mapping[str, Any]) -> str:
-    """Return the namespace of the ConfigMaps; "" if none is named, as StackTemplates have none."""
+    """Return the namespace of the ConfigMaps; "" without one, as StackTemplates have none."""
     return str(spec.get(TEMPLATE_NAMESPACE) or "")

@@ -145,7 +145,7 @@ class DefinitionSync:
         return restore is not None and not restore.is_halted
 
     def needs_sync(self, stack: StackObject) -> bool:
-        """Return whether the Stack differs from what was last processed."""
+        """Whether the Stack differs from its state when it was last processed."""
         return self.schedule.is_requested or not self.is_current(stack) or self._is_other_deletion(stack)
 
     def _is_other_deletion(self, stack: StackObject) -> bool:
@@ -521,7 +521,7 @@ class DefinitionSync:
         self.on_activated(stack)
 
     def find_environment(self) -> ActiveEnvironment:
-        """Return the environment rules in force: those of the live spec, without breakpoints cleared for this target."""
+        """Return the environment rules in force: from the live spec, without breakpoints cleared for this target."""
         return self.resources.find_environment(self.options.environment, self.targets.current)
 
     def find_cleanup_policy(self) -> CleanupPolicy:
@@ -532,7 +532,7 @@ class DefinitionSync:
         return self.resources.find_cleanup_policy(target, is_group=self.is_group)
 
     def _follow_sources(self, stack: StackObject) -> None:
-        """Follow exactly the sources of the current definition, and those of a revision that is loaded instead."""
+        """Follow exactly the sources of the current definition, and the sources of a revision that is loaded instead."""
         is_denied = bool(self.services.find_boundary(stack).stack_denial)
         is_readable = not stack.deleting and not is_denied
         sources = revision_builder.find_sources(stack.namespace, stack.spec) if is_readable else frozenset()
@@ -603,7 +603,7 @@ class DefinitionSync:
     async def _compile_stored(
         self, stack: StackObject, number: int, *, surge: int = 0, is_fallback: bool = False
     ) -> StoredRevision:
-        """Compile a stored revision; sync again when what it is read from changes. Raises as that of the builder does.
+        """Compile a stored revision; sync again when its sources change. Raises the errors of the builder's method.
 
         is_fallback: whether it is loaded because another one was rejected, whose sources still count.
         """
@@ -631,7 +631,7 @@ class DefinitionSync:
             return None
 
     async def _find_resized(self, stack: StackObject, definition: Definition, hashed: str) -> int:
-        """Return the unfinished revision that differs from the definition in the size of the group alone; 0 for none.
+        """Return the unfinished revision that differs from the definition only in the size of the group; 0 for none.
 
         hashed: the hash of the definition. Without environment rules, it does not matter.
         """
@@ -648,7 +648,7 @@ class DefinitionSync:
         return 0
 
     async def _resolve_snapshot(self, stack: StackObject, name: str, hashed: str) -> RollbackRequest | None:
-        """Return what the requested snapshot resolves to; None if there is none or it needs no resolution."""
+        """Return the resolution of the requested snapshot; None without one, or if it needs no resolution."""
         if not name or self.targets.has_resolved(name, hashed):
             return None
         return await snapshot_restore.resolve(self.services, stack, name)

@@ -17,10 +17,10 @@ from hearth.plan.status.ready_condition import DefinitionRejection
 TAMPERED = "RevisionTampered"
 """Rejection reason for a definition whose revision is not as this operator stored it."""
 LIMIT_REACHED = "LimitReached"
-"""Rejection reason for a definition for which its namespace has no room in memory."""
+"""Rejection reason for a definition whose namespace has no memory left."""
 UNCHANGED = "the active revision is unchanged"
 NOTHING_ACTIVE = "nothing is applied"
-"""What a mistake leads to, with and without an active revision."""
+"""Consequences of a mistake, with and without an active revision."""
 
 
 def reject_definition(

@@ -1,6 +1,6 @@
 """Objects and revisions that a Stack had before it was restored from a backup, signed again for its present UID.
 
-Must not know what is desired: it changes metadata only, and the ordinary reconcile continues from there.
+Must not know the desired state: it changes only metadata, and the ordinary reconcile continues from there.
 """
 
 from __future__ import annotations
@@ -28,9 +28,10 @@ REASON = "ObjectsTakenBack"
 
 
 async def take_back(services: Services, stack: StackObject, cluster: WorkloadCluster) -> None:
-    """Sign again, for the present UID, all that the Stack had under its former ones. Raises ApiStatusError, Unreachable.
+    """Sign all objects of the Stack's former UIDs again, for the present UID. Raises ApiStatusError, Unreachable.
 
-    Each write can be repeated: what is signed again is not found again. cluster: as the account of the Stack accesses it.
+    Each write can be repeated: an object with the new signature is not found again. cluster: as the account of the
+    Stack accesses it.
     """
     revisions = former_stacks.find_former_revisions(services, stack)
     if not revisions or verified_revisions.load(services.management_cluster, services.hashes, stack).verified:

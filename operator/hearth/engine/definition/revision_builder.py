@@ -142,9 +142,9 @@ class RevisionBuilder:
     When a thousand Stacks are created at once, their revisions must not delay writes of children or statuses.
     """
     large_slots: FairSlots = field(default_factory=lambda: FairSlots(MAX_LARGE_BUILDS))
-    """The slots for large definitions, which take up to twenty times their size while they are in progress."""
+    """The slots for large definitions, which need up to twenty times their size while they are in progress."""
     large: set[str] = field(default_factory=set)
-    """The UIDs of the Stacks whose definitions are made from large texts, as far as they were read."""
+    """UIDs of the Stacks whose definitions are made from large texts, of those that were read."""
     compile_slots: FairSlots = field(default_factory=lambda: FairSlots(1))
     """The turn of the definition that is compiled for a moment: of some that take long in one namespace, one."""
     tenancy: Tenancy = field(default_factory=Tenancy)
@@ -216,7 +216,7 @@ class RevisionBuilder:
         )
 
     async def is_resized(self, stack: StackObject, definition: Definition, revision: Revision) -> bool:
-        """Return whether a definition differs from that of another revision in the size of the group alone."""
+        """Whether a definition differs from another revision's only in the size of the group."""
         try:
             stored = await self._get_stored(stack, revision)
         except TamperedRevision:
@@ -238,7 +238,7 @@ class RevisionBuilder:
             return self.large_slots.take(stack.namespace)
         if stack.kubeconfig is None:
             return self.slots.take(stack.namespace)
-        # A Secret names a cluster more reliably than what was last read from it.
+        # A Secret names a cluster more reliably than the content that was last read from it.
         name = f"{stack.namespace}/{stack.kubeconfig.name}"
         slots = self.remote_slots.get(name)
         if slots is None:
@@ -375,7 +375,7 @@ class RevisionBuilder:
             created = await self._create(stack, revision, stored)
             if verified_revisions.is_verified(created, stack, self.hashes) and created.hash == hashed:
                 return created
-        # Another writer's object has the name, or that of a further object, or an earlier version compressed the same
+        # Another writer's object has the name, or the name of a further object, or an earlier version compressed the same
         # definition otherwise and was killed. The next name is unpredictable because it contains a signature.
         key = self.hashes.sign("name of a revision", [stack.uid, hashed, revision.number])
         created = await self._create(stack, dataclasses.replace(revision, name=name_revision(stack, key)), stored)
@@ -404,7 +404,7 @@ class RevisionBuilder:
         if revision is None:
             raise SourceNotFound("it is no longer stored; name another one, or change the spec")
         definition = await self.read_revision(stack, revision, on_sources=on_sources)
-        # The size in the spec may be a newer one; that of the revision was accepted.
+        # The size in the spec may be newer; the revision's size was accepted.
         accepted = dataclasses.replace(stack, is_size_scaled=True)
         blueprint = await self.compile(definition, accepted, surge=surge)
         return StoredRevision(blueprint=blueprint, revision=revision, renewed=definition.refreshed)
@@ -430,7 +430,7 @@ def name_revision(stack: StackObject, key: str) -> str:
 
 
 def find_sources(namespace: str, spec: Object) -> frozenset[ObjectRef]:
-    """Return the objects besides the spec that the definition is read from."""
+    """Return the objects that the definition is read from, other than the spec."""
     found = {each.ref for each in definition_sources.find_parameter_sources(namespace, spec)}
     found.update(each.ref for each in definition_sources.find_template_sources(namespace, spec))
     return frozenset(found) if found else NONE
@@ -439,15 +439,15 @@ def find_sources(namespace: str, spec: Object) -> frozenset[ObjectRef]:
 def find_served_kinds(cluster: ClusterKinds, kinds: Collection[str]) -> list[Kind]:
     """Return the served kinds among kinds written as `apiVersion/Kind`; the others have no objects.
 
-    Events are no objects of a Stack, although revisions of earlier versions may name them: the operator may not list them,
-    and they end by themselves.
+    Events are no objects of a Stack, although revisions of earlier versions may name them: the operator may not list
+    them, and they expire.
     """
     found = (find_served(cluster, *name.rpartition("/")[::2]) for name in sorted(kinds))
     return [kind for kind in dict.fromkeys(found) if kind is not None and (kind.group, kind.name) not in EVENTS]
 
 
 def find_served(cluster: ClusterKinds, api_version: str, name: str) -> Kind | None:
-    """Return the kind in its served version: objects outlive the version in which they were applied."""
+    """Return the kind in its served version: objects outlive the version that applied them."""
     found = cluster.kinds.find(api_version, name)
     if found is not None:
         return found
@@ -456,7 +456,7 @@ def find_served(cluster: ClusterKinds, api_version: str, name: str) -> Kind | No
 
 
 class FairSlots:
-    """Like a semaphore, with turns of namespaces: those of one namespace never have all places. See `FairTurns`."""
+    """Like a semaphore, with turns for namespaces: one namespace never has all slots. See `FairTurns`."""
 
     def __init__(self, places: int) -> None:
         """Create it with all places free."""
@@ -497,10 +497,10 @@ class FairSlots:
 
 @dataclass(slots=True)
 class RevisionNumbers:
-    """The numbers of one Stack's revisions, as far as this process knows them, of which no two share one.
+    """The known numbers of one Stack's revisions; no two revisions share one.
 
-    A revision may be stored although its request failed, and the cache may not show it yet. So a number that was tried for
-    one definition is never tried for another.
+    A revision may be stored although its request failed, and the cache may not show it yet. So a number that was tried
+    for one definition is never tried for another.
     """
 
     _last: int = 0

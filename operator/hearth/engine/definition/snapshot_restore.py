@@ -59,7 +59,7 @@ def require_claims(blueprint: Blueprint, rollback: RollbackRequest | None) -> No
 
 
 def make_claim(volume: SnapshotVolume) -> RestoredClaim:
-    """Return what a restore does about one volume."""
+    """Return how a restore treats one volume."""
     claim = volume.claim if volume.is_of_stateful_set else ""
     return RestoredClaim(resource=volume.resource, snapshot=volume.snapshot, claim=claim)
 
@@ -93,7 +93,7 @@ def find_guard(stack: StackObject, volume: SnapshotVolume, child: Child | None) 
 
 
 def explain_absence(services: Services, stack: StackObject, name: str) -> str:
-    """Explain that there is no such snapshot, and list those of the Stack."""
+    """Explain that the snapshot does not exist, and list the Stack's snapshots."""
     if not services.snapshots.is_synced:
         return f"{PATH}: the StackSnapshots could not be listed yet; the operator retries"
     found = sorted(each.name for each in services.snapshots.snapshots_of(stack.namespace, stack.owner_key))

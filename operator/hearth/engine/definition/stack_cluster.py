@@ -1,6 +1,6 @@
-"""The cluster that a Stack's objects are in: read from its kubeconfig, and linked once it was reached.
+"""The cluster with a Stack's objects: read from its kubeconfig, and linked once it was reached.
 
-Must not know what is done there. A Stack stays in the cluster for which its first target was recorded.
+Must not know the operations there. A Stack stays in the cluster that its first target recorded.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class StackCluster:
         self._identity = ""
         """The identity of the cluster that was linked last; "" if unknown."""
         self.is_lost = False
-        """Whether the credentials are gone with the namespace, and no connection is open."""
+        """Whether the credentials were deleted with the namespace, and no connection is open."""
 
     @property
     def hidden_texts(self) -> frozenset[str]:

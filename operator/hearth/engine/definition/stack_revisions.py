@@ -143,7 +143,7 @@ class RevisionResources:
         self._names: dict[int, Set[str]] = {}
 
     async def update(self, stack: StackObject, target: Target, *, names: Set[str]) -> None:
-        """Record the names of the active revision, and keep those of the revisions that the target protects."""
+        """Record the names of the active revision, and keep the names of the revisions that the target protects."""
         for kept in target.protected_revisions:
             if kept not in self._names and (found := await self._read(stack, kept)) is not None:
                 self._names[kept] = found
@@ -157,7 +157,7 @@ class RevisionResources:
         return {number: share_names(frozenset(found)) for number, found in self._names.items()}
 
     def restore(self, known: Mapping[int, Set[str]]) -> None:
-        """Take over what was known before."""
+        """Take over the state of the predecessor."""
         self._names = dict(known)
 
     def find_environment(self, rules: EnvironmentRules, target: Target | None) -> ActiveEnvironment:

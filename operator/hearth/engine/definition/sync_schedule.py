@@ -1,6 +1,6 @@
-"""Schedule of the syncs of one Stack's definition: what requests one, and how long a failed one waits.
+"""Schedule of the syncs of one Stack's definition: the requests for a sync, and the delay after a failed one.
 
-Must not know what a sync does.
+Must not know the content of a sync.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ class SyncSchedule:
     uid: str
     services: Services
     awaited: frozenset[RetryTrigger] = frozenset()
-    """What may let the account read the sources that it may not read now."""
+    """Changes that may let the account read the sources that it may not read now."""
     _sources: frozenset[ObjectRef] = frozenset()
-    """Objects besides the spec that the definition is read from."""
+    """Objects that the definition is read from, other than the spec."""
     is_requested: bool = True
     """Whether a sync is due even if the spec is unchanged: another change affects the definition or the target."""
     changes: int = 0
@@ -42,11 +42,11 @@ class SyncSchedule:
     _started_version: int = 0
     """The resource version of the last processed Stack."""
     is_running: bool = False
-    """Whether a definition is being processed, with what the spec requests of snapshots."""
+    """Whether a definition is being processed, with the spec's requests for snapshots."""
     _put_off: int | None = None
     """The resource version of the Stack whose processing waits for a retry."""
     _used_until: float = 0.0
-    """Monotonic time at which all changes that may take effect at once are available again."""
+    """Monotonic time when the full allowance of immediate changes is available again."""
     _is_pacing: bool = False
     """Whether a change waits because there were too many."""
 
@@ -74,7 +74,7 @@ class SyncSchedule:
         self._end_wait()
 
     def start(self, stack: StackObject) -> bool:
-        """Start a sync of this Stack; return whether it was requested besides the spec."""
+        """Start a sync of this Stack; return whether something other than the spec requested it."""
         self._started_version, self._started_changes, self.is_running = stack.resource_version, self.changes, True
         is_requested, self.is_requested = self.is_requested, False
         return is_requested

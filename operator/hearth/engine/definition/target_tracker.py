@@ -140,11 +140,11 @@ class TargetTracker:
     def find_persisted_tokens(
         self, *, has_open_runs: bool = False, has_open_removals: bool = False
     ) -> Mapping[str, str]:
-        """Return the handled tokens for the status. That of a retry appears with the target that is chosen for it.
+        """Return the handled tokens for the status. A retry's token appears with the target that is chosen for it.
 
         Earlier, the next process would neither handle the token nor know that the definition was to be tried again.
-        has_open_runs: whether failed work is still to be run again for that request; has_open_removals: whether members
-        that a cleanup let go still have objects.
+        has_open_runs: whether failed work still has to run again for that request; has_open_removals: whether members
+        that a cleanup released still have objects.
         """
         tokens = self.handled
         if self._retry_before is not None and (has_open_runs or not self._is_retry_processed):
@@ -181,10 +181,10 @@ class TargetTracker:
 
     @property
     def is_persisted(self) -> bool:
-        """Whether the status contains the target and its cleared breakpoints, or the spec alone suffices.
+        """Whether the status contains the target and its cleared breakpoints, or the spec is sufficient.
 
-        The spec does not suffice if another target is incomplete: a definition that is rejected after a crash leads back
-        to the target in the status, whose cleanup deletes what the later target needs.
+        The spec does not suffice if another target is incomplete: a definition that is rejected after a crash leads
+        back to the target in the status, whose cleanup deletes objects that the later target needs.
         """
         if self.current is None or not (self._supersedes or self._is_moved or needs_persistence(self.current)):
             return True
@@ -225,7 +225,7 @@ class TargetTracker:
         """Choose the target. Raises RollbackRevisionNotFound.
 
         hashed: hash of the definition in the spec, "" if unreadable; revisions: all stored ones; active: hash of the
-        active revision, "" for none; rollback: what the requested snapshot resolves to, unless it was resolved before.
+        active revision, "" for none; rollback: the resolution of the requested snapshot, unless it was resolved before.
         """
         hashes = {revision.number: revision.hash for revision in revisions}
         self._is_retry_seen = self._is_retried
@@ -266,7 +266,7 @@ class TargetTracker:
 
     @property
     def removed(self) -> tuple[int, ...]:
-        """The indices of a group that none of its members has any more."""
+        """Indices of a group that no member has any longer."""
         return self.current.removed if self.current is not None else ()
 
     @property
@@ -383,7 +383,7 @@ def find_tokens(stack: StackObject) -> dict[str, str]:
 
 def needs_persistence(target: Target) -> bool:
     """Return whether the status must contain the target, because the spec does not determine all of it."""
-    # Where objects are in another cluster is known from the status alone.
+    # Only the status tells where objects in another cluster are.
     has_memory = bool(target.cluster or target.removed or target.surge or target.breakpoint_key or target.detached)
     return target.is_rollback or not target.cleared.is_empty or has_memory
 
@@ -395,7 +395,7 @@ def is_deferred(target: Target) -> bool:
 
 
 def persisted_identity(target: Target | None) -> object:
-    """Return what must be persisted in the status before acting on a target."""
+    """Return the facts that must be persisted in the status before acting on a target."""
     return (
         (
             *(target.revision, target.cause, target.rollback, target.failed_hash, target.cleared, target.cluster),

@@ -1,7 +1,7 @@
 """Controller of HealthMarks: writes each mark to its object and the result to the mark's status.
 
-Runs beside the reconciles. It writes the mark to a child, and the reconcile that observes it decides.
-`hearth.plan.health_mark_decision` decides on each mark from live state alone; losing the in-memory state is harmless.
+Runs next to the reconciles. It writes the mark to a child, and the reconcile that observes it decides.
+`hearth.plan.health_mark_decision` decides on each mark only from live state; losing the in-memory state is harmless.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class HealthMarkController:
         self._loop.enqueue(mark.namespace if mark is not None else "", uid)
 
     def on_reconcile(self, stack: StackObject, what: Collection[DirtyItem]) -> None:
-        """Enqueue the marks that a reconcile of the Stack affects. Costs one lookup if there are none."""
+        """Enqueue the marks that a reconcile of the Stack affects. Costs one lookup without marks."""
         self._locator.add_stack(stack)
         if found := self._targets.find_affected(stack, what):
             self.enqueue(found)
@@ -281,7 +281,7 @@ class HealthMarkController:
 
 @dataclass(slots=True)
 class MarkSlots:
-    """The admitted marks, in the order in which they were seen."""
+    """The admitted marks, in the order they were seen."""
 
     on_limit: Callable[[str], None]
     _admitted: dict[str, str] = field(default_factory=dict)

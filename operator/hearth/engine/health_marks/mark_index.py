@@ -1,7 +1,7 @@
 """The HealthMarks with verified statuses, and by resource; which of several marks on one resource counts.
 
-A status binds a mark to one object. A forged one would let its writer replace any object of the namespace, so a status of
-another writer counts as empty. Must not know how a mark is written.
+A status binds a mark to one object. A forged one would let its writer replace any object of the namespace, so a status
+of another writer counts as empty. Must not know the writing of marks.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from hearth.plan.status import conditions
 FIELD = "signature"
 PURPOSE = "health mark"
 MEMORY = ("observedGeneration", "observedUID", "stackName", "resource")
-"""The fields that are read back, besides the states of the conditions."""
+"""Fields that are read back, in addition to the states of the conditions."""
 GROUP = "groupName"
 REFERENCE = "stackRef"
 """The same, instead of `stackName`."""
@@ -41,7 +41,7 @@ class SignedMarks:
     """By UID: the last verified mark, and the version of it that counts."""
 
     def find_mark(self, uid: str) -> HealthMarkObject | None:
-        """Return the HealthMark with its verified status; None if it is gone."""
+        """Return the HealthMark with its verified status; None if it was deleted."""
         mark = self.marks.find_mark(uid)
         if mark is None:
             self._verified.pop(uid, None)
@@ -161,7 +161,7 @@ class MarkIndex:
         return ""
 
     def _list_claims(self, key: ResourceKey) -> Mapping[bool, Sequence[Claim]]:
-        """Return all marks on a resource by what they say, newest first; cached for consecutive calls."""
+        """Return all marks on a resource by their statement, newest first; cached for consecutive calls."""
         if self._claims_as_of != self._changes:
             self._claims.clear()
             self._claims_as_of = self._changes

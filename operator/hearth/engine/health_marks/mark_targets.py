@@ -147,5 +147,5 @@ class Targets:
 
 
 def make_key(child: Child) -> Key:
-    """Return the key by which a mark names an object."""
+    """Return the key that a mark uses to name an object."""
     return (child.kind.group, child.kind.name), child.name

@@ -59,7 +59,7 @@ class ResourceLocator:
         if "target" not in spec:
             return self.find_start(mark)
         if self.is_plain(mark):
-            # If the object is gone, only the status still names its owner.
+            # If the object was deleted, only the status still names its owner.
             owner = names.read_owner(status)
             return ResourceKey(namespace=mark.namespace, stack=owner, resource=status["resource"])
         return self._find_owner(mark)
@@ -206,7 +206,7 @@ class ResourceLocator:
         )
 
     def find_stack(self, key: ResourceKey) -> StackObject | None:
-        """Return the Stack of the resource; None if there is none."""
+        """Return the Stack of the resource; None if it does not exist."""
         management_cluster = self.services.management_cluster
         found = management_cluster.find_stack(self._uids.get((key.namespace, key.stack), ""))
         if found is None:
@@ -239,7 +239,7 @@ def find_named(mark: HealthMarkObject, children: Iterable[Child]) -> Child | Non
 def explain_unnamed(
     mark: HealthMarkObject, key: ResourceKey, named: Child | None, children: Iterable[Child]
 ) -> MarkProblem | None:
-    """Explain that the object which the mark names does not exist any more; None if it does, or if it names none."""
+    """Explain that the object which the mark names no longer exists; None if it does, or if it names none."""
     if "target" not in mark.spec or named is not None:
         return None
     others = sorted(child.name for child in children if not child.deleting)
@@ -291,7 +291,7 @@ def _without(marked: MarkedResource, reason: str, message: str) -> MarkedResourc
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class MarkPath:
-    """The path of a mark, as far as it is known."""
+    """The known part of a mark's path."""
 
     resources: tuple[ResourceKey, ...] = ()
     """All resources on the path, the marked one last. A change of any of them enqueues the mark."""
@@ -325,7 +325,7 @@ def resolve_path(mark: HealthMarkObject, locator: ResourceLocator) -> MarkPath:
     found = locator.locate(mark)
     if isinstance(found, MarkProblem):
         if mark.status.get("observedGeneration") == mark.generation and locator.has_gaps(mark.namespace):
-            # After a restart, what the status says stays until it can be judged again.
+            # After a restart, the status stays until it can be judged again.
             return MarkPath()
         return MarkPath(marked=MarkedResource(stack="", resource="", problem=found))
     return MarkPath(resources=(found,), resource=found)
@@ -363,7 +363,7 @@ def _walk(mark: HealthMarkObject, locator: ResourceLocator, start_key: ResourceK
             )
             return MarkPath(resources=tuple(passed), marked=whole)
         if locator.services.management_cluster.find_stack(view.current.uid) is None:
-            # Its cache lags behind that of the parent's children. Its first reconcile enqueues the mark.
+            # Its cache lags behind the cache of the parent's children. Its first reconcile enqueues the mark.
             inner = names.owner_key(view.current.kind.name, view.current.name)
             return MarkPath(resources=(*passed, ResourceKey(namespace=mark.namespace, stack=inner, resource=last)))
         stack = names.owner_key(view.current.kind.name, view.current.name)

@@ -1,7 +1,7 @@
 """Controller of StackSnapshots: binds each to a revision, takes its VolumeSnapshots, and deletes them with it.
 
-Runs beside the reconciles and writes no child. `hearth.plan.snapshot_decision` decides on each snapshot from live state
-alone; losing the in-memory state is harmless.
+Runs next to the reconciles and writes no child. `hearth.plan.snapshot_decision` decides on each snapshot only from live
+state; losing the in-memory state is harmless.
 """
 
 from __future__ import annotations
@@ -44,8 +44,9 @@ from hearth.plan.status import status_changes
 logger = structlog.get_logger(__name__)
 
 POLL, LONGEST_POLL = 2.0, 60.0
-"""Seconds between two looks at a snapshot that waits, doubled each time. They are a safeguard: the watches of Stacks and
-VolumeSnapshots report what it waits for, as far as the operator may watch them."""
+"""Seconds between two looks at a waiting snapshot, doubled each time. They are a safeguard: the watches of Stacks and
+VolumeSnapshots report the events it waits for, if the operator may watch them.
+"""
 StackKey: TypeAlias = tuple[str, str]
 """Namespace and name of a Stack."""
 
@@ -103,7 +104,7 @@ class SnapshotController:
         self._loop.enqueue(snapshot.namespace if snapshot is not None else "", uid)
 
     def on_reconcile(self, stack: StackObject) -> None:
-        """Enqueue the snapshots that wait for the Stack. Costs one lookup if there are none."""
+        """Enqueue the snapshots that wait for the Stack. Costs one lookup without snapshots."""
         if stack.is_group:
             return
         found = self._services.snapshots.snapshots_of(stack.namespace, stack.owner_key)
@@ -286,7 +287,7 @@ class SnapshotController:
 
 @dataclass(slots=True)
 class SnapshotSlots:
-    """The admitted snapshots, in the order in which they were seen."""
+    """The admitted snapshots, in the order they were seen."""
 
     on_limit: Callable[[str], None]
     _admitted: dict[StackKey, set[str]] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""What a StackSnapshot needs to know of its Stack. Reads caches, and claims as the account of the Stack."""
+"""The state of the Stack that a StackSnapshot needs to know. Reads caches, and claims as the account of the Stack."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class StackObserver:
     find_reconciler: Callable[[str], StackReconciler | None]
 
     def find_stack(self, snapshot: StackSnapshotObject) -> StackObject | None:
-        """Return the Stack of a snapshot; None if there is none in this process."""
+        """Return the Stack of a snapshot; None if it is not in this process."""
         management_cluster = self.services.management_cluster
         kind, name = names.split_owner(snapshot.owner_key)
         return management_cluster.find_stack(management_cluster.tree.find_uid(snapshot.namespace, name, kind=kind))
@@ -78,7 +78,7 @@ class StackObserver:
         return None if is_requested else False
 
     def observe_bound(self, memory: SnapshotMemory) -> ObservedStack:
-        """Return what is known of the Stack of a bound snapshot."""
+        """Return the known state of the Stack of a bound snapshot."""
         stack = self.services.management_cluster.find_stack(memory.stack_uid)
         if stack is None or stack.deleting:
             return ObservedStack(is_gone=True)
@@ -86,7 +86,7 @@ class StackObserver:
         return ObservedStack(has_revision=revisions.find(memory.revision or EMPTY_REVISION) is not None)
 
     async def observe(self, snapshot: StackSnapshotObject) -> ObservedStack:
-        """Return what a snapshot would be bound to, or why that is impossible now."""
+        """Return the objects that a snapshot would be bound to, or why that is impossible now."""
         stack = self.find_stack(snapshot)
         if stack is None:
             return deny("StackNotFound", self._explain_absence(snapshot))
@@ -152,7 +152,7 @@ def deny(reason: str, message: str) -> ObservedStack:
 
 
 def find_settled_revision(stack: StackObject, reconciler: StackReconciler | None) -> int | None:
-    """Return the revision that is complete while no action is in progress; None if there is none."""
+    """Return the revision that is complete while no action is in progress; None without one."""
     planner = reconciler.planner if reconciler is not None else None
     if reconciler is None or planner is None or planner.blueprint.is_unknown or planner.kinds.unsynced:
         return None

@@ -23,7 +23,7 @@ from hearth.template.blueprint import Blueprint
 from hearth.template.parser import template_kinds
 
 ASK_AGAIN = 2.0
-"""Seconds until an unanswered question is asked again."""
+"""Seconds until an unanswered question is repeated."""
 SYNC_GRACE = 5.0
 """Seconds that the first list of a kind may take before a new definition reports that it waits, and a failed one before
 any Stack does."""
@@ -48,9 +48,9 @@ class CacheSync(StackPart):
         self.denied: dict[Kind, str] = {}
         """Kinds that the account may not watch, with the API server's reason."""
         self.absent: frozenset[Kind] = packing.NOTHING
-        """The denied kinds of which no object of the Stack can exist: the account may neither read nor write them."""
+        """Denied kinds that the Stack can have no object of: the account may neither read nor write them."""
         self._requested: frozenset[Kind] = packing.NOTHING
-        """The denied kinds for which the question is answered or in progress."""
+        """Denied kinds whose question is answered or in progress."""
         self._wanted: dict[Kind, frozenset[Path]] = {}
         self._needs_full_refresh = False
         """Whether the planner must refresh every resource since its creation or the last cache sync."""
@@ -169,11 +169,11 @@ class CacheSync(StackPart):
             self.refresh()
 
     def grace_left(self) -> float:
-        """Return the seconds in which the status is withheld because it would describe what is not known yet.
+        """Return the seconds to withhold the status because it would describe facts that are not known yet.
 
         A status that describes the present generation stays until every answer is there, however long that takes: a
-        restart is no news. A new generation is reported after the grace period, with what it waits for. The same counts
-        for answers about what the account may read.
+        restart is no news. A new generation is reported after the grace period, with the answers it waits for. The same
+        counts for answers about the account's read rights.
         """
         left = max(0.0, self._grace_until - self._services.clock.monotonic())
         is_incomplete = self._needs_full_refresh or bool(self.unsynced)

@@ -1,7 +1,7 @@
 """Control of `hearth.dev/check`: lists everything and stores the result until it is outdated.
 
-Writes to no child. The lists update the cache, so the usual reconcile repairs their findings. Must not decide what is a
-problem: see `hearth.plan.status.check_result`.
+Writes to no child. The lists update the cache, so the usual reconcile repairs their findings. Must not decide what
+counts as a problem: see `hearth.plan.status.check_result`.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ class CheckControl(StackPart):
         self._requested = ""
         """The token of a requested check that is not handled yet."""
         self._listed: tuple[str, int] | None = None
-        """The token for which everything was listed, and the number of objects."""
+        """The token whose lists are complete, and the number of objects."""
         self._is_put_off = False
         """Whether failed lists wait for their retry."""
         self._failures = 0

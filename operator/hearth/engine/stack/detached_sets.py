@@ -1,7 +1,7 @@
 """StatefulSets of one Stack that are deleted without their Pods and claims: recorded first, until the next ones exist.
 
-The record survives the operator, so that the next StatefulSet has the same name and takes over what is there. If none is
-wanted any more, or the Stack is suspended meanwhile, the Pods that were left are deleted; claims stay, as they do
+The record survives the operator, so that the next StatefulSet has the same name and takes over the Pods and claims. If
+none is wanted any longer, or the Stack is suspended meanwhile, the leftover Pods are deleted; claims stay, as they do
 whenever a StatefulSet is deleted.
 """
 
@@ -56,7 +56,8 @@ class DetachedSets(StackPart):
         return target is not None and bool(target.detached)
 
     def update(self, planner: StackPlanner, planned: Collection[str]) -> None:
-        """Record what is about to be deleted, and forget what has a successor. planned: the keys of new steps.
+        """Record the sets that are about to be deleted, and forget those with a successor. planned: the keys of new
+        steps.
 
         A new record must be in the status before the step starts, see `TargetTracker.is_persisted`.
         """
@@ -73,7 +74,7 @@ class DetachedSets(StackPart):
             self._tasks.run(TASK, lambda: self._find_due(planner))
 
     def find_problem(self, planner: StackPlanner) -> str:
-        """Return why Pods that no StatefulSet will take over are left; "" if there are none, or may stay."""
+        """Return why Pods are left that no StatefulSet will take over; "" if there are no such Pods, or they may stay."""
         if planner.blueprint.abandons or not any(self._is_unwanted(each, planner) for each in self._list()):
             return ""
         failure = self._memory.find_part_failure(OWNER)
@@ -168,7 +169,7 @@ class DetachedSets(StackPart):
         return due
 
     def _find_actions(self, detached: DetachedSet, planner: StackPlanner) -> tuple[Action, ...]:
-        """Return what the deletion of the Pods is to their resource: nothing if they are merely suspended with it."""
+        """Return the meaning of the Pods' deletion for their resource: nothing if they are merely suspended with it."""
         if not self._is_unwanted(detached, planner):
             return ()
         return (Action.REPLACE,) if detached.resource in planner.blueprint.resources else (Action.DELETE,)

@@ -1,5 +1,5 @@
-"""Events about one Stack of which a person must find out at the first time: what it repairs, data that it deletes, work that
-ran and failed, and objects that only claim to be its own.
+"""Events about one Stack that a person must see the first time: repairs, deleted data, work that ran and failed, and
+objects that only claim to be its own.
 
 Further repairs of the same resource are not reported here: a conflict that continues is a condition of the Stack.
 """
@@ -49,7 +49,7 @@ ADVICE = "to keep such a change, edit the template, or leave the field to others
 
 
 class EventReports(StackPart):
-    """What was reported of one Stack."""
+    """Reports already made about one Stack."""
 
     def __init__(self, context: StackContext) -> None:
         super().__init__(context)
@@ -165,7 +165,7 @@ class EventReports(StackPart):
         self._tasks.run(f"repair of {resource}", lambda: emit(stack, type_="Normal", reason=reason, message=message))
 
     def report_runs(self, names: Iterable[str], planner: StackPlanner) -> None:
-        """Report the resources whose object has just failed, as far as it runs to completion."""
+        """Report the resources that run to completion and whose object has just failed."""
         for name in names:
             status, desired = planner.statuses[name], planner.find_desired(name)
             is_run = desired is not None and desired.resource.run is not None
@@ -241,7 +241,7 @@ def pod_ref(end: object_reports.RunEnd) -> ObjectRef:
 
 
 def is_owned(pod: Object, uid: str) -> bool:
-    """Return whether the pod has that owner. Anyone who writes pods can give one the labels of another."""
+    """Whether the Pod has that owner. Anyone who can write Pods can copy the labels of another Pod."""
     return any(each.get("uid") == uid for each in pod["metadata"].get("ownerReferences") or ())
 
 

@@ -25,17 +25,17 @@ UNFINISHED: Final = (ResourceState.FAILED, ResourceState.RETRYING, ResourceState
 
 
 class FailedPods(StackPart):
-    """What the Pods of a failed workload said, once for each target."""
+    """Messages of a failed workload's Pods, once for each target."""
 
     def __init__(self, context: StackContext) -> None:
         super().__init__(context)
         self._attempt: tuple[int, float] | None = None
         """Revision and start of the target whose Pods were read."""
         self._found: str | None = None
-        """What they say; None while they are being read."""
+        """Their messages; None while they are being read."""
 
     def find(self, target: Target, planner: StackPlanner) -> str | None:
-        """Return what the Pods of a workload that is not ready say, "" for nothing; None while they are being read."""
+        """Return the messages of the Pods of a workload that is not ready, "" for none; None while they are being read."""
         attempt = (target.revision, target.since)
         if attempt != self._attempt:
             self._attempt, self._found = attempt, ""
@@ -68,7 +68,7 @@ class FailedPods(StackPart):
 
 
 def find_workload(planner: StackPlanner) -> tuple[Child, str] | None:
-    """Return the first workload that is not ready, with the selector of its Pods; None if there is none."""
+    """Return the first workload that is not ready, with the selector of its Pods; None if all are ready."""
     names = sorted(name for state in UNFINISHED for name in planner.by_state[state])
     for name in names:
         child, desired = planner.statuses[name].child, planner.find_desired(name)

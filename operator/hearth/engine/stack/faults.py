@@ -1,4 +1,4 @@
-"""The internal errors in the work for one Stack, each until that work succeeds. Must not know what the work is."""
+"""Internal errors in the work for one Stack, each until that work succeeds. Must not know the kind of work."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from hearth.model import value_class
 from hearth.plan.state.internal_errors import Fault
 
 PASS, STEP, BROADCAST = "pass", "step", "broadcast"
-"""What the controller does for a Stack."""
+"""Activities of the controller for a Stack."""
 ACCEPT, PART, STATUS = "accept", "part", "status"
 """Its definition, its end, and the write of its status."""
 SHOWN_FOR = 2.0
-"""Seconds after a retry for which the status still reports its error. The status is written at most once a second."""
+"""Seconds after a retry while the status still reports its error. The status is written at most once a second."""
 SETTLED_AFTER = SHOWN_FOR + 0.1
-"""Seconds after a retry at which to settle its error: timers may fire a moment early."""
+"""Seconds after a retry until its error is settled: timers may fire a moment early."""
 LASTING = frozenset({ACCEPT, STATUS})
 """Work that is requested until it succeeds."""
 BLOCKING = frozenset({PASS, STEP, BROADCAST, ACCEPT, PART, STATUS})

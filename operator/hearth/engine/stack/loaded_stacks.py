@@ -1,9 +1,9 @@
-"""Which Stacks have a reconciler in memory, among those of this process, and which of these may wait.
+"""Which Stacks of this process have a reconciler in memory, and which of these may wait.
 
-Of a burst of new Stacks, some are complete before the others start. Idle Stacks are unloaded after a while, and loaded again
-by an event. Some of the others may wait for something that no event of their own reports: a kind to come, or a retry
-trigger; checking only these skips a thousand idle Stacks. Must not know what a start does, what a reconciler holds, nor why
-it waits.
+Of a burst of new Stacks, some are complete before the others start. Idle Stacks are unloaded after a while, and loaded
+again by an event. Others may wait for something that no event of their own reports: a new kind, or a retry trigger;
+checking only these skips a thousand idle Stacks. Must not know the start, the content of a reconciler, nor why it
+waits.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ START_LASTS = 1.0
 Stack for longer."""
 STEPS_PER_WRITE = 8
 """Steps of starting Stacks for each write that may be in flight. 256 take some 0.6 s, so a Stack is complete within the
-second in which its status need not report the start. With half of that, the executor is sometimes idle.
+second that its status may skip. With half of that, the executor is sometimes idle.
 """
 FIRST_ASSUMPTION = 4.0
 """Steps that the first Stacks count for until they are planned."""
 ADAPTATION = 0.125
-"""Share of the last planned Stack in what is assumed of the next one."""
+"""Share of the last planned Stack in the assumption about the next one."""
 COUNTED_STEPS = 16
-"""Steps that a large Stack counts for at most; its other steps take turns with those of the others."""
+"""Maximum steps that a large Stack counts for; its other steps take turns with the steps of others."""
 UNLOAD_AFTER = 0.1
 """Seconds after its last event or status until a Stack is unloaded for the first time. In a burst of new Stacks those
 that are complete make room for the others."""
 GROWTH = 4.0
-"""Factor by which that time grows each time that an event loads the Stack again: to load costs more than to keep."""
+"""Growth factor of that time each time an event loads the Stack again: loading costs more than keeping."""
 LONGEST = 3600.0
 """Seconds without an event after which any idle Stack is unloaded."""
 INTERVAL = 0.05
@@ -67,7 +67,7 @@ class Start:
     """The start of one Stack."""
 
     steps: float
-    """What it counts for."""
+    """Its weight."""
     is_planned: bool = False
     """Whether that is the number of its first steps."""
     taken: int = 0
@@ -97,7 +97,7 @@ class StartLimiter:
         self._assumed = FIRST_ASSUMPTION
         """Steps that a Stack counts for until they are planned: as many as those before it had."""
         self._room = float(STEPS_PER_WRITE * concurrency)
-        """Steps for which further Stacks may start; negative if the planned ones are more than assumed."""
+        """Steps left for starting further Stacks; negative if the planned ones exceed the assumption."""
         self._queue = queue
         self._clock = clock
         self._is_in_line = is_in_line
@@ -176,10 +176,10 @@ class StartLimiter:
 
 @value_class.dataclass(frozen=True, slots=True)
 class UnloadedStack:
-    """What is kept of a Stack without a reconciler."""
+    """The state that is kept of a Stack without a reconciler."""
 
     stack: StackObject
-    """With the status that the operator wrote last. Another writer may change that of the live Stack meanwhile."""
+    """With the status that the operator wrote last. Another writer may change the live Stack's status meanwhile."""
     kinds: frozenset[Kind]
     """The kinds of its objects."""
     names: Mapping[int, Set[str]]
@@ -187,10 +187,10 @@ class UnloadedStack:
 
 
 class UnloadedStacks:
-    """The Stacks without a reconciler, and the times at which the others are due."""
+    """The Stacks without a reconciler, and the due times of the others."""
 
     def __init__(self, services: Services, *, unload: Callable[[str], UnloadedStack | None]) -> None:
-        """unload: discards the reconciler of a Stack and returns what is kept; None if the Stack is not idle."""
+        """unload: discards the reconciler of a Stack and returns the state to keep; None if the Stack is not idle."""
         self._services = services
         self._unload = unload
         self._due: dict[str, float] = {}
@@ -237,7 +237,7 @@ class UnloadedStacks:
         self._cancel = self._services.clock.call_later(pause, self._look)
 
     def load(self, uid: str) -> UnloadedStack | None:
-        """Return what was kept of an unloaded Stack; None if it was loaded. The caller creates its reconciler."""
+        """Return the kept state of an unloaded Stack; None if it was loaded. The caller creates its reconciler."""
         found = self._unloaded.pop(uid, None)
         if found is not None:
             self._loads[uid] = self._loads.get(uid, 0) + 1
@@ -294,7 +294,7 @@ class UnloadedStacks:
 
 
 class UnsettledStacks:
-    """Looks for awaited kinds, and releases what no Stack awaits any more."""
+    """Look for awaited kinds, and release those that no Stack awaits."""
 
     def __init__(self, services: Services, *, on_clusters: Callable[[Collection[str]], None]) -> None:
         """on_clusters: called now and then with the keys of the clusters in use."""

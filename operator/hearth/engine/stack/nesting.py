@@ -24,10 +24,11 @@ from hearth.plan.state.memory import InMemoryState
 from hearth.plan.state.steps import Apply, Step, Suspend, WriteHealthMark
 
 RESERVED_FOR = 60.0
-"""Seconds for which a new Stack counts before a watch shows it; a watch takes milliseconds."""
+"""Seconds that a new Stack counts before a watch shows it; a watch takes milliseconds."""
 LOOK_AGAIN = 10.0
-"""Seconds until a Stack that is nested in itself looks whether it still is: another one may have been released, of which
-no event of this one tells."""
+"""Seconds until a Stack that is nested in itself checks again: another Stack may have been released, and no event of
+this one reports it.
+"""
 
 Key: TypeAlias = tuple[str, str, str]
 """A nested Stack: the UID of its parent, its namespace and its name."""
@@ -82,7 +83,7 @@ class Nesting:
     def _refuse_without_account(self, stack: StackObject, step: Step) -> StepFailure | None:
         """Deny writes of instances that act as an account of the platform, unless the Stack has an account itself.
 
-        With the operator's own right, anyone who may write Stacks could write them. The policy in manifests/definitions
+        With the operator's own right, anyone who can write Stacks could write them. The policy in manifests/definitions
         denies the operator the same.
         """
         if not isinstance(step, Apply | Suspend | WriteHealthMark):
@@ -187,7 +188,7 @@ class Nesting:
         while waiting:
             parent = waiting.pop()
             nested = [node for uid in tree.find_nested(parent.uid) if (node := tree.find(uid)) is not None]
-            # A label can be forged in any namespace. A user who may write Stacks in this namespace needs no forgery.
+            # A label can be forged in any namespace. A user who can write Stacks in this namespace needs no forgery.
             has_far = any(node.namespace != parent.namespace for node in nested)
             proven = self._find_proven(parent) if has_far else frozenset()
             for node in nested:

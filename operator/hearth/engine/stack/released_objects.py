@@ -1,9 +1,9 @@
-"""Objects that one Stack lets go: what has finished from its finalizer, and what it does not want any more to its tree.
+"""Releases objects of one Stack: removes the finalizer from finished work, and offers unwanted objects to the tree.
 
-The finalizer goes once the success of an object is stored, or there is none to store, even if the Stack is suspended,
-rejected or deleted meanwhile. This is the one place that removes it from an object that stays the Stack's. An offer is an
-annotation of the object, for the Stacks of the tree that other processes work on; within one process none is needed. Must
-not know how success is recognized.
+The finalizer is removed once the success of an object is stored, or there is nothing to store, even if the Stack is
+suspended, rejected or deleted meanwhile. This is the one place that removes it from an object that stays the Stack's.
+An offer is an annotation of the object, for the Stacks of the tree in other processes; within one process none is
+needed. Must not know how success is recognized.
 """
 
 from __future__ import annotations
@@ -59,12 +59,12 @@ class ReleasedObjects(StackPart):
         return bool(self._held)
 
     def note_written(self, status: Object) -> None:
-        """Record the written status: what it contains need not be held any more."""
+        """Record the written status: its entries no longer need an object."""
         for name in self._memory.finished.note_written(status):
             self._services.queue.enqueue(self._uid, name)
 
     def update(self, keys: Iterable[str], planner: StackPlanner, children: ObservedChildren) -> None:
-        """Release what may be released of these resources, after they were planned."""
+        """Release the objects of these resources that may be released, after they were planned."""
         for name in keys:
             for child in children.of(name):
                 if names.FINALIZER_COMPLETION in child.finalizers and child.is_identified:
@@ -137,7 +137,7 @@ class ReleasedObjects(StackPart):
             self._failures.pop(child.uid, None)
 
     def _note_failure(self, child: Child, error: ApiStatusError | Unreachable) -> None:
-        """Try again later, unless the object is gone. One that has changed is seen again by its event."""
+        """Try again later, unless the object was deleted. One that has changed is seen again by its event."""
         if isinstance(error, ApiStatusError) and error.is_not_found:
             self._failures.pop(child.uid, None)
             return
@@ -150,7 +150,7 @@ class ReleasedObjects(StackPart):
         )
 
     def offer(self, planner: StackPlanner) -> None:
-        """Offer what another process may want, once for each generation of the Stack."""
+        """Offer objects that another process may want, once for each generation of the Stack."""
         if self._definition_sync.options.is_paused:
             return
         for each in planner.withheld.values():

@@ -1,10 +1,10 @@
 """Replacement of the claims of StatefulSets in a restore, while all workloads of the Stack are suspended.
 
 Reads as the account of the Stack, and plans each write as a step for a part of the StatefulSet's resource, which the
-environment may prevent. `hearth.plan.target.volume_restore` decides on each claim from the live object, so
-an interrupted restore continues with the claims that are left. A claim must be deleted before another one can have its
-name, so its data is kept in a VolumeSnapshot until the Stack is ready: it would be lost if the restore failed. These copies
-are named by the restore alone, so an operator that stops at any point continues with the same ones.
+environment may prevent. `hearth.plan.target.volume_restore` decides on each claim from the live object, so an
+interrupted restore continues with the claims that are left. A claim must be deleted before another one can have its
+name, so its data is kept in a VolumeSnapshot until the Stack is ready: it would be lost if the restore failed. Only the
+restore determines the names of these copies, so an operator that stops at any point continues with the same ones.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class SetClaims(StackPart):
         self.restored = ""
         """The token of the restore whose claims are all replaced."""
         self._waiting = ""
-        """What the restore waits for, besides the steps that are due; "" for nothing."""
+        """What the restore waits for, other than the steps that are due; "" for nothing."""
         self._pause = SOON
         """Seconds until the claims are read again."""
         self._dropped = ""
@@ -140,7 +140,7 @@ class SetClaims(StackPart):
             self._services.enqueue_after(self._pause, self._uid, DirtyScope.STACK)
 
     async def _plan(self, stack: StackObject, claim: RestoredClaim, request: RollbackRequest) -> ClaimPlan:
-        """Return what is due for one claim. Raises `ApiStatusError` or `Unreachable`."""
+        """Return the due work for one claim. Raises `ApiStatusError` or `Unreachable`."""
         cluster = self._services.find_cluster(stack)
         kind = cluster.kinds.find("v1", "PersistentVolumeClaim")
         stateful_set = await self._find_set(claim, cluster)
@@ -203,11 +203,11 @@ async def find_size(cluster: WorkloadCluster, namespace: str, name: str) -> str:
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimPlan:
-    """What is due for one claim."""
+    """The due work for one claim."""
 
     step: PartStep | None = None
     waiting: str = ""
-    """What it waits for; "" if it is merely about to go."""
+    """The reason to wait; "" if it is merely about to be deleted."""
     is_done: bool = False
     """Whether the claim is replaced."""
 
@@ -224,7 +224,7 @@ class KeptData:
     """Of the restore."""
 
     async def keep(self, restored: RestoredClaim, claim: Mapping[str, Any]) -> ClaimPlan | None:
-        """Return what the copy of a live claim needs; None once it is complete. Raises as the port says."""
+        """Return the next step for the copy of a live claim; None once it is complete. Raises the errors of the port."""
         if (claim.get("status") or {}).get("phase") != BOUND:
             # It has no volume, so there is no data.
             return None

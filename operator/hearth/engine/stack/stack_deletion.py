@@ -1,4 +1,5 @@
-"""Deletion of one Stack: finalized once its children are gone, and never deferred while its namespace is being deleted.
+"""Deletion of one Stack: finalized once its children are deleted, and never deferred while its namespace is being
+deleted.
 
 Must not know how children are deleted: a planner with an empty blueprint plans that.
 """
@@ -28,12 +29,13 @@ from hearth.plan.status import deletion_blockers
 logger = structlog.get_logger(__name__)
 
 RETRY = 2.0
-"""Seconds until the API server is asked again."""
+"""Seconds until the question to the API server is repeated."""
 SOON = 0.2
 """The same if the Stack only changed in the meantime."""
 LET_GO_AFTER = 20.0
-"""Seconds for which a cluster must be unusable before its objects are left behind, unreleased. After a start of the
-operator, or a rotation of credentials, it takes seconds until a cluster is reached."""
+"""Seconds that a cluster must be unusable before its objects are left behind, unreleased. After a start of the
+operator, or a rotation of credentials, it takes seconds until a cluster is reached.
+"""
 LOOK_AT_NAMESPACE = 60.0
 """Seconds between two checks of the namespace while a user defers the deletion of its Stack.
 
@@ -47,7 +49,7 @@ class StackDeletion(StackPart):
     def __init__(self, context: StackContext, *, cache_sync: CacheSync) -> None:
         super().__init__(context)
         self.blocked_by = ""
-        """What blocks the Stack's own deletion besides its children."""
+        """Obstacles to the Stack's own deletion, other than its children."""
         self.is_namespace_terminating = False
         """Whether the whole namespace was being deleted at the last check."""
         self._cache_sync = cache_sync
@@ -57,15 +59,16 @@ class StackDeletion(StackPart):
         """Monotonic time since which the cluster cannot be used; None while it can."""
 
     def update(self, planner: StackPlanner, *, is_releasing: bool, left_pods: str) -> None:
-        """Finalize what can be finalized after a reconcile.
+        """Finalize the parts that can be finalized after a reconcile.
 
-        is_releasing: whether objects are being released; left_pods: why Pods of a deleted StatefulSet are left, "" for none.
+        is_releasing: whether objects are being released; left_pods: why Pods of a deleted StatefulSet are left, "" for
+        none.
         """
         is_cut_off = self._note_cluster()
         if not self._definition_sync.is_deleting:
             return
         if is_cut_off:
-            # Without the cluster, no list tells what is left.
+            # Without the cluster, no list shows the remaining objects.
             if self._may_let_go(planner):
                 self._tasks.run(faults.PART, self._let_go)
         elif planner.withheld:
@@ -90,7 +93,7 @@ class StackDeletion(StackPart):
         self._next_look = now + LOOK_AT_NAMESPACE / 2
         self.is_namespace_terminating = await self._services.is_terminating(stack.namespace)
         if self.is_namespace_terminating and self._definition_sync.cluster.problem is not None:
-            # It may be that the credentials cannot come back any more.
+            # The credentials may never come back.
             self._definition_sync.schedule.request()
         self._services.enqueue_after(
             0.0 if self.is_namespace_terminating else LOOK_AT_NAMESPACE, self._uid, DirtyScope.STACK
@@ -160,7 +163,7 @@ class StackDeletion(StackPart):
         return blocked
 
     async def _remove_finalizer(self, stack: StackObject, *, is_abandoned: bool) -> None:
-        """Remove the operator's finalizer, and what the garbage collector leaves of the Stack.
+        """Remove the operator's finalizer, and the parts of the Stack that the garbage collector leaves.
 
         While objects remain, the revisions may be the only record that they must stay, so they are deleted last.
         """

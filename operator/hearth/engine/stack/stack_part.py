@@ -1,4 +1,4 @@
-"""What the parts of one Stack's reconciler have in common."""
+"""Common base of the parts of one Stack's reconciler."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hearth.plan.state.memory import InMemoryState
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class StackContext:
-    """The Stack and what is known of it in this process."""
+    """The Stack and its known state in this process."""
 
     uid: str
     services: Services

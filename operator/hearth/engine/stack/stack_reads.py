@@ -1,9 +1,10 @@
-"""What one Stack reads besides its children: external objects, and the owners of fields that conditions name.
+"""Objects that one Stack reads, other than its children: external objects, and the owners of fields that conditions
+name.
 
-External objects are followed in the cluster of the Stack's objects, and made into the members of its collections. The owner
-of a field is one GET for each of the few named resources: the cache stores only the operator's own part of `managedFields`,
-since the other parts would outweigh the rest of a child. Must not know how objects are watched, nor what the plan makes of
-them.
+External objects are followed in the cluster of the Stack's objects, and define the members of its collections. The
+owner of a field is one GET for each of the few named resources: the cache stores only the operator's own part of
+`managedFields`, since the other parts would outweigh the rest of a child. Must not know the watches, nor the use of the
+objects in the plan.
 """
 
 from __future__ import annotations
@@ -27,29 +28,30 @@ from hearth.plan.state.resource_status import ManagerQuery
 from hearth.template.blueprint import ReadValue
 
 ASK_AGAIN = 2.0
-"""Seconds until it is asked again whether a kind goes."""
+"""Seconds until the operator asks again whether a kind is being removed."""
 LOOK_UP = "holder of "
 """How the names of the tasks begin that read the owner of a field."""
 
 
 class StackReads(StackPart):
-    """What a Stack reads, and the members that are made of it."""
+    """The objects that a Stack reads, and the members that they define."""
 
     def __init__(self, context: StackContext) -> None:
         super().__init__(context)
         self._made_of: dict[str, ExternalStatus] = {}
-        """By name, what the members were made of last."""
+        """The objects that the members were last made from, by name."""
         self._next_question = 0.0
         """Monotonic time in seconds before which nothing is asked."""
         self._queries: dict[str, ExternalQuery] = {}
-        """By name, what is followed."""
+        """The followed objects, by name."""
         self._cluster: WorkloadCluster | None = None
-        """The cluster in which something is followed."""
+        """The cluster of the followed objects."""
 
     def follow(self, stack: StackObject, planner: StackPlanner) -> set[str]:
-        """Follow what the planner reads, and nothing else; return the names that are read otherwise than before.
+        """Follow the objects that the planner reads, and no others; return the names that are read differently than
+        before.
 
-        What is followed no more tells nothing any more, so it must be assessed at once.
+        An object that is no longer followed sends no events, so it must be assessed at once.
         """
         if not planner.blueprint.externals and self._cluster is None:
             return set()
@@ -103,7 +105,7 @@ class StackReads(StackPart):
         return find_owners(planner) | relatives.find_creators(missing, circles.waiting)
 
     def find_questions(self, planner: StackPlanner) -> list[str]:
-        """Return the collections of which only this is open: whether the kinds that they are made of still exist."""
+        """Return the collections that only wait for one answer: whether the kinds they are made from still exist."""
         now = self._services.clock.monotonic()
         return planner.removals.list_questions(now=now) if now >= self._next_question else []
 
@@ -119,7 +121,7 @@ class StackReads(StackPart):
         self._services.clock.call_later(ASK_AGAIN, lambda: self._services.queue.enqueue(self._uid, DirtyScope.STACK))
 
     async def _is_going(self, cluster: ClusterKinds, planner: StackPlanner) -> bool:
-        """Return whether any kind that makes members is not served any more, or may not be in a moment."""
+        """Whether any kind that defines members is no longer served, or may stop being served in a moment."""
         for name, external in planner.blueprint.externals.items():
             status = planner.externals.get(name)
             kind = cluster.kinds.find(external.api_version, external.kind)
@@ -177,7 +179,7 @@ class StackReads(StackPart):
         self._services.queue.enqueue(self._uid, name)
 
     def close(self) -> None:
-        """Follow nothing any more, and forget what members were made of."""
+        """Stop following everything, and forget the objects that members were made from."""
         self._definition_sync.builder.read.pop(self._uid, None)
         self._definition_sync.builder.large.discard(self._uid)
         self._services.circles.note(self._uid, packing.NOTHING)
@@ -201,7 +203,7 @@ def find_owners(planner: StackPlanner) -> frozenset[str]:
 
 
 def name_circle(uid: str, services: Services) -> tuple[str, ...]:
-    """Return the Stacks of the circle of reads that a Stack is in, as far as they may be named; () without one."""
+    """Return the Stacks, of those that may be named, in the circle of reads around a Stack; () without one."""
     own, found = services.find_namespace(uid), []
     for each in services.circles.find(uid):
         stack = services.management_cluster.find_stack(each)

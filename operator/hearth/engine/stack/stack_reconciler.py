@@ -99,10 +99,10 @@ class StackReconciler:
         services.relatives.join(uid, self)
 
     def reconcile(self, stack: StackObject, dirty: set[DirtyItem]) -> list[str]:
-        """Reconcile what is dirty; return the keys of the steps to execute.
+        """Reconcile the dirty parts; return the keys of the steps to execute.
 
-        The life of a Stack, from top to bottom. Nothing here waits: what takes time is a task, and enqueues the Stack when
-        it ends. Executing the steps and writing the status are the controller's part.
+        The life of a Stack, from top to bottom. Nothing here waits: anything slow is a task, and enqueues the Stack
+        when it ends. Executing the steps and writing the status are the controller's part.
         """
         planned = self._reconcile(stack, dirty)
         if self.cache_sync.has_questions:
@@ -123,10 +123,10 @@ class StackReconciler:
         if (planner := self._find_planner(stack)) is None:
             return []
 
-        # 3. Plan: the steps of what is dirty, by what the caches have.
+        # 3. Plan: the steps of the dirty parts, from the caches.
         refreshed = self._refresh(stack, planner, dirty)
 
-        # 4. Questions that the plan has: who took a field, what a broken watch does not show.
+        # 4. Questions of the plan: who took a field, which objects a broken watch hides.
         lookup_left = self._reads.look_up_managers(planner, backoff=self.results.backoff)
         # Not before the lookups have begun: without one the plan would count as known from then on.
         if self.memory.asks_all and self.cache_sync.grace_left() <= 0 and not self.definition.needs_sync(stack):
@@ -157,16 +157,16 @@ class StackReconciler:
         # 6. The next reconcile, if nothing happens before.
         self._arm_timer(self._progress.seconds_left(), nesting.seconds_left(self.memory), lookup_left)
 
-        # 7. Steps, unless the Stack is held. What was held is offered as a whole afterward.
+        # 7. Steps, unless the Stack is held. Held steps are offered as a whole afterward.
         was_held, self._was_held = self._was_held, self._is_held
         if self._was_held:
             return []
         return list(planner.ready_steps) if was_held else refreshed.planned
 
     def _refresh(self, stack: StackObject, planner: StackPlanner, dirty: set[DirtyItem]) -> RefreshResult:
-        """Plan what is dirty again, and remember what the planner found."""
+        """Plan the dirty parts again, and remember the planner's findings."""
         if planner.set_boundary(self._services.find_boundary(stack)):
-            # What another account may not do says nothing about this one.
+            # The limits of another account say nothing about this one.
             self.memory.retry(self._services.clock.monotonic())
             self.memory.field_managers.clear()
             dirty.add(DirtyScope.ALL_RESOURCES)
@@ -225,7 +225,7 @@ class StackReconciler:
 
     def _is_provisional(self) -> bool:
         """Return whether the plan waits for answers that are certain to come: evaluations, and names of field managers."""
-        # Nothing is decided about members before what they are made of is known again.
+        # Nothing is decided about members before the lists that define them are known again.
         is_read = self.planner is not None and all(each.status.is_ready for each in self.planner.externals.values())
         is_deciding = is_read and self._removals.is_undecided
         return self._reads.is_looking_up or is_deciding or bool(self.planner and self.planner.find_evaluating())
@@ -349,12 +349,12 @@ class StackReconciler:
                 assert_never(event)
 
     def _on_kinds(self) -> None:
-        """Retry what a new kind may allow, and compile the definition again if a kind came or went."""
+        """Retry steps that a new kind may allow, and compile the definition again if a kind was added or removed."""
         planner = self.planner
         self.results.expedite(retry_triggers.KINDS)
         if planner is not None:
             self.cache_sync.on_kinds_changed(planner.blueprint)
-        # What is being compiled may have been without the kind.
+        # The compilation in progress may have missed the kind.
         is_compiling = self.definition.schedule.is_running
         if is_compiling or self.is_waiting_for_kinds or (planner is not None and planner.has_lost_kinds()):
             self.definition.schedule.request()
@@ -403,12 +403,12 @@ class StackReconciler:
         if self.planner is None or key in self.memory.in_flight:
             return None
         if self._is_held:
-            # An earlier status that arrives late may hold the Stack between two reconciles, of which neither sees it.
+            # An earlier status that arrives late may hold the Stack between two reconciles, and neither sees it.
             self._was_held = True
             return None
         is_removal = isinstance(self.planner.ready_steps.get(key), Delete | DeletePart | Release)
         if is_removal and self._may_be_named():
-            # Another step may start when the newer spec takes long. What it names must not be gone by then.
+            # Another step may start when the newer spec takes long. The objects it names must not be deleted by then.
             self._was_held = True
             return None
         step = self.planner.take_step(key)
@@ -428,14 +428,14 @@ class StackReconciler:
         return stack is not None and not stack.deleting and not self.definition.is_current(stack)
 
     def is_repeating(self, step: Apply) -> bool:
-        """Return whether the apply repeats one that was undone, so that its cause is read before it.
+        """Whether the apply repeats one that was undone, so that its cause is read before it.
 
-        What undoes a repair is a condition by itself.
+        The writer that undoes a repair has a condition of its own.
         """
         return not step.lost and self.memory.governor.is_repeating(step.resource)
 
     def finish_step(self, key: str, step: Step, result: step_execution.StepResult) -> None:
-        """Record the result of a step and enqueue what it affects."""
+        """Record the result of a step and enqueue the resources it affects."""
         self.results.record(key, step, result)
         self.reports.note_result(step, result, self.planner)
         obsolete = self.planner.cleanup if self.planner is not None else None
@@ -533,7 +533,7 @@ class StackReconciler:
             self.clear_fault(name)
 
     def _arm_timer(self, *seconds_left: float) -> None:
-        """Wait for the next requeue, or for the first end of `seconds_left`; those that are none do not count."""
+        """Wait for the next requeue, or for the first end of `seconds_left`; None does not count."""
         self._stop_timer()
         requeues = self.planner.requeues if self.planner is not None else {}
         next_wake = min(requeues.values(), default=math.inf) - self._services.clock.monotonic()
@@ -617,20 +617,20 @@ def create_planner(
         rules=link.rules,
         on_error=lambda resource, error: supervision.report("resource", error, stack=uid, resource=resource),
         boundary=services.find_boundary(stack),
-        # What a kubeconfig opens, every account that may read the kubeconfig may read.
+        # Every account that may read the kubeconfig may read everything that it opens.
         access=None if link.is_remote else services.read_rights.of(uid),
     )
 
 
 def is_idle(planner: StackPlanner) -> bool:
-    """Return whether the target is reached without anything to report, no timer runs, and the plan is soon made again."""
+    """Whether the target is reached without anything to report, no timer runs, and the plan is cheap to rebuild."""
     return (
         planner.is_complete
         and not planner.is_suspended
         and not planner.requeues
         and not planner.preserved
         and not planner.withheld
-        # Without a reconciler, nothing follows what the Stack only reads.
+        # Without a reconciler, nothing follows the external objects.
         and not planner.blueprint.externals
         and not any(planner.conditions.by_type.values())
         and len(planner.blueprint.resources) <= MAX_UNLOADED_RESOURCES

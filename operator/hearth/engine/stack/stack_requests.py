@@ -1,7 +1,9 @@
-"""What the user of one Stack asks for by annotations and options besides its target: retries, cleanups, breakpoints.
+"""Requests that the user of one Stack makes by annotations and options, other than its target: retries, cleanups,
+breakpoints.
 
-`hearth.dev/continue` clears the breakpoint of one resource; if none waits there, an Event explains that. Must not choose the
-target, see `hearth.engine.definition`, nor decide where a resource stops, see `hearth.plan.resource.enforcement`.
+`hearth.dev/continue` clears the breakpoint of one resource; if none waits there, an Event explains that. Must not
+choose the target, see `hearth.engine.definition`, nor decide where a resource stops, see
+`hearth.plan.resource.enforcement`.
 """
 
 from __future__ import annotations
@@ -21,13 +23,13 @@ from hearth.plan.status import breakpoint_waits
 from hearth.plan.status.breakpoint_waits import BreakpointWait, StackAddress
 
 COMPLETE = frozenset(str(phase) for phase in phases.Phase if str(phase).endswith("Complete")) - {"SuspendComplete"}
-"""The phases of a Stack in which nothing has failed."""
+"""The phases of a Stack without failures."""
 MAX_ECHO = 120
 """Characters of a request that an answer repeats."""
 
 
 class StackRequests(StackPart):
-    """What the user of one Stack asks for, besides what its definition says."""
+    """Requests of one Stack's user that are not part of its definition."""
 
     def __init__(self, context: StackContext, *, deletion: StackDeletion) -> None:
         super().__init__(context)
@@ -54,7 +56,7 @@ class StackRequests(StackPart):
             self._memory.retry(clock.monotonic())
             self._memory.asks_all = True
             resource, is_named, _ = stack.annotations.get(names.REQUEST_RETRY, "").partition("/")
-            # What failed after the rollback is retried where it is; the rollback stays. So does that of a nested Stack, and
+            # What failed after the rollback is retried where it is; the rollback stays. So does a nested Stack's rollback, and
             # so it does if the request names finished work.
             is_own = target_tracker.RETRY in verbs and not is_named
             ends_rollback = is_own and stack.phase in COMPLETE and targets.is_rolled_back
@@ -72,10 +74,11 @@ class StackRequests(StackPart):
         return dirty
 
     def _run_again(self, stack: StackObject, resource: str) -> None:
-        """Forget the finished work that a retry request is about: of the resource that it names, else of a complete Stack.
+        """Forget the finished work that a retry request is about: of the resource that it names, otherwise of a
+        complete Stack.
 
-        The status tells whether the Stack is complete. This process may not have planned anything yet, and a retry of what
-        failed must not run again what succeeded.
+        The status tells whether the Stack is complete. This process may not have planned anything yet, and a retry of
+        failed work must not rerun work that succeeded.
         """
         finished = self._memory.finished
         if resource in finished.entries:
@@ -163,7 +166,7 @@ def parse_continue(order: str) -> tuple[str, str]:
 
 
 def find_address(stack: StackObject | None) -> StackAddress:
-    """Return what commands need to name the Stack; an empty address for one that is gone."""
+    """Return the Stack's address for commands; an empty one if it was deleted."""
     if stack is None:
         return StackAddress()
     return StackAddress(name=stack.name, namespace=stack.namespace, kind=stack.kind.lower())
@@ -197,7 +200,7 @@ def answer_continue(order: str, planner: StackPlanner, address: StackAddress) ->
 
 
 def find_members(resource: str, hook: str, waiting: Iterable[BreakpointWait]) -> tuple[tuple[str, str], ...]:
-    """Return the hooks at which members of a collection wait, if the request is for all of them; otherwise none.
+    """Return the hooks where members of a collection wait, if the request is for all of them; otherwise none.
 
     resource: `workers[*]`, or `*` for the members of a group.
     """

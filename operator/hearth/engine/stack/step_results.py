@@ -40,7 +40,7 @@ logger = structlog.get_logger(__name__)
 
 
 class StepResults(StackPart):
-    """The updates of one Stack's in-memory state by what its steps did."""
+    """Updates of one Stack's in-memory state with the results of its steps."""
 
     def __init__(self, context: StackContext) -> None:
         super().__init__(context)
@@ -128,7 +128,7 @@ class StepResults(StackPart):
         if step.repaired_fields:
             self._count_repair(key, step.repaired_fields)
         else:
-            # Another definition, in which the field that was contested is not lost any more.
+            # Another definition no longer contains the contested field.
             self._memory.drift_conflicts.pop(key, None)
 
     def apply_refresh(self, refreshed: RefreshResult, planner: StackPlanner) -> None:
@@ -198,7 +198,7 @@ class StepResults(StackPart):
         )
 
     def _log_write(self, step: Step, reverted: str) -> None:
-        """Log a successful write: at night, the log must show what the operator did. reverted: see `StepDone`."""
+        """Log a successful write: at night, the log must show the operator's actions. reverted: see `StepDone`."""
         repaired = step.repaired_fields if isinstance(step, Apply) else ""
         fields = {"fields": reverted or repaired} if repaired else {}
         resource, ref = find_subject(step)
@@ -220,7 +220,7 @@ class StepResults(StackPart):
         return self._backoff[1]
 
     def _find_run_backoff(self, name: str, planner: StackPlanner) -> BackoffPolicy:
-        """Return the backoff policy of an object that failed: slow from the first for what runs to completion."""
+        """Return the backoff policy of an object that failed: slow from the first failure if it runs to completion."""
         usual, desired = self.backoff, planner.find_desired(name)
         run = desired.resource.run if desired is not None else None
         if run is None:

@@ -23,7 +23,7 @@ from hearth.plan.target.target import LastBatch, Target, TargetCause
 from hearth.template.blueprint import Blueprint
 
 ROUNDING = 1.0
-"""Seconds by which a recorded time of a batch may differ, because a status has whole seconds."""
+"""Seconds that a recorded time of a batch may differ, because a status has whole seconds."""
 
 
 class TargetProgress(StackPart):
@@ -91,7 +91,7 @@ class TargetProgress(StackPart):
 
     @property
     def halted_by(self) -> str:
-        """What a restore waits for before the workloads are resumed, besides their suspension; "" for nothing."""
+        """What a restore waits for before the workloads are resumed, other than their suspension; "" for nothing."""
         return self._set_claims.problem if self._definition_sync.is_halting else ""
 
     def _end_restore(self, target: Target) -> None:
@@ -168,9 +168,9 @@ class TargetProgress(StackPart):
 
 
 def are_own_members_ready(planner: StackPlanner) -> bool:
-    """Return whether all members within the size of a group are ready, so that it needs no others.
+    """Whether all members within the size of a group are ready, so that it needs no others.
 
-    Those beyond may not be: what they were created from may have been changed back.
+    Members beyond the size may not be ready: their template may have been changed back.
     """
     resources, beyond = planner.blueprint.resources, planner.blueprint.surge
     ready = len(planner.by_state[ResourceState.READY])

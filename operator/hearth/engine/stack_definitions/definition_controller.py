@@ -1,7 +1,7 @@
 """The controller of StackDefinitions. A definition with mistakes changes nothing: its instances stay on their revision.
 
-The life of one definition is `_reconcile`, from top to bottom. kopf's handlers call it at each change, and again after an
-error; while instances are in progress, it looks at them once a second by itself.
+The life of one definition is `_reconcile`, from top to bottom. kopf's handlers call it at each change, and again after
+an error; while instances are in progress, it looks at them once a second.
 """
 
 from __future__ import annotations
@@ -55,28 +55,28 @@ logger = structlog.get_logger(__name__)
 LOOK = 1.0
 """Seconds from a change of an instance to a look at all of them."""
 STATUS_LASTS = 0.2
-"""Seconds for which the write of a status usually lasts, and within which those of several instances count together."""
+"""Usual seconds of a status write; writes of several instances within this time count together."""
 LONGEST_LOOK = 2.0
 """Seconds between two looks at instances that are in progress, while none of them changes."""
 SETTLED_LOOK = 30.0
-"""Seconds between two looks at instances of which none is in progress. A change by another client is seen at once."""
+"""Seconds between two looks at instances without progress. A change by another client is seen at once."""
 KIND_RETRY = 0.5
-"""Seconds until the API server is asked again whether it serves a new kind."""
+"""Seconds until the operator asks the API server again whether it serves a new kind."""
 SLOW_RETRY = 5.0
-"""Seconds until the next attempt after an error of the API server, or at what another client has to mend."""
+"""Seconds until the next attempt after an error of the API server, or a problem that another client has to fix."""
 RIGHTS_RETRY = 30.0
-"""Seconds until that is tried again for which the operator lacks a right, or which another client has."""
+"""Seconds until the next attempt after a missing right, or a name that another client has."""
 NAMED = 20
 """Instances that a message names."""
 ORPHAN = "Orphan"
-"""The policy by which a deletion leaves the kind and its objects."""
+"""The deletion policy that keeps the kind and its objects."""
 SOURCE_READER = "@definition "
-"""What the reader ID of a StackDefinition's template begins with, used in place of a Stack's UID."""
+"""Prefix of the reader ID of a StackDefinition's template, used in place of a Stack's UID."""
 CONSEQUENCE = "nothing changes: all objects of the kind keep their revision"
 
 
 class OperatorActivity(enum.Enum):
-    """What the operator does about a StackDefinition now."""
+    """The operator's present activity for a StackDefinition."""
 
     READY = "ready"
     """Nothing is left to do."""
@@ -94,9 +94,9 @@ class ServedDefinition:
     kind: Kind
     forms: InstanceForms
     states: dict[str, tuple[StackObject, InstanceState]] = field(default_factory=dict)
-    """By UID, what was read from that very record of an instance."""
+    """Values read from that very record of an instance, by UID."""
     raw: Object | None = None
-    """The definition as it was accepted last; None if what its instances have is not the newest revision."""
+    """The definition as it was last accepted; None if its instances do not have the newest revision."""
     pause: float = LOOK
     """Seconds until the next look at instances that do not change."""
     judged: int = 0
@@ -118,7 +118,7 @@ class StackDefinitionController:
         builder: RevisionBuilder,
         groups: frozenset[str],
     ) -> None:
-        """Do nothing before `start`. groups: the API groups in which kinds may be made."""
+        """Do nothing before `start`. groups: API groups where kinds may be created."""
         self._services = services
         self._client = client
         self._builder = builder
@@ -142,7 +142,7 @@ class StackDefinitionController:
     async def start(self) -> None:
         """Watch the instances of every accepted definition before any Stack is looked at.
 
-        Else what belongs to an instance would belong to nothing for a moment.
+        Otherwise, objects of an instance would briefly have no owner.
         """
         for raw in await self._client.list_definitions():
             await supervision.contain("definitions", functools.partial(self._resume, raw), lambda: None)
@@ -152,7 +152,7 @@ class StackDefinitionController:
             self._client.follow(self._on_other)
 
     async def stop(self) -> None:
-        """Look at nothing any more."""
+        """Stop looking at anything."""
         for _, cancel in self._due.values():
             cancel()
         for task in self._tasks:
@@ -186,12 +186,12 @@ class StackDefinitionController:
             self.look_now(name)
 
     def on_instance(self, stack: StackObject) -> None:
-        """Look soon at the instances of a definition of which one is new or changed."""
+        """Look soon at the instances of a definition with a new or changed instance."""
         if (served := self._served.get(stack.definition)) is not None:
             self._look_after(stack.definition, LOOK, served)
 
     def on_gone(self, uid: str) -> None:
-        """Look soon at the instances of a definition of which one is gone."""
+        """Look soon at the instances of a definition with a deleted instance."""
         self._look_at_all_of(uid, LOOK)
 
     def on_status(self, uid: str) -> None:
@@ -219,7 +219,7 @@ class StackDefinitionController:
         owner_stack = self._make_owner(raw)
         if (known := self._served.get(owner_stack.name)) is not None:
             known.raw = None
-        # 0. One that an operator of another installation serves is none of this one's.
+        # 0. Skip a definition that an operator of another installation serves.
         if raw["spec"]["group"] not in self._groups and await self._objects.is_of_another(raw):
             return None
         # 1. Deletion: never with instances, and the kind before the definition.
@@ -315,7 +315,7 @@ class StackDefinitionController:
         return min(served.pause, decision.due)
 
     async def _keep_kind(self, raw: Object, forms: InstanceForms) -> tuple[bool, float | None]:
-        """Make the kind and its roles; return whether all is there, else after how many seconds to try again."""
+        """Create the kind and its roles; return whether everything exists, otherwise the seconds until the next try."""
         state = await self._objects.make(raw, forms=forms.by_number.values())
         if state.refusal:
             await self._report(
@@ -333,13 +333,15 @@ class StackDefinitionController:
         return True, None
 
     async def _keep_roles(self, raw: Object, *, is_deleting: bool = False) -> str:
-        """Make the roles that the spec asks for, delete those that it does not ask for any more; return what hinders that."""
+        """Create the roles that the spec requests, delete those that it no longer requests; return the obstacle, if
+        any.
+        """
         wanted = [] if is_deleting else definition_objects.make_roles(raw["spec"])
         made, named = definition_objects.find_recorded_roles(raw), [each["metadata"]["name"] for each in wanted]
         if not made and not named:
             return ""
         if made != named:
-            # What is recorded first is found again, wherever this process ends.
+            # Recorded first, it is found again wherever this process ends.
             await self._record(raw, {"roles": [*dict.fromkeys([*made, *named])]})
         if not (refusal := await self._objects.keep_roles(raw, wanted)) and made != named:
             await self._record(raw, {"roles": named})
@@ -581,9 +583,9 @@ class StackDefinitionController:
     # ------------------------------------------------------------ time and status
 
     def _look_after(self, name: str, delay: float, served: ServedDefinition | None = None) -> None:
-        """Reconcile a definition after a delay, or look at its instances alone, unless that is due earlier.
+        """Reconcile a definition after a delay, or only look at its instances, unless that is due earlier.
 
-        served: whose instances are looked at; None for all of the definition.
+        served: the definition whose instances are looked at; None for all of the definition.
         """
         key = name, served is not None
         due = self._services.clock.monotonic() + delay
@@ -715,7 +717,7 @@ class StackDefinitionController:
 
 
 def find_activity(decision: RolloutDecision) -> OperatorActivity:
-    """Return what the operator does about a rollout."""
+    """Return the operator's next action for a rollout."""
     match decision.record.phase:
         case RolloutPhase.COMPLETE:
             return OperatorActivity.READY

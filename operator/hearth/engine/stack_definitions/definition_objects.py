@@ -1,7 +1,8 @@
-"""What a StackDefinition makes besides its instances: its kind with the roles for its users, and its revisions.
+"""Objects that the operator creates for a StackDefinition, other than its instances: its kind with the roles for its
+users, and its revisions.
 
-The objects are signed, which distinguishes them from those of others, kept as they are, and deleted last. Revisions are
-immutable, signed, in the operator's namespace, and owned by the StackDefinition, which they end with.
+The objects are signed, which distinguishes them from objects of others, kept in their form, and deleted last. Revisions
+are immutable, signed, in the operator's namespace, and owned by the StackDefinition, so they are deleted with it.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ PURPOSES: Final = {
     ADMISSION_POLICY: "policy of a StackDefinition",
     ADMISSION_POLICY_BINDING: "binding of a policy of a StackDefinition",
 }
-"""What a signature of such an object is for."""
+"""Purpose of a signature on such an object."""
 NOTHING = b"{}"
 
 
@@ -87,10 +88,10 @@ class DefinitionObjects:
         return live is not None and named == uid and not self._is_own(CUSTOM_RESOURCE_DEFINITION, live, uid)
 
     async def delete(self, raw: Object) -> KindState | None:
-        """Delete the kind of a StackDefinition without objects; return what that waits for, None once it is gone.
+        """Delete the kind of a StackDefinition without objects; return what that waits for, None once it is deleted.
 
-        One that another client made stays, and so does one that names this definition without a valid signature: its objects
-        are not known.
+        A kind that another client created stays, and so does one that names this definition without a valid signature:
+        its objects are not known.
         """
         live = await self.client.get_object(CUSTOM_RESOURCE_DEFINITION, raw["metadata"]["name"])
         if live is None:
@@ -186,14 +187,14 @@ class DefinitionObjects:
 
 
 def is_as_made(live: Object, hashed: str, wanted: Object, parts: tuple[str, ...]) -> bool:
-    """Return whether an object is as it was made last. hashed: of what is wanted."""
+    """Whether an object is unchanged since it was written. hashed: of the desired content."""
     annotations = live["metadata"].get("annotations") or {}
     is_same = all(contains(live.get(part), wanted[part]) for part in parts)
     return annotations.get(names.ANNOTATION_HASH) == hashed and is_same
 
 
 def contains(found: Any, wanted: Any) -> bool:
-    """Return whether all that is wanted is in what was found, which may have defaults beside it."""
+    """Whether the object contains everything desired; it may also have defaults."""
     if isinstance(wanted, dict):
         return isinstance(found, dict) and all(
             contains(found.get(key), value) for key, value in wanted.items() if value
@@ -232,9 +233,9 @@ def find_recorded_roles(raw: Object) -> list[str]:
 
 
 def make_roles(spec: Mapping[str, Any]) -> list[Object]:
-    """Make the roles for users of the kind, if there are to be any, which belong to the standard roles.
+    """Create the roles for users of the kind, aggregated into the standard roles, if the spec requests them.
 
-    None may write a status, by which an instance tells how it is.
+    No role may write a status, since the operator believes the status of an instance.
     """
     if not spec.get("roles"):
         return []
@@ -257,7 +258,7 @@ def make_roles(spec: Mapping[str, Any]) -> list[Object]:
 
 
 def judge(live: Object) -> KindState:
-    """Return what the API server says of a CustomResourceDefinition."""
+    """Return the API server's message about a CustomResourceDefinition."""
     status = live.get("status") or {}
     if "deletionTimestamp" in live["metadata"]:
         return KindState(waits_for="its CustomResourceDefinition is being deleted, with all objects; it is made again")
@@ -273,7 +274,7 @@ def judge(live: Object) -> KindState:
 
 
 def make_owner(raw: Object, *, namespace: str) -> StackObject:
-    """Return a StackDefinition as the owner of revisions in a namespace, that of the operator."""
+    """Return a StackDefinition as the owner of revisions in the operator's namespace."""
     metadata = raw["metadata"]
     return StackObject(
         name=metadata["name"],

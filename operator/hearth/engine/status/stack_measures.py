@@ -1,4 +1,4 @@
-"""Numbers of Stacks for metrics, counted when a scrape asks. Reads only what the cache of Stacks keeps parsed."""
+"""Numbers of Stacks for metrics, counted when a scrape asks. Reads only the parsed cache of Stacks."""
 
 from __future__ import annotations
 

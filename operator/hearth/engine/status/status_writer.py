@@ -48,7 +48,7 @@ PROGRESS_WRITES_PER_SECOND = 10
 No user follows thousands of Stacks at once, and the API server has more important work.
 """
 START_GRACE = 1.0
-"""Seconds for which a Stack must work towards a new target before its status reports it.
+"""Seconds that a Stack must work towards a new target before its status reports it.
 
 Most Stacks are complete by then, and need one status write instead of two. `observedGeneration` tells the two apart.
 """
@@ -58,7 +58,7 @@ START_REPORTED_AFTER = 30.0
 A thousand Stacks of four that are created at once take about as long. Anything but the mere start is reported sooner.
 """
 REPAIR_GRACE = 1.0
-"""Seconds for which a complete, large Stack must be at work again before its status reports it.
+"""Seconds that a complete, large Stack must be at work again before its status reports it.
 
 A repair takes some hundredths of a second. Its two statuses would take longer and delay the next repair.
 """
@@ -144,7 +144,7 @@ class StatusWriter:
         self._executor.start()
 
     async def stop(self) -> None:
-        """Stop at once; the next process writes what is left."""
+        """Stop at once; the next process writes the rest."""
         await self._executor.stop()
 
     def find_stall(self) -> str:
@@ -285,7 +285,7 @@ class StatusWriter:
             return Outcome.PUT_OFF
         before = stack.status
         status, unfinished = self._build(stack, reconciler, before), find_unfinished(reconciler.planner)
-        # Outputs may have asked what the account may read, so that they lack what it may.
+        # Outputs may have asked for read rights, and lack values that the account may read.
         if self._is_withheld(stack_uid, reconciler):
             return Outcome.PUT_OFF
         await self._contain_event(lambda: self._warn(stack, status), stack)
@@ -321,7 +321,7 @@ class StatusWriter:
         return Outcome.WRITTEN
 
     def _is_withheld(self, stack_uid: str, reconciler: StackReconciler) -> bool:
-        """Return whether the status would describe what is not known yet; then look at it again later."""
+        """Whether the status would describe unknown facts; then look at it again later."""
         if (grace := reconciler.cache_sync.grace_left()) > 0:
             self.request(stack_uid, delay=grace)
         return grace > 0

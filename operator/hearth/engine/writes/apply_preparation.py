@@ -1,9 +1,9 @@
-"""Writes to a live object besides the apply itself, so that the apply makes of it what the definition says.
+"""Writes to a live object in addition to the apply, so that the result matches the definition.
 
-Fields that left the definition are removed, as are obstacles for which the API server rejects the apply; and who applied an
-adopted or handed-over object before loses its fields. Dry runs show beforehand that nothing else changes. After a crash in
-between, the object belongs to whom it belonged before, and the next apply starts again. Must not know how an apply was
-rejected, why the definition changed, nor whether an object may be adopted.
+Fields that left the definition are removed, as are obstacles that make the API server reject the apply; and former
+appliers of an adopted or handed-over object lose its fields. Dry runs show in advance that nothing else changes. After
+a crash in between, the object belongs to its former owner, and the next apply starts again. Must not know how an apply
+was rejected, why the definition changed, nor whether an object may be adopted.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ WITHIN = 55.0
 INVALID = (400, 422)
 BUSY = (408, 409, 429)
 CLAIMS_AT_MOST = 5
-"""Attempts to write who owns fields of an object whose status a controller writes at the same time."""
+"""Attempts to write the field owners of an object whose status a controller writes at the same time."""
 STAYS = "the API server keeps what left the definition: {}"
 
 
@@ -71,18 +71,19 @@ async def find_ending_pod(step: Apply, *, cluster: ClusterRequests) -> str | Non
 async def adopt(step: Apply, live: Object, *, cluster: WorkloadCluster, manager: str) -> Child:
     """Apply to an object that belongs to no Stack, and return it as written. Raises ApiStatusError and Unreachable.
 
-    What a former applier owned and the manifest lacks is removed; if the API server refuses that, it stays. The version proves
-    that no other Stack has adopted the object since it was read.
+    Fields that a former applier owned and the manifest lacks are removed; if the API server refuses that, they stay.
+    The version proves that no other Stack has adopted the object since it was read.
     """
     owners = former_appliers.take_over(live, step.manifest, manager=manager)
     return await _take_over(step, live, owners, manifest=step.sent_manifest, cluster=cluster, manager=manager)
 
 
 async def receive(step: Apply, live: Object, *, cluster: WorkloadCluster, manager: str) -> Child:
-    """Apply to an object that another Stack hands over, and return it as written. Raises ApiStatusError and Unreachable.
+    """Apply to an object that another Stack hands over, and return it as written. Raises ApiStatusError and
+    Unreachable.
 
-    What only that Stack stated is removed; if the API server refuses that, it stays. The version proves that the object is
-    still the one that was let go.
+    Fields that only that Stack set are removed; if the API server refuses that, they stay. The version proves that the
+    object is still the one that was released.
     """
     owners = former_appliers.hand_over(live, manager=manager)
     return await _take_over(step, live, owners, manifest=step.manifest, cluster=cluster, manager=manager)
@@ -113,9 +114,9 @@ async def _take_over(
 
 
 async def give_up_claims(step: Apply, *, cluster: WorkloadCluster, manager: str) -> None:
-    """Let the next apply remove from a child of the Stack what its definition no longer has.
+    """Let the next apply remove fields from a child of the Stack that left its definition.
 
-    Without the right to read the object, its owners stay as they are. Raises ApiStatusError and Unreachable.
+    Without the right to read the object, its owners stay unchanged. Raises ApiStatusError and Unreachable.
     """
     try:
         live = await cluster.get(step.ref, kind=step.kind)
@@ -148,9 +149,10 @@ async def _write_owners(step: Apply, live: Object, owners: list[Object], *, clus
 
 
 async def remove_leaving_fields(step: Apply, *, cluster: WorkloadCluster, manager: str) -> Apply | MaybeImmutable:
-    """Return the step whose apply removes what left the definition, or what the API server would keep nevertheless.
+    """Return the step whose apply removes fields that left the definition, including those that the API server would
+    keep.
 
-    Sends no request if nothing left. Raises ApiStatusError and Unreachable.
+    Sends no request if no field left. Raises ApiStatusError and Unreachable.
     """
     leaving = leaving_fields.find_leaving(step.sent_manifest, step.owned_before) if step.owned_before else ()
     if not leaving:
@@ -169,7 +171,7 @@ async def _remove_leaving_fields(
             return step
         live = await cluster.get(step.ref, kind=step.kind)
     except ApiStatusError:
-        # The apply itself tells what is wrong, or the account may not read the object.
+        # The apply itself reports the problem, or the account may not read the object.
         return step
     if live["metadata"]["uid"] != step.uid:
         return step
@@ -185,7 +187,7 @@ async def _remove_leaving_fields(
 async def _remove_kept(
     step: Apply, live: Object, kept: Sequence[FieldsPath], *, cluster: WorkloadCluster, manager: str
 ) -> Apply | MaybeImmutable:
-    """Remove fields that the apply alone leaves as they are, unless they are as in a new object."""
+    """Remove fields that an apply leaves unchanged, unless they are as in a new object."""
     created = await _predict_new(step, cluster=cluster)
     wrong = leaving_fields.find_different(kept, live, created) if created is not None else []
     if created is None or not wrong:
@@ -226,9 +228,9 @@ async def _claim(
 
 
 async def _predict_new(step: Apply, *, cluster: ClusterTrials) -> Object | None:
-    """Return what a new object of the definition would be, or None if the API server does not accept one.
+    """Return the object that the definition would create, or None if the API server does not accept one.
 
-    Raises Unreachable if it does not answer that.
+    Raises Unreachable if it does not answer.
     """
     try:
         return await cluster.create_dry_run(step.manifest, kind=step.kind)
@@ -291,7 +293,7 @@ async def apply_without_obstacle(step: Apply, live: Object, *, cluster: Workload
 
 @time_limit()
 async def remove_other_version(step: Apply, *, cluster: WorkloadCluster, manager: str) -> None:
-    """Remove what the object has from another version of its kind, and what no apply at this version would remove.
+    """Remove fields that come from another version of the object's kind and that no apply at this version would remove.
 
     An autoscaler that goes back to `autoscaling/v1` would keep the metrics of `v2`, in an annotation. Raises
     ApiStatusError and Unreachable.
@@ -300,7 +302,7 @@ async def remove_other_version(step: Apply, *, cluster: WorkloadCluster, manager
         predicted = await _predict(step, cluster=cluster, manager=manager)
         live = await cluster.get(step.ref, kind=step.kind)
     except ApiStatusError:
-        # The apply itself tells what is wrong, or the account may not read the object.
+        # The apply itself reports the problem, or the account may not read the object.
         return
     created = await _predict_new(step, cluster=cluster)
     if created is None or live["metadata"]["uid"] != step.uid:
@@ -321,9 +323,10 @@ async def remove_other_version(step: Apply, *, cluster: WorkloadCluster, manager
 
 @time_limit()
 async def apply_without_defaults(step: Apply, live: Object, *, cluster: WorkloadCluster, manager: str) -> Child | None:
-    """Remove what the API server filled in for the former definition, and apply; return None if that does not help.
+    """Remove defaults that the API server filled in for the former definition, and apply; return None if that does not
+    help.
 
-    A Deployment that becomes `Recreate` would keep the numbers of `RollingUpdate`, with which it is invalid: no field
+    A Deployment that becomes `Recreate` would keep the numbers of `RollingUpdate`, which are invalid with it: no field
     manager owns them, so no apply removes them. live: the object that the step changes. Raises ApiStatusError and
     Unreachable.
     """
@@ -381,10 +384,10 @@ async def convert_ownership(step: Apply, live: Object, *, cluster: ClusterWrites
 
 
 async def suspend_without_obstacle(step: Suspend, live: Object, *, cluster: ClusterWrites) -> Child | None:
-    """Remove the suspending fields that alone fill a map, and apply; return None if there are none.
+    """Remove the suspending fields if they are all of a map's content, and apply; return None without such fields.
 
-    The map stays, because the definition sets it, and an apply without the fields would make null of it. They belong to
-    the operator alone, so that no dry run is needed. Raises ApiStatusError and Unreachable.
+    The map stays, because the definition sets it, and an apply without the fields would turn it into null. Only the
+    operator owns them, so no dry run is needed. Raises ApiStatusError and Unreachable.
     """
     ref, kind, metadata, manager = step.child.ref, step.child.kind, live["metadata"], names.SUSPEND_FIELD_MANAGER
     emptied = apply_obstacles.find_emptied(step.manifest, live, manager=manager)
@@ -428,7 +431,7 @@ async def is_change_accepted(
 
 
 def pin(live: Object) -> Object:
-    """Return the metadata by which a write is of exactly that object, as it was read."""
+    """Return the metadata that bind a write to exactly that object, as it was read."""
     return {key: live["metadata"][key] for key in ("uid", "resourceVersion")}
 
 

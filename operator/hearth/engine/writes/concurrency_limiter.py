@@ -6,7 +6,7 @@ The limit starts low and grows by one with every answer until one of these signa
   its return.
 - Latency: even the fastest answer of a round takes several times as long as that class of write ever did. A queue at
   the API server then delays all its clients. The limit drops slightly, and stays there only at the same throughput.
-  Slow answers alone are no signal: a webhook or another client's work may be slow.
+  Slow answers are no signal on their own: a webhook or another client's work may be slow.
 
 Pure arithmetic with the clock as an argument, so tests run it in simulated time. Must not know Stacks, queues or
 requests.

@@ -56,7 +56,7 @@ class FairExecutor:
         """By Stack: its keys in order, each with the time since which it waits."""
         self._namespaces: dict[str, str] = {}
         """By queued Stack."""
-        # A server that throttles, and one that was just met, is sent few requests at a time: a Stack alone has all of them.
+        # A server that throttles, or that was just met, gets few requests at a time: a single Stack may use all of them.
         self._turns = FairTurns(reserve_from=turns.RESERVED_FROM if find_room is None else turns.RESERVED_FRACTION)
         self._resting: list[asyncio.Future[None]] = []
         self._workers = workers
@@ -82,7 +82,7 @@ class FairExecutor:
     def enqueue(self, stack_uid: str, keys: Iterable[str], *, namespace: str = "") -> None:
         """Enqueue keys; a key in the queue keeps its position.
 
-        namespace: of the Stack, with whose others it shares the turns; "" if it is alone.
+        namespace: of the Stack, whose Stacks share the turns; "" for a turn of its own.
         """
         queue = self._queues.get(stack_uid) or OrderedDict[str, float]()
         now = self._clock.monotonic()
@@ -111,7 +111,7 @@ class FairExecutor:
     def find_stall(self) -> str:
         """Explain a stall; "" for none. An unavailable or throttling API server is no stall, because steps still end.
 
-        Nor are slow steps beside workers that are free: what waits behind them is of the same Stacks. A queue may wait at
+        Neither are slow steps while workers are free: the waiting steps belong to the same Stacks. A queue may wait at
         a limit of 0, because the API server requested a pause.
         """
         seconds = self._clock.monotonic() - self._moved_at

@@ -1,4 +1,4 @@
-"""Loop that processes objects beside the Stacks: HealthMarks and StackSnapshots. Must not know what they are."""
+"""Loop that processes objects next to the Stacks: HealthMarks and StackSnapshots. Must not know their meaning."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class ObjectLoop:
         self.retry(uid)
 
     async def _process(self, _namespace: str, uid: str) -> None:
-        """Process one object as far as possible now."""
+        """Process one object until it has to wait."""
         # From here on another worker would process it at the same time.
         self._busy.add(uid)
         patience = asyncio.timeout(
@@ -107,7 +107,7 @@ class ObjectLoop:
         except TimeoutError:
             if not patience.expired():
                 raise
-            # As after a crash, it continues from what is in the cluster.
+            # As after a crash, it continues from the state of the cluster.
             logger.warning("a step takes long; others come first", object=uid)
             self.retry(uid)
         finally:

@@ -63,7 +63,7 @@ class Detachment:
     boundary: Boundary
 
     async def detach(self) -> StepFailure | str:
-        """Enlarge the claims and delete the StatefulSet; return what was done, or why nothing was deleted.
+        """Enlarge the claims and delete the StatefulSet; return the changes, or why nothing was deleted.
 
         Raises ApiStatusError and Unreachable.
         """
@@ -74,7 +74,7 @@ class Detachment:
             return done
 
     async def _prepare_within_rights(self) -> StepFailure | str:
-        """Do as `_prepare`, and explain a right that is missing to read what must be tried."""
+        """Call `_prepare`, and explain a missing right to read the objects of its dry runs."""
         try:
             return await self._prepare()
         except ApiStatusError as error:
@@ -143,7 +143,7 @@ class Detachment:
         return ""
 
     async def _enlarge(self, live: Mapping[str, Any], found: Sequence[Enlargement]) -> StepFailure | str:
-        """Try all enlargements, then write them; return what was done, or why not."""
+        """Try all enlargements, then write them; return the changes, or the obstacle."""
         for each in found:
             # Neither a name nor a template of the tenant's makes it the tenant's claim.
             foreign = volume_restore.explain_foreign_claim(each.claim, live) or self.boundary.find_denial(each.ref)
@@ -171,7 +171,7 @@ class Detachment:
         return f"{kept}; larger claims: {named}"
 
     async def _explain(self, enlargement: Enlargement, error: ApiStatusError, *, done: str) -> StepFailure:
-        """Explain why a claim cannot be enlarged: a missing right, or what the API server says."""
+        """Explain why a claim cannot be enlarged: a missing right, or the API server's message."""
         ref = enlargement.ref
         said = f"{done}{ref} cannot be enlarged to {enlargement.size.wanted}: {self._describe(error)}"
         is_right = error.is_forbidden and not api_errors.read_causes(error.status or {})

@@ -72,7 +72,7 @@ OPEN_QUESTION = (
     "updatePolicy.replace: DeleteFirst on the resource, which deletes the object, and all that it holds, before it is "
     "made again"
 )
-"""What a message adds about a change that may be of an immutable field."""
+"""The addition to a message about a change that may be of an immutable field."""
 FINAL = api_errors.InvalidManifest | api_errors.MaybeImmutable
 """Error classes that only a changed definition resolves."""
 
@@ -82,15 +82,15 @@ class StepDone:
     """An executed step."""
 
     child: Child | None
-    """The object as written; None if it was deleted or released, or is gone."""
+    """The object as written; None if it was deleted or released, or no longer existed."""
     tolerated: tuple[LostField, ...] = ()
     """Manifest fields left to other field managers."""
     reverted: str = ""
-    """What a repair reverted, if that was read before it."""
+    """The values that a repair reverted, if they were read before it."""
     is_created: bool = False
     """Whether there was no object, so that the step made it."""
     note: str = ""
-    """What a person should know of it besides, for an Event."""
+    """Additional information for a person, for an Event."""
 
 
 StepResult: TypeAlias = StepDone | StepFailure
@@ -111,7 +111,7 @@ class StepExecutor:
     stack_uid: str = ""
     """Of the Stack whose sensitive values no message may show; "" for none."""
     kin: Kin | None = None
-    """Its tree, of which it may take over objects."""
+    """Its tree, whose objects it may take over."""
     former_uids: Callable[[], Collection[str]] = frozenset
     """Returns the UIDs that the Stack had before it was restored from a backup."""
 
@@ -128,7 +128,7 @@ class StepExecutor:
                 reason="Unreachable", message=message, causes=(retry_triggers.SERVER,), server=ServerResponse.SILENT
             )
         except ApiStatusError as refusal:
-            # A message is shortened, and a part of a sensitive value is not found any more.
+            # A message is shortened, and a part of a sensitive value would no longer be found.
             status = hidden_texts.redact_messages(refusal.status, self.stack_uid) if refusal.status else refusal.status
             redacted = ApiStatusError(code=refusal.code, status=status, retry_after=refusal.retry_after)
             result = await self._resolve(redacted, step)
@@ -138,7 +138,7 @@ class StepExecutor:
             return self._add_grant(result, step)
 
     async def _send(self, step: Step) -> StepResult:
-        """Send the requests of the step. Raises what the port raises."""
+        """Send the requests of the step. Raises the errors of the port."""
         match step:
             case Apply():
                 refused = await self._refuse_account(step)
