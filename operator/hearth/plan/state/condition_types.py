@@ -112,7 +112,7 @@ TABLE: Final[Mapping[ConditionType, ConditionTraits]] = {
         command=WHY_CHECK,
     ),
     ConditionType.WRITES_DELAYED: ConditionTraits(
-        meaning="something [undoes writes again and again](retries.md#what-is-undone-again-and-again)",
+        meaning="something [undoes writes again and again](retries.md#writes-that-are-undone-repeatedly)",
         event=Severity.WARNING,
         word="writes delayed",
         is_cause=True,
