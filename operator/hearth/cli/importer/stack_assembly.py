@@ -449,10 +449,8 @@ def divide(stack: Object) -> list[Object]:
     if len(parts) > limits.TEMPLATE_SOURCES:
         message = f"takes {len(parts)} compressed ConfigMaps, and a Stack can name {limits.TEMPLATE_SOURCES}"
         raise InvalidDefinition([Mistake(path="the template", message=f"{message}; import fewer files at once")])
-    maps = [
-        _make_config_map(stack, name, {**(rest if at == 0 else {}), "resources": part})
-        for at, (name, part) in enumerate(zip(_name_parts(stack, len(parts)), parts, strict=True))
-    ]
+    templates = [{**(rest if at == 0 else {}), "resources": part} for at, part in enumerate(parts)]
+    maps = [_make_config_map(stack, *each) for each in zip(_name_parts(stack, templates), templates, strict=True)]
     references = [{"name": each["metadata"]["name"], "key": TEMPLATE_KEY} for each in maps]
     spec = {key: value for key, value in stack["spec"].items() if key != "template"}
     return [*maps, {**stack, "spec": {"templateRefs": references, **spec}}]
@@ -465,15 +463,17 @@ def find_unapplicable(objects: Iterable[Object]) -> Iterator[str]:
             yield f"{each['kind'].lower()}/{each['metadata']['name']}"
 
 
-def _name_parts(stack: Object, count: int) -> list[str]:
-    """Return names for the ConfigMaps that none of the imported ones has: a Stack must not change its own source."""
+def _name_parts(stack: Object, templates: Sequence[Object]) -> list[str]:
+    """Return names for the ConfigMaps that none of the imported ones has: a Stack must not change its own source.
+
+    A name contains a hash of the content: a changed template changes the Stack, so that `kubectl wait` waits for it.
+    """
     manifests = (each["manifest"] for each in stack["spec"]["template"]["resources"].values())
     taken = {object_fields.text(each, "metadata", "name") for each in manifests if each["kind"] == "ConfigMap"}
     stem = stack["metadata"]["name"] + TEMPLATE_SUFFIX
     stems = (stem if number == 1 else f"{stem}{number}" for number in itertools.count(1))
-    candidates = (
-        [names.shorten(f"{each}-{at}", length=names.NAME_LENGTH) for at in range(1, count + 1)] for each in stems
-    )
+    hashes = [names.digest(orjson.dumps(template).decode()) for template in templates]
+    candidates = ([names.shorten(f"{each}-{hash_}", length=names.NAME_LENGTH) for hash_ in hashes] for each in stems)
     return next(found for found in candidates if taken.isdisjoint(found))
 
 

@@ -410,16 +410,30 @@ def test_the_divided_stack_has_the_same_template() -> None:
     assert template == whole["spec"]["template"]
     assert list(template["resources"]) == list(whole["spec"]["template"]["resources"]), "in the same order"
     assert (stack["metadata"], stack["spec"]["paused"]) == ({"name": "shop", "namespace": "prod"}, True)
-    assert [each["metadata"]["name"] for each in maps] == [f"shop-template-{at}" for at in range(1, len(maps) + 1)]
+
+
+def test_a_changed_part_has_another_name_so_that_the_stack_changes() -> None:
+    whole = make_stack(40, size=10_000)
+    *maps, stack = stack_assembly.divide(whole)
+    *again, _ = stack_assembly.divide(whole)
+    next(iter(whole["spec"]["template"]["resources"].values()))["dependsOn"] = ["r1"]
+    *others, changed = stack_assembly.divide(whole)
+
+    first, *rest = [each["metadata"]["name"] for each in maps]
+    assert [each["metadata"]["name"] for each in again] == [first, *rest]
+    assert [each["metadata"]["name"] for each in others[1:]] == rest, "other parts keep their names"
+    assert changed["spec"]["templateRefs"] != stack["spec"]["templateRefs"]
 
 
 def test_no_source_has_the_name_of_an_imported_object() -> None:
     whole = make_stack(40, size=10_000)
-    resources = whole["spec"]["template"]["resources"]
-    for at, name in enumerate(("shop-template-2", "shop-template2-1")):
-        resources[f"r{at}"]["manifest"]["metadata"] = {"name": name}
+    *maps, _ = stack_assembly.divide(whole)
+    last = maps[-1]["metadata"]["name"]
+    assert last.startswith("shop-template-")
+    # It is in the part of the first one, so that the name of the last stays.
+    whole["spec"]["template"]["resources"]["r0"]["manifest"]["metadata"] = {"name": last}
     *maps, stack = stack_assembly.divide(whole)
-    assert [each["metadata"]["name"] for each in maps] == [f"shop-template3-{at}" for at in range(1, len(maps) + 1)]
+    assert all(each["metadata"]["name"].startswith("shop-template2-") for each in maps)
     assert [each["name"] for each in stack["spec"]["templateRefs"]] == [each["metadata"]["name"] for each in maps]
 
 
@@ -432,7 +446,9 @@ def test_more_sources_than_a_stack_can_name_are_refused() -> None:
 
 def test_an_object_beyond_an_annotation_is_named() -> None:
     objects = stack_assembly.divide(make_stack(2, size=250_000))
-    assert list(stack_assembly.find_unapplicable(objects)) == ["configmap/shop-template-1", "configmap/shop-template-2"]
+    assert list(stack_assembly.find_unapplicable(objects)) == [
+        f"configmap/{each['metadata']['name']}" for each in objects[:2]
+    ]
 
 
 def test_every_object_can_be_applied_by_kubectl() -> None:
