@@ -14,7 +14,7 @@ SECOND_TRIES ?= --reruns 1 --max-suite-reruns 3 --rerun-show-tracebacks
 AUDIT := PYTHONPATH=tests:manifests/image $(BIN)/python -m support.checks.audit
 VERSION = $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' operator/hearth/__init__.py)
 CONTROLPLANE := $(BIN)/python tests/control_plane/controlplane.py
-NODE := PYTHONPATH=tests/control_plane:manifests/image $(BIN)/python tests/control_plane/node.py
+ON_NODE := PYTHONPATH=tests/control_plane:manifests/image $(BIN)/python tests/control_plane
 
 # If it is set, each of some hundred processes compiles all its imports again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -45,7 +45,12 @@ help: ## Show this list
 
 ## ---- see it work
 
-run: $(INSTALLED) ## Watch the example converge on a local control plane, or on KUBECONFIG=file
+ifeq ($(origin NODE),command line)
+run: EXAMPLE = manifests/examples/three-tier.yaml
+run: ON_CLUSTER = $(ON_NODE)/node_shop.py --
+run: KUBECONFIG_FILE = $$($(CONTROLPLANE) --name example kubeconfig)
+endif
+run: $(INSTALLED) ## Watch the example converge on a local control plane, on KUBECONFIG=file, or with real Pods: NODE=1
 	@$(ON_CLUSTER) $(BIN)/python -m hearth demo --kubeconfig "$(KUBECONFIG_FILE)" --example $(EXAMPLE) $(KUBECTL)
 
 kind: $(INSTALLED) ## The same on a kind cluster (needs Docker)
@@ -67,7 +72,7 @@ test-ecosystem: $(INSTALLED) browser ## Long tests, and those with programs of o
 	@$(ON_CLUSTER_QUIETLY) $(BIN)/pytest --numprocesses auto --dist loadgroup $(SECOND_TRIES) -m "(ecosystem or long) and not soak"
 
 test-node: $(INSTALLED) ## Tests on a real node, with Hearth as its Pods: needs Linux and root
-	@$(NODE) with -- $(BIN)/pytest -m node tests/node
+	@$(ON_NODE)/node.py with -- $(BIN)/pytest -m node tests/node
 
 soak: $(INSTALLED) ## Random worlds, long faults, SIGKILL at writes; all samples: HEARTH_SOAK_FULL=1
 	@$(ON_CLUSTER_QUIETLY) sh -c '$(BIN)/pytest -n 2 --dist worksteal --durations=0 -m "soak and not alone"; first=$$?; \

@@ -21,6 +21,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -106,7 +107,9 @@ class Keeper:
                     stderr=log,
                 )
             self.wait_ready(outer)
-            threading.Thread(target=forward, args=(listener, find_child(outer.pid)), daemon=True).start()
+            threading.Thread(
+                target=forward, args=(listener, find_child(outer.pid), "127.0.0.1", 6443), daemon=True
+            ).start()
             self.home.record.touch()
             print("ready", flush=True)
             if until is not None:
@@ -125,7 +128,7 @@ class Keeper:
         """Note what is changed outside, and write all files."""
         self.folder.mkdir(parents=True)
         for name, archive in node_images.ensure().items():
-            link = self.folder / "images" / f"{name}.tar"
+            link = self.folder / "images" / name
             link.parent.mkdir(parents=True, exist_ok=True)
             link.symlink_to(archive)
         for name in SYSCTLS:
@@ -187,15 +190,15 @@ def find_child(pid: int) -> int:
     return int(Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[0])
 
 
-def forward(listener: socket.socket, pid: int) -> None:
-    """Pass connections on to the API server in the network namespace of a process, which this thread enters."""
+def forward(listener: socket.socket, pid: int, address: str, port: int) -> None:
+    """Pass connections on to an address in the network namespace of a process, which this thread enters."""
     with Path(f"/proc/{pid}/ns/net").open() as namespace:
         if ctypes.CDLL(None, use_errno=True).setns(namespace.fileno(), NEW_NETWORK) != 0:
             raise OSError(ctypes.get_errno(), "setns")
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError):
-            inner_reader, inner_writer = await asyncio.open_connection("127.0.0.1", 6443)
+            inner_reader, inner_writer = await asyncio.open_connection(address, port)
             await asyncio.gather(pump(reader, inner_writer), pump(inner_reader, writer))
         writer.close()
 
@@ -292,9 +295,16 @@ def with_(home: places.Home, arguments: argparse.Namespace) -> int:
     os.environ[VARIABLE] = home.name
     if home.record.exists() and find_keepers(home):
         return command.run(words, kubeconfig=home.kubeconfig)
+    with running(home):
+        return command.run(words, kubeconfig=home.kubeconfig)
+
+
+@contextlib.contextmanager
+def running(home: places.Home) -> Iterator[Path]:
+    """Run a node within the block, which gets the folder of the control plane's programs."""
     keeper = start(home)
     try:
-        return command.run(words, kubeconfig=home.kubeconfig)
+        yield binaries.ensure()
     finally:
         for unpleasant in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(unpleasant, signal.SIG_IGN)

@@ -30,9 +30,29 @@ import hearth
 REGISTRY = "registry.example"
 """No server has this name."""
 VERSION = "1"
+HEARTH = f"{REGISTRY}/hearth:{hearth.__version__}"
+WORKLOAD, DATABASE = f"{REGISTRY}/workload:{VERSION}", "docker.io/library/postgres:17"
 POSTGRES = "/usr/lib/postgresql/15/bin"
 POSTGRES_USER = 999
-BUSYBOX = ("sh", "cat", "sleep", "ls", "wget", "nslookup", "mkdir", "echo", "env", "rm", "test", "date", "id", "kill")
+BUSYBOX = (
+    "sh",
+    "cat",
+    "sleep",
+    "ls",
+    "wget",
+    "nslookup",
+    "mkdir",
+    "echo",
+    "env",
+    "rm",
+    "test",
+    "date",
+    "id",
+    "kill",
+    "chown",
+    "chmod",
+    "su",
+)
 LEFT_OUT = (
     "usr/share/doc",
     "usr/share/locale",
@@ -41,11 +61,24 @@ LEFT_OUT = (
     "usr/lib/postgresql/15/lib/bitcode",
 )
 START_POSTGRES = """#!/bin/sh
-# Serve the directory that PGDATA names; set it up first if it is empty.
+# Like the usual image of PostgreSQL: serve the directory that PGDATA names; set it up first if it is empty.
 set -e
+if [ "$(id -u)" = 0 ]; then
+  mkdir -p "$PGDATA"
+  chown postgres "$PGDATA"
+  chmod 700 "$PGDATA"
+  exec su postgres -s /bin/sh -- /bin/start
+fi
 if [ ! -s "$PGDATA/PG_VERSION" ]; then
-  initdb --pgdata="$PGDATA" --username=postgres --auth=trust --no-sync >/dev/null
-  echo "host all all all trust" >>"$PGDATA/pg_hba.conf"
+  method=trust
+  if [ -n "$POSTGRES_PASSWORD" ]; then
+    method=scram-sha-256
+    echo "$POSTGRES_PASSWORD" >/tmp/password
+  fi
+  initdb --pgdata="$PGDATA" --username=postgres --auth-local=trust --auth-host="$method" \
+    ${POSTGRES_PASSWORD:+--pwfile=/tmp/password} --no-sync >/dev/null
+  rm -f /tmp/password
+  echo "host all all all $method" >>"$PGDATA/pg_hba.conf"
 fi
 exec postgres -D "$PGDATA" -c listen_addresses='*' -c unix_socket_directories=/tmp
 """
@@ -75,9 +108,10 @@ class Image:
 
     name: str
     settings: Mapping[str, Any]
+    tag: str = VERSION
     packages: tuple[str, ...] = ()
-    has_workload: bool = False
-    """Whether it contains our own program."""
+    program: str = ""
+    """Our own program that it contains, by the name of its module."""
     links: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[str, str] = field(default_factory=dict)
     """Texts by path; they are executable."""
@@ -86,21 +120,31 @@ class Image:
 TOOLS = {f"bin/{name}": "busybox" for name in BUSYBOX}
 USERS = {"etc/passwd": f"root:x:0:0::/:/bin/sh\npostgres:x:{POSTGRES_USER}:{POSTGRES_USER}::/tmp:/bin/sh\n"}
 IMAGES = (
-    Image(name="pause", settings={"Entrypoint": ["/bin/workload", "pause"]}, has_workload=True),
+    Image(name=f"{REGISTRY}/pause", settings={"Entrypoint": ["/bin/workload", "pause"]}, program="workload"),
     Image(
-        name="workload",
+        name=f"{REGISTRY}/workload",
         settings={"Entrypoint": ["/bin/workload"], "Env": ["PATH=/bin"]},
         packages=("busybox-static",),
-        has_workload=True,
+        program="workload",
         links=TOOLS,
         files=USERS,
     ),
+    *(
+        Image(
+            name=f"{REGISTRY}/store",
+            tag=tag,
+            settings={"Cmd": ["store"], "Env": ["PATH=/bin", f"VERSION={tag}"]},
+            program="store",
+        )
+        for tag in ("1.4", "1.5")
+    ),
     Image(
-        name="postgres",
+        # The name that manifests/examples/three-tier.yaml has; Debian's version differs.
+        name="docker.io/library/postgres",
+        tag="17",
         settings={
             "Entrypoint": ["/bin/start"],
-            "Env": [f"PATH={POSTGRES}:/bin", "PGDATA=/data/postgres", "PGHOST=/tmp", "PGUSER=postgres"],
-            "User": f"{POSTGRES_USER}:{POSTGRES_USER}",
+            "Env": [f"PATH={POSTGRES}:/bin", "PGDATA=/var/lib/postgresql/data", "PGHOST=/tmp", "PGUSER=postgres"],
         },
         packages=POSTGRES_PACKAGES,
         links=TOOLS,
@@ -110,20 +154,25 @@ IMAGES = (
 
 
 def ensure() -> dict[str, Path]:
-    """By name the archives of all images; builds what is missing."""
-    program = go_programs.build_go_program(Program(name="workload", module=places.HERE / "workload", package="."))
+    """By name with tag the archives of all images; builds what is missing."""
+    programs = {
+        name: go_programs.build_go_program(Program(name=name, module=places.HERE / name, package="."))
+        for name in sorted({image.program for image in IMAGES if image.program})
+    }
     archives = {}
     for image in IMAGES:
-        parts = [repr(image).encode(), program.read_bytes() if image.has_workload else b""]
-        archives[image.name] = ensure_one(image.name, parts, functools.partial(build, image, program))
-    archives["hearth"] = ensure_one("hearth", read_sources(), build_hearth)
-    return {f"{REGISTRY}/{name}": path for name, path in archives.items()}
+        program = programs.get(image.program)
+        parts = [repr(image).encode(), program.read_bytes() if program else b""]
+        name = f"{image.name}:{image.tag}"
+        archives[name] = ensure_one(name, parts, functools.partial(build, image, program))
+    archives[HEARTH] = ensure_one(HEARTH, read_sources(), build_hearth)
+    return archives
 
 
 def ensure_one(name: str, parts: Iterable[bytes], make: Callable[[Path], Path]) -> Path:
     """The archive of one image; builds it unless the cache has it of the same parts. make: returns its layout."""
     digest = hashlib.sha256(b"\0".join([Path(__file__).read_bytes(), *parts])).hexdigest()[:16]
-    kept = places.cache() / "node-images" / name / f"{digest}.tar"
+    kept = find_cache(name) / f"{digest}.tar"
     if not kept.exists():
         kept.parent.mkdir(parents=True, exist_ok=True)
         with progress.step(f"building the image {name}"), tempfile.TemporaryDirectory(dir=kept.parent) as work:
@@ -136,20 +185,25 @@ def ensure_one(name: str, parts: Iterable[bytes], make: Callable[[Path], Path]) 
     return kept
 
 
-def build(image: Image, program: Path, work: Path) -> Path:
+def find_cache(name: str) -> Path:
+    """The folder of an image: its archive, and the packages that it is made of."""
+    return places.cache() / "node-images" / name.rpartition("/")[2].replace(":", "-")
+
+
+def build(image: Image, program: Path | None, work: Path) -> Path:
     """Return the layout of an image of one layer."""
     architecture = image_build.find_native()
     root, layout = work / "root", Layout(work / "oci")
     for place_ in ("tmp", "bin", "data"):
         (root / place_).mkdir(parents=True)
     if image.packages:
-        cache = places.cache() / "node-images" / image.name / "packages"
+        cache = find_cache(f"{image.name}:{image.tag}") / "packages"
         cache.mkdir(parents=True, exist_ok=True)
         for package in image_debian.fetch(architecture, cache, names=image.packages):
             image_debian.run(["dpkg-deb", "--extract", str(package.file), str(root)], root, os.environ)
     for name in LEFT_OUT:
         shutil.rmtree(root / name, ignore_errors=True)
-    if image.has_workload:
+    if program is not None:
         shutil.copy(program, root / "bin" / program.name)
     for path, target in image.links.items():
         if not (root / path).exists():
@@ -159,7 +213,7 @@ def build(image: Image, program: Path, work: Path) -> Path:
         (root / path).write_text(text)
         (root / path).chmod(0o755)
     layout.create()
-    layout.finish([layout.add_manifest([layout.add_layer(root)], architecture, image.settings)], VERSION)
+    layout.finish([layout.add_manifest([layout.add_layer(root)], architecture, image.settings)], image.tag)
     return layout.folder
 
 
@@ -174,7 +228,3 @@ def build_hearth(work: Path) -> Path:
     """Return the layout of Hearth's image for this machine, as `make image` writes it."""
     image_build.build(work / "hearth", image_build.fetch([image_build.find_native()]))
     return work / "hearth" / "oci"
-
-
-HEARTH = f"{REGISTRY}/hearth:{hearth.__version__}"
-WORKLOAD, DATABASE = (f"{REGISTRY}/{name}:{VERSION}" for name in ("workload", "postgres"))

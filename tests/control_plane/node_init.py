@@ -99,8 +99,8 @@ class Node:
         """Images that no registry has, each under the name that its path says."""
         self.wait("the container runtime", (self.folder / "containerd.sock").exists)
         images = self.folder / "images"
-        for image in sorted(images.rglob("*.tar")):
-            name = image.relative_to(images).with_suffix("")
+        for image in sorted(path for path in images.rglob("*") if path.is_file()):
+            name, _, _ = str(image.relative_to(images)).rpartition(":")  # the archive says the tag
             command = ["ctr", "--address", f"{self.folder}/containerd.sock", "--namespace=k8s.io"]
             command += ["images", "import", "--snapshotter=overlayfs", f"--base-name={name}", str(image)]
             call(*command)

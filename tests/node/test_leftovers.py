@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import node_shop
 import places
 import pytest
 
@@ -43,7 +44,7 @@ def find_traces(home: places.Home) -> list[str]:
         if str(home.folder).encode() in read_quietly(path) and int(path.parent.name) != os.getpid()
     ]
     mounted = [line for line in Path("/proc/mounts").read_text().splitlines() if str(home.folder) in line]
-    cgroups = [str(path) for path in node_program.CGROUPS.rglob(f"*{home.name}*")]
+    cgroups = [str(path) for path in node_program.Keeper(home, []).cgroups if path.exists()]
     links = [path.name for path in Path("/sys/class/net").iterdir() if path.name in ("node0", "cni0")]
     files = [str(path) for path in (home.folder / "node", home.kubeconfig, home.record) if path.exists()]
     return [*running, *mounted, *cgroups, *links, *files]
@@ -58,12 +59,15 @@ def read_quietly(path: Path) -> bytes:
 
 
 @pytest.mark.parametrize(
-    "how", [signal.SIGINT, signal.SIGKILL], ids=["Ctrl-C", "SIGKILL"]
-)  # fmt: skip
-def test_nothing_is_left(home: places.Home, how: signal.Signals) -> None:
+    ("program", "how"),
+    [(node_shop.__file__, signal.SIGINT), (node_program.__file__, signal.SIGKILL)],
+    ids=["Ctrl-C at the example", "SIGKILL"],
+)
+def test_nothing_is_left(home: places.Home, program: str, how: signal.Signals) -> None:
     """Ctrl-C reaches the whole group of processes, SIGKILL only the first one."""
     before = read_sysctls()
-    words = [sys.executable, node_program.__file__, "--name", home.name, "with", "--", *SLEEP]
+    action = ["with"] if program == node_program.__file__ else []
+    words = [sys.executable, program, "--name", home.name, *action, "--", *SLEEP]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, start_new_session=True) as client:
         assert client.stdout is not None
         assert client.stdout.readline() == "here\n"

@@ -15,7 +15,7 @@ from support.node.node_cluster import NodeCluster, NodeUser
 
 Object = dict[str, Any]
 LABELS = {"app": "${params.name}", "generation": "${params.generation}"}
-MOUNT = {"name": "data", "mountPath": "/data"}
+MOUNT = {"name": "data", "mountPath": "/var/lib/postgresql/data"}
 DATABASE: Object = {
     "apiVersion": "apps/v1",
     "kind": "Deployment",
