@@ -18,7 +18,7 @@ ReviewWrite: TypeAlias = "Callable[[Review], Awaitable[ReviewResult]]"
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class AdmissionCallbacks:
-    """The server of reviews, and who reviews what it receives."""
+    """The server of reviews, and the reviewer of its requests."""
 
     server: WebhookServer
     review: ReviewWrite

@@ -35,11 +35,11 @@ EXIT_TIMEOUT = 1.0
 """Seconds; all that our handlers do takes microseconds."""
 CUSTOM_KINDS = ("apiextensions.k8s.io", "v1", "customresourcedefinitions")
 LOGIN_PAUSE = 5.0
-"""Seconds after a failure. Kopf's own is a minute, in which a broken kubeconfig may long be fixed."""
+"""Seconds after a failure. Kopf's own delay is a minute; a broken kubeconfig may be fixed much sooner."""
 DEFINITION_RETRY = 5.0
 """Seconds until kopf calls a handler again that got no answer from the API server."""
 LIFETIME = timedelta(minutes=15)
-"""After which kopf asks again, so that rotated tokens are taken up; its streams then go on where they were."""
+"""Interval for kopf's own renewal, so that rotated tokens are used; its streams then continue where they were."""
 PEM_BEGIN = b"-----BEGIN "
 _counter = itertools.count(1)
 

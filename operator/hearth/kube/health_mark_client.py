@@ -1,6 +1,7 @@
-"""`hearth.engine.ports.HealthMarkClient` on a real API server: the cache of all HealthMarks, and writes of their statuses.
+"""`hearth.engine.ports.HealthMarkClient` on a real API server: the cache of all HealthMarks, and writes of their
+statuses.
 
-Must not know what a mark means.
+Must not know the meaning of a mark.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class KubeHealthMarkClient(WatchedCache[HealthMarkObject]):
-    """Every HealthMark, or those of one namespace. Its watch runs from `start` to `close`."""
+    """Every HealthMark, or all of one namespace. Its watch runs from `start` to `close`."""
 
     def __init__(
         self,

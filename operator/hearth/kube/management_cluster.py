@@ -60,7 +60,7 @@ class KubeManagementCluster:
         self._revisions = revisions
         self._sources = sources
         self._events = event_recorder.EventRecorder(self._sender, now=now)
-        # What the port asks of one cache alone.
+        # The methods of the port that only need one cache.
         self.revisions = revisions.revisions
         self.get_source, self.get_binary_data = sources.get_source, sources.get_binary_data
         self.follow_sources, self.find_polled_sources = sources.follow_sources, sources.find_polled
@@ -100,7 +100,9 @@ class KubeManagementCluster:
         return cache.forms if cache is not None else None
 
     def complete_kind(self, name: str) -> str:
-        """Return `Kind.group` of the one kind of that name which a StackDefinition makes; "" if there is none, or several."""
+        """Return `Kind.group` of the one kind of that name that a StackDefinition creates; "" without one, or with
+        several.
+        """
         found = [key for key in self._caches if key.startswith(f"{name}.")]
         return found[0] if len(found) == 1 else ""
 
@@ -129,7 +131,7 @@ class KubeManagementCluster:
             await self._sender.send_existing("patch", CONTROLLER_REVISION, path, body=patch)
 
     async def get_revision(self, stack: StackObject, name: str) -> Revision | None:
-        """Return the live revision of that name, or None if there is none."""
+        """Return the live revision of that name, or None if it does not exist."""
         path = api_requests.object_path(CONTROLLER_REVISION, stack.namespace, name)
         live = await self._sender.send_existing("get", CONTROLLER_REVISION, path)
         return controller_revision.parse_revision(live["metadata"]) if live is not None else None
@@ -170,7 +172,7 @@ class KubeManagementCluster:
         return controller_revision.parse_definition(raw, parts)
 
     async def delete_revision(self, stack: StackObject, revision: Revision) -> None:
-        """Delete the revision, then its further objects; ignore what does not exist.
+        """Delete the revision, then its further objects; ignore missing ones.
 
         A crash in between leaves objects that nothing names. The garbage collector deletes them with the Stack.
         """
@@ -293,7 +295,7 @@ async def get_or_create_hash_key(client: ApiClient, namespace: str, *, entropy: 
 
 
 async def find_hash_key(client: ApiClient, namespace: str) -> bytes | None:
-    """Return the stored key, or None if there is none."""
+    """Return the stored key, or None before it exists."""
     secret = await client.send_existing("get", SECRET, api_requests.object_path(SECRET, namespace, HASH_KEY_NAME))
     return parse_hash_key(secret, namespace) if secret is not None else None
 

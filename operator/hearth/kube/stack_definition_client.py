@@ -78,13 +78,13 @@ class KubeStackDefinitionClient:
         return await self.get_object(STACK_DEFINITION, name)
 
     async def write_finalizers(self, raw: Object, finalizers: list[str]) -> Object | None:
-        """Set the finalizers of a StackDefinition; None if it does not exist any more."""
+        """Set the finalizers of a StackDefinition; None if it no longer exists."""
         metadata = {"finalizers": finalizers, "resourceVersion": raw["metadata"]["resourceVersion"]}
         path = api_requests.object_path(STACK_DEFINITION, "", raw["metadata"]["name"])
         return await self._sender.send_existing("patch", STACK_DEFINITION, path, body={"metadata": metadata})
 
     async def write_definition_status(self, raw: Object, status: Object) -> None:
-        """Merge-patch the status of a StackDefinition; ignore one that is gone."""
+        """Merge-patch the status of a StackDefinition; ignore one that was deleted."""
         path = api_requests.object_path(STACK_DEFINITION, "", raw["metadata"]["name"]) + "/status"
         body = {"metadata": {"uid": raw["metadata"]["uid"]}, "status": status}
         await self._sender.send_existing("patch", STACK_DEFINITION, path, body=body)
@@ -100,7 +100,7 @@ class KubeStackDefinitionClient:
         return await self._sender.send("apply", kind, path, query=query, body=manifest)
 
     async def delete_object(self, kind: Kind, raw: Object) -> None:
-        """Delete exactly this object; ignore one that is gone."""
+        """Delete exactly this object; ignore one that was deleted."""
         body: Object = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": raw["metadata"]["uid"]}}
         path = api_requests.object_path(kind, "", raw["metadata"]["name"])
         await self._sender.send_existing("delete", kind, path, body=body)
@@ -196,7 +196,7 @@ class Follower:
         self._on_change(name, uid)
 
     def on_deleted(self, raw: Object) -> None:
-        """Report an object that is gone."""
+        """Report a deleted object."""
         uid = raw["metadata"]["uid"]
         if (name := self._names.pop(uid, None)) is not None:
             self._on_change(name, uid)

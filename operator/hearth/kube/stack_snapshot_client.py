@@ -1,6 +1,6 @@
 """`hearth.engine.ports.SnapshotClient` on a real API server: the cache of all StackSnapshots, and writes of them.
 
-Must not know what a snapshot means.
+Must not know the meaning of a snapshot.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class KubeSnapshotClient(WatchedCache[StackSnapshotObject]):
-    """Every StackSnapshot, or those of one namespace, by UID, name and Stack. Watches run from `start` to `close`."""
+    """Every StackSnapshot, or all of one namespace, by UID, name and Stack. Watches run from `start` to `close`."""
 
     def __init__(
         self,
@@ -130,7 +130,7 @@ class SnapshotIndex:
             self._by_stack.pop((old.namespace, old.owner_key), None)
 
     def find_by_name(self, namespace: str, name: str) -> StackSnapshotObject | None:
-        """Return the StackSnapshot of that name; None if there is none."""
+        """Return the StackSnapshot of that name; None if it does not exist."""
         return self._by_name.get((namespace, name))
 
     def list_of_stack(self, namespace: str, owner_key: str) -> Sequence[StackSnapshotObject]:

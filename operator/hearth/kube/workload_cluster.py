@@ -75,7 +75,7 @@ class KubeWorkloadCluster:
         self.externals = external_cache.ExternalCache(caches.server, listener)
         self._causes = retry_trigger_watches.TriggerWatches(caches.server, kinds, listener.on_retry_trigger)
         self._signatures: Signatures | None = None
-        # What the port asks of one part alone. An attribute, since `children` is called for each resource of each plan.
+        # The methods of the port that only need one part. An attribute, since `children` is called for each resource of each plan.
         self.load_schemas, self.refresh_kinds = kinds.schemas.load, kinds.refresh
         self.follow, self.find_denial, self.is_failing = caches.follow, caches.find_denial, caches.is_failing
         self.children, self.children_of = caches.children, caches.children_of
@@ -175,12 +175,12 @@ class KubeWorkloadCluster:
         return await self._sender.send("patch", kind, path, body=patch)
 
     async def delete_object(self, raw: Object, *, kind: Kind) -> None:
-        """Delete exactly this object, which is no child; ignore one that is gone."""
+        """Delete exactly this object, which is no child; ignore one that was deleted."""
         body = api_requests.delete_options(raw["metadata"]["uid"])
         await self._sender.send_existing("delete", kind, api_requests.path_of(kind, raw["metadata"]), body=body)
 
     async def delete(self, child: Child, *, keeps_dependents: bool = False) -> bool:
-        """Delete exactly this object; return whether it is gone."""
+        """Delete exactly this object; return whether it no longer exists."""
         try:
             return await self._delete(child, keeps_dependents=keeps_dependents)
         except errors.ApiStatusError as refused:
@@ -200,7 +200,7 @@ class KubeWorkloadCluster:
             child.uid, version=child.resource_version, keeps_dependents=keeps_dependents, kind=child.kind
         )
         answer = await self._sender.send_existing("delete", child.kind, path, body=body) or {"kind": "Status"}
-        # For some kinds (ServiceAccount, Service) the response is the object as it was, although it is gone.
+        # For some kinds (ServiceAccount, Service) the response is the former object, although it was deleted.
         metadata = answer.get("metadata")
         if answer.get("kind") != "Status" and isinstance(metadata, dict) and "deletionTimestamp" in metadata:
             self.caches.put(answer, child.kind)
@@ -234,7 +234,7 @@ class KubeWorkloadCluster:
         )
 
     async def _change_child(self, child: Child, make_patch: Callable[[Child], Object]) -> Child | None:
-        """Write a merge patch of the known state, or of the live one if that is another; None if it is gone."""
+        """Write a merge patch of the known state, or of the live one if they differ; None if it was deleted."""
         try:
             return await self.change(child.ref, make_patch(child), kind=child.kind)
         except errors.ApiStatusError as refused:
@@ -244,7 +244,7 @@ class KubeWorkloadCluster:
         return await self.change(live.ref, make_patch(live), kind=live.kind) if live is not None else None
 
     async def _find_child(self, child: Child) -> Child | None:
-        """Return the live object with the same UID, or None if it is gone or no longer belongs to the Stack."""
+        """Return the live object with the same UID, or None if it was deleted or no longer belongs to the Stack."""
         path = api_requests.object_path(child.kind, child.namespace, child.name)
         live = await self._sender.send_existing("get", child.kind, path)
         if live is None or live["metadata"]["uid"] != child.uid:
@@ -306,7 +306,7 @@ class KubeWorkloadCluster:
         return bool((answer.get("status") or {}).get("allowed"))
 
     async def is_kind_going(self, kind: Kind) -> bool:
-        """Return whether the kind's definition is being deleted, or the kind is not served any more."""
+        """Whether the kind's definition is being deleted, or the kind is no longer served."""
         definition = {"fieldSelector": f"metadata.name={kind.plural}.{kind.group}", "limit": "1"}
         for listed, query in ((CUSTOM_RESOURCE_DEFINITION, definition), (kind, {"limit": "1"})):
             try:

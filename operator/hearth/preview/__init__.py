@@ -1,1 +1,1 @@
-"""What a change of a Stack would do: the engine on a copy of the world, whose writes are dry runs."""
+"""Previews of a Stack's change: the engine on a copy of the world, whose writes are dry runs."""

@@ -1,7 +1,7 @@
 """What a preview assumes of objects that the run changes: they become ready, and their status is unknown until then.
 
-A stand-in takes the place of a value that only the run can know. Everything else about a blueprint stays as it is, so
-that the planner decides as in the run.
+A stand-in replaces a value that only the run can know. Everything else about a blueprint stays unchanged, so that the
+planner decides as in the run.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ DROPPED = object()
 
 
 class UnknownValues:
-    """The stand-ins of one preview, and the objects whose values they stand for.
+    """The stand-ins of one preview, and the objects whose values they replace.
 
-    A stand-in is a word that is valid as a name and a label, and contains a random token, so that no template can contain
-    one by itself.
+    A stand-in is a word that is valid as a name and a label, and contains a random token, so that no template contains
+    one by accident.
     """
 
     def __init__(self) -> None:
@@ -59,7 +59,7 @@ class UnknownValues:
         self._pattern = re.compile(rf"{self._prefix}(\d+)x")
         self._texts: dict[str, int] = {}
         self.objects: set[str] = set()
-        """UIDs of objects with values that only the run can know: their status is that of an earlier state."""
+        """UIDs of objects with values that only the run can know: their status belongs to an earlier state."""
 
     def stand_in(self, missing: tuple[str, ...]) -> str:
         """Return the stand-in for a value that needs these paths."""
@@ -146,7 +146,7 @@ class Assumptions:
 
 @value_class.dataclass(frozen=True, slots=True)
 class PartialManifest:
-    """A manifest in which stand-ins take the place of values that only the run can know."""
+    """A manifest where stand-ins replace values that only the run can know."""
 
     inner: ManifestTemplate
     assumptions: Assumptions
@@ -160,7 +160,7 @@ class PartialManifest:
         """Return the value, with stand-ins if a required object is not yet as the run makes it."""
         unknown = self.assumptions.unknown
         objects = [each for found in values.values() for each in (found if isinstance(found, ObjectList) else (found,))]
-        # Neither has work that is not run any more an identity, nor has an optional object that does not exist.
+        # Work that no longer runs has no identity, and neither has an optional object that does not exist.
         uids = {uid for each in objects if each and (uid := find_uid(each))}
         if uids.isdisjoint(unknown.objects) and uids.isdisjoint(self.assumptions.ready):
             return self.inner.evaluate(values)
@@ -207,7 +207,7 @@ def find_uid(fields: Mapping[str, Any]) -> str:
 
 
 class AssumedRules(HealthRules):
-    """Health rules by which every object is ready that counts as ready."""
+    """Health rules that treat every assumed object as ready."""
 
     def __init__(self, ready: set[str], *, schemas: Schemas, evaluations: Evaluations) -> None:
         """ready: UIDs; others may add to them."""

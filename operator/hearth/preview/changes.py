@@ -25,7 +25,7 @@ class Action(enum.StrEnum):
     """It waits at a breakpoint."""
     FAIL = "fail"
     WAIT = "wait"
-    """It waits for another resource, or for what only the run can know."""
+    """It waits for another resource, or for a value that only the run can know."""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +37,7 @@ class Change:
     ref: ObjectRef | None = None
     """The object; of a replacement the new one. None if its name is unknown."""
     old_ref: ObjectRef | None = None
-    """Of a replacement: the object that goes."""
+    """Of a replacement: the deleted object."""
     reason: str = ""
     """Why, as one clause."""
     hook: str = ""
@@ -51,7 +51,7 @@ class Change:
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class Preview:
-    """What a change of one Stack does."""
+    """Effects of a change of one Stack."""
 
     kind: str
     namespace: str

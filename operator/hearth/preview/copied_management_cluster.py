@@ -1,6 +1,6 @@
-"""`hearth.engine.ports.ManagementCluster` for one Stack: what it writes stays in memory.
+"""`hearth.engine.ports.ManagementCluster` for one Stack: its writes stay in memory.
 
-Also the clients of HealthMarks and StackSnapshots, of which a preview reads none.
+Also the clients of HealthMarks and StackSnapshots, which a preview does not read.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class CopiedManagementCluster:
         beside: Mapping[ObjectRef, Object],
         accounts: Collection[str],
     ) -> None:
-        """others: UIDs of all Stacks, None if unknown; beside: sources that the user states instead of the live ones.
+        """others: UIDs of all Stacks, None if unknown; beside: sources from the user that replace the live ones.
 
         accounts: the users that the user of the preview may impersonate.
         """
@@ -58,7 +58,7 @@ class CopiedManagementCluster:
         return (self.stack.uid,)
 
     def has_listed(self, kind: str) -> bool:  # noqa: ARG002 -- the port
-        """Return True: a preview reads what it needs."""
+        """Return True: a preview reads everything it needs."""
         return True
 
     def find_forms(self, key: str) -> InstanceForms | None:  # noqa: ARG002 -- the port

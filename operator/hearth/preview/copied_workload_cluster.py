@@ -47,7 +47,7 @@ class CopiedWorkloadCluster:
     ) -> None:
         """accounts: the users that the user of the preview may impersonate; on_kinds: called when a kind is added."""
         self.writes: dict[Place, list[DryRunWrite]] = {}
-        """What was written since the caller took it, by object."""
+        """Writes since the caller last took them, by object."""
         self._live = live
         self._kinds = AssumedKinds(live.kinds)
         self._on_kinds = on_kinds
@@ -58,7 +58,7 @@ class CopiedWorkloadCluster:
         self._queries: dict[str, ExternalQuery] = {}
         self._views: dict[ExternalQuery, ExternalView] = {}
         self._owned: set[Place] = set()
-        """The objects whose owners of fields were changed in the copy alone."""
+        """Objects whose field owners were changed only in the copy."""
 
     @property
     def kinds(self) -> Kinds:
@@ -83,7 +83,7 @@ class CopiedWorkloadCluster:
         return True
 
     def find_denial(self, kind: Kind, *, namespace: str = "") -> str:  # noqa: ARG002 -- the port
-        """Return "": what the operator may watch is not known."""
+        """Return "": the watch rights of the operator are not known."""
         return ""
 
     def is_failing(self, kind: Kind, *, namespace: str = "") -> bool:  # noqa: ARG002 -- the port
@@ -103,12 +103,14 @@ class CopiedWorkloadCluster:
         self._queries = dict(queries)
 
     def find_external(self, stack_uid: str, name: str) -> ExternalView:  # noqa: ARG002 -- the port
-        """Return what was read."""
+        """Return the objects that were read."""
         query = self._queries.get(name)
         return self._views.get(query, UNKNOWN_VIEW) if query is not None else UNKNOWN_VIEW
 
     async def read_externals(self, user: str) -> bool:
-        """Read what the Stack reads and was not read yet; return whether there was anything. user: the account's."""
+        """Read the objects that the Stack reads and that were not read yet; return whether there were any. user: the
+        account's.
+        """
         missing = [query for query in self._queries.values() if query not in self._views]
         for query in missing:
             self._views[query] = await self._read_external(query, user if user in self._accounts else "")
@@ -182,7 +184,7 @@ class CopiedWorkloadCluster:
                 return await self._try_as_owner(filled, before, kind=kind), ""
             if not error.is_forbidden or self._user:
                 if self._unknown.is_within(manifest) and error.code in REFUSED:
-                    # What is left of the manifest says nothing about the whole one.
+                    # The remaining part of the manifest says nothing about the whole.
                     return merged, f"it depends on values that only the run knows: {error}"
                 raise
             return merged, NOT_PERMITTED.format(error)
@@ -206,12 +208,12 @@ class CopiedWorkloadCluster:
         return bool(field_changes.find_changes(known.raw, result))
 
     def _is_in_new_namespace(self, place: Place) -> bool:
-        """Return whether the namespace of an object exists in the copy alone."""
+        """Whether the namespace of an object exists only in the copy."""
         namespace = self._copies.find(("", "Namespace", "", place[2]))
         return bool(place[2]) and namespace is not None and not namespace.is_live
 
     def _check_preconditions(self, manifest: Object, known: ObjectCopy | None) -> None:
-        """Refuse what an API server refuses that has the objects of the copy. Raises ApiStatusError."""
+        """Refuse writes that an API server with the objects of the copy would refuse. Raises ApiStatusError."""
         metadata = manifest["metadata"]
         uid, is_new = metadata.get("uid"), metadata.get("resourceVersion") == step_execution.CREATE_ONLY
         if known is not None and (is_new or uid not in (None, known.child.uid)):
@@ -334,7 +336,7 @@ class CopiedWorkloadCluster:
                 raise
 
     async def create_dry_run(self, manifest: Object, *, kind: Kind) -> Object:
-        """Return what the object would be under a generated name."""
+        """Return the object as it would be created under a generated name."""
         filled = self._unknown.fill(manifest, None)
         return await self._live.try_create(api_requests.generated(filled), kind=kind, user=self._user)
 
@@ -344,7 +346,7 @@ class CopiedWorkloadCluster:
         return await self._live.try_change(ref, patch, kind=kind, user=self._user)
 
     async def get(self, ref: ObjectRef, *, kind: Kind) -> Object:
-        """Return the object of the copy, else the live one."""
+        """Return the object of the copy, otherwise the live one."""
         place = object_copies.place_of(ref)
         known = self._copies.find(place)
         if known is not None:

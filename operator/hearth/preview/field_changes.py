@@ -1,4 +1,4 @@
-"""The fields in which two states of one object differ, as people read them. Pure."""
+"""The differing fields of two states of one object, as people read them. Pure."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ RECORDED: Final = (
     *(LAST_APPLIED, "deprecated.daemonset.template.generation", "deployment.kubernetes.io/", "pv.kubernetes.io/"),
     *("endpoints.kubernetes.io/last-change-trigger-time", "control-plane.alpha.kubernetes.io/leader"),
 )
-"""Annotations, or their prefixes, in which programs of Kubernetes record something. No manifest states them."""
+"""Annotations, or their prefixes, that programs of Kubernetes use as records. No manifest sets them."""
 
 
 @value_class.dataclass(frozen=True, slots=True)
@@ -66,15 +66,15 @@ def write_path(path: FieldPath) -> str:
 
 
 def find_changes(before: Object, after: Object, *, is_stored: bool = True) -> list[FieldChange]:
-    """Return the changed fields, without the status and what the API server or Hearth records.
+    """Return the changed fields, without the status and the records of the API server and Hearth.
 
-    is_stored: whether both are as the API server would store them, so that an empty map is not the same as none.
+    is_stored: whether both are as the API server would store them, so that an empty map differs from a missing one.
     """
     return list(_compare(prune(before), prune(after), (), is_stored=is_stored))
 
 
 def prune(raw: Mapping[str, Any]) -> Object:
-    """Return the object without its status, and without what the API server and Hearth record in it."""
+    """Return the object without its status and the records of the API server and Hearth."""
     metadata = {key: value for key, value in raw["metadata"].items() if key not in ASSIGNED}
     for part in ("labels", "annotations"):
         kept = {
@@ -128,7 +128,7 @@ def is_empty(value: Any) -> bool:
 
 
 def name_items(items: list[Any]) -> list[str]:
-    """Name the items of a list: by their key field, else by their position."""
+    """Name the items of a list: by their key field, otherwise by their position."""
     if items and all(isinstance(item, dict) for item in items):
         return [f"[{name}]" for name in applied_fields.name_items(items)]
     return [f"[{at}]" for at in range(len(items))]

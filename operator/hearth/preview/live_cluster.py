@@ -29,7 +29,7 @@ class LiveCluster(Protocol):
         """Return the objects with these labels. namespace: "" for all, and for cluster scope."""
 
     async def get(self, ref: ObjectRef, *, kind: Kind, user: str = "") -> Object:
-        """Return the object. user: the user who reads it, "" for the user of the preview."""
+        """Return the object. user: the reading user, "" for the user of the preview."""
 
     async def try_apply(self, manifest: Object, *, kind: Kind, manager: str, force: bool, user: str = "") -> Object:
         """Return the result of a server-side apply in a dry run. user: as in `get`."""

@@ -20,7 +20,7 @@ from hearth.preview import field_changes
 Place: TypeAlias = tuple[str, str, str, str]
 """Group, kind, namespace and name."""
 FIRST_VERSION = 10**15
-"""Of the copies: higher than that of any object of a cluster."""
+"""Of the copies: higher than the version of any object of a cluster."""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +30,7 @@ class DryRunWrite:
     before: Object | None
     """The object in the copy; None if there was none."""
     after: Object | None
-    """The object after the write; None if it is gone."""
+    """The object after the write; None if it was deleted."""
     stated: Object | None = None
     """The manifest that was applied, with stand-ins."""
     unchecked: str = ""
@@ -71,7 +71,7 @@ class ObjectCopies:
         return child
 
     def _parse(self, raw: Object, kind: Kind) -> Child:
-        """Parse an object with all its fields. A signature counts on the object alone that it was made for."""
+        """Parse an object with all its fields. A signature counts only on the object that it was made for."""
         metadata = raw["metadata"]
         identity = names.identity(
             stack_uid=(metadata.get("labels") or {}).get(names.LABEL_STACK_UID, ""),
@@ -87,7 +87,7 @@ class ObjectCopies:
                 raw, kind=kind, paths=paths, signatures=self._signatures if is_own else None
             )
         except ValueError:
-            # What looks like a signature is none.
+            # Something that looks like a signature does not count.
             return child_module.parse_child(raw, kind=kind, paths=paths)
 
     def remove(self, place: Place) -> None:
@@ -158,13 +158,13 @@ def patch(live: Any, change: Any) -> Any:
 
 
 def is_changed(before: Object, after: Object) -> bool:
-    """Return whether the definition of the object differs, besides its metadata and status."""
+    """Whether the object differs outside its metadata and status."""
     one, other = ({**field_changes.prune(raw), "metadata": None} for raw in (before, after))
     return one != other
 
 
 def without_removed(result: Object, stated: Object, before: Object) -> Object:
-    """Return the result of an apply without what it removes by the owners of fields in `before`.
+    """Return the result of an apply without the removals that follow from the field owners in `before`.
 
     result: of a dry run on an object that has the same fields and other owners.
     """
@@ -173,7 +173,7 @@ def without_removed(result: Object, stated: Object, before: Object) -> Object:
 
 
 def without_gone(result: Any, wanted: Any, before: Any) -> Any:
-    """Return `result` without what is in `before` and not in `wanted`."""
+    """Return `result` without values that are in `before` and not in `wanted`."""
     if isinstance(result, Mapping) and isinstance(wanted, Mapping) and isinstance(before, Mapping):
         return {
             key: without_gone(value, wanted.get(key), before.get(key))

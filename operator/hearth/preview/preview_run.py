@@ -1,7 +1,7 @@
-"""Runs the engine for one Stack in the copy, until nothing more would be done, and records what each step means.
+"""Runs the engine for one Stack in the copy until it has nothing left to do, and records the meaning of each step.
 
-Objects that progress count as ready as soon as nothing else can be done, all at once. No time passes, so that no retry
-comes due.
+Objects in progress count as ready as soon as nothing else can be done, all at once. No time passes, so no retry becomes
+due.
 """
 
 from __future__ import annotations
@@ -267,7 +267,7 @@ class PreviewRun:
 
 @value_class.dataclass(frozen=True, slots=True)
 class PlannedStep:
-    """A step as it was planned, with what the planner knew then."""
+    """A step as it was planned, with the planner's knowledge at that time."""
 
     step: Step
     reason: str = ""
@@ -278,7 +278,7 @@ class PlannedStep:
 
 
 def with_loss(reason: str, old: Child, manifest: Object, replacement: Replacement) -> str:
-    """Return the reason of a replacement, with what the replacement does to data."""
+    """Return the reason of a replacement, with its effect on data."""
     loss = data_kinds.describe_loss(old.kind.key, replacement, has_claims=data_kinds.has_claims(manifest))
     overlap = data_kinds.describe_overlap(replacement, manifest)
     is_stopped = replacement is Replacement.DELETE_FIRST and old.kind.key in workloads.POD_KINDS
@@ -298,7 +298,7 @@ class NestedStack:
 
 @dataclass(slots=True)
 class StepRecorder:
-    """The changes so far, in order: what each executed step means for its resource."""
+    """The changes so far, in order: the meaning of each executed step for its resource."""
 
     unknown: UnknownValues
     resources: Callable[[], Collection[str]]
@@ -328,7 +328,7 @@ class StepRecorder:
             case WriteHealthMark():
                 self._record_update(step.child.resource, step, write, reason="health mark")
             case CreatePart() | DeletePart():
-                # No preview gets as far as the parts of resources.
+                # No preview reaches the parts of resources.
                 pass
             case _:
                 assert_never(step)
@@ -429,7 +429,7 @@ class StepRecorder:
 
 
 def describe_replicas(step: Apply) -> str:
-    """Return how many replicas a new object starts with, if its template leaves that to others; else ""."""
+    """Return how many replicas a new object starts with, if its template leaves that to others; otherwise ""."""
     if step.kept_replicas is None:
         return ""
     return f"; the new object starts with spec.replicas: {step.kept_replicas}, the present number"
@@ -450,7 +450,7 @@ def is_child(raw: Object, step: Apply) -> bool:
 
 
 def find_former(raw: Object | None, step: Step) -> str:
-    """Return the resource that had the object before, if it is another one; else ""."""
+    """Return the resource that had the object before, if it is another one; otherwise ""."""
     if raw is None or not isinstance(step, Apply) or not is_child(raw, step):
         return ""
     former, label = (

@@ -43,7 +43,7 @@ class PreviewRequest:
     """What to preview: the Stack as it is and as it would be, as the API server returns both."""
 
     present: Object | None
-    """None if there is none yet."""
+    """None before it exists."""
     wanted: Object
     revisions: Sequence[tuple[Revision, Object]] = ()
     """The stored revisions with their definitions; an empty one if it could not be read."""
@@ -61,7 +61,7 @@ class PreviewRequest:
 
 
 class StandingClock:
-    """The port `Clock` of a world in which no time passes."""
+    """The port `Clock` of a world where no time passes."""
 
     def __init__(self, now: float) -> None:
         """now: seconds since the epoch."""
@@ -111,8 +111,8 @@ def make_world(
 ) -> PreviewWorld:
     """Make a world without objects.
 
-    now: seconds since the epoch; workload_cluster: the cluster of the objects, None for that of the Stack; evaluate: makes the
-    evaluator of slow expressions.
+    now: seconds since the epoch; workload_cluster: the cluster of the objects, None for the Stack's own; evaluate:
+    makes the evaluator of slow expressions.
     """
     children = workload_cluster or live
     hashes, assumptions, queue = TrustedHashes(), Assumptions(), WorkQueue()
@@ -190,7 +190,7 @@ def parse_present(world: PreviewWorld) -> StackObject | None:
 
 
 def translate_status(status: Mapping[str, Any], hashes: Mapping[str, str]) -> Object:
-    """Return a status with the preview's hashes of definitions. hashes: by those of the operator."""
+    """Return a status with the preview's hashes of definitions. hashes: by the operator's hashes."""
 
     def translate(value: Any) -> Any:
         if isinstance(value, dict):

@@ -55,10 +55,11 @@ async def make_preview(
     evaluate: Callable[[WorkQueue], Evaluations] = lambda _queue: Unassisted(),
     preview_nested: PreviewNested | None = None,
 ) -> Preview:
-    """Return what the wanted Stack would do; nothing is written. Raises ApiStatusError, Unreachable or PreviewFailed.
+    """Return the effects of the wanted Stack; nothing is written. Raises ApiStatusError, Unreachable or PreviewFailed.
 
-    now: seconds since the epoch; workload_cluster: the cluster of the objects, None for that of the Stack; evaluate: makes the
-    evaluator of slow expressions; preview_nested: makes the preview of a Stack in it, None to leave those out.
+    now: seconds since the epoch; workload_cluster: the cluster of the objects, None for the Stack's own; evaluate:
+    makes the evaluator of slow expressions; preview_nested: makes the preview of a Stack in it, None to leave those
+    out.
     """
     world = preview_world.make_world(live, request, now=now, workload_cluster=workload_cluster, evaluate=evaluate)
     if world.stack.kubeconfig is not None:
@@ -78,7 +79,7 @@ async def make_preview(
 
 
 async def preview_deletion(live: LiveCluster, request: PreviewRequest, *, now: float) -> Preview:
-    """Return what the deletion of a Stack deletes and keeps. Raises ApiStatusError or Unreachable."""
+    """Return which objects the deletion of a Stack deletes and keeps. Raises ApiStatusError or Unreachable."""
     world = preview_world.make_world(live, request, now=now)
     await preview_world.read_children(world)
     changes = []
@@ -110,7 +111,7 @@ def find_contents(container_child: Child, copies: Iterable[ObjectCopy]) -> str:
 
 
 async def add_nested(preview: Preview, run: PreviewRun, preview_nested: PreviewNested) -> Preview:
-    """Return the preview with those of the Stacks in it, without the sensitive texts of this one."""
+    """Return the preview with the previews of the Stacks in it, without the sensitive texts of this one."""
     world, notes, nested = run.world, list(preview.notes), []
     if preview.rejection:
         return preview
@@ -156,7 +157,7 @@ def redact_preview(preview: Preview, texts: frozenset[str]) -> Preview:
 
 
 async def list_changes(run: PreviewRun) -> list[Change]:
-    """Return what happens, then what does not, each with whether that is certain."""
+    """Return the changes, then the unchanged resources, each with whether that is certain."""
     uncertain = await find_uncertain(run)
     halted = {name for name in uncertain if is_halted(run, name)}
     changes = [
@@ -198,7 +199,7 @@ def is_dependent(change: Change, halted: Collection[str], run: PreviewRun) -> bo
 
 
 def list_notes(run: PreviewRun) -> Iterator[str]:
-    """Yield what a reader must know besides the changes."""
+    """Yield notes for the reader in addition to the changes."""
     definition = run.reconciler.definition
     if definition.options.is_paused:
         yield PAUSED
@@ -324,8 +325,8 @@ def make_filter(
 ) -> Callable[[Change], Change]:
     """Return the function that hides the sensitive values of a change. Call it once everything was compiled.
 
-    Where a manifest has one, neither the old nor the new value is shown.
-    before: by resource, the manifests of the present target; applied: those of the preview.
+    If a manifest has one, neither the old nor the new value is shown. before: the manifests of the present target, by
+    resource; applied: the manifests of the preview.
     """
     texts = frozenset(world.builder.sensitive_texts)
     hidden = set(world.builder.hidden)

@@ -1,8 +1,8 @@
-"""Recognizes what the operator wrote, without its key: hashes of revisions and of objects as the preview computes them.
+"""Recognizes objects and revisions that the operator wrote, without its key: by hashes that the preview computes.
 
-An operator compares keyed hashes. A preview computes the same definitions again: those of the stored revisions, and the
-manifests that they give with the values of today. Where a Stack is at rest, its objects have the manifests of its
-target; else a dry run shows which one an object has.
+An operator compares keyed hashes. A preview computes the same definitions again: the stored revisions, and the
+manifests that they give with today's values. If a Stack is settled, its objects have the manifests of its target;
+otherwise a dry run shows which one an object has.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ UNREADABLE = (InvalidDefinition, SourceNotFound, TamperedRevision, Unevaluated, 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """What one object would be by one stored revision."""
+    """One object as one stored revision would define it."""
 
     child: Child
     desired: DesiredObject
@@ -103,7 +103,7 @@ async def restate(world: PreviewWorld, present: StackObject, revision: Revision,
 
 
 async def find_candidates(world: PreviewWorld, present: StackObject, number: int, target: Target) -> list[Candidate]:
-    """Return what each object would be by a stored revision; none if that cannot be compiled now."""
+    """Return each object as a stored revision would define it; none if that cannot be compiled now."""
     planner = await plan_stored(world, present, number, target)
     return list(evaluate(world, present, planner)) if planner is not None else []
 
@@ -121,7 +121,7 @@ async def plan_stored(world: PreviewWorld, present: StackObject, number: int, ta
 
 
 async def find_wanted(world: PreviewWorld) -> list[Candidate]:
-    """Return what each object would be by the wanted definition; none if that is refused."""
+    """Return each object as the wanted definition would define it; none if that is refused."""
     stack, builder = world.stack, world.builder
     try:
         definition = await builder.read_spec(stack.namespace, stack.spec, reader=builder.find_reader(stack))
@@ -134,8 +134,8 @@ async def find_wanted(world: PreviewWorld) -> list[Candidate]:
 async def recognize_finished(world: PreviewWorld, present: StackObject, numbers: list[int], target: Target) -> None:
     """Add the preview's hashes of finished work to the status: of the target, and of an earlier revision.
 
-    The status tells how many definitions of a resource have finished, and not of which revisions they are. The earlier
-    revision counts where there are two.
+    The status tells how many definitions of a resource have finished, but not their revisions. The earlier revision
+    counts if there are two.
     """
     entries = {entry.resource: entry for entry in finished_work.decode(present.status.get(finished_work.FIELD))}
     for number, least in zip(numbers, (1, 2), strict=True) if entries else ():
@@ -157,7 +157,7 @@ async def recognize_finished(world: PreviewWorld, present: StackObject, numbers:
 async def make_planner(
     world: PreviewWorld, present: StackObject, compile_: Callable[[], Awaitable[Blueprint]]
 ) -> ResourcePlanner:
-    """Return a planner that knows what the Stack only reads, and the members that are made of it."""
+    """Return a planner that knows the external objects, and the members that they define."""
     planner = await read_externals(world, present, await compile_())
     read = {
         name: ReadValue.of(each, fields)
@@ -171,7 +171,7 @@ async def make_planner(
 
 
 async def read_externals(world: PreviewWorld, present: StackObject, blueprint: Blueprint) -> ResourcePlanner:
-    """Return a planner of the blueprint that knows what the Stack only reads."""
+    """Return a planner of the blueprint that knows the external objects."""
     boundary = world.services.find_boundary(present)
     planner = ResourcePlanner(
         blueprint=blueprint,
@@ -241,7 +241,7 @@ async def choose(world: PreviewWorld, candidates: list[Candidate], *, is_at_rest
 
 
 async def is_as(world: PreviewWorld, candidate: Candidate) -> bool:
-    """Return whether an apply of the candidate would change nothing of its object, besides what others took."""
+    """Whether an apply of the candidate would change nothing of its object, except fields that others took."""
     stack, child = world.stack, candidate.child
     known = world.copies.find(object_copies.place_of(child.ref))
     manager = names.field_manager(stack.namespace, stack.name, kind=stack.kind)
@@ -264,7 +264,7 @@ def has_value(live: Object, path: ElementPath) -> bool:
 
 
 def adopt_hash(world: PreviewWorld, candidate: Candidate, *, hash_: str) -> None:
-    """Replace the operator's hashes on a copied object by those of the preview."""
+    """Replace the operator's hashes on a copied object by the preview's."""
     known = world.copies.find(object_copies.place_of(candidate.child.ref))
     if known is None:
         return

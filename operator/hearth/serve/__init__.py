@@ -1,4 +1,4 @@
-"""What the process shows of itself: logs, metrics, and the HTTP server for probes and scrapers.
+"""Observability of the process: logs, metrics, and the HTTP server for probes and scrapers.
 
-Used by the wiring alone; knows no Stack, no cluster and no kopf.
+Only the wiring uses it; it knows no Stack, no cluster and no kopf.
 """

@@ -17,7 +17,7 @@ from hearth.serve import metrics
 from hearth.settings import Address
 
 Check: TypeAlias = Callable[[], Sequence[str]]
-"""What is wrong now, one sentence each; nothing: all is well."""
+"""Present problems, one sentence each; empty: all is well."""
 
 REQUEST_LIMIT = 16 * 1024
 """Bytes of a request with its headers; scrapers send a few hundred."""

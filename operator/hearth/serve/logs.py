@@ -1,6 +1,7 @@
-"""Logs of the whole process, our own and those of the libraries, through the same processors to one stream.
+"""Logs of the whole process, our own and the libraries', through the same processors to one stream.
 
-Callers bind `stack` (the UID; kind and name are written) and `resource` as fields; must not know what is logged.
+Callers bind `stack` (the UID; kind and name are written) and `resource` as fields; must not know the content of a
+message.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def configure(*, format_: LogFormat, level: LogLevel, stream: TextIO = sys.stder
         root.removeHandler(old)
     root.addHandler(handler)
     root.setLevel(number)
-    # Else Python writes its warnings between the lines of JSON.
+    # Otherwise Python writes its warnings between the lines of JSON.
     logging.captureWarnings(False)  # where something else took them back since the last time, this alone makes it try
     logging.captureWarnings(True)
     # Without it, each denial of a tenant's write is an error of the operator.
@@ -108,7 +109,7 @@ def sort_fields(_logger: WrappedLogger, _name: str, event: EventDict) -> EventDi
 def render_text(_logger: WrappedLogger, _name: str, event: EventDict) -> str:
     """Render a line for people: time, level, event, the fields; a traceback below it.
 
-    Not structlog's own renderer, for which a field called `stack` is a trace to be printed apart.
+    Not structlog's own renderer, which prints a field called `stack` as a separate trace.
     """
     fields = dict(event)
     time, level, sentence = (fields.pop(field, "") for field in ("timestamp", "level", "event"))

@@ -1,8 +1,8 @@
 """The metrics of the process, by the conventions of Prometheus.
 
-The layers below know only methods with plain arguments (`hearth.engine.ports.Observer`); what can be counted at a
-scrape is read then, by the functions given to `sample`, and costs nothing meanwhile. What the process for
-other clusters counts is added up with what this one does.
+The layers below know only methods with plain arguments (`hearth.engine.ports.Observer`); values that can be counted at
+a scrape are read then, by the functions given to `sample`, and cost nothing otherwise. The counts of the process for
+other clusters are added to this process's own.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ CLUSTER_MEASURES: Mapping[str, str] = {
 }
 OUR_PREFIX = "hearth_"
 OF_ONE_PROCESS = frozenset({"hearth_build", "hearth_build_info", "hearth_leader"})
-"""Metrics that describe a single process. So do all those of the libraries, e.g. its memory."""
+"""Metrics that describe a single process. So do all metrics of the libraries, for example its memory."""
 HELP = "# HELP "
 
 
@@ -150,7 +150,7 @@ class Metrics:
         return None
 
     def resume_reconcile(self, trace: object) -> None:
-        """Do nothing, likewise."""
+        """Do nothing."""
 
     def on_reconcile(self, *, result: str, seconds: float, stack: StackObject | None = None) -> None:  # noqa: ARG002 -- the observer's parameters
         """Count a reconcile and observe its duration."""
@@ -231,7 +231,7 @@ class Metrics:
         )
 
     def render(self, other: bytes = b"") -> bytes:
-        """Return all metrics in the text format of Prometheus, added up with those of another process."""
+        """Return all metrics in the text format of Prometheus, added to the metrics of another process."""
         return merge(exposition.generate_latest(self.registry), other)
 
 

@@ -1,7 +1,7 @@
-"""What a process looks after every few seconds: the lag of its event loop, and the memory that it can give back.
+"""Periodic checks of the process: the lag of its event loop, and memory that it can return.
 
-Lag shows blocking code. The allocator of glibc keeps what Python frees, so once a burst of work has ended, that is returned
-to the system. Must not know what the process does.
+Lag shows blocking code. The allocator of glibc keeps memory that Python frees, so it is returned to the system once a
+burst of work has ended. Must not know the work of the process.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ it returns, and the pages take as much again when they are used."""
 IDLE = 0.1
 """Seconds of CPU between two looks, five seconds apart, up to which the process is at rest."""
 LOOKS = 2
-"""Looks in a row at which the process is at rest before its memory is returned."""
+"""Consecutive idle checks before the process returns memory."""
 
 
 class Lateness:
@@ -42,7 +42,7 @@ class Lateness:
         self._in_a_row = self._in_a_row + 1 if seconds > TOO_LATE else 0
 
     def find_trouble(self) -> list[str]:
-        """Return a sentence if the loop is late repeatedly, else nothing."""
+        """Return a sentence if the loop is late repeatedly, otherwise nothing."""
         if self._in_a_row < TIMES:
             return []
         return [f"the event loop was more than {TOO_LATE:.0f} s late {self._in_a_row} times in a row"]
@@ -68,7 +68,7 @@ class HeapTrimmer:
         self._measure_cpu = measure_cpu
         self._last_look = measure_cpu()
         self._last_trim = 0.0
-        """Seconds of CPU at that time. The first trim returns what the start left."""
+        """Seconds of CPU at that time. The first trim returns memory left from the start."""
         self._looks_at_rest = 0
 
     def look(self) -> None:

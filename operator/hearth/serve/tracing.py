@@ -2,8 +2,8 @@
 
 Off unless the environment names a collector.
 
-A span has what the metrics have, and the Stack of a reconcile. It never has the name of a child, which may contain a
-sensitive value. OpenTelemetry is imported only if traces are on; it sends from a thread of its own.
+A span has the labels of the metrics, and the Stack of a reconcile. It never has the name of a child, which may contain
+a sensitive value. OpenTelemetry is imported only if traces are on; it sends from a separate thread.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Trace:
 
 
 CURRENT: Final = contextvars.ContextVar[Trace | None]("CURRENT", default=None)
-"""The reconcile to which the requests of the task belong. A task has that of the task that started it."""
+"""The reconcile that the requests of the task belong to. A task inherits it from the task that started it."""
 
 
 class TracedMetrics(Metrics):
@@ -111,12 +111,12 @@ class TracedMetrics(Metrics):
         return span
 
     def close(self) -> None:
-        """Send what is left."""
+        """Send the remaining spans."""
         self._provider.force_flush(FLUSH_MILLISECONDS)
 
 
 def make_context(span: Span) -> Context:
-    """Return what makes that span the parent of another, without what the span holds."""
+    """Return the part of the span that makes it the parent of another, without its content."""
     from opentelemetry.context import Context
     from opentelemetry.trace import NonRecordingSpan, set_span_in_context
 

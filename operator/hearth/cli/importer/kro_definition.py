@@ -1,6 +1,7 @@
-"""ResourceGraphDefinitions of kro and their instances as StackDefinitions and theirs. What has no counterpart is named.
+"""ResourceGraphDefinitions of kro and their instances as StackDefinitions and their instances. Anything without an
+equivalent is reported.
 
-Facts: kro's documentation of ResourceGraphDefinitions, version 0.9. Must not know files, nor how the result is written.
+Facts: kro's documentation of ResourceGraphDefinitions, version 0.9. Must not know files, nor the output format.
 """
 
 from __future__ import annotations
@@ -74,11 +75,11 @@ class Conversion:
     conditions: dict[str, list[str]] = field(default_factory=dict)
     """By resource, when it is there."""
     lost: list[str] = field(default_factory=list)
-    """What has no counterpart, a sentence each."""
+    """Settings without an equivalent, a sentence each."""
     optional: list[str] = field(default_factory=list)
     """The parameters that kro lets be left out, without a default."""
     foreign: list[str] = field(default_factory=list)
-    """The resources whose namespace is not certainly that of the instance."""
+    """Resources whose namespace may differ from the instance's."""
 
     @property
     def kind(self) -> str:
@@ -87,7 +88,7 @@ class Conversion:
 
     @property
     def schema(self) -> Mapping[str, Any]:
-        """Return what the definition says of the kind."""
+        """Return the definition's description of the kind."""
         return object_fields.mapping(self.document.manifest, "spec", "schema")
 
     @property
@@ -233,7 +234,7 @@ class Conversion:
             )
 
     def _spread_conditions(self, resources: Object, outputs: Object) -> None:
-        """State the condition of each resource and output, and read what may be missing as such."""
+        """Set the condition of each resource and output, and read values that may be missing as optional."""
         reads = {name: kro_expressions.find_reads(each, resources) for name, each in resources.items()}
         conditions = kro_expressions.spread(self.conditions, reads)
         is_conditional = {name for name, each in conditions.items() if each}
@@ -248,7 +249,7 @@ class Conversion:
             outputs[name] = {**when, **kro_expressions.translate_all(output, change)}
 
     def _convert_iterators(self, stated: Mapping[str, Any], path: str, renamed: dict[str, str]) -> Object:
-        """Return the collection; add to `renamed` what its expressions call an element."""
+        """Return the collection; add its expressions' names for an element to `renamed`."""
         iterators = object_fields.entries(stated, "forEach")
         expression = (
             kro_expressions.read_single(next(iter(iterators[0].values()), None)) if len(iterators) == 1 else None
@@ -348,9 +349,9 @@ class KroImport:
     instances: tuple[Object, ...]
     """The objects of their kinds."""
     lost: tuple[str, ...]
-    """What has no counterpart, a sentence each."""
+    """Settings without an equivalent, a sentence each."""
     notes: tuple[str, ...]
-    """What the user should know, a sentence each."""
+    """Notes for the user, a sentence each."""
 
 
 def convert_all(texts: Sequence[SourceText], *, group: str | None) -> KroImport:
@@ -460,7 +461,7 @@ def move_name(reference: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def find_notes(conversion: Conversion) -> Iterator[str]:
-    """Yield what is otherwise than in kro."""
+    """Yield the differences from kro."""
     name = f"{call(conversion)}:"
     chosen = {**conversion.fields, **conversion.ids, **conversion.outputs}
     if changed := [f"{error_hints.shorten(old)} is {new}" for old, new in find_changed(chosen).items()]:

@@ -1,6 +1,6 @@
-"""Expressions of kro in the words of Hearth: other names, a few other functions, stated conditions. Both are CEL.
+"""Expressions of kro in the words of Hearth: other names, a few other functions, explicit conditions. Both are CEL.
 
-Facts: kro's documentation, "CEL Libraries". What has no counterpart stays as it is; the compiler names it.
+Facts: kro's documentation, "CEL Libraries". Functions without an equivalent stay unchanged; the compiler reports them.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ NESTED: Final = 32
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class Words:
-    """How the names of one definition are written here, as far as that differs."""
+    """The names of one definition that are written differently here."""
 
     roots: Mapping[str, str] = field(default_factory=dict)
     """Ids of resources, and the elements of a list."""
@@ -118,7 +118,7 @@ def translate_expression(expression: str, words: Words) -> str:
 
 
 def translate_name(tokens: Sequence[str], at: int, words: Words) -> tuple[int, list[str]]:
-    """Return what the name at a position, with its fields, becomes, and where the rest begins."""
+    """Return the replacement for the name at a position, with its fields, and where the rest begins."""
     for old, new in NAMES if tokens[at] in BEGINNINGS else ():
         if end := match_at(tokens, at, old):
             dot, name, after = read_field(tokens, end)
@@ -145,7 +145,9 @@ def read_field(tokens: Sequence[str], at: int) -> tuple[Sequence[str], str, int]
 
 
 def find_unknown_status(expression: str, words: Words) -> Iterator[str]:
-    """Yield what an expression reads of the status of an object whose kind is converted, and that is no output of it."""
+    """Yield the status fields that an expression reads of an object whose kind is converted, and that are no outputs of
+    it.
+    """
     tokens = split(expression)
     for at, token in enumerate(tokens):
         if token in words.outputs and is_name(tokens, at):
@@ -203,7 +205,9 @@ def make_functions(tokens: list[str]) -> list[str]:
 
 
 def find_receiver(tokens: Sequence[str], dot: int) -> int:
-    """Return where the value before a dot begins: a name, a text, a call, an index, a list, and what they are read from."""
+    """Return where the value before a dot begins: a name, a text, a call, an index, a list, and the value it is read
+    from.
+    """
     at = dot - 1
     while at > 0:
         before = tokens[at - 1]
@@ -263,14 +267,15 @@ def is_after_dot(tokens: Sequence[str]) -> bool:
     return last[-1:] == ["."] or last == [".", "?"]
 
 
-# What a resource or output without its own condition takes over from those that it reads. kro leaves out a resource with
-# all that reads it. In Hearth each states its `when`; what reads a field that may be missing, `a.?b`, is there without it.
+# Conditions that a resource or output takes over from the resources that it reads. kro leaves out a resource with
+# all that reads it. In Hearth each has its own `when`; what reads a field that may be missing, `a.?b`, is there without it.
 
 
 def spread(stated: Mapping[str, Sequence[str]], reads: Mapping[str, Collection[str]]) -> dict[str, list[str]]:
-    """Return the conditions of each resource, with those of all that it reads. Both by name of the resource.
+    """Return the conditions of each resource, with the conditions of all resources that it reads. Both by name of the
+    resource.
 
-    Raises InvalidDefinition for a resource whose conditions no template could state.
+    Raises InvalidDefinition for a resource whose conditions no template could express.
     """
     readers: dict[str, list[str]] = {}
     for name, read in reads.items():

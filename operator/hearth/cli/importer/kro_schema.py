@@ -25,7 +25,7 @@ MARKER: Final = re.compile(
 MAP: Final = "map[string]"
 LIST: Final = "[]"
 FIELDS: Final = 20_000
-"""Fields that a schema may stand for."""
+"""Maximum number of fields in a schema."""
 DEPTH: Final = 32
 """Levels of a schema: lists, maps and types within one another."""
 Path: TypeAlias = tuple[str, ...]
@@ -42,22 +42,22 @@ class SchemaField:
     """The heading of its column in lists; "" for none."""
     is_required: bool = False
     unknown: tuple[str, ...] = ()
-    """What it says that has no counterpart, each with its path from the field."""
+    """Parts of the schema without an equivalent, each with its path from the field."""
 
 
 @dataclass(slots=True)
 class SchemaReader:
-    """Reads the fields of one schema, within a limit: types within types may stand for any number of fields."""
+    """Reads the fields of one schema, within a limit: types within types may expand to any number of fields."""
 
     types: Mapping[str, Any]
-    """What the schema names."""
+    """The types that the schema names."""
     needed: Collection[Path] = ()
     """The fields without which an expression fails."""
     left: int = FIELDS
     """Fields that may still be read."""
 
     def read(self, stated: Any, path: Path = (), *, depth: int = 0) -> SchemaField:
-        """Return what a field means: a text with a type and markers, or a map of fields."""
+        """Return the rules of a field: a text with a type and markers, or a map of fields."""
         self.left -= 1
         if depth > DEPTH or self.left <= 0:
             return SchemaField(rules={}, unknown=(": stands for too many fields, or contains itself",))
@@ -101,7 +101,7 @@ class SchemaReader:
 
 
 def read_markers(text: str, type_: Any) -> SchemaField:
-    """Return what the markers after a type mean. type_: that of JSON Schema."""
+    """Return the rules for the markers after a type. type_: the JSON Schema type."""
     rules: Object = {}
     unknown: list[str] = []
     is_required, column, after = False, "", 0
@@ -129,7 +129,7 @@ def without_default(rules: Object) -> Object:
 
 
 def describe_inner(fields: Mapping[str, SchemaField]) -> Iterator[str]:
-    """Yield what has no counterpart within a map."""
+    """Yield the parts of a map without an equivalent."""
     for name, each in fields.items():
         yield from (f".{name}{unknown}" for unknown in each.unknown)
         if each.column:
@@ -163,4 +163,4 @@ READERS: Final[Mapping[str, Callable[[str, Any], Any]]] = {
         lambda text, _: read_value(unquote(text), "number"),
     ),
 }
-"""The value of each rule of a marker, whose words are those of JSON Schema. The second argument is the type of the field."""
+"""The value of each rule of a marker, with the words of JSON Schema. The second argument is the type of the field."""

@@ -1,8 +1,8 @@
-"""Conversion of one manifest to a template: removes what a server added, and escapes expressions.
+"""Conversion of one manifest to a template: removes fields that a server added, and escapes expressions.
 
-Of an exported manifest also the values that no person wrote: defaults of the API server, and what its controllers fill in.
-In a template they would be the Stack's own, which contests them with those controllers. A manifest that a person wrote stays
-as it is. Must not know where the manifest comes from, nor the other manifests.
+An exported manifest also contains values that no person wrote: defaults of the API server, and fields that its
+controllers fill in. In a template they would be the Stack's own, which contests them with those controllers. A manifest
+that a person wrote stays unchanged. Must not know the source of the manifest, nor the other manifests.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ BOOKKEEPING: Final = template_parser.TRACKING_METADATA | {
     "kubectl.kubernetes.io/last-applied-configuration",
     withheld_values.ANNOTATION,
 }
-"""Labels and annotations in which Hearth and kubectl record what they did; valid for the original object only."""
+"""Labels and annotations that Hearth and kubectl use to record their actions; valid for the original object only."""
 
 
 def clean(manifest: Mapping[str, Any], *, is_cluster_wide: bool = False) -> Object:
-    """Return the manifest without what a server added, and with every expression escaped.
+    """Return the manifest without fields that a server added, and with every expression escaped.
 
-    is_cluster_wide: whether objects of its kind have no namespace; the API server ignores a stated one.
+    is_cluster_wide: whether objects of its kind have no namespace; the API server ignores a namespace in the manifest.
     """
     sent = drop_server_values(manifest) if is_export(manifest) else manifest
     kept = {key: value for key, value in sent.items() if key != "status"}
@@ -39,12 +39,14 @@ def clean(manifest: Mapping[str, Any], *, is_cluster_wide: bool = False) -> Obje
         for key in ("name", "namespace"):
             if not kept["metadata"].get(key, ...) or (key == "namespace" and is_cluster_wide):
                 kept["metadata"].pop(key, None)
-    # The template of a Stack within a Stack holds expressions of its own, which the outer one leaves alone.
+    # The template of a Stack within a Stack has its own expressions, which the outer one does not evaluate.
     return {key: escape_spec(value) if key == "spec" and is_ours else escape(value) for key, value in kept.items()}
 
 
 def clean_metadata(metadata: Mapping[str, Any], *, is_export: bool) -> Object:
-    """Return the metadata without what a server, kubectl or Hearth added. is_export: whether a server stored it."""
+    """Return the metadata without the parts that a server, kubectl or Hearth added. is_export: whether a server stored
+    it.
+    """
     kept = {key: value for key, value in metadata.items() if key not in ADDED}
     if is_export:
         drop_server_keys(kept)
@@ -94,7 +96,7 @@ def find_expression_keys(value: Any, path: str = "") -> Iterator[str]:
                     yield from find_expression_keys(item, place)
 
 
-# What an export has beyond what a person wrote.
+# Fields of an export that no person wrote.
 
 Path: TypeAlias = tuple[str, ...]
 ITEMS: Final = "*"
@@ -265,7 +267,7 @@ def _drop_addresses(service: Object) -> None:
 
 
 def _clean_pod(template: Object, *, is_pod: bool) -> None:
-    """Remove what no person wrote from a pod, or a template of pods."""
+    """Remove fields that no person wrote from a Pod, or a Pod template."""
     metadata = template.get("metadata")
     if isinstance(metadata, dict):
         if not is_pod and metadata.get("creationTimestamp", ...) is None:

@@ -53,7 +53,7 @@ class ManifestDocument:
 
     @property
     def metadata(self) -> Mapping[str, Any]:
-        """Return the metadata; empty if there are none."""
+        """Return the metadata; empty without them."""
         return self.manifest.get("metadata") or {}
 
     @property
@@ -115,9 +115,9 @@ def read(text: SourceText) -> Iterator[ManifestDocument | Mistake]:
 
 
 def parse_json(text: str) -> Object | None:
-    """Return the map that a JSON text contains; None if it must be read as YAML, which also names its mistakes.
+    """Return the map that a JSON text contains; None if it must be read as YAML, which also reports its mistakes.
 
-    Not all of JSON is YAML: a character beyond 16 bits may be two escapes in JSON alone.
+    Not all of JSON is YAML: only in JSON, a character beyond 16 bits may be two escapes.
     """
     if not text.lstrip().startswith("{"):
         return None

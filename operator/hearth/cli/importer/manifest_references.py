@@ -26,11 +26,13 @@ TOKEN_ANNOTATION: Final = "kubernetes.io/service-account.name"  # noqa: S105 -- 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectMention:
-    """A reference to an object. Its namespace is that of the referencing manifest unless the reference sets one."""
+    """A reference to an object. Its namespace is the namespace of the referencing manifest unless the reference sets
+    one.
+    """
 
     kind: str
     name: Any
-    """The name as found: the API server reports what is wrong with it. A value that is not text names nothing."""
+    """The name as found: the API server reports mistakes in it. A value that is not text names nothing."""
     group: str = ""
     namespace: Any = None
     """The namespace as found; a text if the reference sets it."""
@@ -273,7 +275,7 @@ class ManifestIndex:
         return cluster_scoped_kinds.is_cluster_wide(document.group, document.kind)
 
     def find_namespace(self, document: ManifestDocument) -> str:
-        """Return the namespace of a document, the default one if it states none."""
+        """Return the namespace of a document, or the default one."""
         return document.namespace or self.default_namespace
 
     def locate_mentions(self, document: ManifestDocument) -> Iterator[ObjectRef]:

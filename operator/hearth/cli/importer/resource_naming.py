@@ -1,6 +1,6 @@
 """Names of the resources in the template: readable, unique and deterministic.
 
-Knows the format of names; must not know what a manifest is for.
+Knows the format of names; must not know the purpose of a manifest.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ LENGTH = 40
 UNNAMED = "object"
 """For an object in whose name and kind there is no letter of ASCII."""
 WORKLOADS = ("Deployment", "StatefulSet", "DaemonSet", "Job", "CronJob", "ReplicaSet", "Pod")
-"""Kinds in the order in which they keep a name that several objects share: `frontend` most likely means a workload."""
+"""Kinds in the order in which they keep a shared name: `frontend` most likely means a workload."""
 WORD = re.compile(r"[A-Za-z0-9]+")
 RESERVED = template_parser.RESERVED_RESOURCE_NAMES | {template_parser.MEMBER_KEY}
 
@@ -41,7 +41,7 @@ def name_all(documents: Sequence[ManifestDocument]) -> list[str]:
 def shorten(document: ManifestDocument) -> str:
     """Return the object's name; for a CustomResourceDefinition without the group, which is part of it.
 
-    Without a name it is what the API server would begin one with.
+    Without a name it is the prefix that the API server would use for one.
     """
     is_definition = document.kind == "CustomResourceDefinition"
     stated = document.name or object_fields.text(document.metadata, "generateName")

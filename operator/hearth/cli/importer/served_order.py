@@ -1,8 +1,9 @@
-"""What should come after the program that serves it: custom resources after their controller, any object after the
+"""Order of objects after the programs that serve them: custom resources after their controller, any object after the
 webhook that sees it, aggregated rights before the role that collects them.
 
-It is known by rights and rules alone, so it yields to each reference between manifests: an order that would close a cycle
-is left out. On deletion the order is reversed, which lets a controller remove its finalizers before it goes.
+Only rights and rules reveal this order, so it yields to each reference between manifests: an order that would close a
+cycle is left out. On deletion the order is reversed, which lets a controller remove its finalizers before it is
+deleted.
 """
 
 from __future__ import annotations
@@ -49,11 +50,11 @@ NATIVE_GROUPS: Final = frozenset(
 )
 """Groups that the API server and the controllers of every cluster serve."""
 LENT: Final = frozenset({f"Ingress.{manifest_references.NETWORKING}"})
-"""Kinds of those groups that no cluster serves by itself."""
+"""Kinds of those groups that no cluster serves without an add-on."""
 
 
 def add(required: Sequence[set[int]], index: ManifestIndex) -> None:
-    """Add to the requirements of each document those of this module, unless they would close a cycle."""
+    """Add the requirements of this module to each document's own, unless they would close a cycle."""
     dependents: dict[int, list[int]] = defaultdict(list)
     for dependent, target in find_order(required, index):
         dependents[target].append(dependent)
@@ -143,7 +144,7 @@ def find_watched(required: Sequence[set[int]], index: ManifestIndex) -> Iterator
 
 
 def sees(webhook: Mapping[str, Any], document: ManifestDocument, index: ManifestIndex) -> bool:
-    """Return whether the API server calls a webhook for an object. What it cannot tell here counts as no."""
+    """Whether the API server calls a webhook for an object. Cases that cannot be decided here count as no."""
     if document.group == manifest_references.ADMISSION:
         return False
     if not any(covers(rule, document, index) for rule in object_fields.entries(webhook, "rules")):
@@ -172,7 +173,7 @@ def covers(rule: Mapping[str, Any], document: ManifestDocument, index: ManifestI
 
 
 def find_namespace_labels(document: ManifestDocument, index: ManifestIndex) -> dict[str, Any]:
-    """Return the labels of a document's namespace, as far as they are known."""
+    """Return the known labels of a document's namespace."""
     name = document.name if document.kind == "Namespace" else index.find_namespace(document)
     for position in index.keys.get("Namespace", ()):
         if index.documents[position].name == name:
@@ -181,7 +182,7 @@ def find_namespace_labels(document: ManifestDocument, index: ManifestIndex) -> d
 
 
 # The workloads that serve a kind: which controllers watch and report its objects, by their rights. An object with a finalizer
-# can be deleted only while its controller runs and has rights. Where rights do not tell who serves a kind, none is named.
+# can be deleted only while its controller runs and has rights. If rights do not tell who serves a kind, it gets no such requirement.
 
 
 class Evidence(enum.IntEnum):
@@ -240,7 +241,7 @@ class ServingWorkloads:
             for position, rules in self.rights.items()
         }  # fmt: skip
         best = max(weighed.values(), default=Evidence.NONE)
-        # Whose kind is not defined here may be served by someone who is not here either.
+        # A kind that is not defined here may be served by a program that is not here either.
         is_certain = best == Evidence.REPORTS or (served.is_defined and best != Evidence.NONE)
         chosen = [position for position, evidence in weighed.items() if evidence == best] if is_certain else []
         return chosen if len(chosen) <= MOST_SERVERS else []
@@ -263,7 +264,7 @@ def describe_kind(document: ManifestDocument, index: ManifestIndex) -> ServedKin
 
 
 def weigh(rule: Mapping[str, Any], served: ServedKind) -> Evidence:
-    """Return what a right says about whether its owner serves a kind."""
+    """Return the conclusion from a right: whether its owner serves a kind."""
     groups, verbs = (frozenset(object_fields.texts(rule, word)) for word in ("apiGroups", "verbs"))
     resources = object_fields.texts(rule, "resources")
     parts = [tuple(each.partition("/")[::2]) for each in resources if each.partition("/")[0] in {"*", *served.plurals}]

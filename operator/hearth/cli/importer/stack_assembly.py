@@ -50,7 +50,7 @@ class Import:
     stack: Object
     """The manifest of the Stack."""
     warnings: tuple[str, ...]
-    """What the user should check, one sentence each."""
+    """Points for the user to check, one sentence each."""
     notes: tuple[str, ...] = ()
     """What became of annotations for other tools, one sentence each."""
 
@@ -197,7 +197,7 @@ def make_stack(
 
 
 def make_policies(depends_on: Sequence[str], *, is_ready_at_once: bool, is_kept: bool) -> Object:
-    """Return the fields of a resource besides its manifest. They come first, because a manifest may be long."""
+    """Return the fields of a resource other than its manifest. They come first, because a manifest may be long."""
     resource: Object = {}
     if depends_on:
         resource["dependsOn"] = list(depends_on)
@@ -368,9 +368,9 @@ def find_limits(document: ManifestDocument, index: ManifestIndex) -> Iterator[in
 # no objects at all.
 
 MADE: Final = frozenset({("ConfigMap", "kube-root-ca.crt"), ("ServiceAccount", "default"), ("Service", "kubernetes")})
-"""Objects that each namespace, or the cluster, has by itself."""
+"""Objects that each namespace, or the cluster, has automatically."""
 RECORDS: Final = frozenset({"Event", "Event.events.k8s.io", "ControllerRevision.apps", "PodMetrics.metrics.k8s.io"})
-"""Kinds of which people write none."""
+"""Kinds that people never write."""
 TOKEN: Final = "kubernetes.io/service-account-token"  # noqa: S105 -- a type of Secret
 
 PROGRAMS: Final[Mapping[str, str]] = {
@@ -392,7 +392,7 @@ PROGRAMS: Final[Mapping[str, str]] = {
     "client.authentication.k8s.io": "kubectl",
     "kubectl.config.k8s.io": "kubectl",
 }
-"""The groups in which programs write the apiVersion of their files. No API server serves them."""
+"""Groups in the apiVersion of programs' own files. No API server serves them."""
 KUBECONFIG: Final = "Config"
 """The kind of a kubeconfig, in the core group, which has none of that name."""
 
@@ -437,7 +437,7 @@ TEMPLATE_SUFFIX = "-template"
 
 
 def divide(stack: Object) -> list[Object]:
-    """Return the objects to apply: the Stack alone if it fits, otherwise its ConfigMaps, then the Stack.
+    """Return the objects to apply: only the Stack if it fits, otherwise its ConfigMaps, then the Stack.
 
     Raises InvalidDefinition if those are more than a Stack can name.
     """

@@ -1,7 +1,7 @@
-"""Annotations by which a manifest tells another tool how to treat its object, and what becomes of them in a Stack.
+"""Annotations that tell another tool how to treat an object, and their replacement in a Stack.
 
 Some say that the object must survive, which a Stack can promise as well. Some say that it is no object of an ordinary
-installation. The others of these tools mean nothing to Hearth, so they are named. Must not know other manifests.
+installation. The others of these tools mean nothing to Hearth, so they are reported. Must not know other manifests.
 """
 
 from __future__ import annotations
@@ -55,12 +55,12 @@ KEPT: Final[Mapping[str, IsMeant]] = {
     # Pulumi has it as an option of a resource; conversions write it as an annotation
     "pulumi.com/retainOnDelete": is_word("true"),
 }
-"""By key: whether the value says that the object stays when the installation goes."""
+"""Whether the value says that the object stays when the installation is removed, by key."""
 LABELS: Final = frozenset({"kustomize.toolkit.fluxcd.io/prune"})
 """Those that may be labels instead."""
 
 NOT_INSTALLED: Final[Mapping[str, IsMeant]] = {
-    # Helm, docs "Chart hooks": what runs at other times than installation and upgrade
+    # Helm, docs "Chart hooks": hooks that run at other times than installation and upgrade
     HELM_HOOK: has_only("pre-delete", "post-delete", "pre-rollback", "post-rollback", "test", "test-success", "test-failure"),
     # Argo CD, docs/user-guide/resource_hooks.md
     ARGO_HOOK: has_only("Skip", "SyncFail", "PreDelete", "PostDelete"),
@@ -83,12 +83,12 @@ SILENT: Final = frozenset(
         *("config.kubernetes.io/origin", HELM_HOOK, ARGO_HOOK),
     }
 )
-"""Keys that need no word: records of the tools, what is translated, and hooks, which have words of their own."""
+"""Keys that need no message: records of the tools, translated keys, and hooks, which have their own messages."""
 FITTING: Final = has_only(
     *("ServerSideApply=true", "SkipDryRunOnMissingResource=true", "CreateNamespace=true", "ApplyOutOfSyncOnly=true"),
     *("RespectIgnoreDifferences=true", "PruneLast=true", "Prune=true", "Prune=false", "Delete=true", "Delete=false"),
 )
-"""Whether Hearth does by itself all that SYNC_OPTIONS ask for."""
+"""Whether Hearth already does everything that SYNC_OPTIONS ask for."""
 COUNTERPARTS: Final[Mapping[str, str]] = {
     "helm.sh/hook-weight": "dependsOn orders resources",
     "argocd.argoproj.io/sync-wave": "dependsOn orders resources",
@@ -102,18 +102,18 @@ COUNTERPARTS: Final[Mapping[str, str]] = {
     "helm.toolkit.fluxcd.io/driftDetection": "driftPolicy and ignoreFields leave fields to others",
     "client.lifecycle.config.k8s.io/mutation": "driftPolicy and ignoreFields leave fields to others",
 }
-"""By key: what a Stack has instead."""
+"""The equivalent in a Stack, by key."""
 
 
 def find_keeper(document: ManifestDocument) -> str:
-    """Return the annotation by which the object must survive: `helm.sh/resource-policy: keep`; "" if it need not."""
+    """Return the annotation that requires the object to survive: `helm.sh/resource-policy: keep`; "" without one."""
     labels = (each for each in list_stated(document, "labels") if each[0] in LABELS)
     found = (*list_stated(document, "annotations"), *labels)
     return next((f"{key}: {value.strip()}" for key, value in found if key in KEPT and KEPT[key](value)), "")
 
 
 def find_exclusion(document: ManifestDocument) -> str:
-    """Return the annotation by which no installation has the object; "" if one has."""
+    """Return the annotation that keeps the object out of every installation; "" without one."""
     for key, value in list_stated(document, "annotations"):
         if key in NOT_INSTALLED and split(value) and NOT_INSTALLED[key](value):
             return f"{key}: {value.strip()}"
@@ -121,13 +121,13 @@ def find_exclusion(document: ManifestDocument) -> str:
 
 
 def find_hook(document: ManifestDocument) -> str:
-    """Return the tool whose hook the object is; "" if it is none."""
+    """Return the tool whose hook the object is; "" if it is no hook."""
     stated = dict(list_stated(document, "annotations"))
     return "Helm" if HELM_HOOK in stated else "Argo CD" if ARGO_HOOK in stated else ""
 
 
 def find_unheeded(document: ManifestDocument) -> Iterator[tuple[str, str]]:
-    """Yield the annotations that ask a tool for what Hearth does not do, each with what a Stack has instead."""
+    """Yield the annotations that request something Hearth does not do, each with the equivalent in a Stack."""
     for key, value in list_stated(document, "annotations"):
         is_tool = key.partition("/")[0] in TOOLS
         is_met = FITTING(value) if key == SYNC_OPTIONS else key in KEPT and KEPT[key](value)

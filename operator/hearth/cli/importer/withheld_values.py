@@ -23,7 +23,7 @@ FieldPath: TypeAlias = tuple[str | int, ...]
 ANNOTATION: Final = f"{names.GROUP}/withheld"
 """JSON: a list of `{path, parameter, type}`."""
 FIXED: Final[tuple[FieldPath, ...]] = (("apiVersion",), ("kind",), ("metadata", "name"), ("metadata", "namespace"))
-"""Fields that no expression may give; what an object is called is no secret anyway."""
+"""Fields that no expression may set; an object's name is no secret anyway."""
 TYPES: Final = {bool: "boolean", int: "integer", float: "number", list: "array", dict: "object"}
 
 
@@ -98,7 +98,7 @@ def is_replaced(value: Any) -> bool:
 
 
 def annotate(manifest: Object, withheld: Iterable[WithheldValue]) -> Object:
-    """Return the manifest with the record of what it lacks."""
+    """Return the manifest with the record of its withheld values."""
     record = [{"path": each.path, "parameter": each.parameter, "type": each.type} for each in withheld]
     if not record:
         return manifest
@@ -108,7 +108,7 @@ def annotate(manifest: Object, withheld: Iterable[WithheldValue]) -> Object:
 
 
 def read(manifest: Mapping[str, Any], *, place: str) -> Iterator[WithheldValue | Mistake]:
-    """Yield what a manifest lacks, by its annotation; a Mistake for an entry that makes no sense."""
+    """Yield the withheld values of a manifest, from its annotation; a Mistake for an invalid entry."""
     text = object_fields.find(manifest, "metadata", "annotations", ANNOTATION)
     if text is None:
         return
@@ -137,7 +137,7 @@ def parse(entry: Any) -> WithheldValue:
 
 
 def find(value: Any, path: FieldPath) -> Any:
-    """Return the value at a path, None if there is none."""
+    """Return the value at a path, None without one."""
     for step in path:
         is_there = (
             isinstance(value, dict) if isinstance(step, str) else isinstance(value, list) and 0 <= step < len(value)

@@ -28,7 +28,7 @@ from hearth.model import errors, value_class
 SERVICE_ACCOUNT_FOLDER = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 USER_FILES = ("client-certificate", "client-key", "tokenFile")
 EXPIRY_MARGIN = 60.0
-"""Seconds before the expiration at which a token counts as expired, because of request duration and clock skew."""
+"""Seconds before the expiration when a token counts as expired, because of request duration and clock skew."""
 
 
 class NoCredentials(errors.Unreachable):
@@ -72,7 +72,7 @@ class UserCredentialSource(CredentialSource, Protocol):
     """A source that also knows where its user works."""
 
     def find_namespace(self) -> str:
-        """Return the namespace of commands that name none; "" if there is none. Blocks."""
+        """Return the namespace of commands that name none; "" without one. Blocks."""
 
 
 def is_stale(credentials: Credentials) -> bool:
@@ -88,7 +88,9 @@ def stamp(files: Iterable[str]) -> dict[str, float]:
 
 
 def find_source(*, kubeconfig: str | None, context: str | None, environ: Mapping[str, str]) -> UserCredentialSource:
-    """Return the source of credentials: an explicit kubeconfig, else the pod's account, else kubectl's default."""
+    """Return the source of credentials: an explicit kubeconfig, otherwise the Pod's account, otherwise kubectl's
+    default.
+    """
     if kubeconfig is None and context is None and environ.get("KUBERNETES_SERVICE_HOST"):
         return ServiceAccountSource(environ=environ)
     paths = kubeconfig or environ.get("KUBECONFIG") or "~/.kube/config"
@@ -99,7 +101,7 @@ def find_source(*, kubeconfig: str | None, context: str | None, environ: Mapping
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class ImpersonatingSource:
-    """The credentials of another source, with which each request acts as a user, as kubectl's `--as`."""
+    """The credentials of another source, used to act as another user, as kubectl's `--as`."""
 
     inner: UserCredentialSource
     user: str
@@ -170,7 +172,7 @@ class KubeconfigSource:
             raise NoCredentials(f"cannot read credentials from {', '.join(paths)}: {error}") from error
 
     def find_namespace(self) -> str:
-        """Return the namespace of the context, "" if it states none or cannot be read: `load` says why."""
+        """Return the namespace of the context, "" without one or if it cannot be read: `load` says why."""
         paths = [str(Path(path).expanduser()) for path in self.paths]
         with contextlib.suppress(OSError, kubeconfig.InvalidKubeconfig):
             return kubeconfig.find_context([path for path in paths if Path(path).is_file()], self.context).namespace
@@ -221,7 +223,7 @@ def check_types(credentials: Credentials) -> None:
 
 
 def log_in(context: KubeconfigContext, paths: Sequence[str], environ: Mapping[str, str]) -> LoginResult:
-    """Return the login of the context's user, besides the data that the kubeconfig contains directly."""
+    """Return the login of the context's user, apart from the data that the kubeconfig contains directly."""
     user = context.user
     token_file = user.find_file("tokenFile")
     if "auth-provider" in user.content:

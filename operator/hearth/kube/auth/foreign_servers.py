@@ -1,8 +1,8 @@
-"""Servers that tenants name: the addresses that none may have, and the account that a client charges.
+"""Servers that tenants name: addresses that are forbidden, and the account that a client charges.
 
-Denied are addresses of the operator's own machine and of metadata services. Each is checked after the resolution, since a
-name may resolve to anything, and to something else each time. The home cluster has no account: nothing limits what it
-takes but the sizes in `hearth.model.limits`. Must not know who pays, nor any HTTP client.
+Denied are addresses of the operator's own machine and of metadata services. Each is checked after the resolution, since
+a name may resolve to anything, and to something else each time. The home cluster has no account: only the sizes in
+`hearth.model.limits` limit it. Must not know who pays, nor any HTTP client.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def explain_denial(host: str) -> str:
 
 
 def embedded(address: Address) -> Iterator[Address]:
-    """Yield the address and the IPv4 addresses that it stands for."""
+    """Yield the address and the IPv4 addresses that it embeds."""
     yield address
     if not isinstance(address, ipaddress.IPv6Address):
         return

@@ -61,7 +61,7 @@ HIDDEN_LENGTH = 8
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class InlineKubeconfig:
-    """What a connection to another cluster needs."""
+    """The data that a connection to another cluster needs."""
 
     credentials: Credentials
     namespace: str = ""
@@ -100,7 +100,7 @@ def write_host(url: yarl.URL) -> str:
 
 
 def write_server(stated: str) -> str:
-    """Return the only form of a server's URL that connections see, so that no spelling changes what they do."""
+    """Return the only form of a server's URL that connections see, so that no spelling changes their behavior."""
     url = yarl.URL(stated)
     return f"https://{write_host(url)}{url.raw_path.rstrip('/')}"
 
@@ -271,7 +271,7 @@ def make(cluster: Mapping[str, Any], user: Mapping[str, Any], namespace: str, *,
 
 
 def find_key(credentials: Credentials, namespace: str, owner: str) -> str:
-    """Return the digest of everything that decides what a connection may do and see, and of who pays for it."""
+    """Return the digest of everything that decides the actions and the view of a connection, and of who pays for it."""
     files = (credentials.authority, credentials.certificate, credentials.key)
     parts = [
         *(owner, credentials.server, credentials.server_name, credentials.authorization, namespace),
@@ -302,8 +302,8 @@ class InlineSource:
 def find_wrong_key(pem: bytes) -> str:
     """Return why a private key is not used; "" if it is.
 
-    Keys and certificates are bounded by what they are, before OpenSSL uses them: a key that it loads in a millisecond may
-    take minutes for one signature.
+    Keys and certificates are bounded by their content, before OpenSSL uses them: a key that it loads in a millisecond
+    may take minutes for one signature.
     """
     if len(pem) > limits.CLUSTER_PEM_BYTES:
         return f"has more than {limits.CLUSTER_PEM_BYTES} bytes; use a key that is {KEY_KINDS}"

@@ -39,7 +39,9 @@ class KubeconfigEntry:
         return self.folder / name if name and not self.content.get(f"{key}-data") else None
 
     def read(self, key: str) -> bytes | None:
-        """Return the base64 data of `<key>-data`, else the content of the file in `key`; None if neither is present."""
+        """Return the base64 data of `<key>-data`, otherwise the content of the file in `key`; None if neither is
+        present.
+        """
         data = self.content.get(f"{key}-data")
         if data:
             return base64.b64decode(data)
@@ -56,7 +58,7 @@ class KubeconfigContext:
     user: KubeconfigEntry
     """An empty entry if the context has no user, as behind an authenticating proxy."""
     namespace: str = ""
-    """The namespace of commands that name none; "" if the context states none."""
+    """The namespace of commands that name none; "" if the context has none."""
 
 
 def find_context(paths: Sequence[str], name: str | None) -> KubeconfigContext:

@@ -17,7 +17,7 @@ from hearth.model.child import FINALIZERS, Child, Path
 from hearth.model.memory_shares import memory_shares
 
 FINALIZER_BYTES = 64
-"""The memory that a finalizer takes besides its text."""
+"""Memory of a finalizer in addition to its text."""
 ANNOTATIONS: Path = ("metadata", "annotations")
 LABELS: Path = ("metadata", "labels")
 OUR_LABELS = (names.LABEL_STACK_UID, names.LABEL_STACK, names.LABEL_RESOURCE, names.LABEL_BUCKET)

@@ -148,7 +148,7 @@ class KindCache:
 
     def _parse(self, raw: Object) -> Child:
         metadata = raw["metadata"]
-        # The response to a write is complete. Store only what the watch would show, or the two views would differ.
+        # The response to a write is complete. Store only the parts that the watch would show, or the two views would differ.
         shown = {"metadata": metadata} if self.watch.metadata_only else raw
         omission = salvage.find_omission(raw) if salvage.OMITTED in raw else None
         known = self._store.records.get(metadata["uid"])
@@ -239,7 +239,7 @@ def is_covered(path: Path, *, by: frozenset[Path]) -> bool:
 
 
 def missing(paths: Iterable[Path], *, held: frozenset[Path]) -> frozenset[Path]:
-    """Return those of `paths` that `held` does not cover."""
+    """Return the `paths` that `held` does not cover."""
     return frozenset(path for path in paths if not is_covered(path, by=held))
 
 
@@ -250,7 +250,7 @@ def union(held: frozenset[Path], wanted: Iterable[Path]) -> frozenset[Path]:
 
 
 def is_metadata(paths: Iterable[Path]) -> bool:
-    """Return whether metadata alone contains all of `paths`."""
+    """Whether the metadata contain all of `paths`."""
     return all(path[0] == "metadata" for path in paths)
 
 
@@ -322,8 +322,8 @@ class ChildCache:
         """Prepare; send nothing before a kind is followed.
 
         namespace: the only one whose objects are watched; "" for all. namespaced: the kinds (`Kind.group`) with a watch
-        for each namespace in which they are followed, and none for all; share: the shard of Stacks whose children are
-        watched; payer: see `CacheBudget`.
+        for each namespace that needs them, and none for all; share: the shard of Stacks whose children are watched;
+        payer: see `CacheBudget`.
         """
         self.server = WatchContext(connection=connection, options=options or WatchOptions(), observer=observer)
         self._kinds = kinds
@@ -346,9 +346,9 @@ class ChildCache:
         self._signatures = signatures
 
     def follow(self, kind: Kind, paths: Collection[Path], *, namespace: str = "") -> bool:
-        """Cache all labeled objects of this kind with these fields; return whether they are complete.
+        """Cache all labeled objects of this kind with these fields; return whether the list is complete.
 
-        namespace: the only one in which a kind with namespaced watches is followed. If they are not complete, the listener
+        namespace: the only one where a kind with namespaced watches is followed. If they are not complete, the listener
         receives `on_synced` later. A kind that is served in several versions is followed in the first requested one, as
         long as that is served.
         """
@@ -412,7 +412,7 @@ class ChildCache:
                 cache.watch.retry_now()
 
     def list_again(self) -> None:
-        """List every followed kind again, because the server may be that of another cluster."""
+        """List every followed kind again, because another cluster may answer."""
         for cache in self._followed.values():
             cache.list_again()
 

@@ -83,7 +83,7 @@ class ExternalWatch:
         self.queries.pop(reader, None)
 
     def find(self, query: ExternalQuery) -> ExternalView:
-        """Return what is known of the objects of a query."""
+        """Return the cached objects of a query."""
         if self.watch.denial:
             return ExternalView(denial=self.watch.denial)
         if self.watch.is_absent:
@@ -128,7 +128,7 @@ class ExternalWatch:
     # ------------------------------------------------------------ the handler of the watch
 
     def on_object(self, raw: Object) -> None:
-        """Store a state of an object that is meant; one that is not meant any more is gone."""
+        """Store a state of an object that the query matches; an object that no longer matches counts as deleted."""
         metadata = raw["metadata"]
         if any(each.accepts_metadata(metadata) for each in self._kept):
             self._store.on_object(raw)
@@ -136,7 +136,7 @@ class ExternalWatch:
             self._store.on_deleted(raw)
 
     def on_synced(self, version: int | None) -> None:
-        """Complete the full set. A kind that is absent has no full set: what was known stays, and is not shown."""
+        """Complete the full set. A kind that is absent has no full set: the cached objects stay, and are not shown."""
         if self.watch.is_absent:
             self._on_denied()
             return
@@ -236,7 +236,7 @@ def choose(records: Collection[Child]) -> Iterator[Child]:
 
 
 def is_meant(found: Child, query: ExternalQuery) -> bool:
-    """Return whether a query asks for the object, by what is kept of it."""
+    """Whether a query asks for the object, by its cached fields."""
     labels = found.fields["metadata"].get("labels") or {} if query.selector is not None else {}
     return query.accepts(namespace=found.namespace, name=found.name, labels=labels)
 
@@ -257,7 +257,7 @@ def has_changed(
     if old.packed_fields == new.packed_fields:
         return False
     before, after = old.fields, new.fields
-    # Whether a status is that of the present generation is part of the health of an object.
+    # Whether a status describes the present generation is part of the health of an object.
     paths = (GENERATION, *query.paths)
     return any(cache_budget.find(before, path) != cache_budget.find(after, path) for path in paths)
 
@@ -301,7 +301,7 @@ class ExternalCache:
                     self._refused[stack_uid, name] = None
 
     def find(self, stack_uid: str, name: str) -> ExternalView:
-        """Return what is known under a name in the template of a Stack."""
+        """Return the cached objects under a name in the template of a Stack."""
         query = self._followed.get(stack_uid, {}).get(name)
         if query is None:
             return UNKNOWN_VIEW

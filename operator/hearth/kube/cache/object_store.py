@@ -26,7 +26,7 @@ class Versioned(Protocol):
 
     @property
     def resource_version(self) -> int:
-        """Return the resourceVersion of the state in the record."""
+        """Return the resourceVersion in the record."""
 
 
 Record = TypeVar("Record", bound=Versioned)
@@ -149,7 +149,8 @@ class ObjectStore(Generic[Record]):
     def on_synced(self, version: int | None) -> None:
         """Complete the full set: drop objects that it did not show, accept its older states as current.
 
-        States newer than the set, from the operator's own writes, are exceptions. There are none if `version` is None.
+        States newer than the set, from the operator's own writes, are exceptions. No state is newer if `version` is
+        None.
         """
         shown, self._shown = self._shown or set(), None
         older, self._older = self._older, {}

@@ -47,7 +47,7 @@ class RevisionCache(WatchedCache[RevisionRecord]):
         options: WatchOptions | None = None,
         observer: WatchObserver | None = None,
     ) -> None:
-        """on_change: gets the UID of a Stack of which another writer created, changed or deleted a revision."""
+        """on_change: gets the UID of a Stack when another writer created, changed or deleted one of its revisions."""
         self._on_change = on_change
         self._stacks: dict[str, dict[str, Revision]] = {}
         self._uids: dict[StackKey, dict[str, int]] = {}

@@ -42,9 +42,9 @@ class ShardFilter:
     ) -> None:
         """Create the filter.
 
-        tree: receives the other Stacks here; those of `inner` are added by another. on_elsewhere: called for each Stack of
-        this shard that another process serves because its objects are in another cluster; on_other: gets each state of a
-        Stack of another process, None once it is gone or this process has it.
+        tree: receives the other Stacks here; the Stacks of `inner` are added elsewhere. on_elsewhere: called for each
+        Stack of this shard that another process serves because its objects are in another cluster; on_other: gets each
+        state of a Stack of another process, None once it is deleted or this process has it.
         """
         self._on_other = on_other
         self._kind = kind
@@ -150,7 +150,7 @@ def is_remote(raw: Object, *, is_instance: bool = False) -> bool:
 
 
 def read_state(raw: Object, *, wants_any: bool = True) -> NodeState:
-    """Return what the status of a Stack says; all that it does not say counts as undecided.
+    """Return the status of a Stack; everything that it does not contain counts as undecided.
 
     wants_any: whether it may want an object of the Stacks that this process serves.
     """

@@ -1,6 +1,6 @@
 """Cache of all Stacks of the management cluster, or of all objects of another kind in the form of Stacks.
 
-Reduced to what reconciles need, and parsed on demand. Must not know what a Stack means.
+Reduced to the fields that reconciles need, and parsed on demand. Must not know the meaning of a Stack.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ OWN_FINALIZERS = frozenset({names.FINALIZER, names.FINALIZER_ORPHAN})
 SHARED_TEMPLATES = 256
 """Templates that Stacks can share."""
 SHARED_BYTES = 16 * 1024
-"""Bytes up to which a template is shared: what is kept here may belong to no Stack any more."""
+"""Bytes up to which a template is shared: a template that is kept here may no longer belong to any Stack."""
 LARGE = 16 * 1024
 """Bytes from which `read` costs less than parsing everything."""
 HEAD = frozenset({"apiVersion", "kind", "metadata"})
@@ -49,13 +49,13 @@ backslash. So the first one ends the metadata, whose own members of that name ar
 status, unless it is within the status; then what follows it is not JSON."""
 
 FindSpec: TypeAlias = Callable[[Object], object | None]
-"""Returns what takes the place of the spec of an object with that metadata; None if its spec is unknown."""
+"""Returns the replacement for the spec of an object with that metadata; None if its spec is unknown."""
 
 
 class StackCache(WatchedCache[StackObject]):
-    """Every Stack, or those of one namespace or shard. Its watch runs from `start` to `close`."""
+    """Every Stack, or all Stacks of one namespace or shard. Its watch runs from `start` to `close`."""
 
-    def __init__(  # noqa: PLR0913 -- each is a separate choice of what is watched, and how
+    def __init__(  # noqa: PLR0913 -- each parameter is a separate choice
         self,
         connection: WatchConnection,
         on_change: Callable[[str], None],
@@ -86,7 +86,7 @@ class StackCache(WatchedCache[StackObject]):
         """The last large spec, until it is read."""
         server = WatchContext(connection=connection, options=options or WatchOptions(), observer=observer)
         self.tree = tree if tree is not None else StackTree()
-        """The nesting of all Stacks, including those of other processes."""
+        """The nesting of all Stacks, including Stacks of other processes."""
         self._served = share
         self.others = ShardFilter(
             self._store, share, self.tree, kind=self._key, on_elsewhere=on_elsewhere, on_other=self._take_other
@@ -127,7 +127,7 @@ class StackCache(WatchedCache[StackObject]):
         return [*self._store.records.values(), *self._served_elsewhere.values()]
 
     def _take_other(self, uid: str, raw: Object | None) -> None:
-        """Handle a Stack that another process serves. raw: None once none does. What it is made of is of no interest here."""
+        """Handle a Stack that another process serves. raw: None once none does. Its definition does not matter here."""
         if self.forms is None:
             return
         if raw is None:
@@ -167,7 +167,7 @@ class StackCache(WatchedCache[StackObject]):
         try:
             made = self._parse(raw, known)
         except TypeError:
-            # A spec that is known was readable, so it is not what was not.
+            # A known spec was readable, so another part must be unreadable.
             is_known = known is stated
             pruned = salvage.prune({name: value for name, value in raw.items() if not is_known or name != "spec"})
             self._reflector.note_omission(pruned)
@@ -188,7 +188,9 @@ class StackCache(WatchedCache[StackObject]):
         self._on_change(uid)
 
     def renew_rights(self) -> None:
-        """Give all instances what the newest revision says of accounts and boundaries, and report those that it changes."""
+        """Give all instances the accounts and boundaries of the newest revision, and report the instances that it
+        changes.
+        """
         if self.forms is None:
             return
         for known in list(self._store.records.values()):
@@ -281,7 +283,9 @@ def parse_stack(
 
 
 def choose_finalizers(metadata: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the finalizers; of more than `STACK_FINALIZERS_KEPT` the first, and those of Hearth and of Kubernetes."""
+    """Return the finalizers; of more than `STACK_FINALIZERS_KEPT` the first, and the finalizers of Hearth and
+    Kubernetes.
+    """
     stated = metadata.get("finalizers") or ()
     return tuple(
         sys.intern(name)
@@ -297,7 +301,7 @@ def choose_annotations(metadata: Mapping[str, Any]) -> Mapping[str, str]:
 
 
 def pack_labels(raw: Object) -> bytes:
-    """Return the labels of an instance, of which there may be as many."""
+    """Return the labels of an instance, up to the same number."""
     return packing.pack(raw["metadata"].get("labels") or {})
 
 
@@ -357,7 +361,7 @@ def put_into_form(stack: StackObject, form: InstanceForm, forms: InstanceForms) 
 
 
 def renew_rights(stack: StackObject, forms: InstanceForms) -> StackObject:
-    """Return an instance with what the newest revision says of its account, its boundary and its pin; the same if it has that."""
+    """Return an instance with the account, boundary and pin of the newest revision; the same one if it has them."""
     newest, form = forms.newest, forms.by_number.get(stack.definition_revision)
     is_same = (stack.definer, stack.minimum_revision) == (newest.definer, newest.minimum) and not stack.pin_mistake
     return stack if is_same or form is None else put_into_form(stack, form, forms)
@@ -413,11 +417,11 @@ def is_same(old: StackObject, new: StackObject) -> bool:
 
 
 def read(text: bytes, find: FindSpec) -> Object | None:
-    """Return the object in a text, with what `find` returns in the place of its spec.
+    """Return the object in a text, with the result of `find` in place of its spec.
 
-    Parses only what stands before and after the spec. The answer to each write of a status is such a text.
-    Returns None if it must be parsed as a whole: it is small, its fields are in another order, its spec is not known, or
-    it has no status.
+    Parses only the parts before and after the spec. The answer to each write of a status is such a text. Returns None
+    if it must be parsed as a whole: it is small, its fields are in another order, its spec is not known, or it has no
+    status.
     """
     if len(text) < LARGE:
         return None

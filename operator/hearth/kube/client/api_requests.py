@@ -50,7 +50,7 @@ TEXT = "text"
 PAGE_SIZE = 500
 """Objects in one list response: parsing them blocks the event loop for some ten milliseconds."""
 SMALLER = 8
-"""Factor by which each further attempt reduces a page that exceeded the size limit."""
+"""Factor that each further attempt reduces a page by after it exceeded the size limit."""
 DRY_RUN_QUERY = {"dryRun": "All", "fieldValidation": "Strict"}
 
 
@@ -192,8 +192,8 @@ def delete_options(
 ) -> Object:
     """Return the body that deletes exactly this object, in this state unless `version` is None.
 
-    It sets the propagation policy, because the default differs between kinds: the object of a kind that owns Pods exists
-    until they are gone. keeps_dependents: whether what the object owns stays.
+    It sets the propagation policy, because the default differs between kinds: the object of a kind that owns Pods
+    exists until they are deleted. keeps_dependents: whether the objects that it owns stay.
     """
     waits = kind is not None and kind.key in workloads.POD_OWNERS
     return {

@@ -212,7 +212,7 @@ class Schemas:
         """Number that increases when a requested schema changes or arrives later than its request."""
 
     def close(self) -> None:
-        """Release the account of what is stored."""
+        """Release the account of the stored documents."""
         self._hold(-sum(self._held.values()))
         self._held.clear()
 
@@ -290,7 +290,7 @@ class Schemas:
         }
 
     async def _load(self, pair: GroupVersion) -> None:
-        """Load one document unless it is missing or known. What is new is counted at once: the caller may be cancelled."""
+        """Load one document unless it is missing or known. New content is counted at once: the caller may be cancelled."""
         wanted = self._hashes.get(pair)
         if wanted is None or self._loaded.get(pair) == wanted:
             return
@@ -308,7 +308,7 @@ class Schemas:
         try:
             self._hold(size - self._held.get(pair, 0))
         except OSError:
-            # Its kinds are untyped, as those of a document that is too large.
+            # Its kinds are untyped, like the kinds of a document that is too large.
             self._note_unreadable(pair, "components.schemas")
             return
         self._held[pair] = size
@@ -334,7 +334,7 @@ def find_key(kind: Kind) -> KindKey:
 
 
 def extract_definitions(document: Object) -> tuple[dict[str, bytes], dict[KindKey, str], list[str]]:
-    """Return what is stored of an OpenAPI document; an unreadable definition does not affect the others.
+    """Return the stored form of an OpenAPI document; an unreadable definition does not affect the others.
 
     That is the definitions by name, as JSON; the name of the definition by kind; and the names of omitted definitions.
     """

@@ -1,6 +1,7 @@
-"""When the served kinds and their schemas are read: callers share runs, which have a minimum interval; no change is missed.
+"""When the served kinds and their schemas are read: callers share runs, which have a minimum interval; no change is
+missed.
 
-Must not know how they are read.
+Must not know the requests.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ log = structlog.get_logger(__name__)
 LATE_KINDS = 2.0
 """Seconds after which the kinds are read once more: the API server's list of them follows their definitions with a delay."""
 SCHEMA_DELAYS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
-"""Seconds before each search for schemas. A schema is published after about a second, by a busy server later. Until then
-the server shows none, or that of a former kind of the same name, so a schema that is found does not end the search.
+"""Seconds before each search for schemas. A schema is published after about a second, by a busy server later. Until
+then the server shows none, or the schema of a former kind of the same name, so a schema that is found does not end
+the search.
 """
 
 

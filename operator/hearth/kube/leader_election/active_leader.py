@@ -69,7 +69,7 @@ class ActiveLeader:
     _told: set[str] = field(default_factory=set)
 
     async def find(self) -> str:
-        """Return a description of the first active holder, or "" if there is none.
+        """Return a description of the first active holder, or "" without one.
 
         Takes as long as a Lease whose holder died is valid. Without an answer, tries again.
         """

@@ -2,7 +2,7 @@
 
 A candidate never compares clocks. A lease expires if its holder does not renew it for its duration, counted since this
 candidate observed the last renewal. A watch reports renewals, so a candidate acquires a released lease at once. Must
-not know what the work is.
+not know the work.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class LeadershipLost(errors.HearthError):
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class PodIdentity:
-    """The Pod in which this process runs."""
+    """The Pod of this process."""
 
     namespace: str
     name: str
@@ -78,7 +78,7 @@ class LeaderElectionConfig:
     served_namespace: str = ""
     """The only namespace whose Stacks it works on, "" for all."""
     duration: float = 15.0
-    """Time for which other candidates respect a lease without renewal."""
+    """How long other candidates respect a lease without renewal."""
     deadline: float = 10.0
     """Time after which a holder that could not renew the lease stops."""
     retry: float = 2.0

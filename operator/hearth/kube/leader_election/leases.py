@@ -39,7 +39,7 @@ class Lease:
     holder: str
     """Empty if there is no holder."""
     seconds: float
-    """Seconds for which a renewal is valid."""
+    """Seconds that a renewal is valid."""
     transitions: int
     """Number of changes of the holder."""
     version: int
@@ -59,7 +59,7 @@ def parse_lease(raw: Object) -> Lease:
 
 
 def read_count(spec: Object, field: str) -> int:
-    """Return the whole number in this field, 0 if there is none, limited to what the API server accepts."""
+    """Return the whole number in this field, 0 without one, limited to the values that the API server accepts."""
     value = spec.get(field)
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
         return 0
@@ -81,8 +81,8 @@ class LeaseClient:
     ) -> None:
         """Create the client.
 
-        labels: for the Lease; timeout: seconds for one response; owners: references to the Pod of this process. The Lease is
-        deleted with it, also when the process could not release it any more.
+        labels: for the Lease; timeout: seconds for one response; owners: references to the Pod of this process. The
+        Lease is deleted with it, even if the process could no longer release it.
 
         A request without a response must not consume the whole time for renewals.
         """
@@ -96,7 +96,7 @@ class LeaseClient:
         self._path = api_requests.object_path(LEASE, namespace, name)
 
     async def find(self) -> Lease | None:
-        """Return the current Lease, or None if there is none."""
+        """Return the current Lease, or None if it does not exist."""
         found = await self._limit(self._sender.send_existing("get", LEASE, self._path))
         return parse_lease(found) if found is not None else None
 
@@ -112,7 +112,7 @@ class LeaseClient:
         return await self._create(spec)
 
     async def change(self, lease: Lease, spec: Object) -> Lease | None:
-        """Change these fields and return the Lease; None if its version differs from the one read, or it is gone."""
+        """Change these fields and return the Lease; None if its version differs from the one read, or it was deleted."""
         metadata = {"resourceVersion": str(lease.version), "labels": self._labels, "ownerReferences": self._owners}
         body = {"metadata": metadata, "spec": spec}
         try:
@@ -170,7 +170,7 @@ class OverlappingLeases:
         """By name, the last observed version and the loop's time of its first observation."""
 
     async def find(self) -> str:
-        """Return the name of one that is held, or may be; "" if there is none.
+        """Return the name of a Lease that is held, or may be; "" without one.
 
         Raises `ApiStatusError` or `Unreachable`.
         """

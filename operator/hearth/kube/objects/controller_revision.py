@@ -1,6 +1,6 @@
 """Conversion between a Stack's revision and the `apps/v1 ControllerRevision` that stores it.
 
-Must not know when revisions are created or how they are sent.
+Must not know when revisions are created or sent.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def make_objects(stack: StackObject, revision: Revision, definition: Object) -> 
     """Create the objects to store, in the order of creation; the garbage collector deletes them with their Stack.
 
     The last one is the revision and names all others. Until it exists, none of them counts. Raises InvalidDefinition if
-    the definition is larger than what is read again.
+    the definition is too large to be read back.
     """
     data, *parts = encode_definition(definition, raw=write_definition(definition, stack))
     labels = {
@@ -115,7 +115,7 @@ def make_annotations(revision: Revision) -> dict[str, str]:
 def encode_definition(definition: Object, *, raw: bytes | None = None) -> list[Object]:
     """Return the stored form of the definition, compressed and in several objects if it is large. raw: its JSON.
 
-    Raises InvalidDefinition if it is larger than what is read again.
+    Raises InvalidDefinition if it is too large to be read back.
     """
     raw = orjson.dumps(definition) if raw is None else raw
     if len(raw) <= COMPRESSED_FROM:
@@ -136,7 +136,7 @@ def encode_definition(definition: Object, *, raw: bytes | None = None) -> list[O
 def write_data(data: Object) -> bytes:
     """Return the JSON of `data` exactly as the API server writes it when any client patches the object.
 
-    The API server compares the bytes: a patch of the metadata alone (a label, or the owner that the garbage collector
+    The API server compares the bytes: a patch of only the metadata (a label, or the owner that the garbage collector
     removes) fails as a change of immutable data if it would write them in another way.
     """
     text = keyed_hash.canonical(data)
@@ -161,7 +161,7 @@ def make_too_large(excess: str) -> errors.InvalidDefinition:
 
 
 def write_definition(definition: Object, stack: StackObject) -> bytes:
-    """Return the JSON of a definition; that of parameters that come from the spec as they are is the one in the Stack."""
+    """Return the JSON of a definition; unchanged parameters of the spec keep the JSON of the Stack."""
     stated = stack.parsed_spec.get("parameters") if stack.parsed_spec is not None else None
     if stated is None or definition["parameters"] is not stated or not stack.packed_parameters:
         return orjson.dumps(definition)
@@ -189,7 +189,7 @@ def make_tampered(name: str, fault: object) -> errors.TamperedRevision:
 
 
 def parse_definition(raw: Mapping[str, Any], parts: Sequence[Mapping[str, Any]] = ()) -> Object:
-    """Return the definition in a stored revision and its further objects. Raises TamperedRevision if there is none."""
+    """Return the definition in a stored revision and its further objects. Raises TamperedRevision without one."""
     data = raw.get("data") or {}
     try:
         if "compressed" in data:

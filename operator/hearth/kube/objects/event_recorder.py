@@ -140,7 +140,9 @@ def about_namespace(name: str) -> Object:
 
 
 def find_namespace(involved: Object) -> str:
-    """Return the namespace of an Event where `kubectl describe` finds it: that of the object, or one for what has none."""
+    """Return the namespace of an Event where `kubectl describe` finds it: the object's, or the one for objects without
+    a namespace.
+    """
     return str(involved.get("namespace", UNSCOPED))
 
 

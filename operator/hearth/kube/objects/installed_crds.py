@@ -1,7 +1,7 @@
 """Whether the CustomResourceDefinitions on the server have all fields that this program reads and writes.
 
-With an older one, the API server silently drops what it does not know: a field of a spec, or the operator's own signature
-in a status. Compares schemas, so nothing depends on a version that an installer may drop or invent.
+With an older one, the API server silently drops unknown fields: a field of a spec, or the operator's own signature in a
+status. Compares schemas, so nothing depends on a version that an installer may drop or invent.
 """
 
 from __future__ import annotations

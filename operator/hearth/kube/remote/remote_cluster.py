@@ -65,7 +65,7 @@ class KubeRemoteCluster:
         tenant: TenantShare,
         options: WatchOptions | None = None,
     ) -> None:
-        """Send nothing before `start`. tenant: what the namespace of the kubeconfig may take."""
+        """Send nothing before `start`. tenant: the limits of the kubeconfig's namespace."""
         self.key, self.server, self.host = kubeconfig.key, kubeconfig.server, kubeconfig.host
         self.namespace, self.hidden_texts = kubeconfig.namespace, kubeconfig.hidden_texts
         self._listener = listener
@@ -152,7 +152,7 @@ class KubeRemoteCluster:
             await self._connection.request("GET", VERSION, timeout=LOOK_TIMEOUT)
 
     async def _identify(self) -> None:
-        """Discard what is cached if another cluster answers, or one that was away and may be another."""
+        """Discard cached objects if another cluster answers, or one that was away and may be another."""
         found = await read_identity(self._connection)
         before, self.identity = self.identity, found or self.identity
         is_other = bool(found and before and found != before)
@@ -242,9 +242,9 @@ def bound(options: WatchOptions) -> WatchOptions:
 
 @dataclass(slots=True)
 class RemoteUsage:
-    """What one other cluster costs: the observer of its connection and watches.
+    """The costs of one other cluster: the observer of its connection and watches.
 
-    Its kinds, reasons and objects are those of its server, so none is a label.
+    Its server chooses its kinds, reasons and objects, so none of them is a label.
     """
 
     on_limit: Callable[[str], None] = field(default=lambda _limit: None)
@@ -261,11 +261,11 @@ class RemoteUsage:
         self.requests += 1
         self.failures += code == 0 or code >= 500
 
-    def on_watch_restart(self, *, kind: str, reason: str) -> None:  # noqa: ARG002 -- likewise
+    def on_watch_restart(self, *, kind: str, reason: str) -> None:  # noqa: ARG002 -- not a label, see above
         """Count the restart of a watch."""
         self.watch_restarts += 1
 
-    def on_skipped_object(self, *, kind: str, reason: str) -> None:  # noqa: ARG002 -- likewise
+    def on_skipped_object(self, *, kind: str, reason: str) -> None:  # noqa: ARG002 -- not a label, see above
         """Count an object that cannot be read."""
         self.skipped += 1
 
@@ -303,7 +303,7 @@ class RemoteConnection(Connection):
             share.streams -= 1
 
     async def _slow_down(self, pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-        """Pass on the pieces no faster than the share allows; the server then has to wait. Bounds what does not end."""
+        """Pass on the pieces no faster than the share allows; the server then has to wait. Bounds endless answers."""
         line = UnfinishedLine(self._share)
         try:
             async for piece in pieces:
@@ -333,7 +333,7 @@ class UnfinishedLine:
         self._share = share
         self._held = 0
         self._since = 0.0
-        """Monotonic seconds at which its beginning arrived."""
+        """Monotonic seconds when its first bytes arrived."""
 
     def add(self, piece: bytes) -> None:
         """Add a piece of the stream. Raises TooMuchHeld if the line takes too long, or the share too much memory."""
@@ -349,7 +349,7 @@ class UnfinishedLine:
             raise TooMuchHeld(f"one event took more than {limits.CLUSTER_LINE_SECONDS:g} s to arrive")
 
     def release(self) -> None:
-        """Hold nothing any more."""
+        """Release everything."""
         self._hold(0)
 
     def _hold(self, size: int) -> None:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 CLOSE_AFTER = 60.0
-"""Seconds from the last Stack to the end of the connection: a Stack that is created again finds it open."""
+"""Seconds from the last Stack to the end of the connection: a Stack that is recreated finds it open."""
 LIMIT = "clusters"
 NAMES: Final = ("reachable", "stacks", "cached_objects", "cached_bytes", "requests", "failed_requests")
 """The numbers of one cluster, see `measure`."""
@@ -34,7 +34,7 @@ NAMES: Final = ("reachable", "stacks", "cached_objects", "cached_bytes", "reques
 
 @dataclass(slots=True)
 class OpenCluster:
-    """A cluster and who uses it."""
+    """A cluster and its users."""
 
     remote: KubeRemoteCluster
     namespace: str

@@ -1,7 +1,7 @@
-"""What the servers of one namespace's kubeconfigs may take of the process for other clusters: time, memory, turns.
+"""Limits, in the process for other clusters, on the servers of one namespace's kubeconfigs: time, memory, turns.
 
-A namespace counts, not a kubeconfig: a tenant makes as many of those as he likes. Each bound "in all" leaves half of what
-is free to the others. Must not know clusters, nor what is sent.
+A namespace counts, not a kubeconfig: a tenant can create any number of those. Each bound "in all" leaves half of the
+free part to the others. Must not know clusters, nor the requests.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from hearth.model import limits
 from hearth.model.memory_shares import describe_excess, memory_shares
 
 ANSWER_SECONDS = 0.0005
-"""CPU time of an answer, besides its bytes."""
+"""CPU time of an answer, in addition to its bytes."""
 BYTE_SECONDS = 30e-9
 """CPU time of a byte of a body: inflated, parsed, and made into a record."""
 CONNECT_SECONDS = 0.01
@@ -26,7 +26,7 @@ CONNECT_SECONDS = 0.01
 
 
 class TooMuchHeld(OSError):
-    """What the servers of a namespace sent and did not end takes too much memory."""
+    """Unfinished answers from the servers of a namespace use too much memory."""
 
 
 class TenantShares:
@@ -47,7 +47,7 @@ class TenantShares:
         return found
 
     def forget(self, namespace: str) -> None:
-        """Drop the share of a namespace that uses no other cluster any more, unless it owes time."""
+        """Drop the share of a namespace that no longer uses another cluster, unless it owes time."""
         found = self._shares.get(namespace)
         if found is not None and not found.held and not found.is_overdrawn:
             del self._shares[namespace]
@@ -167,7 +167,7 @@ class Lookups:
         return await asyncio.shield(running)
 
     def close(self) -> None:
-        """Start no further look-up; those that run end by themselves."""
+        """Start no further lookup; running ones finish."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 

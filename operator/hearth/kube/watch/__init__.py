@@ -1,1 +1,1 @@
-"""List and watch that recovers from every server failure. Must not know what the objects mean."""
+"""List and watch that recovers from every server failure. Must not know the meaning of the objects."""

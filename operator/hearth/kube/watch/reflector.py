@@ -1,7 +1,7 @@
 """Reflector: one list and watch that retries forever and keeps its handler consistent with the API server.
 
-Knows versions, bookmarks, pages and errors. Must not know what the objects mean or which component stores them. Uses
-the clock of the running event loop.
+Knows versions, bookmarks, pages and errors. Must not know the meaning of the objects or which component stores them.
+Uses the clock of the running event loop.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class WatchConnection(Protocol):
 
 
 class WatchHandler(Protocol):
-    """The receiver of what a watch observes."""
+    """The receiver of a watch's observations."""
 
     def on_list_started(self) -> None:
         """Start a new full set; discard an earlier set that was not completed."""
@@ -70,7 +70,7 @@ class WatchHandler(Protocol):
         """Handle an object that is deleted or no longer selected; its state may be old."""
 
     def on_synced(self, version: int | None) -> None:
-        """Complete the full set as of `version`: objects not shown are gone.
+        """Complete the full set as of `version`: objects not shown were deleted.
 
         None: earlier versions are invalid, because the server's store was restored or the kind was removed.
         """
@@ -99,12 +99,12 @@ class WatchOptions:
     stream_seconds: float = 300.0
     """Approximate stream duration that a watch requests, in seconds."""
     line_bytes: int = limits.LINE_BYTES
-    """Size of an event of which more than the beginning is read."""
+    """Size above which only the beginning of an event is read."""
     pages: int = sys.maxsize
     """Pages of one list after which the server counts as broken."""
     page_size: int = 500
     widen_after: float = 0.05
-    """Seconds in which requests for more fields are collected, because each one requires a new list."""
+    """Seconds that requests for more fields are collected, because each one requires a new list."""
     uniform: Callable[[float, float], float] = random.uniform
 
 
@@ -153,7 +153,7 @@ class Reflector:
     on_end: Callable[[WatchEndReason], None] | None = None
     """Called at the end of each attempt."""
     is_known: Callable[[watch_events.Echo], bool] | None = None
-    """Returns whether the handler has that state already, so that the event is not even parsed."""
+    """Returns whether the handler already has that state, so that the event is not even parsed."""
 
     def __init__(
         self,
@@ -275,7 +275,7 @@ class Reflector:
                 await self._recover(WatchFailure(reason=WatchEndReason.ENDED), None)
 
     async def _attempt(self) -> None:
-        """List if no version is known, then read the stream to its end."""
+        """List if no version is known, then read the stream until it closes."""
         streams_list = self._server.has_watch_list and not self._lists_in_pages
         try:
             if self._was_away and self._version is not None:
@@ -398,7 +398,7 @@ class Reflector:
         return True
 
     def _take(self, event: watch_events.WatchEvent) -> None:
-        """Deliver one event. This is the hot path: a few microseconds besides parsing."""
+        """Deliver one event. This is the hot path: a few microseconds plus parsing."""
         event_type, raw, version = event
         if event_type == "ERROR":
             interruption = watch_errors.classify_status(
@@ -553,7 +553,7 @@ async def verify(context: WatchContext, path: str, *, version: int, selector: Ma
 
 
 def read_version(page: Mapping[str, Any]) -> int | None:
-    """Return the version of a list; None if it states none."""
+    """Return the version of a list; None without one."""
     try:
         return int(page["metadata"]["resourceVersion"])
     except (KeyError, TypeError, ValueError):

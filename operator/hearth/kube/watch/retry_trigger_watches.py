@@ -1,6 +1,6 @@
 """Watches of retry triggers, active while a step waits for them; their rate limit also serves external objects.
 
-They request metadata only, without a selector of Hearth. They store no objects and report only that something changed.
+They request only metadata, without a selector of Hearth. They store no objects and report only that something changed.
 Must not know which step waits or what it retries.
 """
 
@@ -124,11 +124,11 @@ class TriggerSourceWatch:
         if not self._is_listing:
             self._on_change()
 
-    def on_deleted(self, raw: Object) -> None:  # noqa: ARG002 -- likewise
+    def on_deleted(self, raw: Object) -> None:  # noqa: ARG002 -- only the fact of a change matters
         """Report that the object was deleted."""
         self._on_change()
 
-    def on_synced(self, version: int | None) -> None:  # noqa: ARG002 -- likewise
+    def on_synced(self, version: int | None) -> None:  # noqa: ARG002 -- only the fact of a change matters
         """Complete the list; the watch did not observe changes before this moment."""
         self._is_listing = False
         self._on_change()
@@ -230,7 +230,7 @@ class TriggerWatches:
             self._run(each.close, name=f"end of the watch of {source.kind}")
 
     def _give_up(self, source: TriggerSource) -> None:
-        """Stop the watch of a denied source; retries then depend on time alone."""
+        """Stop the watch of a denied source; retries then depend only on time."""
         self._denied[source] = asyncio.get_running_loop().time() + ASK_AGAIN
         if source.kind not in self._reported:
             self._reported.add(source.kind)
@@ -251,7 +251,7 @@ class TriggerWatches:
 
 
 async def get_webhook_source(connection: WatchConnection, kinds: Kinds) -> TriggerSource | None:
-    """Return the endpoints of all Services whose failure rejects a write; None if there is none.
+    """Return the endpoints of all Services whose failure rejects a write; None without any.
 
     Raises `ApiStatusError` or `Unreachable`.
     """

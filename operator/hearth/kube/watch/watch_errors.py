@@ -1,6 +1,6 @@
 """Reasons for the end of a watch, and the recovery: resume or list again, and after what delay.
 
-Pure rules without I/O; must not know what is watched.
+Pure rules without I/O; must not know the watched objects.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Parser of the events in a watch stream.
 
-Bytes in, events out, without I/O; must not know where they come from or how they are used.
+Bytes in, events out, without I/O; must not know their source or use.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Echo: TypeAlias = tuple[bytes, str, int]
 """The event's type, and the UID and resourceVersion of its object."""
 
 METADATA_BYTES = 16 * 1024
-"""Bytes of metadata in which its end is searched for."""
+"""Bytes of metadata that are searched for its end."""
 TYPES = frozenset({"ADDED", "MODIFIED", "DELETED", "BOOKMARK"})
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
@@ -41,9 +41,9 @@ CUSTOM_BEGIN = re.compile(
 )
 """The beginning of an event whose object has its fields in the order of the alphabet, as all custom resources."""
 CUSTOM_END = re.compile(rb'"resourceVersion":"([1-9][0-9]{0,18})","uid":"([^"\\]++)"\},"(?:spec|status)":')
-"""The end of the metadata of such an object, and the beginning of what follows.
+"""The end of the metadata of such an object, and the beginning of the next field.
 
-Before it are only the metadata's own maps and lists: texts, in which quotes are escaped, and the names of managed fields,
+Before it are only the metadata's own maps and lists: texts, where quotes are escaped, and the names of managed fields,
 which have prefixes. None of them is followed by `spec` or `status`. So the first match is the metadata's own.
 """
 

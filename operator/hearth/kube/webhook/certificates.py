@@ -37,7 +37,7 @@ CLOCK_SKEW = timedelta(hours=1)
 """By which clocks may differ."""
 AUTHORITY_NAME = "hearth-webhook-ca"
 UNUSABLE = (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm)
-"""What the library raises for bytes that are not a certificate or key, or do not belong together."""
+"""Exceptions of the library for bytes that are not a certificate or key, or do not belong together."""
 FIELDS = {"authorities": "ca.crt", "authority_key": "ca.key", "certificate": "tls.crt", "key": "tls.key"}
 """Key of the Secret by field. Without `ca.key`, another program issues the certificates."""
 CONFLICT = 409
@@ -45,7 +45,7 @@ CONFLICT = 409
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class CertificateSet:
-    """All certificates and keys, as PEM; empty where there is none."""
+    """All certificates and keys, as PEM; empty where one is missing."""
 
     authorities: bytes = b""
     """The certificates to trust, the newest first."""
@@ -96,7 +96,7 @@ def is_due(certificate: x509.Certificate, *, now: datetime, newest: x509.Certifi
 
 
 def find_expiration(certificates: CertificateSet) -> datetime | None:
-    """Return when the serving certificate expires; None if there is none."""
+    """Return when the serving certificate expires; None without one."""
     try:
         return _load_all(certificates.certificate)[0].not_valid_after_utc
     except (ValueError, IndexError):
@@ -289,7 +289,7 @@ def parse_secret(raw: Object | None) -> CertificateSet:
 
 
 def decode_value(text: Any) -> bytes:
-    """Decode a value of a Secret; empty if there is none, or if it is invalid."""
+    """Decode a value of a Secret; empty if it is missing or invalid."""
     try:
         return base64.b64decode(text or "", validate=True)
     except (binascii.Error, TypeError, ValueError):

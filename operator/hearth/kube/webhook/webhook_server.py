@@ -1,8 +1,8 @@
 """The HTTPS server that the API server sends reviews to. Runs in kopf's event loop, and calls kopf for each review.
 
 Only requests under a secret path are answered: the API server presents no credentials, and answers may quote objects
-that a caller within the cluster network must not see. Anyone in that network may connect: connections are bounded before
-TLS, which takes 300 KB for each of them. Must not know what is reviewed.
+that a caller within the cluster network must not see. Anyone in that network may connect: connections are bounded
+before TLS, which takes 300 KB for each of them. Must not know the reviewed objects.
 """
 
 from __future__ import annotations
@@ -31,8 +31,9 @@ SHUTDOWN_TIMEOUT = 1.0
 """Seconds for reviews in progress; the API server allows a write whose review is cut off."""
 IDENTIFYING_FIELDS = ("apiVersion", "kind", "metadata")
 current_request: ContextVar[dict[str, Any]] = ContextVar("current_request")
-"""The whole `request` of the AdmissionReview that the handler is called for. kopf gets the metadata alone, since it
-copies and compares whole objects, which takes longer than the review."""
+"""The whole `request` of the AdmissionReview that the handler is called for. kopf gets only the metadata, since it
+copies and compares whole objects, which takes longer than the review.
+"""
 Serve: TypeAlias = Callable[..., Awaitable[Any]]
 """Answers one AdmissionReview; kopf's function."""
 FIRST_BYTE_TIMEOUT = 5.0
@@ -75,7 +76,9 @@ class WebhookServer:
                 self._loop.call_soon_threadsafe(self._use_current)
 
     def _use_current(self) -> None:
-        """Use what was loaded. Runs in the loop of the handshakes: OpenSSL allows no change of a context beside one."""
+        """Use the loaded certificate. Runs in the loop of the handshakes: OpenSSL allows no change of a context during
+        one.
+        """
         with self._lock:
             if self._current is not None:
                 found, self._path = self._current
@@ -154,7 +157,7 @@ class GateConnection:
     opening: asyncio.Task[None] | None = None
     """Waits for the first byte, and for the end of the handshake."""
     handler: RequestHandler | None = None
-    """Serves what is sent; its transport is None before the handshake, and after the end."""
+    """Serves one connection; its transport is None before the handshake, and after the end."""
     is_trusted: bool = False
     """Whether its peer knows the secret path."""
 
@@ -215,7 +218,7 @@ class ConnectionGate:
         return int(self._listening[0].getsockname()[1])
 
     async def stop(self) -> None:
-        """Accept no more, and end what has not become a connection yet; the server ends its own."""
+        """Accept no more, and end attempts that have not become a connection yet; the server ends its own."""
         for task in self._accepting:
             task.cancel()
         opening = [each.opening for each in self._connections if each.opening is not None]
@@ -258,7 +261,7 @@ class ConnectionGate:
             self._on_limit(CONNECTION_LIMIT)
 
     async def _open(self, connection: GateConnection) -> None:
-        """Speak TLS once the peer does. What it does instead is no matter of ours."""
+        """Speak TLS once the peer does. Any other behavior of the peer is ignored."""
 
         def make_handler() -> RequestHandler:
             connection.handler = self._make_handler()

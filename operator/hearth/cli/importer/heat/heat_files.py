@@ -1,6 +1,7 @@
-"""Files of a Heat stack: templates, environments and the files that they name, within the directories that they may read.
+"""Files of a Heat stack: templates, environments and the files that they name, within the directories that they may
+read.
 
-Nothing is read from a network. Must not know what the resources of a template mean.
+Nothing is read from a network. Must not know the resources of a template.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class HeatFolders:
         self._left = READ_BYTES
 
     def find_file(self, name: str, beside: Path | None) -> Path:
-        """Return the file of that name beside another one, or in one of the directories. Raises Lost."""
+        """Return the file of that name next to another one, or in one of the directories. Raises Lost."""
         name = name.removeprefix("file://")
         if "://" in name:
             raise Lost(f"{error_hints.shorten(name)} is in a network; pass a copy of the file")
@@ -128,7 +129,7 @@ class HeatEnvironment:
     """Rules of single resources: hooks, restricted actions, types."""
     folders: list[Path | None] = field(default_factory=list)
     lost: list[str] = field(default_factory=list)
-    """What has no equivalent, a sentence each."""
+    """Settings without an equivalent, a sentence each."""
 
     def merge(self, text: SourceText, folder: Path | None) -> None:
         """Add one environment. folder: its directory. Raises InvalidDefinition."""
@@ -191,7 +192,7 @@ class HeatEnvironment:
 
 
 def merge_values(former: Any, value: Any, strategy: str) -> Any:
-    """Return the value of a later environment with that of earlier ones, by a strategy of Heat."""
+    """Return the value of a later environment merged with earlier ones, by a strategy of Heat."""
     if strategy not in ("merge", "deep_merge") or former is None:
         return value
     if isinstance(former, dict) and isinstance(value, dict):

@@ -21,16 +21,16 @@ COMBINATIONS: Final = 1_000
 
 
 class References(Protocol):
-    """What the functions read: another one in a template and in the place of a reference."""
+    """Values that the functions read: they differ between a template and a reference."""
 
     def read_parameter(self, name: str) -> Value:
         """Return the value of a parameter, pseudo parameters included."""
 
     def read_resource(self, name: str) -> Value:
-        """Return what stands for a resource in a text: its identity."""
+        """Return the text that represents a resource: its identity."""
 
     def read_attribute(self, name: str, path: Sequence[Value]) -> Value:
-        """Return an attribute of a resource, or what is within."""
+        """Return an attribute of a resource, or a part of it."""
 
     def read_file(self, name: str) -> str:
         """Return the text of a file."""
@@ -113,7 +113,7 @@ def get_file(argument: Any, references: References) -> Value:
 
 
 def select(value: Value, path: Sequence[Value]) -> Value:
-    """Return what a value has at a path."""
+    """Return the part of a value at a path."""
     for at, step in enumerate(path):
         if isinstance(value, Expression):
             return heat_values.select(value, path[at:])
@@ -423,7 +423,7 @@ YAQL_LAMBDA: Final = re.compile(r"\$((?:\.\w+)*)(?:\s*(=|!=|>=|<=|>|<)\s*('[^'\\
 
 
 def yaql(argument: Any, references: References) -> Value:
-    """`yaql: {expression, data}`, as far as CEL has a form for each step."""
+    """`yaql: {expression, data}`, if CEL has a form for each step."""
     expression, data = take_map(argument, "yaql", "expression", "data")
     text = expression.strip() if isinstance(expression, str) else ""
     if not re.match(r"\$\.data\b", text):
@@ -439,7 +439,7 @@ def yaql(argument: Any, references: References) -> Value:
 
 
 def apply_yaql(value: Value, step: re.Match[str]) -> Value:
-    """Return what a step of a path makes of a value. Raises Lost."""
+    """Apply one step of a path to a value. Raises Lost."""
     name, inner, position = step[1], step[2], step[3]
     if position is not None:
         return select(value, [int(position)])

@@ -1,6 +1,6 @@
 """Groups of Heat as ResourceGroups: each member is a nested Stack.
 
-Its parameters are those of the group: values of the template around, and the index.
+Its parameters are the parameters of the group: values of the surrounding template, and the index.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ TOKEN_TYPES: Final[Mapping[str, str]] = {
 
 
 def declare_group(resource: HeatResource, scope: TemplateScope) -> None:
-    """State what reads of a group give, and how it is made. Raises Lost."""
+    """Declare the values that a group offers, and how it is created. Raises Lost."""
     is_scaling = resource.type == GROUPS[1]
     definition = resource.properties.get("resource" if is_scaling else "resource_def")
     if not isinstance(definition, Mapping) or not isinstance(definition.get("type"), str):
@@ -165,7 +165,7 @@ def make_group(
 
 
 class MemberValues:
-    """Values of a template as those of a group: each expression becomes a parameter of the group."""
+    """Values of a template inside a group: each expression becomes a parameter of the group."""
 
     def __init__(self, scope: TemplateScope, pattern: str) -> None:
         self._scope = scope

@@ -24,7 +24,7 @@ class ParameterScope(Protocol):
         """Return whether a value shows something that no status may show."""
 
     def check_readable(self, value: Value) -> None:
-        """Raise Lost if a value reads what only outputs may read."""
+        """Raise Lost if a value reads something that only outputs may read."""
 
     def add_parameter(self, name: str, rules: Object) -> Expression:
         """Add a parameter that Heat does without, and return its value."""
@@ -93,7 +93,7 @@ def declare_nested(
     folder: Path | None,
     values: Mapping[str, Any],
 ) -> None:
-    """State what reads of a nested Stack give, and how it is made. Raises Lost."""
+    """Declare the values that a nested Stack offers, and how it is created. Raises Lost."""
     nested = nest(resource, scope, document, folder)
     status = "status.outputs"
     scope.unreadable |= {f"{resource.name}.{status}.{each}" for each in list_hidden_outputs(nested)}
@@ -163,7 +163,7 @@ def make_parameters(
 
 
 def read_context(resource: HeatResource, scope: TemplateScope) -> Object:
-    """Return in which cluster a nested Stack of another region is. Raises Lost."""
+    """Return the cluster of a nested Stack in another region. Raises Lost."""
     properties = resource.properties if resource.type == "OS::Heat::Stack" else {}
     context = object_fields.mapping(properties, "context")
     made: Object = {}

@@ -47,7 +47,7 @@ def convert(resource: HeatResource, scope: TemplateScope) -> None:
 
 
 def make_external(resource: HeatResource, scope: TemplateScope) -> Object:
-    """Return an object that stands for a resource that exists, by its ID, and is never written. Raises Lost."""
+    """Return an object for an existing resource, found by its ID and never written. Raises Lost."""
     identity = heat_values.to_string(scope.translate(resource.stated["external_id"]))
     resource.losses += [
         Loss(place=f"properties.{error_hints.shorten(name)}", reason="an external resource is not changed", value=value)
@@ -146,7 +146,7 @@ class ObjectRules:
         )
 
     def make_fields(self) -> tuple[Object, Sequence[Loss]]:
-        """Return the fields of the object, and what it does not have. Raises Lost."""
+        """Return the fields of the object, and the settings that it cannot express. Raises Lost."""
         made = self._maker.make(self._resource.properties, self._resource.row, place="properties")
         heat_types.merge_fields(made, self._fields)
         if self._resource.type == SERVER:

@@ -165,4 +165,4 @@ FORMS: Final[Mapping[str, Callable[[HeatResource, TemplateScope], None]]] = {
 WITHOUT_OBJECT: Final = frozenset(
     {"OS::Heat::Value", "OS::Heat::None", "OS::Heat::WaitConditionHandle", "AWS::CloudFormation::WaitConditionHandle"}
 )
-"""What the Stack has no object for; nothing waits for it."""
+"""Resources without an object in the Stack; nothing waits for them."""

@@ -1,4 +1,5 @@
-"""Parameters of HOT as parameters of a Stack: types, constraints, values. What has no equivalent is named. Pure.
+"""Parameters of HOT as parameters of a Stack: types, constraints, values. Anything without an equivalent is reported.
+Pure.
 
 Facts: Heat's template guide, "Parameters section".
 """
@@ -50,7 +51,7 @@ IMPORTED: Final = frozenset(
         ),
     }
 )
-"""Custom constraints that hold by themselves: what the parameter names is imported, and everything waits until it exists."""
+"""Custom constraints that need no check: the parameter's object is imported, and everything waits until it exists."""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +66,7 @@ class HeatParameter:
     """The value of a hidden one without another: no revision may contain it, so the template does not either."""
     lost: tuple[str, ...] = ()
     held: tuple[str, ...] = ()
-    """Custom constraints that hold by themselves."""
+    """Custom constraints that need no check."""
 
 
 def convert_parameter(stated: Mapping[str, Any], *, group: str, default: Any, value: Any) -> HeatParameter:
@@ -112,7 +113,7 @@ def describe(stated: Mapping[str, Any], group: str) -> str:
 def convert_constraints(
     constraints: Sequence[Mapping[str, Any]], type_: str, lost: list[str]
 ) -> tuple[Object, tuple[str, ...]]:
-    """Return the rules of a parameter, and the custom constraints that hold by themselves. Adds to `lost`."""
+    """Return the rules of a parameter, and the custom constraints that need no check. Adds to `lost`."""
     rules = make_type(type_)
     held: list[str] = []
     for constraint in constraints:

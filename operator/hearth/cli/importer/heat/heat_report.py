@@ -1,4 +1,4 @@
-"""What a conversion of a template reports: resources by their state, losses with their places; as text, JSON and comments."""
+"""Report of a conversion: resources by their state, losses with their places; as text, JSON and comments."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ class ReportedResource:
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class HeatReport:
-    """All resources, those of nested templates included, and what else is lost."""
+    """All resources, including those in nested templates, and the other losses."""
 
     resources: tuple[ReportedResource, ...]
     losses: tuple[str, ...]
-    """Besides those of resources, a sentence each."""
+    """Losses outside of resources, a sentence each."""
     notes: tuple[str, ...]
 
     @property
@@ -117,7 +117,7 @@ def write_loss(loss: Loss) -> str:
 
 
 def describe(resource: HeatResource) -> Iterator[str]:
-    """Yield the comments on a resource: what is lost, with its values; all of one that is not converted."""
+    """Yield the comments on a resource: its losses, with their values; the whole resource if it is not converted."""
     if resource.reason:
         stated = {resource.stated_name: resource.stated}
         yield f"{resource.type} is not converted: {resource.reason}\n{write_value(stated)}"
@@ -167,7 +167,7 @@ def write_stack(stack: Object) -> str:
             return value
         made: Object = {}
         for key, each in value.items():
-            # A map of comments alone would be null: they stand before it.
+            # A map with only comments would be null: they stand before it.
             is_empty = isinstance(each, dict) and all(isinstance(inner, Comment) for inner in each)
             for text in (key,) if isinstance(key, Comment) else each if is_empty else ():
                 made[f"{mark}.{len(comments)}"] = None

@@ -1,6 +1,6 @@
-"""One template in the making: its names, what its values refer to, and the objects that it gets.
+"""One template during its conversion: its names, the references of its values, and the objects that it gets.
 
-What a resource becomes is not decided here: each states what reads of it give.
+The conversion of a resource is not decided here: each resource declares the values that it offers.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from hearth.template.text import error_hints
 UUID: Final = "^[0-9a-fA-F]{8}-?([0-9a-fA-F]{4}-?){3}[0-9a-fA-F]{12}$"
 IDENTITY: Final = ".status.id"
 FILTERS: Final[Mapping[str, str]] = {"FloatingIP": "floatingIP"}
-"""What an object that exists is found by, besides its ID, where that is not its name."""
+"""Criteria that find an existing object, other than its ID, where that is not its name."""
 READS: Final = 64
 """How deep values of resources may refer to one another."""
 NESTED_TEMPLATES: Final = 200
@@ -37,7 +37,7 @@ NESTED_TEMPLATES: Final = 200
 
 @dataclass(slots=True, kw_only=True)
 class HeatResource:
-    """One resource of a template of Heat, and what it becomes."""
+    """One resource of a Heat template, and its conversion."""
 
     stated_name: str
     name: str
@@ -47,13 +47,13 @@ class HeatResource:
     folder: Path | None = None
     """Where that file is looked for."""
     row: Row = field(default_factory=dict)
-    """Of the table of types; empty if Hearth does what it did."""
+    """Its row in the table of types; empty if Hearth replaces it."""
     kind: str = ""
     """The kind of its object, if a row makes it."""
     made: Object | None = None
     """The resource of the Stack; None if it becomes a part of another one, or of none."""
     waits_for: str = ""
-    """The stated name of the resource that it is a part of."""
+    """The name, in the template, of the resource that it is a part of."""
     reason: str = ""
     """Why it is not converted."""
     losses: list[Loss] = field(default_factory=list)
@@ -106,7 +106,7 @@ class TemplateScope:
     """The names and references of one template. Implements `References` and `PropertyReader`."""
 
     condition: Any = None
-    """The condition of what is converted, as it is stated."""
+    """The condition of the converted resource, as in the template."""
 
     def __init__(
         self, shared: SharedImport, document: Mapping[str, Any], *, folder: Path | None, path: tuple[str, ...] = ()
@@ -122,17 +122,17 @@ class TemplateScope:
         self.output_names = template_names.choose_fields(stated["outputs"])
         self.condition_names = template_names.choose_fields(stated["conditions"])
         self.parameters: dict[str, HeatParameter] = {}
-        """By stated name."""
+        """By name in the template."""
         self.own_parameters: dict[str, tuple[str, Object]] = {}
-        """Those that Heat does without: names and rules by what they are for."""
+        """Resources that Heat does not need: names and rules by their purpose."""
         self.resources: dict[str, HeatResource] = {}
-        """By stated name."""
+        """By name in the template."""
         self.deployments: dict[str, list[HeatResource]] = {}
-        """By the stated name of a server, what is deployed to it."""
+        """Deployments to a server, by the server's name in the template."""
         self.extra: dict[str, Object] = {}
-        """Resources of the Stack besides those of the template."""
+        """Resources of the Stack that the template does not have."""
         self.when: Object = {}
-        """The condition of the resource that is converted, which holds for what it adds."""
+        """The condition of the converted resource, which also applies to the objects it adds."""
         self.hidden: set[str] = set()
         """Beginnings of expressions whose values no status shows."""
         self.unreadable: set[str] = set()
@@ -251,7 +251,7 @@ class TemplateScope:
         return self._read_deeper(lambda: self.refer(resource.properties[rule["from"]], kind))
 
     def import_object(self, identity: Value, kind: str) -> Expression:
-        """Return the name of an object that stands for something that exists, by its name or its ID."""
+        """Return the name of an object for something that exists, by its name or its ID."""
         text = heat_values.to_cel(identity)
         self.check_readable(text)
         if (kind, text) not in self._imports:
@@ -271,7 +271,7 @@ class TemplateScope:
         return make_expression(f"{self._imports[kind, text]}.metadata.name", "string")
 
     def make_import(self, kind: str, found: Object) -> Object:
-        """Return an object that stands for something that exists and is never written. found: its ID, or what finds it."""
+        """Return an object for something that exists and is never written. found: its ID, or the criteria that find it."""
         # The controller looks once, so another one needs another object.
         policy = {"replace": "CreateFirst", "replaceOn": ["spec.import"]}
         spec = {"cloudCredentialsRef": self.make_credentials(), "managementPolicy": "unmanaged", "import": found}
@@ -322,7 +322,7 @@ class TemplateScope:
         return found
 
     def add_secret(self, name: str, values: Mapping[str, Value]) -> Expression:
-        """Add a Secret, and return its name. A change of its content makes a new one, with which its readers change."""
+        """Add a Secret, and return its name. A change of its content creates a new one, and its readers change with it."""
         policy = {"replace": "CreateFirst", "replaceOn": ["stringData"]}
         manifest = {"apiVersion": "v1", "kind": "Secret", "stringData": dict(values)}
         return make_expression(
@@ -367,7 +367,7 @@ def list_expressions(value: Value) -> Iterable[str]:
 
 
 def name_import(text: str, kind: str) -> str:
-    """Return a name for what an expression identifies: `publicNetwork` for `'public'` and the kind Network."""
+    """Return a name for the object of an expression: `publicNetwork` for `'public'` and the kind Network."""
     unspecific = ("params", "status", "id", "metadata", "name")
     words = [word for word in re.findall(r"[A-Za-z][A-Za-z0-9]*", text) if word not in unspecific]
     base = words[-1] if words else kind

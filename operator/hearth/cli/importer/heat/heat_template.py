@@ -72,7 +72,7 @@ def read_stack(
 ) -> HeatStack:
     """Return the Stack of a template and environments, each with its directory. Raises InvalidDefinition.
 
-    folder, registry: the directories that files are read from; the first is that of the template.
+    folder, registry: the directories that files are read from; the first one has the template.
     """
     folders = HeatFolders([*([folder] if folder is not None else []), *registry])
     environment = HeatEnvironment()
@@ -163,13 +163,13 @@ class TemplateConversion:
     """One pass over a template."""
 
     def __init__(self, scope: TemplateScope, reasons: Mapping[str, str]) -> None:
-        """reasons: why resources are not converted, as far as it is known."""
+        """reasons: the known reasons why resources are not converted."""
         self.scope = scope
         self.breakpoints: list[tuple[str, list[str]]] = []
         self.denials: list[tuple[str, list[str]]] = []
         self._reasons = reasons
         self._parts: dict[str, list[str]] = {}
-        """By the stated name of a resource, the resources that were added for it."""
+        """Resources that were added for a resource, by its name in the template."""
 
     def convert(self) -> Object:
         """Return the template of the Stack: parameters and conditions, then resources in their forms, then what joins them."""
@@ -333,7 +333,7 @@ class TemplateConversion:
         return made
 
     def _find_required(self, resource: HeatResource, name: str) -> Iterator[str]:
-        """Yield the resource of the Stack that stands for one that another waits for, if there is one."""
+        """Yield the resource of the Stack that represents one that another waits for, if there is one."""
         other = self.scope.resources.get(name)
         if other is not None and other.waits_for:
             other = self.scope.resources.get(other.waits_for)
@@ -343,7 +343,7 @@ class TemplateConversion:
             yield other.name
 
     def _write_resources(self, outputs: Object) -> Object:
-        """Return the resources, each after those that were added for it, with comments on what is lost."""
+        """Return the resources, each after the resources added for it, with comments on the losses."""
         scope = self.scope
         written: Object = {}
         for resource in scope.resources.values():
@@ -390,7 +390,7 @@ class TemplateConversion:
         return {**when, "value": heat_values.to_manifest(value)}
 
     def _convert_rules(self) -> None:
-        """Fill `breakpoints` and `denials`, with those of nested templates."""
+        """Fill `breakpoints` and `denials`, including those of nested templates."""
         scope = self.scope
         stated_names = [name for name, each in scope.resources.items() if each.made is not None]
         for stated_name, rule in scope.shared.environment.list_rules(stated_names, scope.path):
@@ -417,7 +417,7 @@ class TemplateConversion:
                 found += [(f"{resource.name}{inner}/{path}", actions) for path, actions in nested]
 
     def _list_unknown(self) -> Iterator[Loss]:
-        """Yield what the template has besides the known sections."""
+        """Yield the parts of the template outside the known sections."""
         for name, value in self.scope.document.items():
             if name not in SECTIONS:
                 yield Loss(place=error_hints.shorten(name), reason="is not known", value=value)
@@ -433,7 +433,9 @@ def list_groups(document: Mapping[str, Any]) -> dict[str, str]:
 
 
 def sort_groups(scope: TemplateScope) -> list[HeatResource]:
-    """Return the resources in the order in which they are declared: what joins others after them, groups after what they read."""
+    """Return the resources in their declared order, but joining resources after the joined ones, and groups after the
+    values they read.
+    """
     ranks = {heat_user_data.DEPLOYMENT: 1, **dict.fromkeys(heat_groups.GROUPS, 2)}
     ordered = sorted(scope.resources.values(), key=lambda each: 1 if "into" in each.row else ranks.get(each.type, 0))
     groups = {each.stated_name: each for each in ordered if each.type in heat_groups.GROUPS}

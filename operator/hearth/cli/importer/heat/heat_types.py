@@ -1,6 +1,6 @@
-"""The table of resource types (`heat_types.yaml`), and how its rows make the fields of an object from properties.
+"""The table of resource types (`heat_types.yaml`), and the rules that turn properties into the fields of an object.
 
-Must not know templates: what a value refers to, and rules that are more than a row, are the caller's.
+Must not know templates: references, and rules that need code, are the caller's.
 """
 
 from __future__ import annotations
@@ -55,13 +55,13 @@ class FieldMaker:
     """Makes the fields of one object."""
 
     def __init__(self, reader: PropertyReader, rules_in_code: Mapping[str, Callable[[str, Any, Row], None]]) -> None:
-        """rules_in_code: by the word of `use`, what takes a property with its row."""
+        """rules_in_code: the function for a property and its row, by the word of `use`."""
         self._reader = reader
         self._rules_in_code = rules_in_code
         self.losses: list[Loss] = []
 
     def make(self, properties: Mapping[str, Any], row: Row, *, place: str) -> Object:
-        """Return the fields. row: that of the type, or of the elements of a list. Raises Lost for a whole that is lost."""
+        """Return the fields. row: of the type, or of the elements of a list. Raises Lost for a whole that is lost."""
         fields: Object = {}
         rules = object_fields.mapping(row, "properties") or object_fields.mapping(row, "each")
         for name, value in properties.items():
@@ -214,7 +214,7 @@ def find_path(fields: Mapping[str, Any], path: str) -> Value:
 
 
 def merge_fields(fields: Object, others: Mapping[str, Any]) -> None:
-    """Add fields, those of inner maps as well."""
+    """Add fields, including the fields of inner maps."""
     for name, value in others.items():
         if isinstance(value, dict) and isinstance(fields.get(name), dict):
             merge_fields(fields[name], value)

@@ -86,7 +86,7 @@ def read_part(stated: Any, scope: TemplateScope) -> tuple[str, Value] | None:
     if not re.fullmatch(r"[\w.+-]+", str(subtype)) or (name and not re.fullmatch(r"[\w. /+-]+", str(name))):
         raise Lost("a part has a subtype or file name that a header cannot contain")
     disposition = f'Content-Disposition: attachment; filename="{name}"\n' if name else ""
-    # A multipart text states its own type.
+    # A multipart text contains its own type.
     headers = "" if stated.get("type") == "multipart" else make_headers(str(subtype))
     return headers + disposition + ("\n" if headers else ""), text
 
@@ -140,7 +140,7 @@ def add_user_data(fields: Object, resource: HeatResource, scope: TemplateScope) 
 
 
 def find_secret(stated: Any, scope: TemplateScope) -> str:
-    """Return the resource whose Secret is the user data; "" if there is none."""
+    """Return the resource whose Secret is the user data; "" without one."""
     name = stated.get("get_resource") if isinstance(stated, Mapping) and len(stated) == 1 else None
     if not isinstance(name, str) or scope.find_resource(name).type not in CONFIGS:
         return ""
@@ -174,7 +174,7 @@ def declare_deployment(resource: HeatResource, scope: TemplateScope) -> None:
 
 
 def find_stated(resource: HeatResource, word: str, scope: TemplateScope) -> str:
-    """Return the stated name of the resource that a property refers to. Raises Lost."""
+    """Return the name, in the template, of the resource that a property refers to. Raises Lost."""
     stated = resource.properties.get(word)
     name = stated.get("get_resource") if isinstance(stated, Mapping) and len(stated) == 1 else None
     if not isinstance(name, str):
@@ -184,7 +184,7 @@ def find_stated(resource: HeatResource, word: str, scope: TemplateScope) -> str:
 
 
 def is_after(resource: HeatResource, server: str, scope: TemplateScope) -> bool:
-    """Return whether what a deployment needs exists only after its server."""
+    """Whether a deployment needs something that exists only after its server."""
     due = [resource.stated_name]
     seen: set[str] = set()
     while due:
@@ -211,7 +211,7 @@ def is_after(resource: HeatResource, server: str, scope: TemplateScope) -> bool:
 
 
 def list_references(value: Any) -> Iterator[str]:
-    """Yield the stated names of the resources that a value refers to."""
+    """Yield the names, in the template, of the resources that a value refers to."""
     pending = [value]
     while pending:
         each = pending.pop()

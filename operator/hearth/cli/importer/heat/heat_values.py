@@ -1,4 +1,4 @@
-"""Values of a template in the making: plain JSON in which some values are expressions, or texts that contain them.
+"""Values of a template during its conversion: plain JSON where some values are expressions, or texts that contain them.
 
 Each form is bounded, so that no template multiplies itself. Pure.
 """
@@ -21,7 +21,7 @@ WORDS: Final = re.compile(r"[\w .,:;/@%+=#&()*<>|!?-]*", re.ASCII)
 TRUE: Final = ("true", "t", "yes", "on", "y", "1")
 """What Heat takes for true, in lower case."""
 OPTIONAL: Final = "optional"
-"""Type of a read of a resource with a condition: a field with it alone is left out if there is none."""
+"""Type of a read of a resource with a condition: a field that consists of it is left out if the resource is absent."""
 CSV: Final = "csv"
 """Type of a `comma_delimited_list`, which Heat joins within a text."""
 
@@ -32,7 +32,7 @@ class Lost(Exception):
 
 @value_class.dataclass(frozen=True, slots=True)
 class Expression:
-    """An expression and, as far as it is known, the type of its value. Made by `make_expression` alone."""
+    """An expression and the type of its value, if known. Only `make_expression` creates it."""
 
     text: str
     type: str = ""
@@ -40,7 +40,7 @@ class Expression:
 
 @value_class.dataclass(frozen=True, slots=True)
 class Mixed:
-    """A text with expressions. Made by `join` alone."""
+    """A text with expressions. Only `join` creates it."""
 
     parts: tuple[str | Expression, ...]
 
@@ -129,7 +129,7 @@ def is_plain(value: Value) -> bool:
 
 
 def to_manifest(value: Value) -> Any:
-    """Return a value as a template states it. Raises Lost for a key that no template can contain."""
+    """Return a value in the form of a template. Raises Lost for a key that no template can contain."""
     match value:
         case Finished():
             return value.value
@@ -204,7 +204,7 @@ def to_string(value: Value) -> Value:
 
 
 def to_integer(value: Value) -> Value:
-    """Return a value as a whole number. Raises Lost if it is none."""
+    """Return a value as a whole number. Raises Lost for any other value."""
     match value:
         case bool() | dict() | list():
             raise Lost("is no number")
@@ -222,7 +222,7 @@ def to_integer(value: Value) -> Value:
 
 
 def to_boolean(value: Value) -> Value:
-    """Return a value as a boolean. Raises Lost if it is none."""
+    """Return a value as a boolean. Raises Lost for any other value."""
     match value:
         case bool() | None:
             return value
@@ -261,7 +261,7 @@ def to_list(value: Value) -> list[Value]:
 
 
 def select(expression: Expression, path: Sequence[Value]) -> Expression:
-    """Return what an expression has at a path of keys and positions. Raises Lost."""
+    """Return the part of an expression's value at a path of keys and positions. Raises Lost."""
     text = expression.text
     for step in path:
         match step:
