@@ -136,9 +136,10 @@ class ClusterWrites(Protocol):
         cache. Raises `ApiStatusError` with 409 if the object keeps changing.
         """
 
-    async def mark(self, child: Child, reason: str | None) -> Child | None:
+    async def mark(self, child: Child, reason: str | None, *, mark_id: str = "") -> Child | None:
         """Write the unhealthy reason to exactly this object (preconditions: UID and version); None removes the reason.
 
+        mark_id: of the HealthMark that it comes from; "" for none.
         Returns the written object; None if it was deleted or is no longer a child of that Stack. Updates the cache.
         Raises `ApiStatusError` with 409 if the object keeps changing.
         """

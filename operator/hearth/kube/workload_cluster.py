@@ -227,10 +227,11 @@ class KubeWorkloadCluster:
 
         await self._change_child(child, make_patch)
 
-    async def mark(self, child: Child, reason: str | None) -> Child | None:
+    async def mark(self, child: Child, reason: str | None, *, mark_id: str = "") -> Child | None:
         """Write to exactly this object why it is unhealthy, or remove the reason."""
         return await self._change_child(
-            child, lambda each: api_requests.mark_patch(reason, uid=each.uid, version=each.resource_version)
+            child,
+            lambda each: api_requests.mark_patch(reason, mark_id=mark_id, uid=each.uid, version=each.resource_version),
         )
 
     async def _change_child(self, child: Child, make_patch: Callable[[Child], Object]) -> Child | None:

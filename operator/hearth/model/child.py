@@ -147,6 +147,16 @@ class Child:
         return annotations[names.ANNOTATION_UNHEALTHY].strip() or UNHEALTHY_WITHOUT_REASON
 
     @property
+    def marked_by(self) -> str:
+        """Return the HealthMark that the mark comes from; "" if none is known."""
+        return str((self.fields["metadata"].get("annotations") or {}).get(names.ANNOTATION_MARKED_BY, ""))
+
+    @property
+    def restarted_by(self) -> str:
+        """Return the HealthMark for which the Pods were restarted last; "" for none."""
+        return str((self.fields["metadata"].get("annotations") or {}).get(names.ANNOTATION_RESTARTED_BY, ""))
+
+    @property
     def ref(self) -> ObjectRef:
         """Return the reference to the object."""
         return ObjectRef(group=self.kind.group, kind=self.kind.name, namespace=self.namespace, name=self.name)

@@ -63,6 +63,12 @@ REQUEST_CHECK = "hearth.dev/check"
 ANNOTATION_UNHEALTHY = "hearth.dev/unhealthy"
 """On a child, with a reason: marks it unhealthy. Any client that can detect a fault may set it. Hearth never applies
 it."""
+ANNOTATION_MARKED_BY = "hearth.dev/marked-by"
+"""On a child with a mark: the HealthMark that it comes from, as `<uid>/<generation>`."""
+ANNOTATION_RESTARTED_BY = "hearth.dev/restarted-by"
+"""On a StatefulSet: the HealthMark for which its Pods were restarted last."""
+ANNOTATION_RESTART = "hearth.dev/restart"
+"""On the Pod template of a StatefulSet: another value makes its controller restart the Pods. Hearth never applies it."""
 ANNOTATION_RESTORED = "hearth.dev/restored"
 """On a PersistentVolumeClaim while its Stack is being restored: the restore that created it. A claim without it, or of
 another restore, is replaced."""

@@ -27,6 +27,7 @@ class ParsedHealthMark:
     """The spec and the status of a HealthMark."""
 
     name: str
+    uid: str
     generation: int
     written_at: str
     """Time of the last write of its spec; RFC 3339."""
@@ -39,6 +40,11 @@ class ParsedHealthMark:
     def reason_text(self) -> str:
         """Return the reason to write onto the object."""
         return self.reason.strip() or f"requested by HealthMark {self.name}"
+
+    @property
+    def mark_id(self) -> str:
+        """Return what identifies this generation of the mark on its object."""
+        return f"{self.uid}/{self.generation}"
 
     @property
     def is_observed(self) -> bool:
@@ -86,6 +92,8 @@ class MarkedResource:
     """The object that the mark is bound to, while it exists."""
     is_wanted: bool = True
     """Whether the Stack has this resource."""
+    is_ready: bool = False
+    """Whether the resource is ready with its current object."""
     problem: MarkProblem | None = None
     """Why the operator may not write to the object now, or why there is no object."""
     newer: str = ""
@@ -171,7 +179,11 @@ def _resolve(mark_state: ParsedHealthMark, marked: MarkedResource, *, now: float
 def _carry(mark_state: ParsedHealthMark, marked_resource: MarkedResource, child: Child, *, now: float) -> MarkDecision:
     """Write the mark onto the object once. A later change on the object overrides it."""
     wanted = mark_state.reason_text if mark_state.is_unhealthy else None
-    if mark_state.is_written:
+    if child.restarted_by == mark_state.mark_id:
+        current = marked_resource.current
+        is_restarted = current is not None and current.uid == child.uid and current.restarted_by == child.restarted_by
+        answer = restarted(child) if is_restarted and marked_resource.is_ready else restarting(child)
+    elif mark_state.is_written:
         answer = marked(child) if child.unhealthy_reason is not None else taken_back(child)
     elif marked_resource.newer:
         word = "healthy" if mark_state.is_unhealthy else "unhealthy"
@@ -182,7 +194,7 @@ def _carry(mark_state: ParsedHealthMark, marked_resource: MarkedResource, child:
     elif marked_resource.problem is not None:
         answer = pending(marked_resource.problem)
     else:
-        return MarkDecision(step=WriteHealthMark(child=child, reason=wanted))
+        return MarkDecision(step=WriteHealthMark(child=child, reason=wanted, mark_id=mark_state.mark_id))
     return report(mark_state, marked_resource, answer, uid=child.uid, now=now)
 
 
@@ -194,6 +206,17 @@ def pending(problem: MarkProblem) -> MarkConditions:
 def marked(child: Child) -> MarkConditions:
     """Make the conditions while the object carries a mark."""
     return MarkConditions(reason="Marked", message=f"{child.ref} is marked unhealthy: {child.unhealthy_reason}")
+
+
+def restarting(child: Child) -> MarkConditions:
+    """Make the conditions while the Pods of the object are restarted instead of a replacement."""
+    message = f"the Pods of {child.ref} are restarted one by one; delete a Pod that does not become ready"
+    return MarkConditions(reason="Restarting", message=message)
+
+
+def restarted(child: Child) -> MarkConditions:
+    """Make the conditions once all Pods of the object are restarted and ready."""
+    return MarkConditions(reason="Restarted", message=f"the Pods of {child.ref} were restarted", resolved="True")
 
 
 def healthy(child: Child) -> MarkConditions:

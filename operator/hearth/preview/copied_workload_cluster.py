@@ -285,9 +285,10 @@ class CopiedWorkloadCluster:
         }
         await self._change(child, {"metadata": taken})
 
-    async def mark(self, child: Child, reason: str | None) -> Child | None:
+    async def mark(self, child: Child, reason: str | None, *, mark_id: str = "") -> Child | None:
         """Write the unhealthy reason in a dry run."""
-        return await self._change(child, {"metadata": {"annotations": {names.ANNOTATION_UNHEALTHY: reason}}})
+        patch = api_requests.mark_patch(reason, mark_id=mark_id, uid=child.uid, version=child.resource_version)
+        return await self._change(child, {"metadata": {"annotations": patch["metadata"]["annotations"]}})
 
     async def _change(self, child: Child, patch: Object) -> Child | None:
         place = object_copies.place_of(child.ref)

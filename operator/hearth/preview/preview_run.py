@@ -32,6 +32,7 @@ from hearth.plan.state.steps import (
     DeletePart,
     Detach,
     Release,
+    Restart,
     Step,
     Suspend,
     WriteHealthMark,
@@ -163,7 +164,7 @@ class PreviewRun:
                 return self._describe_removal(step, planner)
             case Apply():
                 return self._describe_apply(step, planner)
-            case Release() | WriteHealthMark() | Suspend() | CreatePart() | DeletePart():
+            case Release() | WriteHealthMark() | Restart() | Suspend() | CreatePart() | DeletePart():
                 return PlannedStep(step)
             case _:
                 assert_never(step)
@@ -327,6 +328,8 @@ class StepRecorder:
                 self._record_update(step.child.resource, step, write, reason=str(step.purpose))
             case WriteHealthMark():
                 self._record_update(step.child.resource, step, write, reason="health mark")
+            case Restart():
+                self._record_update(step.child.resource, step, write, reason="its Pods are restarted")
             case CreatePart() | DeletePart():
                 # No preview reaches the parts of resources.
                 pass

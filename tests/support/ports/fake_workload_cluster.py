@@ -265,19 +265,19 @@ class FakeWorkloadCluster:
         )
         self.cache.put(kind, answer, is_ours=True)
 
-    async def mark(self, child: Child, reason: str | None) -> Child | None:
+    async def mark(self, child: Child, reason: str | None, *, mark_id: str = "") -> Child | None:
         """As the port says."""
         try:
-            return await self._mark(child, reason)
+            return await self._mark(child, reason, mark_id)
         except errors.ApiStatusError as error:
             if error.code not in {404, 409}:
                 raise
             live = await self._find_child(child)
-        return await self._mark(live, reason) if live is not None else None
+        return await self._mark(live, reason, mark_id) if live is not None else None
 
-    async def _mark(self, child: Child, reason: str | None) -> Child:
+    async def _mark(self, child: Child, reason: str | None, mark_id: str) -> Child:
         kind = child.kind
-        patch = api_requests.mark_patch(reason, uid=child.uid, version=child.resource_version)
+        patch = api_requests.mark_patch(reason, mark_id=mark_id, uid=child.uid, version=child.resource_version)
         answer = await self._wire.send(
             describe_child("mark", child),
             lambda: self._server.patch(kind, child.namespace, child.name, patch, manager=MANAGER),

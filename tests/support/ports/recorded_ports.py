@@ -126,10 +126,10 @@ class RecordedWorkloadCluster:
         request = fake_workload_cluster.describe_child("release", child)
         await pass_on(self._log, request, lambda: self._inner.release(child))
 
-    async def mark(self, child: Child, reason: str | None) -> Child | None:
+    async def mark(self, child: Child, reason: str | None, *, mark_id: str = "") -> Child | None:
         """As the port says."""
         request = fake_workload_cluster.describe_child("mark", child)
-        return await pass_on(self._log, request, lambda: self._inner.mark(child, reason))
+        return await pass_on(self._log, request, lambda: self._inner.mark(child, reason, mark_id=mark_id))
 
     async def list_children(
         self, kind: Kind, stack_uid: str, *, namespace: str = "", whole: bool = False

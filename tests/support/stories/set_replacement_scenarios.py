@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 from hearth.model import errors, names
 from hearth.model.child import Object
 from hearth.plan.resource import set_replacement
+from hearth.plan.status import conditions
 from support.stories import probe_controller
 from support.stories.snapshot_scene import Scene
 from support.stories.world import Address
@@ -402,24 +403,41 @@ async def suspended_in_between(scene: Scene) -> None:
 
 
 async def marked(scene: Scene) -> None:
-    """A mark replaces the StatefulSet, and neither its Pods nor its claims."""
+    """A mark restarts the Pods, and replaces neither the StatefulSet nor its claims; a later change restarts no Pod."""
     before = await begin(scene, replace="KeepClaims")
     claims, pods = await find_claims(scene, before), await find_pods(scene, before)
-    await scene.world.user.patch(Address.of(before), {"metadata": {"annotations": {names.ANNOTATION_UNHEALTHY: "ill"}}})
+    await mark(scene, "ill", "Restarted")
+    after = await find_set(scene)
+    assert after["metadata"]["uid"] == before["metadata"]["uid"]
+    assert names.ANNOTATION_UNHEALTHY not in after["metadata"]["annotations"]
+    assert await find_claims(scene, after) == claims
+    restarted = await find_pods(scene, after)
+    assert restarted.keys() == pods.keys()
+    assert set(restarted.values()).isdisjoint(pods.values())
+    await scene.reach_stack("CreateComplete")
+    changed = make_set(scene, replace="KeepClaims")
+    changed["manifest"]["spec"]["revisionHistoryLimit"] = 3
+    await apply(scene, changed)
+    await scene.reach_stack("UpdateComplete")
+    assert await find_pods(scene, await find_set(scene)) == restarted
+    await end(scene)
+
+
+async def mark(scene: Scene, name: str, reason: str) -> None:
+    """Mark the StatefulSet, and wait until its HealthMark gives that reason."""
+    spec = {"stackName": "shop", "resource": "db", "markUnhealthy": True, "reason": name}
+    metadata = {"name": name, "namespace": scene.world.namespace}
+    await scene.world.user.create(
+        {"apiVersion": "hearth.dev/v1alpha1", "kind": "HealthMark", "metadata": metadata, "spec": spec}
+    )
 
     async def look() -> list[str]:
         await scene.bind()
-        found = await scene.find_children("StatefulSet")
-        uids = {each["metadata"]["uid"] for each in found}
-        return [] if uids and before["metadata"]["uid"] not in uids else ["it is not replaced"]
+        found = await scene.world.user.find(scene.address("HealthMark", name))
+        said = conditions.find((found or {}).get("status") or {}, "Ready").get("reason")
+        return [] if said == reason else [f"the mark says {said}"]
 
     await scene.reach(look)
-    await scene.reach_stack("CreateComplete")
-    after = await find_set(scene)
-    assert after["metadata"]["name"] == before["metadata"]["name"]
-    assert await find_claims(scene, after) == claims
-    assert await find_pods(scene, after) == pods
-    await end(scene)
 
 
 SCENARIOS: tuple[Scenario, ...] = (

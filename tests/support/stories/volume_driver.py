@@ -67,10 +67,13 @@ class StatusBinder:
         owner = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": metadata["name"], "uid": metadata["uid"]}
         owners = [{**owner, "controller": True}]
         labels = {**template["metadata"]["labels"], "statefulset.kubernetes.io/pod-name": name}
-        head = {"name": name, "namespace": metadata["namespace"], "labels": labels, "ownerReferences": owners}
+        annotations = template["metadata"].get("annotations") or {}
+        head = {"name": name, "namespace": metadata["namespace"], "labels": labels, "annotations": annotations}
+        head["ownerReferences"] = owners
         pod = {"apiVersion": "v1", "kind": "Pod", "metadata": head, "spec": template["spec"]}
         live = await self._world.user.find(Address.of(pod))
-        if live is not None and live["spec"] != pod["spec"]:
+        is_former = live is not None and (live["metadata"].get("annotations") or {}) != annotations
+        if live is not None and (is_former or live["spec"] != pod["spec"]):
             await self._world.user.delete(Address.of(pod))
             live = None
         if live is None:

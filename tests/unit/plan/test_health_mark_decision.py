@@ -17,11 +17,15 @@ from support.units import blueprints, changed_children
 NOW = 1_000_000.0
 
 
-def make_child(uid: str = "u1", *, mark: str | None = None, made_at: str = "2026-01-01T00:00:00Z") -> Child:
+def make_child(
+    uid: str = "u1", *, mark: str | None = None, made_at: str = "2026-01-01T00:00:00Z", restarted_by: str = ""
+) -> Child:
     """An object of the resource."""
     manifest = {"metadata": {"name": "shop-a", "labels": {}, "annotations": {}}}
     child = blueprints.make_child(manifest, kind=blueprints.CONFIG_MAP, uid=uid, version=1)
     annotations = {} if mark is None else {names.ANNOTATION_UNHEALTHY: mark}
+    if restarted_by:
+        annotations[names.ANNOTATION_RESTARTED_BY] = restarted_by
     metadata = {**child.fields["metadata"], "annotations": annotations, "creationTimestamp": made_at}
     return changed_children.with_fields(child, {**child.fields, "metadata": metadata})
 
@@ -32,6 +36,7 @@ def say(
     """A mark as it is written."""
     return ParsedHealthMark(
         name="m",
+        uid="m1",
         generation=generation,
         written_at="2026-01-01T00:00:00Z",
         is_unhealthy=is_unhealthy,
@@ -73,7 +78,7 @@ def test_it_is_bound_before_anything_is_done() -> None:
 def test_then_it_is_written_onto_its_object() -> None:
     child = make_child()
     assert health_mark_decision.decide(say(bound_to("u1")), see(child, child), now=NOW) == MarkDecision(
-        step=WriteHealthMark(child=child, reason="bad")
+        step=WriteHealthMark(child=child, reason="bad", mark_id="m1/1")
     )
     carries = make_child(mark="bad")
     verdict = health_mark_decision.decide(say(bound_to("u1")), see(carries, carries), now=NOW)
@@ -83,7 +88,7 @@ def test_then_it_is_written_onto_its_object() -> None:
 def test_without_a_reason_it_says_who_marked() -> None:
     child = make_child()
     verdict = health_mark_decision.decide(say(bound_to("u1"), reason="  "), see(child, child), now=NOW)
-    assert verdict.step == WriteHealthMark(child=child, reason="requested by HealthMark m")
+    assert verdict.step == WriteHealthMark(child=child, reason="requested by HealthMark m", mark_id="m1/1")
 
 
 @pytest.mark.parametrize(
@@ -124,7 +129,7 @@ def test_an_edited_mark_stays_with_its_object() -> None:
     assert (verdict.status or {})["observedUID"] == "u1"
     assert health_mark_decision.decide(
         say(verdict.status, generation=2, is_unhealthy=False), see(child, child), now=NOW
-    ).step == WriteHealthMark(child=child, reason=None)
+    ).step == WriteHealthMark(child=child, reason=None, mark_id="m1/2")
 
 
 def test_nothing_is_taken_back_from_a_healthy_object() -> None:
@@ -172,3 +177,19 @@ def test_nothing_is_said_twice() -> None:
     child = make_child(mark="bad")
     first = health_mark_decision.decide(say(bound_to("u1")), see(child, child), now=NOW)
     assert health_mark_decision.decide(say(first.status), see(child, child), now=NOW + 5) == MarkDecision()
+
+
+@pytest.mark.parametrize("ready", ["False", "True"], ids=["its status was not written yet", "it was written"])
+def test_a_mark_that_restarts_pods_waits_until_they_are_ready(ready: str) -> None:
+    child, before = make_child(restarted_by="m1/1"), make_child()
+    mark_state = say(bound_to("u1", ready=ready))
+    for current, is_ready, resolved in ((child, False, "False"), (before, True, "False"), (child, True, "True")):
+        verdict = health_mark_decision.decide(mark_state, see(current, child, is_ready=is_ready), now=NOW)
+        assert verdict.step is None
+        assert reported(verdict) == ("True", resolved, "Restarted" if resolved == "True" else "Restarting")
+
+
+def test_an_earlier_restart_does_not_resolve_a_mark() -> None:
+    child = make_child(restarted_by="m0/1")
+    verdict = health_mark_decision.decide(say(bound_to("u1")), see(child, child, is_ready=True), now=NOW)
+    assert verdict.step == WriteHealthMark(child=child, reason="bad", mark_id="m1/1")

@@ -191,6 +191,7 @@ def parse_mark(mark: HealthMarkObject) -> ParsedHealthMark:
     """Parse a HealthMark."""
     return ParsedHealthMark(
         name=mark.name,
+        uid=mark.uid,
         generation=mark.generation,
         written_at=mark.written_at,
         is_unhealthy=bool(mark.spec["markUnhealthy"]),

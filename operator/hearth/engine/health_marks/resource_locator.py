@@ -153,6 +153,7 @@ class ResourceLocator:
             is_named="target" in mark.spec,
             bound=next((child for child in children if child.uid == uid), None),
             is_wanted=key.resource in wanted,
+            is_ready=status is not None and status.is_ready,
             problem=find_write_block(reconciler, key) or explain_unnamed(mark, key, named, children),
         )
 

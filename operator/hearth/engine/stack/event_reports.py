@@ -26,7 +26,7 @@ from hearth.plan.stack import cleanup
 from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state import run_policy
 from hearth.plan.state.resource_status import ResourceStatus
-from hearth.plan.state.steps import Apply, Delete, Detach, Release, Step
+from hearth.plan.state.steps import Apply, Delete, Detach, Release, Restart, Step
 
 logger = structlog.get_logger(__name__)
 
@@ -38,6 +38,8 @@ DATA_LOST = "with the data in it"
 SHOWN = 20
 """Deleted objects that one Event names; it may not be long."""
 CLAIMS_KEPT = "ClaimsKept"
+PODS_RESTARTED = "PodsRestarted"
+RESTARTED = "was marked unhealthy: its Pods are restarted one by one, and keep their claims"
 CONTAINER_KEPT = "KeptWithContents"
 LEFT = "no Stack owns it any more: delete it yourself once you need neither"
 RUN_FAILED = "RunFailed"
@@ -93,13 +95,8 @@ class EventReports(StackPart):
             self._missing.pop(step.resource, None)
         if not isinstance(result, step_execution.StepDone):
             return
-        if isinstance(step, Detach) and result.note:
-            self._report(
-                step.child.resource, step.child.ref, CLAIMS_KEPT, f"was deleted to be created again; {result.note}"
-            )
-        if isinstance(step, Release) and step.contents:
-            why = step_planning.explain_retention(step.child, step.contents)
-            self._report(step.child.resource, step.child.ref, CONTAINER_KEPT, f"is not deleted, since it {why}; {LEFT}")
+        if isinstance(step, Detach | Restart | Release) and (report := describe_kept(step, result.note)):
+            self._report(step.child.resource, step.child.ref, *report)
         if (
             isinstance(step, Delete | Detach)
             and planner is not None
@@ -233,6 +230,18 @@ class EventReports(StackPart):
             logger.warning("objects without signature", stack=stack.uid, message=message)
             emit = self._services.management_cluster.emit_event
             self._tasks.run("unproven", lambda: emit(stack, type_="Warning", reason=UNPROVEN_OBJECTS, message=message))
+
+
+def describe_kept(step: Detach | Restart | Release, note: str) -> tuple[str, str] | None:
+    """Return the reason and message of the Event about what a step kept; None if there is nothing to say."""
+    match step:
+        case Detach():
+            return (CLAIMS_KEPT, f"was deleted to be created again; {note}") if note else None
+        case Restart():
+            return PODS_RESTARTED, RESTARTED
+        case Release():
+            why = step_planning.explain_retention(step.child, step.contents)
+            return (CONTAINER_KEPT, f"is not deleted, since it {why}; {LEFT}") if step.contents else None
 
 
 def pod_ref(end: object_reports.RunEnd) -> ObjectRef:

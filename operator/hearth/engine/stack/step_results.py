@@ -31,6 +31,7 @@ from hearth.plan.state.steps import (
     DeletePart,
     Detach,
     Release,
+    Restart,
     Step,
     Suspend,
     WriteHealthMark,
@@ -101,6 +102,9 @@ class StepResults(StackPart):
                     self._count_repair(step.child.resource, suspend_rules.write_paths(step.repaired_paths))
             case Detach():
                 self._note_replicas(key, step)
+            case Restart():
+                # The next mark of the same object is another one.
+                self._memory.counted_failures.pop(step.child.uid, None)
             case Release() | WriteHealthMark() | CreatePart() | DeletePart():
                 pass
             case _:

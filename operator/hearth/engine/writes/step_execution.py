@@ -33,7 +33,7 @@ from hearth.plan.retry import api_errors, retry_triggers
 from hearth.plan.retry.api_errors import Verdict
 from hearth.plan.retry.backoff import ServerResponse, StepFailure
 from hearth.plan.retry.retry_triggers import RetryTrigger, TriggerType
-from hearth.plan.state import desired, internal_errors
+from hearth.plan.state import desired, internal_errors, steps
 from hearth.plan.state.steps import (
     Apply,
     CreatePart,
@@ -42,6 +42,7 @@ from hearth.plan.state.steps import (
     Detach,
     PartStep,
     Release,
+    Restart,
     Step,
     Suspend,
     WriteHealthMark,
@@ -153,7 +154,9 @@ class StepExecutor:
                 await self._keep_containers(step.child)
                 await self.cluster.release(step.child)
             case WriteHealthMark():
-                return StepDone(await self.cluster.mark(step.child, step.reason))
+                return StepDone(await self.cluster.mark(step.child, step.reason, mark_id=step.mark_id))
+            case Restart():
+                return StepDone(await self.cluster.change(step.child.ref, step.patch, kind=step.child.kind))
             case Suspend():
                 kind, manager = step.child.kind, names.SUSPEND_FIELD_MANAGER
                 return StepDone(await self.cluster.apply(step.manifest, kind=kind, manager=manager, force=True))
@@ -560,23 +563,27 @@ def _judge_server(error: ApiStatusError | Unreachable) -> ServerResponse:
 
 def _subject(step: Step) -> tuple[Kind, ObjectRef, str]:
     """Return kind and reference of the object that a step writes, and the verb."""
+    return steps.find_kind(step), steps.find_ref(step), _find_verb(step)
+
+
+def _find_verb(step: Step) -> str:
     match step:
         case Apply():
-            return step.kind, step.ref, "apply"
-        case Delete():
-            return step.child.kind, step.child.ref, "delete"
+            return "apply"
+        case Delete() | DeletePart():
+            return "delete"
         case Detach():
-            return step.child.kind, step.child.ref, "replace"
+            return "replace"
         case Release():
-            return step.child.kind, step.child.ref, "release"
+            return "release"
         case WriteHealthMark():
-            return step.child.kind, step.child.ref, "mark"
+            return "mark"
+        case Restart():
+            return "restart the Pods of"
         case Suspend():
-            return step.child.kind, step.child.ref, str(step.purpose)
+            return str(step.purpose)
         case CreatePart():
-            return step.kind, step.ref, "create"
-        case DeletePart():
-            return step.kind, step.ref, "delete"
+            return "create"
         case _:
             assert_never(step)
 

@@ -216,9 +216,10 @@ def release_patch(metadata: Mapping[str, Any], *, uid: str, version: int, finali
     return {"metadata": {**kept, **{part: keys for part, keys in taken.items() if keys}}}
 
 
-def mark_patch(reason: str | None, *, uid: str, version: int) -> Object:
+def mark_patch(reason: str | None, *, mark_id: str, uid: str, version: int) -> Object:
     """Return the merge patch that writes or removes (None) a mark on an object in exactly this state."""
-    annotations = {names.ANNOTATION_UNHEALTHY: reason}
+    source = mark_id if mark_id and reason is not None else None
+    annotations = {names.ANNOTATION_UNHEALTHY: reason, names.ANNOTATION_MARKED_BY: source}
     return {"metadata": {"uid": uid, "resourceVersion": str(version), "annotations": annotations}}
 
 

@@ -13,12 +13,14 @@ from hearth.plan.environment.inherited_rules import InheritedRules
 from hearth.plan.ownership import applied_fields, field_ownership
 from hearth.plan.ownership.field_ownership import DriftFinding
 from hearth.plan.resource import (
+    data_kinds,
     drift,
     enforcement,
     exclusive_things,
     readiness,
     replaced_fields,
     replacement,
+    set_replacement,
     step_planning,
     suspend_object,
 )
@@ -421,10 +423,27 @@ def find_mark_delay(context: ResourceContext, child: Child, replacement: Replace
     if replacement is Replacement.NEVER:
         message = "updatePolicy.replace: Never prevents its replacement; remove that setting, or remove the mark"
         return HealingDelay(reason="ReplacementDisabled", message=message)
+    if replacement is Replacement.KEEP_CLAIMS and (obstacle := _find_restart_obstacle(context, child)) is not None:
+        return obstacle
     stops_first = replacement is Replacement.DELETE_FIRST and workloads.find_stop_reason(context.desired.manifest)
     if (context.desired.is_name_pinned or stops_first) and is_retained(context, child):
         return HealingDelay(reason="Retained", message=explain_retained(context, child))
     return context.unhealthy.find_delay(is_marked=True)
+
+
+def _find_restart_obstacle(context: ResourceContext, child: Child) -> HealingDelay | None:
+    """Return why the Pods of a marked StatefulSet cannot be restarted one by one, or None if they can."""
+    if is_retained(context, child):
+        why = explain_retained(context, child).partition(", so ")[0]
+        message = f"{why}, so its Pods are not restarted; run: kubectl rollout restart statefulset/{child.name} -n {child.namespace}"
+        return HealingDelay(reason="Retained", message=message)
+    if child.kind.key != data_kinds.STATEFUL_SET:
+        message = f"updatePolicy.replace: KeepClaims is for a StatefulSet, and this is a {child.kind.name}"
+        return HealingDelay(reason="ReplacementDisabled", message=message)
+    if kept := set_replacement.find_kept_pods(context.desired.manifest):
+        message = f"{kept}, so they are not restarted; delete them, then remove the mark"
+        return HealingDelay(reason="ReplacementDisabled", message=message)
+    return None
 
 
 def _find_mark_hold(context: ResourceContext) -> tuple[str, str] | None:
@@ -459,7 +478,7 @@ def _replace_unhealthy(context: ResourceContext, child: Child, replacement: Repl
             readiness.make_status(child, ResourceState.RETRYING, readiness.UNHEALTHY, message), requeue_at=backoff.due
         )
     if replacement is Replacement.KEEP_CLAIMS:
-        return plan_detach(context, child, f"{why}; it is created again, and its Pods and claims stay")
+        return step_planning.plan_restart(context, child, f"{why}; its Pods are restarted one by one")
     if replacement is Replacement.DELETE_FIRST and not is_retained(context, child):
         order = explain_order(context.desired, child)
         return step_planning.plan_delete(context, child, f"{why}; {order}, then it is created again")

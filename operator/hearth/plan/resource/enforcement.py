@@ -27,6 +27,7 @@ from hearth.plan.state.steps import (
     Detach,
     PartStep,
     Release,
+    Restart,
     Step,
     Suspend,
     WriteHealthMark,
@@ -73,7 +74,7 @@ def enforce(context: ResourceContext, status: ResourceStatus) -> ResourceStatus:
             return _restrict(status, rule, span.starts)
         if context.environment.stops_at(context.name, BEFORE[span.starts]):
             return stop_at(status, BEFORE[span.starts])
-    if isinstance(status.step, Apply):
+    if isinstance(status.step, Apply | Restart):
         step = _mark(context, status.step, span)
         status = status if step is status.step else dataclasses.replace(status, step=step)
     return _hold_after(context, status)
@@ -88,6 +89,8 @@ def classify_step(context: ResourceContext, step: Step) -> ActionSpan:
     match step:
         case Delete() | Detach():
             return ActionSpan(starts=Action.REPLACE)
+        case Restart():
+            return ActionSpan(starts=Action.REPLACE, finishes=Action.REPLACE)
         case Release() | WriteHealthMark() | Suspend() | CreatePart() | DeletePart():
             return NOTHING
         case Apply():
@@ -211,16 +214,20 @@ def _hold_after(context: ResourceContext, status: ResourceStatus) -> ResourceSta
     return dataclasses.replace(stop_at(status, hook), step=status.step, memory_updates=(*status.memory_updates, ready))
 
 
-def _mark(context: ResourceContext, step: Apply, span: ActionSpan) -> Apply:
+def _mark(context: ResourceContext, step: Apply | Restart, span: ActionSpan) -> Apply | Restart:
     """Add the post-breakpoint annotation to the step if the resource is to stop afterwards."""
-    child = next((each for each in context.children if each.uid == step.uid), None)
+    uid = step.uid if isinstance(step, Apply) else step.child.uid
+    child = next((each for each in context.children if each.uid == uid), None)
     hook = _read_mark(context, child) if child is not None else ""
     if not hook and span.finishes is not None and context.environment.stops_at(context.name, AFTER[span.finishes]):
         hook = AFTER[span.finishes]
     if not hook:
         return step
+    stop = f"{hook}@{context.environment.key}"
+    if isinstance(step, Restart):
+        return dataclasses.replace(step, post_breakpoint=stop)
     metadata = step.manifest["metadata"]
-    annotations = {**metadata["annotations"], names.ANNOTATION_POST_BREAKPOINT: f"{hook}@{context.environment.key}"}
+    annotations = {**metadata["annotations"], names.ANNOTATION_POST_BREAKPOINT: stop}
     return dataclasses.replace(step, manifest={**step.manifest, "metadata": {**metadata, "annotations": annotations}})
 
 

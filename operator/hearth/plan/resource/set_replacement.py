@@ -66,6 +66,17 @@ def make_resize(claim: Mapping[str, Any], size: str) -> Object:
     return {"metadata": metadata, "spec": {"resources": {"requests": {"storage": size}}}}
 
 
+def find_kept_pods(manifest: Mapping[str, Any]) -> str:
+    """Return why the controller would not restart all Pods of the StatefulSet for a new Pod template; "" if it would."""
+    strategy = (manifest.get("spec") or {}).get("updateStrategy") or {}
+    if strategy.get("type") == "OnDelete":
+        return "spec.updateStrategy.type: OnDelete leaves the restart of its Pods to you"
+    partition = (strategy.get("rollingUpdate") or {}).get("partition") or 0
+    return (
+        f"spec.updateStrategy.rollingUpdate.partition keeps the Pods below {partition} as they are" if partition else ""
+    )
+
+
 def is_selector_changed(live: Mapping[str, Any], manifest: Mapping[str, Any]) -> bool:
     """Return whether the next StatefulSet would not find the Pods of the live one."""
     present, wanted = ((each.get("spec") or {}).get("selector") or {} for each in (live, manifest))

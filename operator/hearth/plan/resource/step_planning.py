@@ -16,7 +16,7 @@ from hearth.plan.resource.resource_context import FindContents, ResourceContext
 from hearth.plan.state import steps
 from hearth.plan.state.desired import DesiredObject
 from hearth.plan.state.resource_status import Cause, ResourceState, ResourceStatus
-from hearth.plan.state.steps import Apply, Delete, Detach, Release, Step
+from hearth.plan.state.steps import Apply, Delete, Detach, Release, Restart, Step
 from hearth.template.blueprint import Blueprint
 
 
@@ -114,6 +114,12 @@ def plan_detach(context: ResourceContext, child: Child, message: str) -> Resourc
         sensitive_texts=context.resource.hidden,
     )
     status = readiness.make_status(child, ResourceState.PROGRESSING, "Replacing", message)
+    return _when_due(context, dataclasses.replace(status, step=step), step)
+
+
+def plan_restart(context: ResourceContext, child: Child, message: str) -> ResourceStatus:
+    """Plan the restart of the Pods of a marked StatefulSet."""
+    status, step = readiness.make_status(child, ResourceState.PROGRESSING, "Restarting", message), Restart(child=child)
     return _when_due(context, dataclasses.replace(status, step=step), step)
 
 

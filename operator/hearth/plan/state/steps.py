@@ -115,6 +115,36 @@ class WriteHealthMark:
     child: Child
     reason: str | None
     """Why the object is unhealthy. None removes an earlier mark."""
+    mark_id: str = ""
+    """The HealthMark that says so, as `<uid>/<generation>`."""
+
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class Restart:
+    """Restart of the Pods of a marked StatefulSet, which its controller does one by one, and the end of its mark.
+
+    Only the Pod template says that it is due, and one write changes both. So nothing is left to do after a crash.
+    """
+
+    child: Child
+    post_breakpoint: str = ""
+    """The annotation by which the resource stops once the Pods are restarted; "" for none."""
+
+    @property
+    def patch(self) -> Object:
+        """Return the merge patch of the object in exactly this state."""
+        child = self.child
+        annotations: Object = {names.ANNOTATION_UNHEALTHY: None, names.ANNOTATION_MARKED_BY: None}
+        if child.marked_by:
+            annotations[names.ANNOTATION_RESTARTED_BY] = child.marked_by
+        if self.post_breakpoint:
+            annotations[names.ANNOTATION_POST_BREAKPOINT] = self.post_breakpoint
+        version = str(child.resource_version)
+        restarted = {"metadata": {"annotations": {names.ANNOTATION_RESTART: version}}}
+        return {
+            "metadata": {"uid": child.uid, "resourceVersion": version, "annotations": annotations},
+            "spec": {"template": restarted},
+        }
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,7 +214,7 @@ def make_part_key(owner: str, ref: ObjectRef) -> str:
 
 
 PartStep: TypeAlias = CreatePart | DeletePart
-Step: TypeAlias = Apply | Delete | Detach | Release | WriteHealthMark | Suspend | CreatePart | DeletePart
+Step: TypeAlias = Apply | Delete | Detach | Release | WriteHealthMark | Restart | Suspend | CreatePart | DeletePart
 
 
 def attempt_id(step: Step) -> AttemptId:
@@ -199,6 +229,8 @@ def attempt_id(step: Step) -> AttemptId:
             return DetachAttempt(hash=step.hash, uid=step.child.uid)
         case WriteHealthMark():
             return MarkAttempt(uid=step.child.uid, reason=step.reason)
+        case Restart():
+            return MarkAttempt(uid=step.child.uid, reason=step.child.unhealthy_reason)
         case Suspend():
             return SuspendAttempt(uid=step.child.uid, purpose=step.purpose)
         case CreatePart():
@@ -218,6 +250,8 @@ def find_work(step: Step) -> Work:
             return Work(resource=step.child.resource, type=WorkType.REMOVE, content=step.child.uid)
         case WriteHealthMark():
             return Work(resource=step.child.resource, type=WorkType.MARK, content=step.reason or "")
+        case Restart():
+            return Work(resource=step.child.resource, type=WorkType.MARK, content=step.child.uid)
         case Suspend():
             return Work(resource=step.child.resource, type=WorkType.SUSPEND, content=step.purpose.value)
         case CreatePart():
@@ -246,14 +280,15 @@ def describe_write(step: Step) -> str:
             if step.uid is None:
                 return "object created"
             return "object repaired" if step.repaired_fields else "object updated"
-        case Delete():
-            return "object deletion requested"
-        case Detach():
-            return "object deletion requested, without its pods and claims"
+        case Delete() | Detach():
+            kept = ", without its pods and claims" if isinstance(step, Detach) else ""
+            return f"object deletion requested{kept}"
         case Release():
             return "object released"
         case WriteHealthMark():
             return "health mark written"
+        case Restart():
+            return "restart of its pods requested"
         case Suspend():
             return f"{step.purpose} applied"
         case CreatePart() | DeletePart():
@@ -267,7 +302,7 @@ def affected_keys(step: Step) -> tuple[str, ...]:
             return (step.resource,)
         case Delete() | Release():
             return (step.child.uid, step.child.resource)
-        case Detach() | WriteHealthMark() | Suspend():
+        case Detach() | WriteHealthMark() | Restart() | Suspend():
             return (step.child.resource,)
 
 

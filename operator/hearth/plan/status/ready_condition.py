@@ -25,6 +25,7 @@ from hearth.plan.state.steps import (
     DeletePart,
     Detach,
     Release,
+    Restart,
     Suspend,
     WriteHealthMark,
 )
@@ -438,6 +439,8 @@ def _find_due(planner: StackPlanner) -> dict[str, list[str]]:
                 due.setdefault("release", []).append(str(step.child.ref))
             case WriteHealthMark():
                 due.setdefault("mark", []).append(str(step.child.ref))
+            case Restart():
+                due.setdefault("restart the Pods of", []).append(str(step.child.ref))
             case CreatePart():
                 due.setdefault("create", []).append(str(step.ref))
             case DeletePart():

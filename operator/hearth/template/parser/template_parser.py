@@ -66,6 +66,8 @@ TRACKING_METADATA = frozenset(
         names.ANNOTATION_DELETION_POLICY,
         names.ANNOTATION_ADOPTED,
         names.ANNOTATION_UNHEALTHY,
+        names.ANNOTATION_MARKED_BY,
+        names.ANNOTATION_RESTARTED_BY,
     }
 )
 """The labels and annotations that Hearth writes on every child."""
