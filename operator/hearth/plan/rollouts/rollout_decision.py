@@ -86,6 +86,8 @@ class RolloutDecision:
     record: RolloutRecord
     wave: str = ""
     """The name of the present wave; "" for none."""
+    wave_size: int = 0
+    """Instances in that wave."""
     moves: Mapping[str, int] = field(default_factory=dict)
     """By UID of an instance, the revision to give it."""
     instances: int = 0
@@ -188,7 +190,8 @@ def decide(  # noqa: PLR0913 -- each is a separate input of the decision
     allowed = {uid: number for uid, number in decided.moves.items() if movers[uid].may_move(number)}
     waiting = sum(each.revision != newest and each.uid not in allowed for each in free)
     is_moving = len(allowed) < len(decided.moves) or any(has_begun(each, newest) for each in free)
-    return dataclasses.replace(decided, moves=allowed, waiting=waiting, is_moving=is_moving)
+    size = len(movable.waves[movable.names.index(decided.wave)]) if decided.wave else 0
+    return dataclasses.replace(decided, moves=allowed, waiting=waiting, is_moving=is_moving, wave_size=size)
 
 
 def limit_progress(instance: InstanceState, policy: RolloutPolicy, *, now: float) -> InstanceState:

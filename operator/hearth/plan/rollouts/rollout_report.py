@@ -142,7 +142,9 @@ def explain(decision: RolloutDecision, *, is_public: bool = False) -> tuple[Defi
     quotes nothing of them.
     """
     record = decision.record
-    revision, where = record.revision, f"wave {decision.wave}: " if decision.wave else ""
+    revision, where = record.revision, ""
+    if decision.wave:
+        where = f"wave {decision.wave} ({decision.wave_size} {'object' if decision.wave_size == 1 else 'objects'}): "
     far = f"{where}{decision.ready} of {decision.instances} objects are ready with revision {revision}"
     held, failed = describe_held(decision, is_public=is_public), describe_failed(decision, is_public=is_public)
     match record.phase:

@@ -95,7 +95,9 @@ def test_a_failure_in_the_first_wave_leaves_all_others_alone() -> None:
 
     assert (found.record.phase, [each.uid for each in found.failed]) == (RolloutPhase.STOPPED, ["u0"])
     assert [each.revision for each in cluster.instances.values()].count(1) == 199
-    assert rollout_report.explain(found)[0] == "RolloutStopped"
+    reason, message = rollout_report.explain(found)
+    assert reason == "RolloutStopped"
+    assert "(1 object): 0 of 200 objects are ready with revision 2; 1 failed" in message
 
 
 def test_what_failed_goes_back_where_the_definition_says_so() -> None:

@@ -56,6 +56,8 @@ SEVERITY: Final = (
     RowState.FAILED,
 )
 """The state of a collection is that of the member that needs most: the last in this order."""
+NOT_READY: Final = ("progressing", "waiting", "failed")
+"""What `status.resources` counts of the objects that a Stack wants and that are not ready."""
 NAMED_AT_MOST: Final = 3
 """Maximum number of names in a note, so that it fits on its line."""
 NOT_SEEN: Final = "not seen"
@@ -178,6 +180,9 @@ class RowContext:
         }
         """By resource that ran once and succeeded, its object."""
         self.unready = set[str]()
+        counts = (object_fields.number(stack.status, "resources", each) for each in NOT_READY)
+        self.has_all = stack.is_observed and not any(count != 0 for count in counts)
+        """Whether the operator counts every object that the Stack wants as ready, so that it wants none that is deleted."""
         self.excluded = frozenset[str]() if stack.is_ready else find_excluded(objects.template, stack)
 
     def describe_entry(self, name: str) -> ResourceRow:
@@ -192,12 +197,13 @@ class RowContext:
             for each in sorted(known)
             if members.is_member(each) and members.root_of(each) == name
         )
-        ready = sum(1 for row in inner if row.state in (RowState.READY, RowState.FINISHED))
-        state = max((row.state for row in inner), key=SEVERITY.index, default=RowState.PROGRESSING)
+        wanted = [row for row in inner if row.state is not RowState.OBSOLETE]
+        ready = sum(1 for row in wanted if row.state in (RowState.READY, RowState.FINISHED))
+        state = max((row.state for row in wanted), key=SEVERITY.index, default=RowState.READY)
         if not inner:
             state, note = self.assess_absent(name)
         else:
-            note = f"{ready}/{len(inner)} members are ready"
+            note = f"{ready}/{len(wanted)} members are ready"
         if state not in MET:
             self.unready.add(name)
         kind = self.find_kind(name)
@@ -268,9 +274,12 @@ class RowContext:
             return RowState.FINISHED, "it ran once; its object is gone" if child is None else "its object is deleted"
         if child is None:
             return self.assess_absent(name)
-        if members.root_of(name) in self.excluded:
+        has_condition = bool(object_fields.text(self.objects.resources, members.root_of(name), "when"))
+        if members.root_of(name) in self.excluded or (has_condition and self.has_all):
             return RowState.EXCLUDED, f"its when is false; its object {describe_deletion(child)}"
-        return RowState.PROGRESSING, f"{describe_deletion(child)}, and is created again"
+        if not has_condition and not members.is_member(name):
+            return RowState.PROGRESSING, f"{describe_deletion(child)}, and is created again"
+        return (RowState.OBSOLETE if self.has_all else RowState.PROGRESSING), describe_deletion(child)
 
     def assess_child(self, name: str, child: FoundChild) -> tuple[RowState, str]:
         """Return state and note of a resource by its object."""

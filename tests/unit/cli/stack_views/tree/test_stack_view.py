@@ -126,6 +126,56 @@ def test_a_child_that_is_being_deleted_comes_back() -> None:
     assert rows[1][2:] == ("progressing", "is being deleted, and is created again")
 
 
+GOING = {"deletionTimestamp": "now"}
+ALL_READY = {"observedGeneration": 3, "resources": {"progressing": 0, "waiting": 0, "failed": 0, "ready": 2}}
+MAYBE = {
+    "resources": {
+        "maybe": {"when": "params.live", "manifest": {"apiVersion": "v1", "kind": "ConfigMap"}},
+        "each": {"forEach": "params.list", "manifest": {"apiVersion": "v1", "kind": "ConfigMap"}},
+        "user": {"dependsOn": ["maybe", "each"], "manifest": {"apiVersion": "v1", "kind": "ConfigMap"}},
+    }
+}
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [
+        pytest.param(
+            ALL_READY,
+            [
+                ("maybe", "excluded", "its when is false; its object is being deleted"),
+                ("each", "ready", "1/1 members are ready"),
+                ("user", "ready", ""),
+            ],
+            id="all that is wanted is ready",
+        ),
+        pytest.param(
+            {},
+            [
+                ("maybe", "progressing", "is being deleted"),
+                ("each", "progressing", "1/2 members are ready"),
+                ("user", "waiting", "waits for maybe; its object stays as it was until then"),
+            ],
+            id="it may come back",
+        ),
+    ],
+)
+def test_an_object_whose_return_is_uncertain_is_not_said_to_come_back(
+    status: dict[str, Any], expected: list[tuple[str, ...]]
+) -> None:
+    children = [
+        make_child(CONFIG, "maybe", metadata=GOING),
+        make_child(CONFIG, "each.a"),
+        make_child(CONFIG, "each.b", metadata=GOING),
+        make_child(CONFIG, "user", metadata={"annotations": {"hearth.dev/requires": "maybe/1"}}),
+    ]
+
+    seen = stack_view.describe(take(make_stack(**status), *children, template=MAYBE))
+
+    rows = {row.resource: (row.resource, str(row.state), row.note) for row in seen.rows}
+    assert [rows[name] for name, _, _ in expected] == expected
+
+
 def test_objects_that_are_not_wanted_are_shown_at_the_end() -> None:
     rows = find_rows(
         BOUND,
