@@ -409,11 +409,11 @@ def refer_to_template(definition: dict[str, Any], namespace: str) -> dict[str, A
 @pytest.mark.parametrize(
     ("stated", "message"),
     [
-        ({"templateNamespace": None}, "templateNamespace is that of the ConfigMaps in templateRefs"),
+        ({"templateNamespace": None}, "templateNamespace is the namespace of the ConfigMaps in templateRefs"),
         ({"template": {"resources": {}}}, "exactly one of template and templateRefs must be given"),
         (
             {"account": {"namespace": "elsewhere", "name": "definer"}},
-            "with account, the templates must be in its namespace",
+            "with account, templateNamespace must be the account's namespace",
         ),
     ],
 )

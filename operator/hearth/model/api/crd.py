@@ -37,7 +37,7 @@ PHASE_COLUMN = column("Phase", ".status.phase")
 READY_COLUMN = column("Ready", '.status.conditions[?(@.type=="Ready")].status')
 REVISION_COLUMN = column("Revision", ".status.revision", of="integer")
 STATE_COLUMN = column(
-    "State", ".status.state", description="What a person should know besides the phase: paused, rolled back, drifted."
+    "State", ".status.state", description="Noteworthy facts in addition to the phase: paused, rolled back, drifted."
 )
 AGE_COLUMN = column("Age", ".metadata.creationTimestamp", of="date")
 
@@ -45,11 +45,11 @@ AGE_COLUMN = column("Age", ".metadata.creationTimestamp", of="date")
 STACK_COLUMNS = (
     PHASE_COLUMN,
     READY_COLUMN,
-    column("Resources", ".status.summary", description="Ready resources of all resources."),
+    column("Resources", ".status.summary", description="Ready resources out of all resources."),
     REVISION_COLUMN,
     STATE_COLUMN,
     AGE_COLUMN,
-    message_column("The first problem, or what the Stack waits for."),
+    message_column("The first problem, or the reason why the Stack waits."),
 )
 
 
@@ -60,7 +60,7 @@ GROUP_COLUMNS = (
     column("Ready", ".status.readyReplicas", of="integer", description="Members that are ready."),
     STATE_COLUMN,
     AGE_COLUMN,
-    message_column("The first problem, or what the group waits for."),
+    message_column("The first problem, or the reason why the group waits."),
 )
 SCALE = {
     "specReplicasPath": ".spec.replicas",
@@ -87,7 +87,7 @@ SNAPSHOT_COLUMNS = (
     PHASE_COLUMN,
     REVISION_COLUMN,
     AGE_COLUMN,
-    message_column("Content of the snapshot, what it waits for, or the error."),
+    message_column("Content of the snapshot, the reason why it waits, or the error."),
 )
 
 
@@ -98,7 +98,7 @@ DEFINITION_COLUMNS = (
     column("Instances", ".status.instances", of="integer"),
     column("Updated", ".status.updated", of="integer", description="Instances that have the newest revision."),
     AGE_COLUMN,
-    message_column("What is wrong, or what the definition waits for."),
+    message_column("The first problem, or the reason why the definition waits."),
 )
 
 
@@ -221,5 +221,5 @@ def resolve(schema: Mapping[str, Any], *, definitions: Mapping[str, Any]) -> dic
 
 def unwrap(description: str) -> str:
     """`description` with each paragraph on one line, because the viewer wraps the lines."""
-    paragraphs = inspect.cleandoc(description).split("\n\n")
+    paragraphs = inspect.cleandoc(description.strip()).split("\n\n")
     return "\n\n".join(" ".join(line.strip() for line in paragraph.splitlines()) for paragraph in paragraphs)

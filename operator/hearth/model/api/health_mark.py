@@ -13,12 +13,12 @@ from hearth.model.api.stack_status import Condition
 
 REASON_LIMIT = 1_024
 NAME_RULE = r"[a-z][a-zA-Z0-9]{0,39}(\[[a-z0-9-]{1,40}\])?"
-"""A resource's name, which of a member of a collection has its key: `workers[a]`."""
+"""The name of a resource. A member of a collection has its key in brackets: `workers[a]`."""
 INDEX_RULE = "(0|[1-9][0-9]{0,4})"
 """The name of a member of a group: its index."""
 STEP_RULE = rf"({NAME_RULE}|{INDEX_RULE})"
 PATH_RULE = rf"^{STEP_RULE}(/{STEP_RULE}){{0,7}}$"
-"""A resource's name, or a way to one in nested Stacks and groups: eight names at most."""
+"""The name of a resource, or the path to one in nested Stacks and groups: at most eight names."""
 
 ResourcePath: TypeAlias = Annotated[str, pydantic.Field(max_length=663, pattern=PATH_RULE)]
 ObjectName: TypeAlias = Annotated[str, pydantic.Field(min_length=1, max_length=253)]
@@ -42,25 +42,25 @@ SAME_TARGET: JsonDict = {
 
 
 class MarkedObject(ApiModel):
-    """An object in the mark's own namespace, or of cluster scope, that is a child of a Stack of that namespace."""
+    """A child of a Stack in the namespace of the mark. The object is in that namespace, or cluster-scoped."""
 
     api_version: str = pydantic.Field(min_length=1, max_length=317)
-    """Group and version of its kind, as in `apps/v1`."""
+    """Group and version of the object's kind, e.g. `apps/v1`."""
     kind: str = pydantic.Field(min_length=1, max_length=63)
-    """Its kind."""
+    """Kind of the object."""
     name: ObjectName
-    """Its name."""
+    """Name of the object."""
 
 
 class StackReference(ApiModel):
-    """A Stack of any kind: a Stack, a ResourceGroup, or an object of a kind that a StackDefinition makes."""
+    """A Stack of any kind: a Stack, a ResourceGroup, or an instance of a StackDefinition."""
 
     kind: str = pydantic.Field(min_length=1, max_length=63)
-    """Its kind: `WebApp`."""
+    """Kind of the Stack: `WebApp`."""
     group: str | None = pydantic.Field(default=None, max_length=150)
-    """The API group of the kind. Default: that of the StackDefinition with this kind."""
+    """API group of the kind. Default: the group of the StackDefinition with this kind."""
     name: ObjectName
-    """Its name."""
+    """Name of the Stack."""
 
 
 class HealthMarkSpec(ApiModel):
@@ -69,36 +69,37 @@ class HealthMarkSpec(ApiModel):
     model_config = base.validated(ONE_TARGET, SAME_TARGET)
 
     stack_name: ObjectName | None = None
-    """The Stack that contains the resource, in the namespace of the mark."""
+    """Name of the Stack that contains the resource, in the namespace of the mark."""
     group_name: ObjectName | None = None
-    """The ResourceGroup, in the namespace of the mark, instead of `stackName`. `resource` is then the index of a
-    member, for example `3`.
-    """
+    """Name of the ResourceGroup, in the namespace of the mark, instead of `stackName`. `resource` is then the index of
+    a member, e.g. `3`."""
     stack_ref: StackReference | None = None
-    """The Stack of any kind, in the namespace of the mark, instead of `stackName` or `groupName`."""
+    """A Stack of any kind, in the namespace of the mark, instead of `stackName` or `groupName`."""
     resource: ResourcePath | None = None
-    """The name of the resource in the Stack's template; `workers[a]` is a member of a collection, `cache/db` is the resource `db` of the Stack that `cache` is."""
+    """Name of the resource in the template. `workers[a]` is a member of a collection, and `cache/db` is the resource
+    `db` of the nested Stack `cache`."""
     target: MarkedObject | None = None
-    """The object itself, instead of `stackName`, `groupName` or `stackRef` and `resource`."""
+    """The object itself, instead of `resource` with `stackName`, `groupName` or `stackRef`."""
     mark_unhealthy: bool
-    """Whether the object is unhealthy. `false` removes an earlier mark of any author, and changes nothing for a healthy object."""
+    """Whether the object is unhealthy. `false` removes an earlier mark by any author, and has no effect on a healthy
+    object."""
     reason: str | None = pydantic.Field(default=None, max_length=REASON_LIMIT)
-    """The reason as text. Default: the name of this HealthMark."""
+    """The reason as text, e.g. `disk errors in the kernel log`. Default: the name of this HealthMark."""
 
 
 class Successor(ApiModel):
     """The current object of the resource."""
 
     api_version: str
-    """Group and version of its kind."""
+    """Group and version of the object's kind."""
     kind: str
-    """Its kind."""
+    """Kind of the object."""
     name: str
-    """Its name."""
+    """Name of the object."""
     namespace: str | None = None
-    """Its namespace. Absent for cluster-scoped kinds."""
+    """Namespace of the object. Absent for cluster-scoped kinds."""
     uid: str
-    """Its UID."""
+    """UID of the object."""
 
 
 class HealthMarkStatus(ApiModel):
@@ -107,25 +108,25 @@ class HealthMarkStatus(ApiModel):
     observed_generation: int | None = pydantic.Field(default=None, ge=-1, json_schema_extra={"format": "int64"})
     """The `metadata.generation` that this status describes."""
     observed_uid: str | None = pydantic.Field(default=None, alias="observedUID")
-    """The UID of the object that the mark is bound to. It never applies to another object."""
+    """UID of the object that the mark is bound to. The mark never applies to another object."""
     stack_name: str | None = None
-    """The Stack that this object belongs to."""
+    """The Stack that the object belongs to."""
     group_name: str | None = None
-    """The ResourceGroup that this object belongs to, instead of a Stack."""
+    """The ResourceGroup that the object belongs to, instead of a Stack."""
     stack_ref: StackReference | None = None
-    """The instance of a StackDefinition that this object belongs to, instead of a Stack."""
+    """The instance of a StackDefinition that the object belongs to, instead of a Stack."""
     resource: str | None = None
-    """The resource whose object it is."""
+    """The resource that the object belongs to."""
     replaced_by: Successor | None = None
     signature: str | None = None
-    """The operator's signature of the fields that it reads back. A status without it is ignored."""
+    """The operator's signature of the status fields that it reads back. The operator ignores a status without it."""
     conditions: list[Condition] | None = pydantic.Field(default=None, json_schema_extra=base.LIST_BY_TYPE)
-    """`Ready`: the mark is valid, and the object carries it. `Resolved`: the mark has no further effect."""
+    """`Ready`: the mark is valid and is set on the object. `Resolved`: the mark has no further effect."""
 
 
 class HealthMark(ApiModel):
-    """A statement about the health of one object of a Stack, from a person or a program that sees what the operator
-    cannot. It applies to that object only: once the object is replaced, the mark has no effect.
+    """A report about the health of one object of a Stack, from a person or a program that sees something that the
+    operator cannot see. It applies to that object only: once the object is replaced, the mark has no effect.
     """
 
     spec: HealthMarkSpec

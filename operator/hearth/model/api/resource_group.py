@@ -60,7 +60,7 @@ PAUSE_RULE: JsonDict = {
 
 
 class MemberTemplate(ApiModel):
-    """Template of a member. Expressions are CEL in `${…}` on `params`, `stack`, `index` (a number), and `key` (the
+    """Template of the members. `${…}` contains a CEL expression on `params`, `stack`, `index` (a number) and `key` (the
     index as text); `$${` is a literal `${`.
     """
 
@@ -68,41 +68,42 @@ class MemberTemplate(ApiModel):
     model_config = pydantic.ConfigDict(json_schema_extra={"x-kubernetes-map-type": "atomic"})
 
     manifest: Manifest
-    """The object of a member, as for `kubectl apply`. `metadata.name` defaults to `<group>-<index>`; a name of your own
-    must contain `${index}`, so that each member has an object of its own.
-    """
+    """The object of a member, as for `kubectl apply`. `metadata.name` defaults to `<group>-<index>`. A custom name must
+    contain `${index}`, so that each member has its own object."""
     ready_when: list[Expression] | None = base.optional_list(limits.RULES, least=1)
-    """Expressions, without `${}`, that must all be true for a member to be ready. `member` denotes its object:
-    `member.status.phase == 'Bound'`.
-    """
+    """Expressions, without `${}`, that must all be true for a member to be ready. They replace the built-in health rule
+    of its kind. `member` refers to its object: `member.status.phase == 'Bound'`."""
     failed_when: list[Expression] | None = base.optional_list(limits.RULES, least=1)
     """Expressions, without `${}`. A member has failed as soon as one of them is true: `member.status.failed > 3`."""
     update_policy: ReplacePolicy | None = None
     """How to update a member that cannot be changed in place."""
     drift_policy: Literal["Repair", "Report", "Ignore"] | None = None
-    """What happens if another field manager changes a field of a member, as in a Stack."""
+    """What happens when another field manager changes a field of a member. `Repair`: the operator restores the field.
+    `Report`: the operator keeps the change and sets the condition `Drifted`. `Ignore`: the operator keeps the change.
+    Default: `Repair`."""
     ignore_fields: list[FieldPath] | None = base.optional_list(limits.RULES, least=1, kind="set")
-    """Fields that are applied once and then left to other field managers, as in a Stack."""
+    """Fields that the operator applies once and then leaves to other field managers until the manifest has a new value,
+    e.g. `spec.replicas`."""
     completion: Completion | None = None
-    """What happens when a member that succeeded is gone, as in a Stack."""
+    """What happens when a member that succeeded no longer exists. `Once`: it stays finished, and is recreated only if
+    its definition changes or you set the annotation `hearth.dev/retry`. `Rerun`: it is recreated. Default: `Once` for
+    kinds that delete themselves when they finish, otherwise `Rerun`."""
     retry: RunRetry | None = None
 
 
 class RollingUpdate(ApiModel):
-    """How members change one after another. Default: all change at once."""
+    """How members change in batches. Default: all members change at the same time."""
 
     model_config = base.validated(PAUSE_RULE)
 
     max_batch_size: Any = pydantic.Field(default=1, json_schema_extra=NUMBER_OR_SHARE)
-    """How many members change at the same time: a number, or a percentage of all members, for example `25%`, rounded
-    down and at least 1.
-    """
+    """Maximum number of members that change at the same time: a number, or a percentage of all members, e.g. `25%`,
+    rounded down but at least 1. Default: 1."""
     min_in_service: Counter | None = None
-    """How many members stay ready during the update. If a batch would leave fewer, the group has extra members until
-    the update is done. A member that is not ready may always be changed. Default: 0.
-    """
+    """Number of members that stay ready during the update. If a batch would leave fewer, the group has extra members
+    until the update is done. Members that are not ready can always be changed. Default: 0."""
     pause_time: Duration | None = None
-    """The time between two batches, for example `30s`; an hour at most. Default: no pause."""
+    """Pause between two batches, e.g. `30s`. At most one hour. Default: no pause."""
 
 
 class RemovalPolicy(ApiModel):
@@ -111,7 +112,7 @@ class RemovalPolicy(ApiModel):
     resources: list[MemberIndex] = pydantic.Field(
         min_length=1, max_length=limits.REMOVED_MEMBERS, json_schema_extra={"x-kubernetes-list-type": "atomic"}
     )
-    """The indices of the members."""
+    """Indices of the members, e.g. `["3"]`."""
 
 
 class ResourceGroupSpec(ApiModel):
@@ -120,10 +121,9 @@ class ResourceGroupSpec(ApiModel):
     model_config = base.validated(SERVICE_RULE)
 
     replicas: int = pydantic.Field(default=1, ge=0, le=limits.GROUP_MEMBERS, json_schema_extra={"format": "int32"})
-    """Number of members. `kubectl scale`, a HorizontalPodAutoscaler, and others may set it through the scale
-    subresource. The members have the lowest indices that no removal policy names; the highest indices are removed
-    first.
-    """
+    """Number of members. `kubectl scale`, a HorizontalPodAutoscaler and other tools can set it through the scale
+    subresource. Members have the lowest indices that no removal policy lists. Scaling down removes the members with the
+    highest indices first."""
     template: MemberTemplate
     parameters: dict[str, Any] | None = pydantic.Field(
         default=None, json_schema_extra={"maxProperties": limits.ENTRIES}
@@ -131,79 +131,78 @@ class ResourceGroupSpec(ApiModel):
     """Values that the template reads as `params.<name>`."""
     rolling_update: RollingUpdate | None = None
     removal_policies: list[RemovalPolicy] | None = base.optional_list(limits.REMOVAL_POLICIES)
-    """Members to remove, by index. An index is not used again; while `replicas` stays the same, new members take their
-    place.
-    """
+    """Members to remove, by index. A removed index is not used again. While `replicas` stays the same, new members
+    replace the removed ones."""
     removal_policies_mode: Literal["Append", "Update"] | None = None
-    """`Append`: an index that was ever listed stays removed. `Update`: only the current list counts. Default: `Append`."""
+    """`Append`: an index that was ever listed stays removed. `Update`: only the current list counts. Default: `Append`.
+    """
     environment: Environment | None = None
     paused: bool | None = None
-    """While true, the operator writes and deletes no member. The status shows the pending steps. Changes of the spec
-    take effect afterward.
-    """
+    """While true, the operator neither writes nor deletes members. The status shows the pending steps. Changes of the
+    spec take effect afterward. Default: false."""
     suspended: bool | None = None
-    """While true, workloads among the members are stopped, as in a Stack."""
+    """While true, members that are workloads are stopped, as in a Stack. Default: false."""
     retry: Retry | None = None
     healing: Healing | None = None
     timeout: Duration | None = None
-    """Maximum time until a change is complete; it fails afterward. E.g. `90s` or `1h30m`. Default: no limit."""
+    """Maximum time to complete a change, e.g. `90s` or `1h30m`. A change that takes longer fails. Default: no limit."""
     service_account_name: ServiceAccountName | None = None
-    """ServiceAccount in the namespace of the group that the operator acts as for its members, as in a Stack."""
+    """ServiceAccount in the namespace of the group. The operator uses its permissions to manage the members, as in a
+    Stack. Default: the operator's flag `--tenancy` decides."""
     kube_config: KubeConfig | None = None
-    """Cluster of the members, as in a Stack. Default: the cluster of the group."""
+    """Kubeconfig of another cluster to create the members in, as in a Stack. Default: the cluster of the group."""
     deletion_policy: Literal["Delete", "Abandon"] | None = None
-    """What happens to the members when the group is deleted. `Abandon`: all stay unchanged, without an owner. Default:
-    they are deleted.
-    """
+    """What happens to the members when the group is deleted. `Delete`: the operator deletes them. `Abandon`: all
+    members are kept unchanged, without an owner. Default: `Delete`."""
     adoption_policy: Literal["Refuse", "Adopt"] | None = None
-    """What happens if an object with a member's name exists and belongs to no Stack or group. `Adopt`: the operator
-    adopts it. Default: the object stays unchanged and the member fails.
-    """
+    """What happens if an object with a member's name already exists and belongs to no Stack or group. `Adopt`: the
+    operator takes over the object. `Refuse`: the object stays unchanged, and the member fails. Default: `Refuse`."""
 
 
 class ResourceGroupStatus(ConvergenceStatus):
-    """The observed state of the group. Its size does not grow with the number of members."""
+    """Observed state of the group. Its size does not grow with the number of members."""
 
     replicas: Counter | None = None
     """Number of members that have an object."""
     ready_replicas: Counter | None = None
-    """Number of members whose object is ready, of any revision."""
+    """Number of members whose object is ready, at any revision."""
     selector: str | None = None
-    """The label selector of the members, for autoscalers."""
+    """Label selector of the members, for autoscalers."""
     summary: str | None = None
-    """Members that are up to date and ready, of all members, for example `12/14`."""
+    """Members that are up to date and ready, out of all members, e.g. `12/14`."""
     members: ResourceCounts | None = None
     problems: list[ProblemEntry] | None = base.optional_list(PROBLEMS_LIMIT)
     """The first 20 members that have a problem."""
     revision: Counter | None = None
-    """Number of the definition that runs. A change of `replicas` is a revision as well."""
+    """Number of the definition that runs. A change of `replicas` creates a new revision as well."""
     last_completed_revision: Counter | None = None
     """The revision that completed last."""
     previous_completed_revision: Counter | None = None
     """The revision that completed before that."""
     last_failed_revision: Counter | None = None
-    """The revision that failed last, even if it completed since."""
+    """The revision that failed last, even if it has completed since."""
     history_unknown: bool | None = None
     """Whether the earlier revisions are unknown, because this operator did not write the status."""
     signature: str | None = None
-    """The operator's signature of the fields that it reads back. A status without it counts as lost."""
+    """The operator's signature of the status fields that it reads back. The operator treats a status without it as
+    lost."""
     target: TargetStatus | None = None
     controller_state: ControllerState | None = None
     handled: dict[str, str] | None = None
-    """The token of the last handled annotation by request: `retry`, `inheritedRetry` (of a parent),
-    `cleanup`, `continue`, `check`."""
+    """Last handled value of each request annotation: `retry`, `inheritedRetry` (from a parent), `cleanup`, `continue`,
+    `check`."""
     check: CheckStatus | None = None
     finished: list[FinishedStatus] | None = base.optional_list(FINISHED_LIMIT)
-    """Members that ran once and succeeded. They count as ready although their objects may be gone."""
+    """Members that ran once and succeeded. They count as ready even if their objects no longer exist."""
     breakpoints: list[BreakpointStatus] | None = base.optional_list(PROBLEMS_LIMIT)
-    """The first 20 breakpoints at which members wait."""
+    """The first 20 breakpoints where members wait."""
     warnings: list[str] | None = base.optional_list(PROBLEMS_LIMIT)
-    """Settings that are valid and probably a mistake."""
+    """Settings that are valid but probably a mistake."""
 
 
 class ResourceGroup(ApiModel):
-    """Any number of members: objects made from one template, and converged like the resources of a Stack. Members are
-    named by index, can change in batches, and are scaled with `kubectl scale` or by an autoscaler.
+    """Any number of members: objects that are created from one template and managed like the resources of a Stack. Each
+    member has an index. Members can change in batches, and `kubectl scale` or an autoscaler can set their number.
     """
 
     model_config = base.validated(GROUP_NAME_RULE)

@@ -28,7 +28,7 @@ RESERVED_NAMES = (
     *("as", "break", "const", "continue", "else", "false", "for", "function", "if", "import", "in", "let", "loop"),
     *("namespace", "null", "package", "return", "true", "var", "void", "while"),
 )
-"""Names with a meaning in expressions: those of Hearth, then those of CEL. No resource may have one of them."""
+"""Names with a meaning in expressions: first Hearth's, then CEL's. No resource can use them."""
 
 Expression: TypeAlias = Annotated[str, pydantic.Field(min_length=1, max_length=limits.EXPRESSION_LENGTH)]
 RequiredName: TypeAlias = Annotated[str, pydantic.Field(max_length=82, pattern=REQUIRED_RULE)]
@@ -36,7 +36,7 @@ DURATION_RULE: JsonDict = {
     "rule": f"self.matches('{times.DURATION}')".replace("\\", "\\\\"),
     "message": "must be a duration, e.g. 90s, 5m or 1h30m",
 }
-"""Beside the pattern, whose error shows a regular expression alone."""
+"""Needed in addition to the pattern, because the pattern's error shows only a regular expression."""
 Duration: TypeAlias = Annotated[
     str,
     pydantic.Field(
@@ -81,94 +81,96 @@ STACK_NAME_RULE: JsonDict = {
 
 
 class Parameter(ApiModel):
-    """One parameter, described by keywords of JSON Schema.
+    """One parameter, described with keywords of JSON Schema.
 
-    All keywords that constrain one value are allowed besides those listed here: `minimum`, `maximum`, `multipleOf`,
-    `pattern`, `minLength`, `maxLength`, `format`, `items`, `minItems`, `maxItems`, `uniqueItems`, `properties`,
-    `required`, `additionalProperties`, `const` and others.
+    Keywords that are not listed here are allowed as well if they constrain one value: `minimum`, `maximum`,
+    `multipleOf`, `pattern`, `minLength`, `maxLength`, `format`, `items`, `minItems`, `maxItems`, `uniqueItems`,
+    `properties`, `required`, `additionalProperties`, `const` and others.
     """
 
     model_config = pydantic.ConfigDict(json_schema_extra=PRESERVE)
 
     type: Literal["string", "integer", "number", "boolean", "array", "object"] | None = None
-    """Type of the value. Default: any value is allowed, and expressions that use it are not checked for types."""
+    """Type of the value, e.g. `integer`. Default: any type; expressions that use the parameter are then not
+    type-checked."""
     description: str | None = None
     """Purpose of the parameter, for the users who set it."""
     default: Any = None
-    """Value if `spec.parameters` has none. A parameter without a default is required."""
+    """Value to use if the parameter is not set. A parameter without a default is required."""
     enum: list[Any] | None = pydantic.Field(default=None, min_length=1)
-    """The allowed values."""
+    """Allowed values, e.g. `[dev, production]`."""
     sensitive: bool | None = None
-    """Whether the value is secret. No revision, status, Event or log contains a secret value, and an output that uses
-    it shows `(sensitive)`. Default: true for values from a Secret."""
+    """Whether the value is secret. Revisions, statuses, Events and logs never contain secret values, and an output that
+    uses one shows `(sensitive)`. Default: true for values from a Secret, otherwise false."""
 
 
 class Manifest(ApiModel):
-    """The desired object, as for `kubectl apply`, with `${…}` anywhere in its values.
+    """The desired object, as for `kubectl apply`. Any value can contain `${…}` expressions.
 
     `metadata.name` defaults to `<stack>-<resource>`, and `metadata.namespace` to the namespace of the Stack. A value
-    that consists of one expression has the type of the result; null removes its key.
+    that is a single expression, e.g. `${params.replicas}`, keeps the type of its result. A null value removes its key.
     """
 
     model_config = pydantic.ConfigDict(json_schema_extra=PRESERVE)
 
     api_version: str = pydantic.Field(min_length=1)
-    """Group and version of the child's kind, e.g. `apps/v1`. May use parameters, but no other resource."""
+    """Group and version of the child's kind, e.g. `apps/v1`. Expressions can use parameters, but no other resources."""
     kind: str = pydantic.Field(min_length=1)
-    """Kind of the child, e.g. `Deployment`. May use parameters, but no other resource."""
+    """Kind of the child, e.g. `Deployment`. Expressions can use parameters, but no other resources."""
 
 
 class ReplacePolicy(ApiModel):
     """How to update a child that cannot be changed in place."""
 
     replace: Literal["CreateFirst", "DeleteFirst", "KeepClaims", "Never"] | None = None
-    """`CreateFirst`: the operator creates a new object, updates the resources that use it, and deletes the old object
-    last. `DeleteFirst`: the operator deletes the old object first; required if the manifest sets `metadata.name`.
-    `KeepClaims`, for a StatefulSet: the operator enlarges its claims, deletes the StatefulSet without its Pods and
-    claims, and creates it again under its name. `Never`: the change fails. Default: `CreateFirst` for kinds that store
-    no data (Deployment, ConfigMap, Service and others), but `DeleteFirst` if the Pods mount a claim or `spec.strategy`
-    is `Recreate`; `Never` for all other kinds."""
+    """`CreateFirst`: create a new object, update the resources that use it, then delete the old object. `DeleteFirst`:
+    delete the old object, then create the new one; required if the manifest sets `metadata.name`. `KeepClaims`, only
+    for a StatefulSet: enlarge its claims, delete the StatefulSet but keep its Pods and claims, then recreate it under
+    the same name. `Never`: the change fails. Default: `CreateFirst` for kinds that store no data (Deployment,
+    ConfigMap, Service and others), but `DeleteFirst` if the Pods mount a claim or `spec.strategy` is `Recreate`;
+    `Never` for all other kinds."""
     replace_on: list[FieldPath] | None = base.optional_list(limits.RULES, least=1, kind="set")
-    """Fields whose change requires a new object although the API server accepts it, e.g. `spec.storageClassName`. These
-    fields use `CreateFirst` for every kind unless `replace` says otherwise. If the manifest sets `metadata.name`,
-    `replace: DeleteFirst` is required."""
+    """Fields that require a new object when they change, even though the API server accepts the change in place, e.g.
+    `spec.storageClassName`. A change of these fields uses `CreateFirst` for every kind unless `replace` is set. If the
+    manifest sets `metadata.name`, `replace: DeleteFirst` is required."""
 
 
 class RollingPolicy(ApiModel):
-    """How the members of a collection change one after another. Without it, all change at the same time."""
+    """How the members of a collection change in batches. Default: all members change at the same time."""
 
     max_batch_size: Any = pydantic.Field(default=1, json_schema_extra=NUMBER_OR_SHARE)
-    """How many members change at the same time: a number, or a percentage of all members, for example `25%`, rounded
-    down and at least 1."""
+    """Maximum number of members that change at the same time: a number, or a percentage of all members, e.g. `25%`,
+    rounded down but at least 1. Default: 1."""
     min_ready: Counter | None = None
-    """How many members stay ready during the update. A member that is not ready may always be changed. Default: 0."""
+    """Number of members that stay ready during the update. Members that are not ready can always be changed. Default:
+    0."""
     pause: Duration | None = None
-    """The time between two batches, for example `30s`; an hour at most. Default: no pause."""
+    """Pause between two batches, e.g. `30s`. At most one hour. Default: no pause."""
 
 
 class UpdatePolicy(ReplacePolicy):
-    """How the child, or the members of a collection, are changed."""
+    """How to update the child, or the members of a collection."""
 
     rolling: RollingPolicy | None = None
     max_removed: Any = pydantic.Field(
         default=None,
         json_schema_extra={"x-kubernetes-int-or-string": True, "minimum": 0, "pattern": "^([1-9][0-9]?|100)%$"},
     )
-    """How many members of the collection may go by themselves within ten minutes: a number, or a percentage of the members,
-    rounded down. More than that wait for the annotation `hearth.dev/cleanup`; their objects stay until then. With fewer
-    than four members, none of several go at once. Default: `50%` if `forEach` reads an external object, else no limit."""
+    """How many members of a collection can be removed automatically within ten minutes: a number, or a percentage of
+    the members, rounded down. If more members disappear, their objects are kept until you set the annotation
+    `hearth.dev/cleanup`. With a percentage and fewer than four members, the limit is one member. Default: `50%` if
+    `forEach` reads an external object, otherwise no limit."""
 
 
 class RunRetry(ApiModel):
-    """When to run failed work again, for example a Job."""
+    """When to rerun failed work, e.g. a Job."""
 
     limit: Counter | None = None
-    """How many times the operator runs failed work again by itself. After that, it waits for the annotation
-    `hearth.dev/retry` or for a change. 0: never. Default: no limit; `spec.retry.limit` decides when the work counts as
-    failed.
-    """
+    """How many times the operator reruns failed work automatically. After that, it waits for the annotation
+    `hearth.dev/retry` or for a change. 0 means never. Default: no limit. `spec.retry.limit` decides separately when the
+    work counts as failed."""
     max_backoff: Duration | None = None
-    """Maximum delay between two runs, e.g. `10m`. The first one is 30 seconds. Default: `spec.retry.maxBackoff`."""
+    """Maximum delay between two runs, e.g. `10m`. The first delay is 30 seconds. Default: `spec.retry.maxBackoff`."""
 
 
 Completion: TypeAlias = Literal["Once", "Rerun"]
@@ -181,73 +183,79 @@ ONE_SOURCE: JsonDict = {
 
 
 class Resource(ApiModel):
-    """One entry of a template, identified by its name. It describes one object, its child, or with `forEach` several;
-    with `externalRef` it is an object that exists without the Stack.
+    """One named entry of a template. It describes one object, called its child. With `forEach` it describes several
+    objects, and with `externalRef` objects that exist independently of the Stack.
     """
 
     model_config = base.validated(ONE_SOURCE)
 
     manifest: Manifest | None = None
     external_ref: ExternalRef | None = None
-    """An object, or by a selector a list of objects, that other resources and outputs read by the name of the resource,
-    as the object of any resource. It may have `when`, `readyWhen` and `optional` and nothing else."""
+    """An object, or with a selector a list of objects, that the Stack only reads. Other resources and outputs read it
+    by the name of this resource, like the object of any other resource. It can only be combined with `when`,
+    `readyWhen` and `optional`."""
     optional: bool | None = None
-    """Whether an object of `externalRef` that does not exist counts as ready and has no fields: `has(gateway.status)` is
-    false, and `gateway.?status` has no value. Default: false; what reads it waits for it."""
+    """Whether a missing `externalRef` object counts as ready. The object then has no fields: `has(gateway.status)` is
+    false, and `gateway.?status` has no value. Default: false, so everything that reads the object waits for it."""
     for_each: Expression | None = None
-    """An expression on `params`, `conditions` and `stack`, without `${}`, that gives a list or a map. Each element is one
-    member: a resource `workers[<key>]` with an object of its own. The expressions of the manifest read the element as `item`,
-    its position as `index`, its key as `key`. Other resources read `workers` as the list of the members' objects."""
+    """An expression on `params`, `conditions` and `stack`, without `${}`, that returns a list or a map, e.g.
+    `params.zones`. Each element becomes a member: a resource `workers[<key>]` with its own object. In the manifest,
+    `item` is the element, `index` its position and `key` its key. For other resources, `workers` is the list of the
+    members' objects."""
     key: Expression | None = None
-    """An expression that gives the key of a member, without `${}`: `item.name`. A key is unique, and has at most 40 lower-case
-    letters, digits and dashes. Without it: the key in the map, or the position in the list."""
+    """An expression, without `${}`, that returns the key of a member: `item.name`. Keys must be unique and have at most
+    40 lowercase letters, digits and dashes. Default: the key in the map, or the position in the list."""
     depends_on: list[RequiredName] | None = base.optional_list(limits.DEPENDENCIES, kind="set")
-    """Resources that must be ready before this one is applied, in addition to those in its expressions; of a collection all
-    members (`workers`) or one (`workers[a]`). A resource that is disabled by its `when` counts as ready."""
+    """Resources that must be ready before this one is applied, in addition to the resources in its expressions. For a
+    collection: all members (`workers`) or one member (`workers[a]`). A resource that is disabled by its `when` counts
+    as ready."""
     when: Expression | None = None
-    """An expression on `params` and `conditions`, without `${}`. If it is false, the resource is disabled."""
+    """An expression on `params` and `conditions`, without `${}`, e.g. `params.debug`. If it is false, the resource is
+    disabled. Default: always enabled."""
     ready_when: list[Expression] | None = base.optional_list(limits.RULES, least=1)
-    """Expressions, without `${}`, that must all be true for the child to be ready. They replace the built-in rule of
-    its kind. The name of the resource denotes the child: `web.status.readyReplicas >= 1`."""
+    """Expressions, without `${}`, that must all be true for the child to be ready. They replace the built-in health
+    rule of its kind. The name of the resource refers to the child: `web.status.readyReplicas >= 1`."""
     failed_when: list[Expression] | None = base.optional_list(limits.RULES, least=1)
     """Expressions, without `${}`. The child has failed as soon as one of them is true: `job.status.failed > 3`."""
     update_policy: UpdatePolicy | None = None
-    """How to update a child that cannot be changed in place."""
+    """How to update a child that cannot be changed in place, and how the members of a collection change."""
     drift_policy: Literal["Repair", "Report", "Ignore"] | None = None
-    """Reaction to a change of a field of the manifest by another field manager. `Repair`: the operator restores the
+    """What happens when another field manager changes a field of the manifest. `Repair`: the operator restores the
     field. `Report`: the operator keeps the change and sets the condition `Drifted`. `Ignore`: the operator keeps the
     change. A kept change stays until the manifest has a new value. Default: `Repair`."""
     ignore_fields: list[FieldPath] | None = base.optional_list(limits.RULES, least=1, kind="set")
-    """Fields that the operator applies once and then leaves to other field managers until the manifest has a new value:
-    `spec.replicas`, `spec.template.spec.containers[name="web"].image`, `metadata.annotations[example.com/owner]`."""
+    """Fields that the operator applies once and then leaves to other field managers until the manifest has a new value.
+    Examples: `spec.replicas`, `spec.template.spec.containers[name="web"].image`,
+    `metadata.annotations[example.com/owner]`."""
     deletion_policy: Literal["Delete", "Retain"] | None = None
     """What happens to an obsolete child: its resource was removed, the child was replaced, or the Stack is deleted.
-    `Delete`: the operator deletes the child. `Retain`: the child stays unchanged, without an owner. Default:
+    `Delete`: the operator deletes the child. `Retain`: the child is kept unchanged, without an owner. Default:
     `Delete`."""
     completion: Completion | None = None
-    """What happens when an object that succeeded is gone. `Once`: it stays finished, and is made again only if its
-    definition changes or on the annotation `hearth.dev/retry`. `Rerun`: it is made again. Default: `Once` for what goes
-    by itself (a Job with `ttlSecondsAfterFinished`, a Pod that runs to completion, a Workflow, a PipelineRun and others),
-    `Rerun` for all else."""
+    """What happens when an object that succeeded no longer exists. `Once`: it stays finished, and is recreated only if
+    its definition changes or you set the annotation `hearth.dev/retry`. `Rerun`: it is recreated. Default: `Once` for
+    kinds that delete themselves when they finish (a Job with `ttlSecondsAfterFinished`, a Pod that runs to completion,
+    a Workflow, a PipelineRun and others), otherwise `Rerun`."""
     retry: RunRetry | None = None
     adoption_policy: Literal["Refuse", "Adopt"] | None = None
-    """What happens if an object of that name exists and belongs to no Stack. `Adopt`: the operator adopts it and
-    applies the manifest; an adopted object is never deleted once it is obsolete. `Refuse`: the resource fails. Default:
-    `spec.adoptionPolicy`."""
+    """What happens if an object with the child's name already exists and belongs to no Stack. `Adopt`: the operator
+    takes over the object and applies the manifest. It never deletes an adopted object, even when the object is
+    obsolete. `Refuse`: the resource fails. Default: `spec.adoptionPolicy`."""
 
 
 class Output(ApiModel):
-    """A value for `status.outputs`."""
+    """A value in `status.outputs`."""
 
     value: Any
-    """The value, with `${…}` anywhere in it."""
+    """The value. It can contain `${…}` expressions anywhere: `http://${web.metadata.name}`."""
     when: Expression | None = None
-    """An expression on `params` and `conditions`, without `${}`. If it is false, the output is disabled."""
+    """An expression on `params` and `conditions`, without `${}`. If it is false, the output is disabled. Default:
+    always enabled."""
 
 
 class Template(ApiModel):
-    """The desired resources. Expressions are CEL in `${…}` on `params`, `conditions`, `stack` and the resources; `$${`
-    is a literal `${`.
+    """The desired resources. `${…}` contains a CEL expression on `params`, `conditions`, `stack` and the resources,
+    e.g. `${params.replicas}`; `$${` is a literal `${`.
     """
 
     # One document, not a merge of several field managers. Without this, `managedFields` would double the object, and
@@ -257,20 +265,22 @@ class Template(ApiModel):
     parameters: dict[str, Parameter] | None = pydantic.Field(
         default=None, json_schema_extra=named_map("a parameter", limit=limits.ENTRIES)
     )
-    """Parameters that `spec.parameters` may set. Expressions read them as `params.<name>`."""
+    """Parameters of the template, by name. `spec.parameters` sets them, and expressions read them as `params.<name>`.
+    """
     conditions: dict[str, Expression] | None = pydantic.Field(
         default=None, json_schema_extra=named_map("a condition", limit=limits.ENTRIES)
     )
-    """Expressions on `params`, without `${}`, whose result is true or false: `params.environment == 'production'`. In
-    other expressions: `conditions.<name>`."""
+    """Expressions on `params`, without `${}`, that return true or false: `params.environment == 'production'`. Other
+    expressions read them as `conditions.<name>`."""
     resources: dict[str, Resource] = pydantic.Field(
         json_schema_extra=named_map("a resource", limit=limits.INLINE_RESOURCES, reserved=RESERVED_NAMES)
     )
-    """The resources by name. Their order has no meaning: a resource is applied after those that its expressions use."""
+    """The resources by name. Their order does not matter: a resource is applied after the resources that its
+    expressions use."""
     outputs: dict[str, Output] | None = pydantic.Field(
         default=None, json_schema_extra=named_map("an output", limit=limits.ENTRIES)
     )
-    """Values for `status.outputs`, for users and for Stacks that use this one."""
+    """Values to publish in `status.outputs`, for users and for other Stacks."""
 
 
 ONE_ROLLBACK: JsonDict = {
@@ -285,16 +295,16 @@ class Rollback(ApiModel):
     model_config = base.validated(ONE_ROLLBACK)
 
     on_failure: bool | None = None
-    """Whether to roll back a failed definition to the last completed revision; the first definition to an empty Stack.
-    The operator retries the failed definition once it changes, or on the annotation `hearth.dev/retry`. Default:
-    false."""
+    """Whether to roll back automatically when a definition fails: to the last completed revision, or to an empty Stack
+    if the first definition failed. The operator retries the failed definition when it changes or when you set the
+    annotation `hearth.dev/retry`. Default: false."""
     to_revision: Counter | None = None
-    """The revision to roll back to, at any time and from any state. 0 is the last completed revision other than the
-    definition in the spec. A later change of template or parameters overrides it."""
+    """The revision to roll back to, at any time and from any state. 0 means the last completed revision other than the
+    definition in the spec. A later change of the template or its parameters overrides it. Default: no rollback."""
     to_snapshot: Annotated[str, pydantic.Field(min_length=1, max_length=limits.NAME_LENGTH)] | None = None
-    """The StackSnapshot, in the namespace of the Stack, to restore: its revision, and the data of its volumes. Each
-    PersistentVolumeClaim is replaced by a new one with the data of its VolumeSnapshot, while all workloads are suspended. It
-    is restored once, for the definition beside which it was written, as `toRevision`."""
+    """The StackSnapshot to restore, in the namespace of the Stack: its revision, and the data of its volumes. Each
+    PersistentVolumeClaim is replaced with a new one that has the data of its VolumeSnapshot; meanwhile all workloads
+    are suspended. Restored once. A later change of the template or its parameters ends the restore."""
 
 
 class Retry(ApiModel):
@@ -304,20 +314,20 @@ class Retry(ApiModel):
     """Failures of one resource after which the Stack reports Failed and `rollback.onFailure` applies. Retries continue.
     Default: 5."""
     max_backoff: Duration | None = None
-    """Maximum delay between two attempts, e.g. `90s` or `5m`. Default: `--max-backoff` of the operator, 5m."""
+    """Maximum delay between two attempts, e.g. `90s` or `5m`. Default: the operator's flag `--max-backoff`, 5m."""
 
 
 class Healing(ApiModel):
-    """What happens to objects that are marked unhealthy (see HealthMark), or that failed permanently."""
+    """What happens to objects that are marked unhealthy (see HealthMark) or that failed permanently."""
 
     policy: Literal["Automatic", "OnUpdate"] | None = None
     """`Automatic`: the operator replaces such an object immediately, and updates the resources that use its values.
-    `OnUpdate`: the operator replaces it with the next change of the definition, or a requested retry. Default:
+    `OnUpdate`: the operator replaces it with the next change of the definition or the next requested retry. Default:
     `Automatic`."""
     max_unhealthy: Any = pydantic.Field(default=None, json_schema_extra=NUMBER_OR_SHARE)
-    """Maximum number of unhealthy resources with which the operator still replaces any, so that a wrong health rule
-    cannot take down everything. A number, or a share of the Stack's resources, e.g. `40%`, rounded down and at least 1.
-    Default: no limit."""
+    """The operator only replaces objects while at most this many resources are unhealthy, so that a wrong health rule
+    cannot take down everything. A number, or a percentage of the Stack's resources, e.g. `40%`, rounded down but at
+    least 1. Default: no limit."""
 
 
 class StackSpec(ApiModel):
@@ -333,55 +343,55 @@ class StackSpec(ApiModel):
     template: Template | None = None
     template_ref: TemplateReference | None = None
     template_refs: list[TemplateReference] | None = base.optional_list(limits.TEMPLATE_SOURCES, least=1)
-    """Several objects that contain parts of one template, for a template that is too large for a single object.
-    Parameters, conditions, resources and outputs are merged; a name in two of them is an error."""
+    """Several objects that each contain a part of the template, for a template that is too large for a single object.
+    Their parameters, conditions, resources and outputs are merged. The same name in two parts is an error."""
     parameters: dict[str, Any] | None = pydantic.Field(
         default=None, json_schema_extra={"maxProperties": limits.ENTRIES}
     )
-    """Values of the template's parameters, by name. A parameter that is neither here nor in `parametersFrom` has its
-    default."""
+    """Values of the template's parameters, by name: `{replicas: 3}`. A parameter that is set neither here nor in
+    `parametersFrom` has its default value."""
     parameters_from: list[ParametersSource] | None = base.optional_list(limits.RULES)
-    """Sources of further parameter values. The last source that sets a parameter wins, and `parameters` overrides all
-    sources. The Stack follows their changes."""
+    """ConfigMaps and Secrets that contain more parameter values. If several of them set a parameter, the last one wins;
+    `parameters` overrides all of them. When one of these objects changes, the Stack is updated."""
     environment: Environment | None = None
     paused: bool | None = None
-    """While true, the operator writes and deletes no child, not even if the Stack is deleted. The status shows the
-    pending steps. Changes of the spec take effect afterward."""
+    """While true, the operator neither writes nor deletes children, even if the Stack is deleted. The status shows the
+    pending steps. Changes of the spec take effect afterward. Default: false."""
     suspended: bool | None = None
     """While true, workloads are stopped, dependents first: Deployments, StatefulSets and ReplicaSets are scaled to
-    zero, Jobs and CronJobs suspended, and so are nested Stacks and other kinds that can be suspended. The operator
-    writes nothing else. Changes of the spec and rollback requests take effect afterward. False restores all workloads
-    in order."""
+    zero, and Jobs, CronJobs, nested Stacks and other kinds that can be suspended are suspended. The operator writes
+    nothing else. Changes of the spec and requests to roll back take effect afterward. When it becomes false, all
+    workloads are restored in order. Default: false."""
     rollback: Rollback | None = None
     retry: Retry | None = None
     healing: Healing | None = None
     timeout: Duration | None = None
-    """Maximum time until a definition is complete; it fails afterward. Also the maximum time of a suspend and a resume.
-    E.g. `90s` or `1h30m`. Default: no limit."""
+    """Maximum time to complete a definition, e.g. `90s` or `1h30m`. A definition that takes longer fails. The same
+    limit applies to suspending and resuming. Default: no limit."""
     service_account_name: ServiceAccountName | None = None
-    """ServiceAccount in the namespace of the Stack that the operator acts as when it writes, reads and deletes
-    children, and when it reads templates and parameters from other objects. Children may be wherever the account has
-    rights. Default: the operator's flag `--tenancy` decides; by default, children must be in the namespace of the
-    Stack."""
+    """ServiceAccount in the namespace of the Stack. The operator uses its permissions to write, read and delete
+    children, and to read templates and parameters from other objects. Children can be in any namespace where the
+    account has permissions. Default: the operator's flag `--tenancy` decides; by default, children must be in the
+    namespace of the Stack."""
     kube_config: KubeConfig | None = None
-    """Cluster of the children, with the rights of that kubeconfig. The Stack, its revisions and its Events stay in this
-    cluster. The operator follows changes of the Secret. A Stack with children cannot move to another API server.
-    Default: the cluster of the Stack."""
+    """Kubeconfig of another cluster to create the children in, with the permissions of that kubeconfig. The Stack, its
+    revisions and its Events stay in this cluster. The operator follows changes of the Secret. A Stack with children
+    cannot move to another API server. Default: the cluster of the Stack."""
     revision_history_limit: Annotated[Counter, pydantic.Field(le=limits.REVISION_HISTORY)] | None = None
-    """Number of earlier revisions to keep for rollbacks, in addition to those that are still needed. At most 100.
+    """Number of earlier revisions to keep for rollbacks, in addition to revisions that are still in use. At most 100.
     Default: 10."""
     deletion_policy: Literal["Delete", "Abandon"] | None = None
-    """What happens to the children when the Stack is deleted. `Delete`: the operator deletes them, unless a resource
-    has `deletionPolicy: Retain`. `Abandon`: all stay unchanged, without an owner. Default: `Delete`."""
+    """What happens to the children when the Stack is deleted. `Delete`: the operator deletes them, except for resources
+    with `deletionPolicy: Retain`. `Abandon`: all children are kept unchanged, without an owner. Default: `Delete`."""
     adoption_policy: Literal["Refuse", "Adopt"] | None = None
-    """What happens if an object with a child's name exists and belongs to no Stack, unless the resource has its own
-    policy. `Adopt`: the operator adopts it. `Refuse`: the object stays unchanged and the resource fails. Default:
-    `Refuse`."""
+    """What happens if an object with a child's name already exists and belongs to no Stack. `adoptionPolicy` of a
+    resource overrides it. `Adopt`: the operator takes over the object. `Refuse`: the object stays unchanged, and the
+    resource fails. Default: `Refuse`."""
 
 
 class Stack(ApiModel):
-    """A template and its parameters. The operator converges real objects to them, and keeps doing so when something
-    fails, drifts, or is deleted.
+    """A template and its parameters. The operator creates the objects that the template describes, and keeps them in
+    that state when something fails, drifts or is deleted.
     """
 
     model_config = base.validated(STACK_NAME_RULE)
@@ -394,12 +404,12 @@ class StackTemplateSpec(ApiModel):
     """The template."""
 
     template: Template
-    """The template, as in a Stack. The Stacks that name it set its parameters."""
+    """The template, as in a Stack. Stacks that reference it set its parameters."""
 
 
 class StackTemplate(ApiModel):
-    """A template that Stacks of all namespaces may use: `spec.templateRef: {kind: StackTemplate, name: …}`. Every Stack can
-    read it, and follows its changes.
+    """A template that Stacks in all namespaces can use: `spec.templateRef: {kind: StackTemplate, name: …}`. Every Stack
+    can read it and follows its changes.
     """
 
     spec: StackTemplateSpec

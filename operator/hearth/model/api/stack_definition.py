@@ -35,7 +35,7 @@ NAME_OF_DEFINITION: JsonDict = {
 }
 SAME_KIND: JsonDict = {
     "rule": "self.group == oldSelf.group && self.names.kind == oldSelf.names.kind && self.versions[0].name == oldSelf.versions[0].name",
-    "message": "group, names.kind and the name of the version never change, since objects of the kind exist; make another StackDefinition",
+    "message": "group, names.kind and the name of the version are immutable; create another StackDefinition for another kind",
 }
 ONE_FIELD: JsonDict = {
     "rule": "has(self.output) != has(self.parameter)",
@@ -45,12 +45,12 @@ ONE_FIELD: JsonDict = {
 ACCOUNT_ALONE: JsonDict = {
     "rule": "!has(self.account) || (!(has(self.options) && self.options.exists(each, each in ['serviceAccountName',"
     " 'kubeConfig'])) && !(has(self.defaults) && has(self.defaults.serviceAccountName)))",
-    "message": "account takes the place of serviceAccountName and kubeConfig; remove these from options and defaults, or"
+    "message": "account replaces serviceAccountName and kubeConfig; remove these from options and defaults, or"
     " remove account",
 }
 BOUNDARY_OF_ACCOUNT: JsonDict = {
     "rule": "!has(self.boundary) || has(self.account)",
-    "message": "boundary is that of account, which is missing",
+    "message": "boundary requires account; set account, or remove boundary",
 }
 
 ONE_TEMPLATE: JsonDict = {
@@ -62,11 +62,11 @@ NAMED_CONFIG_MAPS = (
 )
 NAMESPACE_OF_TEMPLATES: JsonDict = {
     "rule": f"has(self.templateNamespace) == ({NAMED_CONFIG_MAPS})",
-    "message": "templateNamespace is that of the ConfigMaps in templateRefs: state it with them, and with nothing else",
+    "message": "templateNamespace is the namespace of the ConfigMaps in templateRefs; set it if there are any, otherwise remove it",
 }
 NAMESPACE_OF_ACCOUNT: JsonDict = {
     "rule": "!has(self.account) || !has(self.templateNamespace) || self.templateNamespace == self.account.namespace",
-    "message": "with account, the templates must be in its namespace: who writes them decides what is written with its rights",
+    "message": "with account, templateNamespace must be the account's namespace, because the templates decide how its permissions are used",
 }
 
 FieldName: TypeAlias = Annotated[str, pydantic.Field(max_length=40, pattern=NAME_RULE)]
@@ -90,14 +90,14 @@ AnyOption: TypeAlias = Literal[
 
 
 class KindNames(ApiModel):
-    """What the kind is called, as in a CustomResourceDefinition."""
+    """Names of the kind, as in a CustomResourceDefinition."""
 
     kind: str = pydantic.Field(pattern=KIND_NAME, max_length=63)
-    """The name in manifests: `WebApp`."""
+    """Name of the kind in manifests: `WebApp`."""
     plural: str = pydantic.Field(pattern=PLURAL, max_length=63)
-    """The name in requests: `webapps`."""
+    """Plural name, in URLs and for kubectl: `webapps`."""
     singular: str | None = pydantic.Field(default=None, pattern=PLURAL, max_length=63)
-    """The name for one object. Default: the kind in lower case."""
+    """Singular name, for kubectl. Default: the kind in lower case."""
     short_names: list[Annotated[str, pydantic.Field(pattern=PLURAL, max_length=63)]] | None = base.optional_list(
         8, kind="set"
     )
@@ -105,260 +105,274 @@ class KindNames(ApiModel):
     categories: list[Annotated[str, pydantic.Field(pattern=PLURAL, max_length=63)]] | None = base.optional_list(
         8, kind="set"
     )
-    """Lists in which `kubectl get` shows the objects, besides `hearth`."""
+    """Categories of the kind, in addition to `hearth`. `kubectl get <category>` lists the objects of all kinds in it.
+    """
 
 
 class ServedVersion(ApiModel):
     """A version of the kind."""
 
     name: str = pydantic.Field(pattern=VERSION, max_length=32)
-    """The name in `apiVersion`: `v1alpha1`."""
+    """Name of the version in `apiVersion`: `v1alpha1`."""
 
 
 class Column(ApiModel):
-    """A column of `kubectl get`."""
+    """A column of `kubectl get`. It shows either an output or a parameter."""
 
     model_config = base.validated(ONE_FIELD)
 
     name: str = pydantic.Field(min_length=1, max_length=40)
-    """The heading."""
+    """Heading of the column."""
     output: FieldName | None = None
-    """The output that it shows."""
+    """Name of the output to show."""
     parameter: FieldName | None = None
-    """The parameter that it shows."""
+    """Name of the parameter to show."""
     priority: Counter | None = None
-    """The columns of 0 are always shown, others with `-o wide`. Default: 0."""
+    """Columns with priority 0 are always shown, others only with `-o wide`. Default: 0."""
 
 
 class Scale(ApiModel):
-    """The parameter behind the scale subresource."""
+    """The parameter behind the scale subresource. Default: instances cannot be scaled."""
 
     parameter: FieldName
-    """An integer parameter that `kubectl scale` and autoscalers set."""
+    """Name of the integer parameter that `kubectl scale` and autoscalers set."""
 
 
 class InstanceOptions(ApiModel):
-    """How the operator works on an instance: options of a Stack."""
+    """Options that control how the operator manages an instance. They work as in the spec of a Stack."""
 
     environment: Environment | None = None
     healing: Healing | None = None
     paused: bool | None = None
-    """While true, the operator writes and deletes no object of the instance. The status shows the pending steps."""
+    """While true, the operator neither writes nor deletes objects of the instance. The status shows the pending steps.
+    Default: false."""
     retry: Retry | None = None
     rollback: Rollback | None = None
     suspended: bool | None = None
-    """While true, the workloads of the instance are stopped."""
+    """While true, the workloads of the instance are stopped. Default: false."""
     timeout: Duration | None = None
-    """Maximum time until a change is complete; it fails afterward. E.g. `90s` or `1h30m`. Default: no limit."""
+    """Maximum time to complete a change, e.g. `90s` or `1h30m`. A change that takes longer fails. Default: no limit."""
     adoption_policy: Literal["Refuse", "Adopt"] | None = None
-    """What happens if an object with the name of one of the instance exists and belongs to no Stack."""
+    """What happens if an object with the name of one of the instance's objects already exists and belongs to no Stack.
+    `Adopt`: the operator takes over the object. `Refuse`: the object stays unchanged, and the resource fails. Default:
+    `Refuse`."""
     deletion_policy: Literal["Delete", "Abandon"] | None = None
-    """What happens to the objects when the instance is deleted."""
+    """What happens to the objects when the instance is deleted. `Delete`: the operator deletes them, except for
+    resources with `deletionPolicy: Retain`. `Abandon`: all objects are kept unchanged, without an owner. Default:
+    `Delete`."""
     revision_history_limit: Annotated[Counter, pydantic.Field(le=limits.REVISION_HISTORY)] | None = None
-    """Number of earlier revisions of the instance to keep. Default: 10."""
+    """Number of earlier revisions of the instance to keep. At most 100. Default: 10."""
     service_account_name: ServiceAccountName | None = None
-    """ServiceAccount in the namespace of the instance that the operator acts as for its objects."""
+    """ServiceAccount in the namespace of the instance. The operator uses its permissions to manage the objects of the
+    instance."""
 
 
 class InstanceMachinery(InstanceOptions):
-    """How the operator works on this object, apart from what it is."""
+    """Options that control how the operator manages this object."""
 
     kube_config: KubeConfig | None = None
-    """Cluster of the objects, with the rights of that kubeconfig. Default: the cluster of the instance."""
+    """Kubeconfig of another cluster to create the objects in, with the permissions of that kubeconfig. Default: the
+    cluster of the instance."""
     definition_revision: Annotated[Counter, pydantic.Field(ge=1)] | None = None
-    """The revision of the StackDefinition that this object stays at: its present one, or a newer one. Default: the operator
-    moves it to new ones."""
+    """Pins the object to this revision of the StackDefinition: its current revision or a newer one. Default: rollouts
+    move the object to new revisions."""
 
 
 class DefinerAccount(ApiModel):
     """A ServiceAccount."""
 
     namespace: str = pydantic.Field(pattern=PLURAL, max_length=63)
-    """Its namespace."""
+    """Namespace of the ServiceAccount."""
     name: ServiceAccountName
-    """Its name."""
+    """Name of the ServiceAccount."""
 
 
 class InstanceSelector(ApiModel):
-    """Labels that instances have."""
+    """Selects instances by their labels."""
 
     match_labels: dict[str, str] = pydantic.Field(
         min_length=1, json_schema_extra={"maxProperties": limits.SELECTOR_REQUIREMENTS}
     )
-    """Labels with their values."""
+    """Labels that an instance must have, with their values: `{stage: canary}`."""
 
 
 class RolloutWave(ApiModel):
-    """Instances that follow together. Each is in the first wave that it fits."""
+    """Instances that are updated together. An instance belongs to the first wave that matches it."""
 
     name: str = pydantic.Field(pattern=PLURAL, max_length=63)
-    """The name, for people."""
+    """Name of the wave in statuses and messages: `canary`."""
     select: InstanceSelector | None = None
-    """Which instances are in it. Default: any."""
+    """Which instances belong to the wave. Default: all."""
     size: Any = pydantic.Field(default=None, json_schema_extra=NUMBER_OR_SHARE)
-    """How many instances it has at most: a number, or a share of all. Default: no limit."""
+    """Maximum number of instances in the wave: a number, or a percentage of all instances, e.g. `10%`. Default: no
+    limit."""
 
 
 class RolloutWindow(ApiModel):
-    """When a wave may begin. One that has begun continues."""
+    """Times when a wave can start. A wave that has started continues after the window ends. Default: at any time."""
 
     days: list[Annotated[str, pydantic.Field(pattern=DAYS_RULE)]] | None = base.optional_list(7, least=1, kind="set")
-    """Days: `Mon`, `Mon-Thu`. Default: all."""
+    """Days of the week: `Mon`, `Mon-Thu`. Default: all days."""
     from_: str | None = pydantic.Field(default=None, alias="from", pattern=MINUTE_RULE)
-    """From this time on, `08:00`. Default: `00:00`."""
+    """Start of the window, e.g. `08:00`. Default: `00:00`."""
     to: str | None = pydantic.Field(default=None, pattern=MINUTE_RULE)
-    """Until this time, `16:00`; an earlier one than `from` is that of the next day. Default: `24:00`."""
+    """End of the window, e.g. `16:00`. A time before `from` means the next day. Default: `24:00`."""
     zone: str | None = pydantic.Field(default=None, max_length=64)
-    """Time zone: `Europe/Berlin`. Default: `UTC`."""
+    """Time zone, e.g. `Europe/Berlin`. Default: `UTC`."""
 
 
 class Rollout(ApiModel):
-    """How a new revision reaches the instances that exist."""
+    """How a new revision reaches existing instances."""
 
     strategy: Literal["Progressive", "Manual", "AllAtOnce"] | None = None
-    """`Progressive`: wave by wave. `Manual`: an instance is moved when its `spec.stack.definitionRevision` or the annotation
-    `hearth.dev/promote: "<revision>"` says so. `AllAtOnce`: all at the same time. Default: `Progressive`."""
+    """`Progressive`: wave by wave. `Manual`: an instance moves only when its field `spec.stack.definitionRevision` or
+    its annotation `hearth.dev/promote: "<revision>"` requests it. `AllAtOnce`: all instances at the same time. Default:
+    `Progressive`."""
     waves: list[RolloutWave] | None = base.optional_list(16)
-    """The waves in order. The last one, `rest`, has all other instances. Default: only that one."""
+    """The waves, in order. The last wave is always `rest` and contains all other instances. Default: only `rest`."""
     max_unavailable: Any = pydantic.Field(default=None, json_schema_extra=NUMBER_OR_SHARE)
-    """How many instances of a wave may be in progress, or not ready, at the same time: a number, or a share of the wave.
-    Default: `25%`."""
+    """Maximum number of instances of a wave that are in progress or not ready at the same time: a number, or a
+    percentage of the wave. Default: `25%`."""
     pause: Duration | None = None
-    """How long every instance of a wave must stay ready before the next wave begins. Default: no pause."""
+    """How long all instances of a wave must stay ready before the next wave starts, e.g. `30m`. Default: no pause."""
     max_failed: Counter | None = None
-    """How many instances may fail. One more stops the rollout. If several namespaces have instances, those of one namespace
-    count as one. Default: 0."""
+    """How many instances can fail before the rollout stops: it stops with the next failure. If several namespaces have
+    instances, all failures in one namespace count as one. Default: 0."""
     progress_deadline: Duration | None = None
-    """How long an instance may be in progress before it counts as failed. Default: `30m`."""
+    """Maximum time to update an instance. An instance that takes longer counts as failed. Default: `30m`."""
     on_failure: Literal["Stop", "Rollback"] | None = None
-    """What happens if more instances fail. `Stop`: no further instance is moved. `Rollback`: also, all that were moved go
-    back to the last revision that completed its rollout. Default: `Stop`."""
+    """What happens when more than `maxFailed` instances fail. `Stop`: no more instances are updated. `Rollback`: in
+    addition, all updated instances return to the last revision that completed its rollout. Default: `Stop`."""
     window: RolloutWindow | None = None
 
 
 class StackDefinitionSpec(ApiModel):
-    """The kind, and what each of its objects becomes."""
+    """The kind, and the template of its instances."""
 
     model_config = base.validated(
         *(SAME_KIND, ACCOUNT_ALONE, BOUNDARY_OF_ACCOUNT), *(ONE_TEMPLATE, NAMESPACE_OF_TEMPLATES, NAMESPACE_OF_ACCOUNT)
     )
 
     group: str = pydantic.Field(pattern=GROUP, max_length=150)
-    """The API group of the kind: `platform.example`. The operator may only make kinds of groups that its flag
+    """API group of the kind: `platform.example`. The operator only creates kinds in groups that its flag
     `--definition-groups` lists."""
     names: KindNames
     versions: list[ServedVersion] = pydantic.Field(
         min_length=1, max_length=1, json_schema_extra={"x-kubernetes-list-type": "atomic"}
     )
-    """The version of the kind."""
+    """The version of the kind. There must be exactly one."""
     scope: Literal["Namespaced"] = "Namespaced"
-    """Objects of the kind have a namespace, as Stacks have."""
+    """Instances are namespaced, like Stacks."""
     template: Template | None = None
-    """The template, as in a Stack. Its parameters are the fields of `spec` of each object, its outputs those of
-    `status.outputs`."""
+    """The template, as in a Stack. Its parameters become the fields in `spec` of each instance, and its outputs the
+    fields in `status.outputs`."""
     template_refs: list[TemplateReference] | None = base.optional_list(limits.TEMPLATE_SOURCES, least=1)
-    """Objects that contain the template, or parts of it, instead of `template`. The operator reads and follows them; each
-    change is a new revision."""
+    """Objects that contain the template, or parts of it, instead of `template`. Every change of these objects creates a
+    new revision."""
     template_namespace: Annotated[str, pydantic.Field(pattern=PLURAL, max_length=63)] | None = None
-    """Namespace of the ConfigMaps in `templateRefs`. With `account`, that of the account."""
+    """Namespace of the ConfigMaps in `templateRefs`. With `account`, it must be the namespace of the account."""
     columns: list[Column] | None = base.optional_list(16)
-    """Columns of `kubectl get`, between the phase and the age."""
+    """Columns of `kubectl get` for instances, between Ready and State."""
     scale: Scale | None = None
     defaults: InstanceOptions | None = None
-    """Options of each object, unless its `spec.stack` states others."""
+    """Default options of the instances. An instance can override them in `spec.stack`."""
     final: list[AnyOption] | None = base.optional_list(limits.ENTRIES, kind="set")
     """Options that instances cannot override. With `definitionRevision`, instances cannot be pinned."""
     minimum_revision: Annotated[Counter, pydantic.Field(ge=1)] | None = None
-    """The oldest revision that instances may keep. Instances with an older one follow the rollout even if they are pinned,
-    paused or rolled back, and none goes back beyond it. Default: 1."""
+    """Oldest revision that instances can keep. Instances with an older revision follow the rollout even if they are
+    pinned, paused or rolled back, and no instance can roll back to an older revision. Default: 1."""
     options: list[FurtherOption] | None = base.optional_list(limits.ENTRIES, kind="set")
-    """Options that `spec.stack` of an object may state besides the usual ones."""
+    """Options that instances can set in `spec.stack`, in addition to `definitionRevision`, `environment`, `healing`,
+    `paused`, `retry`, `rollback`, `suspended` and `timeout`."""
     account: DefinerAccount | None = None
-    """The ServiceAccount that the objects of all instances are written as, so that developers need no rights on these. The
-    operator may only act as accounts that its flag `--definition-accounts` lists. Default: each instance may do what a
-    Stack in its namespace may do."""
+    """ServiceAccount that the operator uses to manage the objects of all instances, so that developers need no
+    permissions on these objects. The operator only uses accounts that its flag `--definition-accounts` lists. Default:
+    an instance has the permissions of a Stack in its namespace."""
     boundary: Literal["Namespace", "Cluster"] | None = None
-    """With `account`, where the objects of an instance may be. `Namespace`: in the namespace of the instance. `Cluster`:
-    wherever the account may write. Default: `Namespace`."""
+    """Where the objects of an instance can be. Only with `account`. `Namespace`: in the namespace of the instance.
+    `Cluster`: wherever the account has permissions. Default: `Namespace`."""
     deletion_policy: Literal["Delete", "Orphan"] | None = None
-    """What the deletion of the definition does. `Delete`: it waits until no object of the kind exists, then the kind is deleted.
-    `Orphan`: the kind and its objects stay, without an operator and its finalizers, and so do the objects of these. Default:
-    `Delete`."""
+    """What happens when the definition is deleted. `Delete`: the operator waits until no instance exists, then deletes
+    the kind. `Orphan`: the kind, its instances and their objects are kept but no longer managed, and the operator
+    removes its finalizers. Default: `Delete`."""
     roles: Literal["Aggregate"] | None = None
-    """`Aggregate`: the operator makes the ClusterRoles `<plural>-view` and `<plural>-edit`, which belong to the standard roles
-    `view` and `edit`, so that who may edit a namespace may write objects of the kind there. Default: no roles."""
+    """`Aggregate`: the operator creates the ClusterRoles `<plural>-view` and `<plural>-edit` and aggregates them into
+    `view` and `edit`, so anyone who can edit a namespace can manage the instances in it. Default: no roles."""
     rollout: Rollout | None = None
 
 
 class ReportedInstance(ApiModel):
-    """An instance that a rollout reports."""
+    """An instance, and the reason why the rollout reports it."""
 
     namespace: str
-    """Its namespace."""
+    """Namespace of the instance."""
     name: str
-    """Its name."""
+    """Name of the instance."""
     message: str
     """The reason."""
 
 
 class RolloutStatus(ApiModel):
-    """How far the newest revision is."""
+    """Progress of the rollout of the newest revision."""
 
     revision: Counter
     """The revision that is rolled out."""
     completed: Counter | None = None
-    """The last revision that completed its rollout. New instances have it."""
+    """The last revision that completed its rollout. New instances start with it."""
     phase: Literal["Progressing", "Paused", "Stopped", "RollingBack", "RolledBack", "Complete"]
-    """`Stopped`: more instances failed than `maxFailed` allows. A new revision, `hearth.dev/rollout-restart` or
-    `hearth.dev/rollout-force` continues it."""
+    """`Progressing`: instances are being updated. `Paused`: a user paused the rollout. `RollingBack` and `RolledBack`: the
+    updated instances return, or have returned, to an earlier revision. `Complete`: the rollout has finished.
+    `Stopped`: more instances failed than `maxFailed` allows. A new revision, or the annotation
+    `hearth.dev/rollout-restart` or `hearth.dev/rollout-force`, continues the rollout."""
     wave: str | None = None
-    """The present wave."""
+    """The current wave."""
     updated: Counter
-    """Instances that have the revision."""
+    """Number of instances that have the revision."""
     ready: Counter
-    """Those of them that are ready."""
+    """Number of updated instances that are ready."""
     failed: Counter
-    """Those of them that failed."""
+    """Number of updated instances that failed."""
     waiting: Counter
-    """Instances that follow later."""
+    """Number of instances that are updated later."""
     held: Counter
-    """Instances that stay as they are: paused, suspended, stopped, pinned, rolled back by their users, or kept from the
-    revision by what belongs to their users, for example parameters that do not fit, or a quota."""
+    """Number of instances that are not updated: their users paused, suspended, stopped, pinned or rolled them back, or
+    something that their users control prevents the update, e.g. parameters that do not fit, or a quota."""
     ready_since: Timestamp | None = None
-    """Since when all instances of the wave are ready, during the pause after it."""
+    """Time since when all instances of the wave are ready, during the pause after the wave."""
     restart: str | None = pydantic.Field(default=None, max_length=253)
     """The last handled value of `hearth.dev/rollout-restart`."""
     instances: list[ReportedInstance] | None = base.optional_list(20)
-    """The first 20 instances that failed."""
+    """The first 20 failed instances."""
     held_instances: list[ReportedInstance] | None = base.optional_list(20)
-    """The first 20 instances that stay as they are, each with the reason."""
+    """The first 20 instances that are not updated, each with the reason."""
     forced: Counter | None = None
-    """The revision whose rollout a user forced, so that failures do not stop it."""
+    """The revision whose rollout a user forced. Failures do not stop it."""
 
 
 class StackDefinitionStatus(ApiModel):
-    """The observed state."""
+    """Observed state of the definition."""
 
     observed_generation: Annotated[int, pydantic.Field(ge=-1, json_schema_extra={"format": "int64"})] | None = None
-    """The generation of the spec that this status describes."""
+    """The `metadata.generation` that this status describes."""
     revision: Counter | None = None
-    """The number of the newest accepted revision."""
+    """Number of the newest accepted revision."""
     revision_namespace: str | None = pydantic.Field(default=None, max_length=63)
-    """The namespace of its revisions: that of the operator. ControllerRevisions in any other one are none of them."""
+    """Namespace of the definition's revisions, which is the namespace of the operator. ControllerRevisions in other
+    namespaces are ignored."""
     instances: Counter | None = None
-    """Number of objects of the kind."""
+    """Number of instances."""
     updated: Counter | None = None
-    """Number of objects that have the newest revision."""
+    """Number of instances that have the newest revision."""
     rollout: RolloutStatus | None = None
     roles: list[str] | None = base.optional_list(4)
-    """The ClusterRoles that were made for the kind."""
+    """ClusterRoles that the operator created for the kind."""
     conditions: list[Condition] | None = pydantic.Field(default=None, json_schema_extra=base.LIST_BY_TYPE)
-    """`Ready`: the kind is served, and all its objects have the newest revision. `Reconciling`: the operator is working on
-    it. `Stalled`: it needs a change of the definition or of what the message names."""
+    """`Ready`: the kind is served, and all instances have the newest revision. `Reconciling`: the operator is working
+    on it. `Stalled`: the definition, or something that the message names, must change first."""
 
 
 class StackDefinition(ApiModel):
-    """A kind of one's own: each of its objects, an instance, is converged as a Stack with this template."""
+    """Defines a kind of your own. Each object of the kind is an instance that works like a Stack with this template."""
 
     model_config = base.validated(NAME_OF_DEFINITION)
 
@@ -367,9 +381,9 @@ class StackDefinition(ApiModel):
 
 
 class InstanceStatus(StackStatus):
-    """The observed state, as that of a Stack."""
+    """Observed state of the instance, as in a Stack."""
 
     definition_revision: Counter | None = None
-    """The revision of the StackDefinition that the objects of this instance have."""
+    """The revision of the StackDefinition that the instance's objects have."""
     observed_definition_revision: Counter | None = None
     """The revision of the StackDefinition that this status describes."""

@@ -31,8 +31,8 @@ Text = Annotated[str, pydantic.Field(min_length=1, max_length=limits.EXPRESSION_
 
 
 class TemplateReference(ApiModel):
-    """An object that contains the template, whose changes are followed: a ConfigMap in the Stack's own namespace, for a
-    StackDefinition in its `templateNamespace`, or a StackTemplate.
+    """A ConfigMap or StackTemplate that holds the template. Every change creates a new revision. A ConfigMap must be in
+    the namespace of the Stack, or for a StackDefinition in its `templateNamespace`.
     """
 
     model_config = base.validated(KEY_OF_CONFIG_MAP)
@@ -42,23 +42,23 @@ class TemplateReference(ApiModel):
     name: str = pydantic.Field(min_length=1, max_length=253)
     """Name of the object."""
     key: str = pydantic.Field(default="template.yaml", min_length=1, max_length=253)
-    """Key in the `data` of a ConfigMap that contains the template as YAML or JSON, in the form of `spec.template`. A key
-    that ends in `.gz` is in its `binaryData`, compressed by gzip."""
+    """Key in the `data` of the ConfigMap. Its value is the template as YAML or JSON, in the form of `spec.template`. A
+    key that ends in `.gz` is in `binaryData`, and its value is compressed with gzip."""
 
 
 class SourceReference(ApiModel):
-    """An object in the Stack's own namespace."""
+    """An object in the namespace of the Stack."""
 
     name: str = pydantic.Field(min_length=1, max_length=253)
     """Name of the object."""
     optional: bool | None = None
-    """Whether the object may be missing. If false, the Stack stays unchanged until the object exists. Default:
-    false."""
+    """Whether the object can be missing. If false, the Stack stays unchanged until the object exists. Default: false.
+    """
 
 
 class ParametersSource(ApiModel):
-    """A source of parameter values. Each key of the object's `data` that is the name of a parameter sets its value;
-    other keys are ignored. A value for a parameter of another type than string is parsed as YAML.
+    """A source of parameter values. Each key in the object's `data` that is the name of a parameter sets its value;
+    other keys are ignored. Values of parameters that are not strings are parsed as YAML.
     """
 
     model_config = base.validated(
@@ -75,66 +75,68 @@ class ParametersSource(ApiModel):
 
 
 class KubeConfigSecret(ApiModel):
-    """Secret with a kubeconfig, in the namespace of the Stack."""
+    """A Secret with a kubeconfig, in the namespace of the Stack."""
 
     name: str = pydantic.Field(min_length=1, max_length=253)
     """Name of the Secret."""
     key: str | None = pydantic.Field(default=None, min_length=1, max_length=253)
-    """Key in its data. Default: `value`, otherwise `value.yaml`."""
+    """Key in the data of the Secret. Default: `value`, or `value.yaml` if there is no `value`."""
 
 
 class KubeConfig(ApiModel):
     """Kubeconfig of another cluster."""
 
     secret_ref: KubeConfigSecret
-    """Secret that contains the kubeconfig. The operator uses only inline tokens and certificates; it refuses a kubeconfig
-    with files, programs, a proxy or impersonation. If the context sets a namespace, children must be in it."""
+    """Secret that contains the kubeconfig. The operator uses only inline tokens and certificates. It rejects a
+    kubeconfig with files, programs, a proxy or impersonation. If the context sets a namespace, children must be in that
+    namespace."""
 
 
 class LabelRequirement(ApiModel):
-    """What one label must be."""
+    """A requirement for one label."""
 
     key: str = pydantic.Field(min_length=1, max_length=317)
-    """The key of the label."""
+    """Key of the label."""
     operator: Literal["In", "NotIn", "Exists", "DoesNotExist"]
-    """How the label is compared with `values`."""
+    """How to compare the label with `values`."""
     values: list[str] | None = base.optional_list(limits.SELECTOR_REQUIREMENTS)
-    """The values for `In` and `NotIn`."""
+    """Values for `In` and `NotIn`."""
 
 
 class LabelSelector(ApiModel):
-    """Labels that objects must have. All requirements must be met; without any, every object is meant."""
+    """Labels that objects must have. All requirements must be met; an empty selector matches every object."""
 
     match_labels: dict[str, str] | None = pydantic.Field(
         default=None, json_schema_extra={"maxProperties": limits.SELECTOR_REQUIREMENTS}
     )
-    """Labels with their values. Values may use `${…}` on `params`, `conditions` and `stack`."""
+    """Labels with their values. Values can contain `${…}` expressions on `params`, `conditions` and `stack`."""
     match_expressions: list[LabelRequirement] | None = base.optional_list(limits.SELECTOR_REQUIREMENTS)
-    """Further requirements."""
+    """More requirements, in addition to `matchLabels`."""
 
 
 class ExternalMetadata(ApiModel):
-    """Where the object is: by its name, or all by their labels."""
+    """One object by its name, or a list of objects by their labels."""
 
     model_config = base.validated(ONE_TARGET, NO_PLACE)
 
     name: Text | None = None
-    """The name of the object. May use `${…}` on `params`, `conditions` and `stack`."""
+    """Name of the object. It can contain `${…}` expressions on `params`, `conditions` and `stack`."""
     namespace: Text | None = None
-    """The namespace of the object. Default: that of the Stack."""
+    """Namespace of the object. Default: the namespace of the Stack."""
     selector: LabelSelector | None = None
-    """The labels of the objects. The resource is then the list of all of them, in the order of their names."""
+    """Labels of the objects. The resource is then the list of all matching objects, sorted by name."""
     all_namespaces: bool | None = None
-    """Whether the list contains the objects of all namespaces, in the order of namespaces and names. Default: false."""
+    """Whether the list contains objects of all namespaces, sorted by namespace and name. Only with `selector`. Default:
+    false."""
 
 
 class ExternalRef(ApiModel):
-    """An object, or a list of objects, that the Stack only reads. It never writes or deletes them."""
+    """An object, or a list of objects, that the Stack only reads. The operator never writes or deletes them."""
 
     api_version: str = pydantic.Field(min_length=1)
-    """Group and version of the kind, e.g. `v1`. May use parameters, but no resource."""
+    """Group and version of the kind, e.g. `v1`. Expressions can use parameters, but no resources."""
     kind: str = pydantic.Field(min_length=1)
-    """The kind, e.g. `Service`. May use parameters, but no resource."""
+    """Kind of the object, e.g. `Service`. Expressions can use parameters, but no resources."""
     metadata: ExternalMetadata
 
 
@@ -149,37 +151,35 @@ class Breakpoint(ApiModel):
     """Where resources stop until a user continues them."""
 
     resource: ResourceGlob
-    """The resource, by name or with the wildcards `*` and `?`; `workers[a]` is a member of a collection, `workers[*]` every
-    member. `cache/db` is one of the nested stack `cache`: the entry is
-    written into its `spec.environment`, with the rest of the path.
-    """
+    """Name of the resource. `*` and `?` are wildcards, `workers[a]` is a member of a collection, and `workers[*]` is
+    every member. `cache/db` is the resource `db` of the nested Stack `cache`: the operator copies the entry into
+    `spec.environment` of that Stack, with the rest of the path."""
     at: list[Hook] = pydantic.Field(min_length=1, max_length=8, json_schema_extra={"x-kubernetes-list-type": "set"})
-    """Before (`Pre…`) or after (`Post…`) the action on the resource, independent of the Stack's own action. After:
-    its object is ready, and resources that require it still wait."""
+    """Hooks before (`Pre…`) or after (`Post…`) the action on the resource, no matter which action the Stack itself
+    performs. At a `Post…` hook, the object of the resource is ready, but resources that require it still wait."""
 
 
 class RestrictedAction(ApiModel):
     """Actions that are denied on resources."""
 
     resource: ResourceGlob
-    """The resource, by name or with the wildcards `*` and `?`; `workers[a]` is a member of a collection, `workers[*]` every
-    member. `cache/db` is one of the nested stack `cache`: the entry is
-    written into its `spec.environment`, with the rest of the path.
-    """
+    """Name of the resource. `*` and `?` are wildcards, `workers[a]` is a member of a collection, and `workers[*]` is
+    every member. `cache/db` is the resource `db` of the nested Stack `cache`: the operator copies the entry into
+    `spec.environment` of that Stack, with the rest of the path."""
     deny: list[Literal["Update", "Replace", "Delete"]] = pydantic.Field(
         min_length=1, max_length=3, json_schema_extra={"x-kubernetes-list-type": "set"}
     )
-    """What is denied. The object stays as it is, and the Stack reports Failed until the rule or the target changes."""
+    """Actions to deny. The object stays unchanged, and the Stack reports Failed until the rule or the target revision
+    changes."""
 
 
 class Environment(ApiModel):
-    """How the Stack is rolled out, as opposed to what it contains. It is not part of a revision; the current value
-    always applies.
+    """Controls the rollout of the Stack, not its content. It is not part of a revision; the current value always
+    applies.
     """
 
     breakpoints: list[Breakpoint] | None = base.optional_list(limits.ENVIRONMENT_RULES)
-    """Where resources stop and wait. The annotation `hearth.dev/continue: web/PreUpdate` on the Stack continues one of
-    them, once per revision; so does the removal of the entry.
-    """
+    """Where resources stop and wait. To continue at one breakpoint, set the annotation `hearth.dev/continue:
+    web/PreUpdate` on the Stack (once per revision), or remove the entry."""
     restricted_actions: list[RestrictedAction] | None = base.optional_list(limits.ENVIRONMENT_RULES)
     """Actions that are denied on resources."""

@@ -28,75 +28,75 @@ ONE_STACK: JsonDict = {
 
 
 class InstanceReference(ApiModel):
-    """An object of a kind that a StackDefinition makes."""
+    """An instance of a StackDefinition."""
 
     kind: str = pydantic.Field(min_length=1, max_length=63, pattern=KIND_NAME)
-    """Its kind: `WebApp`."""
+    """Kind of the instance: `WebApp`."""
     group: str = pydantic.Field(max_length=150, pattern=GROUP)
     """The API group of the kind: `platform.example`."""
     name: ObjectName
-    """Its name."""
+    """Name of the instance."""
 
 
 class StackSnapshotSpec(ApiModel):
-    """The Stack, and what happens to the VolumeSnapshots."""
+    """The Stack to snapshot, and what happens to the VolumeSnapshots."""
 
     model_config = base.validated(ONE_STACK, *SAME_STACK)
 
     stack_name: ObjectName | None = None
-    """The Stack, in the namespace of the snapshot."""
+    """Name of the Stack, in the namespace of the snapshot."""
     stack_ref: InstanceReference | None = None
     """The instance of a StackDefinition, in the namespace of the snapshot, instead of `stackName`."""
     deletion_policy: Literal["Delete", "Retain"] | None = None
-    """What happens to the VolumeSnapshots when the StackSnapshot is deleted. `Retain`: they stay unchanged. Default:
-    they are deleted.
-    """
+    """What happens to the VolumeSnapshots when the StackSnapshot is deleted. `Delete`: they are deleted as well.
+    `Retain`: they are kept unchanged. Default: `Delete`."""
 
 
 class SnapshotVolume(ApiModel):
-    """One PersistentVolumeClaim and its VolumeSnapshot."""
+    """A PersistentVolumeClaim and its VolumeSnapshot."""
 
     claim: str
-    """The name of the PersistentVolumeClaim."""
+    """Name of the PersistentVolumeClaim."""
     namespace: str
-    """The namespace of both."""
+    """Namespace of the claim and the VolumeSnapshot."""
     resource: str
     """The resource whose object is the claim, or whose StatefulSet uses it."""
     snapshot: str
-    """The name of the VolumeSnapshot."""
+    """Name of the VolumeSnapshot."""
     snapshot_uid: str | None = pydantic.Field(default=None, alias="snapshotUID")
-    """The UID of the VolumeSnapshot once it exists. Another object of that name is ignored."""
+    """UID of the VolumeSnapshot, once it exists. Another object with this name is ignored."""
     stateful_set: bool | None = None
-    """Whether a StatefulSet made the claim from one of its `volumeClaimTemplates`."""
+    """Whether a StatefulSet created the claim from one of its `volumeClaimTemplates`."""
     ready: bool
-    """Whether a volume can be restored from it."""
+    """Whether a volume can be restored from the VolumeSnapshot."""
 
 
 class StackSnapshotStatus(ApiModel):
     """The result of the snapshot."""
 
     phase: Literal["InProgress", "Complete", "Failed"] | None = None
-    """`InProgress`: it waits for the Stack or for VolumeSnapshots. `Complete`: it has all of its content. `Failed`: `Ready` says why."""
+    """`InProgress`: the snapshot waits for the Stack or for VolumeSnapshots. `Complete`: the snapshot has all of its
+    content. `Failed`: the condition `Ready` gives the reason."""
     observed_generation: int | None = pydantic.Field(default=None, ge=-1, json_schema_extra={"format": "int64"})
     """The `metadata.generation` that this status describes; -1 before the first one."""
     stack_uid: str | None = pydantic.Field(default=None, alias="stackUID")
-    """The UID of the Stack. The snapshot does not apply to another Stack of that name."""
+    """UID of the Stack. The snapshot does not apply to another Stack with the same name."""
     revision: Counter | None = None
     """The revision of the Stack. It is kept as long as the snapshot and the Stack exist."""
     service_account_name: str | None = None
-    """The ServiceAccount of the Stack. The operator acts as it to delete VolumeSnapshots once the Stack is gone."""
+    """ServiceAccount of the Stack. The operator uses it to delete VolumeSnapshots after the Stack is deleted."""
     volumes: list[SnapshotVolume] | None = base.optional_list(limits.SNAPSHOT_VOLUMES)
     """The PersistentVolumeClaims of the Stack and of its StatefulSets."""
     warnings: list[str] | None = base.optional_list(PROBLEMS_LIMIT)
-    """What the snapshot does not include."""
+    """Data that the snapshot does not include."""
     signature: str | None = None
-    """The operator's signature of the fields that it reads back. A status without it is ignored."""
+    """The operator's signature of the status fields that it reads back. The operator ignores a status without it."""
     conditions: list[Condition] | None = pydantic.Field(default=None, json_schema_extra=base.LIST_BY_TYPE)
-    """`Ready`: the snapshot is complete. `Reconciling` and `Stalled` as kstatus defines them."""
+    """`Ready`: the snapshot is complete. `Reconciling` and `Stalled` are as defined by kstatus."""
 
 
 class StackSnapshot(ApiModel):
-    """The definition of a Stack and the data of its volumes at one time."""
+    """The definition of a Stack and the data of its volumes at one point in time."""
 
     spec: StackSnapshotSpec
     status: StackSnapshotStatus | None = pydantic.Field(default=None, json_schema_extra=base.NOT_OBSERVED)

@@ -43,10 +43,15 @@ DATA_KEY: Final = "^([-_a-zA-Z0-9]|\\.[-_a-zA-Z0-9]|\\.\\.[-._a-zA-Z0-9])[-._a-z
 """Keys that a Secret accepts: neither `.` nor `..`."""
 SECRET_KEY: Final[Mapping[str, Any]] = {
     "type": "object",
-    "description": "The key of a Secret, in the namespace of the object, that has the value.",
+    "description": "A Secret, in the namespace of the object, and the key of the value in it.",
     "properties": {
         "name": {"type": "string", "maxLength": 253, "pattern": OBJECT_NAME, "description": "Name of the Secret."},
-        "key": {"type": "string", "maxLength": 253, "pattern": DATA_KEY, "description": "Key in its data."},
+        "key": {
+            "type": "string",
+            "maxLength": 253,
+            "pattern": DATA_KEY,
+            "description": "Key in the data of the Secret.",
+        },
     },
     "required": ["name", "key"],
 }
@@ -284,7 +289,7 @@ def find_columns(spec: Mapping[str, Any], types: Mapping[str, str]) -> Iterator[
         priority = {"priority": column["priority"]} if column.get("priority") else {}
         yield crd.column(column["name"], path, of=type_ if type_ in COLUMN_TYPES else "string", **priority)
     yield from (crd.STATE_COLUMN, crd.AGE_COLUMN)
-    yield crd.message_column("The first problem, or what the object waits for.")
+    yield crd.message_column("The first problem, or the reason why the object waits.")
 
 
 def make_schema(
@@ -313,7 +318,7 @@ def make_schema(
     described = status["properties"]["outputs"].get("description", "")
     status["properties"]["outputs"] = {"type": "object", "description": described, "properties": outputs}
     if spec.get("scale") is not None:
-        replicas = {"type": "integer", "format": "int64", "description": "The number that the accepted spec states."}
+        replicas = {"type": "integer", "format": "int64", "description": "Number of replicas in the accepted spec."}
         status["properties"]["replicas"] = replicas
     text = f"A {spec['names']['kind']}, made by StackDefinition {spec['names']['plural']}.{spec['group']}."
     return {
@@ -380,7 +385,7 @@ def make_secret_field(rules: Mapping[str, Any]) -> dict[str, Any]:
     """Return the schema of a sensitive parameter: the place of its value."""
     return {
         "type": "object",
-        "description": " ".join([describe(rules), "Sensitive: name the key of a Secret."]).strip(),
+        "description": " ".join([describe(rules), "Sensitive: specify a Secret and a key in it."]).strip(),
         "properties": {instance_fields.SECRET: dict(SECRET_KEY)},
         "required": [instance_fields.SECRET],
     }
