@@ -1,6 +1,6 @@
 """Hearth: a Kubernetes operator that keeps Stacks converged.
 
-This module holds the version alone, so that importing it costs nothing and pulls in no layer.
+This module holds only the version, so that importing it costs nothing and pulls in no layer.
 """
 
 __version__ = "0.1.0"

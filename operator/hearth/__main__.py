@@ -1,4 +1,4 @@
-"""The entry of the program: hands the command line what it must not import itself."""
+"""The entry of the program: passes objects to the command line that it must not import itself."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The admission webhook of one process: its own connection and discovery, its certificates, and the reviews.
 
-Runs in every replica, leader or not, beside the engine: neither waits for the requests of the other.
+Runs in every replica, leader or not, next to the engine: neither waits for the requests of the other.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class AdmissionService:
         return AdmissionCallbacks(server=self._server, review=self._review)
 
     def start(self) -> None:
-        """Begin; what is not there yet is waited for."""
+        """Begin; wait for missing objects."""
         self._tasks.append(supervision.spawn_forever("admission", self._run))
 
     async def stop(self) -> None:
@@ -159,7 +159,7 @@ class AdmissionService:
             await asyncio.sleep(delay)
 
     async def _open(self) -> KeyedHasher:
-        """Reach the server and learn what it serves, as often as it takes."""
+        """Reach the server and learn its kinds, trying until it succeeds."""
         while self._hasher is None or self._reviewer is None:
             try:
                 await self._connection.open()

@@ -1,6 +1,6 @@
 """Build and connect the parts of the operator, and run the process around them. No other module does.
 
-Must hold no decision of its own about Stacks: what is built here decides.
+Must make no decision of its own about Stacks: the parts built here decide.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ SHUTDOWN_TIMEOUT = 4.5
 
 
 class Runtime(Protocol):
-    """What the process needs of the engine and the caches below it."""
+    """The parts of the engine, and the caches below it, that the process needs."""
 
     async def reconcile_definition(self, name: str) -> None:
         """Reconcile a StackDefinition that may have changed. Raises ApiStatusError and Unreachable."""
@@ -67,7 +67,7 @@ class Runtime(Protocol):
         """Return what works no more until the process restarts, a sentence each."""
 
     def find_not_ready(self) -> Sequence[str]:
-        """Return what is not synced yet, a sentence each."""
+        """Return the caches that are not synced yet, a sentence each."""
 
     def count_cached_objects(self) -> Mapping[str, float]:
         """Return the number of cached objects, by kind."""
@@ -185,7 +185,9 @@ def sample(metrics: Metrics, runtime: Runtime) -> None:
 
 
 async def find_checked_source(settings: Settings) -> CredentialSource:
-    """Return the credentials. Raises HearthError for what an administrator must correct before anything else starts."""
+    """Return the credentials. Raises HearthError for problems that an administrator must correct before anything else
+    starts.
+    """
     source = credentials.find_source(kubeconfig=settings.kubeconfig, context=settings.context, environ=os.environ)
     # Read once here: an error in them is reported in one sentence, and ends the start.
     await asyncio.to_thread(source.load)
@@ -195,7 +197,7 @@ async def find_checked_source(settings: Settings) -> CredentialSource:
 
 
 def make_admission(settings: Settings, source: CredentialSource, metrics: Metrics) -> AdmissionService | None:
-    """Make the admission webhook; None if there is none."""
+    """Make the admission webhook; None if it is off."""
     if settings.webhook_address is None:
         return None
     # Imported here, since the certificates need a large library.
@@ -230,7 +232,7 @@ def make_kopf(
 def find_frames(
     settings: Settings, kopf: KopfSupervisor, source: CredentialSource, runtime: Runtime, metrics: Metrics
 ) -> Sequence[KopfSupervisor]:
-    """Return each kopf that only the active process runs; with a webhook, every replica runs that of the reviews."""
+    """Return each kopf that only the active process runs; with a webhook, every replica runs the kopf of the reviews."""
     is_apart = settings.share.place is Place.ELSEWHERE
     frames = [kopf] if settings.webhook_address is None and not is_apart else []
     if settings.serves_definitions and not is_apart:
@@ -270,7 +272,7 @@ def make_endpoints(
 async def run_http(
     endpoints: http_server.Endpoints, settings: Settings, metrics: Metrics
 ) -> AsyncIterator[Address | None]:
-    """Serve the HTTP endpoints; those of a process for other clusters are part of its parent's."""
+    """Serve the HTTP endpoints; a process for other clusters is part of its parent's."""
     if settings.share.place is Place.ELSEWHERE:
         yield None
         return
@@ -323,7 +325,7 @@ async def run_active(
         yield
     finally:
         measuring.cancel()
-        # Together: kopf takes its time, in which the engine must not work on.
+        # Together: kopf takes its time to stop, and the engine must not work meanwhile.
         await asyncio.gather(runtime.stop(), others.stop(), *(each.stop() for each in frames))
 
 

@@ -1,8 +1,8 @@
 """The process that serves the Stacks of other clusters: started with the first of them, watched, and replaced.
 
-Even if a kubeconfig or a server of a tenant holds it up (by parsing, look-ups, handshakes, answers), the Stacks of the home cluster
-have their own event loop, resolver, memory and connections. It works at a lower priority, ends with this process, and is
-killed where it hangs or takes too much memory. Must not know what it does.
+Even if a tenant's kubeconfig or server holds it up (by parsing, lookups, handshakes, answers), the Stacks of the home
+cluster have their own event loop, resolver, memory and connections. It works at a lower priority, ends with this
+process, and is killed if it hangs or uses too much memory. Must not know its work.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ SETTLED_AFTER = 600.0
 """Seconds that it must have run for its next end to count as the first again."""
 PAGE = resource.getpagesize()
 NICENESS = 10
-"""Beside a busy home process, it gets a tenth of a core's time."""
+"""Next to a busy home process, it gets a tenth of a core's time."""
 FEW_ARENAS = {"MALLOC_ARENA_MAX": "2"}
 """The C library maps 64 MiB for each group of threads, which would count against the limit."""
 FIRST_VICTIM = "1000"
@@ -117,7 +117,7 @@ class ClustersProcess:
             self._wanted.set()
 
     async def _serve(self) -> str:
-        """Run one process to its end; return why it ended, "" if no Stack needs it any more."""
+        """Run one process until it exits; return why it ended, "" if no Stack needs it any longer."""
         inner = await asyncio.create_subprocess_exec(
             *self._command,
             stdin=asyncio.subprocess.PIPE,
@@ -134,7 +134,7 @@ class ClustersProcess:
             await end(inner)
 
     async def _listen(self, inner: asyncio.subprocess.Process) -> str:
-        """Return once the process gives no sign of life any more: why."""
+        """Return once the process shows no sign of life: why."""
         assert inner.stdout is not None  # noqa: S101 -- it is a pipe
         while True:
             try:
@@ -202,7 +202,7 @@ async def end(inner: asyncio.subprocess.Process) -> None:
 
 
 def measure_memory(pid: int) -> int:
-    """Return the bytes of a process in memory; 0 if it is gone, or the system does not tell."""
+    """Return the bytes of a process in memory; 0 if it ended, or the system does not tell."""
     try:
         return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * PAGE
     except (OSError, ValueError, IndexError):
@@ -232,7 +232,7 @@ def limit_itself(memory: int) -> None:
         os.nice(NICENESS)
         Path("/proc/self/oom_score_adj").write_text(FIRST_VICTIM)
     with contextlib.suppress(OSError, ValueError, IndexError):
-        # The parent looks now and then; what is taken between two looks ends here.
+        # The parent looks now and then; this ends growth between two looks.
         mapped = int(Path("/proc/self/statm").read_text().split()[0]) * PAGE
         most = mapped + limits.CLUSTERS_MEMORY_SLACK * memory * 2**20
         resource.setrlimit(resource.RLIMIT_AS, (most, most))
@@ -249,7 +249,7 @@ async def beat(render: Callable[[], bytes]) -> None:
 
 
 def follow_parent(on_end: Callable[[], None], *, render: Callable[[], bytes]) -> None:
-    """Show the parent that this event loop lives, and call `on_end` in it once the parent is gone, or asks for that.
+    """Show the parent that this event loop is alive, and call `on_end` in it once the parent has ended or asks for it.
 
     render: returns the metrics for the parent.
     """

@@ -1,8 +1,8 @@
 """Whether this process may work: alone, or because it won an election that runs in a thread and event loop of its own.
 
-There renewals neither wait behind a long pass nor share the engine's connections; and a process that lost its lease ends
-even where the engine's loop hangs. A leader whose engine's loop hangs renews no more, so that another one takes over.
-Must not know what the work is.
+There renewals neither wait behind a long pass nor share the engine's connections; and a process that lost its lease
+ends even where the engine's loop hangs. A leader whose engine's loop hangs renews no more, so that another one takes
+over. Must not know the work.
 """
 
 from __future__ import annotations
@@ -73,9 +73,9 @@ class AlwaysLeader:
         *,
         find_other: Callable[[], Awaitable[str]] | None = None,
     ) -> None:
-        """find_leader: describes the active leader, "" if there is none; None to look for none.
+        """find_leader: describes the active leader, "" without one; None to look for none.
 
-        find_other: runs while this process works, and describes another one without an election that is at work.
+        find_other: runs while this process works, and describes another active one without an election.
         """
         self.acquired = asyncio.Event()
         self.lost = asyncio.Event()
@@ -132,7 +132,7 @@ class LeaseLeadership:
         grace: float,
         end_by_force: Callable[[int], object] = os._exit,
     ) -> None:
-        """grace: seconds after a loss in which the work must have ended; then the process is ended by force."""
+        """grace: seconds after a loss until the work must have ended; then the process is ended by force."""
         self.acquired = asyncio.Event()
         self.lost = asyncio.Event()
         self._reason = ""
@@ -262,7 +262,7 @@ def make_leadership(settings: Settings, source: CredentialSource, metrics: Metri
 
 
 async def find_leader(settings: Settings, source: CredentialSource, metrics: Metrics) -> str:
-    """Describe the active leader of the Stacks that the settings name; "" if there is none."""
+    """Describe the active leader of the Stacks that the settings name; "" without one."""
     scope = Scope(share=settings.share, namespace=settings.namespace or "")
     async with Connection(source) as connection:
         sender = ApiClient(connection, metrics)
@@ -281,7 +281,7 @@ async def find_other(settings: Settings, source: CredentialSource) -> str:
 
 
 def find_pod(environ: Mapping[str, str]) -> PodIdentity | None:
-    """Return the Pod of this process, which the shipped manifests state in its environment."""
+    """Return the Pod of this process, from the environment that the shipped manifests set."""
     namespace, name, uid = (environ.get(f"HEARTH_POD_{field}", "") for field in ("NAMESPACE", "NAME", "UID"))
     return PodIdentity(namespace=namespace, name=name, uid=uid) if namespace and name and uid else None
 

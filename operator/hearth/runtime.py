@@ -1,6 +1,6 @@
-"""The engine on a real cluster: builds the adapters, joins them, and starts them in the order in which they need each other.
+"""The engine on a real cluster: builds the adapters, connects them, and starts them in the order of their dependencies.
 
-Must hold no decision about Stacks, and nothing of the process around it (signals, flags, pages).
+Must make no decision about Stacks, and nothing of the process around it (signals, flags, pages).
 """
 
 from __future__ import annotations
@@ -217,11 +217,11 @@ class KubeRuntime:
         ]
 
     def find_not_ready(self) -> Sequence[str]:
-        """Return what is not synced yet."""
+        """Return the caches that are not synced yet."""
         if self._unready:
             return [self._unready]
         own = [each for each in (*self._stacks.health(), *self._revisions.health()) if not each.is_synced]
-        # A kind that may not be watched, or that the server fails to list, concerns those Stacks alone that have it. An
+        # A kind that may not be watched, or that the server fails to list, only concerns Stacks that have it. An
         # older role does not permit to list ResourceGroups.
         others = [each for each in (*self._groups.health(), *self._cluster.caches.health()) if not each.is_answered]
         return [f"the watch of {each.kind} is not complete" for each in (*own, *others)]

@@ -1,6 +1,6 @@
-"""Settings of the operator: frozen values, and how they are parsed from text.
+"""Settings of the operator: frozen values, and their parser.
 
-Flags and environment variables are the business of `hearth.cli.commands.run`; must not know what the settings are used for.
+Flags and environment variables are the business of `hearth.cli.commands.run`; must not know the use of a setting.
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ class Settings:
     """All options of `hearth run`."""
 
     kubeconfig: str | None = None
-    """A kubeconfig file; None: the pod's own account, else what kubectl would take."""
+    """A kubeconfig file; None: the Pod's own account, otherwise kubectl's default."""
     context: str | None = None
     namespace: str | None = None
-    """Whose Stacks are served; None: those of all namespaces."""
+    """The namespace whose Stacks are served; None: all namespaces."""
     namespaced_watches: frozenset[str] = frozenset()
     """The kinds (`Kind.group`) that are watched only in the namespaces of Stacks that have them."""
     operator_namespace: str = DEFAULT_OPERATOR_NAMESPACE
@@ -65,7 +65,7 @@ class Settings:
     tenancy: Mode = Mode.ISOLATED
     """What Stacks may do with the operator's own rights."""
     definition_groups: frozenset[str] = frozenset()
-    """The API groups in which StackDefinitions may make kinds; none: StackDefinitions are not served."""
+    """API groups where StackDefinitions may create kinds; none: StackDefinitions are not served."""
     definition_accounts: frozenset[str] = frozenset()
     """The ServiceAccounts that StackDefinitions may name, as `namespace:name`."""
     default_service_account: str | None = None
@@ -96,9 +96,9 @@ class Settings:
     ignore_leader: bool = False
     """Whether to work although another process leads the same Stacks; only without `leader_election`."""
     lease_name: str | None = None
-    """Of the Lease that they take turns by; None: after what they serve."""
+    """Of the Lease for their election; None: derived from the Stacks they serve."""
     lease_duration: timedelta = timedelta(seconds=15)
-    """For which others leave a Lease alone that is not renewed."""
+    """How long others respect a Lease that is not renewed."""
     renew_deadline: timedelta = timedelta(seconds=10)
     """After which a leader that could not renew its Lease ends."""
     retry_period: timedelta = timedelta(seconds=2)
@@ -119,7 +119,7 @@ class Settings:
         return self.other_clusters and self.share.place is not Place.HERE
 
     def find_own_part(self) -> Settings:
-        """Return the settings of a process that leaves the Stacks of other clusters to one that it runs beside itself."""
+        """Return the settings of a process that leaves the Stacks of other clusters to a child process."""
         if not self.other_clusters or self.share.place is not Place.ANYWHERE:
             return self
         return replace(self, share=replace(self.share, place=Place.HERE))
@@ -131,7 +131,7 @@ class Settings:
         return f"{DEFAULT_LEASE}-{self.namespace}" if self.namespace else DEFAULT_LEASE
 
     def find_lease_name(self) -> str:
-        """Of the Lease that this process stands for: each share of the Stacks has its own."""
+        """Of the Lease of this process: each share of the Stacks has its own."""
         return self.find_lease_group() if self.share.has_all_buckets else f"{self.find_lease_group()}-{self.share}"
 
     def make_tenancy(self) -> Tenancy:
@@ -221,14 +221,14 @@ def find_operator_namespace(file: Path = NAMESPACE_FILE) -> str:
 
 
 def is_pod(file: Path = NAMESPACE_FILE) -> bool:
-    """Return whether this process runs in a pod, of which there may be several."""
+    """Whether this process runs in a Pod that may have several replicas."""
     return file.exists()
 
 
 def find_share(shards: int, shard: int | None, *, host: str) -> Share:
-    """Return the share of one of `shards` processes: the given one, else that of the StatefulSet pod's ordinal.
+    """Return the share of one of `shards` processes: the given one, otherwise the ordinal of the StatefulSet's Pod.
 
-    Raises ValueError where neither says which.
+    Raises ValueError if neither is given.
     """
     if shards == 1:
         return WHOLE

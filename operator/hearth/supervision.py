@@ -1,8 +1,8 @@
-"""Runs the tasks and callbacks of the process: the one place where an exception that no code expects is handled.
+"""Runs the tasks and callbacks of the process: the one place that handles unexpected exceptions.
 
 Such an exception is logged with its stack, counted, and retried with backoff; it ends no worker and no other task. Its
-message and the values of variables are never logged, since they may be secret. Must not know what runs, or what is done
-about the failure of a particular resource: the caller passes a callback for that.
+message and the values of variables are never logged, since they may be secret. Must not know the tasks, or the handling
+of a particular resource's failure: the caller passes a callback for that.
 """
 
 from __future__ import annotations
@@ -200,7 +200,7 @@ CURRENT: contextvars.ContextVar[Supervisor] = contextvars.ContextVar("CURRENT", 
 
 
 def current() -> Supervisor:
-    """Return the supervisor in this context: that of the process, unless `using` replaces it."""
+    """Return the supervisor in this context: the process's, unless `using` replaces it."""
     return CURRENT.get()
 
 

@@ -1,6 +1,6 @@
 """The command `hearth`, its subcommand `version`, and the table of the others, which are imported when they are called.
 
-Must not know what a subcommand does; a new one is a line in `COMMANDS`.
+Must not know the subcommands; a new one is a line in `COMMANDS`.
 """
 
 from __future__ import annotations

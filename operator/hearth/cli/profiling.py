@@ -1,7 +1,7 @@
 """Profile of a run in the format of Python's own profiler: for `python -m pstats FILE` or snakeviz.
 
 Measures the CPU time of the thread that starts it, so waiting does not count. Other threads (kopf, leader election,
-name resolution) are not profiled. Must not know what is profiled.
+name resolution) are not profiled. Must not know the profiled code.
 """
 
 from __future__ import annotations

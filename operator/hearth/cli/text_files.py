@@ -1,6 +1,6 @@
 """Texts of files and of standard input, compressed by gzip or not.
 
-Must not know what a text means.
+Must not know the meaning of a text.
 """
 
 from __future__ import annotations

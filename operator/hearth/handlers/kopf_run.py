@@ -76,7 +76,7 @@ class EndlessBackoff:
 
 
 def make_settings(server: WebhookServer | None = None) -> kopf.OperatorSettings:
-    """Make the settings of kopf. server: of admission reviews; None: there is none."""
+    """Make the settings of kopf. server: of admission reviews; None without one."""
     settings = kopf.OperatorSettings()
     # It would send SIGKILL to the whole process, ten minutes after an exit from which the supervisor has recovered.
     settings.process.ultimate_exiting_timeout = None
@@ -97,7 +97,7 @@ def make_settings(server: WebhookServer | None = None) -> kopf.OperatorSettings:
     # kopf would empty them at each exit.
     settings.admission.managed = None
     settings.admission.server = cast("Any", server)  # kopf's protocol uses its own types of messages
-    # Kopf writes to StackDefinitions alone, what it remembers of each; the names tell whose that is.
+    # Kopf writes only to StackDefinitions, to store its own records; the names tell their owner.
     settings.persistence.finalizer = f"kopf.{names.GROUP}/finalizer"
     settings.persistence.progress_storage = kopf.AnnotationsProgressStorage(prefix=f"kopf.{names.GROUP}", v1=False)
     settings.persistence.diffbase_storage = kopf.AnnotationsDiffBaseStorage(prefix=f"kopf.{names.GROUP}")
@@ -210,5 +210,5 @@ def register_definition_handlers(definitions: DefinitionCallbacks, registry: kop
     kopf.on.create(*where, id="definition", registry=registry, when=handlers.leads)(handlers.handle)
     kopf.on.update(*where, id="definition", registry=registry, when=handlers.leads)(handlers.handle)
     kopf.on.resume(*where, id="definition-resumed", registry=registry, when=handlers.leads)(handlers.handle)
-    # kopf's handlers of deletions need a finalizer of kopf. The operator has its own, and retries by itself.
+    # kopf's handlers of deletions need a finalizer of kopf. The operator has its own, and its own retries.
     kopf.on.event(*where, id="definition-deleted", registry=registry, when=handlers.leads)(handlers.handle_deletion)

@@ -1,8 +1,8 @@
-"""kopf, supervised, in a thread and event loop of its own.
+"""kopf, supervised, in a separate thread and event loop.
 
 When kopf ends it cancels all tasks of its loop, and some faults of the API server end it; so nothing of ours lives in
-there, and it is restarted. The engine's loop learns of it by `call_soon_threadsafe` alone, and never waits for it. Must not
-import kopf before its thread runs: no other thread may wait for that.
+there, and it is restarted. The engine's loop hears from it only by `call_soon_threadsafe`, and never waits for it. Must
+not import kopf before its thread runs: no other thread may wait for that.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ class KopfSupervisor:
             except (Exception, asyncio.CancelledError) as raised:  # noqa: BLE001 -- kopf is restarted after any error
                 error = raised
             if not self._stopping.is_set():
-                # Its message may hold what a server sent, or a credential.
+                # Its message may contain a server's answer, or a credential.
                 log.warning("kopf exited unexpectedly; restarting", **describe_end(error))
             return loop.time() - begun
 
@@ -229,7 +229,7 @@ def make_supervisor(
 def make_definitions_supervisor(
     source: CredentialSource, definitions: DefinitionCallbacks, *, on_restart: Callable[[], None]
 ) -> KopfSupervisor:
-    """Make the supervisor of a kopf that handles StackDefinitions alone: only the active process has it."""
+    """Make the supervisor of a kopf that handles only StackDefinitions: only the active process has it."""
     callbacks = KopfCallbacks(on_kinds=lambda: None, on_restart=on_restart)
     return KopfSupervisor(lambda handlers: make_run(source, handlers), callbacks, definitions=definitions)
 

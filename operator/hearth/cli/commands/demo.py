@@ -50,7 +50,7 @@ def demo(
 
 
 def read_stack(file: str, *, namespace: str) -> Object:
-    """Return the only Stack in a file. Ends the program if there is none."""
+    """Return the only Stack in a file. Ends the program without one."""
     try:
         documents = list(kubectl_yaml.parse_documents(Path(file).read_text(encoding="utf-8")))
     except OSError as error:

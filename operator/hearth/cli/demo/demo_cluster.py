@@ -1,4 +1,4 @@
-"""The requests of the demo: install, apply, read; and its admission webhook. Must not know how a result is shown."""
+"""The requests of the demo: install, apply, read; and its admission webhook. Must not know the output."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def is_established(definition: Object) -> bool:
 
 
 # The admission webhook of the demo, which the API server reaches on this machine's loopback interface. It is there while the
-# operator runs. Its rules are those of `manifests/install/webhook.yaml`.
+# operator runs. Its rules match `manifests/install/webhook.yaml`.
 
 LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 CHANGES_SPEC: Final = {

@@ -1,4 +1,4 @@
-"""The demo from start to end. Each step prints what it does; it stops everything that it starts in any case."""
+"""The demo from start to finish. Each step prints its action; everything it started is stopped in any case."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class DemoOptions:
     stack: Object
     timeout: timedelta
     kubectl: str | None
-    """The kubectl to suggest if there is none on PATH."""
+    """The kubectl to suggest if PATH has none."""
 
     is_namespaced: bool
     """Whether the operator serves only the Stack's namespace."""
@@ -145,7 +145,7 @@ class StackWatcher:
     async def until(
         self, is_reached: Callable[[StackView], bool], *, seconds: float = float("inf")
     ) -> StackView | None:
-        """Return the first view for which `is_reached` is true, or None at the time limit.
+        """Return the first view that satisfies `is_reached`, or None at the time limit.
 
         seconds: time limit; shorter if the user stops the demo.
         """
@@ -173,7 +173,7 @@ class StackWatcher:
         return f"stack/{seen.name} is not Ready after {limit:.0f} s: {reason}; the operator's log: {self.operator.log}"
 
     def _count(self, seen: StackView) -> float:
-        """Return the seconds to show: those of the whole wait, and after the first Ready those of the current phase."""
+        """Return the seconds to show: of the whole wait, and after the first Ready of the current phase."""
         now = time.monotonic()
         if seen.phase != self._phase:
             self._phase, self._phase_began = seen.phase, now
@@ -198,7 +198,7 @@ class StackWatcher:
 
 
 async def leave_earlier(watch: StackWatcher) -> None:
-    """Wait until a Stack that was deleted while no operator ran is gone. Only then can it be created again."""
+    """Wait until a Stack that was deleted while no operator ran no longer exists. Only then can it be recreated."""
     found = await watch.cluster.find_stack(watch.options.namespace, watch.options.name)
     if found is not None and "deletionTimestamp" in found["metadata"]:
         watch.output.print_lines([f"stack/{watch.options.name} is still being deleted: waiting"])

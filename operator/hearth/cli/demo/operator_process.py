@@ -19,7 +19,7 @@ GRACE: Final = 6.0
 """Seconds that it may take to stop; it should take at most five."""
 LINES_SHOWN: Final = 15
 DEFINITION_GROUP: Final = "platform.example"
-"""The API group in which StackDefinitions may make kinds, as in the documentation."""
+"""The API group where StackDefinitions may create kinds, as in the documentation."""
 HOST: Final = "127.0.0.1"
 
 
@@ -78,7 +78,7 @@ async def running(
             stdin=asyncio.subprocess.DEVNULL,
             stdout=log,
             stderr=log,
-            # What is set for other operators on this machine is not for this one.
+            # Settings for other operators on this machine do not apply to this one.
             env={name: value for name, value in os.environ.items() if not name.startswith("HEARTH_")},
             # Ctrl-C at the terminal stops the demo, which then stops the operator.
             start_new_session=True,

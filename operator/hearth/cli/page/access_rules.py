@@ -1,9 +1,9 @@
-"""Who may send requests to the page: the browser that got its address, from the page itself. Pure.
+"""Access to the page: only the browser that got its address, from the page itself. Pure.
 
 Other programs and users of the machine reach loopback too, and every web page that the user visits may send requests to
-it. So a request needs three things: a path that is not guessable, a cookie that browsers send under this path alone, and
-the name of this server as its host (a name of an attacker that resolves to loopback is another one). An action needs the
-page's own origin and a token besides, which only the page itself contains.
+it. So a request needs three things: a path that is not guessable, a cookie that browsers send only under this path, and
+the name of this server as its host (an attacker's name that resolves to loopback is another one). An action also needs
+the page's own origin and a token, which only the page itself contains.
 """
 
 from __future__ import annotations

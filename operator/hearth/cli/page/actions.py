@@ -1,4 +1,5 @@
-"""What each button writes: decided by the same functions as the verbs of `kubectl stack`. Must not know HTML or HTTP.
+"""The write behind each button: decided by the same functions as the verbs of `kubectl stack`. Must not know HTML or
+HTTP.
 
 A decision is made twice: when the user is asked to confirm, and again on the present object when the form arrives.
 """
@@ -68,7 +69,7 @@ def describe_age(revision: Object | None) -> str:
 
 
 async def find_breakpoints(session: Session, stack: StackState) -> tuple[Field, ...]:  # noqa: ARG001 -- as all of them
-    """Return the choice of a breakpoint at which a resource waits."""
+    """Return the choice for a breakpoint with a waiting resource."""
     waiting = [str(entry) for entry in stack.breakpoints]
     options = tuple(Option(value=each, label=safe_text.one_line(each)) for each in waiting)
     return (Field(name="where", label="Breakpoint", options=options),) if options else ()
@@ -108,7 +109,7 @@ class Decision:
     refusal: str = ""
     """Why it does not apply."""
     said: str = ""
-    """What is written, as `kubectl stack` says it."""
+    """The written fields, in the words of `kubectl stack`."""
     notes: tuple[str, ...] = ()
     send: Send | None = None
     """Sends it; None if nothing is written."""
@@ -116,7 +117,7 @@ class Decision:
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """What a decision needs."""
+    """The input of a decision."""
 
     session: Session
     stack: StackState
@@ -131,17 +132,17 @@ class Action:
     name: str
     title: str
     explanation: str
-    """What it does, in a sentence."""
+    """Its effect, in a sentence."""
     judge: Callable[[StackState, str], VerbResult] | None = None
-    """The verb, for a token, as far as the Stack alone decides it; None if more must be read."""
+    """The verb, for a token, if the Stack is enough to decide it; None if more must be read."""
     attempt: Callable[[Context], Awaitable[Decision]] | None = None
-    """Decides with the form, and what is read besides; None if `judge` decides all."""
+    """Decides with the form and further objects; None if `judge` decides everything."""
     find_fields: Callable[[Session, StackState], Awaitable[tuple[Field, ...]]] | None = None
-    """What the user must enter or choose; None for nothing."""
+    """Input that the user must enter or choose; None for nothing."""
     is_for_resource: bool = False
     is_for_group: bool = False
     is_dangerous: bool = False
-    """Whether it takes back what runs or replaces data, so that its button looks so."""
+    """Whether it reverts running objects or replaces data, so that its button shows it."""
 
     async def decide(self, context: Context) -> Decision:
         """Return what becomes of the action now."""
@@ -168,7 +169,7 @@ def from_result(context: Context, result: VerbResult) -> Decision:
 
 
 async def continue_(context: Context) -> Decision:
-    """Clear the breakpoint at which a resource waits."""
+    """Clear the breakpoint of a waiting resource."""
     where = context.form.get("where", "") or context.form.get("resource", "")
     return from_result(context, verbs.continue_(context.stack, where=where, token=context.token))
 
@@ -255,7 +256,7 @@ def create(context: Context, kind: Kind, body: Object, *, said: str, notes: tupl
 
 
 def judge_rollback(stack: StackState, _: str) -> VerbResult:
-    """Return what a rollback to the last completed revision would be."""
+    """Return the changes of a rollback to the last completed revision."""
     completed = verbs.find_other_completed(stack)
     return verbs.rollback(stack, to_revision=0, stored={completed} if completed else set())
 

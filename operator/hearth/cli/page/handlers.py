@@ -1,4 +1,4 @@
-"""The addresses of the page: what each request reads, and which template shows it. Must not know who may ask."""
+"""The addresses of the page: the reads of each request, and its template. Must not know access rules."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from hearth.model import errors, limits
 from hearth.model.tenancy import Tenancy
 
 FRAGMENT: Final = "X-Hearth-Fragment"
-"""The header by which the script asks for a dialog's content instead of a whole page."""
+"""The header of script requests for a dialog's content instead of a whole page."""
 NAME: Final = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 STACK_ROUTE: Final = r"{kind:[a-z0-9.-]+}/{namespace}/{name}"
 
@@ -140,7 +140,7 @@ class Handlers:
         return self._reply(request, "why.html", values | describe_target(snapshot.stack))
 
     async def confirm(self, request: web.Request) -> web.StreamResponse:
-        """Show what an action would write, and ask."""
+        """Show the write of an action, and ask for confirmation."""
         stack, action, form = await self._find_action(request, dict(request.query))
         fields = await action.find_fields(self._source.session, stack) if action.find_fields is not None else ()
         context = Context(session=self._source.session, stack=stack, form=form, token=following.make_token())
@@ -150,7 +150,7 @@ class Handlers:
         return self._reply(request, "confirm.html", values | describe_target(stack))
 
     async def preview_rollback(self, request: web.Request) -> web.StreamResponse:
-        """Show what a rollback would change, by the engine itself; nothing is written."""
+        """Show the changes of a rollback, from the engine itself; nothing is written."""
         # It imports the engine, which the other pages need not.
         from hearth.cli.stack_access import stack_previews
         from hearth.cli.stack_views import preview_output
@@ -168,7 +168,7 @@ class Handlers:
         return self._reply(request, "preview.html", {"lines": lines, "path": rendering.make_path(location)})
 
     async def compare(self, request: web.Request) -> web.StreamResponse:
-        """Show the fields that a Stack sets of an object: as it wants them, beside the live ones."""
+        """Show the fields that a Stack sets on an object: desired next to live."""
         # It imports the engine, which the other pages need not.
         from hearth.cli.stack_access import stack_previews
 
@@ -188,7 +188,7 @@ class Handlers:
         return self._reply(request, "compare.html", values | describe_target(location))
 
     async def show_history(self, request: web.Request) -> web.StreamResponse:
-        """Show the newest revisions: who made them, what became of them, and what each changed."""
+        """Show the newest revisions: their authors, their outcome, and their changes."""
         location = await self._find_target(request)
         session = self._source.session
         stack = await stack_locations.read(session, location)
@@ -216,7 +216,7 @@ class Handlers:
         return self._reply(request, "log.html", describe_target(location) | query | values)
 
     async def follow_log(self, request: web.Request) -> web.StreamResponse:
-        """Send what the log of a container gets, from its end on."""
+        """Send new lines of a container's log, from its end on."""
         return await self._updates.follow(
             request, LogChanges(functools.partial(self._read_log, find_container(request)))
         )
@@ -229,7 +229,7 @@ class Handlers:
         return safe_text.clean(text)
 
     async def act(self, request: web.Request) -> web.StreamResponse:
-        """Write what the user confirmed."""
+        """Write the change that the user confirmed."""
         form = {key: value for key, value in (await request.post()).items() if isinstance(value, str)}
         if refusal := self._rules.find_action_refusal(form.get(ACTION_TOKEN, "")):
             raise web.HTTPForbidden(text=refusal)
@@ -334,10 +334,10 @@ Content = TypeVar("Content")
 
 
 class Changes(Generic[Content]):
-    """What has changed since the browser was last sent something."""
+    """Changes since the last message to the browser."""
 
     def __init__(self, get: Callable[[], Awaitable[Content]]) -> None:
-        """get: what is there now. Raises ApiStatusError and Unreachable."""
+        """get: the present content. Raises ApiStatusError and Unreachable."""
         self._get = get
         self._problem = ""
 
@@ -350,7 +350,7 @@ class Changes(Generic[Content]):
         return self.on_problem("") + self.compare(content)
 
     def compare(self, content: Content) -> bytes:
-        """Return the events of what differs from what was sent last."""
+        """Return the events for the differences from the last message."""
         raise NotImplementedError
 
     def on_problem(self, message: str) -> bytes:
@@ -384,7 +384,7 @@ class LogChanges(Changes[str]):
     """The last line that was sent; None before anything was."""
 
     def compare(self, content: str) -> bytes:
-        """Return the event with the lines behind the last one, or all where that is gone."""
+        """Return the event with the lines after the last one, or all if that line no longer exists."""
         lines = content.splitlines()
         known = max((at for at, line in enumerate(lines) if line == self._last), default=None)
         new = lines if known is None else lines[known + 1 :]

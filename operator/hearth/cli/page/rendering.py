@@ -1,7 +1,7 @@
-"""HTML from the templates of this package: whole pages, the parts that change by themselves, and the files beside them.
+"""HTML from the templates of this package: whole pages, the parts that update live, and the static files.
 
-Every value is escaped; a value is never markup by itself. The one exception is the picture, which ElementTree escapes.
-Must not know requests.
+Every value is escaped; a value is never markup. The one exception is the picture, which ElementTree escapes. Must not
+know requests.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def make_path(location: StackLocation) -> str:
     return shown_stack.make_path(location.kind, location.namespace, location.name)
 
 
-# The parts of a page that change by themselves: the list, or head, picture and notes of one Stack.
+# The parts of a page that update live: the list, or head, picture and notes of one Stack.
 
 Parts: TypeAlias = "Mapping[str, Part]"
 """By id, in the order of the page."""
@@ -80,7 +80,7 @@ def make_part(html: str) -> Part:
 
 
 class PartRenderer:
-    """Renders the parts from what the cluster holds now."""
+    """Renders the parts from the cluster's present state."""
 
     def __init__(self, source: StackSource, renderer: Renderer) -> None:
         self._source = source
@@ -97,7 +97,7 @@ class PartRenderer:
         if snapshot is None:
             return {"head": self._render("part_gone.html", {"name": location.name})}
         has_snapshot = await self._source.has_snapshot(snapshot.stack)
-        # Large Stacks take half a second, in which other requests are answered.
+        # Large Stacks take half a second, while other requests are answered.
         return await asyncio.to_thread(
             self._render_stack, snapshot, make_path(location), layers, has_snapshot=has_snapshot
         )
@@ -121,7 +121,7 @@ class PartRenderer:
         }
 
     def draw_nested(self, objects: StackObjects, path: str) -> dict[str, Any]:
-        """Return the state and the picture of a nested Stack, as the details of its resource show them."""
+        """Return the state and the picture of a nested Stack, for the details of its resource."""
         shown = shown_stack.describe_graph(objects, expanded=())
         picture = self._draw(shown, path, (), prefix=f"{shown.stack.title}-")
         return {"nested": shown.stack, "nested_picture": picture}

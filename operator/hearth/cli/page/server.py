@@ -1,6 +1,6 @@
 """The HTTP server of the page, on loopback only: each request passes the access rules before any handler.
 
-Must not know what the page shows.
+Must not know the content of the page.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the page shows of one resource: why, events, live object and manifest, and its fields as wanted beside live.
+"""The page's view of one resource: why, events, live object and manifest, and its desired fields next to the live ones.
 
 Pure; all texts are cleaned.
 """
@@ -62,7 +62,7 @@ class ShownResource:
     nested_path: str
     """The page of the nested Stack or group; "" for any other kind."""
     nested: StackObjects | None
-    """What is in that, as far as it was read."""
+    """The parts of it that were read."""
     is_marked: bool
     """Whether the object is marked unhealthy."""
 
@@ -173,8 +173,8 @@ def write(value: object) -> str:
     return safe_text.clean(kubectl_yaml.write(value)) if value else ""
 
 
-# What a Stack sets of an object, beside what the object has. The fields are those that the API server attributes to the
-# Stack. A field that others took is in the preview alone, which the engine makes: it knows what it would write.
+# A Stack's fields of an object, next to the live ones. The fields are those that the API server attributes to the
+# Stack. Only the engine's preview, which knows the next write, has fields that others took.
 
 LONGEST: Final = 1_000
 """Characters of a value that are shown."""
@@ -223,14 +223,14 @@ def is_within(path: str, other: str) -> bool:
 
 
 def find_owned_fields(child: FoundChild) -> Mapping[str, Any]:
-    """Return the fields that the API server attributes to the Stack, as `managedFields` states them."""
+    """Return the fields that `managedFields` attributes to the Stack."""
     entries = [dict(each) for each in object_fields.entries(child.raw, "metadata", "managedFields")]
     entry = child_module.find_entry(entries)
     return object_fields.mapping(entry, "fieldsV1") if entry is not None else object_fields.EMPTY
 
 
 def list_owned(value: Any, owned: Mapping[str, Any], path: FieldPath) -> Iterator[tuple[FieldPath, Any]]:
-    """Yield the smallest owned fields with their values in the object; what the object lacks is left out."""
+    """Yield the smallest owned fields with their values in the object; missing fields are left out."""
     for element, below in owned.items():
         place = find_place(value, element)
         if place is None:
@@ -243,7 +243,7 @@ def list_owned(value: Any, owned: Mapping[str, Any], path: FieldPath) -> Iterato
 
 
 def find_place(value: Any, element: str) -> tuple[str, Any] | None:
-    """Return the name and value of what an entry of `fieldsV1` means within a value; None if that is not there."""
+    """Return the name and value for an entry of `fieldsV1` within a value; None if it is missing."""
     key = element[2:]
     if element.startswith("f:"):
         return (key, value[key]) if isinstance(value, Mapping) and key in value else None
@@ -258,7 +258,7 @@ def find_place(value: Any, element: str) -> tuple[str, Any] | None:
 
 
 def parse_json(text: str) -> Any:
-    """Return the value of a JSON text; None if it is none: anyone may have written it."""
+    """Return the value of a JSON text; None for any other text: anyone may have written it."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):

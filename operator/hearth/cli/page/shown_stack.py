@@ -1,4 +1,4 @@
-"""What the page shows of Stacks, as values for its templates. Pure; all texts are cleaned, none is escaped.
+"""The page's view of Stacks, as values for its templates. Pure; all texts are cleaned, none is escaped.
 
 Must not know HTML.
 """
@@ -40,7 +40,7 @@ class ShownStack:
     """Resources that are ready, and all; 0 if unknown."""
     revision: int | None
     words: tuple[str, ...]
-    """What a person should know besides the phase."""
+    """Facts that a person should know in addition to the phase."""
     message: str
     created: str
     """RFC 3339; the browser shows the age."""
@@ -114,7 +114,7 @@ def describe_graph(objects: StackObjects, *, expanded: Collection[int]) -> Shown
 
 
 def parse_layers(text: str, *, most: int = 100) -> frozenset[int]:
-    """Return the layers in a text like `1.4`; what is no number is ignored."""
+    """Return the layers in a text like `1.4`; parts that are no numbers are ignored."""
     return frozenset(
         int(each) for each in text.split(".")[:most] if each.isascii() and each.isdigit() and len(each) < 5
     )
@@ -125,7 +125,7 @@ def write_layers(layers: Collection[int]) -> str:
     return ".".join(map(str, sorted(layers)))
 
 
-# The history of a Stack as the page shows it: each revision with its author, its outcome and what it changed. Pure.
+# The history of a Stack on the page: each revision with its author, its outcome and its changes. Pure.
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)

@@ -45,7 +45,7 @@ class StackSource:
 
     async def find_kind(self, word: str) -> Kind | None:
         """Return the kind of an address: `stacks`, `webapps.platform.example`; None if the server has none of that name."""
-        # Only kinds of StackDefinitions are named with their group.
+        # Only kinds of StackDefinitions include their group.
         if word not in self._kinds and "." in word:
             self._kinds = {shown_stack.make_word(kind): kind for kind in await stack_locations.list_kinds(self.session)}
         return self._kinds.get(word)
@@ -78,7 +78,7 @@ class StackSource:
         return any(stack.is_named_by(each) for each in listed)
 
     async def find_session(self, objects: StackObjects) -> Session:
-        """Return the session with the cluster in which the objects of a Stack are, as far as it can be read."""
+        """Return the session with the cluster of a Stack's objects, if it can be read."""
         return await self._reader.find_session(objects)
 
     async def close(self) -> None:

@@ -165,7 +165,9 @@ def find_last_applied(present: Object) -> Object | None:
 
 
 def make_patch(before: Mapping[str, Any], stated: Object, live: Object) -> Object:
-    """Return the merge patch of a three-way merge: what the file has, without what only its predecessor had."""
+    """Return the merge patch of a three-way merge: the fields of the file, without fields that only its predecessor
+    had.
+    """
     metadata: Object = {}
     for part in STATED:
         old, new, now = (object_fields.mapping(each, "metadata", part) for each in (before, stated, live))
@@ -176,7 +178,9 @@ def make_patch(before: Mapping[str, Any], stated: Object, live: Object) -> Objec
 
 
 def merge_three(old: Mapping[str, Any], new: Mapping[str, Any], now: Mapping[str, Any]) -> Object:
-    """Return the merge patch of `now` that adds and changes what `new` has, and removes what only `old` had."""
+    """Return the merge patch of `now` that adds and changes the fields of `new`, and removes fields that only `old`
+    had.
+    """
     patch: Object = {key: None for key in old if key not in new and key in now}
     for key, value in new.items():
         former, current = old.get(key), now.get(key)

@@ -1,6 +1,7 @@
-"""What explains a Stack beyond its snapshot: what controllers made for its children, claims, what a Namespace holds, Events, logs.
+"""Evidence that explains a Stack beyond its snapshot: objects that controllers created for its children, claims, the
+content of a Namespace, Events, logs.
 
-Must not know how an explanation is shown.
+Must not know the output of an explanation.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ from hearth.model.well_known_kinds import EVENT, POD, SERVICE_ACCOUNT, VOLUME_CL
 from hearth.plan.health import object_reports
 
 EXTERNAL_AT_MOST: Final = 5
-"""Objects that Stacks only read of which an explanation looks for the cause: one request each."""
+"""External objects that an explanation searches for the cause: one request each."""
 ACCOUNTS_AT_MOST: Final = 5
-"""Stacks of which an explanation looks for the ServiceAccount: one request each."""
+"""Stacks whose ServiceAccount an explanation looks for: one request each."""
 LOGS_AT_MOST: Final = 5
 """Logs that an explanation reads: one request each."""
 NODES_AT_MOST: Final = 5
@@ -74,7 +75,7 @@ async def collect_all(session: Session, objects: StackObjects) -> Evidence:
 
 
 async def find_missing_accounts(session: Session, objects: StackObjects) -> frozenset[str]:
-    """Return the UIDs of the Stacks whose ServiceAccount does not exist, as far as the user may ask."""
+    """Return the UIDs of the Stacks whose ServiceAccount does not exist, of those that the user may ask about."""
     missing: set[str] = set()
     for stack in [each.stack for each in walk(objects)][:ACCOUNTS_AT_MOST]:
         if account := object_fields.text(stack.spec, "serviceAccountName"):
@@ -85,7 +86,7 @@ async def find_missing_accounts(session: Session, objects: StackObjects) -> froz
 
 
 async def read_external(session: Session, objects: StackObjects) -> dict[tuple[str, str], FoundChild]:
-    """Return the objects that the Stacks only read and that are not ready, as far as the user may read them."""
+    """Return the external objects that are not ready and that the user may read."""
     wanted = [
         (each, problem)
         for each in walk(objects)
@@ -105,7 +106,7 @@ async def read_external(session: Session, objects: StackObjects) -> dict[tuple[s
 
 
 async def read_logs(session: Session, pods: Sequence[FoundChild]) -> dict[tuple[str, str], str]:
-    """Return the end of the log of each container that failed, in the newest pods that failed; what may be read."""
+    """Return the end of the log of each failed container, in the newest failed Pods; logs that may be read."""
     newest = sorted(pods, key=lambda pod: (pod.created, pod.name), reverse=True)
     wanted = [(pod, name) for pod in newest if (name := find_container_to_read(pod))][:LOGS_AT_MOST]
     found = {}
@@ -127,7 +128,7 @@ def find_container_to_read(pod: FoundChild) -> str:
 
 
 async def read_nodes(session: Session, pods: Sequence[FoundChild]) -> dict[str, FoundChild]:
-    """Return the nodes of pods that are not ready, as far as the user may read them."""
+    """Return the nodes of Pods that are not ready, if the user may read them."""
     names = dict.fromkeys(
         object_fields.text(pod.raw, "spec", "nodeName") for pod in pods if not object_causes.is_ready(pod)
     )
@@ -169,11 +170,11 @@ def walk(objects: StackObjects) -> Iterator[StackObjects]:
         yield from walk(nested)
 
 
-# The objects that explain children, as far as the user may list them.
+# Objects that explain children, of those that the user may list.
 
 
 def list_namespaces(objects: StackObjects) -> set[str]:
-    """Return the namespaces of a Stack, its children and those of nested Stacks."""
+    """Return the namespaces of a Stack, its children and the children of nested Stacks."""
     found = {objects.stack.namespace, *(child.namespace for child in objects.children if child.namespace)}
     return found.union(*(list_namespaces(nested) for nested in objects.nested.values()))
 
@@ -198,7 +199,7 @@ async def list_owned(
 
 
 async def list_claims(session: Session, namespaces: Iterable[str]) -> list[FoundChild]:
-    """Return the claims of these namespaces, as far as the user may list them."""
+    """Return the claims of these namespaces that the user may list."""
     lists = await asyncio.gather(*(session.list_allowed(VOLUME_CLAIM, namespace) for namespace in namespaces))
     return [FoundChild(VOLUME_CLAIM, raw) for found in lists for raw in found]
 
@@ -229,6 +230,6 @@ async def list_remaining(session: Session, stack_objects: StackObjects) -> list[
 
 
 async def list_events(session: Session, namespaces: Iterable[str]) -> list[Object]:
-    """Return the Events of these namespaces, as far as the user may list them."""
+    """Return the Events of these namespaces that the user may list."""
     lists = await asyncio.gather(*(session.list_allowed(EVENT, namespace) for namespace in namespaces))
     return [event for events in lists for event in events]

@@ -1,4 +1,4 @@
-"""Sends what a verb writes, and follows a Stack until a goal is reached. Must not know how progress is shown."""
+"""Sends the write of a verb, and follows a Stack until a goal is reached. Must not know the display of progress."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Followed:
     generation: int = 0
     """The generation that the Stack has at least: an earlier state is not judged."""
     sources: Mapping[SourceKey, str] = field(default_factory=dict)
-    """The versions of its sources, of which the same holds."""
+    """The versions of its sources, which the status must have seen as well."""
 
 
 def make_token() -> str:
@@ -61,7 +61,7 @@ async def read_source_versions(session: Session, stack: StackState) -> dict[Sour
 async def follow(
     session: Session, followed: Followed, *, show: Callable[[str], None], seconds: float | None
 ) -> GoalState | None:
-    """Return the state in which the goal is reached or has failed; None when the time is over.
+    """Return the state that reached or failed the goal; None when the time is over.
 
     show: gets the message of each state before; seconds: the time limit, None for none.
     """

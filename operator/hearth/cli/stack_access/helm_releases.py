@@ -19,7 +19,7 @@ from hearth.model.well_known_kinds import SECRET
 
 
 async def get_release(session: Session, namespace: str, name: str) -> HelmRelease:
-    """Return the newest deployed revision of a release. Raises ApiStatusError, or InvalidDefinition if there is none."""
+    """Return the newest deployed revision of a release. Raises ApiStatusError, or InvalidDefinition without one."""
     found = await session.list(SECRET, namespace, selector=f"owner=helm,name={name}", fields=f"type={TYPE}")
     deployed = find_deployed(found)
     if deployed is None:
@@ -30,7 +30,7 @@ async def get_release(session: Session, namespace: str, name: str) -> HelmReleas
     return parse(deployed)
 
 
-# Releases of Helm, read from the Secrets in which Helm stores them: the manifest, and what is not part of it. Source:
+# Releases of Helm, read from Helm's Secrets: the manifest, and objects outside of it. Source:
 # Helm, `pkg/storage/driver/util.go` (base64, gzip, JSON) and `secrets.go` (type and labels).
 
 TYPE: Final = "helm.sh/release.v1"  # the type of the Secrets

@@ -1,4 +1,4 @@
-"""The stored revisions of a Stack, with their definitions. Must not know what is shown of them."""
+"""The stored revisions of a Stack, with their definitions. Must not know the output."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def is_owned(revision: Object, uid: str) -> bool:
 
 
 def number_revisions(found: Iterable[Object], stack_uid: str) -> dict[int, Object]:
-    """Return the revisions by number, those alone that the Stack owns: others may carry its label."""
+    """Return the revisions that the Stack owns, by number: others may carry its label."""
     numbered: dict[int, Object] = {}
     for revision in found:
         text = object_fields.text(revision, "metadata", "annotations", names.ANNOTATION_REVISION)

@@ -75,7 +75,7 @@ class FolderKinds:
 
 
 def simplify(value: Any) -> Any:
-    """Return a schema in which a type is one word: kubeconform's files permit null beside most types."""
+    """Return a schema where a type is one word: kubeconform's files permit null with most types."""
     if isinstance(value, list):
         return [simplify(each) for each in value]
     if not isinstance(value, dict):

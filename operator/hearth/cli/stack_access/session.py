@@ -1,6 +1,7 @@
-"""Requests of one user to one API server: get, list, watch, patch, create. Must not know what is in a Stack.
+"""Requests of one user to one API server: get, list, watch, patch, create. Must not know the content of a Stack.
 
-The client is imported with the first session: that takes longer than all else, and no help of a command needs it.
+The client is imported with the first session: that takes longer than everything else, and the help of a command does
+not need it.
 """
 
 from __future__ import annotations
@@ -55,7 +56,9 @@ class NotInstalled(errors.ApiStatusError):
 
 @contextlib.contextmanager
 def naming_the_installation(kind: Kind) -> Iterator[None]:
-    """Raise NotInstalled for an answer that no kind of ours is served. A missing object is named in the answer."""
+    """Raise NotInstalled for an answer that no kind of ours is served. The answer contains the name of a missing
+    object.
+    """
     try:
         yield
     except errors.ApiStatusError as refused:
@@ -70,7 +73,7 @@ class ListTooLarge(errors.ApiStatusError):
     """A server sends more objects of a kind than this program reads."""
 
     def __init__(self, kind: Kind, limit: str) -> None:
-        """limit: what was exceeded, e.g. `200 pages`."""
+        """limit: the exceeded one, for example `200 pages`."""
         message = f"the list of {kind.plural} has more than {limit}, and is not read"
         super().__init__(code=413, status={"message": message})
 
@@ -119,7 +122,7 @@ class Session:
             return await self.connection.request("GET", api_requests.object_path(kind, namespace, name))
 
     async def find(self, kind: Kind, namespace: str, name: str) -> Object | None:
-        """Return the object, or None if there is none."""
+        """Return the object, or None if it does not exist."""
         try:
             return await self.get(kind, namespace, name)
         except errors.ApiStatusError as refused:
@@ -204,7 +207,7 @@ class Session:
         )
 
     async def watch_one(self, kind: Kind, namespace: str, name: str) -> AsyncIterator[Object | None]:
-        """Yield the object in each state that is seen, first the present one; None while there is none. Never ends.
+        """Yield the object in each state that is seen, first the present one; None while it does not exist. Never ends.
 
         Raises ApiStatusError and Unreachable for the first state only: later ones are waited for.
         """
@@ -227,7 +230,7 @@ class Session:
     ) -> AsyncIterator[tuple[str, Object]]:
         """Yield the type and object of each event until the stream ends, for any reason: list again then.
 
-        A user who may not watch sees no event. version: where to begin; "" for the present state, as ADDED.
+        Users without the right to watch see no event. version: where to begin; "" for the present state, as ADDED.
         """
         from hearth.kube.watch.watch_events import LineSplitter
 
@@ -250,7 +253,7 @@ def refuse_connection(server: str) -> bool:  # noqa: ARG001 -- of every server
 
 
 def parse_event(line: bytes) -> tuple[str, Object] | None:
-    """Return type and object of an event; None for an error, and for what is none."""
+    """Return type and object of an event; None for an error, and for anything else."""
     try:
         event = orjson.loads(line)
         type_, found = event["type"], event["object"]

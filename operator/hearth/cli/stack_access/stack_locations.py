@@ -45,7 +45,7 @@ class StackLocation:
 
     @property
     def is_group(self) -> bool:
-        """Return whether it is that of a ResourceGroup."""
+        """Whether it is a ResourceGroup."""
         return self.kind == RESOURCE_GROUP
 
     @property
@@ -74,7 +74,7 @@ async def locate(session: Session, namespace: str, argument: str) -> StackLocati
 async def locate_within(
     session: Session, namespace: str, argument: str, *, has_path: bool = False
 ) -> tuple[StackLocation, Sequence[str]]:
-    """Return where the object is that an argument names first, and what it names within. Raises as `locate`.
+    """Return the location of the object that an argument names first, and the part within it. Raises as `locate`.
 
     has_path: whether `shop/web` may be a resource of the Stack `shop`.
     """
@@ -104,7 +104,7 @@ async def read(session: Session, location: StackLocation) -> StackState:
 
 
 async def get_stack(session: Session, namespace: str, argument: str, *, wanted: str) -> StackState:
-    """Return the Stack or instance that an argument names. wanted: what a ResourceGroup lacks.
+    """Return the Stack or instance that an argument names. wanted: a feature that ResourceGroups lack.
 
     Raises UnknownType, ApiStatusError and Unreachable.
     """
@@ -130,7 +130,7 @@ async def list_instance_kinds(session: Session) -> Sequence[InstanceKind]:
 
 
 def find_instance_kinds(group: Mapping[str, Any]) -> Sequence[InstanceKind]:
-    """Return those of one group, as discovery describes it."""
+    """Return the kinds of one group, as discovery describes it."""
     from hearth.kube.discovery.discovery import is_well_formed
 
     name = object_fields.text(group, "metadata", "name")
@@ -157,7 +157,7 @@ def parse_instance_kind(group: str, version: str, resource: Any) -> InstanceKind
 
 
 async def list_kinds(session: Session) -> Collection[Kind]:
-    """Return all kinds of Stacks: our own, and those of StackDefinitions."""
+    """Return all kinds of Stacks: our own, and the kinds of StackDefinitions."""
     return [STACK, RESOURCE_GROUP, *(each.kind for each in await list_instance_kinds(session))]
 
 

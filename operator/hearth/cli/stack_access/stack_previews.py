@@ -1,4 +1,4 @@
-"""Previews of a Stack, and of a StackDefinition over all its instances: reads what the engine needs, and lets it decide."""
+"""Previews of a Stack, and of a StackDefinition over all its instances: reads the engine's inputs, and lets it decide."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ CONCURRENCY: Final = 4
 
 
 def silence_engine() -> None:
-    """Let the engine log errors alone: it logs what it would write, which is the preview."""
+    """Let the engine log only errors: its usual log lines are the preview."""
     structlog.configure(
         wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
@@ -58,7 +58,7 @@ async def preview_rollback(session: Session, stack: StackState, number: int, *, 
 
 
 async def preview_present(session: Session, stack: StackState, *, tenancy: Tenancy) -> Preview:
-    """Return what the operator would write now for the Stack as it is, if it were not paused.
+    """Return the operator's next writes for the Stack as it is, if it were not paused.
 
     Raises ApiStatusError or Unreachable.
     """
@@ -70,7 +70,7 @@ async def preview_present(session: Session, stack: StackState, *, tenancy: Tenan
 
 
 async def preview_stack(session: Session, stack: StackState, wanted: Object, *, tenancy: Tenancy) -> Preview:
-    """Return what another state of a Stack, or instance, would change. Raises ApiStatusError or Unreachable."""
+    """Return the changes from another state of a Stack, or instance. Raises ApiStatusError or Unreachable."""
     instance = None
     if stack.is_instance:
         form = await get_form(session, stack)
@@ -118,10 +118,11 @@ async def make_preview(
     beside: Mapping[ObjectRef, Object],
     instance: tuple[Kind, InstanceForm] | None = None,
 ) -> Preview:
-    """Return the preview, with those of the Stacks in it. Raises ApiStatusError, Unreachable or ClusterHidden.
+    """Return the preview, including the previews of the Stacks in it. Raises ApiStatusError, Unreachable or
+    ClusterHidden.
 
-    present, wanted: the Stack as it is and would be; beside: sources that the user states with it; instance: the kind of an
-    instance, and the revision of its StackDefinition that it would have.
+    present, wanted: the Stack as it is and as it would be; beside: sources that the user provides with it; instance:
+    the kind of an instance, and the revision of its StackDefinition that it would have.
     """
     kind, form = instance if instance is not None else (None, None)
     previewer = StackPreviewer(session=session, tenancy=tenancy, beside=beside, kind=kind, form=form)
@@ -229,7 +230,7 @@ def leave_out_cluster(raw: Object) -> Object:
 
 
 async def preview_deletion(session: Session, present: Object, *, tenancy: Tenancy) -> Preview:
-    """Return what the deletion of a Stack deletes. Raises ApiStatusError or Unreachable."""
+    """Return the deletions that follow from the deletion of a Stack. Raises ApiStatusError or Unreachable."""
     request = PreviewRequest(
         present=present, wanted=present, revisions=await read_revisions(session, present), tenancy=tenancy
     )
@@ -286,12 +287,12 @@ async def find_accounts(
     return [boundary.user] if may else []
 
 
-# What a StackDefinition in a file would change: the preview of each of its instances.
+# Changes from a StackDefinition in a file: the preview of each of its instances.
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class DefinitionPreview:
-    """What a change of one StackDefinition does."""
+    """Effects of a change of one StackDefinition."""
 
     name: str
     previews: tuple[Preview, ...] = ()
@@ -303,7 +304,7 @@ class DefinitionPreview:
 
 
 async def include_template(session: Session, file: StackFile) -> StackFile:
-    """Return a StackDefinition with the template in its spec, which files beside it contain, else the cluster.
+    """Return a StackDefinition with the template in its spec, from files next to it, otherwise from the cluster.
 
     Raises InvalidDefinition, ApiStatusError or Unreachable.
     """

@@ -1,4 +1,6 @@
-"""Reads a Stack with its template, its children and its nested Stacks, also in other clusters, as far as the user may."""
+"""Reads a Stack with its template, its children and its nested Stacks, also in other clusters, within the user's
+rights.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,7 @@ class StackReader:
     with_groups: bool = False
     """Whether the members of ResourceGroups within Stacks are read too."""
     others: OtherClusters = field(init=False)
-    """The other clusters in which Stacks have their objects."""
+    """The other clusters with objects of Stacks."""
     _templates: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     """By UID of a ControllerRevision."""
     _is_limited: bool = False
@@ -70,7 +72,7 @@ class StackReader:
         return found
 
     async def find_definer(self, stack: StackState) -> StackState | None:
-        """Return the Stack in which this one is nested, at any depth; itself if it is not; None if it cannot be read."""
+        """Return the outermost Stack that contains this one, or this one itself; None if it cannot be read."""
         for _ in range(limits.NESTED_DEPTH):
             if not stack.parent:
                 return stack
@@ -137,7 +139,7 @@ class StackReader:
         return other.session, other.namespace
 
     async def find_session(self, objects: StackObjects) -> Session:
-        """Return the session in which the objects of a Stack were read: what explains them is there too."""
+        """Return the session that read the objects of a Stack: the evidence about them is there too."""
         return self.session if "" in objects.unreadable else (await self._find_session(objects.stack))[0]
 
     async def __aenter__(self) -> Self:
@@ -165,7 +167,7 @@ class StackReader:
         return self._templates[uid]
 
     async def find_kinds(self, session: Session, stored: StoredRevisions, template: Mapping[str, Any]) -> list[Kind]:
-        """Return the served kinds of which the Stack may have objects."""
+        """Return the served kinds that the Stack may have objects of."""
         wanted = set(stored.kinds) or set(list_kinds(template))
         if not wanted:
             return []
@@ -197,7 +199,7 @@ class StackReader:
                     raise
                 unreadable[kind.key] = f"not shown: {kind.plural}: {refused}"
                 if not refused.is_forbidden:
-                    # A conversion webhook or an aggregated API server that is down concerns objects of its kind alone.
+                    # A conversion webhook or an aggregated API server that is down only affects objects of its kind.
                     return []
                 self._is_limited = self._is_limited or (kind.namespaced and session is self.session)
                 continue
@@ -245,7 +247,7 @@ def list_kinds(template: Mapping[str, Any]) -> Collection[str]:
 
 
 def resolve_kinds(wanted: Collection[str], served: Collection[Kind]) -> list[Kind]:
-    """Return the served kinds among those; one in another version if the stated one is not served any more."""
+    """Return the served kinds among those; in another version if the given one is no longer served."""
     exact = {f"{kind.api_version}/{kind.name}": kind for kind in served}
     by_group = {(kind.group, kind.name): kind for kind in served}
     found: dict[str, Kind] = {}
@@ -258,7 +260,7 @@ def resolve_kinds(wanted: Collection[str], served: Collection[Kind]) -> list[Kin
 
 
 # Sessions with the other clusters that Stacks name, by the kubeconfigs in their Secrets. A Secret of a tenant is hostile input:
-# the rules and bounds are those of the operator. No program is run for a login, no file is read, and an address of the user's
+# the operator's rules and bounds apply. No program is run for a login, no file is read, and an address of the user's
 # own machine is refused unless the home cluster is there too.
 
 

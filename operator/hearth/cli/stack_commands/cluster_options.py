@@ -27,7 +27,7 @@ KEY: Final = "hearth.cluster"
 DEFAULT_NAMESPACE: Final = "default"
 NOT_INSTALLED: Final = "the server could not find the requested resource"
 DONE: Final = 0
-"""Exit code: what was asked for is so."""
+"""Exit code: the answer is yes."""
 FAILED: Final = 1
 """Exit code: it is not, or there is something that needs attention."""
 INTERRUPTED: Final = 130
@@ -39,14 +39,14 @@ class Failure(errors.HearthError):
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterOptions:
-    """What the command line says of the cluster; None: not stated."""
+    """The cluster options of the command line; None: not set."""
 
     kubeconfig: str | None = None
     context: str | None = None
     namespace: str | None = None
     user: str | None = None
     other_clusters: bool | None = None
-    """Whether to connect to the clusters that Stacks name; None: ask on a terminal, else do not connect."""
+    """Whether to connect to the clusters that Stacks name; None: ask on a terminal, otherwise do not connect."""
 
     def override(self, *, other_clusters: bool | None = None, **stated: str | None) -> ClusterOptions:
         """Return these options with those that are stated, which take precedence."""
@@ -75,7 +75,7 @@ class ClusterOptions:
         return click.confirm(f"Connect to {safe_text.one_line(server)}, which a Stack names?", err=True)
 
     def find_namespace(self) -> str:
-        """Return the stated namespace, else that of the context."""
+        """Return the given namespace, otherwise the context's."""
         return self.namespace or self.find_source().find_namespace() or DEFAULT_NAMESPACE
 
 

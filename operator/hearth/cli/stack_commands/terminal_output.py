@@ -15,7 +15,7 @@ from hearth.cli.stack_views.tree import tree_view
 from hearth.cli.stack_views.tree.stack_view import StackView
 
 AGES_LAST: Final = 10.0
-"""Seconds for which a view that does not change stays as it is drawn."""
+"""Seconds that an unchanged view is kept as drawn."""
 
 
 class ViewOutput(ABC):

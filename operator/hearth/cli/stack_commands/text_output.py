@@ -56,7 +56,7 @@ def style(text: str, name: str) -> str:
 
 
 def find_width() -> int | None:
-    """Return the columns of the terminal; None where the output is none, so that nothing is cut or wrapped."""
+    """Return the columns of the terminal; None for any other output, so that nothing is cut or wrapped."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
@@ -77,7 +77,7 @@ def write_table(
 
 
 def write_object(content: Any, *, output: str) -> None:
-    """Write an object as JSON or YAML; both escape control characters by themselves."""
+    """Write an object as JSON or YAML; both escape control characters."""
     if output == "json":
         click.echo(json.dumps(content, indent=4))
         return
@@ -87,7 +87,9 @@ def write_object(content: Any, *, output: str) -> None:
 
 
 class ProgressOutput:
-    """Progress of a wait: one line that is redrawn on a terminal, else a line for each change. Both on standard error."""
+    """Progress of a wait: one line that is redrawn on a terminal, otherwise a line for each change. Both on standard
+    error.
+    """
 
     def __init__(self, *, is_terminal: bool) -> None:
         self._is_terminal = is_terminal

@@ -10,7 +10,7 @@ MINUTE, HOUR, DAY, YEAR = 60, 3600, 86_400, 31_536_000
 
 
 def parse(text: object) -> float | None:
-    """Parse an RFC 3339 time into seconds since the epoch; None if it is none."""
+    """Parse an RFC 3339 time into seconds since the epoch; None for any other text."""
     if not isinstance(text, str):
         return None
     try:

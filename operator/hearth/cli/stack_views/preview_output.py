@@ -90,7 +90,7 @@ def describe(preview: Preview) -> str:
 
 
 def list_mistakes(preview: Preview) -> Iterator[Line]:
-    """Yield a line for each mistake, else the reason of the refusal."""
+    """Yield a line for each mistake, otherwise the reason of the refusal."""
     for mistake in preview.mistakes:
         yield [(f"x {safe_text.one_line(mistake)}", "red")]
     if not preview.mistakes:
@@ -98,7 +98,7 @@ def list_mistakes(preview: Preview) -> Iterator[Line]:
 
 
 def list_change(change: Change) -> Iterator[Line]:
-    """Yield the line of a resource, and those of its fields."""
+    """Yield the line of a resource, and the lines of its fields."""
     mark, style, verb, _ = MARKS[change.action]
     place = change.resource + (f"/{change.hook}" if change.hook else "")
     word = f"may {verb}" if change.is_uncertain else verb
@@ -312,7 +312,7 @@ def write_field(change: FieldChange) -> Object:
 
 FENCES: Final = re.compile(r"`{3,}")
 DIFF_MARKS: Final = {Action.CREATE: "+", Action.ADOPT: "+", Action.DELETE: "-", Action.FAIL: "-"}
-"""The first character by which a `diff` block colors a line; ` !` for what changes."""
+"""The first character that makes a `diff` block color a line; ` !` for changes."""
 CHANGED: Final = frozenset({Action.UPDATE, Action.REPLACE, Action.STOP})
 
 
@@ -345,6 +345,6 @@ def list_markdown(change: Change) -> list[str]:
 
 
 def escape(text: str) -> str:
-    """Return a text in which Markdown and HTML find nothing to interpret."""
+    """Return a text that Markdown and HTML show literally."""
     cleaned = safe_text.one_line(text)
     return re.sub(r"([\\`*_{}\[\]<>()#+!|@~&-])", r"\\\1", cleaned)

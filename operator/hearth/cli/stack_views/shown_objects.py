@@ -1,4 +1,4 @@
-"""Objects without sensitive values: live, as the template states them, and as plain manifests. Pure."""
+"""Objects without sensitive values: live, as the template defines them, and as plain manifests. Pure."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def is_secret_field(manifest: Mapping[str, Any], path: FieldPath) -> bool:
 
 
 def hide_secret(manifest: Mapping[str, Any]) -> Object:
-    """Return a manifest or object; that of a Secret with its keys alone."""
+    """Return a manifest or object; a Secret with only its keys."""
     if manifest.get("kind") != SECRET:
         return dict(manifest)
     hidden = {
@@ -78,10 +78,10 @@ def hide_secret(manifest: Mapping[str, Any]) -> Object:
 
 
 def locate(live: Any, written: Any, path: FieldPath) -> FieldPath:
-    """Return where a field of the manifest is in the live object.
+    """Return the path in the live object for a field of the manifest.
 
-    Admission may insert items into lists. An item that the manifest names is found by that name. If a list differs in
-    another way, the path is that of the whole list.
+    Admission may insert items into lists. A named item of the manifest is found by its name. If a list differs in
+    another way, the path is the path of the whole list.
     """
     place: list[str | int] = []
     for step in path:
@@ -130,7 +130,7 @@ def replace(value: Any, path: FieldPath) -> Any:
     return {**value, step: replace(value[step], rest)}
 
 
-# The objects as plain manifests, without what the API server, controllers and Hearth added.
+# The objects as plain manifests, without fields that the API server, controllers and Hearth added.
 
 
 def list_exported(objects: StackObjects) -> list[FoundChild]:
@@ -145,7 +145,7 @@ def is_secret(child: FoundChild) -> bool:
 
 
 def export(objects: StackObjects, child: FoundChild, *, with_sensitive: bool) -> tuple[Object, list[WithheldValue]]:
-    """Return the manifest of an object, and what it lacks. with_sensitive: whether sensitive values are written."""
+    """Return the manifest of an object, and its withheld values. with_sensitive: whether sensitive values are written."""
     written = write_manifest(child, child.raw)
     if with_sensitive:
         return written, []
@@ -214,7 +214,7 @@ def find_sensitive_parameters(objects: StackObjects) -> set[str]:
 
 
 def find_secret_fields(objects: StackObjects, name: str) -> Iterator[FieldPath]:
-    """Yield the fields of a resource, or of what is only read, that are sensitive by its kind."""
+    """Yield the fields of a resource, or of an external object, that are sensitive by its kind."""
     read = object_fields.text(objects.resources, name, "externalRef", "kind")
     # A kind that depends on a parameter may be any.
     may_be_secret = read == SECRET or interpolation.has_expressions(read)
@@ -238,7 +238,7 @@ def overlaps(read: tuple[str, ...], field: FieldPath) -> bool:
 
 
 def find_texts(value: Any, path: FieldPath = ()) -> Iterator[tuple[FieldPath, str]]:
-    """Yield each text within a value with its path. A key that is an expression stands for the map around it."""
+    """Yield each text within a value with its path. A key that is an expression gets the path of the map around it."""
     pending: list[tuple[FieldPath, Any]] = [(path, value)]
     while pending:
         at, each = pending.pop()
@@ -252,7 +252,7 @@ def find_texts(value: Any, path: FieldPath = ()) -> Iterator[tuple[FieldPath, st
 
 
 def list_reads(text: str) -> list[Read]:
-    """Return what the expressions of a text read; UNREADABLE for one that is malformed."""
+    """Return the paths that the expressions of a text read; UNREADABLE for a malformed one."""
     # It takes some time to import, and most pages need none of it.
     from hearth.template.cel import cel_environment, expressions
 

@@ -80,7 +80,7 @@ class NamedObject:
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class BreakpointEntry:
-    """A breakpoint at which a resource waits."""
+    """A breakpoint with a waiting resource."""
 
     resource: str
     """A path if the resource is in a nested Stack."""
@@ -104,7 +104,7 @@ SourceKey: TypeAlias = tuple[str, str, str]
 
 @value_class.dataclass(frozen=True, slots=True)
 class StackState(NamedObject):
-    """A Stack, read from its object, or from that of an instance of a StackDefinition, which is one in another form."""
+    """A Stack, read from its object, or from a StackDefinition's instance, which is a Stack in another form."""
 
     raw: Object
     instance_kind: Kind | None = None
@@ -148,7 +148,7 @@ class StackState(NamedObject):
 
     @property
     def noun(self) -> str:
-        """Return what it is."""
+        """Return its kind."""
         return "group" if self.is_group else self.kind.name
 
     @property
@@ -158,12 +158,12 @@ class StackState(NamedObject):
 
     @property
     def reference(self) -> str:
-        """Return how kubectl reports what was written: `stack.hearth.dev/shop`."""
+        """Return the written object in kubectl's notation: `stack.hearth.dev/shop`."""
         return f"{self.kind.name.lower()}.{self.kind.group}/{self.name}"
 
     @property
     def spec(self) -> Mapping[str, Any]:
-        """Return its spec; that of an instance in the form of a Stack, without a template."""
+        """Return its spec; an instance's in the form of a Stack, without a template."""
         stated = object_fields.mapping(self.raw, "spec")
         return instance_fields.show_as_stack(stated) if self.is_instance else stated
 
@@ -212,7 +212,7 @@ class StackState(NamedObject):
         return observed is not None and observed == object_fields.number(self.raw, "metadata", "generation")
 
     def list_sources(self) -> dict[SourceKey, str]:
-        """Return the version of each object, besides the spec, that the status describes the definition from."""
+        """Return the version of each object, other than the spec, that the status read the definition from."""
         return {
             (
                 object_fields.text(entry, "kind"),
@@ -259,7 +259,7 @@ class StackState(NamedObject):
 
     @property
     def breakpoints(self) -> list[BreakpointEntry]:
-        """Return the breakpoints at which resources wait."""
+        """Return the breakpoints with waiting resources."""
         return [
             BreakpointEntry(
                 resource=object_fields.text(entry, "resource"),
@@ -290,7 +290,7 @@ class StackState(NamedObject):
 
     @property
     def target_cause(self) -> str:
-        """Return why the target is what it is: `Spec`, `Rollback`, `AutomaticRollback`."""
+        """Return the cause of the target: `Spec`, `Rollback`, `AutomaticRollback`."""
         return object_fields.text(self.status, "target", "cause")
 
     @property

@@ -1,4 +1,4 @@
-"""Delays of steps that repeat although the definition of their resource does not change, whatever the cause.
+"""Delays of steps that repeat although the definition of their resource does not change, for any cause.
 
 Every step of every resource is counted here when it is taken (`StackReconciler.take_step`), and offered only when its
 delay is over (`PlanIndex.plan`), so that no path evades it. Failures and drift conflicts have longer delays of their

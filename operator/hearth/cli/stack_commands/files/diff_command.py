@@ -1,4 +1,4 @@
-"""`kubectl stack diff`: what a file or a rollback would do."""
+"""`kubectl stack diff`: the effects of a file or a rollback."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NO_CHANGE, CHANGES, FAILED = 0, 1, 2
 PREVIEWED: Final = (names.STACK, names.DEFINITION_KIND)
 """The kinds in files whose changes are shown."""
 DEFINITION: Final = frozenset({400, 422, 500})
-"""Codes with which the API server refuses the content of a Stack; 500 for a server-side apply of fields without schema."""
+"""Codes of the API server's refusals of a Stack's content; 500 for a server-side apply of fields without schema."""
 
 
 @example_command(
@@ -168,7 +168,7 @@ async def preview_file(session: Session, file: StackFile, *, namespace: str, ten
 
 
 async def complain_all(session: Session, file: StackFile, refusal_error: errors.ApiStatusError) -> None:
-    """Write what the API server finds, and the mistakes that the compiler finds besides."""
+    """Write the API server's findings, and further mistakes that the compiler finds."""
     cluster_options.complain(cluster_options.describe_refusal(refusal_error))
     await session.kinds.refresh()
     try:

@@ -40,7 +40,7 @@ async def export(session: Session, namespace: str, name: str, *, include_secrets
 
 
 def write(objects: StackObjects, *, with_sensitive: bool) -> None:
-    """Write the manifests on standard output, and what is missing on standard error."""
+    """Write the manifests to standard output, and a list of missing values to standard error."""
     for child in shown_objects.list_exported(objects):
         if shown_objects.is_secret(child) and not with_sensitive:
             text_output.write_note(f"{child} is left out; --include-secrets writes it")

@@ -171,7 +171,7 @@ def parse_texts(texts: Mapping[str, str]) -> dict[str, Sequence[Any]]:
 
 
 def read_stacks(files: Sequence[str], *, kinds: Collection[str]) -> list[StackFile]:
-    """Return the objects of these kinds in the files. Ends the program if a file cannot be read, or there is none."""
+    """Return the objects of these kinds in the files. Ends the program if a file cannot be read, or has none."""
     stacks = stack_files.find_stacks(parse_texts(read_texts(files)), kinds=kinds)
     if not stacks:
         raise click.ClickException(safe_text.clean(f"there is no Stack in {', '.join(files)}"))
@@ -206,7 +206,7 @@ def with_kinds(
 
 
 async def add_former(session: Session, stack_file: StackFile, *, namespace: str) -> StackFile:
-    """Return the Stack with the resources that the one of its name has in the cluster. namespace: if the file states none."""
+    """Return the Stack with the resources of its namesake in the cluster. namespace: if the file has none."""
     if stack_file.is_group or stack_file.is_template or stack_file.is_definition:
         return stack_file
     namespace = object_fields.text(stack_file.manifest, "metadata", "namespace") or namespace
@@ -337,7 +337,7 @@ def check_nested(stack_file: StackFile, kinds: Kinds, evaluator: Evaluator) -> I
             except errors.InvalidDefinition as error:
                 for mistake in error.mistakes:
                     inner = mistake.path.removeprefix("spec.template")
-                    # Where a parameter has a sample, only what no value could mend is certain.
+                    # If a parameter has a sample, only mistakes that no value could fix are certain.
                     if inner != mistake.path and (is_known or any(each in mistake.message for each in UNKNOWN)):
                         yield Mistake(path=path + inner, message=mistake.message)
 
@@ -348,7 +348,7 @@ def evaluating() -> contextlib.closing[OfflineEvaluator]:
 
 
 def warn(stack_file: StackFile, text: str) -> None:
-    """Write what is allowed and probably not meant."""
+    """Write valid settings that are probably unintended."""
     text_output.write_warning(f"{stack_file.source}: {stack_file.title}: {text}")
 
 

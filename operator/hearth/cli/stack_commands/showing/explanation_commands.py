@@ -1,4 +1,6 @@
-"""`kubectl stack why` and `events`: the chain from what is not ready to its root cause; the timeline of what happened."""
+"""`kubectl stack why` and `events`: the chain from a resource that is not ready to its root cause; the timeline of
+events.
+"""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ class Printer:
         self._with_namespace = with_namespace
 
     def show(self, stacks: list[StackState], *, is_first: bool, is_single: bool = False) -> None:
-        """Print the Stacks; a table has its header once. is_single: whether one Stack was named."""
+        """Print the Stacks; a table has its header once. is_single: whether the user named one Stack."""
         if self._output == "name":
             for stack in stacks:
                 text_output.write_text(stack.reference)
@@ -119,7 +119,7 @@ async def follow(
     versions = {stack.uid: stack.raw["metadata"]["resourceVersion"] for stack in found}
     query = {"labelSelector": selector} if selector else {}
     while True:
-        # Without a version, the server sends the present state first: what is known of it is not printed again.
+        # Without a version, the server sends the present state first: known rows are not printed again.
         async for _, raw in session.watch(kind, namespace, query=query, version=""):
             stack = stack_locations.parse(raw, kind)
             version = raw["metadata"]["resourceVersion"]

@@ -31,7 +31,7 @@ from hearth.plan.state.healing import HealingMode
 
 
 def mark_options(command: Callable[..., Awaitable[int]]) -> Callable[..., Any]:
-    """Add what both commands have, and run them as `on_cluster` does, with `waiting` besides."""
+    """Add the options of both commands, and run them as `on_cluster` does, with `waiting`."""
     add_resource = click.argument("resource", metavar="RESOURCE", type=ResourceName())
     add_waiting = verb_execution.waiting_options(
         "Wait until the object is replaced, and the Stack is ready; of a mark that is taken back, until it is."
@@ -123,7 +123,7 @@ async def follow(session: Session, stack: StackState, mark: str, *, seconds: flo
 async def wait_unless_failed(
     session: Session, settled: Coroutine[Any, Any, MarkState | None], followed: Followed
 ) -> MarkState | GoalState | None:
-    """Return what is waited for, or the state of a Stack that fails before."""
+    """Return the state to wait for, or the state of a Stack that fails before."""
 
     def judge(raw: Object | None) -> GoalState | None:
         reached = goals.assess(stack_locations.parse(raw, followed.kind) if raw is not None else None, followed.goal)

@@ -186,7 +186,7 @@ async def promote(session: Session, namespace: str, name: str, revision: int | N
 
 
 async def find_definition(session: Session, argument: str) -> DefinitionState:
-    """Return the StackDefinition of that name, or whose kind is named so. Raises Failure, ApiStatusError."""
+    """Return the StackDefinition of that name, or with that kind. Raises Failure, ApiStatusError."""
     word = argument.rpartition("/")[2].lower()
     found = [DefinitionState(raw) for raw in await session.list(STACK_DEFINITION)]
     fitting = [each for each in found if word in list_words(each)]
@@ -205,7 +205,7 @@ def list_words(definition: DefinitionState) -> set[str]:
 
 
 async def carry_out(session: Session, definition: DefinitionState, result: VerbResult) -> int:
-    """Do what was decided; return the exit code."""
+    """Execute the decision; return the exit code."""
     match result:
         case Refusal():
             raise Failure(f"{definition.reference}: {result.said}")

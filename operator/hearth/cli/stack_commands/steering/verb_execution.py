@@ -1,4 +1,6 @@
-"""The options of a verb, and its execution: read, decide, write, say what was written, follow. Must not know what a verb means."""
+"""The options of a verb, and its execution: read, decide, write, report the write, follow. Must not know the meaning of
+a verb.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,7 @@ def waiting_options(wait_help: str) -> Callable[[Callable[..., Any]], Callable[.
 
 
 def verb(command: Callable[..., Awaitable[int]]) -> Callable[..., Any]:
-    """Add the options of every verb, and run it as `on_cluster` does, with `waiting` besides."""
+    """Add the options of every verb, and run it as `on_cluster` does, with `waiting`."""
     add_waiting = waiting_options("Follow it with progress until it is done; fail with the first problem.")
     return cluster_options.on_cluster(add_waiting(command))
 
@@ -67,7 +69,7 @@ def decision(decide: Callable[..., VerbResult]) -> Callable[..., Any]:
 
 
 async def carry_out(session: Session, stack: StackState, result: VerbResult, waiting: Waiting) -> int:
-    """Do what was decided; return the exit code."""
+    """Execute the decision; return the exit code."""
     match result:
         case Refusal():
             raise Failure(result.said)

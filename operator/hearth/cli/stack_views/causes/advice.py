@@ -1,4 +1,5 @@
-"""The command that helps with a problem: by its reason, else by well-known phrases of the API server and the kubelet.
+"""The command that helps with a problem: by its reason, otherwise by well-known phrases of the API server and the
+kubelet.
 
 Phrases decide only which hint is shown, never what anything does. Commands are quoted for a shell.
 """
@@ -28,7 +29,7 @@ GRANT: Final = re.compile(
     r"kubectl create (?P=kind)binding [a-z0-9.-]+ --(?P=kind)=[a-z0-9.-]+ --serviceaccount=[a-z0-9-]+:[a-z0-9.-]+"
     r"(?: --namespace=[a-z0-9-]+)?"
 )
-"""The commands that give rights, as a message states them. A status may be forged: no other character passes."""
+"""The commands in a message that grant rights. A status may be forged: no other character passes."""
 NOT_READY: Final = "ObjectNotReady"
 """The reason of an object that the Stack only reads, and that is there."""
 LIMIT_RANGE: Final = "per Container is"
@@ -39,11 +40,11 @@ EDITED: Final = frozenset(
 )
 """Reasons that an edit of the definition resolves."""
 MISSING_FIELD: Final = re.compile(r"waits for ([A-Za-z_][A-Za-z0-9_]{0,62})\.")
-"""What a message names whose object lacks a field."""
+"""The object and field that a message names when the field is missing."""
 SOURCE: Final = re.compile(r"\((configmap|secret)/([a-z0-9.-]{1,253})(?: key [^)]*)?\)")
 """A ConfigMap or Secret that a value or a template comes from, as messages name it."""
 FREE: Final = "adoptionPolicy: Adopt"
-"""The message of an object that may be adopted offers it; that of another Stack's object does not."""
+"""The message about an object that may be adopted offers it; the message about another Stack's object does not."""
 
 
 def advise_problem(  # noqa: PLR0911 -- one answer for each reason
@@ -56,8 +57,8 @@ def advise_problem(  # noqa: PLR0911 -- one answer for each reason
 ) -> str:
     """Return the command for a problem in the status; "" if its message says everything.
 
-    definer: the Stack whose definition states the resources; None if it is not known; exists: whether there is an object;
-    resources: those of the template, which an instance does not contain; None for those in the spec.
+    definer: the Stack whose definition contains the resources; None if it is not known; exists: whether there is an
+    object; resources: of the template, which an instance does not contain; None for those in the spec.
     """
     reason, message = object_fields.text(problem, "reason"), object_fields.text(problem, "message")
     resource = object_fields.text(problem, "resource")
@@ -103,9 +104,9 @@ def advise_external(stack: StackState, message: str, resources: Mapping[str, Any
 
 
 def advise_edit(definer: StackState | None, message: str) -> str:
-    """Return the command that mends a definition where it is stated; "" if an edit there would be taken back.
+    """Return the command that fixes a definition at its source; "" if an edit there would be reverted.
 
-    definer: as for `advise_problem`; message: what is wrong, with its path.
+    definer: as for `advise_problem`; message: the mistake, with its path.
     """
     if definer is None or verbs.note_git(definer, "spec"):
         return ""

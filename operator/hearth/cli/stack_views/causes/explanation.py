@@ -21,7 +21,7 @@ class Cause:
     """One sentence of an explanation, and the sentences that explain it further. All texts are safe to show."""
 
     subject: str
-    """What it is about: `web (deployment/shop-web)`."""
+    """Its subject: `web (deployment/shop-web)`."""
     message: str
     since: str = ""
     """RFC 3339; "" if unknown."""
@@ -34,7 +34,7 @@ class Cause:
 
 @value_class.dataclass(frozen=True, slots=True)
 class Evidence:
-    """Objects besides the children: what controllers made for them, and Events."""
+    """Objects other than the children: created by controllers for them, and Events."""
 
     owned: Mapping[str, Sequence[FoundChild]] = field(default_factory=dict)
     """By UID of an object, those that it owns directly."""
@@ -99,7 +99,7 @@ def line_of(reason: str, message: str) -> str:
 
 
 def draw(causes: Sequence[Cause], *, now: float, before: str = "") -> Iterator[Segments]:
-    """Yield the lines of an explanation, each cause below what it explains. now: seconds since the epoch."""
+    """Yield the lines of an explanation, each cause below its effect. now: seconds since the epoch."""
     for cause in causes:
         is_last = cause is causes[-1]
         branch, below = f"{before}{'└─ ' if is_last else '├─ '}", f"{before}{'   ' if is_last else '│  '}"

@@ -1,6 +1,6 @@
-"""Why one object is not ready: its conditions, Events and pods, down to containers; and why one is not gone. Pure.
+"""Why one object is not ready: its conditions, Events and Pods, down to containers; and why one is not deleted. Pure.
 
-Table-driven by what the scheduler, the kubelet and controllers report.
+Table-driven by the reports of the scheduler, the kubelet and controllers.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ NEVER_RAN: Final = frozenset({"StartError", "ContainerCannotRun", "ContainerStat
 LISTS: Final = ("initContainerStatuses", "containerStatuses")
 ANY: Final = re.compile("")
 KILLING_PROBE: Final = re.compile(r"(Liveness|Startup) probe (failed|errored)")
-"""What the kubelet reports of probes after which it restarts a container."""
+"""Reports of the kubelet about probes that make it restart a container."""
 KILLED: Final = re.compile(r"failed (liveness|startup) probe")
 SIGNALED: Final = frozenset({0, 137, 143})
 """Exit codes of a program that gets SIGTERM, then SIGKILL."""
@@ -187,7 +187,7 @@ def explain_node(pod: FoundChild, evidence: Evidence) -> Iterator[Cause]:
     name = object_fields.text(pod.raw, "spec", "nodeName")
     node, event = evidence.nodes.get(name), evidence.find_latest(pod.uid, "NodeNotReady")
     ready = node.condition("Ready") if node is not None else None
-    # A user who may not read nodes has the Event alone, which stays when the node is back.
+    # A user without the right to read nodes only has the Event, which stays when the node is back.
     is_lost = ready.status != "True" if ready is not None else event is not None and not is_ready(pod)
     if name and is_lost:
         said = line_of("", ready.message if ready is not None else "").rstrip(".")
@@ -229,7 +229,7 @@ def explain_claim(child: FoundChild, evidence: Evidence) -> Cause | None:
 
 
 def explain_containers(pod: FoundChild, evidence: Evidence) -> Iterator[Cause]:
-    """Yield what its containers wait for, or how they ended."""
+    """Yield the reasons why its containers wait, or how they ended."""
     for key in LISTS:
         for status in object_fields.entries(pod.raw, "status", key):
             name = object_fields.text(status, "name")
@@ -267,7 +267,7 @@ def find_event_of(
 def explain_kill(pod: FoundChild, name: str, status: Mapping[str, Any], evidence: Evidence) -> Cause | None:
     """Return why the kubelet restarts a container: a probe or a hook fails; None if the container ends without that.
 
-    The exit code says nothing then: it is what the program answers to SIGTERM.
+    The exit code means nothing then: it is the program's answer to SIGTERM.
     """
     ended = object_fields.mapping(status, "state", "terminated") or object_fields.mapping(
         status, "lastState", "terminated"
@@ -363,7 +363,7 @@ def has_log(pod: FoundChild) -> bool:
 
 
 def name_container(pod: FoundChild, name: str, *, is_init: bool = False) -> str:
-    """Return the name of a container after what it is."""
+    """Return the name of a container with its type."""
     inits = find_init_containers(pod)
     kind = "sidecar" if inits.get(name) else "init container" if is_init or name in inits else "container"
     return f"{kind} {name}"
@@ -461,7 +461,7 @@ def logs(pod: FoundChild, container: str = "", *, previous: bool = False) -> str
     return advice.join("kubectl logs", pod.name, "-n", pod.namespace, *words)
 
 
-# Why an object whose deletion was requested is still there: finalizers, users, and what it reports itself.
+# Why an object whose deletion was requested still exists: finalizers, users, and its own reports.
 
 SHOWN_AT_MOST: Final = 3
 """Objects that hold up one deletion and are explained: others have the same cause in most cases."""
@@ -470,13 +470,13 @@ VOLUME_PROTECTION: Final = "kubernetes.io/pv-protection"
 KEPT: Final = re.compile(
     r"(kubernetes|foregroundDeletion|orphan|[a-z0-9.-]*\.k8s\.io|[a-z0-9.-]*\.kubernetes\.io|kubernetes\.io|hearth\.dev)(/.*)?"
 )
-"""Finalizers that Kubernetes or Hearth removes by itself once its reason is gone. Removed by hand, they lose something."""
+"""Finalizers that Kubernetes or Hearth removes once their reason ends. Removed by hand, they lose something."""
 RESOURCES_LEFT: Final = re.compile(r"([a-z0-9-]{1,253})\.([a-z0-9.-]{0,253}) has [0-9]+ resource")
 GROUPS_AWAY: Final = re.compile(r"\b([a-z0-9-]+(?:\.[a-z0-9-]+)+)/(v[a-z0-9]{1,60}): ")
 
 
 def explain_deletion(child: FoundChild, evidence: Evidence) -> Cause:
-    """Return what holds up the deletion of an object."""
+    """Return the obstacle to the deletion of an object."""
     others = safe_text.one_line(", ".join(finalizers.find_others(child.finalizers)))
     foreign = [each for each in child.finalizers if not KEPT.fullmatch(each)]
     below = tuple(find_holders(child, evidence))
@@ -495,7 +495,7 @@ def explain_deletion(child: FoundChild, evidence: Evidence) -> Cause:
 
 
 def advise_deletion(child: FoundChild, foreign: list[str]) -> str:
-    """Return the command that ends the wait; "" if there is none for this object."""
+    """Return the command that ends the wait; "" if no command helps with this object."""
     if names.is_stack(child.kind.group, child.kind.name):
         return ask_why(child)
     if not foreign:
@@ -565,6 +565,6 @@ def claims_of(pod: FoundChild) -> list[str]:
 
 
 def find_remaining(namespace: FoundChild) -> list[tuple[str, str]]:
-    """Return plural and group of the kinds of which a Namespace still has objects."""
+    """Return plural and group of the kinds that a Namespace still has objects of."""
     messages = object_reports.find_deletion_messages(namespace.kind.key, namespace.raw)
     return list(dict.fromkeys(RESOURCES_LEFT.findall(messages.get(object_reports.REMAINING, ""))))

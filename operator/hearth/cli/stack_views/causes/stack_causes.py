@@ -54,7 +54,7 @@ def explain(objects: StackObjects, evidence: Evidence) -> tuple[Cause, ...]:
     found = [*explain_account(objects, evidence), *explain_whole(objects), *explain_conditions(stack)]
     if not stack.is_new:
         found += explain_resources(objects, evidence)
-    # What the user may not see explains nothing, as long as anything else does.
+    # An object that the user may not see explains nothing, as long as another one does.
     found = [each for each in found if not each.message.startswith(UNSEEN)] or found
     # What cannot be read concerns every revision: a rollback would wait for it as well.
     is_unreadable = REJECTED.get(stack.ready.reason) == UNREAD
@@ -153,7 +153,7 @@ def explain_account(objects: StackObjects, evidence: Evidence) -> Iterator[Cause
 
 
 def find_subject(stack: StackState) -> str:
-    """Return what a cause is about that concerns the Stack as a whole."""
+    """Return the subject of a cause that concerns the Stack as a whole."""
     return safe_text.one_line(stack.title)
 
 
@@ -257,7 +257,7 @@ def is_held(row: ResourceRow) -> bool:
 
 
 def flatten(rows: Sequence[ResourceRow]) -> list[ResourceRow]:
-    """Return the rows with the members of collections, without those of nested Stacks."""
+    """Return the rows with the members of collections, without the rows of nested Stacks."""
     found = []
     for row in rows:
         found.append(row)
@@ -282,7 +282,7 @@ def count_waiting(objects: StackObjects, rows: Sequence[ResourceRow]) -> dict[st
 
 
 def explain_row(objects: StackObjects, row: ResourceRow, evidence: Evidence) -> Cause:
-    """Return the cause of one resource: the operator's words, and below them those of its object."""
+    """Return the cause of one resource: the operator's words, and below them the words of its object."""
     stack = objects.stack
     wait = next((each for each in stack.breakpoints if each.resource == row.resource), None)
     if wait is not None:
@@ -338,7 +338,7 @@ def describe_holder(objects: StackObjects, child: FoundChild) -> str:
 
 
 def find_problem(stack: StackState, row: ResourceRow) -> Mapping[str, Any] | None:
-    """Return the problem of a resource in the status; of an obsolete object only its own, not that of its successor."""
+    """Return the problem of a resource in the status; of an obsolete object only its own, not its successor's."""
     for problem in stack.problems:
         kind, name = object_fields.text(problem, "kind").lower(), object_fields.text(problem, "name")
         is_own = row.state is not RowState.OBSOLETE or row.object.endswith(f"{kind.partition('.')[0]}/{name}")

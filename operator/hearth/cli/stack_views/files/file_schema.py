@@ -22,14 +22,14 @@ API_VERSION: Final = f"{names.GROUP}/{names.VERSION}"
 STACK_NAME: Final = re.compile("[a-z]([-a-z0-9]*[a-z0-9])?")
 TOP: Final = ("apiVersion", "kind", "metadata", "spec", "status")
 COMPILED: Final = ("spec", "template")
-"""What the compiler checks, in words of its own."""
+"""Mistakes that the compiler reports in its own words."""
 WITHHELD: Final = frozenset({"missing", "union_tag_invalid"})
 """Types of errors that a value elsewhere explains, or the compiler; in a StackDefinition, nothing else does."""
 
 
 def find_mistakes(manifest: Object) -> Iterator[Mistake]:
     """Yield unknown fields, wrong types, and a wrong name or version, which the API server would find as well."""
-    # The models take long to import, and what is rendered or compared needs none of them.
+    # The models take long to import, and rendering or comparing does not need them.
     import pydantic
 
     from hearth.model.api.resource_group import ResourceGroup
@@ -75,7 +75,7 @@ def explain(kind: str, message: str, found: Any, way: tuple[int | str, ...], mod
 
 
 def list_fields(model: type[pydantic.BaseModel], way: tuple[int | str, ...]) -> list[str]:
-    """Return the fields of what is at that place."""
+    """Return the fields at that place."""
     for step in way:
         inner = next((field for field in model.model_fields.values() if field.alias == step), None)
         found = find_model(inner.annotation) if inner is not None else None

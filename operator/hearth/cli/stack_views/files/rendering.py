@@ -1,6 +1,6 @@
-"""What a Stack in a file gives without a cluster: each manifest whose name and values are certain. Pure.
+"""The manifests of a Stack in a file, without a cluster: those whose name and values are certain. Pure.
 
-A value of another resource is certain if that resource's manifest states it, or if it is the name that Hearth gives.
+A value of another resource is certain if that resource's manifest sets it, or if it is the name that Hearth gives.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Rendered:
     manifest: Object | None
     """None if it is not certain, or is no object."""
     why: str = ""
-    """Why there is none."""
+    """Why it is missing."""
 
 
 def render(stack_file: StackFile, blueprint: Blueprint) -> Iterator[Rendered]:
@@ -63,7 +63,7 @@ def render(stack_file: StackFile, blueprint: Blueprint) -> Iterator[Rendered]:
 
 
 def evaluate(resource: ResourceBlueprint, certain: Mapping[str, Object], read: Values) -> Object | str:
-    """Return the manifest of a resource, or why it is not certain. read: what is only read, as it was given."""
+    """Return the manifest of a resource, or why it is not certain. read: the external objects, as given."""
     outcome = resource.manifest.evaluate(read)
     if isinstance(outcome, Pending):
         missing = [path for path in outcome.missing if not is_certain(path, certain)]
@@ -82,7 +82,7 @@ def evaluate(resource: ResourceBlueprint, certain: Mapping[str, Object], read: V
 
 
 def is_certain(path: str, certain: Mapping[str, Object]) -> bool:
-    """Return whether a value is what a manifest states. path: `web.spec.ports[0].port`."""
+    """Whether a value is set by a manifest. path: `web.spec.ports[0].port`."""
     root, *steps = [field or int(index) for field, index in STEP.findall(path)]
     is_path = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in (root, *steps))[1:] == path
     if not is_path or root not in certain or not steps:

@@ -1,4 +1,4 @@
-"""Stacks and ResourceGroups in documents of files: found, completed from the documents beside them, compiled. Pure."""
+"""Stacks and ResourceGroups in documents of files: found, completed from the documents next to them, compiled. Pure."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def compile_stack(stack_file: StackFile, kinds: Kinds, *, evaluator: Evaluator =
 
 
 def compile_read(stack_file: StackFile, definition: Definition, kinds: Kinds, evaluator: Evaluator) -> Blueprint:
-    """Compile with the members that are made of objects beside the Stack."""
+    """Compile with the members that are defined by objects next to the Stack."""
     identity = stack_file.identity
     made = compiler.compile_template(definition, stack=identity, kinds=kinds, evaluator=evaluator)
     read = {
@@ -134,7 +134,7 @@ def include_template(stack_file: StackFile) -> StackFile:
 
 
 def find_definition_mistakes(stack_file: StackFile, kinds: Kinds, evaluator: Evaluator) -> list[Mistake]:
-    """Return what is wrong with a StackDefinition, with the template in its spec, for all objects of its kind."""
+    """Return the mistakes in a StackDefinition, with the template in its spec, that affect all objects of its kind."""
     from hearth.plan.rollouts import rollout_policy
     from hearth.template.instances import instance_schema
 
@@ -166,7 +166,7 @@ def find_definition_doubts(stack_file: StackFile) -> Iterator[str]:
 
 
 def find_template_mistakes(stack_file: StackFile, kinds: Kinds, evaluator: Evaluator) -> list[Mistake]:
-    """Return what is wrong with a StackTemplate or StackDefinition for all values of its parameters."""
+    """Return the mistakes in a StackTemplate or StackDefinition that exist for all values of its parameters."""
     try:
         definition = Definition(template=find_template(stack_file), parameters={})
     except errors.InvalidDefinition as error:
@@ -179,7 +179,7 @@ def find_template_mistakes(stack_file: StackFile, kinds: Kinds, evaluator: Evalu
 
 
 def find_external(stack_file: StackFile, external: ExternalBlueprint) -> Object | list[Object] | None:
-    """Return an object that the Stack only reads, or a list of objects, among those beside it; None without any."""
+    """Return an external object, or a list of objects, among the documents next to the Stack; None without any."""
     namespace = stack_file.identity.namespace
     wanted = "" if external.is_in_all_namespaces else external.namespace or namespace
     found: list[tuple[str, str, Object]] = []
@@ -205,7 +205,7 @@ def find_external(stack_file: StackFile, external: ExternalBlueprint) -> Object 
 
 
 def make_definition(stack_file: StackFile) -> Definition:
-    """Return template and parameters, also those in ConfigMaps and Secrets beside the Stack. Raises InvalidDefinition."""
+    """Return template and parameters, also from ConfigMaps and Secrets next to the Stack. Raises InvalidDefinition."""
     template = find_template(stack_file)
     given = object_fields.find(stack_file.manifest, "spec", "parameters") or {}
     entries = object_fields.entries(stack_file.manifest, "spec", "parametersFrom")
@@ -220,7 +220,7 @@ def make_definition(stack_file: StackFile) -> Definition:
 
 
 def read_source_entry(stated: Mapping[str, Any]) -> Object:
-    """Return an entry of `spec.parametersFrom` without what has a wrong type, which the schema reports."""
+    """Return an entry of `spec.parametersFrom` without fields of a wrong type, which the schema reports."""
     return {
         word: {"name": object_fields.text(stated, word, "name")}
         for word in definition_sources.PARAMETER_KINDS
@@ -229,7 +229,7 @@ def read_source_entry(stated: Mapping[str, Any]) -> Object:
 
 
 def find_data(source: ParameterSource, stack_file: StackFile) -> dict[str, str]:
-    """Return the data of a ConfigMap or Secret beside the Stack, as a cluster stores it; none if it is not there."""
+    """Return the data of a ConfigMap or Secret next to the Stack, as a cluster stores it; empty if it is missing."""
     found: dict[str, str] = {}
     for document in find_beside(stack_file, source.ref):
         stored = object_fields.mapping(document, "data")
@@ -241,7 +241,7 @@ def find_data(source: ParameterSource, stack_file: StackFile) -> dict[str, str]:
 
 
 def find_beside(stack_file: StackFile, ref: ObjectRef) -> Iterator[Any]:
-    """Yield the documents beside a Stack that have this kind and name."""
+    """Yield the documents next to a Stack that have this kind and name."""
     for document in stack_file.beside:
         named = (object_fields.text(document, "kind"), object_fields.text(document, "metadata", "name"))
         if named == (ref.kind, ref.name):
@@ -264,7 +264,7 @@ def compile_group(stack_file: StackFile, kinds: Kinds, evaluator: Evaluator) -> 
         raise errors.InvalidDefinition([Mistake(path="spec.template", message="is missing; set template")])
     stated = spec[resource_group.SIZE]
     mistakes = list(members.find_size_mistakes(stated))
-    # What is wrong with the size must not hide what is wrong with the template.
+    # Mistakes in the size must not hide mistakes in the template.
     is_sized = all(mistake.path != "spec.replicas" for mistake in mistakes)
     size = members.make_size(stated, known=()) if is_sized else GroupSize(replicas=1)
     definition = Definition(template=spec["template"], parameters=spec["parameters"], size=size)
@@ -297,9 +297,9 @@ SINGLE, SEVERAL = "templateRef", "templateRefs"
 
 
 def find_template(stack_file: StackFile) -> Any:
-    """Return the template of a Stack, united if it is in several of the objects beside it.
+    """Return the template of a Stack, united if it is in several of the objects next to it.
 
-    Raises InvalidDefinition with all that is missing or wrong.
+    Raises InvalidDefinition with everything that is missing or wrong.
     """
     spec = object_fields.mapping(stack_file.manifest, "spec")
     if "template" in spec:
@@ -320,7 +320,7 @@ def find_template(stack_file: StackFile) -> Any:
 
 
 def read_references(spec: Mapping[str, Any]) -> Object:
-    """Return the references of a spec without what has a wrong type, which the schema reports."""
+    """Return the references of a spec without fields of a wrong type, which the schema reports."""
     if isinstance(spec.get(SINGLE), Mapping):
         return {SINGLE: read_reference(spec[SINGLE])}
     return {SEVERAL: [read_reference(each) for each in object_fields.entries(spec, SEVERAL)]}

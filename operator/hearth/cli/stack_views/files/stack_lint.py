@@ -57,10 +57,10 @@ def sample(value: Any, rules: Any) -> Any:
 
 
 def find_line(text: str, stack: str, path: str, *, kind: str = names.STACK) -> int:
-    """Return the line, from 1, of the field, else of the nearest one around it; 1 if the Stack is not found.
+    """Return the line, from 1, of the field, otherwise of the nearest one around it; 1 if the Stack is not found.
 
-    text: one that `kubectl_yaml` accepts, which bounds its size and nesting; stack: a name; path: as in a Mistake; kind: Stack or
-    ResourceGroup.
+    text: one that `kubectl_yaml` accepts, which bounds its size and nesting; stack: a name; path: as in a Mistake;
+    kind: Stack or ResourceGroup.
     """
     for root in yaml.compose_all(text, Loader=kubectl_yaml.Loader):
         if isinstance(root, yaml.MappingNode) and is_stack(root, stack, kind=kind):
@@ -88,7 +88,7 @@ def list_pairs(node: yaml.MappingNode) -> Iterator[tuple[yaml.ScalarNode, yaml.N
 
 
 def walk(root: yaml.Node, path: str) -> yaml.Node:
-    """Return the key or item at the end of a path, as far as the document has it. Keys may contain dots."""
+    """Return the last key or item of a path that the document has. Keys may contain dots."""
     place, node, rest = root, root, path
     while rest:
         if isinstance(node, yaml.MappingNode):
@@ -102,7 +102,7 @@ def walk(root: yaml.Node, path: str) -> yaml.Node:
 
 
 def step_into(node: yaml.MappingNode, rest: str) -> tuple[yaml.Node, yaml.Node, str] | None:
-    """Return the longest key with which a path begins, plain or in brackets, its value, and the rest of the path."""
+    """Return the longest key at the start of a path, plain or in brackets, its value, and the rest of the path."""
     fitting = [
         (len(written), key, value)
         for key, value in list_pairs(node)
@@ -124,7 +124,7 @@ def step_along(node: yaml.SequenceNode, rest: str) -> tuple[yaml.Node, yaml.Node
     return item, item, after.removeprefix(".")
 
 
-# Mistakes as SARIF 2.1.0, which code hosts show beside the lines.
+# Mistakes as SARIF 2.1.0, which code hosts show next to the lines.
 # Source: https://docs.oasis-open.org/sarif/sarif/v2.1.0/os/sarif-v2.1.0-os.html
 
 SCHEMA: Final = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/os/schemas/sarif-schema-2.1.0.json"
@@ -135,7 +135,7 @@ RULES: Final = {
     "invalid-manifest": "A manifest has an invalid field or expression.",
     "invalid-definition": "The definition of the Stack is not valid.",
 }
-"""What each rule reports; the place of a mistake decides its rule."""
+"""Subject of each rule; the place of a mistake decides its rule."""
 PLACES: Final = (
     (re.compile(r"spec\.(template\.)?parameters\b"), "invalid-parameter"),
     (re.compile(r".*\.dependsOn(\[\d+\])?$"), "invalid-dependency"),
@@ -161,7 +161,7 @@ def describe_result(mistake: Object) -> Object:
     """Return one result."""
     rule = find_rule(mistake["path"])
     place: Object = {
-        # Relative to the folder in which the command runs, as code hosts expect it.
+        # Relative to the working directory, as code hosts expect it.
         "artifactLocation": {"uri": quote(mistake["file"].removeprefix("./"))},
         "region": {"startLine": mistake["line"]},
     }

@@ -1,1 +1,1 @@
-"""A Stack as a graph in layers from left to right: what it shows, where each part lies, and the picture. Pure."""
+"""A Stack as a graph in layers from left to right: its nodes, their places, and the picture. Pure."""

@@ -1,8 +1,9 @@
-"""Where each node of a graph lies, and the way of each edge: columns from left to right, few crossings, short edges. Pure.
+"""Where each node of a graph lies, and the way of each edge: columns from left to right, few crossings, short edges.
+Pure.
 
 The layered layout of Sugiyama, Tagawa and Toda (1981): an edge over several columns gets a place in each of them, the
-order within columns follows the mean position of neighbors, and the heights are the closest to those of the neighbors
-that keep the order. Must not know how anything is drawn.
+order within columns follows the mean position of neighbors, and the heights are as close to the heights of the
+neighbors as the order permits. Must not know the drawing.
 """
 
 from __future__ import annotations
@@ -121,7 +122,7 @@ def make_curves(graph: StackGraph, routes: Sequence[Sequence[str]], positions: P
 # node share their lanes. Knows ids only.
 
 LANE: Final = "lane:"
-"""The ids of lanes begin so; those of nodes have no colon."""
+"""Prefix of lane ids; ids of nodes have no colon."""
 Neighbors: TypeAlias = Mapping[str, Sequence[str]]
 """By id of a place, those that it is connected to in the next column of one side."""
 
@@ -180,7 +181,7 @@ def sort_column(column: Sequence[str], beside: Sequence[str], neighbors: Neighbo
     return sorted(column, key=lambda place: wanted[place])
 
 
-# The vertical positions of places in ordered columns: as close as possible to those of their neighbors.
+# Vertical positions of places in ordered columns: as close as possible to their neighbors.
 
 
 def place_vertically(
@@ -200,7 +201,7 @@ def place_vertically(
 
 
 def find_mean(place: str, neighbors: Neighbors, centers: Mapping[str, float]) -> float:
-    """Return the mean center of the neighbors; its own if there are none."""
+    """Return the mean center of the neighbors; its own without neighbors."""
     found = [centers[each] for each in neighbors.get(place, ())]
     return sum(found) / len(found) if found else centers[place]
 

@@ -1,6 +1,6 @@
-"""A Stack as nodes in layers: each resource one layer after what it requires, large layers folded. Pure.
+"""A Stack as nodes in layers: each resource one layer after its requirements, large layers folded. Pure.
 
-Must not know coordinates or how a node is drawn.
+Must not know coordinates or the drawing of a node.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Edge: TypeAlias = tuple[str, str]
 """The ids of a required node and of one that requires it."""
 ID_BYTES: Final = 10
 REPLACED_AT_MOST: Final = 2
-"""Obsolete objects beside the present object of a resource; a picture of more would be wider than a page."""
+"""Obsolete objects shown next to the present object of a resource; a picture of more would be wider than a page."""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,9 +39,9 @@ class Node:
     resource: str = ""
     """"" if several are folded."""
     breakpoints: tuple[str, ...] = ()
-    """The hooks at which the resource stops."""
+    """The hooks that stop the resource."""
     replaced: tuple[Node, ...] = ()
-    """Its obsolete objects, shown beside the present one."""
+    """Its obsolete objects, shown next to the present one."""
     count: int = 1
     """How many are folded."""
     layers: tuple[int, int] | None = None
@@ -74,9 +74,9 @@ def describe(
 
 
 def make_nodes(objects: StackObjects, rows: Sequence[ResourceRow]) -> tuple[dict[str, Node], list[Node]]:
-    """Return the nodes by resource, in the order of creation, and those of objects without a resource.
+    """Return the nodes by resource, in the order of creation, and the nodes of objects without a resource.
 
-    Each replaced object is beside the present one of its resource.
+    Each replaced object is next to the present one of its resource.
     """
     rules = find_breakpoints(objects)
     known = set(map(safe_text.one_line, objects.resources))
@@ -171,7 +171,7 @@ def reduce_edges(columns: Sequence[Sequence[Node]], edges: Collection[Edge]) -> 
     return tuple(kept)
 
 
-# Folding: a picture of 2,000 resources shows what needs attention, and counts the rest.
+# Folding: a picture of 2,000 resources shows the ones that need attention, and counts the rest.
 
 SETTLED: Final = stack_view.MET | {RowState.GONE}
 
@@ -210,7 +210,7 @@ def divide(layers: Sequence[Sequence[Node]], expanded: Collection[int]) -> list[
 
 
 def fold_column(nodes: Sequence[Node], span: tuple[int, int], *, most: int) -> tuple[tuple[Node, ...], dict[str, str]]:
-    """Return the nodes to show, and by id of each node that of the one which shows it."""
+    """Return the nodes to show, and for each node id the id of the node that shows it."""
     if span[0] == span[1] and len(nodes) <= most:
         return tuple(nodes), {node.id: node.id for node in nodes}
     ranked = sorted(nodes, key=measure_need, reverse=True)
@@ -230,7 +230,7 @@ def fold_column(nodes: Sequence[Node], span: tuple[int, int], *, most: int) -> t
 
 
 def make_fold(state: RowState, nodes: Sequence[Node], span: tuple[int, int]) -> Node:
-    """Return the node that stands for several of one state."""
+    """Return the node that represents several of one state."""
     return Node(
         id=f"f{span[0]}-{state}",
         title=f"{len(nodes)} resources",

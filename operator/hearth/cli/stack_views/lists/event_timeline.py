@@ -33,7 +33,7 @@ class TimelineEntry:
 
 
 def list_uids(objects: StackObjects) -> dict[str, str]:
-    """Return by UID the Stack, its children and those of nested Stacks, each with its path of resources."""
+    """Return by UID the Stack, its children and the children of nested Stacks, each with its path of resources."""
     found = {objects.stack.uid: ""}
     for child in objects.children:
         found[child.uid] = child.resource

@@ -20,7 +20,7 @@ from hearth.template.text import kubectl_yaml
 
 HEADER: Final = ("REVISION", "STATUS", "AUTHOR", "COMMIT", "AGE", "NAME")
 DEFINITION: Final = "DEFINITION"
-"""The heading, beside these, of the revision of the StackDefinition that a revision of an instance has."""
+"""The additional heading for the StackDefinition's revision that a revision of an instance has."""
 PREVIOUS: Final = "PREVIOUS"
 """The heading of the revision that was active before, shown where that is not the one before by number."""
 COMMIT_LENGTH: Final = 12

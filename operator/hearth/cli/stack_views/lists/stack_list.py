@@ -42,7 +42,7 @@ def make_row(stack: StackState, *, now: float, with_namespace: bool) -> list[Cel
 
 
 def find_words(stack: StackState) -> Iterator[str]:
-    """Yield in words what a person should know besides the phase."""
+    """Yield facts, in words, that a person should know in addition to the phase."""
     words = object_fields.text(stack.status, "state").split(", ")
     if stack.is_deleting:
         yield "deleting"
@@ -81,7 +81,7 @@ def find_hidden(stack: StackState) -> list[str]:
 def hide_unknown(stack: StackState) -> Object:
     """Return the object without the values in `spec.parameters` if only another object says which are sensitive.
 
-    An instance states no sensitive value.
+    An instance contains no sensitive value.
     """
     values = object_fields.mapping(stack.spec, "parameters")
     if not values or "template" in stack.spec or stack.is_instance:

@@ -1,1 +1,1 @@
-"""What verbs write, and what is waited for."""
+"""The writes of verbs, and the goals to wait for."""

@@ -1,4 +1,4 @@
-"""What a user waits for: whether a Stack has reached it, cannot reach it without help, or is still in progress. Pure."""
+"""Goals of a wait: whether a Stack has reached one, cannot reach it without help, or is still in progress. Pure."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ FIRST_STATUS: Final = "waits for the operator to take it up; if that lasts, see 
 
 
 class GoalType(enum.StrEnum):
-    """What can be waited for."""
+    """The possible goals."""
 
     READY = "ready"
-    """The definition in the spec is ready: a rollback from it is none."""
+    """The definition in the spec is ready: a rollback from it does not count."""
     SETTLED = "settled"
     """The target is ready, the goal of most verbs."""
     SUSPENDED = "suspended"
@@ -91,10 +91,10 @@ def assess(
     handled: tuple[str, str] | None = None,
     sources: Mapping[SourceKey, str] | None = None,
 ) -> GoalState:
-    """Assess how far the Stack is.
+    """Assess the progress of the Stack.
 
     handled: a request that the operator must have taken before the status counts; sources: the versions of objects that
-    the definition is read from, of which the same holds.
+    the definition is read from, which the status must have seen as well.
     """
     if stack is None:
         reached = goal.type is GoalType.DELETED
@@ -173,7 +173,7 @@ def explain_failure(stack: StackState, goal: Goal) -> str:
 
 
 def will_roll_back(stack: StackState) -> bool:
-    """Return whether the operator is about to roll back by itself, so that the failure is not the end yet."""
+    """Whether the operator is about to roll back on its own, so that the failure is not the end yet."""
     is_wanted = object_fields.find(stack.spec, "rollback", "onFailure") is True and not stack.is_paused
     is_of_spec = stack.target_cause == "Spec"
     is_unknown = object_fields.find(stack.status, "historyUnknown") is True
@@ -183,7 +183,7 @@ def will_roll_back(stack: StackState) -> bool:
 
 
 def explain_pause(stack: StackState) -> str:
-    """Return what the Stack does not do, or what makes it do so."""
+    """Return the reason why the Stack makes no progress."""
     parts = (
         stack.condition("Paused").message,
         f"to continue: kubectl stack unpause {stack.argument} -n {stack.namespace}",

@@ -1,4 +1,4 @@
-"""The HealthMark that `mark` and `unmark` create, and its state in words. Pure."""
+"""The HealthMark that `mark` and `unmark` create, and its status in words. Pure."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class MarkState:
 
     @property
     def is_settled(self) -> bool:
-        """Return whether nothing further happens to the mark by itself, or its object is being replaced."""
+        """Whether the mark needs an action to change, or its object is being replaced."""
         return self.is_rejected or self.is_resolved or self.is_ready
 
 
@@ -87,7 +87,7 @@ def is_waiting(mark: Object, stack: StackState, resource: str) -> bool:
 
 
 def describe(mark: Object) -> str:
-    """Return what a mark says: `web is unhealthy: answers 500`."""
+    """Return the statement of a mark: `web is unhealthy: answers 500`."""
     spec = mark["spec"]
     if spec["markUnhealthy"]:
         return f"{spec['resource']} is unhealthy: {spec['reason']}"

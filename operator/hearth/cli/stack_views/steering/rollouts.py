@@ -1,4 +1,6 @@
-"""The rollout of a StackDefinition as its object reports it, and what each verb of `kubectl stack rollout` writes onto it. Pure."""
+"""The rollout of a StackDefinition as its object reports it, and the write of each verb of `kubectl stack rollout`.
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,7 @@ class DefinitionState(NamedObject):
 
     @property
     def reference(self) -> str:
-        """Return how kubectl reports what was written."""
+        """Return the written object in kubectl's notation."""
         return f"stackdefinition.hearth.dev/{self.name}"
 
     @property
@@ -85,7 +87,7 @@ class DefinitionState(NamedObject):
 
     @property
     def message(self) -> str:
-        """Return what the operator says of it."""
+        """Return the operator's message about it."""
         return self.ready.message or "no operator has processed it yet"
 
 
@@ -161,10 +163,10 @@ def undo(definition: DefinitionState) -> VerbResult:
 
 
 def restart(definition: DefinitionState, *, token: str) -> VerbResult:
-    """Begin again with what was stopped or taken back."""
+    """Restart a rollout that was stopped or rolled back."""
     if definition.phase not in (RolloutPhase.STOPPED, *REVERTED):
         return Refusal(said=f"nothing was stopped or taken back: {definition.message}")
-    # Else it would be taken back again.
+    # Otherwise it would be rolled back again.
     removed = (names.ROLLOUT_UNDO,) if names.ROLLOUT_UNDO in definition.annotations else ()
     return annotate(names.ROLLOUT_RESTART, token, removed=removed)
 

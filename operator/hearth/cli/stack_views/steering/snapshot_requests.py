@@ -1,4 +1,4 @@
-"""The StackSnapshot that `snapshot` creates, its state in words, and what `restore` writes onto the Stack. Pure."""
+"""The StackSnapshot that `snapshot` creates, its status in words, and the write of `restore` to the Stack. Pure."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class SnapshotState:
 
     @property
     def message(self) -> str:
-        """Return what it says of itself."""
+        """Return its own message."""
         if self.raw is None:
             return "it was deleted"
         ready = StackState(self.raw).ready
@@ -81,7 +81,7 @@ def make_snapshot(stack: StackState, *, name: str, is_retained: bool) -> Object:
 
 
 def describe(snapshot: Object) -> str:
-    """Return what a snapshot keeps: `stackName=shop deletionPolicy=Retain`."""
+    """Return the fields of a snapshot: `stackName=shop deletionPolicy=Retain`."""
     stated = {**snapshot["spec"], **(snapshot["spec"].get("stackRef") or {})}
     stated.pop("stackRef", None)
     return " ".join(f"spec.{key}={value}" for key, value in stated.items())

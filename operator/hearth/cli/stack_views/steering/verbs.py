@@ -1,6 +1,6 @@
-"""What each verb of `kubectl stack` writes onto a Stack, or why it does not apply. Pure: from the object to a patch.
+"""The write of each verb of `kubectl stack` to a Stack, or why it does not apply. Pure: from the object to a patch.
 
-Must not know how a patch is sent. Times and tokens are arguments.
+Must not know the sending of a patch. Times and tokens are arguments.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ GITOPS: Final = (
     ("helm.toolkit.fluxcd.io/name", "Flux (HelmRelease {})"),
     ("argocd.argoproj.io/instance", "Argo CD (Application {})"),
 )
-"""Labels of tools that write the spec back from Git, and how they are named."""
+"""Labels of tools that write the spec back from Git, and the tools' names."""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,9 +34,9 @@ class Write:
     patches: tuple[Object, ...]
     """Merge patches in this order. The operator must have observed each before the next one."""
     said: str
-    """What is written, for the user: `annotated: hearth.dev/retry=…`."""
+    """The written fields, for the user: `annotated: hearth.dev/retry=…`."""
     notes: tuple[str, ...] = ()
-    """What the user should know besides."""
+    """Further information for the user."""
     handled: tuple[str, str] | None = None
     """The request and its token, which `status.handled` shows once the operator has taken it."""
     goal: Goal = SETTLED
@@ -55,7 +55,7 @@ class AlreadySo:
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """The verb does not apply: why, and what does."""
+    """The verb does not apply: the reason, and a verb that does."""
 
     said: str
 
@@ -132,7 +132,7 @@ def rollback(stack: StackState, *, to_revision: int, stored: Collection[int]) ->
 
 def write_rollback(stack: StackState, wanted: int, *, stated: int | None) -> Write:
     """Write the request; a number that is already there is removed first, because only a new one counts."""
-    # The API server rejects both beside each other.
+    # The API server rejects both together.
     patch = stack.patch_options({"rollback": {"toRevision": wanted, "toSnapshot": None}})
     removal = stack.patch_options({"rollback": {"toRevision": None}})
     source = (
@@ -159,7 +159,7 @@ def list_stored(stored: Collection[int]) -> str:
 
 
 def continue_(stack: StackState, *, where: str, token: str) -> VerbResult:
-    """Clear the breakpoint at which a resource waits. where: `<resource>[/<hook>]`; a path leads into nested Stacks."""
+    """Clear the breakpoint of a waiting resource. where: `<resource>[/<hook>]`; a path leads into nested Stacks."""
     waiting = stack.breakpoints
     found = next((each for each in waiting if where in (each.resource, str(each))), None)
     is_listed = stack.count("stopped") <= len(waiting)

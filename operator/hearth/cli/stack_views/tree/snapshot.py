@@ -37,7 +37,7 @@ class FoundChild(NamedObject):
 
     @property
     def incarnation(self) -> int:
-        """Return the number of the object among those of its resource."""
+        """Return the number of the object among the objects of its resource."""
         text = object_fields.text(self.annotations, names.ANNOTATION_INCARNATION)
         return int(text[:9]) if text.isascii() and text.isdigit() else 0
 
@@ -68,7 +68,7 @@ class FoundChild(NamedObject):
 
     @property
     def is_instance(self) -> bool:
-        """Return whether its status is that of an instance of a StackDefinition."""
+        """Whether its status belongs to an instance of a StackDefinition."""
         status = object_fields.mapping(self.raw, "status")
         return object_fields.number(status, "definitionRevision") is not None and "phase" in status
 
@@ -98,7 +98,7 @@ class StackObjects:
 
     stack: StackState
     template: Mapping[str, Any]
-    """Of the target revision, if the user may read it; else that in the spec."""
+    """Of the target revision, if the user may read it; otherwise of the spec."""
     children: Sequence[FoundChild]
     nested: Mapping[str, StackObjects] = field(default_factory=dict)
     """Nested Stacks by UID."""
@@ -109,7 +109,7 @@ class StackObjects:
 
     @property
     def omissions(self) -> tuple[str, ...]:
-        """Return what is not shown, of nested Stacks too."""
+        """Return the parts that are not shown, of nested Stacks too."""
         inner = (each for nested in self.nested.values() for each in nested.omissions)
         return tuple(dict.fromkeys((*self.unreadable.values(), *inner)))
 
@@ -138,15 +138,15 @@ class StackObjects:
         return {child.resource: child for child in ranked}
 
     def find_requirements(self) -> dict[str, list[str]]:
-        """Return for each resource those that it requires, in the order of the template.
+        """Return the requirements of each resource, in the order of the template.
 
-        Without a compilation: from what objects record, else from the text.
+        Without a compilation: from the records of objects, otherwise from the text.
         """
         recorded: dict[str, list[str]] = {}
         for name, child in self.choose_children().items():
             recorded.setdefault(members.root_of(name), []).extend(child.requires)
         known = frozenset(self.resources)
-        # No object records what is only read.
+        # No object records the external objects.
         external = frozenset(name for name, each in self.resources.items() if object_fields.find(each, "externalRef"))
         found = {}
         for name, resource in self.resources.items():
@@ -168,7 +168,7 @@ class StackObjects:
 
 
 def sort_by_requirements(requirements: Mapping[str, list[str]]) -> list[str]:
-    """Return all names, each after what it requires; those on a cycle come last."""
+    """Return all names, each after its requirements; names on a cycle come last."""
     found = order.sort(requirements)
     return list(dict.fromkeys([*found, *requirements]))
 

@@ -42,7 +42,7 @@ class RowState(enum.StrEnum):
 
 
 MET: Final = frozenset({RowState.READY, RowState.EXCLUDED, RowState.FINISHED, RowState.EXTERNAL})
-"""States in which nothing waits for a resource."""
+"""States that no resource waits in."""
 SEVERITY: Final = (
     RowState.GONE,
     RowState.EXCLUDED,
@@ -55,7 +55,7 @@ SEVERITY: Final = (
     RowState.STOPPED,
     RowState.FAILED,
 )
-"""The state of a collection is that of the member that needs most: the last in this order."""
+"""A collection has the state of the member that needs most attention: the last in this order."""
 NOT_READY: Final = ("progressing", "waiting", "failed")
 """What `status.resources` counts of the objects that a Stack wants and that are not ready."""
 NAMED_AT_MOST: Final = 3
@@ -65,7 +65,7 @@ NOT_SEEN: Final = "not seen"
 TO_DELETE: Final = "to be deleted"
 """That of an obsolete object whose deletion has not begun."""
 PERHAPS_EXCLUDED: Final = "is being applied, unless its when is false"
-"""That of one whose `when` depends on what the spec does not tell."""
+"""The state of a resource whose `when` depends on unknown values."""
 ELSEWHERE: Final = "in another cluster"
 """That of one in a cluster that was not read."""
 
@@ -79,7 +79,7 @@ class ResourceRow:
     """`deployment/web`; only the kind while the object does not exist."""
     state: RowState
     note: str = ""
-    """The first problem, or what the resource waits for."""
+    """The first problem, or the object that the resource waits for."""
     created: str = ""
     """Creation time of the object."""
     nested: tuple[ResourceRow, ...] = ()
@@ -106,7 +106,7 @@ class StackView:
     rows: tuple[ResourceRow, ...] = ()
     outputs: tuple[tuple[str, str], ...] = ()
     omissions: tuple[str, ...] = ()
-    """What the view could not show."""
+    """Parts that the view could not show."""
 
     @property
     def title(self) -> str:
@@ -164,7 +164,7 @@ def describe_rows(objects: StackObjects) -> tuple[ResourceRow, ...]:
 
 
 class RowContext:
-    """What the rows of one Stack share. Rows are described in order: later ones wait for earlier ones."""
+    """Values that the rows of one Stack share. Rows are described in order: later ones wait for earlier ones."""
 
     def __init__(self, objects: StackObjects) -> None:
         stack = objects.stack
@@ -173,7 +173,7 @@ class RowContext:
         self.requirements = objects.find_requirements()
         self.problems = {object_fields.text(problem, "resource"): problem for problem in reversed(stack.problems)}
         self.waits = {wait.resource: wait.hook for wait in stack.breakpoints}
-        """By resource, the hook at which it waits."""
+        """The hook of a waiting resource, by resource."""
         self.finished = {
             object_fields.text(each, "resource"): object_fields.text(each, "object")
             for each in object_fields.entries(stack.status, "finished")
@@ -210,7 +210,7 @@ class RowContext:
         return ResourceRow(resource=safe_text.one_line(name), object=f"{kind}[]", state=state, note=note, nested=inner)
 
     def describe_external(self, name: str) -> ResourceRow:
-        """Describe what the Stack only reads: a problem in the status, or nothing to report."""
+        """Describe an external object: a problem in the status, or nothing to report."""
         stack = self.objects.stack
         state, note = RowState.EXTERNAL, ""
         if name in self.problems:
@@ -243,7 +243,7 @@ class RowContext:
         )
 
     def assess(self, name: str, child: FoundChild | None) -> tuple[RowState, str]:
-        """Return state and note of a resource: what the operator reports of it counts most."""
+        """Return the state of a resource and a note: the operator's report counts most."""
         stack = self.objects.stack
         if stack.is_deleting:
             if child is None:
@@ -269,7 +269,7 @@ class RowContext:
         return f"waits for {named}; its object stays as it was until then"
 
     def assess_leaving(self, name: str, child: FoundChild | None) -> tuple[RowState, str]:
-        """Return state and note of a resource whose object is being deleted, or does not exist."""
+        """Return the state and note for a resource whose object is being deleted, or does not exist."""
         if name in self.finished:
             return RowState.FINISHED, "it ran once; its object is gone" if child is None else "its object is deleted"
         if child is None:
@@ -282,14 +282,14 @@ class RowContext:
         return (RowState.OBSOLETE if self.has_all else RowState.PROGRESSING), describe_deletion(child)
 
     def assess_child(self, name: str, child: FoundChild) -> tuple[RowState, str]:
-        """Return state and note of a resource by its object."""
+        """Return the state and note for a resource, from its object."""
         rules = object_fields.texts(self.objects.resources, members.root_of(name), "readyWhen")
         if not rules or members.is_member(name):
             return assess_object(child)
         return assess_rules(rules, {each: found.raw for each, found in self.chosen.items()})
 
     def assess_absent(self, name: str) -> tuple[RowState, str]:
-        """Return state and note of a resource without an object."""
+        """Return the state and note for a resource without an object."""
         stack = self.objects.stack
         if members.root_of(name) in self.excluded:
             return RowState.EXCLUDED, "its when is false"
@@ -305,14 +305,14 @@ class RowContext:
         if stack.is_paused:
             return RowState.WAITING, "the Stack is paused"
         if self.objects.is_unreadable(name):
-            # What the status does not name as a problem is ready in a Stack that is.
+            # In a ready Stack, resources without a problem in the status are ready.
             return (RowState.READY if stack.is_ready else RowState.PROGRESSING), NOT_SEEN
         if condition_types.is_unapplied(object_fields.text(stack.status, "state")):
             return RowState.WAITING, "its definition is not applied"
         return RowState.PROGRESSING, PERHAPS_EXCLUDED if has_condition else "is being applied"
 
     def find_absent_object(self, name: str, state: RowState) -> str:
-        """Return what stands for a resource without an object: the one that has finished, else its kind."""
+        """Return the representation of a resource without an object: the finished object, otherwise its kind."""
         return safe_text.one_line(self.finished[name]) if state is RowState.FINISHED else self.find_kind(name)
 
     def find_kind(self, name: str) -> str:
@@ -321,7 +321,7 @@ class RowContext:
         return safe_text.one_line(object_fields.text(self.objects.resources, root, "manifest", "kind").lower())
 
 
-# The state of one resource and a note: from the status of the Stack, else from its object by the rules of the engine.
+# The state of one resource and a note: from the status of the Stack, otherwise from its object by the engine's rules.
 
 PATIENT: Final = frozenset(
     {"KindNotServed", "FieldNotFound", "Replacing", "Terminating", "Evaluating", "ObjectNotFound", "ObjectNotReady"}
@@ -330,14 +330,14 @@ PATIENT: Final = frozenset(
 
 
 def assess_problem(problem: Mapping[str, Any]) -> tuple[RowState, str]:
-    """Return state and note of a resource that the status names as a problem."""
+    """Return the state and note for a resource with a problem in the status."""
     reason, message = object_fields.text(problem, "reason"), object_fields.text(problem, "message")
     state = RowState.WAITING if reason in PATIENT else RowState.FAILED
     return state, safe_text.one_line(f"{reason}: {message}" if message else reason)
 
 
 def assess_object(child: FoundChild) -> tuple[RowState, str]:
-    """Return state and note by the default rule of the object's kind."""
+    """Return the state and note from the default rule of the object's kind."""
     # It takes some time to import, and no help of a command needs it.
     from hearth.plan.health import health_rules
 
@@ -362,7 +362,7 @@ def says_nothing(child: FoundChild) -> bool:
 
 
 def assess_rules(expressions_: Sequence[str], values: Mapping[str, Any]) -> tuple[RowState, str]:
-    """Return state and note by the `readyWhen` of a resource. values: objects by resource."""
+    """Return the state and note from the `readyWhen` of a resource. values: objects by resource."""
     # It takes some time to import, and most trees need none of it.
     from hearth.template.cel import cel_environment, expressions
 
@@ -391,7 +391,7 @@ def describe_deletion(child: FoundChild) -> str:
     return safe_text.one_line(f"is being deleted{held}")
 
 
-# The resources of a template whose `when` is false, as far as the spec of the Stack tells.
+# The resources of a template whose `when` is false by the spec of the Stack.
 
 
 def find_excluded(template: Mapping[str, Any], stack: StackState) -> frozenset[str]:
@@ -447,7 +447,7 @@ def evaluate(text: Any, constants: Mapping[str, Any]) -> bool | None:
     return outcome.value if isinstance(outcome, Known) and isinstance(outcome.value, bool) else None
 
 
-# The members that a ResourceGroup has, by its spec and what its status records.
+# The members of a ResourceGroup, from its spec and the records in its status.
 
 
 def list_members(group: StackState) -> dict[str, None]:
@@ -464,5 +464,5 @@ def list_members(group: StackState) -> dict[str, None]:
 
 
 def limit(number: int | None, *, default: int) -> int:
-    """Return the number of members within what the API server accepts."""
+    """Return the number of members, within the limit of the API server."""
     return default if number is None else max(0, min(number, limits.GROUP_MEMBERS))

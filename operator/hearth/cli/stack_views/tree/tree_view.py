@@ -48,15 +48,15 @@ def draw(
 ) -> list[Line]:
     """Return the lines of the Stack, its resources, its message and its outputs.
 
-    seconds: the time to show at the Stack; now: seconds since the epoch, to show the age of each object; width: columns of
-    the terminal, so that a long reason continues below its resource; height: its lines, so that no more are drawn: what
-    needs attention stays, and what is ready is counted.
+    seconds: the time to show at the Stack; now: seconds since the epoch, to show the age of each object; width: columns
+    of the terminal, so that a long reason continues below its resource; height: its lines, so that no more are drawn:
+    resources that need attention stay, and ready ones are counted.
     """
     rows = list(flatten(view.rows))
     foot = draw_foot(view, width=width)
     hidden = 0
     if height is not None:
-        # Only one line for each, else an explanation would push another resource out.
+        # Only one line for each, otherwise an explanation would push another resource out.
         foot = foot[: max(2, height // 3)]
         room = max(1, height - 1 - len(foot))
         if len(rows) > room:
@@ -176,7 +176,7 @@ def shorten(text: str, width: int) -> str:
 
 
 def max_length(texts: Iterator[str]) -> int:
-    """Return the length of the longest text; 0 if there is none."""
+    """Return the length of the longest text; 0 without any."""
     return max((len(text) for text in texts), default=0)
 
 
