@@ -20,10 +20,10 @@ CHILDREN = frozenset({"apply", "delete"})
 REQUESTS_OF_STACK = 3
 """Besides its statuses: its finalizer, its revision and an Event."""
 BARE = "a bare loop with 32 in flight on two free cores (`tests/bench/cases/ceiling.py`)"
-WATCHED = "2,000 writes beside 0 and 100 watches, alternating; CPU of API server and etcd"
+WATCHED = "2,000 writes with 0 and 100 watches, alternating; CPU of API server and etcd"
 PERFORMANCE = "B1 and B3 in [performance](performance.md)"
 B2 = "B2 in [performance](performance.md): 50,000 children in 5,000 Stacks"
-AT_REST = "B2 at its end and B9 at rest in [performance](performance.md)"
+AT_REST = "the end of B2 and B9 at rest in [performance](performance.md)"
 
 
 def measured(value: float, says: str, source: str, *, unit: str = "s") -> Any:
@@ -43,7 +43,7 @@ class Costs:
     sent: float = measured(
         45e-6,
         "API server: a change of a Stack, for each watch that receives it",
-        "60 writes beside 0 and 40 watches, alternating: 30–60 µs, once 400",
+        "60 writes with 0 and 40 watches, alternating: 30–60 µs, once 400",
     )
     child_bytes: int = measured(
         1120, "a ConfigMap of three values as a child, JSON", "measured by reading it back", unit="bytes"

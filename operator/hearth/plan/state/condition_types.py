@@ -91,28 +91,28 @@ class ConditionTraits:
 
 TABLE: Final[Mapping[ConditionType, ConditionTraits]] = {
     ConditionType.PAUSED: ConditionTraits(
-        meaning="`spec.paused` is true; the message names what waits", event=Severity.NORMAL
+        meaning="`spec.paused` is true; the message lists the pending steps", event=Severity.NORMAL
     ),
-    ConditionType.STOPPED: ConditionTraits(meaning="a [breakpoint](breakpoints.md) holds an action", word="stopped"),
+    ConditionType.STOPPED: ConditionTraits(meaning="a [breakpoint](breakpoints.md) stops an action", word="stopped"),
     ConditionType.ROLLING_BACK: ConditionTraits(
         meaning="a [rollback](rollback.md) is not complete", event=Severity.NORMAL
     ),
     ConditionType.DRIFTED: ConditionTraits(
-        meaning="fields differ from the definition and stay so; see [drift](drift.md)",
+        meaning="fields differ from the definition and are not repaired; see [drift](drift.md)",
         event=Severity.WARNING,
         word="drifted",
         is_cause=True,
         command=WHY_CHECK,
     ),
     ConditionType.DRIFT_CONFLICT: ConditionTraits(
-        meaning="another manager changes the same fields again and again; see [drift](drift.md)",
+        meaning="another manager changes the same fields repeatedly; see [drift](drift.md)",
         event=Severity.WARNING,
         word="drift conflict",
         is_cause=True,
         command=WHY_CHECK,
     ),
     ConditionType.WRITES_DELAYED: ConditionTraits(
-        meaning="something [undoes writes again and again](retries.md#writes-that-are-undone-repeatedly)",
+        meaning="writes are [undone repeatedly](retries.md#writes-that-are-undone-repeatedly)",
         event=Severity.WARNING,
         word="writes delayed",
         is_cause=True,
@@ -124,7 +124,8 @@ TABLE: Final[Mapping[ConditionType, ConditionTraits]] = {
         is_cause=True,
     ),
     ConditionType.DELETION_BLOCKED: ConditionTraits(
-        meaning="a deletion waits for something outside the operator; the message names it", word="deletion blocked"
+        meaning="a deletion waits for something outside the operator; the message says what it is",
+        word="deletion blocked",
     ),
     ConditionType.CHECK_PENDING: ConditionTraits(
         meaning="a requested [check](check.md) cannot run", word="check pending", is_cause=True
@@ -135,19 +136,19 @@ TABLE: Final[Mapping[ConditionType, ConditionTraits]] = {
         word="cluster unreachable",
     ),
     ConditionType.REVISION_TAMPERED: ConditionTraits(
-        meaning="a stored revision differs from what the operator wrote; see [below](#what-the-operator-reads-back)",
+        meaning="another writer changed a stored revision; see [below](#signed-records)",
         word="tampered",
         is_cause=True,
         command=WHY_HISTORY,
     ),
     ConditionType.INTERNAL_ERROR: ConditionTraits(
-        meaning="the operator has a bug that concerns this Stack; it retries, and its log names the place",
+        meaning="the operator has a bug that affects this Stack; it retries, and its log has the location",
         event=Severity.WARNING,
         word="internal error",
         is_cause=True,
     ),
     ConditionType.SUSPEND_RECORD_INVALID: ConditionTraits(
-        meaning="a child has an annotation `hearth.dev/suspended` that is not the operator's own",
+        meaning="a child has an annotation `hearth.dev/suspended` that the operator did not write",
         event=Severity.WARNING,
         word="suspend record invalid",
         is_cause=True,
