@@ -34,7 +34,7 @@ command that updates it.
 |---|---|---|---|---|
 {rows}
 
-A dash means that the condition is False or absent. The message of `Ready` names what the Stack waits for, or the problem.
+A dash means that the condition is False or absent. The message of `Ready` lists the resources that the Stack waits for, or the problem.
 
 The diagram shows the usual course. A new definition, a suspension and a deletion can follow any phase before a
 deletion, and a failed phase returns to `…InProgress` or `…Complete` when a retry succeeds. The table in the code lists
