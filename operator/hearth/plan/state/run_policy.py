@@ -1,6 +1,6 @@
 """Which objects run to completion, and the consequence when one succeeded and was deleted, or failed.
 
-Decides by kind, manifest and the words of a status. Must not know other wishes for a resource.
+Decides by kind, manifest and the words of a status. Must not know other settings of a resource.
 """
 
 from __future__ import annotations
