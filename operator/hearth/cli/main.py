@@ -34,10 +34,10 @@ class Programs:
 COMMANDS: Mapping[str, Entry] = {
     "run": Entry("hearth.cli.commands.run:run", "Run the operator."),
     "crds": Entry("hearth.cli.commands.crds:crds", "Print the CustomResourceDefinitions."),
-    "demo": Entry("hearth.cli.commands.demo:demo", "Show live how a Stack converges."),
-    "import": Entry("hearth.cli.commands.import_:import_", "Convert plain manifests to one Stack."),
+    "demo": Entry("hearth.cli.commands.demo:demo", "Show live how a Stack is created."),
+    "import": Entry("hearth.cli.commands.import_:import_", "Convert plain manifests to a Stack."),
     "stack": Entry(
-        "hearth.cli.stack_commands.stack_group:stack", "Inspect and steer Stacks; the same as `kubectl stack`."
+        "hearth.cli.stack_commands.stack_group:stack", "Inspect and control Stacks. The same as `kubectl stack`."
     ),
     "version": Entry("hearth.cli.main:version", "Print the version."),
 }
@@ -54,11 +54,11 @@ COMMANDS: Mapping[str, Entry] = {
 )
 @click.version_option(hearth.__version__, prog_name="hearth")
 def main() -> None:
-    """Hearth keeps Stacks converged on Kubernetes: a template and its parameters, as one custom resource."""
+    """Hearth manages Stacks on Kubernetes: one custom resource, a template with parameters, becomes many objects."""
 
 
 @click.command()
-@click.option("--json", "is_json", is_flag=True, help="Print an object with the versions of program, API and Python.")
+@click.option("--json", "is_json", is_flag=True, help="Print the versions of the program, the API and Python as JSON.")
 def version(*, is_json: bool) -> None:
     """Print the version."""
     import json

@@ -19,20 +19,20 @@ from hearth.template.text import kubectl_yaml
 
 
 @click.command(context_settings={"show_default": True})
-@click.option("--kubeconfig", type=click.Path(dir_okay=False), required=True, help="The cluster to use.")
-@click.option("--example", type=click.Path(dir_okay=False), required=True, help="The file with the Stack.")
-@click.option("--namespace", default="default", help="The namespace of the Stack if its manifest has none.")
+@click.option("--kubeconfig", type=click.Path(dir_okay=False), required=True, help="Kubeconfig of the cluster.")
+@click.option("--example", type=click.Path(dir_okay=False), required=True, help="File that contains the Stack.")
+@click.option("--namespace", default="default", help="Namespace of the Stack if its manifest sets none.")
 @click.option("--timeout", type=DURATION, default="180s", help="Time limit until the Stack is ready.")
-@click.option("--kubectl", type=click.Path(), help="The kubectl to suggest if there is none on PATH.")
-@click.option("--namespaced", is_flag=True, help="Let the operator serve only the Stack's namespace.")
+@click.option("--kubectl", type=click.Path(), help="The kubectl to suggest if PATH contains no kubectl.")
+@click.option("--namespaced", is_flag=True, help="Run the operator only for the namespace of the Stack.")
 def demo(
     kubeconfig: str, example: str, namespace: str, timeout: timedelta, kubectl: str | None, *, namespaced: bool
 ) -> None:
-    """Show live how a Stack converges.
+    """Show live how a Stack is created.
 
     Installs the CustomResourceDefinitions, starts the operator, applies the example, shows a tree of its resources
-    until it is ready, and then suggests what to try next. Ctrl-C stops the operator; objects in the cluster stay.
-    Without a terminal, it prints changes and exits once the Stack is ready (0) or at the time limit (1).
+    until it is ready, and then suggests what to try next. Ctrl-C stops the operator; objects in the cluster are kept.
+    Without a terminal, prints changes, and exits with 0 when the Stack is ready or with 1 at the time limit.
     """
     plan = demo_run.DemoOptions(
         kubeconfig=str(Path(kubeconfig).absolute()),

@@ -71,33 +71,33 @@ def matching(pattern: re.Pattern[str] | str, mistake: str) -> Callable[..., str 
     "-n",
     "--namespace",
     callback=matching(LABEL, "must be at most 63 lower-case letters, digits and dashes, e.g. my-shop"),
-    help="Namespace of the Stack and of all objects that set none. Default: where it is applied.",
+    help="Namespace of the Stack and of all objects that set none. Default: the namespace where the Stack is applied.",
 )
 @click.option(
     "--adopt",
     is_flag=True,
-    help="Let the Stack take over the objects that exist already (spec.adoptionPolicy: Adopt).",
+    help="Let the Stack take over existing objects (spec.adoptionPolicy: Adopt).",
 )
 @click.option(
     "--from-helm",
     "release",
-    callback=matching(RELEASE, "is no name of a release"),
-    help="A release of Helm, instead of files; adopts.",
+    callback=matching(RELEASE, "is not a valid name of a release"),
+    help="Name of a Helm release to import instead of files. Implies --adopt.",
 )
 @click.option(
     "--from-kro",
     is_flag=True,
-    help="The files have ResourceGraphDefinitions of kro and their instances; makes StackDefinitions and theirs.",
+    help="Convert kro ResourceGraphDefinitions and their instances to StackDefinitions and their instances.",
 )
 @click.option(
     "--group",
-    callback=matching(stack_definition.GROUP, "is no API group, e.g. platform.example"),
-    help="With --from-kro: the API group of the kinds. Default: as in kro.",
+    callback=matching(stack_definition.GROUP, "is not an API group, e.g. platform.example"),
+    help="With --from-kro: API group of the kinds. Default: the group in kro.",
 )
 @click.option(
     "--from-heat",
     is_flag=True,
-    help="The file is a template of OpenStack Heat (HOT); makes a Stack for the OpenStack resource controllers.",
+    help="Convert an OpenStack Heat template (HOT) to a Stack for the OpenStack resource controllers.",
 )
 @click.option(
     "-e",
@@ -105,23 +105,27 @@ def matching(pattern: re.Pattern[str] | str, mistake: str) -> Callable[..., str 
     "environments",
     multiple=True,
     metavar="FILE",
-    help="With --from-heat: an environment. Repeatable; later ones take precedence.",
+    help="With --from-heat: environment file. Repeatable; later files take precedence.",
 )
 @click.option(
     "--registry-dir",
     "registry",
     multiple=True,
     type=click.Path(exists=True, file_okay=False),
-    help="With --from-heat: another directory that nested templates and get_file may read. Repeatable.",
+    help="With --from-heat: additional directory that nested templates and get_file may read. Repeatable.",
 )
 @click.option("--strict", is_flag=True, help="With --from-heat: fail if anything is lost.")
 @click.option(
     "--report",
     type=click.Choice(["text", "json"], case_sensitive=False),
-    help="With --from-heat: the format of the report on standard error. Default: text.",
+    help="With --from-heat: format of the report on standard error. Default: text.",
 )
-@click.option("--kubeconfig", type=click.Path(dir_okay=False), help="With --from-helm: path of the kubeconfig.")
-@click.option("--context", help="With --from-helm: the context in the kubeconfig.")
+@click.option(
+    "--kubeconfig",
+    type=click.Path(dir_okay=False),
+    help="With --from-helm: path of the kubeconfig. Default: the file that kubectl uses.",
+)
+@click.option("--context", help="With --from-helm: context in the kubeconfig. Default: its current context.")
 def import_(  # noqa: PLR0913 -- each is an option
     files: tuple[str, ...],
     name: str | None,
@@ -139,33 +143,34 @@ def import_(  # noqa: PLR0913 -- each is an option
     from_heat: bool,
     strict: bool,
 ) -> None:
-    """Convert plain manifests to one Stack on standard output.
+    """Convert plain manifests to a Stack on standard output.
 
-    FILE... are YAML or JSON with any number of documents and lists, optionally compressed by gzip, or folders of such, which
-    are read with the folders in them; `-` is standard input. Each manifest becomes a resource. Objects keep their names, and resources wait for the objects that they
-    reference, custom resources for their controller. What a cluster added to exported manifests is dropped: status,
-    defaults, addresses, and objects that controllers make (the Pods of a Deployment). A Stack that is too large for one
-    object is written as compressed ConfigMaps and a Stack that references them.
+    FILE... are YAML or JSON files with any number of documents and lists, optionally compressed with gzip, or folders
+    of such files, including subfolders. `-` is standard input. Each manifest becomes a resource. Objects keep their
+    names. Resources wait for the objects that they reference, and custom resources wait for their controller. Fields
+    that a cluster added to exported manifests (status, defaults, addresses) are dropped, and so are objects that
+    controllers create (the Pods of a Deployment). A Stack that is too large for one object is written as compressed
+    ConfigMaps and a Stack that references them.
 
-    What annotations tell Helm, Argo CD, Flux, kapp or kpt to keep is kept when the Stack goes (deletionPolicy: Retain). Other
-    annotations of these tools, and what is left out, are named.
+    If annotations of Helm, Argo CD, Flux, kapp or kpt protect an object from deletion, it gets deletionPolicy: Retain.
+    All other annotations of these tools, and everything that is left out, are reported.
 
-    --from-helm reads the newest deployed revision of a release from the cluster, and makes a Stack that takes over its
-    objects; nothing is created again. Hooks are left out, and named.
+    --from-helm reads the newest deployed revision of a release from the cluster, and creates a Stack that takes over
+    its objects without recreating them. Hooks are left out and reported.
 
-    --from-kro makes a StackDefinition of each ResourceGraphDefinition, and an object of its kind of each instance. What has
-    no counterpart is named.
+    --from-kro converts each ResourceGraphDefinition to a StackDefinition, and each instance to an object of its kind.
+    Anything without an equivalent is reported.
 
-    --from-heat makes a Stack of a template of Heat, its environments and the templates that it nests: resources of OpenStack
-    become objects of the OpenStack resource controllers (openstack.k-orc.cloud), Heat's own become Hearth's. Anything
-    without an equivalent stays as a comment, and is reported. Files are read only from the directory of the template and
-    from --registry-dir.
+    --from-heat converts a Heat template, its environments and its nested templates to a Stack: OpenStack resources
+    become objects of the OpenStack resource controllers (openstack.k-orc.cloud), and Heat's own resources become
+    Hearth's. Anything without an equivalent becomes a comment and is reported. Files are only read from the directory
+    of the template and from --registry-dir.
 
-    Exit code 0: done; 1: mistakes, or --strict and something is lost; 2: a mistake on the command line.
+    Exit code 0: done; 1: mistakes, or --strict and something is lost; 2: wrong usage.
     """
     if from_heat:
         if len(files) != 1 or adopt or from_kro or group is not None or release is not None:
-            raise click.UsageError("--from-heat takes one template, and no option of other imports")
+            raise click.UsageError("--from-heat takes one template, and no options of other imports")
         write_heat(files[0], environments, registry, name=name, namespace=namespace, is_strict=strict, report=report)
         return
     if environments or registry or strict or report is not None:
@@ -178,7 +183,7 @@ def import_(  # noqa: PLR0913 -- each is an option
     if group is not None:
         raise click.UsageError("--group is for --from-kro")
     if bool(files) == (release is not None):
-        raise click.UsageError("name files, or a release with --from-helm")
+        raise click.UsageError("specify files, or a release with --from-helm")
     if release is None:
         write(read_all(files), name=name or name_after(files[0]), namespace=namespace, adopts=adopt)
         return

@@ -52,88 +52,89 @@ flag = functools.partial(click.option, show_envvar=True)
 @flag(
     "--kubeconfig",
     type=click.Path(dir_okay=False),
-    help="The kubeconfig file. Default: the pod's service account in a pod, else the file that kubectl uses.",
+    help="Path of the kubeconfig. Default: in a pod, its ServiceAccount; otherwise the file that kubectl uses.",
 )
-@flag("--context", help="The context of the kubeconfig. Default: its current one.")
+@flag("--context", help="Context in the kubeconfig. Default: its current context.")
 @flag(
     "--namespace",
-    help="Serve only the Stacks of this namespace. Default: all namespaces.",
+    help="Manage only the Stacks in this namespace. Default: all namespaces.",
 )
 @flag(
     "--namespaced-watches",
     type=KINDS,
     show_default="none",
-    help="Kinds that are watched in each namespace whose Stacks have such objects, instead of in all namespaces, e.g. "
-    "Secret. Their objects must be in the namespace of their Stack.",
+    help="Kinds to watch only in namespaces whose Stacks have such objects, instead of in all namespaces, e.g. Secret. "
+    "Objects of these kinds must be in the namespace of their Stack.",
 )
 @flag(
     "--operator-namespace",
     default=settings_module.find_operator_namespace,
-    show_default="the namespace of the pod, else hearth-system",
+    show_default="the namespace of the pod, otherwise hearth-system",
     help="Namespace of the operator's own objects.",
 )
 @flag(
     "--serve-operator-namespace",
     is_flag=True,
-    help="Allow --namespace and --operator-namespace to be the same. Its Stacks can then read and write the operator's own "
-    "objects, so only administrators may write Stacks there.",
+    help="Allow --namespace and --operator-namespace to be the same. Stacks in that namespace can then read and write the "
+    "operator's own objects, so only administrators should be able to write Stacks there.",
 )
 @flag(
     "--tenancy",
     type=click.Choice([mode.value for mode in Mode], case_sensitive=False),
     default=Mode.ISOLATED.value,
-    help="What Stacks that name no ServiceAccount may do. isolated: have objects in their own namespace. strict: nothing. "
-    "trusted: have objects anywhere, for a cluster in which only administrators write Stacks.",
+    help="Permissions of Stacks without a ServiceAccount. isolated: objects in their own namespace. strict: no objects. "
+    "trusted: objects in any namespace, for clusters where only administrators can write Stacks.",
 )
 @flag(
     "--definition-groups",
     type=GROUPS,
     show_default="none: StackDefinitions are not served",
-    help="API groups in which StackDefinitions may make kinds, e.g. platform.example.",
+    help="API groups that StackDefinitions may define kinds in, e.g. platform.example.",
 )
 @flag(
     "--definition-accounts",
     type=ACCOUNTS,
     show_default="none",
-    help="ServiceAccounts as which StackDefinitions may write the objects of their instances, e.g. platform-system:webapps.",
+    help="ServiceAccounts that StackDefinitions may use to write the objects of their instances, e.g. platform-system:webapps.",
 )
 @flag(
     "--default-service-account",
-    help="The ServiceAccount, in the namespace of each Stack, of Stacks that name none.",
+    help="ServiceAccount for Stacks that specify none. It must exist in the namespace of each such Stack.",
 )
 @flag(
     "--other-clusters/--no-other-clusters",
     default=True,
-    help="Serve Stacks whose spec.kubeConfig names another cluster, in a process of their own. Without, they are refused.",
+    help="Manage Stacks with objects in other clusters (spec.kubeConfig), in a separate process. If disabled, such Stacks are "
+    "rejected.",
 )
 @flag(
     "--clusters-memory",
     type=click.IntRange(min=128),
     default=limits.CLUSTERS_MEMORY,
-    help="MiB of memory of the process that serves the Stacks of other clusters; one that takes more is replaced.",
+    help="Memory limit, in MiB, of the process for Stacks in other clusters. If it needs more, the process is restarted.",
 )
 @flag(
     "--allow-loopback-clusters/--no-allow-loopback-clusters",
     default=False,
-    help="Let spec.kubeConfig name API servers at loopback, link-local and metadata addresses: for tests on one machine.",
+    help="Allow API servers at loopback, link-local and metadata addresses in spec.kubeConfig, for tests on one machine.",
 )
 @flag(
     "--http-address",
     type=ADDRESS,
     default="127.0.0.1:8080",
-    help="Address of /healthz, /readyz and /metrics; port 0 selects any free port.",
+    help="Address to serve /healthz, /readyz and /metrics on. Port 0 selects a free port.",
 )
 @flag(
     "--webhook-address",
     type=ADDRESS,
     show_default="off",
-    help="Address of the admission webhook (HTTPS), e.g. :9443. Every replica serves it.",
+    help="Address to serve the admission webhook (HTTPS) on, e.g. :9443. Every replica serves it.",
 )
 @flag(
     "--webhook-secret",
     default=settings_module.DEFAULT_WEBHOOK,
-    help="Secret in --operator-namespace with the certificates of the webhook; created and renewed, or read if another "
-    "program fills it.",
+    help="Secret in --operator-namespace with the certificates of the webhook. The operator creates and renews them, or only "
+    "reads them if another program provides them.",
 )
 @flag(
     "--webhook-configuration",
@@ -143,8 +144,8 @@ flag = functools.partial(click.option, show_envvar=True)
 @flag(
     "--check-authors/--no-check-authors",
     default=True,
-    help="With the webhook: deny a Stack whose author may neither impersonate the ServiceAccount that it names nor "
-    "create Pods in its namespace.",
+    help="With the webhook: reject a Stack if its author can neither impersonate the Stack's ServiceAccount nor create Pods "
+    "in its namespace.",
 )
 @flag(
     "--log-format",
@@ -162,24 +163,24 @@ flag = functools.partial(click.option, show_envvar=True)
     "--max-concurrent-writes",
     type=click.IntRange(min=1),
     default=32,
-    help="Upper limit of concurrent writes; Hearth adapts their number to the API server's responses.",
+    help="Maximum number of concurrent writes. The operator adapts the number to the API server's responses.",
 )
 @flag(
     "--max-backoff",
     type=DURATION,
     default="5m",
-    help="Maximum delay between two attempts at one resource, e.g. 90s, 5m or 1h30m.",
+    help="Maximum delay between two attempts for one resource, e.g. 90s, 5m or 1h30m.",
 )
 @flag(
     "--leader-election/--no-leader-election",
     default=settings_module.is_pod,
-    show_default="on in a pod, else off",
-    help="Run several processes: one is active, the others stand by until its Lease is free.",
+    show_default="on in a pod, otherwise off",
+    help="Allow several processes: one is active, and the others wait until its Lease is free.",
 )
 @flag(
     "--ignore-leader",
     is_flag=True,
-    help="Without leader election: work even if another process leads the same Stacks. Both then undo each other's work.",
+    help="Without leader election: start even if another process manages the same Stacks. The two then undo each other's work.",
 )
 @flag(
     "--lease-name",
@@ -196,13 +197,13 @@ flag = functools.partial(click.option, show_envvar=True)
     "--renew-deadline",
     type=DURATION,
     default="10s",
-    help="Time after which a leader that cannot renew its Lease exits, so that another can start.",
+    help="Time after which a leader that cannot renew its Lease exits, so that another process can take over.",
 )
 @flag(
     "--retry-period",
     type=DURATION,
     default="2s",
-    help="Time between two renewals, and between two attempts at one.",
+    help="Time between two renewals of the Lease, and between two attempts to renew it.",
 )
 @flag(
     "--shards",
@@ -214,7 +215,7 @@ flag = functools.partial(click.option, show_envvar=True)
     "--shard",
     type=click.IntRange(min=0),
     show_default="the ordinal of the StatefulSet's pod",
-    help="Index of the shard of this process, starting at 0.",
+    help="Index of this process's shard, starting at 0.",
 )
 @flag(
     "--profile",
@@ -226,7 +227,7 @@ flag = functools.partial(click.option, show_envvar=True)
 def run(programs: cli.Programs, /, **flags: Any) -> None:
     """Run the operator until SIGTERM or SIGINT; a second signal ends it immediately.
 
-    Each flag has an environment variable, named beside it; the flag takes precedence.
+    Each flag can also be set with the environment variable next to it. The flag takes precedence.
     """
     try:
         settings = make_settings(**flags)

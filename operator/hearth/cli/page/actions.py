@@ -198,7 +198,7 @@ async def mark(context: Context) -> Decision:
 
 
 async def unmark(context: Context) -> Decision:
-    """Take back a mark."""
+    """Remove a mark."""
     return put_mark(context, None)
 
 

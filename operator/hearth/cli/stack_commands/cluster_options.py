@@ -82,14 +82,18 @@ class ClusterOptions:
 def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options, and pass them as `cluster`; those after the subcommand take precedence."""
 
-    @click.option("--kubeconfig", type=click.Path(dir_okay=False), help="Path of the kubeconfig.")
-    @click.option("--context", help="The context in the kubeconfig.")
-    @click.option("-n", "--namespace", help="The namespace. Default: that of the context.")
-    @click.option("--as", "user", metavar="USER", callback=check_user, help="The user to act as.")
+    @click.option(
+        "--kubeconfig",
+        type=click.Path(dir_okay=False),
+        help="Path of the kubeconfig. Default: the file that kubectl uses.",
+    )
+    @click.option("--context", help="Context in the kubeconfig. Default: its current context.")
+    @click.option("-n", "--namespace", help="Namespace. Default: the namespace of the context.")
+    @click.option("--as", "user", metavar="USER", callback=check_user, help="User to impersonate.")
     @click.option(
         "--other-clusters/--no-other-clusters",
         default=None,
-        help="Connect to the clusters in which Stacks have their objects. Default: ask on a terminal, otherwise do not.",
+        help="Connect to other clusters that contain objects of Stacks. Default: ask on a terminal, otherwise do not connect.",
     )
     @functools.wraps(command)
     def with_cluster(

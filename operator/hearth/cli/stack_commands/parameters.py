@@ -137,7 +137,7 @@ def strip_type(name: str, words: Set[str]) -> str:
 NAME = click.argument("name", type=StackName(), metavar="NAME")
 
 
-def output_option(*formats: str, default: str | None = None, text: str = "The format.") -> Callable[..., Any]:
+def output_option(*formats: str, default: str | None = None, text: str = "Output format.") -> Callable[..., Any]:
     """Return the option of the format. text: of the help."""
     return click.option(
         "-o",

@@ -26,37 +26,47 @@ def entry(section: str, target: str, summary: str, *aliases: str) -> Entry:
 
 
 COMMANDS: Mapping[str, Entry] = {
-    "list": entry(SEE, "showing.list_commands:list_", "List Stacks with what needs attention.", "ls", "get"),
+    "list": entry(SEE, "showing.list_commands:list_", "List Stacks, with problems and pending actions.", "ls", "get"),
     "tree": entry(SEE, "showing.drawing_commands:tree", "Show resources, objects and nested Stacks as a tree."),
-    "why": entry(SEE, "showing.explanation_commands:why", "Explain what is wrong, to the root cause, with commands."),
-    "events": entry(
-        SEE, "showing.explanation_commands:events", "Show one timeline of everything that belongs to a Stack."
+    "why": entry(
+        SEE,
+        "showing.explanation_commands:why",
+        "Explain why a Stack is not ready, with the root cause and commands that help.",
     ),
-    "history": entry(SEE, "showing.history_command:history", "Show revisions, and what changed between two."),
-    "graph": entry(SEE, "showing.drawing_commands:graph", "Draw the graph of resources: SVG, Graphviz, Mermaid."),
-    "ui": entry(SEE, "showing.list_commands:ui", "Show and steer Stacks in a browser."),
-    "wait": entry(SEE, "steering.verb_commands:wait", "Wait for a state, and fail as soon as it cannot be reached."),
+    "events": entry(
+        SEE, "showing.explanation_commands:events", "Show the Events of a Stack and its objects as one timeline."
+    ),
+    "history": entry(
+        SEE, "showing.history_command:history", "Show revisions, and the differences between two of them."
+    ),
+    "graph": entry(SEE, "showing.drawing_commands:graph", "Draw the resources as a graph: SVG, Graphviz or Mermaid."),
+    "ui": entry(SEE, "showing.list_commands:ui", "Inspect and control Stacks in a browser."),
+    "wait": entry(
+        SEE, "steering.verb_commands:wait", "Wait for a state, and fail as soon as the Stack cannot reach it."
+    ),
     "retry": entry(STEER, "steering.verb_commands:retry", "Retry everything that failed now."),
-    "rollback": entry(STEER, "steering.verb_commands:rollback", "Go back to an earlier revision."),
-    "snapshot": entry(STEER, "steering.verb_commands:snapshot", "Keep the revision and the data of its volumes."),
-    "restore": entry(STEER, "steering.verb_commands:restore", "Go back to a snapshot, with its data."),
+    "rollback": entry(STEER, "steering.verb_commands:rollback", "Roll back to an earlier revision."),
+    "snapshot": entry(
+        STEER, "steering.verb_commands:snapshot", "Take a snapshot of the revision and the data of its volumes."
+    ),
+    "restore": entry(STEER, "steering.verb_commands:restore", "Restore a snapshot, including its data."),
     "continue": entry(STEER, "steering.verb_commands:continue_", "Continue past a breakpoint."),
     "mark": entry(STEER, "steering.mark_commands:mark", "Declare an object unhealthy, so that it is replaced."),
-    "unmark": entry(STEER, "steering.mark_commands:unmark", "Take back a mark."),
+    "unmark": entry(STEER, "steering.mark_commands:unmark", "Remove a mark."),
     "check": entry(STEER, "steering.verb_commands:check", "Compare all objects with the API server."),
     "cleanup": entry(STEER, "steering.verb_commands:cleanup", "Delete obsolete objects now."),
     "pause": entry(STEER, "steering.verb_commands:pause", "Stop all writes of the operator."),
-    "unpause": entry(STEER, "steering.verb_commands:unpause", "Permit writes again."),
-    "suspend": entry(STEER, "steering.verb_commands:suspend", "Scale workloads to nothing."),
-    "resume": entry(STEER, "steering.verb_commands:resume", "Bring suspended workloads back."),
+    "unpause": entry(STEER, "steering.verb_commands:unpause", "Allow the operator to write again."),
+    "suspend": entry(STEER, "steering.verb_commands:suspend", "Stop all workloads: scale them to zero."),
+    "resume": entry(STEER, "steering.verb_commands:resume", "Resume suspended workloads."),
     "scale": entry(STEER, "steering.verb_commands:scale", "Set the number of members of a ResourceGroup."),
     "promote": entry(STEER, "steering.rollout_commands:promote", "Move an instance to a revision of its definition."),
-    "rollout": entry(STEER, "steering.rollout_commands:rollout", "Follow and steer the rollout of a StackDefinition."),
-    "lint": entry(FILES, "files.file_commands:lint", "Report the mistakes of Stacks in files."),
-    "diff": entry(FILES, "files.diff_command:diff", "Show what a change of a Stack would do."),
-    "export": entry(FILES, "files.export_command:export", "Write the objects of a Stack as plain manifests."),
-    "import": Entry("hearth.cli.commands.import_:import_", "Convert plain manifests to one Stack.", section=FILES),
-    "render": entry(FILES, "files.file_commands:render", "Write the manifests of Stacks in files."),
+    "rollout": entry(STEER, "steering.rollout_commands:rollout", "Watch and control the rollout of a StackDefinition."),
+    "lint": entry(FILES, "files.file_commands:lint", "Report mistakes in files with Stacks."),
+    "diff": entry(FILES, "files.diff_command:diff", "Preview a change of a Stack."),
+    "export": entry(FILES, "files.export_command:export", "Print the objects of a Stack as plain manifests."),
+    "import": Entry("hearth.cli.commands.import_:import_", "Convert plain manifests to a Stack.", section=FILES),
+    "render": entry(FILES, "files.file_commands:render", "Render the manifests of Stacks in files."),
 }
 
 
@@ -68,10 +78,10 @@ COMMANDS: Mapping[str, Entry] = {
 @cluster_options.cluster_options
 @click.version_option(hearth.__version__, prog_name="kubectl stack")
 def stack(cluster: cluster_options.ClusterOptions) -> None:
-    """See and steer the Stacks of a cluster, with your own credentials.
+    """Inspect and control the Stacks of a cluster, with your own credentials.
 
-    Reads need no running operator. NAME is the name of a Stack, as in `kubectl get stacks`; `stack/NAME` works too, and so do
-    `rg/NAME` for a ResourceGroup and `webapp/NAME` for an object of a kind that a StackDefinition makes.
+    Read commands need no running operator. NAME is the name of a Stack, as in `kubectl get stacks`. `stack/NAME` works
+    too, as do `rg/NAME` for a ResourceGroup and `webapp/NAME` for an instance of a StackDefinition.
     """
 
 

@@ -288,7 +288,7 @@ def test_the_group_of_kro_stays_unless_another_is_stated(write: Any) -> None:
     result = run(write(DEFINITION), group=None)
     assert read(result)[0]["metadata"]["name"] == "caches.kro.run"
     assert "choose a group of your own with --group" in result.stderr
-    assert "is no API group" in run(write(DEFINITION), group="Nothing").stderr
+    assert "is not an API group" in run(write(DEFINITION), group="Nothing").stderr
 
 
 def test_the_example_of_the_page_is_converted_as_a_whole(write: Any) -> None:

@@ -353,7 +353,7 @@ def test_the_hook_accepts_files_without_a_stack() -> None:
 
     assert (program, accepted.exit_code, accepted.output) == ("kubectl-stack", 0, "0 Stacks: no mistake\n")
     assert rejected.exit_code == 2
-    assert "name a file" in rejected.output
+    assert "specify a file" in rejected.output
 
 
 def test_the_outputs_in_the_docs_are_those_of_the_commands(monkeypatch: pytest.MonkeyPatch) -> None:

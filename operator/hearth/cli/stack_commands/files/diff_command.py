@@ -47,18 +47,18 @@ DEFINITION: Final = frozenset({400, 422, 500})
     "files",
     multiple=True,
     metavar="FILE",
-    help="YAML or JSON, optionally compressed by gzip; - is standard input.",
+    help="YAML or JSON file, optionally compressed with gzip; - is standard input.",
 )
-@click.option("--to", "number", type=click.IntRange(min=0), metavar="N", help="The revision to roll back to.")
+@click.option("--to", "number", type=click.IntRange(min=0), metavar="N", help="Preview a rollback to this revision.")
 @output_option("text", "json", "markdown", default="text")
 @click.option(
     "--tenancy",
     type=click.Choice([mode.value for mode in Mode], case_sensitive=False),
     default=Mode.ISOLATED.value,
     show_default=True,
-    help="The --tenancy of the operator, which the cluster does not tell.",
+    help="The operator's --tenancy setting; it cannot be read from the cluster.",
 )
-@click.option("--default-service-account", default="", metavar="NAME", help="That of the operator.")
+@click.option("--default-service-account", default="", metavar="NAME", help="The operator's setting.")
 @cluster_options.cluster_options
 def diff(  # noqa: PLR0913 -- each is an option
     cluster: ClusterOptions,
@@ -69,9 +69,10 @@ def diff(  # noqa: PLR0913 -- each is an option
     tenancy: str,
     default_service_account: str,
 ) -> None:
-    """Show what an apply of a file, or a rollback, would do: by the engine itself, with dry runs. Writes nothing.
+    """Preview the effect of applying a file, or of a rollback. Runs the engine itself, with dry runs, and writes
+    nothing.
 
-    A StackDefinition is shown by what it changes in each of its objects; equal changes are shown once.
+    For a StackDefinition, shows the changes of each instance; equal changes are shown once.
 
     Exit code 0: no change; 1: changes; 2: an error, or a definition with mistakes.
     """

@@ -18,14 +18,14 @@ from hearth.template.text import kubectl_yaml
 
 @example_command("kubectl stack export shop > shop.yaml", "kubectl stack export shop --include-secrets > shop.yaml")
 @NAME
-@click.option("--include-secrets", is_flag=True, help="Write Secrets and sensitive values too, readable by anyone.")
+@click.option("--include-secrets", is_flag=True, help="Also print Secrets and sensitive values, in plain text.")
 @cluster_options.on_cluster
 async def export(session: Session, namespace: str, name: str, *, include_secrets: bool) -> int:
-    """Write the objects of a Stack as plain manifests, without what the API server and Hearth filled in.
+    """Print the objects of a Stack as plain manifests, without fields that the API server and Hearth filled in.
 
     Secrets, and fields with sensitive values in other objects, are left out unless --include-secrets is set. Objects
-    keep their names, so `kubectl stack import --adopt` makes a Stack that takes them over, with a parameter for each
-    such field.
+    keep their names, so `kubectl stack import --adopt` can create a Stack that takes them over, with a parameter for
+    each field that was left out.
     """
     location = await stack_locations.locate(session, namespace, name)
     async with StackReader(session) as reader:

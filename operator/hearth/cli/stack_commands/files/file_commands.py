@@ -50,15 +50,15 @@ def file_options(command: Callable[..., Any]) -> Callable[..., Any]:
         "files",
         multiple=True,
         metavar="FILE",
-        help="YAML or JSON, optionally compressed by gzip, or a folder of such; - is standard input. Repeatable.",
+        help="YAML or JSON file, optionally compressed with gzip, or a folder of such files; - is standard input. Repeatable.",
     )
     add_schemas = click.option(
         "--schemas",
         type=click.Path(exists=True, file_okay=False),
-        help="A folder of JSON schemas, as kubeconform uses them.",
+        help="Folder of JSON schemas, in kubeconform's layout.",
     )
     add_cluster = click.option(
-        "--cluster", "uses_cluster", is_flag=True, help="Use the kinds and schemas of the cluster."
+        "--cluster", "uses_cluster", is_flag=True, help="Check against the kinds and schemas of the cluster."
     )
     return add_files(add_schemas(add_cluster(cluster_options.cluster_options(command))))
 
@@ -72,7 +72,7 @@ def file_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.argument("more", nargs=-1, metavar="[FILE]...")
 @file_options
 @output_option("text", "json", "sarif", default="text")
-@click.option("--allow-none", "allows_none", is_flag=True, help="Accept files without a Stack.")
+@click.option("--allow-none", "allows_none", is_flag=True, help="Do not fail if the files contain no Stack.")
 def lint(  # noqa: PLR0913 -- each is an option
     cluster: ClusterOptions,
     files: tuple[str, ...],
@@ -85,12 +85,13 @@ def lint(  # noqa: PLR0913 -- each is an option
 ) -> None:
     """Report all mistakes of the Stacks and ResourceGroups in files.
 
-    Objects of Kubernetes' own kinds are checked by schemas that come with this program; others with --schemas or --cluster.
+    Objects of Kubernetes' own kinds are checked against schemas that are part of this program; other objects need
+    --schemas or --cluster.
 
-    Exit code 0: no mistake; 1: mistakes, or a file cannot be read; 2: a mistake on the command line.
+    Exit code 0: no mistake; 1: mistakes, or a file cannot be read; 2: wrong usage.
     """
     if not files and not more:
-        raise click.UsageError("name a file: kubectl stack lint -f FILE")
+        raise click.UsageError("specify a file: kubectl stack lint -f FILE")
     texts = read_texts((*files, *more))
     stacks = stack_files.find_stacks(parse_texts(texts), kinds=LINTED)
     if not stacks and not allows_none:
@@ -119,7 +120,7 @@ def lint(  # noqa: PLR0913 -- each is an option
     "external",
     multiple=True,
     metavar="FILE",
-    help="Objects that the Stacks only read (externalRef), as kubectl get -o yaml writes them. Repeatable.",
+    help="File with objects that the Stacks only read (externalRef), as printed by kubectl get -o yaml. Repeatable.",
 )
 def render(
     cluster: ClusterOptions,
@@ -129,9 +130,9 @@ def render(
     *,
     uses_cluster: bool,
 ) -> None:
-    """Write the manifests that the Stacks and ResourceGroups in files give. What only a run can know is a comment."""
+    """Render the manifests of Stacks and ResourceGroups in files. Values known only at run time appear as comments."""
     if not files:
-        raise click.UsageError("name a file: kubectl stack render -f FILE")
+        raise click.UsageError("specify a file: kubectl stack render -f FILE")
     given = [document for found in parse_texts(read_texts(external)).values() for document in found]
     beside = list(stack_files.flatten(given))
     stacks = [

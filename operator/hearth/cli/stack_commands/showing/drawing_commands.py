@@ -34,13 +34,14 @@ PAUSE_FACTOR: Final = 3
     "kubectl stack tree shop -o json",
 )
 @NAME
-@click.option("-w", "--watch", is_flag=True, help="Draw it again as it changes, until Ctrl-C.")
+@click.option("-w", "--watch", is_flag=True, help="Keep the tree up to date until Ctrl-C.")
 @output_option("json", "yaml")
 @cluster_options.cluster_options
 def tree(cluster: ClusterOptions, name: str, output: str | None, *, watch: bool) -> None:
-    """Show a Stack as a tree: each resource with its object, state, age and reason, nested Stacks and groups below.
+    """Show a Stack as a tree: each resource with its object, state, age and reason, and nested Stacks and groups below
+    it.
 
-    `rg/NAME` is a ResourceGroup, `webapp/NAME` an object of a kind that a StackDefinition makes.
+    `rg/NAME` is a ResourceGroup, `webapp/NAME` an instance of a StackDefinition.
     """
     if watch and output:
         raise click.UsageError("-w draws a tree; leave -o out")
@@ -89,10 +90,10 @@ async def follow(reader: StackReader, location: StackLocation, view: StackView) 
 
 @example_command("kubectl stack graph shop -o svg > shop.svg", "kubectl stack graph shop -o mermaid")
 @NAME
-@output_option("dot", "mermaid", "svg", default="dot", text="The language.")
+@output_option("dot", "mermaid", "svg", default="dot", text="Output format.")
 @cluster_options.on_cluster
 async def graph(session: Session, namespace: str, name: str, output: str) -> int:
-    """Draw the resources of a Stack with their states; an arrow leads from each to those that require it."""
+    """Draw the resources of a Stack with their states. Arrows point from each resource to its dependents."""
     location = await stack_locations.locate(session, namespace, name)
     async with StackReader(session) as reader:
         snapshot = await reader.get(location)

@@ -46,9 +46,10 @@ BRIEF_LINES: Final = 20
 @output_option("json", "yaml")
 @cluster_options.on_cluster
 async def why(session: Session, namespace: str, where: str, output: str | None) -> int:
-    """Explain why a Stack, or one resource, is not ready: who waits for whom, down to the pod, in its own words.
+    """Explain why a Stack, or one resource, is not ready: which resource waits for which, down to the messages of the
+    Pod.
 
-    Each cause has the command that helps or shows more. Exit code 0 if nothing is wrong, 1 otherwise.
+    Each cause comes with a command that helps or shows more. Exit code 0: nothing is wrong; 1: otherwise.
     """
     location, path = await stack_locations.locate_within(session, namespace, where, has_path=True)
     async with StackReader(session, with_groups=True) as reader:
@@ -101,19 +102,19 @@ def show(objects: StackObjects, path: Sequence[str], causes: Sequence[Cause]) ->
 
 @example_command("kubectl stack events shop", "kubectl stack events shop --since 1h --types Warning")
 @NAME
-@click.option("--since", type=Duration(), help="Only what happened since then, e.g. 30m or 2h.")
+@click.option("--since", type=Duration(), help="Show only Events of this period, e.g. 30m or 2h.")
 @click.option(
     "--types",
     "types",
     type=click.Choice(["Normal", "Warning"], case_sensitive=False),
-    help="Warning: without what is normal.",
+    help="Warning: hide Normal Events.",
 )
-@output_option("wide", "json", "yaml", text="The format; wide: uncut messages.")
+@output_option("wide", "json", "yaml", text="Output format. wide: full messages.")
 @cluster_options.on_cluster
 async def events(
     session: Session, namespace: str, name: str, since: float | None, types: str | None, output: str | None
 ) -> int:
-    """Show Events about a Stack, its children, their pods and nested Stacks, and its revisions, the latest last."""
+    """Show Events about a Stack, its revisions, its children, their Pods and nested Stacks, the latest last."""
     location = await stack_locations.locate(session, namespace, name)
     async with StackReader(session, with_groups=True) as reader:
         snapshot = await reader.get(location)

@@ -31,7 +31,7 @@ def check_numbers(ctx: click.Context, param: click.Parameter, value: tuple[int, 
 NUMBERS: Final = click.argument(
     "numbers", nargs=-1, type=click.IntRange(min=1), metavar="[REVISION [REVISION]]", callback=check_numbers
 )
-OUTPUT: Final = output_option("json", "yaml", text="The format of the list.")
+OUTPUT: Final = output_option("json", "yaml", text="Output format of the list.")
 
 
 @example_command(
@@ -44,9 +44,9 @@ OUTPUT: Final = output_option("json", "yaml", text="The format of the list.")
 @OUTPUT
 @cluster_options.on_cluster
 async def history(session: Session, namespace: str, name: str, numbers: tuple[int, ...], output: str | None) -> int:
-    """Show the revisions with author, commit and outcome; one definition; or what changed between two.
+    """Show the revisions with author, commit and outcome; one definition; or the differences between two.
 
-    Sensitive values are never shown: the difference says that they changed.
+    Sensitive values are never shown: the output only says that they changed.
     """
     stack = await stack_locations.get_stack(session, namespace, name, wanted="history")
     stored = await revisions.list_revisions(session, stack)

@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     name="list",
 )
 @click.argument("names", nargs=-1, metavar="[NAME]...", type=StackName())
-@click.option("-A", "--all-namespaces", is_flag=True, help="The Stacks of all namespaces.")
-@click.option("-l", "--selector", default="", help="A label selector.")
-@output_option("wide", "json", "yaml", "name", text="The format; wide: uncut messages.")
-@click.option("-w", "--watch", is_flag=True, help="Then print each change.")
+@click.option("-A", "--all-namespaces", is_flag=True, help="List the Stacks of all namespaces.")
+@click.option("-l", "--selector", default="", help="Label selector, e.g. team=shop.")
+@output_option("wide", "json", "yaml", "name", text="Output format. wide: full messages.")
+@click.option("-w", "--watch", is_flag=True, help="Print every later change, until Ctrl-C.")
 @cluster_options.on_cluster
 async def list_(  # noqa: PLR0913 -- each is an option
     session: Session,
@@ -45,7 +45,7 @@ async def list_(  # noqa: PLR0913 -- each is an option
     all_namespaces: bool,
     watch: bool,
 ) -> int:
-    """List Stacks, ResourceGroups (rg/NAME) and objects of StackDefinitions with phase, progress, and what needs attention.
+    """List Stacks, ResourceGroups (rg/NAME) and instances of StackDefinitions with phase, progress and problems.
 
     Sensitive parameters are never shown.
     """
@@ -135,14 +135,14 @@ async def follow(
     "--port",
     type=click.IntRange(min=0, max=65_535),
     default=0,
-    help="The port on 127.0.0.1. Default: a free one.",
+    help="Port on 127.0.0.1. Default: a free port.",
 )
 @cluster_options.on_cluster
 async def ui(session: Session, namespace: str, port: int, *, all_namespaces: bool) -> int:
-    """Serve a page on loopback until Ctrl-C: Stacks as live graphs, with buttons for the verbs.
+    """Serve a page on loopback until Ctrl-C, with Stacks as live graphs and a button for each action.
 
-    Requests to the cluster are sent with your own credentials. The address contains a token: who has it may do what you
-    may do. It works from this machine only.
+    Requests to the cluster use your own credentials. The URL contains a token: anyone who has it can act with your
+    permissions. It works only from this machine.
     """
     from hearth.cli.page import server
 

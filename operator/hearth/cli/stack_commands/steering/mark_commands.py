@@ -34,7 +34,7 @@ def mark_options(command: Callable[..., Awaitable[int]]) -> Callable[..., Any]:
     """Add the options of both commands, and run them as `on_cluster` does, with `waiting`."""
     add_resource = click.argument("resource", metavar="RESOURCE", type=ResourceName())
     add_waiting = verb_execution.waiting_options(
-        "Wait until the object is replaced, and the Stack is ready; of a mark that is taken back, until it is."
+        "Wait until the object is replaced and the Stack is ready; after unmark, until the mark is removed."
     )
     return NAME(add_resource(add_waiting(cluster_options.on_cluster(command))))
 
@@ -42,7 +42,7 @@ def mark_options(command: Callable[..., Awaitable[int]]) -> Callable[..., Any]:
 def check_reason(_ctx: click.Context, _param: click.Parameter, value: str) -> str:
     """Return `value` if it says something."""
     if not value.strip():
-        raise click.BadParameter("must say what is wrong with the object")
+        raise click.BadParameter("must say why the object is unhealthy")
     return value
 
 
@@ -52,10 +52,12 @@ def check_reason(_ctx: click.Context, _param: click.Parameter, value: str) -> st
     "--reason",
     required=True,
     callback=check_reason,
-    help="What is wrong with the object; shown wherever the mark is.",
+    help="Why the object is unhealthy. Shown together with the mark.",
 )
 async def mark(session: Session, namespace: str, name: str, resource: str, reason: str, waiting: Waiting) -> int:
-    """Declare the present object of a resource unhealthy; Hearth replaces it. `cache/db` leads into a nested Stack."""
+    """Declare the current object of a resource unhealthy; Hearth replaces it. `cache/db` is in the nested Stack
+    `cache`.
+    """
     stack = await read_stack(session, namespace, name, resource)
     return await put(session, stack, resource, reason=reason, waiting=waiting)
 
@@ -63,7 +65,7 @@ async def mark(session: Session, namespace: str, name: str, resource: str, reaso
 @example_command("kubectl stack unmark shop web")
 @mark_options
 async def unmark(session: Session, namespace: str, name: str, resource: str, waiting: Waiting) -> int:
-    """Take back the mark on the present object of a resource."""
+    """Remove the mark from the current object of a resource."""
     stack = await read_stack(session, namespace, name, resource)
     if await has_mark(session, stack, resource):
         return await put(session, stack, resource, reason=None, waiting=waiting)

@@ -35,14 +35,14 @@ MODULE: Final = "hearth.cli.stack_commands.steering.rollout_commands"
 DEFINITION: Final = click.argument("definition", metavar="DEFINITION")
 
 ROLLOUT_COMMANDS: Mapping[str, Entry] = {
-    "status": Entry(f"{MODULE}:status", "Follow a rollout to its end."),
+    "status": Entry(f"{MODULE}:status", "Watch a rollout until it finishes."),
     "history": Entry(f"{MODULE}:history", "Show the revisions of a StackDefinition."),
-    "pause": Entry(f"{MODULE}:pause", "Move no further instance."),
-    "resume": Entry(f"{MODULE}:resume", "Continue what was paused."),
-    "promote": Entry(f"{MODULE}:promote_wave", "End the pause after the present wave."),
-    "undo": Entry(f"{MODULE}:undo", "Take back the revision that is under way."),
-    "force": Entry(f"{MODULE}:force", "Continue a rollout in spite of failures."),
-    "restart": Entry(f"{MODULE}:restart", "Begin again with what was stopped or taken back."),
+    "pause": Entry(f"{MODULE}:pause", "Pause a rollout."),
+    "resume": Entry(f"{MODULE}:resume", "Continue a paused rollout."),
+    "promote": Entry(f"{MODULE}:promote_wave", "Skip the pause after the current wave."),
+    "undo": Entry(f"{MODULE}:undo", "Roll back the revision that is being rolled out."),
+    "force": Entry(f"{MODULE}:force", "Continue a rollout despite failures."),
+    "restart": Entry(f"{MODULE}:restart", "Restart a rollout that was stopped or rolled back."),
 }
 
 
@@ -52,7 +52,7 @@ class ExampleGroup(ExampleCommand, command_classes.LazyGroup):
 
 @click.group(cls=ExampleGroup, entries=ROLLOUT_COMMANDS, examples=("kubectl stack rollout status webapps",))
 def rollout() -> None:
-    """Follow and steer how a change of a StackDefinition reaches its instances.
+    """Watch and control how a change of a StackDefinition reaches its instances.
 
     DEFINITION is the name of a StackDefinition, or one of the names of its kind: `webapps.platform.example`, `webapp`.
     """
@@ -85,8 +85,8 @@ def decision(decide: Callable[[DefinitionState], VerbResult]) -> Callable[..., A
 
 @example_command("kubectl stack rollout status webapps", "kubectl stack rollout status webapps --watch=false")
 @DEFINITION
-@click.option("--watch", type=bool, default=True, show_default=True, help="Follow it until it ends.")
-@click.option("--timeout", type=Duration(), help="The time limit, e.g. 90s or 10m. Default: none.")
+@click.option("--watch", type=bool, default=True, show_default=True, help="Watch the rollout until it finishes.")
+@click.option("--timeout", type=Duration(), help="Time limit, e.g. 90s or 10m. Default: no limit.")
 @on_definition
 async def status(
     session: Session,
@@ -95,7 +95,7 @@ async def status(
     *,
     watch: bool,
 ) -> int:
-    """Follow a rollout; end with 0 once all instances have the revision, with 1 as soon as it needs a person."""
+    """Watch a rollout. Exit with 0 when all instances have the revision, or with 1 as soon as someone must step in."""
     if watch:
         return await follow(session, definition, seconds=timeout)
     click.echo(safe_text.clean(f"{definition.reference}: {rollouts.assess(definition).message}"))
@@ -108,7 +108,7 @@ async def status(
 @OUTPUT
 @on_definition
 async def history(session: Session, definition: DefinitionState, numbers: tuple[int, ...], output: str | None) -> int:
-    """Show the revisions with author, commit and state; one of them; or what changed between two."""
+    """Show the revisions with author, commit and state; one of them; or the differences between two."""
     stored = await revisions.list_definition_revisions(session, definition.raw)
     if not stored.is_readable:
         raise Failure(
@@ -124,7 +124,7 @@ async def history(session: Session, definition: DefinitionState, numbers: tuple[
 @DEFINITION
 @decision
 def pause(definition: DefinitionState) -> VerbResult:
-    """Move no further instance. What was moved stays as it is."""
+    """Pause a rollout: no more instances are updated. Instances that were updated stay at the new revision."""
     return rollouts.set_paused(definition, paused=True)
 
 
@@ -132,7 +132,7 @@ def pause(definition: DefinitionState) -> VerbResult:
 @DEFINITION
 @decision
 def resume(definition: DefinitionState) -> VerbResult:
-    """Continue a rollout that was paused."""
+    """Continue a paused rollout."""
     return rollouts.set_paused(definition, paused=False)
 
 
@@ -140,7 +140,7 @@ def resume(definition: DefinitionState) -> VerbResult:
 @DEFINITION
 @decision
 def promote_wave(definition: DefinitionState) -> VerbResult:
-    """End the pause after the present wave: the next one begins."""
+    """Skip the pause after the current wave and start the next one."""
     return rollouts.promote(definition)
 
 
@@ -148,7 +148,7 @@ def promote_wave(definition: DefinitionState) -> VerbResult:
 @DEFINITION
 @decision
 def undo(definition: DefinitionState) -> VerbResult:
-    """Take back the revision that is under way: all instances that have it go back to the last completed one."""
+    """Roll back the revision that is being rolled out: all its instances return to the last completed revision."""
     return rollouts.undo(definition)
 
 
@@ -156,7 +156,7 @@ def undo(definition: DefinitionState) -> VerbResult:
 @DEFINITION
 @decision
 def restart(definition: DefinitionState) -> VerbResult:
-    """Begin again with the first wave of what was stopped or taken back."""
+    """Restart a rollout that was stopped or rolled back, from the first wave."""
     return rollouts.restart(definition, token=following.make_token())
 
 
@@ -164,18 +164,16 @@ def restart(definition: DefinitionState) -> VerbResult:
 @DEFINITION
 @decision
 def force(definition: DefinitionState) -> VerbResult:
-    """Continue a rollout in spite of failures, for example of instances that one team does not repair."""
+    """Continue a rollout despite failures, for example of instances that their team does not repair."""
     return rollouts.force(definition)
 
 
 @example_command("kubectl stack promote webapp/shop --wait")
 @NAME
-@click.option(
-    "--to", "revision", type=click.IntRange(min=1), help="The revision of the definition. Default: the newest."
-)
+@click.option("--to", "revision", type=click.IntRange(min=1), help="Revision of the definition. Default: the newest.")
 @verb
 async def promote(session: Session, namespace: str, name: str, revision: int | None, waiting: Waiting) -> int:
-    """Move an instance of a StackDefinition whose strategy is Manual to a revision of the definition."""
+    """Move an instance to a revision of its StackDefinition, if the rollout strategy is Manual."""
     stack = await stack_locations.read(session, await stack_locations.locate(session, namespace, name))
     if not stack.is_instance:
         raise Failure(f"{stack.title} follows no StackDefinition; name an instance of one: TYPE/NAME")

@@ -37,10 +37,10 @@ if TYPE_CHECKING:
 @click.argument("resource", required=False, default="")
 @decision
 def retry(stack: StackState, resource: str) -> VerbResult:
-    """Retry everything that failed now, from the point of failure.
+    """Retry all failed resources now, from the point of failure.
 
-    After an automatic rollback the definition in the spec, which failed, is tried again. With RESOURCE, work that has
-    finished is run again.
+    After an automatic rollback, retries the definition in the spec, which failed. With RESOURCE, reruns work that has
+    finished.
     """
     return verbs.retry(stack, token=following.make_token(), resource=resource)
 
@@ -52,11 +52,11 @@ def retry(stack: StackState, resource: str) -> VerbResult:
     "to_revision",
     type=click.IntRange(min=0),
     default=0,
-    help="The revision. Default: the last completed one other than that in the spec.",
+    help="Revision to roll back to. Default: the last completed revision other than the one in the spec.",
 )
 @verb
 async def rollback(session: Session, namespace: str, name: str, to_revision: int, waiting: Waiting) -> int:
-    """Go back to an earlier revision, from any state."""
+    """Roll back to an earlier revision, from any state."""
     location = await stack_locations.locate(session, namespace, name)
     if location.is_group:
         raise Failure("a ResourceGroup has no rollback: change its spec back")
@@ -77,9 +77,9 @@ async def rollback(session: Session, namespace: str, name: str, to_revision: int
 @click.argument("where", metavar="RESOURCE[/HOOK]", default="", type=ResourceName())
 @decision
 def continue_(stack: StackState, where: str) -> VerbResult:
-    """Continue past the breakpoint at which a resource waits; `cache/db` is a resource of the nested Stack `cache`.
+    """Continue a resource that waits at a breakpoint. `cache/db` is a resource of the nested Stack `cache`.
 
-    `workers[*]` stands for all members of a collection, `*` for those of a group.
+    `workers[*]` is all members of a collection, `*` all members of a group.
     """
     return verbs.continue_(stack, where=where, token=following.make_token())
 
@@ -96,7 +96,7 @@ def check(stack: StackState) -> VerbResult:
 @NAME
 @decision
 def cleanup(stack: StackState) -> VerbResult:
-    """Delete obsolete objects now, which otherwise stay until the new definition is complete."""
+    """Delete obsolete objects now, instead of after the new definition is complete."""
     return verbs.cleanup(stack, token=following.make_token())
 
 
@@ -104,7 +104,7 @@ def cleanup(stack: StackState) -> VerbResult:
 @NAME
 @decision
 def pause(stack: StackState) -> VerbResult:
-    """Stop all writes of the operator for a Stack; it then shows what it would do."""
+    """Stop all writes of the operator for a Stack. The status then shows the pending steps."""
     return verbs.set_paused(stack, paused=True)
 
 
@@ -112,7 +112,7 @@ def pause(stack: StackState) -> VerbResult:
 @NAME
 @decision
 def unpause(stack: StackState) -> VerbResult:
-    """Permit the operator to write again: what it held back is done now."""
+    """Allow the operator to write again. It then performs all pending steps."""
     return verbs.set_paused(stack, paused=False)
 
 
@@ -120,7 +120,7 @@ def unpause(stack: StackState) -> VerbResult:
 @NAME
 @decision
 def suspend(stack: StackState) -> VerbResult:
-    """Scale workloads to nothing, dependents first. Data stays."""
+    """Scale workloads to zero, dependents first. Data is kept."""
     return verbs.set_suspended(stack, suspended=True)
 
 
@@ -128,7 +128,7 @@ def suspend(stack: StackState) -> VerbResult:
 @NAME
 @decision
 def resume(stack: StackState) -> VerbResult:
-    """Bring suspended workloads back in order, with their previous replica counts."""
+    """Resume suspended workloads in order, with their previous replica counts."""
     return verbs.set_suspended(stack, suspended=False)
 
 
@@ -160,9 +160,9 @@ class GoalParameter(click.ParamType):  # type: ignore[type-arg]  # generic in ne
     default="ready",
     metavar="GOAL",
     show_default=True,
-    help="ready, suspended, stopped (at a breakpoint), deleted, phase=PHASE or condition=TYPE[=STATUS].",
+    help="State to wait for: ready, suspended, stopped (at a breakpoint), deleted, phase=PHASE or condition=TYPE[=STATUS].",
 )
-@click.option("--timeout", type=Duration(), help="The time limit, e.g. 90s or 10m. Default: none.")
+@click.option("--timeout", type=Duration(), help="Time limit, e.g. 90s or 10m. Default: no limit.")
 @cluster_options.on_cluster
 async def wait(
     session: Session,
@@ -171,9 +171,10 @@ async def wait(
     goal: Goal,
     timeout: float | None,  # noqa: ASYNC109 -- the time limit of the user, not of a request
 ) -> int:
-    """Wait for a state, with progress; end with 1 as soon as it cannot be reached without help, and say why.
+    """Wait for a state, and show progress. Exit with 1 and the reason as soon as the Stack cannot reach it without
+    help.
 
-    Unlike `kubectl wait`, which waits for its timeout even if the Stack has failed.
+    `kubectl wait`, in contrast, waits for its timeout even if the Stack has failed.
     """
     location = await stack_locations.locate(session, namespace, name)
     sources = {}
@@ -190,10 +191,10 @@ async def wait(
 
 @example_command("kubectl stack scale workers --replicas 5 --wait")
 @click.argument("name", type=GroupName(), metavar="GROUP")
-@click.option("--replicas", required=True, type=click.IntRange(0, limits.GROUP_MEMBERS), help="The number of members.")
+@click.option("--replicas", required=True, type=click.IntRange(0, limits.GROUP_MEMBERS), help="Number of members.")
 @verb
 async def scale(session: Session, namespace: str, name: str, replicas: int, waiting: Waiting) -> int:
-    """Set the number of members of a ResourceGroup. The highest indices go first."""
+    """Set the number of members of a ResourceGroup. Members with the highest indices are removed first."""
     group = StackState(await session.get(RESOURCE_GROUP, namespace, name))
     result = verbs.scale(group, replicas=replicas)
     if isinstance(result, Refusal):
@@ -219,13 +220,13 @@ async def scale(session: Session, namespace: str, name: str, replicas: int, wait
 
 @example_command("kubectl stack snapshot shop", "kubectl stack snapshot shop --name before-migration --wait")
 @NAME
-@click.option("--name", "snapshot_name", default="", help="The name of the StackSnapshot. Default: NAME and a suffix.")
+@click.option("--name", "snapshot_name", default="", help="Name of the StackSnapshot. Default: NAME and a suffix.")
 @click.option("--retain", is_flag=True, help="Keep the VolumeSnapshots when the StackSnapshot is deleted.")
 @verb
 async def snapshot(
     session: Session, namespace: str, name: str, snapshot_name: str, waiting: Waiting, *, retain: bool
 ) -> int:
-    """Keep the complete revision of a Stack, and a VolumeSnapshot of each of its volumes, as a StackSnapshot."""
+    """Save the complete revision of a Stack, and a VolumeSnapshot of each of its volumes, as a StackSnapshot."""
     stack = await stack_locations.get_stack(session, namespace, name, wanted="snapshots")
     if refusal := snapshot_requests.find_refusal(stack):
         raise Failure(refusal)
@@ -263,7 +264,9 @@ async def follow_snapshot(session: Session, namespace: str, name: str, *, second
 @click.argument("snapshot_name", metavar="SNAPSHOT")
 @verb
 async def restore(session: Session, namespace: str, name: str, snapshot_name: str, waiting: Waiting) -> int:
-    """Go back to a StackSnapshot: to its revision, with the data of its volumes. Once more if it was restored before."""
+    """Restore a StackSnapshot: its revision, with the data of its volumes. Restores again even if it was restored
+    before.
+    """
     stack = await stack_locations.get_stack(session, namespace, name, wanted="snapshots")
     stored = await session.get(STACK_SNAPSHOT, stack.namespace, snapshot_name)
     return await verb_execution.carry_out(session, stack, snapshot_requests.restore(stack, stored), waiting)

@@ -40,7 +40,7 @@ def waiting_options(wait_help: str) -> Callable[[Callable[..., Any]], Callable[.
 
     def add_options(command: Callable[..., Any]) -> Callable[..., Any]:
         @click.option("--wait", is_flag=True, help=wait_help)
-        @click.option("--timeout", type=Duration(), help="With --wait: the time limit, e.g. 90s or 10m. Default: none.")
+        @click.option("--timeout", type=Duration(), help="With --wait: time limit, e.g. 90s or 10m. Default: no limit.")
         @functools.wraps(command)
         def with_waiting(*, wait: bool, timeout: float | None, **options: Any) -> Any:
             return command(waiting=Waiting(is_wanted=wait, seconds=timeout), **options)
@@ -52,7 +52,7 @@ def waiting_options(wait_help: str) -> Callable[[Callable[..., Any]], Callable[.
 
 def verb(command: Callable[..., Awaitable[int]]) -> Callable[..., Any]:
     """Add the options of every verb, and run it as `on_cluster` does, with `waiting`."""
-    add_waiting = waiting_options("Follow it with progress until it is done; fail with the first problem.")
+    add_waiting = waiting_options("Wait until it is done, and show progress. Fail at the first problem.")
     return cluster_options.on_cluster(add_waiting(command))
 
 

@@ -138,7 +138,7 @@ def set_paused(definition: DefinitionState, *, paused: bool) -> VerbResult:
 
 
 def promote(definition: DefinitionState) -> VerbResult:
-    """End the pause after the present wave."""
+    """Skip the pause after the current wave."""
     if object_fields.text(definition.raw, "spec", "rollout", "strategy") == "Manual":
         said = f"its strategy is Manual: name the instance to move: kubectl stack promote {definition.kind_name}/NAME"
         return Refusal(said=said)
@@ -148,7 +148,7 @@ def promote(definition: DefinitionState) -> VerbResult:
 
 
 def undo(definition: DefinitionState) -> VerbResult:
-    """Take back the revision that is under way."""
+    """Roll back the revision that is being rolled out."""
     if definition.phase in REVERTED:
         return AlreadySo(said=f"already taken back: {definition.message}")
     if definition.phase == RolloutPhase.COMPLETE:
