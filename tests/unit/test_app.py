@@ -65,7 +65,7 @@ def started(kubeconfig: Path, *options: str) -> Iterator[subprocess.Popen[str]]:
 
 
 def read_events(process: subprocess.Popen[str]) -> list[str]:
-    """What it logs until its end; kopf may murmur as it goes."""
+    """The events that it logs until it exits; kopf may log more on its way out."""
     assert process.stderr is not None
     lines = [json.loads(line) for line in process.stderr]
     return [line["event"] for line in lines if line["logger"].startswith("hearth") or line["logger"] == "__main__"]
@@ -94,7 +94,7 @@ def test_a_second_signal_ends_it_at_once(kubeconfig: Path) -> None:
 
 
 def test_time_ends_what_hangs(kubeconfig: Path) -> None:
-    """Five seconds are promised, regardless of what does not end; the code tells that it was by force."""
+    """It must exit within five seconds even if something hangs; the exit code shows that it was forced."""
     with started(kubeconfig, "--hang", "--grace", "0.2") as process:
         process.send_signal(signal.SIGTERM)
 
@@ -111,7 +111,7 @@ def test_credentials_that_cannot_be_read_are_reported_in_a_sentence(tmp_path: Pa
     assert f"no kubeconfig at {tmp_path}/missing; pass one with --kubeconfig" in line["reason"]
 
 
-# The process ends before it stands for election if the CustomResourceDefinitions on the server are older.
+# The process exits before the leader election if the CRDs on the server are older.
 
 
 DEFINITIONS = "GET /apis/apiextensions.k8s.io/v1/customresourcedefinitions"

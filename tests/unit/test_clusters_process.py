@@ -100,7 +100,7 @@ say(mapped.encode())
 time.sleep(60)
 """
 THREAD_MIB = 32 * 8
-"""What the stacks of that many threads map."""
+"""The memory that the stacks of that many threads map."""
 
 
 async def test_threads_that_wait_do_not_use_up_its_memory() -> None:

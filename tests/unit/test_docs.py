@@ -30,7 +30,7 @@ ATTACKS = (
 )
 """The folders of the tests that docs/security.md names."""
 MODULE = re.compile(r"`(?P<path>[a-z_]+(?:/[a-z0-9_]+)+\.(?:py|yaml)|test_[a-z0-9_]+\.py)`")
-"""A module or a file of data beside the modules. One alone without its folder is the file of a user."""
+"""A module, or a data file next to modules. A name without its folder is a file of the user."""
 
 
 def find_anchors(page: Path) -> set[str]:
@@ -59,12 +59,12 @@ def test_modules_that_a_page_names_exist(page: Path) -> None:
 
 @pytest.mark.parametrize("name", ["architecture.md", "glossary.md"])
 def test_the_map_names_modules(name: str) -> None:
-    """Else the other test would pass always."""
+    """Otherwise, the other test would always pass."""
     assert len({found["path"] for found in MODULE.finditer((repository.DOCS / name).read_text())}) > 20
 
 
 def test_decisions_are_numbered_once() -> None:
-    """The number in the title is that of the file, and no other record has it."""
+    """The number in the title equals the number of the file and is unique."""
     records = sorted(DECISIONS.glob("[0-9]*.md"))
     numbers = [int(record.name[:4]) for record in records]
 

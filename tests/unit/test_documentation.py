@@ -24,7 +24,7 @@ PAGES = [
 FENCE = re.compile(r"^ *```[^\n]*\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 COMMAND = re.compile(r"^(?:\$ )?(?:\| )?(?P<line>(?:kubectl stack|hearth) [a-z].*)$")
 PLACEHOLDER = re.compile(r"…|\.\.\.|\[|<")
-"""What stands for something else in a line, so that it is not a command yet."""
+"""A placeholder in a line, which makes the line no command yet."""
 
 
 @pytest.mark.parametrize("name", sorted(reference.PAGES))

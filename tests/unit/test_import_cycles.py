@@ -10,7 +10,7 @@ from support import repository
 
 
 def list_imports(tree: ast.Module) -> Iterator[str]:
-    """What a module imports when it is imported itself: not what its functions import, nor its types alone."""
+    """The imports at the time a module is imported: not those in functions, nor those for types."""
     for node in tree.body:
         if isinstance(node, ast.Import):
             yield from (each.name for each in node.names)

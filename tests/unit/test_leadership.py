@@ -1,4 +1,4 @@
-"""The election beside the work: how the one hears of the other, and what happens where it breaks. In real time."""
+"""The election next to the work: their signals, and failures of each part. In real time."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def pod() -> dict[str, Any]:
 
 
 def read_arguments(arguments: list[str]) -> Settings:
-    """What the command line understands of them."""
+    """The arguments as the command line parses them."""
     seen: list[Settings] = []
 
     def run(settings: Settings) -> int:
@@ -236,7 +236,7 @@ def test_the_demonstration_reviews_what_the_installation_reviews() -> None:
 
 
 def forget_place(webhook: dict[str, Any]) -> dict[str, Any]:
-    """The webhook without where it is served and for which namespaces."""
+    """The webhook without its service and namespace selector."""
     return {key: value for key, value in webhook.items() if key not in ("clientConfig", "namespaceSelector")}
 
 

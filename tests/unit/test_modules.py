@@ -31,7 +31,7 @@ def find_modules() -> dict[str, Path]:
 
 
 def list_imports(tree: ast.Module, modules: dict[str, Path]) -> Iterator[str]:
-    """The modules that one imports anywhere, also for types alone."""
+    """The modules that a module imports anywhere, including imports for types."""
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module:
             for each in node.names:
@@ -55,7 +55,7 @@ def test_no_module_is_small_and_has_one_reader() -> None:
         if len(readers[name]) != 1 or len(modules[name].read_text().splitlines()) > LINES:
             return False
         (reader,) = readers[name]
-        # The modules at the root, and those of other packages, are other layers.
+        # Modules at the root and modules of other packages are other layers.
         return name.split(".")[1] == reader.split(".")[1] and min(name.count("."), reader.count(".")) > 1
 
     small = {name for name in modules if is_part(name)}
@@ -64,7 +64,7 @@ def test_no_module_is_small_and_has_one_reader() -> None:
 
 
 def test_readers_are_found() -> None:
-    """Else the other test would pass always."""
+    """Otherwise, the other test would always pass."""
     readers = find_readers(find_modules())
 
     assert readers["hearth.handlers.kopf_run"] == {"hearth.handlers.kopf_supervisor"}

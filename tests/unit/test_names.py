@@ -1,4 +1,4 @@
-"""A parameter or attribute of one of our classes shares a word with it: who reads the name knows the class."""
+"""A parameter or attribute that holds one of our classes shares a word with it, so the name reveals the class."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ QUANTITIES = {
     *("Duration", "Expression", "ValidExpression", "ConditionValue", "Node", "Shape", "Bound", "Weight"),
     *("Type", "Evaluable", "Severity", "Action", "Kind", "Kinds", "Value", "Element", "Effort", "Request", "Context"),
 }
-"""Classes that are values as `int` is one: the name says what is measured or written. Context is that of libraries."""
+"""Classes for plain values, like `int`: their names say what is measured or written. Context comes from libraries."""
 PAIRS = {
     ("pod", "FoundChild"): "a child of that kind",
     ("chosen", "Child"): "which of several",
@@ -80,7 +80,7 @@ def flatten(annotation: ast.expr | None) -> list[ast.expr]:
 
 
 def find_class(annotation: ast.expr | None) -> str:
-    """The one class of an annotation, besides None."""
+    """The only class of an annotation, ignoring None."""
     members = [each for each in flatten(annotation) if not (isinstance(each, ast.Constant) and each.value is None)]
     match members:
         case [ast.Name(id=name)] | [ast.Attribute(attr=name)]:
@@ -130,7 +130,7 @@ def test_names_share_a_word_with_their_class() -> None:
 
 
 def test_a_stranger_is_recognized() -> None:
-    """Else the other test would pass always."""
+    """Otherwise, the other test would always pass."""
     assert share_word("status", {"ResourceStatus"})
     assert share_word("applied", {"AppliedFields"})
     assert share_word("step", {"Apply", "Step"})

@@ -30,7 +30,7 @@ NO_ALERT = {
 
 
 def find_selected(label: str) -> list[str]:
-    """Return the patterns by which the rules select values of a label."""
+    """Return the patterns that the rules use to select values of a label."""
     return [found for rule in RULES for found in re.findall(rf'{label}=~?"([^"]+)"', rule["expr"])]
 
 

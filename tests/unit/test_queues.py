@@ -1,4 +1,4 @@
-"""Everything that waits is in the table of queues and pools, with its turns and what is left to others."""
+"""Everything that waits is listed in the table of queues and pools, with its turns and the places left to others."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ ALLOWED = {
 
 @contextlib.contextmanager
 def logged() -> Iterator[list[MutableMapping[str, Any]]]:
-    """What is logged while this lasts."""
+    """The log records inside the block."""
     events: list[MutableMapping[str, Any]] = []
 
     def keep(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
@@ -54,7 +54,7 @@ def logged() -> Iterator[list[MutableMapping[str, Any]]]:
 
 @contextlib.contextmanager
 def supervised() -> Iterator[tuple[list[str], list[MutableMapping[str, Any]]]]:
-    """What is counted, and what is logged."""
+    """The counts and the log records."""
     counted: list[str] = []
     made = Supervisor(on_error=counted.append, jitter=lambda: 1.0, now=lambda: asyncio.get_running_loop().time())
     with logged() as events, supervision.using(made):

@@ -1,7 +1,7 @@
-"""Every write of an object in a cluster is a step, except those that are listed here, each with its reason.
+"""Every write of an object in a cluster is a step, except the listed ones, each with its reason.
 
-Breakpoints, restricted actions, retained objects, the pause of a Stack and the delays of repeated writes hold for steps. A
-request beside them would pass all of these.
+Breakpoints, restricted actions, retained objects, the pause of a Stack and the delays of repeated writes apply to
+steps. Other requests would bypass all of these.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ EXCEPTIONS = {
     "hearth.engine.status.status_writer": STATUS,
     "hearth.engine.verified_revisions": "makes a Stack the owner of its revisions again, and deletes nothing",
 }
-"""Modules of the engine that write besides, each with its reason."""
+"""Modules of the engine with other writes, each with its reason."""
 SENDING = {"apply", "create", "delete", "patch", "update"}
 ADAPTERS = {
     "hearth.admission": "asks for the rights of a user, which writes nothing",

@@ -1,4 +1,4 @@
-"""What follows from measured figures, and how it is shown."""
+"""Figures that are derived from measurements, and how the page shows them."""
 
 from __future__ import annotations
 
@@ -187,7 +187,6 @@ def test_the_page_names_what_was_disturbed() -> None:
 
 
 def test_the_page_compares_runs() -> None:
-    """Only what has a ratio can be compared."""
     made = page.make([make_run(), make_run("2026-02-01 10:00")], known=KNOWN)
 
     assert "| benchmark | phase | 2026-01-01 10:00 | 2026-02-01 10:00 |" in made

@@ -167,7 +167,7 @@ async def test_waiting_for_all_to_be_gone() -> None:
     await asyncio.wait_for(waiting, 1)
 
 
-# What is read of processes and of the machine.
+# Reading processes and the machine.
 
 
 def make_moment(*, machine: float, known: float) -> Moment:
@@ -212,7 +212,7 @@ def test_what_others_took(before: tuple[int, int], after: tuple[int, int], share
     assert lab.find_others_share(*moments) == pytest.approx(share)
 
 
-# What a profile reports.
+# The contents of a profile.
 
 
 def test_the_slowest_functions_come_first(tmp_path: Path) -> None:

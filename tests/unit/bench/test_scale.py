@@ -1,4 +1,4 @@
-"""The model of very large trees reckons rightly, and the engine can be run beside it."""
+"""The cost model of very large trees computes correctly, and the engine runs next to it."""
 
 from __future__ import annotations
 
@@ -67,7 +67,6 @@ def test_what_is_reached_first_stands_first() -> None:
 
 
 def test_every_cost_is_explained() -> None:
-    """Where it was measured stands beside it in the table."""
     assert [figure.name for figure in FIGURES] == [each.name for each in dataclasses.fields(Costs)]
     assert all(figure.says and figure.source for figure in FIGURES)
 

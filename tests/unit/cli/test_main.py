@@ -1,4 +1,4 @@
-"""The commands themselves, `hearth` and `kubectl stack`: what they list, that nothing is loaded unasked, and the words of options."""
+"""The commands `hearth` and `kubectl stack`: subcommands, lazy imports, and option names."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from support.real import stack_command
 
 
 def execute(*program: str) -> str:
-    """What a program writes that ends well."""
+    """The output of a program that succeeds."""
     return subprocess.run(program, capture_output=True, text=True, check=True).stdout
 
 

@@ -21,7 +21,7 @@ VERBS = "tests/integration/cli/test_offers_of_verbs.py"
 ROLLOUTS = "tests/integration/operator/test_stack_definitions.py"
 NO_ADVICE = "names the program, and offers nothing"
 SETS = "tests/unit/plan/health/test_workload_rules.py"
-"""Judges what the controller of a StatefulSet reports: the played one replaces every Pod."""
+"""Evaluates the statuses of StatefulSets: the simulated controller replaces every Pod."""
 TRIED = {
     ("plan.health.workload_rules", "kubectl delete"): SETS,
     ("cli.stack_views.causes.advice", "kubectl api-resources"): SITUATIONS,

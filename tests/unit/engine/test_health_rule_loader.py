@@ -1,4 +1,6 @@
-"""Health rules of users: read from the operator's own namespace, taken up when they change, kept while no one can read them."""
+"""Users' health rules: read from the operator's own namespace, reloaded when they change, kept while they cannot be
+read.
+"""
 
 from __future__ import annotations
 
@@ -83,7 +85,7 @@ class Bench:
         return self.services.health_rules.assess({"metadata": {}}, kind=GADGET).reason
 
     async def hear(self, answer: Mapping[str, str] | Exception) -> set[Broadcast]:
-        """What is broadcast once the ConfigMap has changed to that."""
+        """The broadcasts after the ConfigMap has changed to that."""
         self.shelf.answer = answer
         self.rules.on_source_changed(REF)
         await waiting.wait_for_tasks()

@@ -55,7 +55,7 @@ def make_stack(address: Address) -> Object:
 
 @dataclass
 class Fault:
-    """Raises what no code expects, until it is over."""
+    """Raises an unexpected error until it is switched off."""
 
     is_over: bool = False
     count: int = 0
@@ -79,10 +79,10 @@ LONGEST_PAUSE = 60.0
 
 @dataclass
 class Reported:
-    """What a Stack said of internal errors, in the order in which it did."""
+    """The internal errors that a Stack reported, in order."""
 
     problems: set[str] = field(default_factory=set)
-    """Resources that were named."""
+    """Names of resources with problems."""
     messages: set[str] = field(default_factory=set)
     """Of `Ready`."""
     conditions: set[str] = field(default_factory=set)
@@ -103,7 +103,7 @@ class Reported:
 
 
 def play(fault: Fault) -> tuple[Reported, dict[str, Object], list[str]]:
-    """Both Stacks to their end: what the first reported, how they are, and what was logged."""
+    """Run both Stacks until they finish: the reports of the first, the final statuses, and the log."""
     reported, ends = Reported(), {}
 
     async def test(world: FakeWorld) -> None:
@@ -208,7 +208,7 @@ def test_error_about_one_object_holds_up_no_other(place: str, monkeypatch: pytes
 
 
 def end_stack(place: str, fault: Fault) -> tuple[Reported, dict[str, Object | None]]:
-    """What a Stack says that is deleted or suspended while an error lasts, and what there is then, and in the end."""
+    """Delete or suspend a Stack during an error: its messages, its objects then, and its objects at the end."""
     reported = Reported()
     ends: dict[str, Object | None] = {}
 

@@ -1,4 +1,6 @@
-"""What accounts may get: asked once, shared, asked again when RBAC changes, and forgotten with the last Stack."""
+"""Read permissions of accounts: asked once, shared, asked again when RBAC changes, and forgotten with the last
+Stack.
+"""
 
 from __future__ import annotations
 
@@ -69,11 +71,11 @@ class Clock:
 def make(cluster: Cluster) -> tuple[ReadRights, WorkQueue]:
     """The answers of one operator, and its queue."""
     queue = WorkQueue(now=lambda: 0.0)
-    return ReadRights(cluster, queue=queue, clock=Clock(), namespace=""), queue  # type: ignore[arg-type]  # what it needs
+    return ReadRights(cluster, queue=queue, clock=Clock(), namespace=""), queue  # type: ignore[arg-type]  # required kinds
 
 
 def drain(queue: WorkQueue) -> dict[str, set[Any]]:
-    """What was enqueued since the last time."""
+    """The keys that were enqueued since the last call."""
     found = {}
     while taken := queue.get():
         found[taken[0]] = taken[1]

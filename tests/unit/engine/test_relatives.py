@@ -1,4 +1,4 @@
-"""Which Stacks are of one tree, and what an offer between processes proves."""
+"""Membership of Stacks in a tree, and the proof of an offer between processes."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_an_offer_of_any_definition_tells_that_a_parent_let_a_nested_stack_go(te
     assert relatives.is_offered_once(offers.get(text, text), ref, "c", owner="p", services=services) == is_offer
 
 
-# ---------------------------------------------------------------- which Stack is nested in which
+# ---------------------------------------------------------------- nested Stacks
 
 
 def make(*nodes: tuple[str, str]) -> StackTree:

@@ -27,7 +27,7 @@ from support.stories.stack_manifests import STACK
 from support.stories.world import Address
 from support.units.stack_objects import HASHES, make_stack
 
-# ---------------------------------------------------------------- what a signature is about
+# ---------------------------------------------------------------- contents of a signature
 
 OTHER_KEY = KeyedHasher(b"o" * 32)
 KINDS = frozenset({"v1/ConfigMap", "v1/Secret"})

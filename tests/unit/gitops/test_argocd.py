@@ -1,4 +1,4 @@
-"""Argo CD: its health scripts on what the operator reports in each phase, the page that compares tools, and the actions."""
+"""Argo CD: health scripts for the statuses of each phase, the page that compares tools, and the resource actions."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def test_no_tool_takes_a_failure_for_progress() -> None:
     assert kstatus - degraded == set()
 
 
-# The recorded statuses contain each phase with the conditions of its row, so that what is judged on them is complete.
+# The recorded statuses cover each phase with the conditions of its row, so the health scripts see every case.
 
 
 ROWS = [
@@ -161,7 +161,7 @@ def test_each_other_kind_is_recorded() -> None:
     assert {phase for kind, phase in seen if kind == "StackSnapshot"} >= {"", "InProgress", "Complete", "Failed"}
 
 
-# The actions for Argo CD: which are offered when, and what they write.
+# The actions for Argo CD: when each is offered, and the changes it makes.
 
 
 MODELS: dict[str, Any] = {
@@ -189,7 +189,7 @@ def test_what_an_action_writes_is_valid(kind: str) -> None:
         found = argocd_scripts.act(raw, action)
         written = found[0]["resource"] if isinstance(found, list) else found
 
-        # Manifests are of any form; the actions write beside them.
+        # Manifests can have any shape; the actions change only their own fields.
         template = TEMPLATES.get(written["kind"], {})
         MODELS[written["kind"]].model_validate({"spec": {**written["spec"], **template}})
         assert written["metadata"]["namespace"] == raw["metadata"]["namespace"]

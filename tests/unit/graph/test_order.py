@@ -1,4 +1,4 @@
-"""Everything comes after what it requires, and where that cannot be the cycle is named."""
+"""Every node comes after its requirements; if that is impossible, the cycle is reported."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ class Source:
 
 
 class Calls(list[str]):
-    """What the handlers called, in order."""
+    """The calls of the handlers, in order."""
 
     def callbacks(self) -> HandlerCallbacks:
         return HandlerCallbacks(on_kinds=lambda: self.append("kinds"))

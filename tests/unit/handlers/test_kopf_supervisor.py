@@ -1,4 +1,4 @@
-"""The supervision of kopf, first with something simpler in kopf's place: what it does, when, in which thread."""
+"""The supervision of kopf, first with a simple stand-in: its actions, their times and their threads."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ QUICK = SupervisorTimeouts(first_pause=0.0, longest_pause=0.0, stop=2.0)
 
 
 class World:
-    """Hears what the frame tells, in the loop of the test."""
+    """Records the reports of the supervisor, in the loop of the test."""
 
     def __init__(self) -> None:
         self.kinds = asyncio.Event()
@@ -58,7 +58,7 @@ def obedient(callbacks: HandlerCallbacks) -> RunKopf:
 
 
 def failing(_callbacks: HandlerCallbacks) -> RunKopf:
-    """Ends by itself with an error, as kopf does on an ERROR in its stream."""
+    """Fails with an error, as kopf does after an ERROR in its stream."""
 
     async def live() -> None:
         raise RuntimeError("etcd leader changed")
@@ -67,7 +67,7 @@ def failing(_callbacks: HandlerCallbacks) -> RunKopf:
 
 
 def ending(_callbacks: HandlerCallbacks) -> RunKopf:
-    """Ends by itself without one."""
+    """Returns without an error."""
     return functools.partial(asyncio.sleep, 0)
 
 
@@ -177,7 +177,7 @@ def test_pauses_grow_up_to_a_limit() -> None:
     assert kopf_supervisor.find_restart_delay(5.0, lasted=61.0, timeouts=patience) == 1.0
 
 
-# kopf itself in its frame, on a server that answers what the test says: the faults that end kopf must end nothing else.
+# The real kopf under supervision, on a scripted server: faults that end kopf must not end anything else.
 
 
 Item = TypeVar("Item")
@@ -199,7 +199,9 @@ NAMESPACES = RESOURCE | {"name": "namespaces", "singularName": "namespace", "kin
 
 
 class Definitions:
-    """Serves one kind, of which there is none at first, and streams what the test puts into the queue of each watch."""
+    """Serves one kind, without objects at first, and streams the events that the test puts into the queue of each
+    watch.
+    """
 
     def __init__(self) -> None:
         self.watches = asyncio.Queue[asyncio.Queue[bytes]]()
@@ -232,7 +234,7 @@ class Definitions:
 
 
 class KopfWorld:
-    """Hears what the frame tells."""
+    """Records the reports of the supervisor."""
 
     def __init__(self) -> None:
         self.kinds = asyncio.Queue[None]()

@@ -1,4 +1,4 @@
-"""What is read and written of Stacks and ResourceGroups, and what becomes of the answers."""
+"""Reading and writing Stacks and ResourceGroups, and handling the responses."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def shown(*finalizers: str, version: int = 8, **metadata: object) -> Object:
 
 
 def body_of(sent: Sent) -> Object:
-    """What was sent."""
+    """The body of the sent request."""
     assert sent.body is not None
     return sent.body
 
@@ -195,7 +195,7 @@ async def test_a_status_that_cannot_be_written_is_the_callers_to_try_again(
 
 
 def echo(sent: Sent) -> Object:
-    """What was sent, as the server stored it."""
+    """The sent body, as the server stored it."""
     body = body_of(sent)
     return {**body, "metadata": {**body["metadata"], "uid": "r", "resourceVersion": "9"}}
 

@@ -1,4 +1,4 @@
-"""What the engine's verbs make of the answers that a real API server gives only now and then."""
+"""The engine's verbs handle responses that a real API server gives only rarely."""
 
 from __future__ import annotations
 
@@ -183,7 +183,7 @@ LIST = "GET /api/v1/configmaps"
 
 
 def page(*items: Object, continued: str = "") -> Object:
-    """A page of a list; its items do not say what they are, as from the server."""
+    """A page of a list; like on the server, its items have no kind."""
     bare = [{"metadata": item["metadata"]} for item in items]
     metadata = {"resourceVersion": "9", **({"continue": continued} if continued else {})}
     return {"kind": "ConfigMapList", "metadata": metadata, "items": bare}

@@ -1,4 +1,6 @@
-"""What of a manifest is applied: not what the API server or a controller computes, and the texts of a Secret as its data."""
+"""The part of a manifest that is applied: no fields that the API server or a controller computes; a Secret's texts
+become data.
+"""
 
 from __future__ import annotations
 
@@ -89,7 +91,7 @@ def test_the_applied_form(group: str, kind: str, manifest: Any, applied: Any) ->
     "part", [None, "text", 3, [], [1, "a", None], {"spec": None}, {"annotations": "x"}, {"a": [{}]}], ids=repr
 )
 def test_any_shape_is_bearable(group: str, kind: str, part: Any) -> None:
-    """An expression can give anything; the API server says what is wrong with it."""
+    """An expression can return any shape; the API server reports the mistake."""
     fields = ("metadata", "spec", "data", "stringData", "webhooks", "rules", "aggregationRule")
     for field in fields:
         applied_manifest.convert({field: part}, group=group, kind=kind)

@@ -1,4 +1,4 @@
-"""Defaults that the API server derives once: what an apply sets so that they follow their cause."""
+"""Defaults that the API server derives once: an apply sets them so that they follow the field they derive from."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def live(*entries: Object, **fields: Any) -> Object:
 
 
 def take(*entries: Object, **manifest: Any) -> dict[str, Any] | None:
-    """By manager what it owns after the adoption; None if nothing changes."""
+    """The fields that each manager owns after the adoption; None if nothing changes."""
     found = former_appliers.take_over(live(*entries), manifest, manager=OURS)
     return None if found is None else {each["manager"]: each["fieldsV1"] for each in found}
 
@@ -47,7 +47,7 @@ TWO: Object = {"f:data": {"f:a": {}, "f:b": {}}}
 )
 @pytest.mark.parametrize("operation", ["Update", "Apply"])
 def test_an_applier_loses_all(manager: str, operation: str) -> None:
-    """Also what the manifest does not state, so that it is removed."""
+    """Including fields that the manifest does not set, so that they are removed."""
     assert take(entry(manager, TWO, operation), data={"a": "1"}) == {OURS: TWO}
 
 

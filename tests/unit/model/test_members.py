@@ -1,4 +1,4 @@
-"""Names of members, what is made of them (labels, object names), and the indices that the members of a group have."""
+"""Names of members, the labels and object names derived from them, and the indices of a group's members."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""No namespace keeps more than half of what the others leave, and what is collected is counted no more."""
+"""No namespace uses more than half of the memory that the others leave; collected objects no longer count."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class Owner:
 
 
 def make_shares() -> MemoryShares:
-    """Shares of which nothing is held."""
+    """Shares that hold nothing yet."""
     shares = MemoryShares()
     shares.total = TOTAL
     return shares

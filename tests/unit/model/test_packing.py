@@ -1,4 +1,6 @@
-"""What is kept as JSON takes the memory of its text, and is as it was; what was compressed is read within limits."""
+"""Objects stored as JSON take the memory of their text and are restored unchanged; compressed data is read within
+limits.
+"""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ def test_ready_is_said_of_what_is_complete_and_runs_alone(phase: Phase) -> None:
 def test_stalled_and_reconciling_follow_from_how_far_it_has_come(phase: Phase) -> None:
     says = phases.TABLE[phase].conditions
 
-    # What a check has found is no end of an action: nothing was tried.
+    # The result of a check does not end an action, because nothing was tried.
     is_failed = phase.endswith("Failed") and phase is not Phase.CHECK_FAILED
 
     assert says.stalled is is_failed

@@ -1,4 +1,4 @@
-"""The sizes of batches, the growth of a group, and what a share of members is: tables of cases."""
+"""Batch sizes, the growth of a group, and percentages of members: tables of cases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which signatures on a child count, and what is believed of an object without one."""
+"""The signatures of a child that count, and how an object without one is treated."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def parse(raw: Object, **options: Any) -> Child:
 
 
 def facts_of(found: Child) -> tuple[object, ...]:
-    """What is believed of it."""
+    """The facts that are accepted about it."""
     return found.is_identified, found.resource, found.incarnation, found.requires
 
 
@@ -86,7 +86,7 @@ def test_what_is_signed_counts_regardless_of_what_is_written_beside_it(raw: Obje
 
 @pytest.mark.parametrize("requires", ["", "web/1,cfg/1", f"{REQUIRES},cfg/1"])
 def test_forged_requirements_hold_nothing(requires: str) -> None:
-    """The object stays the Stack's child; what it is said to require is not believed."""
+    """The object remains the Stack's child, but its unsigned requirements are ignored."""
     assert facts_of(parse(change(annotations={"requires": requires}))) == (True, "web", 3, ())
 
 

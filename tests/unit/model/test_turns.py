@@ -1,4 +1,4 @@
-"""Whose turn it is, and what is left to others."""
+"""The next namespace in turn, and the places that are reserved for others."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hearth.model.turns import FairTurns, NamespaceLine
 
 
 def take_all(fair: FairTurns, room: int) -> list[str]:
-    """Who may start now, in order."""
+    """The keys that may start now, in order."""
     return list(iter(lambda: fair.take(room), None))
 
 

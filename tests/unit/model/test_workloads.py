@@ -1,4 +1,4 @@
-"""Whose Pods may not run next to those of an earlier object."""
+"""Workloads whose Pods must not run next to Pods of an earlier object."""
 
 from __future__ import annotations
 

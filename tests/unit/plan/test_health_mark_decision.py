@@ -1,4 +1,4 @@
-"""What comes of one HealthMark."""
+"""The outcome of one HealthMark."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def see(current: Child | None = None, bound: Child | None = None, **more: object
 
 
 def reported(decision: MarkDecision) -> tuple[str, str, str]:
-    """What the status says: of Ready, of Resolved, and why."""
+    """The Ready and Resolved conditions in the status, with reasons."""
     status = decision.status
     assert status is not None
     ready, resolved = conditions.find(status, "Ready"), conditions.find(status, "Resolved")

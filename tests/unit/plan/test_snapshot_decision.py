@@ -1,4 +1,4 @@
-"""What is decided on a StackSnapshot, step by step, without a cluster."""
+"""The decisions about a StackSnapshot, step by step, without a cluster."""
 
 from __future__ import annotations
 

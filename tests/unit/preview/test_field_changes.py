@@ -1,4 +1,4 @@
-"""The fields in which two states of an object differ: none if and only if they are the same."""
+"""The fields that differ between two states of an object: none if and only if the states are equal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Previews on the fake world: what they say of edits, what stays, is refused or waits, and what must not be shown."""
+"""Previews on the fake world: how they describe edits, kept objects, rejections and waits, and texts they must not
+show.
+"""
 
 from __future__ import annotations
 
@@ -149,7 +151,6 @@ def test_a_replacement_says_what_happens_to_pods_that_mount_a_claim(policy: Obje
 
 
 def test_a_breakpoint_stops_there() -> None:
-    """What comes after it waits."""
     before = spec_of({"a": config(v="x"), "b": config(v="${a.data.v}")})
     after = {
         **spec_of({"a": config(v="y"), "b": config(v="${a.data.v}")}),
@@ -181,7 +182,6 @@ def test_work_that_has_not_run_yet_is_previewed() -> None:
 
 
 def test_a_retained_object_stays() -> None:
-    """And the reason is named."""
     kept = {**config(v="x"), "deletionPolicy": "Retain"}
     preview = preview_after(spec_of({"a": kept, "b": config(v="y")}), spec_of({"b": config(v="y")}))
     assert actions(preview) == {"a": Action.KEEP}

@@ -1,4 +1,4 @@
-"""Objects of released versions are taken up by this version without a write."""
+"""This version adopts objects of released versions without a write."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def read_all(world: FakeWorld) -> dict[tuple[str, str], Object]:
 
 
 def run(test: Any) -> list[str]:
-    """Run a test in the namespace of the recordings; return what the operator logs as errors."""
+    """Run a test in the namespace of the recordings; return the errors that the operator logs."""
 
     async def in_world() -> None:
         await test(FakeWorld(namespace=recordings.NAMESPACE))
@@ -168,5 +168,5 @@ def test_the_table_of_what_is_written_once_has_these_rows() -> None:
 
 
 async def no_objection() -> list[str]:
-    """What is awaited: nothing in particular."""
+    """Accepts any status."""
     return []

@@ -107,7 +107,7 @@ async def test_long_texts_are_shortened(worker: Process) -> None:
 
 
 PATTERN = "return {status = tostring(string.find(obj.status.text, '.-.-.-.-.-.-.-.-.-b'))}"
-"""Backtracking in C, of which no step is counted."""
+"""Backtracking in C, where steps are not counted."""
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ async def test_nothing_stays_for_the_next_run(worker: Process) -> None:
 
 
 async def test_time_is_a_constant(worker: Process) -> None:
-    """So that a verdict follows from the object alone."""
+    """A verdict must depend only on the object."""
     assert await read(worker, "os.time({year = 2026, month = 1, day = 1})") == "0"
 
 

@@ -1,4 +1,4 @@
-"""Who is evaluated when, what is kept, and who is notified."""
+"""The evaluator pool: order of evaluations, stored results, and notifications."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -23,7 +23,7 @@ class Desk:
     """Evaluators that answer when a test says so, in a time that it sets."""
 
     asked: list[str] = field(default_factory=list)
-    """The texts, in the order in which they were taken up."""
+    """The texts, in the order they were evaluated."""
     reported: list[str] = field(default_factory=list)
     reached: list[str] = field(default_factory=list)
     running: dict[str, asyncio.Future[Answer]] = field(default_factory=dict)
@@ -41,7 +41,7 @@ class Desk:
 
     async def start(self) -> Process:
         self.started += 1
-        return Worker(self)  # type: ignore[return-value]  # a process that is none
+        return Worker(self)  # type: ignore[return-value]  # not a real process
 
     async def answer(self, text: str, answer: Answer | Exception, *, after: float = 0.0) -> None:
         self.now += after

@@ -1,4 +1,4 @@
-"""One evaluator process: what it answers, what becomes of one that exceeds its share, and one for commands."""
+"""One evaluator process: its results, its end when it exceeds its share, and a process for commands."""
 
 import asyncio
 import contextlib

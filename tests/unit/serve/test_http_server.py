@@ -17,7 +17,7 @@ ANY_PORT = Address(host="127.0.0.1", port=0)
 
 
 class Process:
-    """What the server shows."""
+    """The state that the server shows."""
 
     def __init__(self) -> None:
         self.deaf: list[str] = []
@@ -156,7 +156,7 @@ async def test_idle_connections_beyond_the_limit_make_room_for_a_health_check() 
         await running.stop()
 
 
-# What a peer tried on the HTTP server and did not get: a second answer, another method, another path.
+# Attacks on the HTTP server that fail: a second response, another method, another path.
 
 
 HIDDEN = b"GET /metrics HTTP/1.1\r\nHost: b\r\n\r\n"

@@ -15,7 +15,7 @@ from hearth.serve.process_upkeep import IDLE, LOOKS, WORTH, HeapTrimmer
 
 
 class Process:
-    """A process with a CPU time of our choice, and the times at which its heap was trimmed."""
+    """A process with a CPU time that the test sets; records when its heap was trimmed."""
 
     def __init__(self, *, can_trim: bool = True) -> None:
         """Begin without any CPU time."""

@@ -1,4 +1,4 @@
-"""Traces: off and without a cost by default, else a span for each reconcile and each request, sent to the collector."""
+"""Traces: off and free by default; otherwise one span per reconcile and request, sent to the collector."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_the_operator_works_without_the_extra(monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.fixture
 def collector() -> Iterator[tuple[str, list[bytes]]]:
-    """The address of a collector, and what it received."""
+    """The address of a collector, and the data it received."""
     received: list[bytes] = []
 
     class Handler(http.server.BaseHTTPRequestHandler):

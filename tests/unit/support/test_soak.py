@@ -1,4 +1,4 @@
-"""What the soak samples: stated amounts, from one stated seed."""
+"""The soak's samples: given amounts from a given seed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SAMPLING = """
 
 
 def draw(pytester: pytest.Pytester, seed: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    """What a run of the soak with that seed draws."""
+    """The samples that a soak run draws with that seed."""
     monkeypatch.setenv(soak.SEED, seed)
     drawn = pytester.path / "drawn"
     drawn.unlink(missing_ok=True)

@@ -12,7 +12,7 @@ from support import unseen_failures
 
 
 async def fail() -> None:
-    """What no code awaits."""
+    """A failure that no code awaits."""
     raise OSError("down")
 
 

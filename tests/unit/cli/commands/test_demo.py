@@ -1,4 +1,6 @@
-"""`hearth demo`: what it refuses before it touches anything, and what it recommends to try. The rest is seen on a real API server."""
+"""`hearth demo`: the cases it refuses before it changes anything, and the commands it recommends. Everything else is
+tested on a real API server.
+"""
 
 from __future__ import annotations
 
@@ -68,7 +70,7 @@ def test_a_definition_is_established_when_it_says_so(status: dict[str, object], 
     assert demo_cluster.is_established({"status": status}) is expected
 
 
-# ---------------------------------------------------------------- what is recommended to try
+# ---------------------------------------------------------------- recommended commands
 
 EXAMPLE = repository.EXAMPLES / "guestbook.yaml"
 

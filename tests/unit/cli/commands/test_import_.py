@@ -50,7 +50,6 @@ def test_the_stack_is_printed(file: Path) -> None:
 
 
 def test_standard_input_is_read(file: Path) -> None:
-    """Beside files, and the Stack may be called anything."""
     result = run("-", str(file), "--name", "shop", "--namespace", "prod", text=CONFIG.replace("a}", "b}"))
 
     (document,) = kubectl_yaml.parse_documents(result.stdout)

@@ -208,7 +208,7 @@ def run(*files: Path, group: str | None = "platform.example") -> click.testing.R
 
 
 def read(result: click.testing.Result) -> list[Any]:
-    """What it wrote."""
+    """The imported definition."""
     return [document.value for document in kubectl_yaml.parse_documents(result.stdout)]
 
 
@@ -430,7 +430,7 @@ def make_hostile(*, field: str = "string", types: str = "{}", resources: str = "
 
 
 def make_resources(conditions: list[str]) -> str:
-    """Resources with these conditions, each of which reads the next one."""
+    """A chain of resources with these conditions: each resource reads the next one."""
     made = (
         {
             "id": f"r{at}",

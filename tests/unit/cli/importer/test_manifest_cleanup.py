@@ -1,4 +1,6 @@
-"""A manifest before it enters a template: what the server and controllers added goes, and the rest stays what it is."""
+"""Manifests are cleaned before they enter a template: fields that the server and controllers added are removed,
+everything else is kept.
+"""
 
 from __future__ import annotations
 
@@ -92,7 +94,7 @@ def test_the_template_gives_the_manifest_back(value: Any) -> None:
     assert blueprint.resources["thing"].manifest.evaluate({}) == Known(original)
 
 
-# ---------------------------------------------------------------- what no person wrote, in an export
+# ---------------------------------------------------------------- fields of an export that no person wrote
 
 DEPLOYMENT = """
 apiVersion: apps/v1

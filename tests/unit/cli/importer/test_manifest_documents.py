@@ -1,4 +1,4 @@
-"""Texts as manifests: what is taken apart, and what is reported of mistakes."""
+"""Parsing texts into manifests, and the mistakes that are reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names and contents of all kinds: an import is refused, or what it writes is right."""
+"""Random names and contents: an import is either refused or writes a correct template."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def import_texts(contents: list[str], *, file: str) -> str | None:
 
 
 class KindsWithoutSchemas(FolderKinds):
-    """Kinds of which no field is known: the texts have any values in any field."""
+    """Kinds without schemas: any field may hold any value."""
 
     def find_schema(self, kind: Kind) -> None:
         """Return None."""

@@ -1,4 +1,4 @@
-"""What comes after the program that serves it: a controller must still be there when its objects go."""
+"""Objects come after the program that serves them: a controller must still run when its objects are deleted."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ GROUP = "sso.example.com"
 
 
 def find_required(manifests: list[dict[str, Any]]) -> dict[str, set[str]]:
-    """What each manifest waits for, all by `Kind/name`."""
+    """The direct requirements of each manifest, all as `Kind/name`."""
     index = ManifestIndex([ManifestDocument(manifest=each, place="") for each in manifests], "default")
     index.fill()
     called = [f"{each['kind']}/{each['metadata']['name']}" for each in manifests]
@@ -28,7 +28,7 @@ def find_required(manifests: list[dict[str, Any]]) -> dict[str, set[str]]:
 
 
 def find_all_required(manifests: list[dict[str, Any]], start: str) -> set[str]:
-    """What one manifest waits for, directly or not."""
+    """The direct and indirect requirements of one manifest."""
     required = find_required(manifests)
     found: set[str] = set()
     pending = [start]

@@ -1,4 +1,4 @@
-"""The Stack as a whole: claims that must not be awaited, cycles, warnings, and how it is divided where it is too large."""
+"""The assembled Stack: claims that must not be awaited, cycles, warnings, and how a large Stack is split."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the server of the page answers, and to whom it answers nothing."""
+"""The page's server: its responses, and the requests it rejects."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SHOWN = (
 
 @pytest.fixture
 async def visitor() -> AsyncIterator[Visitor]:
-    """A visitor who has entered by the printed address."""
+    """A visitor who signed in with the printed URL."""
     async with stack_page.visit() as made:
         await made.enter()
         yield made
@@ -75,7 +75,7 @@ async def test_no_text_of_an_object_is_ever_markup(visitor: Visitor, path: str) 
     assert "<img" not in reply.text
     assert "<script>" not in reply.text
     assert "onerror=alert(1)>" not in reply.text
-    assert reply.text.count("<script") == 1  # that of the page
+    assert reply.text.count("<script") == 1  # token of the page
     assert ">49<" not in reply.text
 
 

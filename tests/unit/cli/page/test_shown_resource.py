@@ -1,4 +1,4 @@
-"""A resource on the page: what its Stack sets of the object, beside the live object, and its pods."""
+"""A resource on the page: the fields its Stack sets next to the live object, and its Pods."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def make_child(owned: Any = None, spec: Any = None) -> FoundChild:
 
 
 def compare(child: FoundChild, *fields: FieldChange) -> list[ShownField]:
-    """The fields; fields: what the engine would change."""
+    """The compared fields. `fields`: changes that the engine would make."""
     metadata = {"name": "shop", "namespace": "prod", "uid": "u-1"}
     stack = StackState({"metadata": metadata, "spec": {}, "status": {}})
     objects = StackObjects(

@@ -130,7 +130,7 @@ GROUPS = (
 
 
 def locate(argument: str, *groups: Any) -> str:
-    """What an argument names, as kind and name."""
+    """The kind and name that an argument refers to."""
     session = cast("Session", Server(*(groups or GROUPS)))
     found = asyncio.run(stack_locations.locate(session, "prod", argument))
     return f"{found.kind.plural}.{found.kind.group}/{found.name}"

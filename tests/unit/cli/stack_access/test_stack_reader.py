@@ -1,4 +1,4 @@
-"""What is read of a Stack beside its objects, also its revisions, and of a release of Helm."""
+"""Reading a Stack's revisions and other data about it, and Helm releases."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def make(resources: dict[str, Any], **spec: Any) -> dict[str, Any]:
 
 
 def make_bare(**spec: Any) -> dict[str, Any]:
-    """A Stack that names its template instead of stating it."""
+    """A Stack that refers to its template instead of containing it."""
     stack = make({}, **spec)
     del stack["spec"]["template"]
     return stack
@@ -370,7 +370,7 @@ def test_the_outputs_in_the_docs_are_those_of_the_commands(monkeypatch: pytest.M
 
 
 def make_group(manifest: dict[str, Any], **spec: Any) -> dict[str, Any]:
-    """A ResourceGroup beside the Stacks."""
+    """A ResourceGroup next to the Stacks."""
     return {
         "apiVersion": "hearth.dev/v1alpha1",
         "kind": "ResourceGroup",
@@ -513,7 +513,7 @@ def test_a_mistake_in_a_nested_template_is_found(tmp_path: Path) -> None:
     assert "'servce' is not defined" in output
 
 
-# ---------------------------------------------------------------- what the Stack in the cluster has
+# ---------------------------------------------------------------- the Stack in the cluster
 
 
 class LiveStack:

@@ -1,4 +1,4 @@
-"""The explanation of a Stack: how it is drawn, and that nothing in objects can control a terminal or a shell."""
+"""The explanation of a Stack: how it is printed, and that texts in objects cannot control a terminal or a shell."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ def explain_container(
     log: str = "",
     **state: Any,
 ) -> str:
-    """What is said of a pod with one container in that state, and an init container."""
+    """The explanation of a Pod with an init container and one container in that state."""
     inits = [{"name": "wait-for-db", **({"restartPolicy": "Always"} if sidecar else {})}]
     raw = {
         "metadata": {"name": "web-1", "namespace": "prod", "uid": "u-2"},

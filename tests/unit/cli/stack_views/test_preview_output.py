@@ -79,7 +79,6 @@ def test_old_and_new_values_have_the_colors_of_kubectl_diff() -> None:
 
 
 def test_no_change_is_said() -> None:
-    """One line besides the title."""
     assert write(make()).split("\n")[-1] == "no change"
 
 

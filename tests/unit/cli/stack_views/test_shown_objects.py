@@ -1,4 +1,4 @@
-"""What the page shows of manifests and live objects: everything but what is sensitive."""
+"""Manifests and live objects on the page: everything is shown except sensitive values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Texts for people: those of objects on a terminal are shown and never obeyed, and ages are as kubectl writes them."""
+"""Texts for people: a terminal shows texts of objects without obeying them, and ages look like those of kubectl."""
 
 from __future__ import annotations
 

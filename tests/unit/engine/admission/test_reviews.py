@@ -1,4 +1,4 @@
-"""Reviews: what is denied, what is only a warning, and that no limit or fault ever denies a write."""
+"""Admission reviews: denials, warnings, and that no limit or fault ever denies a write."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def test_every_field_of_a_spec_defines_or_is_an_option() -> None:
 
 
 class Rights:
-    """What the author may do, as `verb resource name`."""
+    """The author's permissions, as `verb resource name`."""
 
     def __init__(self, *rights: str) -> None:
         self.rights = rights

@@ -1,4 +1,4 @@
-"""Parameters and templates from elsewhere: what counts, what is missing or wrong, and what a revision keeps of it."""
+"""Parameters and templates from other objects: precedence, missing or invalid sources, and the copy in the revision."""
 
 from __future__ import annotations
 
@@ -194,7 +194,7 @@ def test_a_spec_that_is_nested_too_deeply_is_a_mistake(word: str) -> None:
     assert str(caught.value) == f"spec.{word}: is nested more than 100 levels deep; flatten it"
 
 
-# ---------------------------------------------------------------- what a revision keeps
+# ---------------------------------------------------------------- contents of a revision
 
 SENSITIVE: Object = {"x": {"type": "string", "sensitive": True}, "y": {"sensitive": True}, "n": {"default": 1}}
 

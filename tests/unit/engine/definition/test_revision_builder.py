@@ -85,7 +85,6 @@ class Served:
         """Served from the first load on."""
 
     async def load_schemas(self, kinds: Collection[Kind]) -> None:
-        """As the port says; there are none."""
         self.loaded.append(kinds)
         if self.appears is not None:
             self.kinds.served[self.appears.api_version, self.appears.name] = self.appears
@@ -118,12 +117,12 @@ def make(manifest: dict[str, Any]) -> dict[str, Any]:
 
 
 def named(name: str, **metadata: str) -> dict[str, Any]:
-    """One that states its name."""
+    """A resource with an explicit name."""
     return {"metadata": {"name": name, **metadata}}
 
 
 def placed(namespace: str) -> dict[str, Any]:
-    """One that states its namespace."""
+    """A resource with an explicit namespace."""
     return {"metadata": {"namespace": namespace}}
 
 
@@ -272,7 +271,7 @@ def test_what_alone_remembers_a_kind_stays() -> None:
     assert [each.number for each in found] == [1, 3]
 
 
-# ---------------------------------------------------------------- places in which namespaces take turns
+# ---------------------------------------------------------------- places that namespaces share in turns
 
 
 class Users:

@@ -92,7 +92,7 @@ def test_a_cleanup_waits_for_the_target_of_the_present_spec() -> None:
     assert take(tracker, cleanup="a", retry="1") == ["cleanup"]
 
 
-# ---------------------------------------------------------------- who may write statuses decides nothing
+# ---------------------------------------------------------------- users who can write statuses decide nothing
 
 CHILD = Address(api_version="v1", kind="ConfigMap", namespace="default", name="shop-a")
 KIND = fake_kinds.STACK.kind
@@ -121,7 +121,7 @@ async def read_status(world: FakeWorld) -> Object:
 
 
 async def read_data(world: FakeWorld) -> Object:
-    """What the child holds."""
+    """The data of the child."""
     data: Object = (await world.user.find(CHILD) or {})["data"]
     return data
 

@@ -1,4 +1,6 @@
-"""HealthMarks in a world: what they cost, Stacks that come and go, paths into nested Stacks, and forged statuses."""
+"""HealthMarks in a fake world: their cost, created and deleted Stacks, paths into nested Stacks, and forged
+statuses.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,7 @@ async def begin(world: FakeWorld, made: Object) -> None:
 
 
 async def read(world: FakeWorld, name: str = "bad") -> dict[str, Any]:
-    """What the status of a mark says: by condition its status, and the reason."""
+    """The status and reason of each condition of a mark."""
     found = await world.user.find(Address.of(mark(name)))
     ready, resolved = (expectations.find_condition(found, each) for each in ("Ready", "Resolved"))
     return {"ready": ready.get("status"), "resolved": resolved.get("status"), "reason": ready.get("reason")}

@@ -1,4 +1,4 @@
-"""What is known of a cluster, and what is said meanwhile: missing answers, denied kinds, changed schemas."""
+"""The state of a Stack while the caches sync: missing responses, denied kinds, changed schemas."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ async def restart_without_secrets(world: FakeWorld, *, is_failing: bool) -> int:
 
 
 def list_writes(world: FakeWorld, before: int) -> list[Any]:
-    """What was written since."""
+    """The writes since the last call."""
     return [str(each) for each in world.traffic.requests[before:] if each.verb in WRITES]
 
 

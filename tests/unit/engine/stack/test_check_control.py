@@ -1,4 +1,4 @@
-"""A check costs a list a kind, is done again by the next process, and only the last token of several is answered."""
+"""A check costs one list per kind, is repeated by the next process, and only the last of several tokens is answered."""
 
 from __future__ import annotations
 

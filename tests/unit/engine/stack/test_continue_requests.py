@@ -75,7 +75,7 @@ def wait(*names: str, hook: str = "PreUpdate") -> list[BreakpointWait]:
     ],
 )
 def test_all_members_continue_together(resource: str, hook: str, passed: tuple[tuple[str, str], ...]) -> None:
-    """One entry stands for all of them, also for those that reach the hook later."""
+    """One entry applies to all members, also to members that reach the hook later."""
     waiting = [*wait("w[a]", "w[b]"), *wait("w[gone]", hook="PreDelete"), *wait("vault")]
     assert stack_requests.find_members(resource, hook, waiting) == passed
 

@@ -56,7 +56,7 @@ def find_stacks(world: FakeWorld) -> dict[str, Object]:
 
 
 def read_problem(stack: Mapping[str, Object], resource: str) -> tuple[str, str]:
-    """Reason and message of what a status says of a resource."""
+    """The reason and message of a resource's problem in a status."""
     [problem] = [each for each in stack["status"]["problems"] if each["resource"] == resource]
     return problem["reason"], problem["message"]
 

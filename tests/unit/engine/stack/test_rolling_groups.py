@@ -1,6 +1,7 @@
-"""Rolling updates of ten members: who stays, who is new, who goes; how many change at once, and how many serve meanwhile.
+"""Rolling updates of ten members: which members stay, are created or are deleted, how many change at once, and how many
+serve meanwhile.
 
-The operator is killed every few seconds in half of the cases, which changes none of that.
+In half of the cases the operator is killed every few seconds; the results must be the same.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ LONGEST = 600
 
 @dataclass(slots=True)
 class Watcher:
-    """What was seen of the members in the meantime."""
+    """Records the members over time."""
 
     value: str
     """Of the new definition."""
@@ -48,12 +49,12 @@ class Watcher:
 
 
 def find_index(member: Object) -> str:
-    """The index of a member, as its label states it."""
+    """The index in the label of a member."""
     return str(member["metadata"]["labels"][names.LABEL_RESOURCE])
 
 
 def is_ready(member: Object) -> bool:
-    """Whether its controller reports that of its present generation."""
+    """Whether the controller reports readiness for the current generation."""
     status = member.get("status") or {}
     return bool(status.get("ready")) and status.get("observedGeneration") == member["metadata"]["generation"]
 
@@ -127,7 +128,7 @@ def test_a_rolling_update(
     async def story(world: FakeWorld) -> None:
         await world.start_controller()
         metadata = {"name": GROUP.name, "namespace": GROUP.namespace}
-        # A minimum above the size comes about by scaling alone.
+        # A minimum above the size is only reached by scaling.
         spec = make_spec(max(MEMBERS, least), least=least, batch=batch, **{field_name: "a"})
         group = await world.user.create(
             {"apiVersion": GROUP.api_version, "kind": GROUP.kind, "metadata": metadata, "spec": spec}

@@ -30,7 +30,7 @@ SECOND: Object = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"first": "${
 
 
 def make_stack(number: int) -> Object:
-    """Two ConfigMaps, of which one names the other."""
+    """Two ConfigMaps; one references the other."""
     return stack_manifests.make_stack(
         {"template": {"resources": {"first": {"manifest": FIRST}, "second": {"manifest": SECOND}}}},
         name=f"stack-{number}",
@@ -230,7 +230,7 @@ PROBE = Address(api_version="testing.hearth.dev/v1", kind="Probe", namespace="de
 
 
 async def fight(world: FakeWorld, *, seconds: int) -> Counter[str]:
-    """By verb what it costs the operator that a user sets the value ten times a second."""
+    """The operator's requests by verb while a user sets the value ten times a second."""
     before = len(world.traffic.requests)
     for _ in range(seconds * 10):
         live = await world.user.find(PROBE)

@@ -1,4 +1,6 @@
-"""Expressions that are evaluated elsewhere: waited for, taken up when they are there, and reported when they exceed a limit."""
+"""Expressions that another process evaluates: the reconciler waits for them, uses their results, and reports exceeded
+limits.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +62,7 @@ def make_world(world: FakeWorld) -> SlowProcess:
 
     async def start() -> Process:
         process.is_usable = True
-        return process  # type: ignore[return-value]  # a process that is none
+        return process  # type: ignore[return-value]  # never starts
 
     def make(queue: WorkQueue) -> Pool:
         return SlowPool(

@@ -84,7 +84,7 @@ def apply_as_operator(world: FakeWorld, name: str, *, kind: Kind = CONFIG_MAP, *
 
 
 async def check(world: FakeWorld, number: int = 1) -> Object:
-    """Ask for a check; what the status says of it as soon as it does."""
+    """Request a check and return the status once it has the result."""
     await world.user.patch(STACK, {"metadata": {"annotations": {names.REQUEST_CHECK: str(number)}}})
 
     async def find_missing() -> list[str]:

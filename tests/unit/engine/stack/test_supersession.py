@@ -59,7 +59,7 @@ async def edit_spec(world: FakeWorld, value: str) -> None:
 
 
 async def edit_source(world: FakeWorld, value: str) -> None:
-    """Want another value by what the spec refers to."""
+    """Change a value in the source that the spec refers to."""
     await world.user.patch(VALUES, {"data": {"value": value}})
 
 
@@ -134,7 +134,7 @@ async def test_a_newer_target_that_is_rejected_stops_no_rollout(world: FakeWorld
 
 
 def make(generation: int) -> tuple[Supersession, Any, WorkQueue]:
-    """Of a Stack of which that generation was accepted."""
+    """A Stack whose accepted generation is that one."""
     definition_sync: Any = SimpleNamespace(generation=generation, rejection=None)
     definition_sync.has_unprocessed_spec = lambda stack: stack.generation != definition_sync.generation
     queue = WorkQueue()
@@ -176,7 +176,7 @@ LAYERS, WIDTH, EDITS = 10, 8, 20
 
 
 def make_layers(values: list[int]) -> Object:
-    """Layers of probes, each of which waits for one of the layer before; every one takes a while to be ready."""
+    """Layers of slow probes: each probe waits for one in the previous layer."""
     resources: Object = {}
     for index, value in enumerate(values):
         resources[f"r{index}"] = {"manifest": probe_controller.manifest({"value": value, "readyAfter": 3})}
@@ -186,7 +186,7 @@ def make_layers(values: list[int]) -> Object:
 
 
 async def is_complete(world: FakeWorld) -> list[str]:
-    """What is still to be done, in a word."""
+    """The remaining work, in one word."""
     phase = str(expectations.status_of(await world.user.find(STACK)).get("phase"))
     return [] if phase.endswith("Complete") else [phase]
 

@@ -1,4 +1,6 @@
-"""StackDefinitions in a fake world: what is refused, what is held, and what a hostile user of instances reaches."""
+"""StackDefinitions in a fake world: rejected definitions, held changes, and the limits of a hostile user of
+instances.
+"""
 
 from __future__ import annotations
 
@@ -255,7 +257,8 @@ async def test_a_definition_that_is_orphaned_leaves_all_as_it_is(world: FakeWorl
     await world.wait_rest()
     assert await world.user.find(SITE) is None
     assert (await read(world, PAGE)) == page
-    # What is left is no concern of the checks of this world, which knows it as what a deleted Stack left behind.
+    # The checks of this world ignore the remaining objects, because it treats them as objects that a deleted Stack left
+    # behind.
     await world.user.delete(PAGE)
 
 
@@ -333,7 +336,7 @@ async def test_roles_for_users_of_the_kind_are_made_on_request_and_go_with_it(wo
     assert [rule["resources"] for rule in edit["rules"]] == [["sites"]]
     assert (await read(world, DEFINITION))["status"]["roles"] == ["sites-view", "sites-edit"]
 
-    # What another client changes is mended with the next change of the definition.
+    # The next change of the definition reverts changes by other clients.
     await world.user.patch(EDIT, {"rules": []})
     await world.user.replace_spec(DEFINITION, make_spec(layout="two") | {"roles": "Aggregate"})
     await world.wait_rest()

@@ -62,7 +62,7 @@ class SlowHome:
 
 
 class Reported:
-    """What a runner says of its Stack: all that the test wants."""
+    """The report of a runner about its Stack, reduced to the parts the test needs."""
 
     is_status_overdue = False
     is_superseded = False
@@ -304,7 +304,7 @@ def make_stack(size: int) -> Object:
 
 
 async def break_it(world: FakeWorld, size: int) -> list[str]:
-    """Have an object of a Stack of that size deleted, and repaired; what was sent until all was at rest."""
+    """Delete an object of a Stack of that size, wait for the repair, and return the requests that were sent."""
     await world.user.create(make_stack(size))
     await asyncio.sleep(20)
     before = len(world.traffic.requests)

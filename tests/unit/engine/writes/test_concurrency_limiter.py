@@ -1,4 +1,6 @@
-"""The number of writes in flight follows what the server bears: tried against simulated servers, in simulated time."""
+"""The limit of writes in flight follows the capacity of the server: tested against simulated servers, in simulated
+time.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ MOST = 32
 
 
 class Server:
-    """Serves some requests at a time in the order in which they came, and turns away what exceeds its queue."""
+    """Serves several requests at a time, in order of arrival, and rejects requests when its queue is full."""
 
     def __init__(self, *, cores: int, seconds: Callable[[str], float], bears: int = 1_000_000) -> None:
         """seconds: of work for a request of that sort; bears: requests in all, served and waiting."""
@@ -23,7 +25,7 @@ class Server:
         self.seconds = seconds
         self.bears = bears
         self.wait: Callable[[str], float] = lambda sort: 0.0
-        """Seconds that a request takes besides, without keeping the server busy: a webhook, the way."""
+        """Extra seconds per request that do not occupy the server: a webhook, network latency."""
         self.is_away = False
 
 
@@ -116,7 +118,7 @@ def test_the_same_where_no_two_requests_are_alike() -> None:
 def test_no_cut_stays_that_costs_something() -> None:
     server = Server(cores=1, seconds=work(0.0))
     run = Run(server)
-    # All that is in flight is written together; of many each waits six times as long as one alone.
+    # All writes in flight share the server, so one of many takes six times as long as a single write.
     server.wait = lambda sort: 0.02 + 0.1 * (run.in_flight / MOST)
     run.go_on(3)
     done = [run.go_on(1) for _ in range(20)]

@@ -21,7 +21,7 @@ from support.stories.world import Address
 
 
 class Steps:
-    """Records what was taken, and lets each step end when asked."""
+    """Records started steps and lets the test finish each one."""
 
     def __init__(self) -> None:
         self.taken: list[tuple[str, str]] = []
@@ -286,12 +286,12 @@ async def test_stacks_of_one_namespace_leave_places_to_another() -> None:
     await executor.stop()
 
 
-# ---------------------------------------------------------------- a small Stack beside a large one, on a server that is busy
+# ---------------------------------------------------------------- a small and a large Stack on a busy server
 
 LARGE = 280
 """Resources: work for the server for longer than everything else here takes."""
 SECONDS = 0.02
-"""Of the server for every request, two of which are served at once: so a hundred a second."""
+"""Server time per request. The server handles two requests at once, so a hundred per second."""
 LATEST = 10.0
 Story = Callable[["Site"], Awaitable[None]]
 
@@ -326,7 +326,7 @@ class Site:
         return Address.of(await self.world.user.create(stack))
 
     async def measure_life(self) -> tuple[float, float]:
-        """The seconds that a Stack of four takes from its creation until it is complete, and from its deletion until it is gone."""
+        """The seconds that a Stack of four objects takes to become complete, and to be deleted."""
         begun = now()
         address = await self.create(f"small-{next(self._numbers)}", 4, is_chain=True)
         await self._wait(address, "CreateComplete")

@@ -1,4 +1,6 @@
-"""Writes of one cluster do not wait for those of another; what its API server answers decides how many go next."""
+"""Writes to one cluster do not wait for writes to another cluster; responses of its API server set how many run at
+once.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ from support.virtual_time import VirtualClock
 
 
 class Writes:
-    """Writes of which those of the Stack `slow` hang."""
+    """Writes that hang for the Stack `slow`."""
 
     def __init__(self) -> None:
         self.done: list[tuple[str, str]] = []
@@ -84,7 +86,7 @@ async def test_a_lane_ends_after_its_cluster_was_unused_twice() -> None:
     await writes.lanes.stop()
 
 
-# ---------------------------------------------------------------- what the API server's answers decide
+# ---------------------------------------------------------------- limits from the API server's responses
 
 SIZE = 100
 STEP = Apply(

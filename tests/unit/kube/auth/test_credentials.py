@@ -1,4 +1,4 @@
-"""Where credentials come from, what is read, and when reading them again would bring others."""
+"""Credentials: their sources, the files that are read, and when reading again would yield other credentials."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def encoded(text: str) -> str:
 def test_which_kubeconfig_is_taken(
     kubeconfig: str | None, context: str | None, environ: Mapping[str, str], expected: tuple[str, ...]
 ) -> None:
-    """The rules of kubectl, after what was named explicitly."""
+    """An explicit setting wins; otherwise the rules of kubectl apply."""
     found = credentials_module.find_source(kubeconfig=kubeconfig, context=context, environ=environ)
     assert isinstance(found, KubeconfigSource)
     assert (expected, context) == (found.paths, found.context)
@@ -331,7 +331,7 @@ def test_what_a_kubeconfig_lacks_is_reported(tmp_path: Path, content: str, words
 def test_which_proxy_is_taken(
     tmp_path: Path, server: str, stated: str | None, environ: Mapping[str, str], expected: str | None
 ) -> None:
-    """The kubeconfig's, else the environment's, as kubectl does."""
+    """The kubeconfig's proxy, otherwise the environment's, as in kubectl."""
     cluster = {"server": server} | ({"proxy-url": stated} if stated else {})
     path = write_kubeconfig(tmp_path / "config", user={"token": "abc"}, cluster=cluster)
     assert load(path, environ=environ).proxy == expected

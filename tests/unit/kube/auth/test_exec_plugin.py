@@ -13,7 +13,7 @@ from hearth.model import limits
 
 
 def run(script: str, *, seconds: float = 20.0) -> exec_plugin.Done:
-    """What a shell script wrote."""
+    """The credential that a shell script printed."""
     return exec_plugin.run_program(
         ["/bin/sh", "-c", script], environ=dict(os.environ), is_interactive=False, seconds=seconds
     )

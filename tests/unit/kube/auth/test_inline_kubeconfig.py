@@ -1,4 +1,4 @@
-"""Kubeconfigs of tenants, with their keys and certificates: what is used, and what is refused."""
+"""Tenants' kubeconfigs with keys and certificates: the parts that are used, and the parts that are rejected."""
 
 from __future__ import annotations
 
@@ -255,7 +255,7 @@ def test_a_server_is_the_same_however_it_is_written() -> None:
     )
 
 
-# Keys and certificates of tenants: what they cost is known before they are used.
+# Tenants' keys and certificates: their cost is known before they are used.
 
 
 def write(key: object, *, password: bytes = b"") -> bytes:

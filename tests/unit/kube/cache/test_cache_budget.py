@@ -1,4 +1,4 @@
-"""What the caches keep of objects is bounded, regardless of who fills them; what is left out is named."""
+"""The caches' memory is bounded no matter who fills them; skipped objects are reported."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ UNPROVEN = "?"
 
 
 class Bench:
-    """A cache of ConfigMaps of which some fields are read, behind a scripted watch."""
+    """A cache of ConfigMaps that reads some fields, behind a scripted watch."""
 
     def __init__(self, *paths: Path) -> None:
         self.observer = SilentObserver()

@@ -195,7 +195,7 @@ async def test_the_beginning_of_a_deletion_and_a_finalizer_wake() -> None:
 
 @in_virtual_time
 async def test_lost_ownership_wakes() -> None:
-    """Drift is seen in managedFields alone."""
+    """Such drift appears only in managedFields."""
     entry = {"manager": "hearth:default/s", "operation": "Apply", "fieldsV1": {"f:data": {"f:a": {}, "f:b": {}}}}
     stream = Stream(added("a", 3, managedFields=[entry]), list_end(5))
     bench = await follow(stream)

@@ -1,4 +1,6 @@
-"""What the cache of children holds in memory: few bytes of each, which the whole process is promised to keep to, and no secrets in vain."""
+"""Memory of the child cache: a few bytes per child, as the memory limit of the process requires, and no needless
+secrets.
+"""
 
 from __future__ import annotations
 
@@ -39,12 +41,12 @@ from support.virtual_time import in_virtual_time
 CHILDREN = 500
 BYTES_PER_CHILD = 1_280
 OWNERSHIP, DATA = 768, 128
-"""More bytes: where each states fields that no other does, which they are; and what is read of each."""
+"""Extra bytes for unique ownership entries, and for the data that is read."""
 OF_A_STACK = 4
 
 
 def make_child(number: int, *, has_own_keys: bool) -> Object:
-    """A ConfigMap as an apply of ours leaves it, no part of which is another one's in memory."""
+    """A ConfigMap as our apply leaves it. It shares no memory with another one."""
     stack, resource = f"shop-{number // OF_A_STACK}", f"settings{number % OF_A_STACK}"
     stack_uid = str(uuid.uuid5(uuid.NAMESPACE_DNS, stack))
     name = f"{stack}-{resource}"
@@ -95,7 +97,7 @@ def measure_once(first: int, *, paths: list[Path], has_own_keys: bool) -> float:
     """The same of the children from that number on, which a stream of its own bytes brought."""
     children = [make_child(number, has_own_keys=has_own_keys) for number in range(first, first + CHILDREN)]
     if not paths:
-        # Then the server is asked for the metadata alone.
+        # Then only metadata is requested from the server.
         children = [{"kind": "PartialObjectMetadata", "metadata": child["metadata"]} for child in children]
     stream = Stream(*(scripted_watch.event("ADDED", child) for child in children), list_end(10_000 + CHILDREN))
     caches = ChildCache(
@@ -130,12 +132,12 @@ def test_a_child_takes_little_more_than_a_kibibyte(paths: list[Path], more: int,
     assert measure(paths=paths, has_own_keys=has_own_keys) <= BYTES_PER_CHILD + more
 
 
-# What a Secret holds stays out of the process where it is not read.
+# The data of a Secret stays out of the process unless it is read.
 
 
 SECRET = Kind(group="", version="v1", name="Secret", plural="secrets", namespaced=True)
 HIDDEN = "c3dvcmRmaXNo"
-"""What the Secret holds, as the server shows it."""
+"""The data of the Secret, as the server returns it."""
 UNSEEN = (type, types.ModuleType, types.FunctionType, types.CodeType, types.FrameType)
 """What leads from the caches to everything else in the process."""
 
@@ -166,7 +168,7 @@ def make_secret(version: int) -> Object:
 
 
 def find_wanted(used: str) -> frozenset[Path]:
-    """What is read of the Secrets of a Stack with one and something that uses this of it."""
+    """The fields that are read of Secrets, for a Stack with one Secret and a reader of it."""
     secret = {"apiVersion": "v1", "kind": "Secret", "stringData": {"password": "swordfish"}}
     user = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"used": f"${{login.{used}}}"}}
     template = {"resources": {"login": {"manifest": secret}, "user": {"manifest": user}}}

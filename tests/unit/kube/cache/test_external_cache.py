@@ -60,7 +60,7 @@ class Bench:
         return heard
 
     def selectors(self) -> list[dict[str, str]]:
-        """What was asked for, apart from the watch itself."""
+        """The selectors of all requests except the watch."""
         asked = [each.query for each in self.connection.asked]
         return [{key: value for key, value in each.items() if key.endswith("Selector")} for each in asked]
 
@@ -122,7 +122,7 @@ async def test_another_query_lists_again_and_keeps_only_what_is_meant() -> None:
 
 @in_virtual_time
 async def test_a_burst_counts_together() -> None:
-    """The first change at once, all others after two seconds; what is not read never."""
+    """The first change is reported at once, all others together after two seconds, unread fields never."""
     stream = Stream(added("gateway", 5), list_end(6))
     bench = Bench(stream)
     bench.follow("s1", gateway=one("gateway"))

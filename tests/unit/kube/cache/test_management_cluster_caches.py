@@ -274,7 +274,9 @@ async def test_of_a_secret_only_the_version_is_kept() -> None:
 async def follow_many(
     count: int, *streams: Stream | Exception, pages: list[Object | Exception] | None = None
 ) -> tuple[SourceCache, Listener, ScriptedConnection, list[ObjectRef]]:
-    """A cache in which a Stack of one namespace follows so many sources, of which those beyond the cap share the last stream."""
+    """A cache where a Stack of one namespace follows this many sources; sources beyond the limit share the last
+    stream.
+    """
     refs = [ObjectRef(group="", kind="ConfigMap", namespace="default", name=f"n{number}") for number in range(count)]
     watched = refs[: limits.SOURCE_WATCHES_PER_NAMESPACE]
     own = [Stream(added(ref.name, 3, data={"a": "1"}), list_end(5)) for ref in watched]
@@ -300,7 +302,8 @@ async def test_many_sources_share_one_watch() -> None:
     assert [each.accept == METADATA for each in streams] == [False] * most + [True]
     assert (streams[-1].path, "fieldSelector" in streams[-1].query) == ("/api/v1/configmaps", False)
     assert listener.limits == ["source-watches"] * 2
-    # What was read already is no news; what the first list does not show went in between.
+    # Data that was already read triggers nothing. An object that is missing from the first list was deleted in the
+    # meantime.
     assert listener.heard == [f"configmap/n{most + 1}"]
     assert (cache.find_uid(refs[most]), cache.find_uid(refs[-1])) == (f"n{most}", "")
     await show(shared, modified("other", 6), modified(f"n{most}", 7), deleted("other", 8), deleted(f"n{most}", 9))

@@ -45,7 +45,7 @@ class Keeper:
 
     @property
     def versions(self) -> dict[str, int]:
-        """What is known."""
+        """The versions of the cached objects."""
         return {uid: entry.resource_version for uid, entry in self.store.records.items()}
 
     def list(self, version: int | None, *raws: Object) -> None:

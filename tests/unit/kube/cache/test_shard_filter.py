@@ -20,7 +20,7 @@ def stack(uid: str, name: str = "shop") -> dict[str, Any]:
 
 
 class Inner:
-    """What comes through. Like a store, it ignores the end of what it never had."""
+    """The events that pass the filter. Like a store, it ignores deletions of unknown objects."""
 
     def __init__(self) -> None:
         self.heard: list[str] = []

@@ -1,4 +1,6 @@
-"""What the cache of Stacks keeps of specs and templates: each once, however often it is shown, and the same as if all was parsed."""
+"""The cache of Stacks stores each spec and template once, no matter how many events repeat it, and equals a full
+parse.
+"""
 
 from __future__ import annotations
 

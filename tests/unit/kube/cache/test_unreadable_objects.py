@@ -1,4 +1,4 @@
-"""What the caches know of objects that cannot be read as a whole: who they are, and what is wrong with them."""
+"""Objects that cannot be read completely: the caches keep their identity and the problem."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def make(name: str, **parts: Any) -> dict[str, Any]:
 
 
 async def find_stacks(*lines: bytes) -> dict[str, StackObject]:
-    """What a cache of Stacks has after these events, by name."""
+    """The Stacks in a cache after these events, by name."""
     stacks = StackCache(
         ScriptedConnection(streams=[Stream(*lines, list_end(5))]), DeafListener().on_stack, options=scripted_watch.RULES
     )
@@ -48,7 +48,7 @@ async def find_stacks(*lines: bytes) -> dict[str, StackObject]:
 
 
 async def find_children(lines: Sequence[bytes], *, pages: Sequence[Any] = ()) -> dict[str, Child]:
-    """What a cache of ConfigMaps has after these events, or pages, by name."""
+    """The ConfigMaps in a cache after these events or pages, by name."""
     connection = ScriptedConnection(streams=[Stream(*lines, *([] if pages else [list_end(5)]))], pages=list(pages))
     caches = ChildCache(connection, ServedKinds(), DeafListener(), options=scripted_watch.RULES)
     caches.server.has_watch_list = not pages

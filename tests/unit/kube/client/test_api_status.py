@@ -1,4 +1,4 @@
-"""A `Status` by a server that may say anything: what has the promised types is kept."""
+"""A `Status` from a server that may send anything: only fields of the correct type are kept."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_part_of_a_wrong_type_reaches_no_caller(part: str, value: Any) -> None
 @pytest.mark.parametrize("part", ["causes", "retryAfterSeconds", "name"])
 @pytest.mark.parametrize("value", [*WRONG[1:], [None], [{"reason": 3, "message": []}]], ids=str)
 def test_neither_does_a_detail(part: str, value: Any) -> None:
-    """Each is left out by itself."""
+    """Each detail is dropped on its own."""
     refused = http_transport.refused(409, "", orjson.dumps({**WHOLE, "details": {**WHOLE["details"], part: value}}))  # type: ignore[dict-item]  # as a broken server answers
     judge(refused.code, refused.status)
     assert refused.status is not None

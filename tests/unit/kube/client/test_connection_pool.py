@@ -22,7 +22,7 @@ LAST = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}"
 
 @dataclass
 class Server:
-    """Answers the requests of each connection with what the test says, and closes it at None; [] is silence."""
+    """Answers each connection's requests with scripted responses, and closes it at None; [] means silence."""
 
     plans: list[list[bytes | None]]
     """A connection's each; the last serves all further ones."""

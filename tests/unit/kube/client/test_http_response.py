@@ -1,4 +1,4 @@
-"""Answers in HTTP/1.1, however their bytes come, and what a server tried on the transport and did not get."""
+"""HTTP/1.1 responses in any fragmentation, and attacks of a server on the transport that fail."""
 
 from __future__ import annotations
 
@@ -201,7 +201,7 @@ def test_chunks_of_one_byte_take_no_more_than_their_body() -> None:
     assert len(answer.body) == 500_000
 
 
-# What a server tried on the transport and did not get: a second answer, a forged one, our token.
+# Attacks of a server on the transport that fail: a second response, a forged one, our token.
 
 
 OK = "HTTP/1.1 200 OK"

@@ -1,4 +1,4 @@
-"""What can be read of an object that cannot be read as a whole, and how it is named."""
+"""Recovering parts of an object that cannot be read completely, and naming it."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def nest(levels: int, *, in_maps: bool = False) -> bytes:
 
 
 def write(**members: bytes) -> bytes:
-    """An object with these members besides its metadata."""
+    """An object with these members in addition to its metadata."""
     parts = {"apiVersion": b'"v1"', "kind": b'"Stack"', "metadata": orjson.dumps(METADATA), **members}
     return b"{" + b",".join(b'"%b":%b' % (key.encode(), value) for key, value in parts.items()) + b"}"
 
 
 def omissions(raw: Object) -> list[tuple[str, str]]:
-    """Paths and reasons of what was left out."""
+    """The paths of omitted fields, with the reasons."""
     found = salvage.find_omission(raw)
     return [(part.path, part.reason) for part in found.parts] if found is not None else []
 
@@ -125,7 +125,7 @@ def test_a_message_names_what_is_left_out_and_the_limit() -> None:
 
 
 MANY = limits.WIRE_VALUES // 2
-"""Empty lists, of which twice as many are too many."""
+"""Empty lists: half as many are allowed."""
 
 
 def test_a_member_with_too_many_values_is_left_out_and_named() -> None:

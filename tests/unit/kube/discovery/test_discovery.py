@@ -1,4 +1,4 @@
-"""What is made of the API server's list of kinds, and when it is asked for."""
+"""Parsing the API server's list of kinds, and when it is requested."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ INDEX, CORE, WIDGETS = "GET /openapi/v3", "GET /openapi/v3/api/v1", "GET /openap
 
 
 class Counter:
-    """Writes down what was skipped."""
+    """Records the skipped schemas."""
 
     def __init__(self) -> None:
         self.skipped: list[tuple[str, str]] = []

@@ -29,7 +29,7 @@ def make_lease(
 
 
 async def renew(lease: dict[str, Any]) -> None:
-    """What its holder does."""
+    """Renew the lease as its holder."""
     while True:
         await asyncio.sleep(2.0)
         lease["metadata"]["resourceVersion"] = str(int(lease["metadata"]["resourceVersion"]) + 1)
@@ -38,7 +38,7 @@ async def renew(lease: dict[str, Any]) -> None:
 def look(
     lease: dict[str, Any], scope: Scope, *, is_alive: bool, connection: LeaseConnection | None = None
 ) -> tuple[str, float]:
-    """What is found, and after how many seconds."""
+    """The leader that is found, and after how many seconds."""
 
     async def story() -> tuple[str, float]:
         renewing = asyncio.ensure_future(renew(lease)) if is_alive else None

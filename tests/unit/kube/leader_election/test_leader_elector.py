@@ -20,7 +20,7 @@ from support.virtual_time import in_virtual_time
 
 
 class Candidate:
-    """One process that stands for the lease."""
+    """A process that competes for the lease."""
 
     def __init__(self, server: LeaseServer, name: str, *, pod: PodIdentity | None = None) -> None:
         self.connection = LeaseConnection(server)
@@ -34,7 +34,7 @@ class Candidate:
 
     @property
     def works(self) -> bool:
-        """Whether it holds the lease as far as it knows."""
+        """Whether it believes that it holds the lease."""
         return self.won_at >= 0 and self.lost_at < 0
 
     async def _run(self) -> None:
@@ -49,7 +49,7 @@ class Candidate:
             self.lost_at = loop.time()
 
     async def kill(self) -> None:
-        """It is gone, and no stream reports it."""
+        """End it without reporting it to any stream."""
         self.task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await self.task

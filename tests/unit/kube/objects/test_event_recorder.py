@@ -28,7 +28,7 @@ def make(connection: ScriptedConnection) -> EventRecorder:
 
 
 def body_of(sent: Sent) -> Object:
-    """What was sent."""
+    """The body of the sent request."""
     assert sent.body is not None
     return sent.body
 

@@ -31,7 +31,7 @@ def schema_of(installed: Object) -> dict[str, Any]:
 
 
 async def check(installed: dict[str, Any]) -> str:
-    """What the operator says to these definitions; "" if it starts."""
+    """The operator's error about these CRDs; "" if it starts."""
     connection = ScriptedConnection({f"GET {PATH}/{name}": each for name, each in installed.items()})
     try:
         await installed_crds.check(ApiClient(connection, None))  # type: ignore[arg-type]  # the same methods

@@ -1,4 +1,4 @@
-"""A connection to a server that a tenant chose: which cluster it is, what it costs, and what it cannot learn or take."""
+"""A connection to a server that a tenant chose: its identity, its cost, and the data it cannot learn or take."""
 
 from __future__ import annotations
 

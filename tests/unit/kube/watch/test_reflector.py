@@ -1,4 +1,4 @@
-"""A watch ends up knowing what the server knows, after any sequence of events."""
+"""A watch reaches the state of the server after any sequence of events."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from support.virtual_time import in_virtual_time
 
 
 class Recorder:
-    """A handler that writes down what it hears."""
+    """A handler that records its events."""
 
     def __init__(self) -> None:
         self.heard: list[str] = []
@@ -40,7 +40,6 @@ class Recorder:
         self.heard.append(f"{raw['metadata']['name']}@{raw['metadata']['resourceVersion']}")
 
     def on_deleted(self, raw: Object) -> None:
-        """An object is gone."""
         self.heard.append(f"-{raw['metadata']['name']}")
 
     def on_synced(self, version: int | None) -> None:
@@ -49,7 +48,7 @@ class Recorder:
 
 
 class Counter(SilentObserver):
-    """Writes down what was skipped, too."""
+    """Records skipped objects, too."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -71,7 +70,7 @@ class Bench:
         self.watch = Reflector(self.server, "/api/v1/configmaps", self.recorder, name="ConfigMap")
 
     async def run(self, seconds: float = 5.0) -> list[str]:
-        """Let it run for so long; what was heard."""
+        """Run it for that long and return the received events."""
         if not self.watch.is_running:
             self.watch.start()
         await scripted_watch.elapse(seconds)

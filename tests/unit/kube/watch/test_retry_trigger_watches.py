@@ -33,7 +33,7 @@ FORBIDDEN = errors.ApiStatusError(code=403, status={"kind": "Status", "message":
 
 
 def taken(name: str) -> RetryTrigger:
-    """That ConfigMap stands in the way."""
+    """An apply failed because of that ConfigMap."""
     ref = ObjectRef(group="", kind="ConfigMap", namespace="shop", name=name)
     return retry_triggers.object_trigger(scripted_watch.CONFIG_MAP, ref)
 
@@ -54,7 +54,7 @@ class Bench:
         self.heard.append(trigger)
 
     async def hear(self, seconds: float = 5.0) -> list[RetryTrigger]:
-        """What was reported in so many seconds."""
+        """The reports within that many seconds."""
         await elapse(seconds)
         heard, self.heard = self.heard, []
         return heard

@@ -1,4 +1,4 @@
-"""What the end of a watch calls for."""
+"""The reaction to each way a watch ends."""
 
 from __future__ import annotations
 

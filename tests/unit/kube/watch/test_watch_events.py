@@ -1,4 +1,4 @@
-"""What the beginning of an event says, without parsing it: exactly what the whole says, or nothing."""
+"""Reading the start of an event without parsing it: the same result as a full parse, or nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The webhook's connections: few at a time, the useless ones go first, and reviews are answered beside thousands."""
+"""The webhook's connections: few at a time, useless ones are closed first, and reviews are answered among thousands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The schema that is made of the models, without a server; what a server makes of it: `integration/api/test_crd.py`."""
+"""The schema that the models generate, without a server; `integration/api/test_crd.py` tests it on a server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the models of the API say, and that what depends on them in other places says the same."""
+"""The models of the API agree with the other places that depend on them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Environments: which resources a rule is about, what nested Stacks are given of it, and what was passed."""
+"""Environments: the resources that a rule selects, the part that nested Stacks inherit, and cleared breakpoints."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_a_glob_is_compared_in_linear_time() -> None:
     assert time.thread_time() - begun < 0.1
 
 
-# ---------------------------------------------------------------- what a nested Stack is given
+# ---------------------------------------------------------------- the environment of a nested Stack
 
 RULES: dict[str, Any] = {
     "breakpoints": [
@@ -168,7 +168,7 @@ def test_what_was_given_is_no_other_clients() -> None:
     assert not inherited_rules.is_inherited(("spec", "environment"), None)
 
 
-# ---------------------------------------------------------------- what was passed
+# ---------------------------------------------------------------- cleared breakpoints
 
 SOME = active_environment.NONE_CLEARED.clear("web", "PreUpdate").add_post_delete({"db": ("config",)})
 TARGET = Target(revision=3, cause=TargetCause.SPEC, since=60.0, cleared=SOME)

@@ -83,7 +83,7 @@ def test_objects_have_the_health_that_their_projects_document(file: Path) -> Non
 
 
 def find_difference(row: Row) -> str:
-    """What is not as the row says; "" if all is."""
+    """The difference from the row; "" if there is none."""
     whole = make_object(row.kind, row.raw)
     verdict = row.rules.assess(whole, kind=row.kind)
     expected = HealthState(row.raw["hearth"]) if "hearth" in row.raw else STATES[row.raw["says"]]
@@ -94,7 +94,7 @@ def find_difference(row: Row) -> str:
 
 
 def test_a_difference_is_found() -> None:
-    """Else the test above could not fail."""
+    """Otherwise, the test above could not fail."""
     row = next(row for row in read_rows(FILES[0]) if row.raw["says"] == "healthy" and "hearth" not in row.raw)
 
     assert "expected" in find_difference(dataclasses.replace(row, raw={**row.raw, "says": "degraded"}))

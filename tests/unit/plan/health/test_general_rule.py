@@ -240,7 +240,7 @@ LAST = limits.HEALTH_PARTS - 1
 
 
 def make_items(number: int, failing: int) -> list[dict[str, Any]]:
-    """Nodes of which one is failing."""
+    """Nodes; one of them is failing."""
     return [{"phase": "Failed" if index == failing else "Ready"} for index in range(number)]
 
 

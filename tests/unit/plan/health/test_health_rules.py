@@ -56,7 +56,7 @@ def deployment(
     spec: dict[str, Any] | None = None,
     **changed: Any,
 ) -> dict[str, Any]:
-    """A Deployment that has rolled out, but for what is changed."""
+    """A Deployment that has rolled out, except for these changes."""
     counts = dict.fromkeys(("replicas", "updatedReplicas", "readyReplicas", "availableReplicas"), 2)
     usual = (
         cond("Available", "True", "MinimumReplicasAvailable", "fine"),
@@ -68,14 +68,14 @@ def deployment(
 
 
 def stateful_set(spec: dict[str, Any] | None = None, **changed: Any) -> dict[str, Any]:
-    """A StatefulSet that has rolled out, but for what is changed."""
+    """A StatefulSet that has rolled out, except for these changes."""
     counts = dict.fromkeys(("replicas", "updatedReplicas", "readyReplicas", "currentReplicas"), 3)
     status = {"observedGeneration": 2, "currentRevision": "r2", "updateRevision": "r2", **counts, **changed}
     return make({"replicas": 3, **(spec or {})}, **status)
 
 
 def daemon_set(spec: dict[str, Any] | None = None, **changed: Any) -> dict[str, Any]:
-    """A DaemonSet that has rolled out, but for what is changed."""
+    """A DaemonSet that has rolled out, except for these changes."""
     names = (
         "desiredNumberScheduled",
         "currentNumberScheduled",
@@ -303,7 +303,7 @@ def test_exactly_what_is_read_is_kept(of: Kind) -> None:
         # Without a schema the whole status is kept, and a field of the spec is read where its count is there.
         assert {path for path in paths_read(of) if path[:1] not in kept and path not in kept} == set()
     else:
-        # What holds up a deletion is read besides.
+        # The cause that holds up a deletion is also read.
         reported = {("status", "conditions")} if of.key in object_reports.HOLDING else set()
         assert paths_read(of) | reported == kept
 

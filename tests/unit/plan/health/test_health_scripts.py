@@ -32,7 +32,7 @@ class Scripts:
 
 
 def verdict(status: str, message: str = "") -> Value:
-    """What a script gives."""
+    """The result of a script."""
     return Value(orjson.dumps([status, message]))
 
 

@@ -1,4 +1,4 @@
-"""Tables of health rules as users write them: what holds, and what is said of mistakes."""
+"""Tables of health rules as users write them: valid tables, and the messages for mistakes."""
 
 from __future__ import annotations
 

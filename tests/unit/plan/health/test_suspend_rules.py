@@ -1,4 +1,4 @@
-"""How objects of well-known kinds are suspended, and what is wrong with rules of users."""
+"""Suspending objects of well-known kinds, and mistakes in users' rules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether what stands under a child's name may be taken over, whose it is, and what is said where it may not."""
+"""Whether an existing object with a child's name can be adopted, who owns it, and the message if it cannot."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LABELLED = {**APPLIED, "fieldsV1": {"f:metadata": {"f:labels": {f"f:{names.LABEL
 
 
 def identity(uid: str, name: str = "web") -> dict[str, Any]:
-    """The metadata of a child of that Stack, the labels of which were taken off it."""
+    """The metadata of a child of that Stack whose labels were removed."""
     text = names.identity(stack_uid=uid, group="", kind="ConfigMap", namespace="default", name=name)
     signature = signatures.write(text, resource="web", incarnation=1, requires="", signer=blueprints.HASHER)
     annotations = {names.ANNOTATION_IDENTITY: text, names.ANNOTATION_SIGNATURE: signature}

@@ -30,7 +30,7 @@ CONTAINERS: ElementPath = ("spec", "template", "spec", "containers")
 def make(
     manifest: Object = MANIFEST, *, owner: str = "uid/web", hasher: KeyedHasher = KEY, **options: Any
 ) -> AppliedFields:
-    """What a manifest states, of which others may keep all."""
+    """The fields that a manifest sets; others may keep all of them."""
     found = applied_fields.make_applied_fields(
         manifest, **{"whole": True, "ignored": (), **options}, owner=owner, hashes=hasher
     )

@@ -1,4 +1,4 @@
-"""What of a live object makes the API server reject an apply, and what the apply makes of the object without it."""
+"""Fields of a live object that make the API server reject an apply, and the result of the apply without them."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_a_list_that_becomes_empty(stated: list[Object] | None, expected: Object
 
 
 def service(*ports: Object) -> Object:
-    """A Service with these ports, of which all but the first are another client's."""
+    """A Service with these ports; another client owns all but the first."""
     elements = {80: ITEM_80, 8080: ITEM_8080}
     ours: Object = {"f:spec": {"f:ports": {ITEM_80: {".": {}, "f:port": {}}}}}
     others: Object = {"f:spec": {"f:ports": {elements[port["port"]]: {".": {}, "f:name": {}} for port in ports[1:]}}}

@@ -74,13 +74,13 @@ def entry(
 
 
 def owned(*entries: Object, live: Object | None = None) -> FieldOwnership | None:
-    """What the cache keeps of an object with these entries."""
+    """The cached ownership of an object with these entries."""
     body = live if live is not None else MANIFEST
     return child.find_ownership({**body, "metadata": {**body.get("metadata", {}), "managedFields": list(entries)}})
 
 
 def without(fields: Object, *path: str) -> Object:
-    """`fields` less what is at `path`, and less what held nothing else."""
+    """`fields` without the field at `path`, and without parents that become empty."""
     inner = without(fields[path[0]], *path[1:]) if len(path) > 1 else {}
     return {key: inner if key == path[0] else value for key, value in fields.items() if key != path[0] or inner}
 

@@ -36,7 +36,7 @@ OWN = {"manager": f"{names.FIELD_MANAGER_PREFIX}a/b", "operation": "Apply", "api
     ],
 )  # fmt: skip
 def test_what_leaves(ours: Object, stated: Object, expected: list[str]) -> None:
-    """What the operator owns and the manifest does not set."""
+    """Fields that the operator owns and the manifest does not set."""
     found = leaving_fields.find_leaving(
         {"metadata": {"name": "a"}, **stated}, FieldOwnership(fields=orjson.dumps(ours))
     )

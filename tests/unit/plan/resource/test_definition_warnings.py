@@ -1,4 +1,4 @@
-"""What is allowed and probably not meant: replacements that lose data, names that get no Pod."""
+"""Allowed but probably unintended: replacements that lose data, names that get no Pod."""
 
 from __future__ import annotations
 

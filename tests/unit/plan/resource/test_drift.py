@@ -1,4 +1,6 @@
-"""What is done about fields that others took: by policy, by field, by how they took them, and while no step may start."""
+"""The reaction to fields that other managers took: by policy, by field, by how they took them, and while no step may
+start.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,7 @@ THEIRS = {"manager": "keda", "operation": "Update"}
 
 
 def make_blueprint(manifest: Object = MANIFEST, **options: Any) -> Blueprint:
-    """One resource, with what it says of drift."""
+    """One resource with this drift policy."""
     blueprint = blueprints.make_blueprint({"a": []}, manifests={"a": Constant(manifest)})
     return dataclasses.replace(blueprint, resources={"a": dataclasses.replace(blueprint.resources["a"], **options)})
 
@@ -56,7 +58,7 @@ def tamper(world: World, *taken: str, subresource: str = "", gone: bool = False)
 
 
 def settled(blueprint: Blueprint) -> tuple[World, StackPlanner]:
-    """A world in which it is there and all of it ours."""
+    """A world that contains the object, with all fields owned by us."""
     world, planner = World(), blueprints.make_planner(blueprint)
     world.settle(planner)
     tamper(world)
@@ -74,7 +76,7 @@ def change(world: World, manifest: Object, **options: Any) -> tuple[StackPlanner
 
 
 def texts(step: Apply) -> list[str]:
-    """What an apply leaves to others."""
+    """The fields that an apply leaves to others."""
     return [lost.text for lost in step.tolerated]
 
 

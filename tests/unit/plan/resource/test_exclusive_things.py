@@ -1,4 +1,4 @@
-"""What an object and its successor cannot both have."""
+"""Things that an object and its successor cannot both have."""
 
 from __future__ import annotations
 

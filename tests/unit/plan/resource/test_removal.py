@@ -1,4 +1,4 @@
-"""What becomes of an object that nothing wants any more, and what is never put in its place."""
+"""The fate of objects that are no longer wanted, and objects that are never replaced."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ONE = blueprints.make_blueprint({"a": []})
 
 
 def make_world(blueprint: Blueprint = ONE) -> tuple[World, Child]:
-    """What the blueprint wants is there, `a` among it."""
+    """A world with everything that the blueprint wants, including `a`."""
     world = World()
     world.settle(blueprints.make_planner(blueprint))
     return world, world.of("a")[0]
@@ -109,7 +109,7 @@ def test_what_was_adopted_keeps_saying_so() -> None:
 
 
 def config(value: str, *, name: str | None = None) -> Constant:
-    """A ConfigMap, perhaps of a stated name."""
+    """A ConfigMap, optionally with an explicit name."""
     metadata = {"metadata": {"name": name}} if name else {}
     return Constant({"apiVersion": "v1", "kind": "ConfigMap", "data": {"x": value}, **metadata})
 

@@ -1,4 +1,6 @@
-"""Which fields ask for another object, by `replaceOn` or by the API server's word, and what a StatefulSet is changed to."""
+"""Fields that require a new object, by `replaceOn` or by the API server's rejection, and the transitional
+StatefulSet.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,7 @@ KEY = KeyedHasher(b"a key for tests, long enough")
     ],
 )
 def test_drift_is_overlooked(before: Any, live: Any, after: Any, expected: Any) -> None:
-    """What was applied with that value before is compared as it is now."""
+    """A value that was applied before is compared in its current form."""
     options: Any = {"whole": False, "ignored": (), "replacing": (("spec", "part"),), "owner": "uid/web", "hashes": KEY}
     old = applied_fields.make_applied_fields({"spec": {"part": before, "other": 1}}, **options)
     new = applied_fields.make_applied_fields({"spec": {"part": after, "other": 2}}, **options)
@@ -54,7 +56,7 @@ SIZE = "spec.volumeClaimTemplates[data].spec.resources.requests.storage"
 def make_set_of_sizes(
     *, size: Any = "1Gi", claims: tuple[str, ...] = ("data",), image: str = "a", **spec: Any
 ) -> Object:
-    """A StatefulSet as a template states it."""
+    """A StatefulSet as a template sets it."""
     templates = [
         {"metadata": {"name": name}, "spec": {"resources": {"requests": {"storage": size}}}} for name in claims
     ]

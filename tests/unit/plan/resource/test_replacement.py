@@ -1,4 +1,4 @@
-"""When a resource gets another object, and which of several stands for it."""
+"""When a resource gets a new object, and which of several objects represents it."""
 
 from __future__ import annotations
 
@@ -296,7 +296,7 @@ def test_another_field_does_not(world: World) -> None:
 
 
 def fail(world: World, planner: StackPlanner, *, failures: int, is_known: bool = True) -> Child:
-    """Let the object of `a` fail for good, and have that counted."""
+    """Let the object of `a` fail permanently, and have the failure counted."""
     desired = planner.find_desired("a")
     assert desired is not None
     step = Apply(resource="a", kind=GADGET, ref=desired.ref, manifest=desired.manifest, hash=desired.hash, uid=None)
@@ -318,7 +318,7 @@ def fail(world: World, planner: StackPlanner, *, failures: int, is_known: bool =
 
 
 def gadget() -> Blueprint:
-    """One resource that is replaced when it fails for good: as soon as its status says Stalled."""
+    """A resource that is replaced when it fails permanently: as soon as its status is Stalled."""
     stalled = blueprints.Reading(make=lambda values: "Stalled" in str((values["a"] or {})["status"]), reads={})
     blueprint = blueprints.make_blueprint({"a": []}, kind=GADGET)
     resource = dataclasses.replace(

@@ -1,4 +1,4 @@
-"""What is written to suspend one object and to let it go again, and what of its record is trusted."""
+"""The writes that suspend and resume one object, and the parts of its record that are trusted."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def rule() -> SuspendRule:
 
 
 def make(replicas: int, *, holder: str = "hearth:n/shop", record: Any = None) -> Child:
-    """A Deployment whose replica count is held by a user. record: what it remembers."""
+    """A Deployment whose replica count belongs to a user. record: the state it remembers."""
     text = record if isinstance(record, str) else suspended.sign(record, uid="u1", kind=DEPLOYMENT) if record else ""
     annotations = {names.ANNOTATION_SUSPENDED: text}
     entries = [
@@ -59,7 +59,7 @@ def make(replicas: int, *, holder: str = "hearth:n/shop", record: Any = None) ->
 
 
 def read_said(manifest: Object) -> Any:
-    """What a step has the object remember."""
+    """The record that a step stores in the object."""
     said = orjson.loads(manifest["metadata"]["annotations"][names.ANNOTATION_SUSPENDED])
     del said["signature"]
     return said
@@ -127,7 +127,7 @@ WHEN_SCALED = ("spec", "persistentVolumeClaimRetentionPolicy", "whenScaled")
 
 
 def make_set(policy: str | None, *, record: Any = None) -> Child:
-    """A StatefulSet of the Stack. policy: what its controller does with the claims of replicas that are scaled down."""
+    """A StatefulSet of the Stack. policy: the fate of claims of replicas that are scaled down."""
     annotations = {}
     if record:
         annotations[names.ANNOTATION_SUSPENDED] = suspended.sign(record, uid="u1", kind=STATEFUL_SET)
@@ -174,7 +174,7 @@ def test_a_policy_that_keeps_claims_is_not_taken_over(policy: str | None) -> Non
     assert read_said(manifest) == {"ours": {"spec.replicas": 3}}
 
 
-# ---------------------------------------------------------------- what is trusted of the record
+# ---------------------------------------------------------------- trusted parts of the record
 
 
 def make_suspended(text: str | None, *, is_owned: bool = True, uid: str = "u", kind: Kind = DEPLOYMENT) -> Child:
@@ -254,7 +254,7 @@ def test_of_a_kind_without_a_rule_nothing_is_written() -> None:
     assert suspend_object.resume(found, RECORDS).manifest.keys() == {"apiVersion", "kind", "metadata"}
 
 
-# ---------------------------------------------------------------- what runs on as it was
+# ---------------------------------------------------------------- workloads that keep running
 
 
 def make_remembering(record: Object | None) -> Child:

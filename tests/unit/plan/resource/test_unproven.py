@@ -1,4 +1,6 @@
-"""Objects that carry a Stack's label without its signature: what is taken up, and that nothing else comes of them."""
+"""Objects that carry a Stack's label without its signature: which ones are adopted, and that nothing else happens to
+them.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ def make_planner(blueprint: Any = ONE) -> StackPlanner:
 
 
 def make_manifest(blueprint: Any = ONE) -> Object:
-    """What an empty world would get applied."""
+    """The manifest that would be applied to an empty world."""
     planner = make_planner(blueprint)
     World().refresh(planner)
     step = planner.take_step("a")
@@ -39,7 +41,7 @@ def make_manifest(blueprint: Any = ONE) -> Object:
 
 
 def make_third(planner: StackPlanner) -> Object:
-    """What the third incarnation would get applied."""
+    """The manifest that would be applied for the third incarnation."""
     desired = planner._planner.desired.get("a")
     assert desired is not None
     return desired.at(3).manifest
@@ -48,7 +50,9 @@ def make_third(planner: StackPlanner) -> Object:
 def make_object(
     manifest: Object, *, manager: str = blueprints.MANAGER, fields: Object | None = None, **annotations: Any
 ) -> Child:
-    """That object with other annotations (None: removed), as the cache would hold it. manager, fields: who owns what."""
+    """That object with other annotations (None: removed), as the cache holds it. manager, fields: the owners of
+    fields.
+    """
     changed = {**manifest["metadata"]["annotations"]}
     for key, value in annotations.items():
         changed.pop(f"{names.GROUP}/{key}", None)

@@ -1,4 +1,4 @@
-"""What each kind of refusal asks for, row by row as a real API server words them."""
+"""The reaction to each kind of rejection, in the words of a real API server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Retries grow apart, are bounded, and start again when what is tried changes; repairs too."""
+"""Retries get further apart, are bounded, and restart when the attempted step changes; repairs too."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TROUBLE = StepFailure(reason="Rejected", message="no")
 
 
 def fail(times: int, *, backoff_policy: BackoffPolicy = STEADY, failure: StepFailure = TROUBLE) -> Attempt:
-    """What is remembered after that many failures at one thing, all at the time 0."""
+    """The backoff state after that many failures of one step, all at time 0."""
     attempt = None
     for _ in range(times):
         attempt = backoff.after_failure(

@@ -1,4 +1,4 @@
-"""Steps that repeat are delayed ever more, for any cause; what a user changes is free."""
+"""Repeated steps are delayed more and more, for any cause; changes by users are free."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def apply(content: str = "x", *, resource: str = "a", creates: bool = False) -> 
 
 
 def take(governor: StepGovernor, work: Work, *, now: float) -> float:
-    """Take the step as soon as it may start; the time at which that was."""
+    """Take the step as soon as it may start, and return that time."""
     due = max(now, governor.find_due(work))
     governor.count(work, now=due, backoff=STEADY)
     governor.note_done(work)
@@ -143,7 +143,7 @@ def test_levels_are_above_the_delays_of_failures() -> None:
     assert step_governor.find_delay(9.0, STEADY) < STEADY.first_delay * 2.0**8 * 3 / 4
 
 
-# ---------------------------------------------------------------- what is said meanwhile
+# ---------------------------------------------------------------- messages while a step is delayed
 
 STEP = Apply(
     resource="web",

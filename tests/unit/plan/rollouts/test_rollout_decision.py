@@ -31,7 +31,7 @@ def make(index: int, *, revision: int = 1, **options: object) -> InstanceState:
 
 
 class Cluster:
-    """Instances that take what they are given."""
+    """Instances that follow their assigned revision."""
 
     def __init__(self, instances: list[InstanceState], stated: dict[str, object]) -> None:
         self.instances = {each.uid: each for each in instances}
@@ -66,7 +66,7 @@ class Cluster:
         return found
 
     def run(self, newest: int, follow: Follow = lambda _: Health.WELL) -> RolloutDecision:
-        """Go on until nothing moves any more."""
+        """Continue until nothing changes."""
         for _ in range(500):
             found = self.step(newest, follow)
             if found.is_settled:
@@ -326,7 +326,7 @@ class LateStatuses(Cluster):
         self.sent: dict[str, list[tuple[int, int, Health]]] = {uid: [] for uid in self.instances}
 
     def decide(self, newest: int, requests: RolloutRequests = RolloutRequests()) -> None:
-        """Decide once. What is moved keeps the status that arrived last."""
+        """Decide once. Moved instances keep the status that arrived last."""
         found = rollout_decision.decide(
             self.policy, self.instances.values(), newest=newest, before=self.record, requests=requests, now=self.now
         )
@@ -526,7 +526,7 @@ def test_ten_thousand_instances_are_decided_in_time() -> None:
     assert list(itertools.islice(found.moves, 2)) == ["u0", "u1"]
 
 
-# ---------------------------------------------------------------- what a rollout reads of one instance
+# ---------------------------------------------------------------- fields of an instance that a rollout reads
 
 
 @pytest.mark.parametrize(

@@ -157,7 +157,7 @@ def test_thousands_of_dependents_of_thousands_of_members_go_in_linear_time() -> 
     assert len(cleanup.deletable) == 2_000
 
 
-# ---------------------------------------------------------------- what is held back, and what is spared
+# ---------------------------------------------------------------- delayed and spared objects
 
 CHILD = blueprints.make_child(
     {"metadata": {"name": "shop-a", "namespace": "default", "labels": {}, "annotations": {}}}, uid="u"

@@ -1,4 +1,4 @@
-"""Which members go by themselves, where others decide which members there are."""
+"""Which members are removed automatically when others decide the list of members."""
 
 from __future__ import annotations
 
@@ -134,5 +134,4 @@ def test_a_collection_that_leaves_the_template() -> None:
 
 
 def test_shares_of_few() -> None:
-    """One of several goes, two do not."""
     assert [member_removals.is_within(count, of=3, most="50%") for count in (1, 2, 3)] == [True, False, False]

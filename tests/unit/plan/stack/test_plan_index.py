@@ -1,4 +1,4 @@
-"""The resources of a Stack by state, and what is said of single ones as conditions of the Stack."""
+"""The resources of a Stack by state, and conditions of the Stack about single resources."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_reading_an_empty_state_keeps_nothing() -> None:
     assert names == {}
 
 
-# ---------------------------------------------------------------- what is said of single resources
+# ---------------------------------------------------------------- conditions about single resources
 
 
 def condition(message: str, *, type_: ConditionType = ConditionType.DRIFTED) -> ResourceCondition:

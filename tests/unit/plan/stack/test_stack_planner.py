@@ -1,4 +1,4 @@
-"""What a planner decides: order, applies, drift, clean-up; and that it costs what changed and forgets nothing."""
+"""A planner's decisions: order, applies, drift, clean-up; its cost follows the changes, and it forgets nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A planner that continues with a changed blueprint decides what a new one would, and looks at nothing else."""
+"""A planner that continues with a changed blueprint decides like a new planner, but only looks at the changes."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ FREE = {name: each for name, each in RESOURCES.items() if name in ("base", "work
 
 
 def resize(chance: random.Random) -> Any:
-    """Zones of which some are new, gone, moved or changed."""
+    """Zones: some are new, deleted, moved or changed."""
     zones = copy.deepcopy(ZONES)
     for _ in range(chance.randrange(1, 3)):
         match chance.choice(["new", "gone", "moved", "changed"]):
@@ -200,7 +200,7 @@ def test_a_value_that_all_members_read_costs_each_the_same_however_many_there_ar
 
 
 def measure_changed_base(count: int) -> float:
-    """The CPU per member of planning all of them after a change of what they read."""
+    """The CPU time per member to plan all members after a change of an object they read."""
     zones = [{"name": f"z{number}", "size": number} for number in range(count)]
     resources = {key: each for key, each in RESOURCES.items() if key in ("base", "workers")}
     world, planner = blueprints.settle(compile_it(resources, zones))

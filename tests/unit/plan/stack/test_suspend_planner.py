@@ -1,4 +1,6 @@
-"""The order in which resources are suspended, against a model that looks at everything each time, and without a definition."""
+"""The order of suspending resources, compared with a model that checks everything each time, and without a
+definition.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ def is_down(name: str, requires: dict[str, frozenset[str]], running: set[str]) -
 
 
 def find_free(requires: dict[str, frozenset[str]], running: set[str]) -> set[str]:
-    """What may go: it runs, and all above it is down."""
+    """The resources that may be suspended: they run, and everything above them is down."""
     return {
         name
         for name in running

@@ -102,7 +102,7 @@ def test_what_a_resource_takes_at_rest() -> None:
     blueprint = compiler.compile_template(definition, stack=STACK, kinds=blueprints.ServedKinds(CONFIG_MAP))
     world = blueprints.World()
     world.settle(blueprints.make_planner(blueprint))
-    # What grows beside it at times, as a shared table, is not its own.
+    # A shared table that grows at times does not count as its own memory.
     taken = min(measure_planner(world, blueprint) for _ in range(3))
     assert taken < MOST_AT_REST
 

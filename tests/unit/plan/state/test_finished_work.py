@@ -131,7 +131,7 @@ JOB, POD = "Job.batch", "Pod"
     ],
 )
 def test_what_runs_and_goes(kind: str, spec: Any, is_run: bool, goes: bool) -> None:
-    """By kind where no object shows it, else by what the spec states."""
+    """Decided by kind if there is no object yet, otherwise by the spec."""
     manifest = {"spec": spec} if spec is not None else {"data": {}}
     assert (run_policy.is_run(kind, manifest), run_policy.has_own_lifetime(kind, manifest)) == (is_run, goes)
 

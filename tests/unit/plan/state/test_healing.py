@@ -30,7 +30,7 @@ def many(**policy: object) -> Blueprint:
 
 
 def pinned() -> Constant:
-    """A manifest that states a name."""
+    """A manifest with an explicit name."""
     return Constant({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}})
 
 

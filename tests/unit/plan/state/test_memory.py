@@ -1,4 +1,4 @@
-"""What a process remembers of objects goes with them."""
+"""A process's memory of objects ends with the objects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a resource requires: the members of a collection as one status, and the record that its object has of all."""
+"""Requirements of a resource: the members of a collection as one status, and the record of all in its object."""
 
 from __future__ import annotations
 

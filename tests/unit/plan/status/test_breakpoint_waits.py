@@ -1,4 +1,4 @@
-"""Where a resource stops, what is denied to it, what of that the status says, and who waits within a nested Stack."""
+"""Breakpoints and restricted actions of a resource, how the status reports them, and waits inside nested Stacks."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ KEY = "4"
 def make_environment(
     *passed: str, stops: Mapping[str, Any] | None = None, denies: Mapping[str, Any] | None = None, **extra: Any
 ) -> ActiveEnvironment:
-    """By resource the hooks where it stops, and what is denied to it. passed: `a/PreCreate`; extra: of `ClearedBreakpoints`."""
+    """Breakpoint hooks and denied actions by resource. passed: `a/PreCreate`; extra: further `ClearedBreakpoints`."""
     rules = environment_rules.parse(
         {
             "breakpoints": [{"resource": name, "at": hooks} for name, hooks in (stops or {}).items()],
@@ -37,7 +37,7 @@ def make_environment(
 
 
 def make_planner(requires: Mapping[str, list[str]], environment: ActiveEnvironment, **data: str) -> StackPlanner:
-    """A planner that follows that environment. data: by resource what its object is to hold."""
+    """A planner that follows that environment. data: the intended data of each resource's object."""
     manifests = {
         name: Constant({"apiVersion": "v1", "kind": "ConfigMap", "data": {"key": value}})
         for name, value in data.items()
@@ -137,7 +137,7 @@ def test_what_is_denied_does_not_stop_first() -> None:
 
 
 def removed(environment: ActiveEnvironment) -> tuple[World, StackPlanner]:
-    """A Stack of which `a` and `b`, which requires `a`, are removed, and `c` stays."""
+    """A Stack where `a` and `b` (which requires `a`) are removed and `c` stays."""
     world = World()
     world.settle(make_planner({"a": [], "b": ["a"], "c": []}, make_environment()))
     planner = make_planner({"c": []}, environment)
@@ -218,7 +218,7 @@ def test_a_hash_that_another_key_made_says_nothing_of_a_change() -> None:
 
 
 def first_steps(world: World) -> list[Apply]:
-    """What must be applied of a Stack of one resource."""
+    """The first applies of a Stack with one resource."""
     planner = make_planner({"a": []}, make_environment())
     world.refresh(planner)
     return [step for step in planner.ready_steps.values() if isinstance(step, Apply)]
@@ -251,7 +251,7 @@ def set_breakpoints(planner: StackPlanner, *breakpoints: dict[str, Any]) -> None
 
 
 def take(planner: StackPlanner, world: World) -> Apply | None:
-    """What is applied for `cache` now, if anything."""
+    """The apply of `cache` that is due now, if any."""
     world.refresh(planner)
     step = planner.take_step("cache")
     assert step is None or isinstance(step, Apply)

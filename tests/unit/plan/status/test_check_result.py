@@ -1,4 +1,4 @@
-"""What a check finds on a planner that has looked at everything, how long that stands, and what it says."""
+"""The result of a check by a planner that has seen everything: its findings, its age and its message."""
 
 from __future__ import annotations
 

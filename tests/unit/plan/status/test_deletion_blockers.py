@@ -1,4 +1,4 @@
-"""What holds up a deletion, named so that a user can act."""
+"""Causes that hold up a deletion, with names that let a user act."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def make_nested(conditions: Any, *, name: str = "shop-a", kind: Kind = NESTED) -
 
 
 def blocked_by(message: object, *, status: str = "True") -> list[Object]:
-    """Conditions of a Stack, one of which says what blocks its deletion."""
+    """Conditions of a Stack; one of them says what blocks its deletion."""
     ready = {"type": "Ready", "status": "False", "message": "deleting"}
     return [ready, {"type": ConditionType.DELETION_BLOCKED, "status": status, "message": message}]
 
@@ -140,7 +140,7 @@ def test_what_blocks_a_nested_stack_is_named_with_it() -> None:
     ],
 )
 def test_nothing_else_is_quoted(conditions: Any, answer: Access, kind: Kind) -> None:
-    """Neither what is no cause, nor what the account of the Stack may not read."""
+    """Only causes are quoted, and only texts that the account of the Stack can read."""
     reader = Reader(boundary=Boundary(namespace="default", is_confined=True, account="deployer"), access=Rights(answer))
     child = make_nested(conditions, kind=kind)
     assert deletion_blockers.describe_with_cause(child, reader) == f"{child.ref} (held by hearth.dev/children)"

@@ -1,4 +1,4 @@
-"""What the status says: phase, conditions, counts, problems, outputs and revisions; bounded, true, without sensitive values."""
+"""The status: phase, conditions, counts, problems, outputs and revisions; bounded, true, without sensitive values."""
 
 from __future__ import annotations
 

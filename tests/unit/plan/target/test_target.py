@@ -32,7 +32,7 @@ def make_target(revision: int, motive: TargetCause = TargetCause.SPEC, **more: o
 def choose(
     asked: TargetRequest, *, before: Target | None = None, completed: CompletedRevisions = COMPLETED
 ) -> TargetChoice:
-    """What is aimed at among three revisions."""
+    """The target among three revisions."""
     return target_choice.choose_target(asked, before=before, hashes=HASHES, completed=completed)
 
 
@@ -272,7 +272,6 @@ def test_without_breakpoints_an_earlier_revision_costs_no_record() -> None:
 
 
 def test_completed_remembers_two() -> None:
-    """The last, and the last besides it."""
     completed = CompletedRevisions()
     for number in (1, 2, 2, 5):
         completed = completed.note(number)

@@ -12,7 +12,7 @@ from hearth.plan.target import target_choice, target_status
 from hearth.plan.target.target import SuspendTransition, Target, TargetCause
 from hearth.plan.target.target_choice import TargetChoice, TargetContext
 
-# ---------------------------------------------------------------- what its signature binds
+# ---------------------------------------------------------------- fields under the signature
 
 HASHES = KeyedHasher(b"k" * 32)
 STORED_TARGET = {"revision": 3, "cause": "Spec", "since": "2026-01-01T00:00:00Z"}
@@ -61,7 +61,6 @@ def test_another_stack_and_another_key_do_not_count() -> None:
 
 
 def test_other_fields_may_change() -> None:
-    """Regardless of what they become."""
     changed = {**STATUS, "phase": "forged", "outputs": {"a": 1}, "conditions": []}
     memory = target_status.read_memory(STATUS, uid="u", hashes=HASHES)
     assert target_status.read_memory(changed, uid="u", hashes=HASHES) == memory

@@ -1,4 +1,6 @@
-"""A restore of volumes: which claims get content, what waits for them, and each step decided from the live claim alone."""
+"""A restore of volumes: the claims that get content, the resources that wait, and steps that depend only on the live
+claims.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Tests without a browser must not look like tests that passed: what is missing is named, with the way to get it."""
+"""Tests without a browser must not look like passed tests: missing programs are reported with the way to install
+them.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,7 @@ def test_a_missing_browser_fails_with_what_to_do(machine: Path) -> None:
 
 
 def test_missing_rules_fail_too(machine: Path) -> None:
-    """A browser alone does not judge accessibility."""
+    """Accessibility also needs the rules."""
     for name in ("chromium", "chromedriver"):
         add_program(machine, name)
 

@@ -30,7 +30,7 @@ def child(resource: str, *, uses: str = "", requires: str = "", kind: str = "Con
 
 
 def stack(resources: dict[str, str], *, phase: str = "UpdateInProgress", **more: Any) -> Object:
-    """The Stack `s` with resources, by name what each says."""
+    """The Stack `s` with these resources, by name."""
     made = {
         name: {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "data": {"v": v}}} for name, v in resources.items()
     }
@@ -43,7 +43,7 @@ def stack(resources: dict[str, str], *, phase: str = "UpdateInProgress", **more:
 
 
 class World:
-    """What the oversight is shown."""
+    """The world that the oversight sees."""
 
     def __init__(self) -> None:
         self.traffic = Traffic()
@@ -58,7 +58,7 @@ class World:
         self.time += 10
 
     def delete(self, raw: Object, *, verb: str | None = "delete") -> list[str]:
-        """What is wrong with the deletion; verb: the operator's request, None: another client did it."""
+        """The violations of this deletion. verb: the operator's request, None: another client deleted it."""
         if verb is not None:
             self.traffic.acting = Request(verb=verb, kind=CONFIG_MAP, namespace="default", name=raw["metadata"]["name"])
         self.oversight.on_change(CONFIG_MAP, raw, None)
@@ -191,7 +191,7 @@ def test_deletion_of_a_claim_that_was_not_requested() -> None:
 
 
 def test_write_while_paused() -> None:
-    """None is begun; what was under way when that was said may arrive."""
+    """No new write may start; writes in flight at the time of the pause may arrive."""
     world = World()
     world.show(stack({}, paused=True))
     world.oversight.on_request(Request(verb="status", kind=CONFIG_MAP, namespace="", name="shop"))

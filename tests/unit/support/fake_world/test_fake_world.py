@@ -1,4 +1,6 @@
-"""The fake cluster where a real one cannot be asked: death at a write, late events, what must never happen."""
+"""The fake cluster in cases that a real one cannot produce on demand: death at a write, late events, violated
+invariants.
+"""
 
 from __future__ import annotations
 

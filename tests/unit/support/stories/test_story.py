@@ -1,4 +1,4 @@
-"""The format of stories, how what is seen is judged, and the table of what stories cover."""
+"""The format of stories, how results are judged, and the table of covered behavior."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_bad_story(tmp_path: Path, text: str) -> None:
 
 
 def test_short_forms() -> None:
-    """Each stands for a manifest."""
+    """Each short form expands to a manifest."""
     spec = {"template": {"resources": {"a": {"probe": {"deleteAfter": 1}, "dependsOn": ["b"]}, "b": {"config": {}}}}}
     resources = story.expand(spec)["template"]["resources"]
     assert resources["a"]["dependsOn"] == ["b"]
@@ -82,7 +82,7 @@ def make_stack(**status: Any) -> Object:
 
 
 def make_seen(stack: Object | None = None, **fields: Any) -> Seen:
-    """What is there."""
+    """The observed state."""
     usual: dict[str, Any] = {"children": {}, "before": {}, "requests": Counter(), "events": [], "others": {}}
     return Seen(stack=stack, **{**usual, **fields})
 
@@ -178,7 +178,7 @@ def spec(value: Any, **others: Any) -> Object:
     ],
 )
 def test_verification(spec: Object, children: dict[str, list[Object]], wrong: int) -> None:
-    """V(T) holds for exactly what the template says."""
+    """V(T) holds exactly for the contents of the template."""
     assert len(template_verification.find_wrong(spec, make_stack(), children)) == wrong
 
 

@@ -1,4 +1,6 @@
-"""The functions of expressions: loaded when one is named, those beside CEL's own, and the page that documents all of them."""
+"""The functions of expressions: loaded on first use, Hearth's additions to CEL, and the page that documents all of
+them.
+"""
 
 from __future__ import annotations
 
@@ -82,7 +84,7 @@ def test_an_extension_is_loaded_only_for_its_functions(text: str, loaded: list[s
     assert found.strip() == str(loaded)
 
 
-# ---------------------------------------------------------------- functions beside CEL's own
+# ---------------------------------------------------------------- functions that CEL does not have
 
 VALUES = {
     "params": {"labels": {"b": "2", "a": "1"}, "names": ["c", "a"], "mixed": ["a", 1], "none": None, "big": 1 << 60}

@@ -96,7 +96,7 @@ COSTLY = [
 
 @dataclass
 class Elsewhere:
-    """A port that answers what it is given."""
+    """A port that answers with given values."""
 
     answer: Answer | None = None
     asked: list[tuple[str, Mapping[str, Any] | PackedInputs]] = field(default_factory=list)
@@ -106,7 +106,7 @@ class Elsewhere:
         return evaluation.is_small(cost)
 
     def ask(self, text: str, data: Mapping[str, Any] | PackedInputs) -> Answer | None:
-        """What it is given."""
+        """The given answer."""
         self.asked.append((text, data))
         return self.answer
 

@@ -1,4 +1,4 @@
-"""No expression takes more than its bound says: what a search found to be worst, and a search for what is worse."""
+"""No expression costs more than its bound: the worst expressions that a search found, and a search for worse ones."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CUBE = Shape(unit="a", length=60, odd=2.0)
 
 
 def quote(levels: int) -> str:
-    """A text of which each level doubles the escapes."""
+    """A text that doubles its escapes on each level."""
     return "strings.quote(" * levels + "s0" + ")" * levels
 
 

@@ -1,4 +1,4 @@
-"""Expressions give their value, wait for what is not there yet, or say why they cannot be evaluated."""
+"""Expressions return a value, wait for missing data, or report why they cannot be evaluated."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_value(text: str, web: dict[str, Any], expected: Any) -> None:
     ],
 )
 def test_waiting(text: str, values: dict[str, Any], expected: tuple[str, ...]) -> None:
-    """What is required and not there is named as it would be written."""
+    """Missing required data is named as a user would write it."""
     assert evaluate(text, **values) == Pending(missing=expected)
 
 
@@ -133,7 +133,7 @@ def test_a_great_many_nulls_do_no_harm() -> None:
     assert (done.stdout.strip(), done.returncode) == ("alive", 0)
 
 
-# ---------------------------------------------------------------- what they give, written as JSON in one form
+# ---------------------------------------------------------------- results as JSON in one form
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What an expression reads is reported exactly: names, paths, and what may be missing."""
+"""The data that an expression reads is reported exactly: names, paths, and optional parts."""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ def test_mistakes(scope: type_checker.TypeScope, text: str, column: int, message
     ],
 )
 def test_results(scope: type_checker.TypeScope, text: str, result: str) -> None:
-    """What is open, or has a form that messages cannot have, is dynamic."""
+    """Open types, and types that messages cannot have, are dynamic."""
     judgement = scope.check(expressions.parse(text))
     assert (judgement.faults, judgement.result) == ((), result)
 

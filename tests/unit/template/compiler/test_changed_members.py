@@ -1,4 +1,4 @@
-"""A definition of which few elements differ, or come and go, is compiled for those alone, and as a compilation from nothing would."""
+"""When few elements of a definition change, only these are compiled, with the same result as a full compilation."""
 
 from __future__ import annotations
 
@@ -96,14 +96,14 @@ def make_inputs(
     place: str = PLACE,
     previous: Blueprint | None = None,
 ) -> Inputs:
-    """What is compiled with. The outline is the same with and without a previous blueprint."""
+    """The inputs of the compiler. The outline is the same with and without a previous blueprint."""
     outline = chunked_work.finish(outlines.make(definition, stack=stack, place=place, previous=previous))
     assert outline == chunked_work.finish(outlines.make(definition, stack=stack, place=place))
     return Inputs(stack=stack, kinds=KINDS, outline=outline)
 
 
 def compile_changed(definition: Definition, previous: Blueprint | None) -> Blueprint:
-    """Compile with what is known of the previous blueprint."""
+    """Compile with the previous blueprint."""
     return chunked_work.finish(
         changed_members.compile_in_pieces(definition, make_inputs(definition, previous=previous), previous=previous)
     )
@@ -370,7 +370,7 @@ def assert_equal(found: Blueprint, wanted: Blueprint) -> None:
 
 
 def make_surrounded(zones: list[Any], **others: Any) -> Definition:
-    """A collection between what it requires and another resource."""
+    """A collection between its requirement and a resource that requires it."""
     workers = config(
         {"size": "${string(item.size)}", "base": "${base.data.a}"},
         forEach="params.zones",

@@ -22,7 +22,7 @@ from support.units.templates.collection_templates import (
 
 
 def data_of(blueprint: Blueprint, name: str, **values: Any) -> Any:
-    """What the data of a ConfigMap comes to."""
+    """The evaluated data of a ConfigMap."""
     outcome = blueprint.resources[name].manifest.evaluate(values)
     assert isinstance(outcome, Known), outcome
     return outcome.value["data"]

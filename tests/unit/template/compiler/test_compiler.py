@@ -1,4 +1,4 @@
-"""A definition becomes a blueprint: who is there, in what order, what is read, and what comes of it."""
+"""Compiling a definition to a blueprint: its resources, their order, the data they read, and the result."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ resources:
 
 
 def give(data: str, **other: Any) -> Any:
-    """What the data of the ConfigMap comes to."""
+    """The evaluated data of the ConfigMap."""
     outcome = compile_text(config(data)).resources["config"].manifest.evaluate({"other": other})
     assert isinstance(outcome, Known)
     return outcome.value["data"]
@@ -198,7 +198,7 @@ def test_a_test_that_is_no_truth_is_broken() -> None:
 
 @pytest.mark.parametrize("test", ["params.count > 1", "true", "gone.?a.orValue(1) == 1"])
 def test_a_constant_test(test: str) -> None:
-    """It is odd, and means what it says."""
+    """Unusual, but valid."""
     text = config("{}").replace("  config:\n", f"  config:\n    readyWhen: ['{test}']\n")
     assert compile_text(text).resources["config"].ready_when[0].evaluate({}) == Known(True)
 

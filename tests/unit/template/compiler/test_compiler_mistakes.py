@@ -1,4 +1,4 @@
-"""Every mistake of a definition is named at once, with its path and the next step."""
+"""All mistakes of a definition are reported at once, each with its path and the next step."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ def test_expressions(spec: str, path: str, message: str) -> None:
     ],
 )
 def test_words_beside_the_manifest(resource: str, path: str, message: str) -> None:
-    """Tests must be true or false; what is decided beforehand knows no other resource."""
+    """Conditions must be booleans; conditions that are evaluated first cannot read other resources."""
     assert (f"{A}.{path}", message) in find_mistakes(in_resource(f"\n    {SOUND}\n    {resource}"))
 
 

@@ -1,4 +1,4 @@
-"""Objects that a template only reads: what it may state, and what the blueprint has of them."""
+"""Objects that a template only reads: the allowed fields, and their form in the blueprint."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SERVICE = "{apiVersion: v1, kind: Service, metadata: {name: gateway, namespace: 
 
 
 def write(reference: str, more: str = "", reader: str = config()) -> str:
-    """A template with that reference, further words beside it, and a resource that may read it."""
+    """A template with that reference and further fields, and a resource that may read it."""
     return f"""
 parameters:
   zones: {{}}

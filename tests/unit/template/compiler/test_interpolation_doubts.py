@@ -1,4 +1,4 @@
-"""Which parameters of developers reach what they should not, in a definition with an account."""
+"""Developers' parameters that reach too far in a definition with an account."""
 
 from __future__ import annotations
 

@@ -205,7 +205,7 @@ NESTED_CHILDREN: dict[str, Any] = {
 
 
 def evaluate(text: str, *, as_output: bool = False) -> Outcome:
-    """What the expression gives in a manifest, or as an output."""
+    """The value of the expression in a manifest, or as an output."""
     plain = {"manifest": {"apiVersion": "u.dev/v1", "kind": "Thing"}}
     template = {
         "resources": {

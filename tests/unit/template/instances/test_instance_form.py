@@ -67,7 +67,7 @@ def test_the_scale_is_the_parameter_or_its_default() -> None:
 
 
 def make_forms(**spec: Any) -> InstanceForms:
-    """Revisions 1 to 3, of which the second completed its rollout."""
+    """Revisions 1 to 3; the second completed its rollout."""
     content = instance_form.make_content({**SPEC, **spec})
     by_number = {number: instance_form.make_form("d", number, content) for number in (1, 2, 3)}
     return InstanceForms("d", by_number, current=2)

@@ -1,4 +1,4 @@
-"""What parameters become in the CustomResourceDefinition of a kind, and what cannot be said there."""
+"""The CustomResourceDefinition that parameters generate, and parameters that it cannot express."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What a resource may state about fields that others change, its runs and its deletion, and which mistakes it gets."""
+"""A resource's policies for changes by others, runs and deletion, and the mistakes in them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MANIFEST = {
 
 
 def read(**words: Any) -> tuple[ResourceSource, list[Mistake]]:
-    """A resource that says this, and what is wrong with it."""
+    """A resource with these fields, and its mistakes."""
     reader = template_parser.TemplateParser("spec.template")
     source = chunked_work.finish(reader.read({"resources": {"a": {"manifest": MANIFEST, **words}}}))
     return source.resources["a"], reader.mistakes

@@ -109,7 +109,7 @@ NAME_RULE = "names start with a lower-case letter and have at most 40 letters an
     ],
 )
 def test_structure(template: Any, expected: list[tuple[str, str]]) -> None:
-    """What a template is made of."""
+    """The structure of a template."""
     assert find_mistakes(template) == expected
 
 
@@ -159,7 +159,7 @@ def test_a_parameter_may_be_called_namespace() -> None:
 
 
 def test_parameters_as_given() -> None:
-    """They are named as the user wrote them, and nothing that depends on them is called wrong as well."""
+    """They are reported as the user wrote them; fields that depend on them are not reported as well."""
     template = f"""
 parameters: {{replicas: {{type: integer}}, name: {{type: string}}, broken: {{typ: x}}}}
 conditions: {{big: "params.replicas > 5"}}
@@ -189,7 +189,7 @@ resources: {{a: {{when: conditions.big, {SOUND[:-1]}, data: {{x: "${{params.name
     ids=["a huge integer", "a key that is a number", "no JSON", "a deep expression"],
 )
 def test_what_cannot_be_written(value: Any, path: str, message: str) -> None:
-    """Beside it, everything else is still looked at."""
+    """Everything else is still checked."""
     manifest = {"apiVersion": "some.dev/v1", "kind": "Some", "spec": value}
     found = find_mistakes({"resources": {"a": {"manifest": manifest}}, "outputs": {"x": {"value": value}}, "zz": 1})
     assert (f"{SPEC}{path}", message) in found

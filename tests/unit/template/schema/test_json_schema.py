@@ -154,7 +154,7 @@ BIG = list(range(3000))
     ids=["evil pattern", "states", "unique", "enum", "all of", "evil patterns", "wrong ones", "many patterns"],
 )
 def test_no_piece_takes_long(rules: Any, value: Any) -> None:
-    """The loop continues between pieces; what takes too many of them is refused."""
+    """The event loop continues between pieces; a value with too many pieces is rejected."""
     longest = 0.0
     pieces = parameters_module.find_faults(rules, value, json_schema.Budget())
     begun = time.thread_time()

@@ -163,7 +163,7 @@ def test_what_is_no_mistake(spec: str) -> None:
     assert not find_mistakes(template, {"name": "3"})
 
 
-# ---------------------------------------------------------------- elements of a list that stand for the same thing
+# ---------------------------------------------------------------- list elements with the same key
 
 SAME = "as the element [0]; change or remove one of them"
 POD = literal_validator.find_built_in("v1/Pod")

@@ -43,7 +43,7 @@ def resolve(rules: dict[str, Any], given: dict[str, Any]) -> tuple[dict[str, Any
     ],
 )
 def test_values(rules: dict[str, Any], given: dict[str, Any], expected: Any) -> None:
-    """As expressions will see them: the type is that of the rules."""
+    """Expressions get values of the types in the rules."""
     values, mistakes = resolve({"x": rules}, given)
     assert (values, mistakes) == ({"x": expected}, [])
     assert type(values["x"]) is type(expected)
@@ -112,7 +112,7 @@ def test_a_wrong_default_within_rules_is_named() -> None:
     ],
 )
 def test_wrong_values(rules: dict[str, Any], value: Any, expected: str) -> None:
-    """With what was wanted, what was found, and where the rule stands."""
+    """The message has the expected type, the value found, and the path of the rule."""
     assert resolve({"x": rules}, {"x": value})[1] == [
         f"{expected}; change it, or the rule in spec.template.parameters.x"
     ]
@@ -176,7 +176,7 @@ def test_everything_is_named_at_once() -> None:
     ],
 )
 def test_wrong_rules(rules: Any, expected: list[str]) -> None:
-    """They are the template's mistake, not that of the values."""
+    """They are mistakes of the template, not of the values."""
     mistakes = chunked_work.finish(parameters.check_rules("x", rules, path="p.x", effort=Effort()))
     assert [str(mistake) for mistake in mistakes] == expected
 

@@ -1,4 +1,4 @@
-"""Expressions are found where they stand in a string, regardless of what is in them; other uses of `${…}` are mistakes."""
+"""Expressions are found at their place in a string, no matter what they contain; other uses of `${…}` are mistakes."""
 
 from __future__ import annotations
 

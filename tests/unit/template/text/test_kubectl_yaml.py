@@ -1,4 +1,6 @@
-"""YAML as kubectl reads it, and what it tries and does not get. `integration/cli/test_import.py` asks kubectl itself about the same file of scalars."""
+"""YAML as kubectl reads it, and attacks that fail. `integration/cli/test_import.py` runs kubectl on the same file of
+scalars.
+"""
 
 from __future__ import annotations
 
@@ -266,7 +268,7 @@ def test_what_is_written_reads_as_it_is(value: dict[str, Any]) -> None:
 
 
 def is_harmless(character: str) -> bool:
-    """Spaces of other languages, private characters and those without a meaning yet show as what they are."""
+    """Spaces of other scripts, private and unassigned characters are shown as escapes."""
     return unicodedata.category(character) in ("Zs", "Co", "Cn") or character in ARABIC_SIGNS
 
 

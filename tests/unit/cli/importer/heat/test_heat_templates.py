@@ -72,7 +72,7 @@ class Imported:
         return dict(self.spec["template"]["resources"])
 
     def find_losses(self, path: str) -> list[str]:
-        """What a resource of the template lost."""
+        """The losses that are reported for a resource of the template."""
         return [loss for each in self.report["resources"] if each["path"] == path for loss in each["losses"]]
 
 

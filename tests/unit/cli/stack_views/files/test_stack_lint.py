@@ -1,4 +1,4 @@
-"""What the API server would say of a Stack beside its template, said of its file."""
+"""Lint of a Stack's file reports the errors outside the template that the API server would report."""
 
 from __future__ import annotations
 

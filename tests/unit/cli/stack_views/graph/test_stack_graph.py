@@ -1,4 +1,4 @@
-"""A Stack's graph: layers, replaced objects, breakpoints, what is folded; and its drawings, which take no text for markup."""
+"""A Stack's graph: layers, replaced objects, breakpoints and folded nodes; its drawings never treat text as markup."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def parse(drawn: str) -> Element:
 
 
 def test_states_differ_by_shape() -> None:
-    """Color alone would not do."""
+    """Color must not be the only difference."""
     states = [state for state in RowState if state not in (RowState.GONE, RowState.WAITING)]
     columns = (tuple(Node(id=state.value, title="web", state=state) for state in states),)
     root = parse(graph_drawing.to_svg(layout.arrange(StackGraph(columns=columns, edges=())), title="x"))

@@ -1,4 +1,4 @@
-"""The list of Stacks: what needs attention, and nothing that must stay secret."""
+"""The list of Stacks shows the Stacks that need attention and no sensitive values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a user waits for: reached, in progress, or not without help."""
+"""The goals of `wait`: reached, in progress, or impossible without help."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the verbs of `kubectl stack rollout` write, and how far a rollout is; and a Stack that is an instance."""
+"""`kubectl stack rollout`: the patches of its verbs, the progress it prints, and Stacks that are instances."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each verb writes, and why it does not apply: from a Stack, or a group, to a patch or a sentence."""
+"""Each verb turns a Stack or group into a patch, or explains why it does not apply."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ def test_continue_where_nothing_waits_names_what_does() -> None:
 
 
 def test_cleanup_needs_obsolete_objects() -> None:
-    """Else nothing would happen, and nothing would say so."""
+    """Otherwise, nothing would happen and the user would not learn why."""
     assert isinstance(verbs.cleanup(make(resources={"obsolete": 0}), token="t"), Refusal)
     assert isinstance(verbs.cleanup(make(resources={"obsolete": 2}), token="t"), Write)
 
@@ -199,7 +199,7 @@ def test_a_tool_that_writes_the_spec_from_git_is_named() -> None:
     )
 
 
-# ---------------------------------------------------------------- `scale`, and how a group is followed
+# ---------------------------------------------------------------- `scale` and following a group
 
 
 def make_group(spec: dict[str, Any] | None = None, **metadata: Any) -> StackState:

@@ -54,14 +54,16 @@ WEB = make_child(CONFIG, "web")
 
 
 def find_rows(*children: FoundChild, deleting: bool = False, **status: Any) -> list[tuple[str, ...]]:
-    """Resource, object, state and note of each row."""
+    """The resource, object, state and note of each row."""
     stack = make_stack(deleting=deleting, **status)
     seen = stack_view.describe(take(stack, *children, template=TEMPLATE))
     return [(row.resource, row.object, str(row.state), row.note) for row in seen.rows]
 
 
 def test_nothing_is_there_yet() -> None:
-    """The first is being applied; a waiting one says for which. Rows stand in the order in which things come about."""
+    """The first resource is being applied; each waiting resource names the one it waits for. Rows appear in the order
+    of creation.
+    """
     assert find_rows() == [
         ("disk", "persistentvolumeclaim", "progressing", "is being applied"),
         ("web", "configmap", "waiting", "waits for disk"),

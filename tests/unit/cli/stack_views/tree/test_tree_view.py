@@ -67,7 +67,6 @@ def test_every_state_has_a_sign_and_a_colour() -> None:
 
 
 def test_trouble_is_red() -> None:
-    """And what is well is green."""
     failed = replace(VIEW, is_stalled=True, rows=(replace(WEB, state=RowState.FAILED),))
 
     styles = [style for line in tree_view.draw(failed, seconds=0) for _, style in line]
