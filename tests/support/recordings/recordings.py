@@ -25,7 +25,7 @@ WRITTEN: Final = FOLDER / "written"
 
 WRITTEN_ONCE: Final[Mapping[str, Sequence[str]]] = {
     "Secret with `stringData`": ("change secret/texts-login", "apply secret/texts-login"),
-    "object whose definition states what others compute": (
+    "object whose template sets fields that others compute": (
         "apply persistentvolumeclaim/computed-claim",
         "apply deployment/computed-counted",
     ),

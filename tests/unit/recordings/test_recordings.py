@@ -160,7 +160,7 @@ def test_what_is_written_once(folder: Path) -> None:
 
 def test_the_table_of_what_is_written_once_has_these_rows() -> None:
     text = (repository.DOCS / "upgrading.md").read_text()
-    section = text.partition("## What is written once after the upgrade")[2].partition("\n## ")[0]
+    section = text.partition("## Objects written once after the upgrade")[2].partition("\n## ")[0]
     rows = [line.split(" | ") for line in section.splitlines() if line.startswith("| ")][1:]
     assert {row[0].removeprefix("| "): row[1] == "nothing" for row in rows} == {
         row: not writes for row, writes in recordings.WRITTEN_ONCE.items()
