@@ -1,1 +1,3 @@
-"""What the tests stand on: a cluster in memory, virtual time, and stories that run on it and on a real API server."""
+"""Shared parts of the tests: an in-memory cluster, virtual time, and stories that run on it and on a real API
+server.
+"""

@@ -1,9 +1,9 @@
 """Commands in a page of the documentation, and the outputs that it shows for them.
 
-A block ```` ```console ```` holds commands after `$ `, each followed by lines of its output, where `…` stands for any
-text. Ages and generated parts of names stand for any others. A comment `# exits 1` states another exit code than 0. A
-block with a title is a file. `<!-- not run: reason -->` before a block, which no reader of the rendered page sees, says
-why its commands cannot run in a test. Nothing else is hidden: what a page needs, it shows.
+A block ```` ```console ```` holds commands after `$ `, each followed by lines of its output, where `…` matches any
+text. Ages and generated parts of names match any others. A comment `# exits 1` sets an exit code other than 0. A block
+with a title is a file. `<!-- not run: reason -->` before a block is invisible on the rendered page and says why its
+commands cannot run in a test. Nothing else is hidden: a page shows everything it needs.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ GENERATED = r"-[a-z0-9]{8}\b"
 HASH = r"(?<=hash )[\w-]{8}"
 """A hash of a sensitive value."""
 VARYING = {ANY: ".*", AGE: AGE, POD: POD, r"-(?=[a-z]*\d)[a-z0-9]{8}\b": GENERATED, HASH: HASH}
-"""What varies in a page, and what it may be in the output."""
+"""Varying parts of a page, and their patterns in the output."""
 SPLIT = re.compile("|".join(f"(?P<v{number}>{each})" for number, each in enumerate(VARYING)))
 LIMIT_SECONDS = 180
 """More than any timeout that a command of the pages states."""
 NAMESPACE = re.compile(r"\bprod\b|(?<= in )default(?=  )|(?<=deleted from )default(?= namespace)")
-"""The namespace that pages name, or show as that of a Stack; the tests have one of their own."""
+"""The namespace that pages use in commands or outputs; each test replaces it with its own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +100,7 @@ def move(command: Command, *, namespace: str) -> Command:
 
 
 def run(command: Command, *, folder: Path, environment: Mapping[str, str]) -> str:
-    """Run a command in a shell. Returns why it did not do what the page says; "" if it did."""
+    """Run a command in a shell. Returns the difference from the page; "" if there is none."""
     done = subprocess.run(
         ["bash", "-o", "pipefail", "-c", command.text],
         cwd=folder,
@@ -120,7 +120,7 @@ def run(command: Command, *, folder: Path, environment: Mapping[str, str]) -> st
 def find_missing(lines: tuple[str, ...], output: str) -> str | None:
     """Return the first line that the output does not have after those before it; of a list of Events, at all."""
     found = output.split("\n")
-    # kubectl sorts Events by their seconds, so those of one second come in any order.
+    # kubectl sorts Events by seconds, so Events of the same second have no fixed order.
     is_sorted = not found[0].startswith("LAST SEEN")
     rest = iter(found)
     for line in lines:

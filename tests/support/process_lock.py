@@ -28,7 +28,7 @@ def held(name: str, *, is_shared: bool = False) -> Iterator[None]:
 
 @contextlib.asynccontextmanager
 async def held_meanwhile(name: str) -> AsyncIterator[None]:
-    """Hold a lock alone; wait for it without holding up the loop."""
+    """Hold an exclusive lock; waiting for it does not block the event loop."""
     with contextlib.ExitStack() as stack:
         await asyncio.to_thread(stack.enter_context, held(name))
         yield

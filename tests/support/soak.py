@@ -52,7 +52,9 @@ PROGRESS = Progress()
 
 
 def amount(usual: int, *, full: int, variable: str = "") -> int:
-    """Return how many samples to draw: `full` if `HEARTH_SOAK_FULL` is set, else `usual`; the variable overrides both."""
+    """Return the number of samples: `full` if `HEARTH_SOAK_FULL` is set, otherwise `usual`; the variable overrides
+    both.
+    """
     if stated := os.environ.get(variable):
         return int(stated)
     return full if os.environ.get(FULL) else usual

@@ -1,7 +1,7 @@
-"""Which tests `make test` runs, and which are left to `make test-more`: the mark `more`, given here and nowhere else.
+"""Divides the tests between `make test` and `make test-more`: the mark `more`, set only here.
 
-`make test` has all that is quick: checks, units, each story in one of its settings and disturbed at some writes, and on a
-real server the contract tests and a smoke set. `-m more` has everything else but what takes minutes (`LONG` in
+`make test` has all that is quick: checks, units, each story in one of its settings and disturbed at some writes, and on
+a real server the contract tests and a smoke set. `-m more` has everything else but what takes minutes (`LONG` in
 `tests/conftest.py`). A plugin of pytest. Must not know how a test does its work.
 """
 
@@ -20,7 +20,9 @@ SETTINGS = (
     "test_story_with_events_out_of_time[early]",
     "test_story_with_events_out_of_time[late]",
 )
-"""The settings in which each story is played beside the plain one: they are independent, so each story has one of them."""
+"""The settings in which each story is played in addition to the plain one: they are independent, so each story gets one
+of them.
+"""
 DISTURBED = ("test_story_disturbed_at_some_writes", "test_restart_at_the_end_writes_nothing")
 DISTURBED_FRACTION = 8
 """One story in eight is disturbed, and restarted."""

@@ -1,6 +1,6 @@
-"""Fails a test during which a task or a future failed and no code looked at it.
+"""Fails a test if a task or a future failed during it and no code retrieved the exception.
 
-asyncio reports it when it collects the garbage, so the test that is named may be a later one of the same process; the
+asyncio reports it when it collects the garbage, so the reported test may be a later one of the same process; the
 message names the task.
 """
 
@@ -33,7 +33,7 @@ class Collector(logging.Handler):
             self.found.append(f"{message}: {error!r}")
 
     def take(self) -> list[str]:
-        """What was reported since the last call."""
+        """The reports since the last call."""
         found, self.found = self.found, []
         return found
 

@@ -19,7 +19,7 @@ Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
 EPOCH = 1_767_225_600.0
-"""What the wall clock shows when a test begins: 2026-01-01T00:00:00Z."""
+"""The wall clock when a test begins: 2026-01-01T00:00:00Z."""
 OWNER: contextvars.ContextVar[set[asyncio.Task[Any]] | None] = contextvars.ContextVar("OWNER", default=None)
 """Where the tasks made in this context are kept, so that regardless of the owner can end them all."""
 
@@ -27,9 +27,9 @@ OWNER: contextvars.ContextVar[set[asyncio.Task[Any]] | None] = contextvars.Conte
 MAX_ROUNDS = 10_000
 """Rounds of the event loop at one moment: many times as many as the largest test needs."""
 FEW_ROUNDS = 1_000
-"""Rounds after which the clock moves on a little, as that of a machine does."""
+"""Rounds after which the clock moves on a little, like the clock of a machine."""
 LITTLE = 1e-9
-"""Seconds by which a loop lets its timers fire early. What finds itself too early then, by a rounding, waits again."""
+"""Seconds by which a loop lets its timers fire early. An action that then is too early, by a rounding, waits again."""
 
 
 class NothingLeft(AssertionError):
@@ -37,7 +37,7 @@ class NothingLeft(AssertionError):
 
 
 class TimeStandsStill(AssertionError):
-    """Something is done again and again, so that no timer gets its turn."""
+    """Something repeats without a pause, so that no timer gets its turn."""
 
 
 class IdleSelector(selectors.SelectSelector):
@@ -115,7 +115,7 @@ def make_owned_task(
 
 
 def run(test: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
-    """Run one test to its end in a virtual loop of its own; what it leaves behind is cancelled."""
+    """Run one test in its own virtual loop until it finishes, then cancel the remaining tasks."""
     loop = VirtualLoop()
     try:
         asyncio.set_event_loop(loop)
@@ -142,7 +142,7 @@ def stand_for(
     functools.update_wrapper(run_test, test)
     # Through it, the runner would see the coroutine.
     del run_test.__wrapped__  # type: ignore[attr-defined]
-    # Else pytest would take what is given for fixtures.
+    # Otherwise, pytest would take the arguments for fixtures.
     parameters = list(inspect.signature(test).parameters.values())[given:]
     run_test.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # which every function may have
     return run_test
@@ -184,7 +184,7 @@ class VirtualClock:
         return supervision.call_later(delay, lambda: self._act(action))
 
     def stop(self) -> None:
-        """Let no action run any more."""
+        """Stop all further actions."""
         self._is_running = False
 
     def _act(self, action: Callable[[], Any]) -> None:

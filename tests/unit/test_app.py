@@ -65,7 +65,7 @@ def started(kubeconfig: Path, *options: str) -> Iterator[subprocess.Popen[str]]:
 
 
 def read_events(process: subprocess.Popen[str]) -> list[str]:
-    """The events that it logs until it exits; kopf may log more on its way out."""
+    """The events that it logs until it exits; kopf may log more while it exits."""
     assert process.stderr is not None
     lines = [json.loads(line) for line in process.stderr]
     return [line["event"] for line in lines if line["logger"].startswith("hearth") or line["logger"] == "__main__"]

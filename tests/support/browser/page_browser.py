@@ -1,4 +1,4 @@
-"""A real browser on the page: what a person does there, and what they see. Waits for states, never for a time.
+"""A real browser on the page: the actions and views of a user. Waits for states, never for a fixed time.
 
 Also a page of another origin that tries to read the page of `kubectl stack ui` and to send its forms.
 """
@@ -21,7 +21,7 @@ from selenium.webdriver.support.wait import WebDriverWait
 from support.browser.programs import BrowserPrograms
 
 PATIENCE_SECONDS = 30
-"""An order of magnitude above what a busy machine was seen to need."""
+"""Ten times the longest time seen on a busy machine."""
 TABS_AT_MOST = 60
 """Presses of Tab until an element must have been reached."""
 ATTACK = """<!doctype html><title>attack</title>
@@ -61,7 +61,7 @@ class PageBrowser:
         self.driver.get(address)
 
     def wait(self, check: Callable[[], Any], what: str) -> Any:
-        """Wait until that is true; return what it gave."""
+        """Wait until that is true and return its value."""
         return WebDriverWait(self.driver, PATIENCE_SECONDS, poll_frequency=0.05).until(
             lambda _: check(), f"{what}; the page shows:\n{self.text}"
         )
@@ -150,7 +150,7 @@ class PageBrowser:
         return [f"{each['id']}: {[node['html'][:200] for node in each['nodes']]}" for each in found]
 
     def read_console(self) -> list[str]:
-        """What the browser complained about since the last time, but for answers other than 2xx."""
+        """The browser's complaints since the last call, except those about responses other than 2xx."""
         entries = self.driver.get_log("browser")  # type: ignore[no-untyped-call]  # has no types
         return [each["message"] for each in entries if "Failed to load resource" not in each["message"]]
 

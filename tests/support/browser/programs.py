@@ -1,7 +1,8 @@
-"""A browser, its driver and the rules of axe-core for the tests of the page. Run as a program, it installs what is missing.
+"""A browser, its driver and the rules of axe-core for the tests of the page. Run as a program, it installs missing
+parts.
 
-The browser comes from Debian's packages, axe-core from the npm registry, pinned by the hash of its package. Where that is
-impossible the message says what to do: tests without a browser must not look like tests that passed.
+The browser comes from Debian's packages, axe-core from the npm registry, pinned by the hash of its package. If
+installing is impossible, the message says what to do: tests without a browser must not look like passed tests.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class BrowserPrograms:
 
 
 def find() -> BrowserPrograms:
-    """What is installed. Raises Impossible, with what to do."""
+    """Find the installed programs. Raises Impossible, with the next step."""
     browser, driver = shutil.which("chromium"), shutil.which("chromedriver")
     if browser is None or driver is None:
         raise progress.Impossible(f"the tests of the page need the programs chromium and chromedriver: {ADVICE}")
@@ -50,7 +51,7 @@ def find() -> BrowserPrograms:
 
 
 def ensure() -> BrowserPrograms:
-    """Install what is missing."""
+    """Install missing programs."""
     with locks.only_one(
         places.cache() / "axe-core" / ".lock", when_waiting=lambda: progress.say("another installation runs: waiting")
     ):

@@ -74,7 +74,7 @@ class ShownStacks:
         )
 
     def create_hostile(self) -> str:
-        """The name of a Stack in which all texts are hostile that the API server accepts."""
+        """Create a Stack with hostile texts in every field where the API server accepts them, and return its name."""
         resources = {"web": {"manifest": CONFIG | {"data": {"key": HOSTILE}}}}
         stack = self.create("hostile-", {"template": {"resources": resources}})
         name: str = stack["metadata"]["name"]
@@ -104,7 +104,7 @@ class ShownStacks:
         return name
 
     def create(self, name: str, spec: dict[str, Any]) -> dict[str, Any]:
-        """Create a Stack. name: with a dash at its end, the beginning of one that the API server makes."""
+        """Create a Stack. name: with a trailing dash, a prefix for a generated name."""
         key = "generateName" if name.endswith("-") else "name"
         body = {
             "apiVersion": f"{names.GROUP}/{names.VERSION}",
@@ -137,7 +137,7 @@ class ShownStacks:
         return self.send("POST", f"/api/v1/namespaces/{self.namespace}/{plural}", body | fields)
 
     def write_status(self, name: str, *, message: str = "not all resources are ready", **status: Any) -> None:
-        """Write a status, as an operator does; what is not stated stays."""
+        """Write a status, as an operator does; other fields are kept."""
         ready = {"type": "Ready", "status": "False", "reason": "Progressing", "message": message}
         stopped = {"type": "Stopped", "status": "True", "reason": "Breakpoint", "message": "at a breakpoint"}
         both = [ready, stopped] if status.get("breakpoints") else [ready]

@@ -1,4 +1,4 @@
-"""What a command writes to a terminal, as an SVG for the documentation."""
+"""Renders the terminal output of a command as an SVG for the documentation."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PIECE = 65536
 
 
 def record(command: Sequence[str], *, width: int, environment: Mapping[str, str]) -> str:
-    """Run a command in a terminal of that width; what it writes, with its colors."""
+    """Run a command in a terminal of that width and return its output with colors."""
     ours, theirs = pty.openpty()
     sizes = {"COLUMNS": str(width), "LINES": "40", "TERM": "xterm-256color"}
     process = subprocess.Popen(

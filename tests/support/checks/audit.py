@@ -1,10 +1,10 @@
 """Looks up known vulnerabilities of the locked packages with pip-audit.
 
     python -m support.checks.audit                        all of requirements.lock
-    python -m support.checks.audit --beside COMMAND…      what Hearth needs at run time, while the command runs
+    python -m support.checks.audit --beside COMMAND…      only Hearth's packages at run time, while the command runs
 
-A vulnerability fails. A service that cannot be asked does not: a notice says so. Whether it can be asked shows at a
-version that is known to be vulnerable, because a mirror of the registry may answer without such data.
+A vulnerability fails. An unreachable service only prints a notice. To detect a mirror of the registry that has no such
+data, the audit first asks about a version that is known to be vulnerable.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ REPORT, ERRORS = "report.json", "errors.txt"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What an audit found."""
+    """The result of an audit."""
 
     text: str
     is_bad: bool = False
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Audit; the exit code is 1 for a vulnerability, else that of the command."""
+    """Audit; the exit code is 1 for a vulnerability, otherwise the command's."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, help="how long the service may take")
     parser.add_argument("--beside", nargs=argparse.REMAINDER, default=[], metavar="COMMAND")

@@ -19,7 +19,7 @@ KEPT = ("properties", "items", "additionalProperties", "x-kubernetes-preserve-un
 
 
 def make_text() -> str:
-    """Return what the file must contain."""
+    """Return the required contents of the file."""
     return json.dumps([make_outline(each) for each in crd.make_crds()], indent=1) + "\n"
 
 
@@ -32,7 +32,7 @@ def make_outline(definition: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def strip(node: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a schema with its structure alone."""
+    """Return only the structure of a schema."""
     found = {word: node[word] for word in KEPT if word in node}
     if "properties" in found:
         found["properties"] = {name: strip(inner) for name, inner in found["properties"].items()}

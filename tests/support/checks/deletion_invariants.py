@@ -23,18 +23,18 @@ from support.server.request_faults import Request, Traffic
 
 CLAIM = "PersistentVolumeClaim"
 TRIP = 0.05
-"""Seconds in which a request that was begun arrives, the further ones of the same step included."""
+"""Seconds until a request arrives, including further requests of the same step."""
 WORD = re.compile(r"[-a-z0-9.]+")
 NOTHING: Object = {"resources": {}}
 
 
 @dataclass(slots=True)
 class StackSeen:
-    """What is known of one Stack."""
+    """The knowledge about one Stack."""
 
     raw: Object
     specs: deque[tuple[float, Object]] = field(default_factory=lambda: deque(maxlen=32))
-    """What it asked for, each with the moment at which that began."""
+    """Its specs, each with the time it was set."""
     reached: frozenset[str] = frozenset()
     """UIDs of the children that were there when a revision was reached last."""
     is_waived: bool = False
@@ -48,7 +48,7 @@ class StackSeen:
 
 
 class Oversight:
-    """What was wrong."""
+    """The violations."""
 
     def __init__(self, traffic: Traffic, now: Callable[[], float]) -> None:
         """now: virtual seconds."""
@@ -78,7 +78,7 @@ class Oversight:
         """Seconds that events travel from now on."""
         self.slack = TRIP + delay
 
-    # ------------------------------------------------------------ what is reported
+    # ------------------------------------------------------------ reports
 
     def on_request(self, request: Request) -> None:
         """The operator sends a request: while a Stack is paused, none that writes a child; suspended, none that deletes one."""
@@ -107,7 +107,7 @@ class Oversight:
             self._take_release(before)
 
     def _take_owner(self, kind: Kind, raw: Object, after: Object | None) -> None:
-        """What has children, or says what they are made of. after: None if it is gone."""
+        """Record an owner or its template. after: None if it was deleted."""
         if kind == fake_kinds.STACK.kind:
             self._take_stack(raw, is_gone=after is None)
         elif kind == fake_kinds.STACK_DEFINITION.kind:
@@ -126,7 +126,7 @@ class Oversight:
             self._revisions.on_stored(after)
 
     def _take_definition(self, raw: Object) -> None:
-        """What its instances are made of; they follow at once."""
+        """Record the template of its instances, which follow at once."""
         kind = raw["spec"]["names"]["kind"]
         # One in another object is not followed here.
         self._templates[kind] = raw["spec"].get("template", NOTHING)
@@ -134,7 +134,7 @@ class Oversight:
             self._take_instance(instance, is_gone=False)
 
     def _take_instance(self, raw: Object, *, is_gone: bool) -> None:
-        """An instance of a StackDefinition, as the Stack that it stands for."""
+        """Record an instance of a StackDefinition as its Stack."""
         stated = raw.get("spec") or {}
         self._instances[raw["metadata"]["uid"]] = raw
         if is_gone:
@@ -152,7 +152,7 @@ class Oversight:
         if not seen.specs or seen.specs[-1][1] != raw["spec"]:
             accepted = [spec["template"] for _, spec in seen.specs if is_accepted(spec)]
             if is_accepted(raw["spec"]) and accepted and accepted[-1] != raw["spec"]["template"]:
-                # What was asked for a moment ago may be read together with the new template.
+                # A recent spec may be combined with the new template.
                 seen.is_waived = self._now() < seen.waived_at + self.slack
             seen.specs.append((self._now(), raw["spec"]))
         if names.REQUEST_CLEANUP in (raw["metadata"].get("annotations") or {}):
@@ -172,7 +172,7 @@ class Oversight:
         seen.raw = raw
 
     def _find_reached(self, uid: str, status: Mapping[str, Any]) -> Iterator[str]:
-        """The UIDs of a Stack's children now that it is complete, less what an automatic rollback left standing."""
+        """The UIDs of a complete Stack's children, except those that an automatic rollback kept."""
         target = status.get("target") or {}
         found = [each for each in self._children.values() if invariants.whose(each)[0] == uid]
         if target.get("cause") == "AutomaticRollback":
@@ -182,7 +182,7 @@ class Oversight:
             yield each["metadata"]["uid"]
 
     def _choose(self, uid: str, name: str, resource: Mapping[str, Any]) -> list[Object]:
-        """Of the objects of a resource the oldest that is as a revision states it; all of them if none is."""
+        """The oldest object of a resource that matches a revision; all objects if none matches."""
         found = [each for each in self._children.values() if invariants.whose(each) == (uid, name)]
         stated = template_verification.Scope(values={}).evaluate(resource["manifest"])
         fit = [each for each in found if not find_wrong(stated, resource, each)]
@@ -246,7 +246,7 @@ class Oversight:
             return False
         return "deletionTimestamp" not in before["metadata"]
 
-    # ------------------------------------------------------------ what is wrong with a deletion
+    # ------------------------------------------------------------ violations of a deletion
 
     def _judge_deletion(self, raw: Object) -> Iterator[str]:
         uid, resource = invariants.whose(raw)
@@ -264,7 +264,7 @@ class Oversight:
         is_taken_back = raw["kind"] == "StatefulSet" and target.get("cause", "Spec") != "Spec"
         goes_first = is_taken_back or bool(policies & {"DeleteFirst", "KeepClaims"})
         if not goes_first and not self._is_disposable(raw, seen):
-            # What an automatic rollback leaves standing is not in use: it is kept for what it holds.
+            # Objects that an automatic rollback keeps are not in use: they are kept for their contents.
             is_spared = target.get("cause") == "AutomaticRollback" and not is_going
             live = [each for each in self._children.values() if not (is_spared and each["kind"] == CLAIM)]
             live = [each for each in live if invariants.whose(each)[0] == uid and self._is_known(each)]
@@ -361,7 +361,7 @@ class Oversight:
             places = {f"{resource}/{number}", f"{members.all_of(resource)}/1"}
             if name == resource or not places & find_required(each):
                 continue
-            # One that is as a definition states it was evaluated against what that needs, regardless of what its record says.
+            # An object that matches a definition was evaluated with its requirements, no matter what its record says.
             is_free = any(
                 name in (template.get("resources") or {})
                 and resource not in find_needs(template["resources"][name])
@@ -400,7 +400,7 @@ class Oversight:
         return any(kind != CLAIM for kind in kinds)
 
     def _find_specs(self, seen: StackSeen) -> list[Object]:
-        """What the spec says and said a moment ago, the newest first."""
+        """The current spec and the recent ones, newest first."""
         found: list[Object] = []
         for _, spec in reversed(seen.specs):
             found.append(spec)
@@ -429,7 +429,7 @@ class Oversight:
         return found
 
     def _find_missing(self, uid: str, template: Object) -> Iterator[str]:
-        """The resources of a template that are not ready, or not as it states them."""
+        """The resources of a template that are not ready, or differ from it."""
         for name, resource in (template.get("resources") or {}).items():
             if self._now() < self._touched.get((uid, name), -1e9) + self.slack:
                 continue
@@ -456,7 +456,7 @@ def find_restore_policy(template: Object, resource: str) -> str:
 
 
 def find_policy(template: Object, resource: str) -> str:
-    """How a resource is replaced, as far as its template says so."""
+    """The replacement policy of a resource, if its template sets one."""
     found = (template.get("resources") or {}).get(resource) or {}
     default = "DeleteFirst" if volume_writers.stops_first(found.get("manifest") or {}) else ""
     return str((found.get("updatePolicy") or {}).get("replace", default))
@@ -468,7 +468,7 @@ def find_cluster(seen: StackSeen) -> Any:
 
 
 def find_namers(raw: Object, template: Object) -> Iterator[str]:
-    """The resources of a template that state the name of that object."""
+    """The resources of a template that set the name of that object."""
     metadata = raw["metadata"]
     for name, resource in (template.get("resources") or {}).items():
         manifest = resource["manifest"]
@@ -486,7 +486,7 @@ def find_required(raw: Object) -> set[str]:
 
 
 def find_needs(resource: Mapping[str, Any]) -> set[str]:
-    """What a resource of a template needs, by reference or by `dependsOn`."""
+    """The requirements of a resource in a template, by reference or by `dependsOn`."""
     used = {
         match[1].partition(".")[0] for match in template_verification.PLAIN.finditer(json.dumps(resource["manifest"]))
     }
@@ -494,7 +494,7 @@ def find_needs(resource: Mapping[str, Any]) -> set[str]:
 
 
 def find_words(raw: Object) -> set[str]:
-    """Every word that an object holds besides its own metadata."""
+    """Every word in an object outside its own metadata."""
     annotations = {
         key: value for key, value in invariants.annotations_of(raw).items() if not key.startswith(f"{names.GROUP}/")
     }
@@ -503,7 +503,7 @@ def find_words(raw: Object) -> set[str]:
 
 
 def is_ready(raw: Mapping[str, Any]) -> bool:
-    """Whether an object of the kinds that tests play with does what it is for."""
+    """Whether a test object is ready."""
     status = raw.get("status") or {}
     if raw["kind"] == CLAIM:
         return bool(status.get("phase") == "Bound")

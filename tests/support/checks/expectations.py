@@ -1,4 +1,4 @@
-"""Whether what is seen is what a story expects: pure, and in sentences that say what was found instead.
+"""Compares the observed state with the expectations of a story: pure, with messages that report the actual value.
 
 Must not know where the objects come from.
 """
@@ -17,7 +17,7 @@ from support.checks import members
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """What is there at one moment, as far as one Stack is concerned."""
+    """The observed state of one Stack at one moment."""
 
     stack: Object | None
     children: Mapping[str, Sequence[Object]]
@@ -25,7 +25,7 @@ class Seen:
     before: Mapping[str, str]
     """By resource the UID of its child after the step before."""
     requests: Counter[str]
-    """What the operator sent since this step began."""
+    """The operator's requests since this step began."""
     events: Sequence[str]
     """The reasons of the Events that it posted since."""
     others: Mapping[str, Object | None]
@@ -41,7 +41,7 @@ def find_wrong(expected: Mapping[str, Any], seen: Seen) -> list[str]:
 
 
 def find_condition(stack: Object | None, name: str) -> Mapping[str, Any]:
-    """The condition of that type; empty where there is none."""
+    """The condition of that type; empty if it does not exist."""
     conditions = status_of(stack).get("conditions", ())
     return next((each for each in conditions if each["type"] == name), {})
 
@@ -82,7 +82,7 @@ def judge_field(*path: str) -> Judge:
 
 
 def judge_phase(wanted: str, stack: Object | None) -> Iterator[str]:
-    """The phase, said of the spec as it is now; with the reason that helps anyone who reads a failure."""
+    """Compare the phase for the current spec; the message includes the reason."""
     status = status_of(stack)
     if stack is not None and status.get("observedGeneration") != stack["metadata"]["generation"]:
         yield f"it says {status.get('phase')} of an older spec"
@@ -92,7 +92,7 @@ def judge_phase(wanted: str, stack: Object | None) -> Iterator[str]:
 
 
 def judge_condition(name: str) -> Judge:
-    """A judge of one condition: true, false, or a word like Unknown; false may also be said by its absence."""
+    """A judge of one condition: true, false, or a status like Unknown; a missing condition also counts as false."""
 
     def assess(wanted: Any, seen: Seen) -> Iterator[str]:
         found = find_condition(seen.stack, name).get("status", "False")
@@ -103,7 +103,9 @@ def judge_condition(name: str) -> Judge:
 
 
 def judge_conditions(wanted: Mapping[str, Any], seen: Seen) -> Iterator[str]:
-    """By type of condition parts of the message of one that is true, or what its status is; `absent`: not there."""
+    """Compare conditions by type: parts of the message of a true condition, or its status; `absent`: it must not
+    exist.
+    """
     for name, said in wanted.items():
         found = find_condition(seen.stack, name)
         if isinstance(said, bool) or said == "absent":
@@ -128,7 +130,7 @@ def judge_message(wanted: str | list[str], seen: Seen) -> Iterator[str]:
 
 
 def judge_problems(wanted: Mapping[str, str], seen: Seen) -> Iterator[str]:
-    """By resource a part of what its problem says; and no other problems."""
+    """Compare problems by resource, with a part of each message; no other problems may exist."""
     found: dict[str, str] = {}
     for problem in status_of(seen.stack).get("problems") or ():
         found[problem["resource"]] = f"{problem['reason']}: {problem['message']}"
@@ -201,7 +203,7 @@ def judge_new(wanted: Sequence[str], seen: Seen) -> Iterator[str]:
 
 
 def judge_gone(wanted: Sequence[str], seen: Seen) -> Iterator[str]:
-    """Resources that have no object any more."""
+    """Resources that no longer have an object."""
     for resource in wanted:
         if seen.children.get(resource):
             yield f"{resource}: expected no object, found {len(seen.children[resource])}"

@@ -1,6 +1,6 @@
-"""A ResourceGroup's spec as that of a Stack with one resource a member, worked out by itself for the checks.
+"""Expands a ResourceGroup's spec to a Stack with one resource per member, independently of the operator.
 
-Reads `${index}` and `${key}` alone, so that a mistake of the operator is not believed. Pure.
+Evaluates only `${index}` and `${key}`, so it does not repeat mistakes of the operator. Pure.
 """
 
 from __future__ import annotations

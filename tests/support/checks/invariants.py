@@ -1,4 +1,4 @@
-"""Sees every change of a fake cluster, and notes what must never happen at any moment, regardless of what is going on.
+"""Watches every change of a fake cluster and records violations of invariants that always hold.
 
 Must not know of steps or stories.
 """
@@ -17,7 +17,7 @@ from support.server import fake_kinds
 
 
 class Witness:
-    """What was made, and what was wrong."""
+    """The created objects, and the violations."""
 
     def __init__(self) -> None:
         self._there: dict[str, Object] = {}
@@ -69,10 +69,10 @@ def annotations_of(raw: Object) -> Mapping[str, Any]:
 
 
 def whose(raw: Object) -> tuple[str, str]:
-    """The Stack and the resource that an object stands for."""
+    """The Stack and the resource that an object belongs to."""
     return labels_of(raw).get(names.LABEL_STACK_UID, ""), members.resource_of(raw)
 
 
 def which(raw: Object) -> tuple[str, str, str, str]:
-    """The Stack, the resource and the incarnation that an object stands for, and its kind."""
+    """The Stack, resource, incarnation and kind of an object."""
     return (*whose(raw), annotations_of(raw).get(names.ANNOTATION_INCARNATION, "1"), raw["kind"])

@@ -1,7 +1,7 @@
-"""Collections as the checks see them: their members' names, and the resources that a template states with them.
+"""Collections for the checks: the names of their members, and the resources they expand to.
 
-Reads `forEach` and `key` by itself, as far as they are plain paths to parameters, so that a mistake of the template
-engine is not believed. Pure; must not know of worlds.
+Evaluates `forEach` and `key` on its own if they are plain paths to parameters, so it does not repeat mistakes of the
+template engine. Pure; must not know of worlds.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ def resource_of(raw: Mapping[str, Any]) -> str:
 
 
 def all_of(resource: str) -> str:
-    """The name of all members of the collection of that member; "" for a resource that is none."""
+    """The name for all members of that member's collection; "" for other resources."""
     collection, bracket, _ = resource.partition("[")
     return f"{collection}[*]" if bracket else ""
 
 
 def expand(definition: Mapping[str, Any]) -> dict[str, Any]:
-    """The resources of a spec or a revision, each member of a collection by itself."""
+    """The resources of a spec or revision, with collections expanded to members."""
     found: dict[str, Any] = {}
     resources = (definition.get("template") or {}).get("resources") or {}
-    # What a Stack only reads has no object of the Stack.
+    # A Stack does not own the objects that it only reads.
     stated = {name: each for name, each in resources.items() if "externalRef" not in each}
     elements = {name: find_elements(definition, each) for name, each in stated.items() if "forEach" in each}
     collections = {name: [f"{name}[{values['key']}]" for values in each] for name, each in elements.items()}
@@ -57,7 +57,7 @@ def expand(definition: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def find_members_needed(resource: Mapping[str, Any], collections: Mapping[str, list[str]]) -> list[str]:
-    """The `dependsOn` of a resource with each member by itself, those whose collections its expressions read included."""
+    """The `dependsOn` of a resource with expanded members, including collections that its expressions read."""
     used = {word for text in EXPRESSION.findall(json.dumps(resource["manifest"])) for word in WORD.findall(text)}
     stated = resource.get("dependsOn", ())
     read = [member for name, each in collections.items() if name in used for member in each]
@@ -65,7 +65,7 @@ def find_members_needed(resource: Mapping[str, Any], collections: Mapping[str, l
 
 
 def find_elements(definition: Mapping[str, Any], resource: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """What each member's expressions read; nothing where others than the user decide which members there are."""
+    """The elements that each member's expressions read; empty if others than the user decide the list of members."""
     if not str(resource["forEach"]).startswith("params."):
         return []
     declared = definition["template"].get("parameters") or {}
@@ -79,7 +79,7 @@ def find_elements(definition: Mapping[str, Any], resource: Mapping[str, Any]) ->
 
 
 def fill_in_manifest(manifest: Object, values: Mapping[str, Any]) -> Object:
-    """A manifest with what is a member's own filled in, except in the template of a nested stack or group."""
+    """A manifest with the member's own values, except in the template of a nested Stack or group."""
     filled: Object = fill_in(manifest, values)
     if manifest["kind"] in names.STACK_KINDS and "template" in manifest["spec"]:
         filled["spec"]["template"] = manifest["spec"]["template"]
@@ -87,7 +87,7 @@ def fill_in_manifest(manifest: Object, values: Mapping[str, Any]) -> Object:
 
 
 def fill_in(value: Any, values: Mapping[str, Any]) -> Any:
-    """A manifest with what is a member's own filled in."""
+    """A manifest with the member's own values."""
     if isinstance(value, dict):
         return {key: fill_in(inner, values) for key, inner in value.items()}
     if isinstance(value, list):
@@ -109,14 +109,14 @@ def read(values: Mapping[str, Any], path: str) -> Any:
 
 
 def with_members(definition: Mapping[str, Any]) -> Object:
-    """The template of a spec or a revision, with each member of a collection or group by itself."""
+    """The template of a spec or revision, with collections and groups expanded to members."""
     if "size" in definition:
         return {"resources": expand_group(definition)}
     return {**(definition.get("template") or {}), "resources": expand(definition)}
 
 
 def expand_group(definition: Mapping[str, Any]) -> dict[str, Any]:
-    """The members of a group, as its revision states them."""
+    """The members of a group, from its revision."""
     size, (member,) = definition["size"], definition["template"]["resources"].values()
     free = (index for index in itertools.count() if index not in size.get("removed", ()))
     indices = itertools.islice(free, size["replicas"])

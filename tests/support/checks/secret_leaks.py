@@ -1,6 +1,6 @@
-"""What must never be shown: any text that holds the word `unspeakable`, which stories plant in sensitive values.
+"""Detects leaked secrets: texts with the word `unspeakable`, which stories plant in sensitive values.
 
-Must not know who tells it.
+Must not know where a text was reported.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def encode() -> Iterator[str]:
     """The middle of the word in base 64, at each of the three places where it can stand in a group of bytes."""
     for shift in range(3):
         whole = base64.b64encode(b"x" * shift + WORD.encode()).decode()
-        # The groups at both ends mix with what stands beside the word.
+        # The groups at both ends mix with the text next to the word.
         yield whole[4 if shift else 0 : -4]
 
 
@@ -32,5 +32,5 @@ def has_leak(reported: Any) -> bool:
 
 
 def find_leaks(what: str, reported: Any) -> list[str]:
-    """That `reported` tells what it must not, if it does."""
+    """Leaks in `reported`."""
     return [f"{what} shows a sensitive value: {reported}"] if has_leak(reported) else []

@@ -1,7 +1,7 @@
-"""V(T): whether what is there is exactly what a template says: one complete child a resource, equal to it, and no more.
+"""V(T): whether the children match a template exactly: one complete child per resource, equal to it, and no others.
 
-Reads expressions by itself, as far as they are plain paths (`${a.status.value}`, `${params.size}`), so that a mistake of
-the template engine is not believed. Pure; must not know of worlds.
+Evaluates plain paths (`${a.status.value}`, `${params.size}`) on its own, so it does not repeat mistakes of the template
+engine. Pure; must not know of worlds.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ WHOLE = re.compile(rf"\A{PLAIN.pattern}\Z")
 CONTENTS: Mapping[str, str] = {
     "ConfigMap": "data", "Secret": "data", "Probe": "spec", "Latecomer": "spec", "Newcomer": "spec",
 }  # fmt: skip
-"""By kind the field whose keys only those fill in who state them."""
+"""By kind, the field with keys that only appliers of these keys fill in."""
 UNKNOWN = object()
 """The value of an expression that only the template engine can read."""
 
@@ -64,7 +64,7 @@ class Scope:
 
 
 def find_wrong(spec: Mapping[str, Any], stack: Object, children: Mapping[str, Sequence[Object]]) -> list[str]:
-    """Every way in which the children of a complete Stack differ from its template."""
+    """All differences between the children of a complete Stack and its template."""
     template = spec.get("template")
     if template is None:
         return []
@@ -112,7 +112,7 @@ def as_stored(manifest: Any) -> Any:
 
 
 def make_scope(spec: Mapping[str, Any], stack: Object, children: Mapping[str, Object]) -> Scope:
-    """What the plain paths of a spec lead to, with one object a resource."""
+    """The values of plain paths in a spec, with one object per resource."""
     declared = spec["template"].get("parameters") or {}
     # What other objects give is not looked up here.
     defaults = {name: UNKNOWN if spec.get("parametersFrom") else each.get("default") for name, each in declared.items()}
@@ -137,7 +137,9 @@ def is_spared(raw: Object) -> bool:
 
 
 def less_left(manifest: Any, resource: Mapping[str, Any], found: Object) -> Any:
-    """A manifest less what others may keep: what the resource says, and a replica count that a user scales."""
+    """A manifest without fields that others may keep: by the resource's policy, or a replica count that a user
+    scales.
+    """
     if resource.get("driftPolicy", "Repair") != "Repair":
         return {}
     entries = found["metadata"].get("managedFields", ())
@@ -151,7 +153,7 @@ def less_left(manifest: Any, resource: Mapping[str, Any], found: Object) -> Any:
 
 
 def take_out(manifest: Any, way: Sequence[str]) -> Any:
-    """A manifest less what is at a plain path."""
+    """A manifest without the field at a plain path."""
     if not isinstance(manifest, dict) or way[0] not in manifest:
         return manifest
     rest = {key: value for key, value in manifest.items() if key != way[0]}
@@ -159,7 +161,7 @@ def take_out(manifest: Any, way: Sequence[str]) -> Any:
 
 
 def find_differences(wanted: Any, found: Any, path: str) -> Iterator[str]:
-    """Where an object does not say what its manifest states; what it says besides is no difference."""
+    """Fields of an object that differ from its manifest; extra fields do not count."""
     if wanted is UNKNOWN or wanted is None:
         return
     if isinstance(wanted, dict) and isinstance(found, dict):
@@ -189,7 +191,7 @@ def find_incomplete(found: Object, stack: Object) -> Iterator[str]:
 
 
 def find_left(manifest: Any, found: Object, stack: Object) -> Iterator[str]:
-    """What an object says that its manifest does not say any more, nor anybody else, and that the status does not tell."""
+    """Leftover fields of an object: no longer in its manifest, owned by no one else, and not reported in the status."""
     at = CONTENTS.get(found["kind"], "")
     stated, said = manifest.get(at), found.get(at)
     if not at or not isinstance(said, dict) or isinstance(stated, str):

@@ -1,7 +1,7 @@
-"""Sees every change of a fake cluster, and notes Pods that run when they must not: two of a resource on one volume, or one
-whose dependency a deletion took away.
+"""Watches every change of a fake cluster and records Pods that must not run: two of a resource on one volume, or one
+whose dependency was deleted.
 
-A Pod runs until its kubelet has ended it. Judges by what is stored; must not know of the operator.
+A Pod runs until its kubelet has ended it. Judges only stored objects; must not know of the operator.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from support.server.fake_server import is_finished
 
 
 class VolumeWriters:
-    """What was wrong."""
+    """The violations."""
 
     def __init__(self) -> None:
         self.wrong: list[str] = []
         self._children: dict[str, Object] = {}
-        """By UID, children as they were last, also those that are gone."""
+        """By UID, the last state of all children, including deleted ones."""
         self._running: dict[str, Object] = {}
         """By UID, the Pods."""
         self._stacks: dict[str, Object] = {}
@@ -71,7 +71,7 @@ class VolumeWriters:
                 yield f"{pod['metadata']['name']} and {other['metadata']['name']} both run on claim {min(shared)}"
 
     def _find_dependent_pods(self, raw: Object) -> Iterator[str]:
-        """Pods of a Stack that goes that were made of an object whose deletion begins."""
+        """Pods of a deleted Stack, at the moment when the deletion of their object begins."""
         uid, resource = invariants.whose(raw)
         if "deletionTimestamp" not in self._stacks.get(uid, {"metadata": {}})["metadata"]:
             return
@@ -97,6 +97,6 @@ def find_claims(pod: Mapping[str, Any]) -> set[str]:
 
 
 def stops_first(manifest: Mapping[str, Any]) -> bool:
-    """Whether the Pods of a manifest may not run next to those of an earlier object."""
+    """Whether the Pods of a manifest must not run next to Pods of an earlier object."""
     text = json.dumps(manifest)
     return '"claimName"' in text or '"Recreate"' in text

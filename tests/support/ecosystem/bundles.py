@@ -1,7 +1,7 @@
-"""A bundle of manifests, imported and run as a Stack, with all played that a bare control plane lacks.
+"""A bundle of manifests, imported and run as a Stack, with simulations of everything that a bare control plane lacks.
 
-Operators report on their custom resources and hold them by finalizers, injectors fill in certificates, clouds give volumes and
-addresses. Must not know what a test expects.
+Operators report on their custom resources and hold them by finalizers, injectors fill in certificates, clouds provide
+volumes and addresses. Must not know what a test expects.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Bundle:
 
     stack: Any
     said: str
-    """What the import said about it."""
+    """The output of the import."""
 
     @property
     def resources(self) -> dict[str, Any]:
@@ -138,7 +138,7 @@ async def played(connection: Connection, bundle: Bundle) -> AsyncIterator[None]:
 
 
 def find_namespaces(bundle: Bundle) -> set[str]:
-    """Return the namespaces of its objects besides that of the Stack."""
+    """Return the namespaces of its objects, except the Stack's namespace."""
     stated = (object_fields.text(each["manifest"], "metadata", "namespace") for each in bundle.resources.values())
     return {each for each in stated if each and each != bundle.stack["metadata"]["namespace"]}
 
@@ -188,7 +188,7 @@ def aggregated_api() -> Iterator[int]:
 
 
 class Discovery(BaseHTTPRequestHandler):
-    """Answers what the API server asks of an aggregated API without kinds."""
+    """Answers the API server's discovery of an aggregated API without kinds."""
 
     def do_GET(self) -> None:
         """Answer any path."""

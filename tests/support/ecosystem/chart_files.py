@@ -1,6 +1,6 @@
-"""What the chart shares with other files of this repository: CRDs, rights and alerts as copies, flags as its schema.
+"""Files that the chart shares with the rest of the repository: copies of CRDs, RBAC rules and alerts, flags as its schema.
 
-A chart must contain all of its files, and a symbolic link is lost where GitOps tools pack a checkout, so they are copies.
+They are copies because a chart must contain all of its files, and GitOps tools lose symbolic links.
 
     make chart        writes them
 """

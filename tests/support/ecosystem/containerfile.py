@@ -1,4 +1,6 @@
-"""What a Containerfile says, in the words of an image's configuration. Reads only the instructions that ours has."""
+"""The image configuration that a Containerfile describes. Supports only the instructions that our Containerfile
+uses.
+"""
 
 from __future__ import annotations
 

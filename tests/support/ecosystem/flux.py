@@ -1,6 +1,6 @@
 """Flux's kustomize-controller on a real API server, without its source-controller: artifacts come from this process.
 
-Knows Flux; must not know what is applied.
+Knows Flux; must not know the applied objects.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 NAME = "app"
 ANYTHING = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 PATIENCE = 90.0
-"""Seconds for anything that Flux does: it looks every few seconds, beside other programs."""
+"""Seconds for any action of Flux, which polls every few seconds and shares the machine with other programs."""
 SOURCES = {"GitRepository": "gitrepositories", "OCIRepository": "ocirepositories", "Bucket": "buckets"}
-"""Kinds of the other controller, all of which must be served."""
+"""Kinds of the source-controller; all of them must be served."""
 
 
 def make_source(kind: str, plural: str) -> Object:
-    """Return the definition of such a kind, reduced to what is stored: a status of it is written by hand."""
+    """Return a CustomResourceDefinition for that kind, reduced to storage: the test writes its status."""
     schema = {"type": "object", "properties": {"spec": ANYTHING, "status": ANYTHING}}
     version = {
         "name": "v1",
@@ -206,7 +206,7 @@ class Pipeline:
             raise AssertionError(f"Flux does not come to Ready={status} at {revision}: {found}") from None
 
     async def delete(self) -> None:
-        """Delete the Kustomization, which deletes what it applied."""
+        """Delete the Kustomization, which also deletes the objects it applied."""
         await self.connection.request("DELETE", f"{KUSTOMIZATIONS.format(self.namespace)}/{NAME}")
 
 

@@ -24,11 +24,11 @@ class Helm:
 
     program: Path
     home: Path
-    """A folder for what it keeps; nothing of the user is read."""
+    """Helm's own folder, so that it reads no file of the user."""
     kubeconfig: Path | None = None
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """What it answers, whether or not it succeeds."""
+        """The finished process, successful or not."""
         environment = {key: value for key, value in os.environ.items() if not key.startswith(("HELM_", "KUBE"))}
         environment |= {"HOME": str(self.home), "XDG_CACHE_HOME": str(self.home), "XDG_CONFIG_HOME": str(self.home)}
         environment |= {"XDG_DATA_HOME": str(self.home), "KUBECONFIG": str(self.kubeconfig or self.home / "none")}
@@ -37,7 +37,7 @@ class Helm:
         )
 
     def call(self, *arguments: str) -> str:
-        """What it prints; an AssertionError with its message if it fails."""
+        """The output; raises AssertionError with the message if it fails."""
         done = self.run(*arguments)
         assert done.returncode == 0, f"helm {' '.join(arguments)}: {done.stderr}\n{done.stdout[-2000:]}"
         return done.stdout

@@ -14,7 +14,7 @@ import yaml
 
 Object: TypeAlias = dict[str, Any]
 PATIENCE = "120s"
-"""An order of magnitude above what a busy machine was seen to need."""
+"""Ten times the longest time seen on a busy machine."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,12 +25,12 @@ class Kubectl:
     namespace: str = "default"
 
     def run(self, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-        """What it answers, whether or not it succeeds."""
+        """The finished process, successful or not."""
         command = [str(binaries.ensure() / "kubectl"), f"--kubeconfig={self.kubeconfig}", f"-n={self.namespace}"]
         return subprocess.run([*command, *arguments], input=stdin, capture_output=True, text=True, check=False)
 
     def call(self, *arguments: str, stdin: str = "") -> str:
-        """What it prints; an AssertionError with its message if it fails."""
+        """The output; raises AssertionError with the message if it fails."""
         done = self.run(*arguments, stdin=stdin)
         assert done.returncode == 0, f"kubectl {' '.join(arguments)}: {done.stderr}"
         return done.stdout

@@ -34,7 +34,6 @@ def ask_kstatus(objects: Sequence[Object]) -> list[str]:
 
 
 def run_promtool(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run promtool to its end."""
     return subprocess.run(
         [go_programs.build_go_program(PROMTOOL), *arguments], capture_output=True, text=True, check=False
     )

@@ -56,7 +56,7 @@ class Release:
         return self.helm.call("uninstall", "hearth", f"--namespace={NAMESPACE}", "--wait", "--timeout=2m")
 
     def start(self, *flags: str) -> Operator:
-        """Run its operator; returns when that is ready. flags: what its pod would know from its name."""
+        """Start its operator and wait until it is ready. flags: values that its Pod would take from its name."""
         self.stop()
         self.operator = self.start_beside(*flags)
         return self.operator

@@ -20,9 +20,9 @@ from hearth.template.cel.value_sizes import Bound, Meter, TooMuch
 
 REFERENCE_STEPS = 100_000
 REFERENCE_MICROSECONDS = 6_000.0
-"""What the reference loop takes on a machine that has nothing else to do."""
+"""Time of the reference loop on an idle machine."""
 SHORTEST = 20.0
-"""Microseconds; what takes less is lost in the measurement."""
+"""Microseconds; shorter times cannot be measured."""
 LONGEST_TEXT, LONGEST_LIST = 120_000, 3_000
 DEEPEST = 3
 
@@ -76,7 +76,7 @@ FORMS: dict[str, tuple[str, ...]] = {
         *("{M}.?a.hasValue()", "{T}.all(x, x.split({S}).size() > 0)", "{M} == {M}", "{T} == {T}"),
     ),
 }  # fmt: skip
-"""By the type of its value (text, bytes, list, list of texts, map, integer, float, truth) how an expression is made."""
+"""Expression generators by type of their value: text, bytes, list, list of texts, map, integer, float, truth."""
 LEAVES = {
     "S": ("s0", "s1", "s2", "'a'", "''"), "B": ("b'ab'",), "L": ("l0", "l1", "[1, 2]"), "T": ("t0", "t1"), "M": ("m0",),
     "N": ("n0", "size(s0)", "3"), "D": ("1.0e300", "0.1", "double(n0)"), "P": ("p0", "true"),
@@ -131,11 +131,11 @@ _HOLE = re.compile(r"\{([A-Z])\}")
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What one input is like."""
+    """The form of one input."""
 
     unit: str = "a"
     start: str = ""
-    """What a text begins with."""
+    """The prefix of a text."""
     length: int = 100
     odd: float = 1.0
     """Where a text has another character, as a part of its length; 2: nowhere."""
@@ -151,7 +151,7 @@ class Trial:
 
     @property
     def data(self) -> dict[str, Any]:
-        """What the expression reads."""
+        """The data that the expression reads."""
         return {name: make_value(name[0], self.shapes[name]) for name in sorted(set(VARIABLES.findall(self.text)))}
 
 
@@ -241,7 +241,7 @@ def examine(trial: Trial, *, slowness: float, repeats: int = 3) -> Finding | Non
 
 
 def measure_excess(trial: Trial) -> float:
-    """How many times larger than its bound the value is, in texts or nodes; 0 where there is none."""
+    """The ratio of the value's size to its bound, in texts or nodes; 0 if there is no value."""
     try:
         parsed = expressions.parse(trial.text)
     except cel_environment.CelCompileError:
@@ -263,7 +263,7 @@ def measure_excess(trial: Trial) -> float:
 
 
 class Search:
-    """Finds the worst trials, by chance and by small steps from what is bad already."""
+    """Searches for the worst trials, by chance and by small changes of bad ones."""
 
     def __init__(self, seed: int) -> None:
         """Start with nothing. seed: of all that is random."""
@@ -343,7 +343,7 @@ class Search:
             tried = self.examine(self.change(worst.trial))
             if tried is not None and tried.ratio > worst.ratio:
                 worst = tried
-        # What is left of a disturbance of the machine goes with more runs.
+        # More runs remove the remaining noise of the machine.
         return examine(worst.trial, slowness=min(self.slowness, measure_slowness()), repeats=15)
 
     def examine(self, trial: Trial) -> Finding | None:

@@ -27,14 +27,14 @@ KILLS = ("kill-before", "kill-after")
 FAULTS = ("lost", "unreachable", "server-error", "internal", "unavailable", "busy", "conflict")
 WAYS = (*KILLS, *FAULTS)
 CONCURRENCIES = (1, 2, 5, 64)
-"""Writes of children in flight at most, of which one is chosen where requests take differently long."""
+"""Limits of child writes in flight; one is chosen if requests take different times."""
 AT_ONCE = 0.02
 """Seconds between two writes within which only what travels can happen."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Performance:
-    """What a story came to."""
+    """The outcome of a story."""
 
     writes: tuple[str, ...]
     """The verbs of its writes, in order."""
@@ -53,10 +53,10 @@ def perform(
     log: Log | None = None,
     play_as: type[Play] = Play,
 ) -> Performance:
-    """Play a story to its end in a world of its own, as that kind of performance.
+    """Play a story in a fresh world, with this performance.
 
-    delay: seconds that events travel; lengths: of requests, from a millisecond to a second each way; log: is notified of
-    every write.
+        delay: seconds that events travel; lengths: of requests, from a millisecond to a second each way; log: is
+    notified of every write.
     """
     worlds: list[FakeWorld] = []
 
@@ -116,18 +116,18 @@ class Log:
 
 
 def choose_ways(number: int, verb: str) -> tuple[str, ...]:
-    """How to disturb one write in the long tests; `main` tries every way at every write.
+    """Choose how to disturb one write in the long tests; `main` tries every way at every write.
 
-    All deaths, and at every fourth write a fault, each in its turn. To die after a status is in most cases to die before
-    the next write, and little hangs on it, so that of statuses every fourth is refused, and that is all. number: of the
-    write among those of its sort, statuses or others.
+        All kinds of death, and a fault at every fourth write, in turn. A death after a status write mostly equals a
+    death before the next write, and little depends on statuses, so only every fourth status is refused. number: the
+    index of the write among statuses, or among all others.
     """
     fault = () if number % 4 else (FAULTS[number // 4 % len(FAULTS)],)
     return fault if verb == "status" else (*KILLS, *fault)
 
 
 def choose_some(number: int, verb: str) -> tuple[str, ...]:
-    """Those of every eighth write alone. number: see `choose_ways`."""
+    """Choose ways only for every eighth write. number: see `choose_ways`."""
     return () if number % 8 else choose_ways(number, verb)
 
 
@@ -138,15 +138,15 @@ def disturb(
     play_as: type[Play] = Play,
     unrefused: Collection[str] = (),
 ) -> Iterator[str]:
-    """Play a story disturbed at every write in each of the ways chosen; what went wrong, a line each.
+    """Play a story with every write disturbed in each chosen way; return the failures, one per line.
 
-    unrefused: the verbs of writes that are disturbed by deaths alone.
+    unrefused: verbs of writes that are only disturbed by deaths.
     """
     log = Log()
     usual = perform(played, log=log, play_as=play_as)
     if usual.wrong:
         yield f"undisturbed: {usual.wrong}"
-    # What is tried again and again even undisturbed is tried as often as time allows.
+    # Writes that repeat even without disturbance repeat as long as time allows.
     retried = {whose[:2] for whose, made in usual.made.items() if made > 1}
     # Each story begins elsewhere, so that none of the ways is left to the ends of the longest ones.
     begin = zlib.crc32(played.slug.encode())

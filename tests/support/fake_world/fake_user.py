@@ -1,4 +1,4 @@
-"""What a user does with kubectl, on the fake server; and the stage on which probes are played there."""
+"""A user with kubectl on the fake server, and the stage that simulates probes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class FakeUser:
 
     server: FakeServer
     others: Mapping[str, OtherServer] = field(default_factory=dict)
-    """The other clusters. What is not in the first is looked for there."""
+    """The other clusters, which are searched for objects that the first cluster does not have."""
 
     def kind_of(self, address: Address) -> Kind:
         """The kind that an address names; refused as unknown where it is not served."""
@@ -68,7 +68,7 @@ class FakeUser:
         return self.server.create(manifest, manager=by or MANAGER)
 
     async def replace_spec(self, address: Address, spec: Object) -> None:
-        """As `kubectl replace`, of the spec alone."""
+        """`kubectl replace` of only the spec."""
         live = self.server.get(self.kind_of(address), address.namespace, address.name)
         self.server.replace({**live, "spec": spec}, manager=MANAGER)
 

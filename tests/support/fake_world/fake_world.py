@@ -46,19 +46,19 @@ from support.units.in_process import InProcess
 from support.virtual_time import VirtualClock
 
 WORKLOADS = (fake_kinds.DEPLOYMENT.kind, fake_kinds.JOB.kind, fake_kinds.POD.kind)
-"""What the played controllers and the played kubelet look at."""
+"""Kinds that the simulated controllers and kubelet watch."""
 QUIET = 30.0
-"""Seconds without a request or a change after which nothing moves any more."""
+"""Seconds without a request or a change after which the world is at rest."""
 LONGEST = 3600.0
 """Seconds after which something that never comes to rest is taken for a fault."""
 MOST_JUMPS = 500
-"""How often something may be due within a second in which nothing is sent and nothing changes."""
+"""How many timers may fire within a second that has no request and no change."""
 RESTART_AFTER = 1.0
 """Seconds from the death of an operator to the start of the next one."""
 FIRST_UID_THERE = 1_000_000
 """No object of another cluster has the UID of one here."""
 OPERATOR_NAMESPACE = "default"
-"""Where every fake operator has what is its own."""
+"""The namespace with the own objects of every fake operator."""
 HASHER = keyed_hash.KeyedHasher(b"the key of every fake cluster")
 
 
@@ -74,7 +74,7 @@ Parameters = ParamSpec("Parameters")
 
 
 class InternalError(AssertionError):
-    """Something that must never happen, regardless of what the world does."""
+    """An error that must never happen in any world."""
 
 
 @contextlib.contextmanager
@@ -119,7 +119,7 @@ def in_world(
 
 
 def find_mistakes(test: Callable[[FakeWorld], Coroutine[Any, Any, None]], *, shards: int = 1) -> list[str]:
-    """The same, for a test that makes operators log errors: these, and what must never happen."""
+    """Run a test that makes operators log errors; return these errors and all violations of invariants."""
 
     async def play() -> None:
         world = FakeWorld(shards=shards)
@@ -218,7 +218,7 @@ class Controller:
         await asyncio.get_running_loop().create_task(self.engine.start(), context=self._context)
 
     def kill(self) -> None:
-        """End it at this very moment: nothing that it began gets through any more."""
+        """Kill it at this moment: none of its pending requests gets through."""
         self.wire.cut()
         self.remotes.cut()
         self._clock.stop()
@@ -235,7 +235,7 @@ class FakeWorld:
     latency: float | None = None
     """Seconds that requests of operators that start from now on travel one way; None: as usual."""
     find_latency: Callable[[], float] | None = None
-    """The same for each request by itself; None: each takes as long as any other."""
+    """Latency per request; None: all requests take the same time."""
 
     definer_accounts: frozenset[str] = frozenset()
     """The accounts that StackDefinitions may name, of operators that start from now on."""
@@ -289,7 +289,7 @@ class FakeWorld:
             self.oversight.on_change(kind, before, after)
             self.writers.on_change(kind, before, after)
         if kind.group == probe_controller.GROUP:
-            # In a context of its own: what the player begins must outlive the operator that made it look.
+            # A separate context: tasks that the player starts must outlive the operator that triggered it.
             asyncio.get_running_loop().call_soon(self._show, before, after, context=contextvars.Context())
         elif kind in WORKLOADS:
             asyncio.get_running_loop().call_soon(
@@ -420,7 +420,7 @@ class FakeWorld:
                 raise NeverRests(f"still busy after {LONGEST:.0f} virtual seconds: {self.traffic.requests[-5:]}")
 
     async def _sleep_quietly(self) -> None:
-        """Let time pass; what runs in a circle would take hours. Raises NeverRests."""
+        """Let time pass; a busy loop would take hours. Raises NeverRests."""
         for _ in range(int(QUIET)):
             loop, seen = virtual_time.get_loop(), self._activity()
             before = loop.jumps

@@ -97,7 +97,7 @@ DEEDS = (Action.UPDATE, Action.ADOPT, Action.DELETE, Action.CREATE, Action.REPLA
 
 
 def list_deeds(preview: Preview) -> dict[str, Action]:
-    """What a preview says will happen to each resource."""
+    """The predicted actions per resource."""
     deeds: dict[str, Action] = {}
     for each in preview.changes:
         if each.action in DEEDS:
@@ -114,7 +114,7 @@ def show(preview: Preview) -> str:
 
 
 def find_disagreements(preview: Preview, before: Seen, after: Seen, status: Mapping[str, Any]) -> list[str]:
-    """What a preview said and did not happen, and the reverse. status: of the Stack in the end."""
+    """Predictions that did not happen, and actions that were not predicted. status: the Stack's final status."""
     happened, said = find_deeds(before, after), list_deeds(preview)
     uncertain = {each.resource for each in preview.changes if each.is_uncertain}
     wrong = []
@@ -130,7 +130,7 @@ def find_disagreements(preview: Preview, before: Seen, after: Seen, status: Mapp
 
 
 def compare_fields(change: Change, before: Seen, after: Seen) -> list[str]:
-    """What is wrong with the fields that a change names; those with unknown values may have any."""
+    """Wrong fields of a predicted change; fields with unknown values may have any value."""
     pairs = [
         (raw, after.objects[uid])
         for uid, raw in before.objects.items()

@@ -52,7 +52,7 @@ def discover(raw: Object) -> dict[str, bool]:
 
 
 def act(raw: Object, action: str) -> Any:
-    """Return what the action makes of the object, or a list of the other objects that it writes."""
+    """Run the action; return the changed object, or the list of other objects that it writes."""
     definitions = {each["name"]: each["action.lua"] for each in load_actions(raw["kind"])["definitions"]}
     return merge(run(definitions[action], raw), raw)
 

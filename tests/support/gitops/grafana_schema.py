@@ -1,6 +1,7 @@
 """Grafana's schema of dashboards, as the models that Grafana generates from it: is a dashboard valid by them?
 
-The models read any JSON and check nothing, so fields and types are compared here. Must not know what a dashboard shows.
+The models read any JSON and check nothing, so fields and types are compared here. Must not know the contents of a
+dashboard.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def find_mistakes(dashboard: Mapping[str, Any]) -> list[str]:
 
 
 def find_unknown(given: Any, known: Any, path: str) -> Iterator[str]:
-    """What the models dropped, because they have no such field."""
+    """Fields that the models dropped because they are unknown."""
     if isinstance(given, Mapping) and isinstance(known, Mapping):
         for name, value in given.items():
             if name in known:
@@ -46,7 +47,7 @@ def find_unknown(given: Any, known: Any, path: str) -> Iterator[str]:
 
 
 def find_wrong(value: Any, hint: Any, path: str) -> Iterator[str]:
-    """What has another type than the schema says. hint: the type, as the models state it."""
+    """Values of a wrong type. hint: the type in the models."""
     if type(value).__module__.startswith(PACKAGE) and not isinstance(value, enum.Enum):
         for name, inner in typing.get_type_hints(type(value)).items():
             yield from find_wrong(getattr(value, name), inner, f"{path}.{name.removesuffix('_val')}")

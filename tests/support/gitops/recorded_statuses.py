@@ -50,7 +50,7 @@ Performance: TypeAlias = Callable[[FakeWorld], Coroutine[Any, Any, None]]
 
 @dataclass(frozen=True, slots=True, order=True, kw_only=True)
 class Situation:
-    """What a status says, as far as tools that wait can see it."""
+    """A status, reduced to the fields that waiting tools can read."""
 
     kind: str
     phase: str

@@ -26,7 +26,7 @@ INSTALLED_IN = "hearth-system"
 PREFIX = "test-"
 """Of the namespaces of users."""
 PATIENCE_SECONDS = 180.0
-"""An order of magnitude above what an idle machine needs."""
+"""Ten times the time on an idle machine."""
 POLL_SECONDS = 0.3
 Case = TypeVar("Case")
 Outcome = TypeVar("Outcome")
@@ -98,7 +98,7 @@ def wait_until(what: str, is_so: Callable[[], Any], describe: Callable[[], str] 
 
 
 def play_together(cases: Mapping[str, Case], play: Callable[[str, Case], Outcome]) -> dict[str, Outcome | Exception]:
-    """Play cases that mostly wait beside each other; the outcome of each, or why it failed."""
+    """Run cases that mostly wait in parallel; return each outcome, or the reason of its failure."""
 
     def attempt(name: str) -> Outcome | Exception:
         try:
@@ -111,7 +111,7 @@ def play_together(cases: Mapping[str, Case], play: Callable[[str, Case], Outcome
 
 
 def find_outcome(outcomes: Mapping[str, Outcome | Exception], name: str) -> Outcome:
-    """The outcome of one case. Raises what its play raised."""
+    """The outcome of one case. Raises the exception of its play."""
     found = outcomes[name]
     if isinstance(found, Exception):
         raise found

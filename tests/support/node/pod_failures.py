@@ -1,6 +1,6 @@
-"""Pods that fail, each on a real node, and what a user reads about them: the page of the documentation, and its test.
+"""Pods that fail on a real node, and the messages for users: the generated documentation page and its test.
 
-`*` in an expected text stands for what differs between runs: names of Pods, addresses, numbers of restarts.
+`*` in an expected text matches the parts that differ between runs: names of Pods, addresses, restart counts.
 """
 
 from __future__ import annotations

@@ -165,7 +165,7 @@ class FakeCache:
         self._wire.enqueue(lambda: self._take_list(following, found, as_of))
 
     def _take_list(self, following: Following, found: list[Object], as_of: int) -> None:
-        """The list arrives: what is not in it is gone, and what is known may be shown with more of its fields."""
+        """Take a new list: objects that are missing were deleted; known objects may gain fields."""
         kind = following.kind
         listed = {place(kind, raw): raw for raw in found}
         following.is_synced, following.is_denied = True, False
@@ -212,7 +212,7 @@ class FakeCache:
         return parsed
 
     def forget(self, child: Child) -> None:
-        """Our own deletion is done: that very object is gone, and late events do not bring it back."""
+        """Our own deletion is done: forget that object, even if late events show it again."""
         where = (child.kind.group, child.kind.name, child.namespace, child.name)
         self._gone[child.uid] = sys.maxsize
         known = self._known.get(where)
@@ -221,7 +221,7 @@ class FakeCache:
             self._remove(where, known[1])
 
     def take_list(self, found: list[Object], *, kind: Kind, stack_uid: str, as_of: int) -> None:
-        """A list of one Stack's objects that was asked for arrives: what is not in it is gone; no listener is notified."""
+        """Take a requested list of one Stack's objects: missing ones were deleted; no listener is notified."""
         if (kind.group, kind.name) not in self._following:
             return
         shown = {raw["metadata"]["uid"] for raw in found}
@@ -245,7 +245,7 @@ class FakeCache:
         return children.parse_child(shown, kind=kind, paths=paths, signatures=self._signatures, known=earlier)
 
     def _drop(self, kind: Kind, raw: Object) -> None:
-        """An object is gone, or does not carry the label any more."""
+        """Drop an object that was deleted or lost the label."""
         where, uid = place(kind, raw), raw["metadata"]["uid"]
         self._gone[uid] = max(self._gone.get(uid, 0), version(raw))
         known = self._known.get(where)

@@ -28,7 +28,7 @@ LATENCY = 0.001
 
 
 class Desk:
-    """Where a fake API server that takes its time serves the requests of all engines, in the order in which they came."""
+    """A slow fake API server that serves the requests of all engines in order of arrival."""
 
     def __init__(self, *, places: int, seconds: float) -> None:
         """places: requests that are served at once; seconds: for each."""
@@ -68,7 +68,7 @@ class FakeWire:
         server.watchers.append(self._on_change)
 
     def cut(self) -> None:
-        """Let nothing through any more."""
+        """Stop all traffic."""
         self._is_alive = False
         self._notices.clear()
         if self._on_change in self.server.watchers:
@@ -165,7 +165,7 @@ class FakeWire:
             self._loop.call_at(self._notices[0][0], self._pump, context=self._context)
 
     def _pump(self) -> None:
-        """Deliver what is due."""
+        """Deliver due events."""
         self._is_pumping = False
         while self._notices and self._notices[0][0] <= self._loop.time():
             self._notices.popleft()[1]()

@@ -39,7 +39,7 @@ def is_of(source: TriggerSource, kind: Kind, raw: Object) -> bool:
 
 @dataclass(slots=True, kw_only=True)
 class Followed:
-    """What one Stack reads under one name."""
+    """An object that one Stack reads under one name."""
 
     query: ExternalQuery
     is_listed: bool = False
@@ -130,7 +130,7 @@ class FakeExternals:
                     self._update(stack_uid, name, followed, before, after)
 
     def _take_definition(self) -> None:
-        """A kind came or went: what is known of one that went says nothing any more."""
+        """Handle a kind that appeared or disappeared; cached data of a removed kind is no longer valid."""
         for stack_uid, some in self._followed.items():
             for name, followed in some.items():
                 if self._server.kinds.find_served(followed.query.kind) is None:
@@ -175,7 +175,7 @@ class FakeCauses:
         wire.receive(self._take)
 
     def watch(self, trigger: RetryTrigger) -> None:
-        """As the port says; what a watch begins with arrives a moment later, and may hold a change."""
+        """Start a watch; its first list arrives a moment later and may contain a change."""
         if trigger in self._awaited:
             return
         self._awaited.add(trigger)

@@ -1,4 +1,4 @@
-"""The port `HealthMarkClient` on the fake server: what one engine has in place of `hearth.kube.health_mark_client`."""
+"""The port `HealthMarkClient` on the fake server: replaces `hearth.kube.health_mark_client` for one engine."""
 
 from __future__ import annotations
 

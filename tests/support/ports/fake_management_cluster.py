@@ -1,4 +1,4 @@
-"""The port `Home` on the fake server: what one engine has in place of `hearth.kube.management_cluster`."""
+"""The port `Home` on the fake server: replaces `hearth.kube.management_cluster` for one engine."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ REVISION = fake_kinds.CONTROLLER_REVISION.kind
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A revision, and the version in which it was seen."""
+    """A revision, and the resourceVersion at which it was read."""
 
     version: int
     revision: Revision
@@ -50,7 +50,7 @@ class ManagementListener(Protocol):
 
 
 class NullListener:
-    """Hears what the cache of another share does not."""
+    """Ignores events for the cache of another shard."""
 
     def on_list_started(self) -> None:
         """Nothing comes of it."""
@@ -395,7 +395,7 @@ class FakeManagementCluster:
                 raise
 
     def _check_uid(self, stack: StackObject) -> None:
-        """A patch that states a uid is refused where another Stack has the name now."""
+        """Reject a patch with a uid if the name now belongs to another Stack."""
         kind = self.find_kind(stack)
         live = self._server.get(kind, stack.namespace, stack.name)
         if live["metadata"]["uid"] != stack.uid:
@@ -440,5 +440,5 @@ class FakeManagementCluster:
 
 
 def stack_request(verb: str, stack: StackObject) -> Request:
-    """A request about a Stack, or an instance of a StackDefinition, which requests name by its kind alone."""
+    """A request about a Stack, or about an instance, which requests identify by kind only."""
     return Request(verb=verb, kind=fake_kinds.find_owner_kind(stack), namespace=stack.namespace, name=stack.name)

@@ -52,7 +52,7 @@ class OtherServer:
     remotes: list[FakeRemoteCluster] = field(default_factory=list)
     """Those who are connected to it."""
     bend: Callable[[Request, Any], Any] = lambda _request, answer: answer
-    """Gives what is answered to a request; a hostile server lies."""
+    """Changes the response to a request; a hostile server lies."""
     bend_events: Callable[[Change], list[Change]] = lambda change: [change]
     """Gives the events that are sent for a change."""
 
@@ -142,7 +142,7 @@ class FakeRemoteCluster:
         """As the port says; the first attempt takes no time."""
 
     def note_silence(self) -> None:
-        """As the port says; states are noticed anyway."""
+        """See the port; the fake world notices every state anyway."""
 
 
 class FakeRemoteClusters:
@@ -185,7 +185,7 @@ class FakeRemoteClusters:
                 users.discard(stack_uid)
 
     def cut(self) -> None:
-        """Let nothing through any more."""
+        """Stop all traffic."""
         for wire in self._wires:
             wire.cut()
         for other in self._others.values():

@@ -1,4 +1,4 @@
-"""The port `SnapshotClient` on the fake server: what one engine has in place of `hearth.kube.stack_snapshot_client`."""
+"""The port `SnapshotClient` on the fake server: replaces `hearth.kube.stack_snapshot_client` for one engine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The port `StackDefinitionClient` on the fake server: what one engine has in place of `hearth.kube.stack_definition_client`."""
+"""The port `StackDefinitionClient` on the fake server: replaces `hearth.kube.stack_definition_client` for one
+engine.
+"""
 
 from __future__ import annotations
 

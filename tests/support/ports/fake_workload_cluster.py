@@ -1,4 +1,4 @@
-"""The port `Cluster` on the fake server: what one engine has in place of `hearth.kube.workload_cluster`.
+"""The port `Cluster` on the fake server: replaces `hearth.kube.workload_cluster` for one engine.
 
 Every request is counted, and may be refused, lost, or be the last one that its engine sends.
 """
@@ -285,7 +285,7 @@ class FakeWorkloadCluster:
         return self.cache.put(kind, answer, is_ours=True)
 
     async def _find_child(self, child: Child) -> Child | None:
-        """That very object as it is now, or None where it is gone or that Stack's no longer."""
+        """The current state of that object, or None if it was deleted or no longer belongs to that Stack."""
         try:
             live = await self.get(child.ref, kind=child.kind)
         except errors.ApiStatusError as error:
@@ -323,7 +323,7 @@ class FakeWorkloadCluster:
         ]
 
     def _list_labelled(self, kind: Kind, stack_uid: str) -> tuple[list[Object], int]:
-        """The objects with that Stack's label, and the version as of which they are."""
+        """The objects with that Stack's label, and their resourceVersion."""
         return [raw for raw in self._server.list_all(kind) if stack_of(raw) == stack_uid], self._server.version
 
     async def is_allowed(self, verb: str, *, kind: Kind, namespace: str, name: str = "") -> bool:
@@ -355,7 +355,7 @@ class FakeWorkloadCluster:
         return [copy(pod) for pod in pods if wanted.items() <= (pod["metadata"].get("labels") or {}).items()]
 
     async def get_log_end(self, ref: ObjectRef, *, container: str, limit: int) -> str:
-        """As the port says: what a pod says in the annotation of this name."""
+        """The end of the log: the text in a Pod's annotation of this name."""
         kind = self._server.kinds.find("v1", "Pod")
         if kind is None:
             return ""
@@ -373,7 +373,7 @@ class FakeWorkloadCluster:
 
 
 def label_of(raw: Mapping[str, Any]) -> str:
-    """The resource that an object says it stands for."""
+    """The resource in an object's label."""
     return members.resource_of(raw)
 
 

@@ -182,7 +182,7 @@ class RecordedManagementCluster:
             await pass_on(self._log, request, lambda: self._inner.add_finalizer(stack))
 
     async def remove_finalizer(self, stack: StackObject) -> None:
-        """As the port says; sends nothing where ours is gone."""
+        """See the port; sends nothing if our finalizer is already removed."""
         if names.FINALIZER in stack.finalizers:
             request = fake_management_cluster.stack_request("finalizer", stack)
             await pass_on(self._log, request, lambda: self._inner.remove_finalizer(stack))

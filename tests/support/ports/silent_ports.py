@@ -1,4 +1,4 @@
-"""A listener and an observer for tests in which they are of no interest, and to build others upon."""
+"""A listener and an observer that do nothing, for tests that ignore them, and as base classes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class DeafListener:
         """A source changed."""
 
     def on_retry_trigger(self, trigger: RetryTrigger) -> None:
-        """What a refusal hangs on changed."""
+        """The cause of a refusal changed."""
 
     def on_kinds(self) -> None:
         """Kinds changed."""

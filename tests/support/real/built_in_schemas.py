@@ -22,7 +22,7 @@ from support.real import keyed_lists
 
 Schema = Mapping[str, Any]
 KEPT: Final = ("type", "$ref", "nullable", "format")
-"""Words that validation needs, besides the extensions and what contains other schemas."""
+"""Keywords that validation needs, in addition to extensions and keywords that contain other schemas."""
 EXTENSIONS: Final = (
     *("x-kubernetes-int-or-string", "x-kubernetes-preserve-unknown-fields", "x-kubernetes-embedded-resource"),
     *("x-kubernetes-list-type", "x-kubernetes-list-map-keys", "x-kubernetes-map-type"),
@@ -30,7 +30,7 @@ EXTENSIONS: Final = (
 
 
 async def get_built_in(connection: Connection) -> dict[str, Any]:
-    """Return what the file should contain."""
+    """Return the expected contents of the file."""
     definitions: dict[str, Schema] = {}
     kinds: dict[str, str] = {}
     index = (await connection.request("GET", SCHEMAS_PATH))["paths"]
@@ -46,7 +46,7 @@ async def get_built_in(connection: Connection) -> dict[str, Any]:
                 version = f"{each['group']}/{each['version']}" if each["group"] else each["version"]
                 if {"metadata", "kind"} <= set(schema.get("properties") or ()) and not each["kind"].endswith("List"):
                     kinds[f"{version}/{each['kind']}"] = full_name
-    # An alias of many groups, with which requests delete.
+    # Used in many groups, for the options of deletions.
     kinds = {kind: name for kind, name in kinds.items() if not kind.endswith("/DeleteOptions")}
     version = (await connection.request("GET", "/version"))["gitVersion"]
     number = re.match(r"v?(\d+\.\d+)", version)
@@ -58,7 +58,7 @@ async def get_built_in(connection: Connection) -> dict[str, Any]:
 
 
 def reduce(schema: Any) -> Any:
-    """Return a schema without what no validation of Hearth reads."""
+    """Return a schema without the parts that Hearth's validation never reads."""
     if not isinstance(schema, dict):
         return schema
     kept = {word: schema[word] for word in (*KEPT, *EXTENSIONS) if word in schema}

@@ -1,7 +1,7 @@
-"""Fixtures for tests on a real API server: where it is, a client for it, and a namespace of the test's own.
+"""Fixtures for tests on a real API server: its address, a client, and a namespace for each test.
 
-A test that asks for one of them is marked `cluster` by that alone. Where no control plane can be had these fixtures
-fail; they never skip, since a skipped test reads like a passed one.
+A test that uses one of them is automatically marked `cluster`. Without a control plane these fixtures fail; they never
+skip, because a skipped test looks like a passed one.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ import urllib3.exceptions
 from support import repository
 from support.real.raw_api import RawApi
 
-# Set by `controlplane.py with`, and so by make, which then also ends what it started.
-# KUBECONFIG is never read: a cluster that happens to be set there is not a test bed.
+# Set by `controlplane.py with`, and therefore by make, which then also stops the control plane. KUBECONFIG is never
+# read: a cluster in it is no test bed.
 VARIABLE = "HEARTH_TEST_KUBECONFIG"
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what needs the control plane, before `-m` chooses by marks."""
+    """Mark tests that need the control plane, before `-m` selects by marks."""
     for item in items:
         if "kubeconfig" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.cluster)
@@ -50,7 +50,7 @@ def kubeconfig(request: pytest.FixtureRequest) -> Path:
 
 @pytest.fixture(scope="session")
 def api_client(kubeconfig: Path) -> Iterator[Any]:
-    """A client of the official library, to arrange and to look; what is under test uses its own."""
+    """A client of the official library, to arrange and inspect; the code under test uses its own."""
     import kubernetes.config
 
     config: Any = kubernetes.config  # half of it is typed, and differently from version to version
@@ -60,15 +60,16 @@ def api_client(kubeconfig: Path) -> Iterator[Any]:
 
 @pytest.fixture(scope="session")
 def is_own(kubeconfig: Path) -> bool:
-    """Whether the control plane is the tests' own, which goes as a whole."""
+    """Whether the tests own the control plane, which is then removed as a whole."""
     return str(kubeconfig) == _find_own()
 
 
 @pytest.fixture
 def namespace(api_client: Any, is_own: bool) -> Iterator[str]:
-    """The name of a fresh namespace, which no other test will have.
+    """The name of a fresh namespace, unique to the test.
 
-    On a control plane of our own it stays: to end one takes more than a hundred requests, beside which the other tests wait.
+        On the tests' own control plane it stays: deleting a namespace takes more than a hundred requests, which delay
+    the other tests.
     """
     # The classes of the official client take longer to import than many a test.
     api = RawApi(api_client)

@@ -1,6 +1,6 @@
-"""A control plane of a test's own, whose components can be stopped, held and started again.
+"""A control plane for one test, with components that can be stopped, paused and restarted.
 
-Knows processes and files alone; never touches the control plane that tests share.
+Knows only processes and files; never touches the control plane that tests share.
 """
 
 from __future__ import annotations
@@ -36,8 +36,9 @@ class Launched:
     arguments: list[str]
     folder: str
     held_ports: list[socket.socket]
-    """What it listened on, bound until it is started again: a control plane that starts meanwhile would take its ports,
-    and the API server would talk to the other's etcd."""
+    """Its ports, bound until it restarts: otherwise a control plane that starts meanwhile could take them, and the API
+    server would talk to the wrong etcd.
+    """
 
 
 @dataclass(slots=True)
@@ -117,7 +118,7 @@ class OwnPlane:
 def kill_and_wait(number: int) -> None:
     """SIGKILL a process, and return when its ports and files are free.
 
-    Its command line is gone before that, while its memory is given back, which takes an API server some 100 ms.
+    Its command line disappears earlier, while its memory is being freed, which takes some 100 ms for an API server.
     """
     process = os.pidfd_open(number)
     try:
@@ -136,7 +137,7 @@ def find_ports(arguments: list[str]) -> list[int]:
 def hold(port: int) -> socket.socket:
     """Keep a port from others without listening on it: connections are refused."""
     held = socket.socket()
-    # Allowed beside connections that have just ended, and to no other process afterward.
+    # Allowed next to connections that have just ended; no other process can bind the port afterward.
     held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     held.bind(("0.0.0.0", port))
     held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 0)

@@ -1,4 +1,6 @@
-"""What a test of StackDefinitions that failed left behind: its operator, which alone may delete it, is gone with its key."""
+"""Leftovers of a failed test of StackDefinitions: only its operator could delete them, and that operator's key
+is lost.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ from support.real.real_world import POLL
 
 
 async def clear(connection: Connection, group: str) -> None:
-    """Delete all kinds of that API group with their objects and definitions, and wait until they are gone."""
+    """Delete all kinds of that API group with their objects and definitions, and wait for the deletion."""
     for crd in await list_all(connection, CUSTOM_RESOURCE_DEFINITION):
         if crd["spec"]["group"] == group:
             await delete_kind(connection, crd)
@@ -25,7 +27,7 @@ async def clear(connection: Connection, group: str) -> None:
 
 
 async def delete_kind(connection: Connection, crd: dict[str, Any]) -> None:
-    """Delete a kind, and wait until it is gone."""
+    """Delete a kind and wait for the deletion."""
     spec = crd["spec"]
     version, names = spec["versions"][0]["name"], spec["names"]
     kind = Kind(group=spec["group"], version=version, name=names["kind"], plural=names["plural"], namespaced=True)
@@ -55,7 +57,7 @@ async def list_all(connection: Connection, kind: Kind) -> list[dict[str, Any]]:
 
 
 async def delete(connection: Connection, kind: Kind, found: dict[str, Any]) -> None:
-    """Delete an object without its finalizers; ignore one that is gone."""
+    """Delete an object after removing its finalizers; ignore a missing one."""
     metadata = found["metadata"]
     path = api_requests.object_path(kind, metadata.get("namespace", ""), metadata["name"])
     try:

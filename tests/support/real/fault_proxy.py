@@ -1,6 +1,6 @@
-"""A proxy between a client under test and a real API server, which does to their talk all that a test says.
+"""A proxy between a client under test and a real API server that injects faults for a test.
 
-Speaks plain HTTP on this machine and forwards over the server's own TLS as the account that the credentials name. Knows HTTP,
+Speaks plain HTTP on this machine and forwards over the server's TLS as the account in the credentials. Knows HTTP,
 requests and the lines of watches; must not know who is tested.
 """
 
@@ -70,7 +70,7 @@ class LiveStream:
 
 @dataclass(slots=True, eq=False)
 class FaultProxy:
-    """What it does to the traffic, and what it saw of it. A pulse goes with everything it sees."""
+    """The faults it injects, and the traffic it saw. Every event sends a pulse."""
 
     session: aiohttp.ClientSession
     credentials: Credentials
@@ -88,7 +88,7 @@ class FaultProxy:
     flow: asyncio.Event = field(default_factory=asyncio.Event)
     """While it is not set, watches are open and silent."""
     delay: float = 0.0
-    """Seconds by which every answer comes later."""
+    """Seconds by which every response is delayed."""
     losses: int = 0
     """How many of the next writes take effect while their answers are lost."""
     losses_where: str = ""
@@ -156,7 +156,7 @@ class FaultProxy:
         self.streams.append(stream)
         self.pulse.beat()
         try:
-            # A client that goes is nothing to complain about; a cut is one, too.
+            # A client that disconnects is fine, and so is a cut connection.
             with contextlib.suppress(ConnectionError, aiohttp.ClientError):
                 await self._pass_lines(answer, stream)
         finally:

@@ -44,7 +44,7 @@ class Site:
     """A namespace, and who acts in it."""
 
     user: RealUser
-    """Anyone who does what a test says, past the proxy."""
+    """A user who acts for the test, bypassing the proxy."""
     proxy: FaultProxy
     operator: OperatorProcess
     made: dict[str, set[str]] = field(default_factory=dict)
@@ -78,7 +78,7 @@ class Site:
         return number
 
     async def get_status(self) -> dict[str, Any]:
-        """What the Stack says."""
+        """The status of the Stack."""
         found = await self.user.find(self.stack)
         return dict((found or {}).get("status") or {})
 
@@ -104,7 +104,7 @@ class Site:
         raise AssertionError(f"expected the phase {phase}, found {found}")
 
     async def find_revisions(self) -> list[Object]:
-        """What is stored of the Stack."""
+        """The stored revisions of the Stack."""
         found = await self.user.find(self.stack)
         return [] if found is None else await self.user.find_revisions(found["metadata"]["uid"])
 
@@ -131,7 +131,7 @@ class Site:
         return "" if held == wanted else f"said to be complete, but {held} is not {wanted}"
 
     async def finish(self) -> None:
-        """Delete the Stack; then nothing may be left, and nothing may have gone wrong on the way."""
+        """Delete the Stack, then check that nothing is left and nothing went wrong."""
         assert {name: len(uids) for name, uids in self.made.items() if len(uids) != 1} == {}
         self.check_operator()
         with contextlib.suppress(errors.ApiStatusError):

@@ -22,7 +22,7 @@ PREFIX = "#/components/schemas/"
 
 
 async def get_built_in(connection: Connection) -> Schema:
-    """What the file should contain."""
+    """The expected contents of the file."""
     definitions: dict[str, Schema] = {}
     kinds: dict[str, str] = {}
     index = (await connection.request("GET", SCHEMAS_PATH))["paths"]

@@ -1,7 +1,7 @@
-"""The OpenStack resource controllers, played: they wait for what an object refers to, give it an ID and a status, and hold
-its deletion as long as another object refers to it.
+"""Simulated OpenStack resource controllers: they wait for referenced objects, set IDs and statuses, and hold the
+deletion of an object while another one refers to it.
 
-Facts: openstack-resource-controller, whose CustomResourceDefinitions are in tests/data/heat/orc-crds.yaml.gz.
+Facts: openstack-resource-controller; its CustomResourceDefinitions are in tests/data/heat/orc-crds.yaml.gz.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def make_kind(definition: Object) -> Kind:
 
 
 def list_references(value: Any) -> Iterator[str]:
-    """The names of the objects of these kinds that an object refers to; not those of Secrets."""
+    """The names of the objects of these kinds that an object refers to, except Secrets."""
     if isinstance(value, Mapping):
         for name, each in value.items():
             if name.endswith("Ref") and isinstance(each, str) and name not in SECRETS:

@@ -1,6 +1,6 @@
-"""Several operators at once, each a process of its own, beside each other on one real API server.
+"""Several operator processes in parallel on one real API server.
 
-Knows processes and what they tell of themselves; must not know of stories.
+Knows processes and their output; must not know of stories.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from support.stories import stack_manifests
 from support.stories.world import Address
 
 PATIENCE = 60.0
-"""Seconds, on a busy machine, for what takes one or two."""
+"""Seconds on a busy machine for actions that take one or two."""
 
 
 @dataclass(slots=True, kw_only=True)

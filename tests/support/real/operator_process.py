@@ -28,7 +28,7 @@ from support.real.real_world import POLL, READY_TIMEOUT, TIMEOUT, Operator, Real
 from support.stories.world import Check
 
 LULL = 10.0
-"""Seconds without a write after which what was waited for was missed: longer than probes and retries take in stories."""
+"""Seconds without a write after which an awaited state cannot come: longer than probes and retries in stories."""
 WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 NO_STATE = re.compile(r"/events\b|dryRun=All|/apis/authorization\.k8s\.io/")
 """Requests that change nothing which the operator depends on."""
@@ -43,7 +43,7 @@ class CountingProxy(FaultProxy):
 
     writes: int = 0
     fatal_write: int = 0
-    """The number of the write at which `kill` is called; 0: none."""
+    """The index of the write that triggers `kill`; 0: none."""
     is_kill_after: bool = False
     """Whether that write takes effect: its answer is lost then."""
     kill: Callable[[], None] = lambda: None
@@ -110,7 +110,7 @@ class OperatorProcess:
         return sum_metric(self.read_metrics(), name, **labels)
 
     async def wait_metric(self, name: str, value: float) -> None:
-        """Return once a metric has that value; those of other clusters arrive every few seconds."""
+        """Wait until a metric has that value; metrics of other clusters arrive every few seconds."""
         async with asyncio.timeout(TIMEOUT):
             while await asyncio.to_thread(self.read_metric, name) != value:  # noqa: ASYNC110 -- a process has no event
                 await asyncio.sleep(POLL)
@@ -122,7 +122,7 @@ class OperatorProcess:
         return lines
 
     def read_memory(self) -> float:
-        """What it holds of the machine's memory, in MiB."""
+        """Its memory use in MiB."""
         assert self.process is not None
         status = Path(f"/proc/{self.process.pid}/status").read_text()
         found = re.search(r"VmRSS:\s+(\d+) kB", status)
@@ -216,7 +216,7 @@ class ProcessWorld(RealWorld):
         await super().close()
 
     async def wait_until(self, check: Check) -> list[str]:
-        """As the protocol says; what was passed by while no operator ran need not be waited for."""
+        """See the protocol; states that passed while no operator ran are not waited for."""
         begun = last = time.monotonic()
         seen = self.traffic.settled
         while wrong := await check():

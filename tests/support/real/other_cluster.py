@@ -1,4 +1,4 @@
-"""A second control plane, the Stacks that have their objects in it, and the tenants who may use it.
+"""A second control plane, the Stacks with objects in it, and the tenants who may use it.
 
 Knows both API servers; must not know of stories.
 """
@@ -108,7 +108,7 @@ class Region:
         await self.here.patch(self.address_of(name), {"spec": patch})
 
     async def find_status(self, name: str = "shop") -> dict[str, Any]:
-        """What the Stack says of its present spec; nothing before."""
+        """The status for the Stack's current spec; empty before."""
         found = await self.here.find(self.address_of(name)) or {}
         status = dict(found.get("status") or {})
         is_current = status.get("observedGeneration") == (found.get("metadata") or {}).get("generation")
@@ -138,7 +138,7 @@ class Region:
         raise AssertionError(f"expected {reason}, found {found}")
 
     async def until_gone(self, name: str = "shop") -> None:
-        """Until the Stack is gone."""
+        """Wait until the Stack is deleted."""
         found: Object | None = None
         async for _ in attempts():
             found = await self.here.find(self.address_of(name))

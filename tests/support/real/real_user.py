@@ -1,6 +1,6 @@
-"""What a user of a real cluster does with kubectl, as single requests; and the stage on which probes are played there.
+"""A user of a real cluster with kubectl, as single requests, and the stage that simulates probes.
 
-Knows the API server only; must not know of operators or stories.
+Knows only the API server; must not know of operators or stories.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ class RealUser:
             await asyncio.sleep(RETRY)
 
     async def replace_spec(self, address: Address, spec: Object) -> None:
-        """As `kubectl replace`, of the spec alone; regardless of what was written to the status meanwhile is no conflict."""
+        """`kubectl replace` of only the spec; status writes in between do not conflict."""
         change = orjson.dumps([{"op": "replace", "path": "/spec", "value": spec}])
         query = {"fieldManager": MANAGER}
         await self.connection.request(
@@ -258,8 +258,8 @@ async def install_all(user: RealUser) -> None:
 async def install(user: RealUser, definitions: Iterable[Object]) -> None:
     """Install CustomResourceDefinitions and wait until their kinds are served.
 
-    A definition that this process applied to the server and that nothing changed since is not applied again: that takes
-    the API server longer than many a test.
+        Skips a definition that this process already applied and that has not changed since: applying it takes the API
+    server longer than many tests.
     """
     for definition in definitions:
         key = hashlib.sha256(orjson.dumps(definition)).hexdigest()
@@ -274,6 +274,6 @@ async def install(user: RealUser, definitions: Iterable[Object]) -> None:
 
 
 def is_established(raw: Object | None) -> bool:
-    """Whether the server serves what a CustomResourceDefinition defines."""
+    """Whether the server serves the kind of a CustomResourceDefinition."""
     conditions = ((raw or {}).get("status") or {}).get("conditions") or ()
     return any(each["type"] == "Established" and each["status"] == "True" for each in conditions)

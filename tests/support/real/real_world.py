@@ -35,11 +35,11 @@ POLL = 0.05
 UNHURRIED_POLL = 0.3
 """Seconds between two looks at what stays once it is there."""
 QUIET = 1.6
-"""Seconds without a change after which nothing moves any more: longer than statuses are held back."""
+"""Seconds without a change after which the world is at rest: longer than status writes are delayed."""
 TIMEOUT = 60.0
 """Seconds for anything that a story waits for, on a machine that is busy with other tests."""
 LONGEST_PAUSE = 1.0
-"""What is left of a wait, where time cannot be skipped."""
+"""Upper limit of waits, because real time cannot be skipped."""
 MAX_BACKOFF = datetime.timedelta(seconds=2)
 READY_TIMEOUT = 120.0
 """Seconds from the start of an operator until it converges: two of them where the machine is free."""
@@ -65,9 +65,9 @@ class RecordedMachine(KubeRuntime):
     def _build(self, hasher: KeyedHasher) -> StackController:
         recorded = RecordedManagementCluster(self._management_cluster, self._log)
         self._management_cluster = recorded  # type: ignore[assignment]  # the same port around the same client
-        self._cluster = RecordedWorkloadCluster(self._cluster, self._log)  # type: ignore[assignment]  # likewise
-        self._health_marks = RecordedMarks(self._health_marks, self._log)  # type: ignore[assignment]  # likewise
-        self._snapshots = RecordedSnapshots(self._snapshots, self._log)  # type: ignore[assignment]  # likewise
+        self._cluster = RecordedWorkloadCluster(self._cluster, self._log)  # type: ignore[assignment]  # as above
+        self._health_marks = RecordedMarks(self._health_marks, self._log)  # type: ignore[assignment]  # as above
+        self._snapshots = RecordedSnapshots(self._snapshots, self._log)  # type: ignore[assignment]  # as above
         return super()._build(hasher)
 
 
@@ -173,7 +173,6 @@ class RealWorld:
         raise NotImplementedError(f"the cluster {name} is there on the fake cluster alone; say so by `only: [fake]`")
 
     def set_away(self, cluster: str, *, is_away: bool) -> None:
-        """Likewise."""
         raise NotImplementedError(f"the cluster {cluster} is there on the fake cluster alone; say so by `only: [fake]`")
 
     # ------------------------------------------------------------ events
@@ -185,7 +184,6 @@ class RealWorld:
         )
 
     def release_events(self, kind: str) -> None:
-        """Likewise."""
         raise NotImplementedError(
             f"the events of {kind} can be held on the fake cluster alone; say so by `only: [fake]`"
         )
@@ -207,7 +205,7 @@ class RealWorld:
         return wrong
 
     async def wait_rest(self, check: Check = find_nothing, *, patience: float = 0.0) -> list[str]:
-        """As the protocol says; what takes minutes there takes at most the longest backoff here."""
+        """See the protocol; waits of minutes are limited to the longest backoff."""
         latest = time.monotonic() + self.timeout
         while True:
             wrong = await self._wait(check, pause=UNHURRIED_POLL)

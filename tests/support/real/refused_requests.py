@@ -31,7 +31,7 @@ class Site:
     namespace: str
 
     def manifest(self, of: Kind, name: str = "a", **body: Any) -> Object:
-        """A manifest; what is given as `metadata` is added to name and namespace."""
+        """A manifest; `metadata` is added to name and namespace."""
         metadata = {
             "name": name,
             **({"namespace": self.namespace} if of.namespaced else {}),
@@ -46,7 +46,7 @@ class Site:
         return self.manifest(DEPLOYMENT, spec={"replicas": 0, "selector": selector, "template": template, **spec})
 
     def put(self, of: Kind, manifest: Object) -> Object:
-        """Apply what must be accepted."""
+        """Apply a manifest that the server must accept."""
         answer = self.api.apply(manifest, kind=of)
         assert answer.is_accepted, answer.body
         body: Object = answer.body

@@ -17,7 +17,7 @@ PYPROJECT = repository.ROOT / "pyproject.toml"
 SCRIPT = "kubectl-stack"
 LIMIT_SECONDS = 120
 PATIENCE_SECONDS = 30
-"""Until it answers, and until it has ended: an order of magnitude above what a busy machine was seen to need."""
+"""For its first response, and for its exit: ten times the longest time seen on a busy machine."""
 
 
 def find_program(script: str = SCRIPT) -> list[str]:
@@ -35,11 +35,11 @@ class StackCommand:
     namespace: str
 
     async def run(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-        """Run it to its end."""
+        """Run it and wait until it exits."""
         return await asyncio.to_thread(self.run_now, *arguments, **environment)
 
     def run_now(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-        """Run it to its end. Blocks."""
+        """Run it and wait until it exits. Blocks."""
         return subprocess.run(
             [*find_program(), "--kubeconfig", str(self.kubeconfig), "-n", self.namespace, *arguments],
             capture_output=True,

@@ -1,4 +1,6 @@
-"""The shell of a user: kubectl with its plugin and hearth, in one namespace; and a user who pastes there what is printed."""
+"""The shell of a user: kubectl with its plugin and hearth, in one namespace; and a user who pastes printed commands
+there.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +58,7 @@ def make_environment(kubeconfig: Path, namespace: str, folder: Path) -> dict[str
 
 
 class Paster:
-    """A user who pastes what is printed."""
+    """A user who pastes printed commands."""
 
     def __init__(self, environment: dict[str, str], stack: StackCommand) -> None:
         self.environment = environment
@@ -69,7 +71,7 @@ class Paster:
         return cls(environment, StackCommand(kubeconfig=kubeconfig, namespace=namespace))
 
     async def paste(self, text: str, pattern: str) -> str:
-        """Run the command in the text that matches; what it prints."""
+        """Run the command in the matching text and return its output."""
         found = re.search(pattern, text)
         assert found is not None, f"{pattern!r} is not in {text!r}"
         done = await asyncio.to_thread(

@@ -1,4 +1,4 @@
-"""Records the objects of this version on a real API server: play the scenario, wait, and write what is stored.
+"""Records the objects of this version on a real API server: play the scenario, wait, and save the stored objects.
 
     controlplane.py with -- env PYTHONPATH=operator:tests python -m support.recordings.record [folder of a scenario]
 
@@ -49,7 +49,7 @@ VERSIONS = {
 }
 OF_KUBERNETES = "kube-root-ca.crt"
 AT_REST = 5.0
-"""Seconds after the last step, in which nothing more is written."""
+"""Seconds without writes after the last step."""
 
 
 async def main(kubeconfig: str, place: Path) -> None:

@@ -21,7 +21,7 @@ NOT_STORED: Final = ("resourceVersion", "selfLink")
 
 
 WRITTEN: Final = FOLDER / "written"
-"""Recordings of what a later version writes once."""
+"""Recordings that a later version changes once."""
 
 WRITTEN_ONCE: Final[Mapping[str, Sequence[str]]] = {
     "Secret with `stringData`": ("change secret/texts-login", "apply secret/texts-login"),
@@ -48,7 +48,7 @@ def list_versions(folder: Path = FOLDER) -> Sequence[Path]:
 
 
 def load(folder: Path) -> list[Object]:
-    """Return the objects of a version: owners before what they own."""
+    """Return the objects of a version, owners first."""
     with (folder / "objects.yaml").open() as file:
         found: list[Object] = list(yaml.load_all(file, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
     return sorted(found, key=lambda raw: raw["kind"] not in names.STACK_KINDS)
@@ -61,13 +61,15 @@ def find_key(objects: Sequence[Object]) -> bytes:
 
 
 def clean(raw: Object) -> Object:
-    """Return what the API server stores of an object."""
+    """Return an object without fields that the API server sets."""
     metadata = {key: value for key, value in raw["metadata"].items() if key not in NOT_STORED}
     return {**raw, "metadata": metadata}
 
 
 def mask_words(value: Any) -> Any:
-    """Return an object without what a later version may write once: the words of messages, and the version it leads to."""
+    """Return an object without parts that a later version may change once: texts of messages, and the version
+    itself.
+    """
     if isinstance(value, list):
         return [mask_words(inner) for inner in value]
     if not isinstance(value, dict):
@@ -77,7 +79,7 @@ def mask_words(value: Any) -> Any:
 
 
 def list_steps(folder: Path) -> Iterator[Mapping[str, Any]]:
-    """Yield each step of the scenario: an object, and what must be reached before the next one."""
+    """Yield each step of the scenario: an object, and the condition for the next step."""
     yield from yaml.safe_load((folder / "scenario.yaml").read_text())
 
 

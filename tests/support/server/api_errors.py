@@ -1,4 +1,4 @@
-"""The bodies with which a real API server refuses, as errors ready to be raised. Nothing in here decides."""
+"""Error bodies of a real API server, as exceptions. This module decides nothing."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def resource_name(kind: Kind) -> str:
 
 
 def details(kind: Kind, name: str, *, causes: Sequence[Cause] = (), by_kind: bool = False) -> dict[str, Any]:
-    """The details of a refusal; most name the plural resource, those of validation the kind."""
+    """The details of a refusal; most contain the plural resource, those of validation the kind."""
     found: dict[str, Any] = {"name": name}
     if kind.group:
         found["group"] = kind.group
@@ -50,7 +50,7 @@ RULES_NOT_RUN = cause(
     "some validation rules were not checked because the object was invalid; correct the existing errors to complete "
     "validation",
 )
-"""What is added to mistakes of types where the kind has rules in CEL besides."""
+"""The addition to type errors if the kind also has rules in CEL."""
 
 
 def unknown_kind() -> errors.ApiStatusError:
@@ -108,7 +108,7 @@ def bad_request(message: str) -> errors.ApiStatusError:
 
 
 def unreadable_patch(kind: Kind, namespace: str, name: str, mistake: str) -> errors.ApiStatusError:
-    """What an apply gets where a create would get a proper 400 or 422: a 500 without any reason."""
+    """The error of an apply where a create would get a proper 400 or 422: a 500 without a reason."""
     where = f"{namespace}/{name}; {kind.api_version}, Kind={kind.name}"
     return refuse(500, "", f"failed to create typed patch object ({where}): {mistake}")
 

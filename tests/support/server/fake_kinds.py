@@ -21,9 +21,9 @@ from support.server import api_errors
 from support.server.field_sets import Shape
 
 Completion: TypeAlias = Callable[[Mapping[str, Any] | None, dict[str, Any]], dict[str, Any]]
-"""What is stored for an object, by the old one (None: it is new) and what a writer made of it."""
+"""Turns the old object (None: it is new) and a writer's object into the stored object."""
 Guard: TypeAlias = Callable[[Mapping[str, Any], Mapping[str, Any]], list[api_errors.Cause]]
-"""What is wrong with a change from the old object to the new one."""
+"""Mistakes of a change from the old object to the new one."""
 
 META = "#/components/schemas/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 STRINGS = {"type": "object", "additionalProperties": {"type": "string"}}
@@ -51,7 +51,7 @@ def accept(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[api_errors.Ca
 
 POLICIES = "admissionregistration.k8s.io"
 ADDRESS = "10.0.0.1"
-"""Of every new Service that states none."""
+"""Default address of new Services."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,23 +61,23 @@ class ServedKind:
     kind: Kind
     shape: Shape
     schema: Mapping[str, Any] | None = None
-    """The schema as the CRD states it, of the whole object."""
+    """The schema of the whole object in the CRD."""
     guard: Guard = accept
     defaults: Mapping[str, Any] = field(default_factory=dict)
-    """What a new object has besides what was stated: a status, if anything."""
+    """Defaults of new objects, for example a status."""
     fills: Mapping[str, Any] = field(default_factory=dict)
-    """What its spec is given where it does not say so itself."""
+    """Defaults for its spec."""
     complete: Completion = keep
-    """What it takes over from the old object, or fills by its other fields."""
+    """Fields copied from the old object or derived from other fields."""
     has_rules: bool = False
     """Whether its schema has rules in CEL."""
     is_tracked: bool = True
-    """Whether it is kept who owns which field; for our own kinds no test asks, and nearly all writes are theirs."""
+    """Whether field ownership is tracked; no test reads it for our own kinds, which get nearly all writes."""
 
 
 @dataclass(slots=True)
 class KindTable:
-    """What is served now; the port `Kinds`."""
+    """The kinds currently served; the port `Kinds`."""
 
     generation: int = 1
     _served: dict[tuple[str, str], ServedKind] = field(default_factory=dict)
@@ -98,7 +98,7 @@ class KindTable:
         return None if served is None or served.schema is None else publish(orjson.dumps(served.schema))
 
     def find_definition(self, reference: str) -> Mapping[str, Any] | None:
-        """What a `$ref` of a published schema points to."""
+        """The target of a `$ref` in a published schema."""
         return OBJECT_META if reference == META else None
 
     def find_served(self, kind: Kind) -> ServedKind | None:
@@ -143,7 +143,7 @@ SET_CHANGES = frozenset(
         "persistentVolumeClaimRetentionPolicy",
     }
 )
-"""What may change in the spec of a StatefulSet."""
+"""Mutable fields in the spec of a StatefulSet."""
 
 
 def immutable_field(*path: str) -> Guard:

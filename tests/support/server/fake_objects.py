@@ -1,8 +1,8 @@
-"""What single objects become by a write, and which are refused: rules of the API server as plain functions.
+"""The result of a write on a single object, or its rejection: rules of the API server as plain functions.
 
-Of structural schemas it has the small part that tests need. A mistake is said in three ways, as the real server does: by
-an apply (500 without reason), and by a create or an update (400 for unknown fields, 422 for wrong values). Quotas are
-those that count objects: `spec.hard: {count/probes.testing.hearth.dev: 2}`. Must not know of stores or of who watches.
+Supports the small part of structural schemas that tests need. As on the real server, mistakes are reported in three ways:
+by an apply (500 without reason), and by a create or an update (400 for unknown fields, 422 for wrong values). Supports
+only quotas that count objects: `spec.hard: {count/probes.testing.hearth.dev: 2}`. Must not know of stores or watchers.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def check_patch(served: ServedKind, manifest: Object, namespace: str, name: str)
 
 
 def check_nulls(served: ServedKind, manifest: Object, wanted: Object, *, live: Object | None, manager: str) -> None:
-    """Refuse a map of a custom kind whose last key was dropped, and which anyone states as empty: it would become null."""
+    """Reject an empty map that lost its last key in a custom kind: it would become null."""
     if not served.shape.is_custom:
         return
     others = [entry for entry in managed_fields.parse(live) if entry.name != manager] if live is not None else []
@@ -93,7 +93,7 @@ def validated_part(raw: Mapping[str, Any]) -> Object:
 
 
 def check_preconditions(kind: Kind, live: Object | None, stated: Mapping[str, Any]) -> None:
-    """Refuse an apply that states another uid or resourceVersion than the object's."""
+    """Reject an apply with a uid or resourceVersion other than the object's."""
     name, uid = stated["name"], stated.get("uid")
     if live is None:
         if uid is not None:
@@ -114,7 +114,7 @@ EMPTY_IS_NONE = frozenset({"labels", "annotations", "finalizers", "ownerReferenc
 
 
 def keep_system_fields(live: Object, wanted: Object, served: ServedKind) -> Object:
-    """`wanted` with what only the server writes taken from `live`."""
+    """`wanted` with the fields that only the server writes, copied from `live`."""
     kept = field_sets.UNOWNED_METADATA & live["metadata"].keys()
     metadata = {key: value for key, value in wanted["metadata"].items() if key not in field_sets.UNOWNED_METADATA}
     metadata |= {key: live["metadata"][key] for key in kept}
@@ -127,7 +127,7 @@ def keep_system_fields(live: Object, wanted: Object, served: ServedKind) -> Obje
 
 
 def with_managed_fields(raw: Object, entries: list[Object]) -> Object:
-    """The object with these entries, as a user states them. An empty one clears them all."""
+    """The object with these managedFields entries from a user. An empty entry clears them all."""
     return {**raw, "metadata": {**raw["metadata"], "managedFields": [entry for entry in entries if entry]}}
 
 
@@ -145,7 +145,7 @@ def merge_patch(value: Any, patch: Any) -> Any:
 
 
 def fill(raw: Object, served: ServedKind, live: Object | None = None) -> Object:
-    """The object with what the server gives its spec where that does not say so itself. live: the old one."""
+    """The object with the server's defaults for its spec. live: the old object."""
     filled = {**raw, "spec": {**served.fills, **(raw.get("spec") or {})}} if served.fills else raw
     return served.complete(live, filled)
 
@@ -156,13 +156,13 @@ def is_same(live: Object, wanted: Object) -> bool:
 
 
 def stripped(raw: Object) -> Object:
-    """An object without what a write that changes nothing may differ in."""
+    """An object without the fields that may differ in a write that changes nothing."""
     entries = [{**entry, "time": ""} for entry in raw["metadata"].get("managedFields", ())]
     return {**raw, "metadata": {**raw["metadata"], "managedFields": entries}}
 
 
 def has_new_generation(live: Object, wanted: Object, served: ServedKind) -> bool:
-    """Whether a change is one of what is wanted, rather than of metadata or status."""
+    """Whether a change affects the desired state, rather than metadata or status."""
     skipped = {"metadata", "status"} if served.shape.has_status else {"metadata"}
     return any(live.get(key) != wanted.get(key) for key in (live.keys() | wanted.keys()) - skipped)
 
@@ -189,7 +189,7 @@ def find_quota_key(kind: Kind) -> str:
 
 
 def read_quota(quota: Object) -> dict[str, Any]:
-    """What a quota allows."""
+    """The limits of a quota."""
     return dict((quota.get("spec") or {}).get("hard") or {})
 
 

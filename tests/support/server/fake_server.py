@@ -1,7 +1,7 @@
-"""An API server in memory: raw objects, field ownership, preconditions, finalizers, and who is notified of changes.
+"""An in-memory API server: raw objects, field ownership, preconditions, finalizers, and watchers.
 
-Speaks in verbs and raises the refusals of a real server. Must not know of stacks, engines or faults; the time and the
-uids it gives are handed in or counted, so that the same calls give the same objects.
+Implements the verbs and errors of a real server. Must not know of stacks, engines or faults; its time and uids are
+passed in or counted, so the same calls give the same objects.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from support.server import api_errors, fake_kinds, fake_objects, managed_fields
 from support.server.fake_kinds import ServedKind
 
 Watcher: TypeAlias = Callable[[Kind, Object | None, Object | None], None]
-"""Notified of every change: the kind, the object before (None: it is new) and after (None: it is gone)."""
+"""Notified of every change: the kind, the object before (None: created) and after (None: deleted)."""
 Key: TypeAlias = tuple[str, str]
 """Namespace and name."""
 
@@ -163,7 +163,7 @@ class FakeServer:
         return self._finish_change(served, live, recorded)
 
     def apply(self, manifest: Object, *, kind: Kind, manager: str, force: bool, dry_run: bool = False) -> Object:
-        """Server-side apply; what the object would be then, where it is a dry run."""
+        """Server-side apply; with dry run, returns the resulting object."""
         served = self._served(kind)
         metadata = manifest["metadata"]
         namespace, name = metadata.get("namespace", ""), metadata["name"]
@@ -190,9 +190,10 @@ class FakeServer:
         version: str | None = None,
         policy: str = "Background",
     ) -> bool:
-        """DELETE; True when the object is gone now, False while finalizers, its grace period or its dependents hold it.
+        """DELETE; True if the object is deleted now, False while finalizers, its grace period or its dependents hold
+        it.
 
-        policy: the propagation; Orphan takes a moment and a finalizer on a real server.
+                policy: the propagation; Orphan takes a moment and a finalizer on a real server.
         """
         self._served(kind)
         live = self.get(kind, namespace, name)
@@ -264,7 +265,7 @@ class FakeServer:
         return [quota for quota in quotas if fake_objects.is_in(quota, namespace=namespace)]
 
     def _count(self, namespace: str) -> None:
-        """Let the quotas of a namespace say what is used."""
+        """Update the usage in the quotas of a namespace."""
         for quota in self._quotas(namespace):
             used = Counter(
                 fake_objects.find_quota_key(kind)
@@ -296,7 +297,7 @@ class FakeServer:
         return stored
 
     def _change(self, served: ServedKind, live: Object, wanted: Object, *, manager: str) -> Object:
-        """Store what a user made of `live` by an update or a patch."""
+        """Store a user's update or patch of `live`."""
         fake_objects.check(served, live, fake_objects.fill(wanted, served, live))
         return self._finish_change(served, live, self._record_update(served, live, wanted, manager=manager))
 
@@ -307,7 +308,7 @@ class FakeServer:
         return managed_fields.record_update(live, wanted, served.shape, manager=manager, time=self._time())
 
     def _finish_change(self, served: ServedKind, live: Object, wanted: Object) -> Object:
-        """Store a change, or nothing where there is none; an object that only its finalizers held goes."""
+        """Store a change, if any; delete an object that was only held by its finalizers."""
         wanted = fake_objects.fill(wanted, served, live)
         if fake_objects.is_same(live, wanted):
             return live
@@ -367,7 +368,7 @@ class FakeServer:
         ]
 
     def _free_owners(self, gone: Object) -> None:
-        """Let the owners go that waited for this object alone."""
+        """Delete the owners that only waited for this object."""
         for owner in gone["metadata"].get("ownerReferences", ()):
             kind = self.kinds.find(owner["apiVersion"], owner["kind"])
             raw = self.find(kind, gone["metadata"].get("namespace", ""), owner["name"]) if kind else None
@@ -388,7 +389,7 @@ class FakeServer:
                 self.patch(kind, *key, {"metadata": {"ownerReferences": kept or None}}, manager="garbage-collector")
 
     def _finish_orphaning(self, kind: Kind, namespace: str, name: str) -> None:
-        """Remove the finalizer `orphan` from an object in deletion that owns nothing any more."""
+        """Remove the finalizer `orphan` from an object in deletion that no longer owns anything."""
         live = self.find(kind, namespace, name)
         if live is None or "deletionTimestamp" not in live["metadata"] or self._owned.get(live["metadata"]["uid"]):
             return
@@ -397,7 +398,7 @@ class FakeServer:
         self._finish_change(self._served(kind), live, {**live, "metadata": {**live["metadata"], "finalizers": kept}})
 
     def _collect_garbage(self, uid: str) -> None:
-        """Delete what had no other client as its owner."""
+        """Delete objects that had no other owner than the client."""
         for kind, key in self._owned.pop(uid, ()):
             raw = self.find(kind, *key)
             owners = raw["metadata"].get("ownerReferences", ()) if raw is not None else ()
@@ -469,14 +470,14 @@ def find_grace(kind: Kind, raw: Object) -> int:
 
 
 GRACE = 30
-"""Seconds that Kubernetes gives a Pod that states none."""
+"""Default grace period of a Pod in Kubernetes, in seconds."""
 
 
 def is_finished(pod: Object) -> bool:
-    """Whether none of its containers runs any more."""
+    """Whether all of its containers have stopped."""
     return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
 
 
 def make_uid(number: int) -> str:
-    """The uid of the object that was made as that many-th: counted, and spread as those of real servers are."""
+    """The uid of the object with that index: counted, and spread like the uids of real servers."""
     return f"{number * SPREAD & 0xFFFFFFFF:08x}-0000-4000-8000-{number:012x}"

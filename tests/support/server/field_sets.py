@@ -1,7 +1,7 @@
-"""Field ownership as the API server keeps it: which leaves an object has, who owns them, and how sets of them are merged.
+"""Field ownership as in the API server: the leaves of an object, their owners, and merging sets of leaves.
 
-A leaf is a path of the elements that `managedFields` uses (`f:spec`, `k:{"name":"web"}`, `v:"x"`).
-Knows the shape of objects only; must not know of requests or of time.
+A leaf is a path of the elements that `managedFields` uses (`f:spec`, `k:{"name":"web"}`, `v:"x"`). Knows only the shape
+of objects; must not know of requests or of time.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ LIST_KEYS: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("Service.spec", "ports"): ("port", "protocol"),
     ("ServiceAccount", "secrets"): ("name",),
 }
-"""The keyed lists, by the name of what holds them ("" for anything) and their own."""
+"""The keyed lists, by the name of their parent ("" for any) and their own."""
 SETS = frozenset({"finalizers"})
 ATOMIC_MAPS = frozenset({("", "nodeSelector"), ("", "labelSelector"), ("", "selector")})
 DEFAULTS = {"protocol": "TCP"}
@@ -51,7 +51,7 @@ class Shape:
 
     kind: str
     is_custom: bool = False
-    """Custom kinds keep every list atomic, except those of the metadata."""
+    """Custom kinds keep every list atomic, except the lists in the metadata."""
     free: tuple[tuple[str, ...], ...] = ()
     """Paths under which fields are free-form (`x-kubernetes-preserve-unknown-fields`): their lists are atomic and their
     maps carry an entry of their own."""
@@ -93,7 +93,7 @@ def flatten(value: Any, shape: Shape) -> dict[FieldPath, Any]:
         if key in {"apiVersion", "kind"} or (key == "status" and shape.has_status):
             continue
         if key == "metadata":
-            inner = {name: held for name, held in inner.items() if name not in UNOWNED_METADATA}  # noqa: PLW2901 -- the same thing, less what has no owner
+            inner = {name: held for name, held in inner.items() if name not in UNOWNED_METADATA}  # noqa: PLW2901 -- the same value, without parts that have no owner
             if not inner:
                 continue
         collect(inner, shape, ("f:" + key,), (key,), leaves)
@@ -173,7 +173,7 @@ def dotted(path: FieldPath) -> str:
 
 
 def is_key(path: FieldPath) -> bool:
-    """Whether a leaf is one of the fields by which its list item is known."""
+    """Whether a leaf is a key field of its list item."""
     return len(path) > 1 and path[-2].startswith("k:") and path[-1][2:] in json.loads(path[-2][2:])
 
 
@@ -193,7 +193,7 @@ def merge(live: Any, wanted: Any, shape: Shape, names: tuple[str, ...] = ()) -> 
 def merge_items(
     live: list[Any], wanted: list[Any], shape: Shape, names: tuple[str, ...], keys: tuple[str, ...]
 ) -> list[Any]:
-    """Two keyed lists as one: the live order, then what is new."""
+    """Merge two keyed lists: the live order, then new items."""
     stated = {item_element(item, keys): item for item in wanted}
     merged = []
     for item in live:

@@ -1,4 +1,4 @@
-"""Who owns which field: what a write makes of an object's `managedFields`.
+"""Field ownership after a write: updates an object's `managedFields`.
 
 Works on values; must not know of stores or requests.
 """
@@ -73,7 +73,7 @@ def with_entries(raw: Object, entries: list[Manager]) -> Object:
 
 
 def record_update(live: Object | None, wanted: Object, shape: Shape, *, manager: str, time: str) -> Object:
-    """`wanted` with the ownership that an update (PUT, patch, POST) leaves: what it changed is the writer's now."""
+    """`wanted` with the ownership after an update (PUT, patch, POST): the writer owns the fields it changed."""
     before = {} if live is None else field_sets.flatten(live, shape)
     return record(live, wanted, before, field_sets.flatten(wanted, shape), manager=manager, time=time)
 
@@ -132,7 +132,7 @@ def record(
 
 
 def apply(live: Object | None, manifest: Object, shape: Shape, *, manager: str, force: bool, time: str) -> Object:
-    """What server-side apply makes of `live` and a manifest; refused where others own what it changes."""
+    """The result of server-side apply on `live`; rejected if others own changed fields."""
     base = live if live is not None else {"metadata": {}}
     entries = [] if live is None else parse(live) or [attribute(live, shape, time=time)]
     stated = field_sets.field_set(manifest, shape)
@@ -169,12 +169,12 @@ def attribute(live: Object, shape: Shape, *, time: str) -> Manager:
 
 
 def narrow(entry: Manager, still: FieldSet) -> FieldSet:
-    """What of an entry's fields is still there; those of a subresource are not touched."""
+    """The fields of an entry that still exist; entries of a subresource are unchanged."""
     return entry.fields if entry.subresource else entry.fields & still
 
 
 def without_system_fields(manifest: Object, live: Object | None, shape: Shape) -> Object:
-    """The manifest less what an apply cannot state; a new object keeps its name and namespace."""
+    """The manifest without fields that an apply cannot set; a new object keeps its name and namespace."""
     kept = {"name", "namespace"}
     skipped = field_sets.UNOWNED_METADATA - (kept if live is None else frozenset())
     metadata = {key: value for key, value in manifest["metadata"].items() if key not in skipped}
@@ -186,7 +186,7 @@ def without_system_fields(manifest: Object, live: Object | None, shape: Shape) -
 
 
 def yield_fields(base: Object, merged: Object, others: list[Manager], shape: Shape, *, force: bool) -> list[Manager]:
-    """The others' entries without what the apply changes; refused where it may not."""
+    """The others' entries without the applied fields; rejected if the apply may not take them."""
     before, after = field_sets.flatten(base, shape), field_sets.flatten(merged, shape)
     changed = frozenset(path for path, value in after.items() if path not in before or before[path] != value)
     contested = {entry.title: sorted(entry.fields & changed) for entry in others if entry.fields & changed}
@@ -201,11 +201,11 @@ def prune(merged: Object, dropped: FieldSet, entries: list[Manager], shape: Shap
     """The object without what we owned and no longer state, unless another client owns it too."""
     owned: FieldSet = frozenset().union(*(entry.fields for entry in entries))
     held = frozenset(path[:length] for path in owned for length in range(1, len(path) + 1))
-    # A map in which no manager owns anything any more goes, with the defaults in it.
+    # A map without any owner is removed, together with the defaults in it.
     dropped = frozenset(path[:length] for path in dropped for length in range(1, len(path) + 1))
     gone = dropped - held
     for path in sorted(gone, key=len, reverse=True):
-        # An item that another client has something in keeps its keys, and one that goes takes them along.
+        # A list item that another client partly owns keeps its keys; a removed item loses them.
         if not field_sets.is_key(path):
             merged = field_sets.remove(merged, path, shape)
     return merged

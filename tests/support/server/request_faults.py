@@ -1,4 +1,4 @@
-"""Every request that engines send to the fake cluster: counted, and made to fail where a test says so.
+"""Counts all requests of engines to the fake cluster, and injects faults for tests.
 
 Outlives the engines. Must not know what a request does.
 """
@@ -52,7 +52,7 @@ class Request:
     user: str = ""
     """Who sends it; "" for the operator."""
     resource: str = ""
-    """What the object's label says, where it is known."""
+    """The resource in the object's label, if known."""
     stack: str = ""
     """The UID of the Stack that the object belongs to, where it is known."""
 
@@ -108,7 +108,7 @@ class Trouble:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interruption:
-    """What is to happen at one write."""
+    """A fault at one write."""
 
     write: int
     """The first write of a story is number 1."""
@@ -142,14 +142,14 @@ class Traffic:
     denied: set[tuple[str, str]] = field(default_factory=set)
     """Verb and kind (`patch`, `ConfigMap`) that the engine's account may not."""
     unanswered: set[str] = field(default_factory=set)
-    """Kinds of which no list arrives that an engine asks for from now on."""
+    """Kinds whose future lists never arrive."""
     failing: set[str] = field(default_factory=set)
     """Those among them whose lists fail, so that the engine knows of it."""
     listeners: list[Callable[[Request], None]] = field(default_factory=list)
     """Notified of every request as it arrives, regardless of the result."""
 
     def record(self, request: Request) -> str | None:
-        """Count a request; what a test plans for it, in a word of `Interruption.how`, or None."""
+        """Count a request; return the planned fault, in a word of `Interruption.how`, or None."""
         if self.namespaces is not None and request.namespace not in self.namespaces:
             self.requests_apart.append(request)
         else:

@@ -1,1 +1,3 @@
-"""The parts of the random test of targets: templates, the model of what is wanted, and the sessions in which both meet."""
+"""The random test of targets: templates, the model of the desired state, and sessions that compare it with the
+operator.
+"""

@@ -1,6 +1,6 @@
-"""Clients that undo what the operator writes: each looks at the children of a Stack ten times a second and does its one deed.
+"""Clients that undo the operator's writes: each checks the children of a Stack ten times a second and acts on them.
 
-Must not know what the operator does about it.
+Must not know how the operator reacts.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Victim:
 
     @property
     def is_config(self) -> bool:
-        """Whether it is a ConfigMap, else a Probe."""
+        """Whether it is a ConfigMap rather than a Probe."""
         return bool(self.raw["kind"] == "ConfigMap")
 
     async def patch(self, patch: Object) -> None:
@@ -95,7 +95,7 @@ async def change(victim: Victim) -> None:
 
 
 async def alternate(victim: Victim) -> None:
-    """Edit what is as wanted, delete what is not repaired yet."""
+    """Edit intact objects, delete objects that are not repaired yet."""
     if victim.value == "9":
         await victim.delete()
     else:
@@ -116,7 +116,7 @@ async def strip(victim: Victim) -> None:
 
 
 async def relabel(victim: Victim) -> None:
-    """Take the label away by which the operator knows its objects."""
+    """Remove the label by which the operator recognizes its objects."""
     await victim.patch({"metadata": {"labels": {names.LABEL_STACK_UID: None}}})
 
 
@@ -161,7 +161,7 @@ DEEDS: Mapping[str, Deed] = {
     "flap": flap,
     "count-up": count_up,
 }
-"""What an adversary does to one object, by name."""
+"""An adversary's action on one object, by name."""
 
 
 class Adversary:

@@ -1,4 +1,4 @@
-"""What one object may cost while an adversary undoes what is written to it, as the governor of steps states it."""
+"""The allowed cost of one object while an adversary undoes the writes to it, according to the step governor."""
 
 from __future__ import annotations
 
@@ -29,9 +29,10 @@ def find_bound(seconds: float) -> float:
 
 
 def find_excess(requests: Sequence[Request], seconds: float, *, beginnings: int = 1) -> dict[str, int]:
-    """The objects that cost more than they may, with their writes or requests.
+    """The objects that exceed their allowed cost, with their writes or requests.
 
-    beginnings: how often what is counted may have begun again: by a user, a granted right, another operator.
+        beginnings: how often the count may have restarted: after a user's change, a granted permission, or with another
+    operator.
     """
     sent = [each for each in requests if each.kind.name not in adversaries.OWN_KINDS]
     writes = adversaries.count_by_object([each for each in sent if each.verb in WRITES])

@@ -1,4 +1,6 @@
-"""An adversary of all children in a fake world, who also acts within the server. Must not know what the operator does about it."""
+"""An adversary of all children in a fake world, which also acts inside the server. Must not know how the operator
+reacts.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,7 @@ class FakeAdversary:
         )
 
     def start(self) -> None:
-        """Begin. What is late are the answers to operators that start from now on."""
+        """Start. Only operators that start later get late responses."""
         if self._flags & {"collect", "mutate"}:
             self._world.server.watchers.append(self._on_change)
         if "late" in self._flags:
@@ -59,7 +61,7 @@ class FakeAdversary:
         self._adversary.start()
 
     async def stop(self) -> None:
-        """End; what it denied is allowed again."""
+        """End; everything it denied is allowed again."""
         await self._adversary.stop()
         tasks = list(self._tasks)
         for task in tasks:

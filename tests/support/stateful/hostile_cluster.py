@@ -1,7 +1,7 @@
-"""A hostile server of another cluster, and kubeconfigs that lead to it or to nothing, in the fake world.
+"""A hostile server of another cluster, and kubeconfigs that lead to it or nowhere, in the fake world.
 
-The server answers correctly formed lies: what no client may trust, and what a tenant who runs a server can send. Must not
-know what the operator does about them.
+The server sends well-formed lies: data that no client may trust, and that a tenant who runs a server can send. Must not
+know how the operator reacts.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ def empty(_server: HostileServer, raw: Object) -> Object:
 
 
 def disown(_server: HostileServer, raw: Object) -> Object:
-    """No record of who owns its fields."""
+    """Without a record of its field owners."""
     raw["metadata"].pop("managedFields", None)
     return raw
 
 
 def forge(server: HostileServer, raw: Object) -> Object:
-    """The labels and annotations of another Stack's object, the UIDs of which the server received."""
+    """Labels and annotations of another Stack's object; the server received its UIDs."""
     metadata = raw["metadata"]
     metadata["labels"] = {**(metadata.get("labels") or {}), names.LABEL_STACK_UID: server.chance.choice(server.stolen)}
     keys = [each for each in metadata.get("annotations") or () if each.startswith(names.GROUP)]
@@ -82,7 +82,7 @@ LIES: Mapping[str, Lie] = {
     "bloat": bloat,
     "undo": undo,
 }
-"""What the server says instead of an object, by name."""
+"""The server's lies about an object, by name."""
 REFUSALS = tuple(
     errors.ApiStatusError(code=code, status={"kind": "Status", "reason": reason, "message": message})
     for code, reason, message in (
@@ -106,7 +106,7 @@ WAYS = (*LIES, HIDING, REFUSING, REPEATING)
 
 @dataclass(slots=True)
 class HostileServer:
-    """What another cluster of a world answers; honest as long as `ways` is empty."""
+    """The responses of a world's other cluster; honest as long as `ways` is empty."""
 
     chance: random.Random
     stolen: tuple[str, ...] = ("none",)
@@ -116,7 +116,7 @@ class HostileServer:
     _seen: list[Change] = field(default_factory=list)
 
     def bend(self, request: Request, answer: Any) -> Any:
-        """Return what is answered to a request. Raises ApiStatusError."""
+        """Return the response to a request. Raises ApiStatusError."""
         if not self.ways:
             return answer
         way = self.chance.choice(self.ways)
@@ -149,7 +149,9 @@ def attach(other: OtherServer, hostile: HostileServer) -> None:
 
 
 def make_kubeconfigs(namespace: str) -> list[Object]:
-    """Contents of the Secret, of which the first is right: other tokens, other servers, and what is no kubeconfig."""
+    """Contents of the Secret; only the first is correct. The others have other tokens, other servers, or no
+    kubeconfig.
+    """
     good = fake_remote_clusters.make_secret(NAME, namespace)["data"]["value"]
     whole = json.loads(base64.b64decode(good))
 

@@ -1,4 +1,4 @@
-"""What a hostile tenant writes into its Stacks: nonsense, bombs, and one Stack that is as it should be.
+"""Specs that a hostile tenant writes into its Stacks: nonsense, bombs, and one valid Stack.
 
 Values only; must not know of worlds.
 """

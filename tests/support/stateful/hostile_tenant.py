@@ -103,7 +103,7 @@ class Mallory:
     made: int = 0
 
     def settle(self) -> None:
-        """Make the namespace, and what its Stacks name."""
+        """Create the namespace and the objects that its Stacks refer to."""
         self.server.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}, manager=MANAGER)
         reference = '{"name": "bomb", "key": "template"}'
         self.create("v1", "ConfigMap", "bomb", data={"template": BOMB % (hostile_specs.STACK_VERSION, reference)})
@@ -118,7 +118,7 @@ class Mallory:
             self.uids.add(raw["metadata"]["uid"])
 
     def do(self, deed: Deed) -> None:
-        """One act; what the server refuses comes to nothing."""
+        """Do one action; writes that the server rejects have no effect."""
         self.is_acting = True
         with contextlib.suppress(errors.ApiStatusError):
             ACTS[deed.act](self, deed.number, deed.other)
@@ -145,7 +145,7 @@ class Mallory:
                 wrong.append(f"the forged status of {stack['metadata']['name']} stands: {status.get('phase')}")
         return wrong
 
-    # ------------------------------------------------------------ what it has
+    # ------------------------------------------------------------ its objects
 
     def create(self, version: str, kind: str, name: str, *, metadata: Object | None = None, **fields: Any) -> Object:
         """An object in its namespace."""
@@ -230,7 +230,7 @@ def patch_status(mallory: Mallory, number: int, other: int) -> None:
 
 
 def copy_status(mallory: Mallory, number: int, other: int) -> None:
-    """The status of a Stack becomes that of another's, signatures included."""
+    """Copy the status of another Stack, including signatures, to a Stack."""
     found = [raw["status"] for raw in mallory.server.list_all(STACK) if not is_hostile(raw) and "status" in raw]
     for raw in mallory.pick(mallory.own(STACK), number):
         for status in mallory.pick(found, other):
@@ -247,14 +247,14 @@ def tamper_revision(mallory: Mallory, number: int, other: int) -> None:
 
 
 def annotate_child(mallory: Mallory, number: int, other: int) -> None:
-    """An annotation of ours says something else, or is gone."""
+    """Change or remove one of our annotations."""
     for _, raw in mallory.pick(mallory.children(), number):
         key, text = ANNOTATIONS[other % len(ANNOTATIONS)], (*TEXTS, None)[(number + other) % (len(TEXTS) + 1)]
         mallory.patch(raw, {"metadata": {"annotations": {key: text}}})
 
 
 def label_child(mallory: Mallory, number: int, other: int) -> None:
-    """A label of ours says something else, names another's Stack, or is gone."""
+    """Change or remove one of our labels, or let it name another user's Stack."""
     for _, raw in mallory.pick(mallory.children(), number):
         stolen = [invariants.labels_of(each)[names.LABEL_STACK_UID] for each in mallory.others()]
         texts = (None, "", "x", *sorted(set(stolen)))

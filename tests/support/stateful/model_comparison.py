@@ -1,4 +1,4 @@
-"""Whether a Stack at rest is what the model says: its status, and every one of its objects. Pure."""
+"""Compares a Stack at rest with the model: its status and all of its objects. Pure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def key_of(template: Mapping[str, Any]) -> str:
 
 @functools.lru_cache(maxsize=1024)
 def resources_of(key: str) -> dict[str, Any]:
-    """The resources of a definition, each member of a collection by itself."""
+    """The resources of a definition, with collections expanded to members."""
     return members.expand({"template": json.loads(key)}) if key else {}
 
 
@@ -48,7 +48,7 @@ def is_locked(resource: Mapping[str, Any]) -> bool:
 
 
 def find_left(stack: Object | None, found: list[Object], revisions: Mapping[int, str]) -> list[str]:
-    """What a deleted Stack has left behind."""
+    """Leftovers of a deleted Stack."""
     if stack is not None and stack["spec"].get("paused"):
         return []
     left = [f"{raw['metadata']['name']} is left of a deleted Stack" for raw in found]
@@ -57,7 +57,7 @@ def find_left(stack: Object | None, found: list[Object], revisions: Mapping[int,
 
 
 def choose(stack: Object, possible: Iterable[Mind], revisions: Mapping[int, str]) -> set[Mind]:
-    """The states of mind that fit what the Stack says that it follows."""
+    """The states of the model that match the Stack's reported revision."""
     status = expectations.status_of(stack)
     target = status.get("target") or {}
     number = target.get("revision", 0)
@@ -81,9 +81,9 @@ def choose(stack: Object, possible: Iterable[Mind], revisions: Mapping[int, str]
 def find_wrong(
     stack: Object, found: list[Object], possible: set[Mind], revisions: Mapping[int, str], *, is_restarted: bool
 ) -> list[str]:
-    """Every way in which a Stack at rest is not what the model says.
+    """All differences between a Stack at rest and the model.
 
-    is_restarted: whether the operator died since the Stack was complete last.
+    is_restarted: whether the operator died since the Stack was last complete.
     """
     status = expectations.status_of(stack)
     if status.get("observedGeneration") != stack["metadata"]["generation"]:
@@ -125,7 +125,7 @@ def describe(mind: Mind, revisions: Mapping[int, str]) -> str:
 
 
 def find_wrong_refused(stack: Object) -> Iterator[str]:
-    """What a Stack says whose spec cannot be accepted."""
+    """Differences in the status of a Stack whose spec is rejected."""
     if not str(stack["status"]["phase"]).endswith("Failed"):
         yield f"it was refused, and the phase is {stack['status']['phase']}"
     if expectations.find_condition(stack, "Stalled").get("status") != "True":
@@ -160,7 +160,7 @@ def is_spared(raw: Object, wants: Mapping[str, Any]) -> bool:
 
 
 def find_wrong_failed(stack: Object, found: list[Object], mind: Mind, protected: Collection[str] = ()) -> Iterator[str]:
-    """A Stack that failed says so, has what does not depend on the failure, and nothing that is not wanted."""
+    """A failed Stack reports the failure, has all resources that do not depend on it, and no unwanted objects."""
     phase, wants = str(stack["status"]["phase"]), resources_of(mind.wants)
     if not phase.endswith("Failed"):
         yield f"nothing moves, and the phase is {phase}"

@@ -1,7 +1,7 @@
-"""How long ordinary Stacks take from an edit to Ready, in virtual time, alone or beside a hostile tenant.
+"""The time of ordinary Stacks from an edit to Ready, in virtual time, with or without a hostile tenant.
 
-The same seed gives the same edits at the same moments in both runs. Requests are served in a line, as a real server
-with few processors does, so that anyone who sends more makes others wait unless shares are fair.
+The same seed gives the same edits at the same moments in both runs. Requests are served in a queue, as on a real server
+with few processors, so that a client with many requests makes others wait unless shares are fair.
 """
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ EDITS = 150
 CONCURRENCY = 8
 PLACES = 4
 SERVICE = 0.01
-"""Seconds for which the fake server works on each request."""
+"""Seconds of work per request on the fake server."""
 BETWEEN = 0.4
 """Seconds between two edits, on average."""
 ACTS = 3
 """Hostile acts to an ordinary edit, on average."""
 PATIENCE = 120.0
-"""Seconds in which the last edit must be Ready."""
+"""Seconds until the last edit must be Ready."""
 
 
 @dataclass(slots=True)
 class Stopwatch:
-    """By Stack and generation when it was asked for; what it took once it is Ready."""
+    """The time of each edit by Stack and generation, and its duration once Ready."""
 
     begun: dict[tuple[str, int], float] = field(default_factory=dict)
     took: list[float] = field(default_factory=list)
     asked: dict[tuple[str, str], float] = field(default_factory=dict)
     """By Stack and value when it was asked for."""
     applied: list[float] = field(default_factory=list)
-    """What it took until the last object had the value."""
+    """The duration until the last object had the value."""
 
     def on_change(self, kind: Kind, _before: Object | None, after: Object | None) -> None:
         """The server's watcher."""
@@ -85,12 +85,12 @@ Attack: TypeAlias = Callable[[FakeWorld, random.Random], Awaitable[None]]
 
 
 def measure(seed: int, *, is_attacked: bool) -> Stopwatch:
-    """Seconds from each edit of an ordinary Stack until it is Ready, alone or beside a hostile tenant."""
+    """Seconds from each edit of an ordinary Stack until it is Ready, with or without a hostile tenant."""
     return measure_beside(seed, attack if is_attacked else None)
 
 
 def measure_beside(seed: int, attack: Attack | None) -> Stopwatch:
-    """Seconds from each edit of an ordinary Stack until it is Ready, beside any attack."""
+    """Seconds from each edit of an ordinary Stack until it is Ready, under any attack."""
     watch = Stopwatch()
 
     async def live(world: FakeWorld) -> None:

@@ -1,6 +1,6 @@
-"""Manifests of what has members of its own: groups, and Stacks within a Stack, here or in another cluster.
+"""Manifests with members: groups, and Stacks within a Stack, here or in another cluster.
 
-Each takes one text down and hands one value up. Must not know of drafts.
+Each passes one text down and one value up. Must not know of drafts.
 """
 
 from __future__ import annotations

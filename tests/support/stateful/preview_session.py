@@ -88,7 +88,7 @@ class PreviewSession:
         self.compare(preview, before)
 
     def preview(self) -> Preview:
-        """What the spec would do."""
+        """The predicted effect of the spec."""
         self.history.append(self.spec)
         server = self.session.world.server
         versions = server.version

@@ -30,7 +30,7 @@ class Use:
 
     name: str
     by_name: bool = False
-    """Whether the name of its object is used, else its value."""
+    """Whether the name of its object is used; otherwise, its value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +71,7 @@ class Draft:
 
     @property
     def needs(self) -> set[str]:
-        """What must be ready before."""
+        """The resources that must be ready first."""
         return {use.name for use in self.uses} | set(self.after)
 
 
@@ -89,7 +89,7 @@ class Edit:
 
 
 def tidy(drafts: Drafts) -> dict[str, Draft]:
-    """The drafts without what leads nowhere, or in a circle; what a resource uses first counts more."""
+    """The drafts without dangling or circular references; earlier references of a resource win."""
     kept: dict[str, Draft] = {}
     reached: dict[str, set[str]] = {name: set() for name in drafts}
 
@@ -136,7 +136,7 @@ def declare(draft: Draft) -> Object:
 
 
 def make_resource(name: str, drafts: Drafts) -> Object:
-    """One resource as a template states it."""
+    """One resource as a template sets it."""
     draft = drafts[name]
     made: Object = {"manifest": MANIFESTS[draft.kind](draft, [refer(use, drafts) for use in draft.uses])}
     if draft.list_names():
@@ -157,7 +157,7 @@ def make_resource(name: str, drafts: Drafts) -> Object:
 
 
 def refer(use: Use, drafts: Drafts) -> str:
-    """The expression by which it is used."""
+    """The expression that uses it."""
     used = drafts[use.name]
     path = "metadata.name" if use.by_name else VALUES[used.kind]
     if used.keys is None:
@@ -318,7 +318,7 @@ def _follow(drafts: dict[str, Draft], change: Edit) -> dict[str, Draft]:
 
 
 def _drop(drafts: dict[str, Draft], change: Edit) -> dict[str, Draft]:
-    """One resource needs nothing any more."""
+    """Remove all requirements of one resource."""
     name = _find(drafts, change.at)
     return drafts if name is None else {**drafts, name: dataclasses.replace(drafts[name], uses=(), after=())}
 
@@ -382,7 +382,7 @@ NAME_EDITS: Mapping[str, Callable[[dict[str, Draft], Edit], dict[str, Draft]]] =
     "exchange": _exchange,
     "turned": _set("is_turned", lambda number: number % 2 == 1),
 }
-"""Those that let objects with stated names belong to other resources."""
+"""Edits that move objects with explicit names to other resources."""
 
 SMALL = strategies.integers(0, 7)
 edits = strategies.builds(Edit, what=strategies.sampled_from(tuple(EDITS)), at=SMALL, other=SMALL, number=SMALL)

@@ -1,4 +1,4 @@
-"""What a session remembers between two steps: what the user wants, and what happened since the Stack was at rest."""
+"""The memory of a session between two steps: the user's target, and the events since the Stack was last at rest."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Since:
     """How many Events there had been."""
     is_retried: bool = False
     is_harassed: bool = False
-    """Whether an adversary undid what was written, so that anything may have failed."""
+    """Whether an adversary undid writes, so that anything may have failed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +47,7 @@ class Harassed:
 
 @dataclass(slots=True)
 class Ordered:
-    """What the user wants, as last said."""
+    """The user's latest target."""
 
     drafts: Drafts
     rollback: dict[str, Any] = field(default_factory=dict)

@@ -1,6 +1,6 @@
 """One Stack in a fake world that stands still between two calls, with a user who does anything at any moment.
 
-Keeps the model beside the world and compares both whenever nothing moves any more.
+Updates the model along with the world and compares both at rest.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from support.stories.world import Address
 Result = TypeVar("Result")
 
 PATIENCE = 900.0
-"""Virtual seconds in which everything that is going to be well is: the longest backoff thrice over."""
+"""Virtual seconds until everything must be well: three times the longest backoff."""
 LONG = 700.0
-"""Virtual seconds in which anything that is repeated would be seen: the longest backoff twice over."""
+"""Virtual seconds in which any repeated action would show: twice the longest backoff."""
 MOST_FAULTS = 3
 """Refusals between two rests: with more of them a resource might use up its attempts."""
 
@@ -47,7 +47,7 @@ HARMS_CLAIMS = frozenset({"delete", "strip", "relabel", "hold", "collect", "muta
 GRANTED = 3
 """How much more may be sent where a right is granted and denied all the time: each grant is worth a try."""
 MOST_MINDS = 200
-"""Possible states of mind with which the model continues; with more of them it would know next to nothing, slowly."""
+"""Maximum number of possible states in the model; with more of them it would know too little and be slow."""
 
 
 class Disagreement(AssertionError):
@@ -55,17 +55,17 @@ class Disagreement(AssertionError):
 
 
 class Session:
-    """The world, the model, and what was done."""
+    """The world, the model, and the actions so far."""
 
     def __init__(self, *, delay: float | None, is_attacked: bool = False) -> None:
-        """delay: seconds that events travel; None: as usual. is_attacked: whether there is a hostile tenant besides."""
+        """delay: seconds that events travel; None: the default. is_attacked: whether there is also a hostile tenant."""
         self._closing = contextlib.ExitStack()
         self.mistakes = self._closing.enter_context(fake_world.diary())
         self._loop = virtual_time.VirtualLoop()
         asyncio.set_event_loop(self._loop)
         self._closing.callback(self._close_loop)
         self.reported: list[Object] = []
-        """What was done, as the steps of a story."""
+        """The actions so far, as the steps of a story."""
         self.ordered = Ordered(drafts={})
         self._tokens = 0
         self.is_deleting = False
@@ -123,7 +123,7 @@ class Session:
     # ------------------------------------------------------------ the user
 
     def tell(self, **step: Any) -> None:
-        """Note a step, in the words of stories as far as they have one for it."""
+        """Record a step, in the words of stories if they have one for it."""
         self.reported.append(step)
 
     def find_stack(self) -> Object | None:
@@ -160,7 +160,7 @@ class Session:
         self.uid = self.run(self.world.user.create(stack_manifests.make_stack(spec)))["metadata"]["uid"]
 
     def say(self) -> None:
-        """Replace the spec by what is ordered now."""
+        """Replace the spec with the current target."""
         self.minds = target_model.spread(self.minds, self.circumstances())
         if len(self.minds) > MOST_MINDS:
             self.rest()
@@ -283,7 +283,7 @@ class Session:
         )
 
     def relent(self) -> None:
-        """End it; what each object cost meanwhile was bounded."""
+        """End the adversary, and check that the cost of each object was bounded."""
         harassed, self.harassed = self.harassed, None
         if harassed is None:
             return
@@ -302,7 +302,7 @@ class Session:
     # ------------------------------------------------------------ judging
 
     def circumstances(self) -> Circumstances:
-        """What the model has to know."""
+        """The inputs of the model."""
         stack = self.find_stack()
         spec = stack["spec"] if stack is not None else {"template": {}}
         rollback = spec.get("rollback") or {}
@@ -328,14 +328,14 @@ class Session:
             self.fail(wrong)
 
     def _find_mistakes(self) -> list[str]:
-        """What the operator logged as errors, unless about what the hostile tenant did."""
+        """The errors that the operator logged, except those about the hostile tenant."""
         if self.mallory is None:
             return self.mistakes
         marks = (*self.mallory.uids, hostile_tenant.NAMESPACE)
         return [reported for reported in self.mistakes if not any(mark in reported for mark in marks)]
 
     def fail(self, wrong: list[str]) -> None:
-        """Say what was wrong, and what was done. Raises Disagreement."""
+        """Fail with the difference and the actions so far. Raises Disagreement."""
         status = expectations.status_of(self.find_stack())
         ready = expectations.find_condition(self.find_stack(), "Ready")
         seen = [f"{raw['metadata']['name']}: {raw.get('spec', raw.get('data'))}" for raw in self.children()]
@@ -346,7 +346,7 @@ class Session:
         raise Disagreement("\n".join([*wrong, said, *seen, *events, *apart, steps]))
 
     def rest(self) -> None:
-        """Wait until nothing moves any more; then everything is as the model says."""
+        """Wait until the world is at rest, then compare it with the model."""
         self.relent()
         self.tell(rest=None)
         try:
@@ -363,7 +363,7 @@ class Session:
         self.check_always()
 
     async def _compare(self) -> list[str]:
-        """What is not as the model says."""
+        """The differences from the model."""
         stack, unproven = self.find_stack(), {raw["metadata"]["uid"] for raw in self.find_unproven()}
         found = [raw for raw in self.children() if raw["metadata"]["uid"] not in unproven]
         if self.mallory is not None and (unnamed := self.mallory.find_unnamed()):
@@ -424,7 +424,7 @@ class Session:
         return kept
 
     def _check_silence(self) -> None:
-        """Nothing is sent any more, however long no process leads anything; not even by another operator."""
+        """No more requests are sent, no matter how long there is no leader, and not by another operator either."""
         stack = self.find_stack()
         if self.world.traffic.troubles or stack is None:
             return
@@ -434,13 +434,13 @@ class Session:
         self.run(asyncio.sleep(LONG))
         later = self.world.traffic.requests[sent:]
         if self.is_deleting:
-            # What is held back looks now and then whether its whole namespace goes.
+            # A blocked deletion checks now and then whether its whole namespace is being deleted.
             later = [each for each in later if (each.verb, each.kind) != ("get", fake_kinds.NAMESPACE.kind)]
         if later:
             self.fail([f"at rest, and these were sent: {[str(each) for each in later[:10]]}"])
 
     def _conclude(self) -> None:
-        """Know what the Stack follows now."""
+        """Determine the revision that the Stack follows now."""
         stack = self.find_stack()
         is_clean = False
         if stack is None:

@@ -46,7 +46,7 @@ class Targets(RuleBasedStateMachine):
             self.session.rest()
 
     def make_session(self, delay: float | None) -> Session:
-        """A world in which nothing is yet."""
+        """An empty world."""
         return Session(delay=delay)
 
     @property
@@ -162,7 +162,7 @@ class Targets(RuleBasedStateMachine):
     @precondition(lambda self: self.session is not None and self.session.is_deleting)
     @rule(first=random_templates.beginnings, on_failure=strategies.booleans())
     def create_again(self, first: Drafts, on_failure: bool) -> None:
-        """Another Stack of the same name, once the one before is gone."""
+        """Create another Stack of the same name after the previous one was deleted."""
         if self.now.ordered.is_paused and self.now.find_stack() is not None:
             self.order(is_paused=False)
         self.now.rest()
@@ -288,12 +288,12 @@ class Trees(Targets):
 
     @rule(is_away=strategies.booleans())
     def set_away(self, *, is_away: bool) -> None:
-        """The other cluster goes away, or comes back."""
+        """Disconnect the other cluster, or reconnect it."""
         self.tree.set_away(is_away=is_away)
 
 
 class Harassed(Targets):
-    """The same Stack, while a client undoes what is written to one of its objects."""
+    """The same Stack, while a client undoes the writes to one of its objects."""
 
     @precondition(lambda self: self.lives)
     @rule(number=SMALL, deed=ADVERSARIES, seconds=MOMENTS)
@@ -304,7 +304,7 @@ class Harassed(Targets):
 
     @rule(number=SMALL, deed=ADVERSARIES, seconds=strategies.sampled_from((20.0, 60.0)))
     def harass_for_a_while(self, number: int, deed: str, seconds: float) -> None:
-        """A client comes upon an object, and leaves it alone at last."""
+        """A client interferes with an object for a while, then stops."""
         self.now.harass(number, deed)
         self.now.wait(seconds)
         self.now.relent()
@@ -315,7 +315,7 @@ class HarassedTrees(Harassed, Trees):
 
 
 class Named(Targets):
-    """A Stack whose objects have stated names, which move from one resource to another."""
+    """A Stack whose objects have explicit names that move between resources."""
 
     @initialize(
         delay=DELAYS,
@@ -341,7 +341,7 @@ class Named(Targets):
 
 
 class Attacked(Targets):
-    """The same Stack beside a hostile tenant, of whom it must notice nothing at all."""
+    """The same Stack next to a hostile tenant, which must not affect it at all."""
 
     def make_session(self, delay: float | None) -> Session:
         """As the base class says."""

@@ -1,8 +1,8 @@
-"""A model that knows the target alone: which definition a Stack may follow, given all that its user has said so far.
+"""A model that only knows the target: the definitions that a Stack may follow after all changes by its user so far.
 
-Written from the meaning of targets, not from the operator. What the operator had time to notice before it was reported
-something else, or died, is unknown, so the model keeps every state of mind that is possible, and a look at the Stack
-at rest tells which of them it was. Pure; must not know of children.
+Written from the meaning of targets, not from the operator. It is unknown what the operator noticed before the next
+change or its death, so the model keeps all possible states, and the Stack at rest shows which one it was. Pure; must
+not know of children.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Order:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What the spec says."""
+    """The contents of the spec."""
 
     definition: str
     to_revision: int | None = None
@@ -42,7 +42,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mind:
-    """What a Stack follows."""
+    """The definition that a Stack follows."""
 
     cause: str = ""
     """"": nothing was accepted so far."""
@@ -51,7 +51,7 @@ class Mind:
     last: str | None = None
     """The definition that was reached last."""
     previous: str | None = None
-    """The last besides that one."""
+    """The completed definition before that one."""
     order: Order | None = None
     given_up: str = ""
     """The definition that had failed; only of an automatic rollback."""
@@ -60,7 +60,7 @@ class Mind:
 
 
 def look(mind: Mind, asked: Asked, revisions: Mapping[int, str], *, is_retried: bool = False) -> Mind:
-    """What is followed once the spec was looked at. revisions: the definitions that are kept, by number."""
+    """The followed definition after reading the spec. revisions: the kept definitions, by number."""
     order = None
     if asked.to_revision is not None:
         order = settle(mind, asked, asked.to_revision, revisions)
@@ -79,7 +79,7 @@ def look(mind: Mind, asked: Asked, revisions: Mapping[int, str], *, is_retried: 
 
 
 def settle(mind: Mind, asked: Asked, stated: int, revisions: Mapping[int, str]) -> Order:
-    """What an order means: settled once, beside the definition that was there then."""
+    """Resolve a rollback order once, with the definition of that time."""
     known = mind.order
     if known is not None and known.stated == stated and (known.means is not None or known.beside != asked.definition):
         return known
@@ -97,7 +97,7 @@ def follow(mind: Mind, cause: str, wants: str, order: Order | None) -> Mind:
 
 
 def reach(mind: Mind) -> Mind:
-    """What is followed is there in full."""
+    """The followed definition is complete."""
     if mind.is_reached or mind.is_refused or not mind.cause:
         return mind
     reached = dataclasses.replace(mind, is_reached=True)
@@ -113,7 +113,7 @@ def may_give_up(mind: Mind, asked: Asked) -> bool:
 
 
 def give_up(mind: Mind) -> Mind:
-    """Go back to what was reached last, or to nothing."""
+    """Return to the last completed definition, or to nothing."""
     wants = mind.last if mind.last is not None else NOTHING
     return Mind(
         cause=AUTOMATIC,
@@ -127,7 +127,7 @@ def give_up(mind: Mind) -> Mind:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Circumstances:
-    """What the spec says, and what may come of definitions."""
+    """The spec, and the possible outcomes of definitions."""
 
     asked: Asked
     revisions: Mapping[int, str]
@@ -157,12 +157,12 @@ def spread(minds: Iterable[Mind], now: Circumstances) -> set[Mind]:
 
 
 def rest(minds: Iterable[Mind], now: Circumstances) -> set[Mind]:
-    """The states of mind in which a Stack may come to rest."""
+    """The states in which a Stack may come to rest."""
     return {mind for mind in spread(minds, now) if is_settled(mind, now)}
 
 
 def is_settled(mind: Mind, now: Circumstances) -> bool:
-    """Whether nothing follows by itself any more."""
+    """Whether no further change follows."""
     if look(mind, now.asked, now.revisions) != mind:
         return False
     if now.is_paused or mind.is_refused:

@@ -1,6 +1,6 @@
-"""A session whose Stack has collections, groups, nested stacks, objects in another cluster, and snapshots.
+"""A session whose Stack has collections, groups, nested Stacks, objects in another cluster, and snapshots.
 
-What the model says of the Stack itself stays; here is what must be true of everything below it.
+The model still describes the Stack; this module adds the checks of everything below it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SNAPSHOTS = 4
 
 
 class TreeSession(Session):
-    """The world, the model, and what was done."""
+    """The world, the model, and the actions so far."""
 
     def __init__(self, *, delay: float | None) -> None:
         """delay: as in the base class."""
@@ -95,7 +95,7 @@ class TreeSession(Session):
             self.scaled[found["metadata"]["uid"]] = replicas
 
     def mark(self, number: int, *, by_name: bool) -> None:
-        """Declare an object unhealthy, wherever in the tree. by_name: with a HealthMark, else on the object."""
+        """Mark an object anywhere in the tree as unhealthy. by_name: with a HealthMark, otherwise on the object."""
         found = self.find_child(number)
         if found is None or found["kind"] == random_templates.CLAIM:
             return
@@ -141,7 +141,7 @@ class TreeSession(Session):
         super().rest()
 
     async def _compare(self) -> list[str]:
-        """What is not as the model says, of the Stack first."""
+        """The differences from the model, the Stack first."""
         if wrong := await super()._compare():
             return wrong
         stack = self.find_stack()
@@ -172,13 +172,13 @@ class TreeSession(Session):
         yield from (f"{name}: {text}" for text in template_verification.find_wrong(spec, nested, own))
 
     def _judge_marks(self) -> Iterator[str]:
-        """What is marked has been replaced."""
+        """Marked objects have been replaced."""
         for raw in self.find_below():
             if names.ANNOTATION_UNHEALTHY in invariants.annotations_of(raw):
                 yield f"{raw['metadata']['name']} is marked, and still there"
 
     def _judge_snapshots(self, stack: Object) -> Iterator[str]:
-        """Every snapshot of this Stack has what it names."""
+        """Every snapshot of this Stack contains the volumes it lists."""
         if expectations.find_condition(stack, "Ready").get("status") != "True":
             return
         kept = self.revisions()

@@ -1,6 +1,6 @@
-"""What the words of a story's steps do to a world. One function a word.
+"""The actions of story steps on a world. One function per action.
 
-Must not look at what comes of it.
+Must not look at the results.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Act: TypeAlias = "Callable[[Any, StackPlayed, Play], Awaitable[None]]"
 
 
 async def act(step: Step, stack: StackPlayed, play: Play) -> None:
-    """Do what the step says."""
+    """Run the action of the step."""
     await ACTIONS[step.action](step.what, stack, play)
 
 
@@ -85,7 +85,7 @@ async def contend(what: Mapping[str, Any], stack: StackPlayed, play: Play) -> No
 
 
 async def harass(what: Mapping[str, Any], stack: StackPlayed, play: Play) -> None:
-    """Let another client undo what is written to a child, ten times a second; on a real server for a moment."""
+    """Let another client undo the writes to a child ten times a second; on a real server only for a moment."""
     children = functools.partial(play.find_children, stack, what["object"])
     adversary = Adversary(play.world.user, [what["with"]], find_children=children)
     seconds = story.parse_duration(what["for"])
@@ -118,7 +118,7 @@ async def fail(what: Mapping[str, Any], stack: StackPlayed, play: Play) -> None:
 
 
 async def recover(what: Any, stack: StackPlayed, play: Play) -> None:
-    """Refuse nothing any more."""
+    """Stop refusing requests."""
     play.world.traffic.troubles.clear()
 
 

@@ -19,18 +19,18 @@ from support.server.fake_server import FakeServer
 
 CONTROLLER = "kube-controller-manager"
 ENDS_AFTER = "test.hearth.dev/ends-after"
-"""The annotation by which the nodes of the real control plane let a Pod take its time to end."""
+"""The annotation that tells the nodes of the real control plane how long a Pod takes to stop."""
 LONGEST_END = 5
-"""Seconds, where time does not pass by itself."""
+"""Seconds, in worlds where time is real."""
 DELAY = 1.0
 """Seconds until as many pods are there, or gone, as are wanted."""
 
 
 def manifest(name: str, said: Mapping[str, Any]) -> Object:
-    """A Deployment as a template states it.
+    """A Deployment as a template sets it.
 
-    said: `replicas`, `image`; `uses`, a text that its pods get; `mounts`, the name of a claim; `grace`, the seconds that they
-    take to end; `gen`, a label of its selector, which cannot change; `strategy`.
+    said: `replicas`, `image`; `uses`, a text that its pods get; `mounts`, the name of a claim; `grace`, the seconds
+    that they take to end; `gen`, a label of its selector, which cannot change; `strategy`.
     """
     container = {
         "name": "main",
@@ -55,7 +55,7 @@ def manifest(name: str, said: Mapping[str, Any]) -> Object:
 
 
 def find_status(deployment: Object) -> Object:
-    """What its controller says once all its pods are as they are wanted; as a merge patch."""
+    """The status of its controller once all Pods are as desired, as a merge patch."""
     count = deployment["spec"]["replicas"] or None
     said = {"reason": "MinimumReplicasAvailable", "message": "Deployment has minimum availability."}
     done = {"reason": "NewReplicaSetAvailable", "message": "ReplicaSet has successfully progressed."}
@@ -168,7 +168,7 @@ class Controller:
         self._server.create(pod, manager=CONTROLLER)
 
     def _on_end(self, pod: Object) -> None:
-        """The controller of a Pod that is gone looks again."""
+        """Run the controller of a deleted Pod again."""
         for owner in owners_of(pod):
             kind = self._server.kinds.find(owner["apiVersion"], owner["kind"])
             if kind is not None and kind.key == "Deployment.apps":
@@ -177,7 +177,7 @@ class Controller:
 
 
 TEMPLATE = "testing.hearth.dev/template"
-"""Of a Pod: what its controller made it from."""
+"""The template that a Pod's controller used."""
 POD = fake_kinds.POD.kind
 
 
@@ -187,10 +187,10 @@ def make_key(owner: Object) -> str:
 
 
 def template_of(pod: Object) -> str:
-    """What a Pod was made from."""
+    """The template of a Pod."""
     return str(pod["metadata"]["annotations"][TEMPLATE])
 
 
 def owners_of(raw: Object) -> list[Object]:
-    """What an object names as its owners."""
+    """The owners of an object."""
     return list(raw["metadata"].get("ownerReferences") or ())

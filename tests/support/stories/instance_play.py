@@ -1,6 +1,6 @@
-"""A story whose Stacks are instances of StackDefinitions: the same steps, and the same is expected.
+"""Plays a story with instances of StackDefinitions instead of Stacks: same steps, same expectations.
 
-The template of each Stack is that of a definition, its parameters and options are the spec of the instance.
+The template of each Stack moves to a definition, its parameters and options to the spec of the instance.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class InstancePlay(Play):
 
 
 def find_kind(stack: str) -> str:
-    """The kind of which a Stack of the story is the one instance."""
+    """The kind whose only instance is a Stack of the story."""
     return "".join(part.capitalize() for part in stack.split("-"))
 
 

@@ -1,6 +1,6 @@
-"""The controller of the test kind Probe: makes each probe ready, or fail, or linger, as its spec says.
+"""The controller of the test kind Probe: makes each probe ready, failing or lingering, as its spec says.
 
-Decides on values alone, so that both worlds play it: on the fake cluster in virtual time, and on a real API server.
+Decides on values only, so both worlds can use it: the fake cluster in virtual time, and a real API server.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def kind_of(name: str = "Probe") -> Kind:
 
 
 def manifest(spec: Object, *, kind: str = "Probe") -> Object:
-    """A probe as a template states it; one whose deletion takes time is held by the player's finalizer."""
+    """A probe as a template sets it; the player's finalizer holds one with a slow deletion."""
     made: Object = {"apiVersion": f"{GROUP}/v1", "kind": kind, "spec": spec}
     if "deleteAfter" in spec:
         made["metadata"] = {"finalizers": [FINALIZER]}
@@ -61,13 +61,13 @@ class Stage(Protocol):
     """Where the player plays: any cluster."""
 
     async def write_probe_status(self, probe: Object, status: Object) -> None:
-        """Merge-patch the status; one that is gone is fine."""
+        """Merge-patch the status; ignores a deleted probe."""
 
     async def release_probe(self, probe: Object) -> None:
-        """Take the player's finalizer away; one that is gone is fine."""
+        """Remove the player's finalizer; ignores a deleted probe."""
 
     async def expire_probe(self, probe: Object) -> None:
-        """Delete exactly this probe; one that is gone is fine."""
+        """Delete exactly this probe; ignores a deleted one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +82,7 @@ class Cue:
 
 
 def find_cues(probe: Object, *, now: Callable[[], datetime.datetime]) -> list[Cue]:
-    """What the probe, as it is, asks for."""
+    """The actions that the current probe asks for."""
     metadata, spec = probe["metadata"], probe.get("spec", {})
     if "deletionTimestamp" in metadata:
         held = FINALIZER in metadata.get("finalizers", ())
@@ -131,7 +131,7 @@ def assess(spec: Object, generation: int, *, is_ready: bool, now: Callable[[], d
 
 
 class Player:
-    """Plays the probes that it is shown; a newer state of a probe replaces what was planned for the older."""
+    """Simulates the probes it is given; a newer state of a probe replaces the plan for the older one."""
 
     def __init__(self, stage: Stage, *, now: Callable[[], datetime.datetime]) -> None:
         self._stage = stage
@@ -152,7 +152,7 @@ class Player:
         self._planned[uid] = (subject, tasks)
 
     def forget(self, uid: str) -> None:
-        """A probe is gone."""
+        """Forget a deleted probe."""
         planned = self._planned.pop(uid, None)
         if planned is not None:
             end(planned[1])
@@ -174,6 +174,6 @@ class Player:
 
 
 def end(tasks: list[asyncio.Task[None]]) -> None:
-    """Cancel what is still to come."""
+    """Cancel all planned actions."""
     for task in tasks:
         task.cancel()

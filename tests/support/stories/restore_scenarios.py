@@ -47,7 +47,7 @@ async def restored_volume(scene: Scene) -> None:
 
 
 async def find_restore_wrong(scene: Scene) -> list[str]:
-    """What is missing in a claim that was restored from the only volume of the snapshot."""
+    """Differences in a claim that was restored from the only volume of the snapshot."""
     claims = await scene.find_children("PersistentVolumeClaim")
     if len(claims) != 1:
         return [f"there are {len(claims)} claims"]
@@ -90,7 +90,7 @@ async def restored_members(scene: Scene) -> None:
 
 
 async def restored_stateful_set(scene: Scene) -> None:
-    """Claims of a StatefulSet, also of replicas that are scaled down, are created again under their names."""
+    """Claims of a StatefulSet, including those of scaled-down replicas, are recreated under their names."""
     await scene.apply({"db": scene.stateful_set()})
     await scene.reach_stack("CreateComplete")
     await scene.apply({"db": scene.stateful_set(replicas=1)})
@@ -200,7 +200,7 @@ async def find_claim_uids(scene: Scene) -> dict[str, str]:
 
 
 async def delete_set_claims(scene: Scene) -> None:
-    """Delete what no Stack deletes."""
+    """Delete claims that no Stack deletes."""
     (stateful_set,) = await scene.find_children("StatefulSet")
     for claim in await scene.find_set_claims(stateful_set):
         await scene.world.user.delete(Address.of(claim))
@@ -273,7 +273,7 @@ async def restored_once(scene: Scene) -> None:
 
 
 async def refused_restore(scene: Scene) -> None:
-    """A snapshot that does not exist, is not complete, or is another's is refused; what runs is not touched."""
+    """A missing, incomplete or foreign snapshot is rejected; running objects are not touched."""
     await scene.apply({"data": scene.claim(), "web": scene.workload("${data.metadata.name}")})
     await scene.reach_stack("CreateComplete")
     uid = (await scene.find_claim())["metadata"]["uid"]

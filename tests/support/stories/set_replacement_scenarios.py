@@ -161,7 +161,7 @@ async def not_replaced_by_itself(scene: Scene) -> None:
 
 
 async def expect_untouched(scene: Scene, before: Object, claims: dict[str, tuple[str, str]]) -> None:
-    """The StatefulSet and its claims are what they were."""
+    """The StatefulSet and its claims are unchanged."""
     after = await find_set(scene)
     assert after["metadata"]["uid"] == before["metadata"]["uid"]
     assert "deletionTimestamp" not in after["metadata"]
@@ -303,7 +303,7 @@ async def beside_an_earlier_one(scene: Scene) -> None:
 
 
 async def delete_claims(scene: Scene, of: Object) -> None:
-    """Delete what a StatefulSet left to its users."""
+    """Delete the claims that a StatefulSet left to its users."""
     for claim in await scene.find_set_claims(of):
         await scene.world.user.delete(Address.of(claim))
 
@@ -323,7 +323,7 @@ async def begin_held(scene: Scene) -> Object:
     await scene.world.kill_controller()
 
     async def look_at_pods() -> list[str]:
-        # Its controller takes the finalizer `orphan` away once nothing is owned any more.
+        # Its controller removes the finalizer `orphan` once nothing is owned.
         found = (await find_set(scene))["metadata"].get("finalizers") or []
         return [] if found == [HOLD] else [f"it has the finalizers {found}"]
 
@@ -348,7 +348,7 @@ async def taken_up_later(scene: Scene) -> None:
 
 
 async def rolled_back_in_between(scene: Scene) -> None:
-    """A rollback that comes between deletion and creation takes up what is there."""
+    """A rollback between deletion and creation adopts the existing objects."""
     before = await begin_held(scene)
     claims = await find_claims(scene, before)
     await scene.request(toRevision=1)
@@ -362,7 +362,7 @@ async def rolled_back_in_between(scene: Scene) -> None:
 
 
 async def removed_in_between(scene: Scene) -> None:
-    """A StatefulSet that is not wanted any more leaves no Pod behind, and its claims."""
+    """An unwanted StatefulSet leaves its claims, but no Pod."""
     before = await begin_held(scene)
     claims = await find_claims(scene, before)
     await scene.apply({"after": scene.config(name="none")})

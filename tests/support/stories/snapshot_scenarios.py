@@ -175,7 +175,7 @@ async def wiped_status(scene: Scene) -> None:
 
 
 async def two_stacks_of_one_name(scene: Scene) -> None:
-    """A snapshot stays that of the Stack it was taken of, not of the next one with its name."""
+    """A snapshot belongs to its original Stack, not to the next one with the same name."""
     await scene.apply({"web": scene.config(version="1")})
     await scene.reach_stack("CreateComplete")
     await scene.snap()

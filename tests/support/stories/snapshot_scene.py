@@ -131,7 +131,7 @@ class Scene:
     def _head(self, kind: str, name: str) -> Object:
         return {"apiVersion": API, "kind": kind, "metadata": {"name": name, "namespace": self.world.namespace}}
 
-    # ------------------------------------------------------------ what a driver does
+    # ------------------------------------------------------------ the driver
 
     async def bind(self) -> None:
         """Bind every claim of the Stack that waits for a volume."""
@@ -171,7 +171,7 @@ class Scene:
         kind = volume_driver.VOLUME_SNAPSHOT
         return Address(api_version=kind.api_version, kind=kind.name, namespace=self.world.namespace, name=name)
 
-    # ------------------------------------------------------------ what is seen
+    # ------------------------------------------------------------ observations
 
     async def find_stack(self) -> Object | None:
         """The Stack."""

@@ -1,4 +1,4 @@
-"""Stacks as users write them into a world: `default/shop`, and others beside it. Must not know what is in them."""
+"""Stacks as users create them in a world: `default/shop`, and others. Must not know their contents."""
 
 from __future__ import annotations
 

@@ -72,19 +72,19 @@ class BadStory(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """What a user does, and what is seen then."""
+    """A user's action, and the expected result."""
 
     action: str
     what: Any
-    """What the file says of the action."""
+    """The arguments of the action in the file."""
     stack: str
     """The name of the Stack or ResourceGroup that it is about."""
     kind: str = names.STACK
     until: Mapping[str, Any] | None = None
-    """Go on as soon as this is seen, in the middle of anything that is going on; None: when nothing moves any more."""
+    """Continue as soon as this is true, even in the middle of an update; None: continue at rest."""
     expect: Mapping[str, Any] = field(default_factory=dict)
     patience: float = 0.0
-    """Seconds that it may take beyond the moment when nothing moves any more: where a retry has to come round."""
+    """Extra seconds after the world is at rest, for the next retry."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +102,7 @@ class Story:
     tenancy: Mode = Mode.ISOLATED
     """The tenancy of its operator."""
     needs: frozenset[str] = frozenset()
-    """`fake`: played on the fake cluster alone, `whole`: by one operator for all Stacks, as the file says why."""
+    """`fake`: played only on the fake cluster; `whole`: by one operator for all Stacks. The file gives the reason."""
 
     @property
     def stacks(self) -> Mapping[str, str]:

@@ -1,6 +1,6 @@
-"""Plays a story in a world, step by step, and says what was not as expected.
+"""Plays a story in a world, step by step, and reports differences from its expectations.
 
-Knows no world but by its protocol, so that one story is played in all of them.
+Uses only the protocol of worlds, so that one story runs in all of them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class StoryFailed(AssertionError):
 
 @dataclass(slots=True)
 class StackPlayed:
-    """What the runner knows of one Stack of the story."""
+    """The runner's data about one Stack of the story."""
 
     name: str
     kind: str = names.STACK
@@ -68,14 +68,14 @@ class Play:
     """One performance of one story."""
 
     def __init__(self, played: Story, world: World, *, is_strict: bool = True) -> None:
-        """is_strict: also what is only so in an undisturbed performance, for example the number of requests."""
+        """is_strict: also check expectations that only hold without disturbance, for example the number of requests."""
         self._story = played
         self._world = world
         self._is_strict = is_strict
         self._is_late = False
         self.stacks = {name: StackPlayed(name=name, kind=kind) for name, kind in played.stacks.items()}
         self.others: list[Address] = []
-        """What the story itself has created."""
+        """The objects that the story itself has created."""
         self.definitions: list[Address] = []
         """The StackDefinitions of its Stacks, if these are instances."""
 
@@ -136,9 +136,9 @@ class Play:
         ]
 
     def _strictness(self, expected: Mapping[str, Any], stack: StackPlayed) -> Mapping[str, Any]:
-        """What must be expected of this performance."""
+        """The expectations that apply to this performance."""
         if self._is_late and str(expected.get("phase", "")).endswith("InProgress"):
-            # What the step meant to meet half-way has ended already.
+            # The situation that the step wanted to interrupt is already over.
             return {}
         if not self._is_strict:
             skipped = {"requests", "events"} | ({"same", "new"} if self._is_late else set())
@@ -146,13 +146,13 @@ class Play:
         if self._world.has_virtual_time or "requests" not in expected:
             return expected
         if stack.is_retried:
-            # One try more or less of what was refused before is no waste where time passes by itself.
+            # In real time, one retry more or less of an earlier refusal is acceptable.
             return {word: wanted for word, wanted in expected.items() if word != "requests"}
         exact = {verb: count for verb, count in expected["requests"].items() if isinstance(count, int)}
         return {**expected, "requests": exact}
 
     async def _compare(self, wanted: Mapping[str, Any], stack: StackPlayed, *, requests: int, events: int) -> list[str]:
-        """What is not as expected now; while the phase is another one, the server is asked for nothing else."""
+        """The current differences; while the phase differs, no requests are sent to the server."""
         if "phase" in wanted:
             found = await self._world.user.find(self.address_of(stack.name))
             if found is not None and (wrong := list(expectations.judge_phase(wanted["phase"], found))):
@@ -160,7 +160,7 @@ class Play:
         seen = await self._look(stack, requests=requests, events=events, others=tuple(wanted.get("others", ())))
         wrong = expectations.find_wrong(wanted, seen)
         phase = str(wanted.get("phase", ""))
-        # A suspended Stack is as it was, less what runs; only its own story can tell.
+        # A suspended Stack is unchanged except for stopped workloads; only its own story can check those.
         is_whole = phase.endswith("Complete") and phase != "SuspendComplete" and not expectations.is_left_drifted(seen)
         if is_whole and seen.stack is not None and not wrong:
             spec = story.expand(stack.find_wanted(seen.stack))
@@ -170,7 +170,7 @@ class Play:
         return wrong
 
     async def _look(self, stack: StackPlayed, *, requests: int, events: int, others: tuple[str, ...]) -> Seen:
-        """What is there now."""
+        """The current state."""
         found = await self._world.user.find(self.address_of(stack.name))
         if found is not None:
             stack.uid = found["metadata"]["uid"]
@@ -186,7 +186,7 @@ class Play:
         )
 
     async def _end(self) -> None:
-        """Delete what is left of the story and see that nothing remains."""
+        """Delete the story's objects and check that nothing remains."""
         self._world.traffic.troubles.clear()
         left = []
         for stack in self.stacks.values():

@@ -24,7 +24,7 @@ class ClaimBinder(Protocol):
         """Bind it."""
 
     async def play_set(self, stateful_set: Object) -> None:
-        """Do what the controller of StatefulSets does, where there is none."""
+        """Simulate the controller of StatefulSets in worlds without one."""
 
 
 class StatusBinder:

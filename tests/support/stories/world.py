@@ -1,6 +1,6 @@
-"""What a story needs of the place where it is played: a fake cluster in virtual time, or a real API server.
+"""The interface between a story and its place: a fake cluster in virtual time, or a real API server.
 
-Both do what a user does with kubectl, and run the operator. Must not know of steps or expectations.
+Both do the user's kubectl actions and run the operator. Must not know of steps or expectations.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from hearth.model.tenancy import Mode
 from support.server.request_faults import Traffic
 
 Check: TypeAlias = Callable[[], Awaitable[list[str]]]
-"""What does not hold yet; empty when everything does."""
+"""Returns the unmet expectations; empty if all are met."""
 
 
 async def find_nothing() -> list[str]:
@@ -53,7 +53,7 @@ class User(Protocol):
         """The object, or None."""
 
     async def find_children(self, stack_uid: str, kinds: Collection[str]) -> list[Object]:
-        """Every object with that Stack's label except revisions, at least those of the kinds of these names."""
+        """All objects with that Stack's label except revisions, at least of the kinds with these names."""
 
     async def find_revisions(self, stack_uid: str) -> list[Object]:
         """The ControllerRevisions that this Stack owns."""
@@ -62,7 +62,7 @@ class User(Protocol):
         """As `kubectl create`."""
 
     async def replace_spec(self, address: Address, spec: Object) -> None:
-        """As `kubectl replace`, of the spec alone."""
+        """`kubectl replace` of only the spec."""
 
     async def patch(self, address: Address, patch: Object) -> Object:
         """As `kubectl patch --type=merge`."""
@@ -85,17 +85,17 @@ class World(Protocol):
     tenancy: Mode
     """The tenancy of operators that start from now on."""
     traffic: Traffic
-    """What the operator sends, and what is to fail of it."""
+    """The operator's requests, and the faults to inject."""
 
     has_virtual_time: bool
-    """Whether time passes only for what the story tells, so that even the number of retries is known."""
+    """Whether time only passes as the story says, so that even the number of retries is known."""
 
     @property
     def user(self) -> User:
-        """Anyone who does what the story says."""
+        """The user who does the story's actions."""
 
     async def start_controller(self) -> None:
-        """Start the operator; it knows nothing but what the cluster holds."""
+        """Start the operator; it knows only the contents of the cluster."""
 
     async def kill_controller(self) -> None:
         """End it as SIGKILL would."""
@@ -116,10 +116,10 @@ class World(Protocol):
         """Let time pass."""
 
     async def wait_until(self, check: Check) -> list[str]:
-        """Go on until everything holds, or nothing moves any more; what does not hold then."""
+        """Continue until everything holds or the world is at rest; return the unmet expectations."""
 
     async def wait_rest(self, check: Check = find_nothing, *, patience: float = 0.0) -> list[str]:
-        """Go on until nothing moves any more; what does not hold then.
+        """Continue until the world is at rest; return the unmet expectations.
 
-        patience: seconds to go on nevertheless while something does not hold.
+        patience: extra seconds to continue while expectations are unmet.
         """

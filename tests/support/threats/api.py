@@ -122,7 +122,7 @@ class Api:
         )
 
     def get(self, kind: str, namespace: str, name: str) -> Object | None:
-        """The object; None where there is none."""
+        """The object; None if it does not exist."""
         answer = self.send("GET", find_path(kind, namespace, name))
         return None if answer.code == 404 else answer.expect()
 
@@ -147,7 +147,7 @@ class Api:
         return self.send("DELETE", find_path(kind, namespace, name))
 
     def delete_all(self, kind: str, namespace: str, **query: str) -> Answer:
-        """As `kubectl delete --all --wait=false`, after the finalizers are gone."""
+        """Like `kubectl delete --all --wait=false`, after removing finalizers."""
         for each in self.list(kind, namespace, **query):
             if each["metadata"].get("finalizers"):
                 self.patch(kind, namespace, each["metadata"]["name"], {"metadata": {"finalizers": None}})

@@ -18,13 +18,13 @@ def find(kubeconfig: Path) -> Path:
 
 
 class AuditLog:
-    """What an API server logs from now on.
+    """The lines that an API server logs from now on.
 
-    It renames a file of 100 MiB, `audit.log` to `audit-<time>.log`, and begins another one.
+    It renames a file of 100 MiB, `audit.log` to `audit-<time>.log`, and starts a new one.
     """
 
     def __init__(self, path: Path) -> None:
-        """Begin at the end of what is logged there."""
+        """Start at the end of the current log."""
         self._path = path
         stat = path.stat()
         self._inode, self._offset = stat.st_ino, stat.st_size

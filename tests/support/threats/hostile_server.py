@@ -118,7 +118,7 @@ class HostileServer:
         await asyncio.sleep(3600)
 
     def accept(self, manifest: dict[str, Any]) -> dict[str, Any]:
-        """What a write seems to have made."""
+        """The apparent result of a write."""
         self._number += 1
         metadata = manifest.setdefault("metadata", {})
         metadata |= {"uid": f"u{self._number}", "resourceVersion": str(self._number)}
@@ -156,7 +156,7 @@ def write_end() -> bytes:
 
 
 async def run(certificate: Path, mode: str, kinds: int) -> None:
-    """Serve until the parent is gone."""
+    """Serve until the parent process exits."""
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(certificate)
     server = await asyncio.start_server(HostileServer(mode, kinds).serve, "127.0.0.1", 0, ssl=context, limit=2**20)

@@ -26,7 +26,7 @@ RIGHTS = (
     *("Namespace", "CustomResourceDefinition", "ServiceAccount"),
     *("ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"),
 )
-"""Kinds of an installation without its process, in the order in which they can be created."""
+"""Kinds of an installation without its process, in the order of creation."""
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """The one in C reads the CRDs in a tenth of the time."""
 
@@ -69,7 +69,7 @@ def render(root: Path, variant: str) -> tuple[Object, ...]:
 
 @functools.cache
 def read_manifests(root: Path) -> tuple[Object, ...]:
-    """The objects of an installation, apart from the operator's process, in the order in which they can be created."""
+    """The objects of an installation, except the operator's process, in the order of creation."""
     install, crds = root / "manifests" / "install", root / "crds"
     listed = yaml.safe_load((crds / "Kustomization").read_text())["resources"]
     files = [install / "namespace.yaml", install / "rbac.yaml", *(crds / name for name in listed)]

@@ -40,7 +40,7 @@ WRITES = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rights:
-    """One mode, and what it is installed with."""
+    """One mode, and the manifests it is installed with."""
 
     mode: Mode
     variant: str
@@ -50,7 +50,7 @@ class Rights:
 
     @property
     def namespaced_watches(self) -> frozenset[str]:
-        """What the operator is not allowed to watch in all namespaces."""
+        """Kinds that the operator cannot watch in all namespaces."""
         return frozenset({"Secret"}) if self.variant == "strict" else frozenset()
 
 
@@ -63,7 +63,7 @@ class ModeWorld(RealWorld):
         self._rights = rights
 
     def make_operator(self) -> Operator:
-        """The next life of the operator; the mode is that of this world, not that of the story."""
+        """Make the next operator; its mode comes from this world, not from the story."""
         settings = Settings(
             namespace=self.namespace,
             operator_namespace=DEFAULT_OPERATOR_NAMESPACE,

@@ -1,6 +1,6 @@
-"""The operator as a process of its own under the shipped rights, and what can be seen of it from outside.
+"""The operator as a separate process with the shipped RBAC rules, observed from outside.
 
-Imports nothing of Hearth, so that an older one may run.
+Imports nothing of Hearth, so that older versions can run.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from support import free_port
 
 POLL = 0.05
 START = 60.0
-"""Seconds for what takes two on an idle machine."""
+"""Seconds for actions that take two on an idle machine."""
 TICK = 0.02
 
 
@@ -136,7 +136,7 @@ class Operator:
         return Page(code=code, text=text, seconds=time.monotonic() - began)
 
     def read_metric(self, name: str, **labels: str) -> float:
-        """The sum of a metric over its samples with these labels; 0 where there is none."""
+        """The sum of a metric over its samples with these labels; 0 without samples."""
         page = self.get("/metrics")
         assert page.is_ok, f"no metrics: {page.text}"
         found = [line for line in page.text.splitlines() if re.match(rf"{name}[ {{]", line)]

@@ -39,7 +39,7 @@ class Slots:
 
     @contextlib.contextmanager
     def take(self) -> Iterator[Path]:
-        """The kubeconfig of a plane that this test alone uses."""
+        """The kubeconfig of a control plane that only this test uses."""
         if self._own is not None:
             yield self._own
             return

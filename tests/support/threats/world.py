@@ -22,7 +22,7 @@ LABEL = "threats.hearth.test"
 WRITE = ("create", "update", "patch", "delete")
 READ = ("get", "list", "watch")
 PATIENCE = 60.0
-"""Seconds, on a busy machine, for what takes one or two."""
+"""Seconds on a busy machine for actions that take one or two."""
 CLEARED = (
     "Stack",
     "ResourceGroup",
@@ -36,19 +36,19 @@ CLEARED = (
     "Secret",
     "Service",
 )
-"""Kinds of which a namespace is cleared in the end, finalizers or not."""
+"""Kinds whose objects are removed from a namespace in the end, with or without finalizers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """What an account may do in its namespace."""
+    """Permissions of an account in its namespace."""
 
     group: str
     resources: tuple[str, ...]
     verbs: tuple[str, ...]
 
     def render(self) -> Object:
-        """As a Role states it."""
+        """As a rule of a Role."""
         return {"apiGroups": [self.group], "resources": list(self.resources), "verbs": list(self.verbs)}
 
 
@@ -68,7 +68,7 @@ class Canary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tenant:
-    """A namespace, and who may act in it. Every method makes a new account."""
+    """A namespace and its accounts. Every method creates a new account."""
 
     world: ThreatWorld
     namespace: str
@@ -96,7 +96,7 @@ class Tenant:
         return self.make_account("author", STACKS, *more)
 
     def editor(self, *resources: str, group: str = "") -> Api:
-        """May write ordinary objects, Stacks excepted. resources: `configmaps` if none is named."""
+        """Can write ordinary objects except Stacks. resources: `configmaps` by default."""
         return self.make_account(
             "editor", Rule(group=group, resources=resources or ("configmaps",), verbs=(*READ, *WRITE))
         )
@@ -152,7 +152,7 @@ class ThreatWorld:
     # ------------------------------------------------------------ Stacks
 
     def find_status(self, namespace: str, name: str) -> Object:
-        """The status of a Stack; empty where there is none."""
+        """The status of a Stack; empty if it does not exist."""
         return (self.api.get("Stack", namespace, name) or {}).get("status") or {}
 
     def wait_phase(self, namespace: str, name: str, *phases: str, within: float = PATIENCE) -> Object:
@@ -194,7 +194,9 @@ class ThreatWorld:
     # ------------------------------------------------------------ waiting
 
     def wait_for(self, look: Callable[[], T | None], *, within: float = PATIENCE, what: str = "") -> T:
-        """What `look` finds as soon as that is true; an AssertionError with what the operator says of itself otherwise."""
+        """Wait until `look` returns a true value and return it; otherwise raises AssertionError with the operator's
+        log.
+        """
         latest = time.monotonic() + within
         while not (found := look()):
             assert time.monotonic() < latest, f"not within {within:g} s: {what}\n{self.describe_operator()}"
@@ -212,7 +214,7 @@ class ThreatWorld:
     # ------------------------------------------------------------ the end
 
     def clear(self) -> None:
-        """Remove all that tests made, finalizers or not; namespaces end by themselves."""
+        """Remove all objects of the tests, with or without finalizers; namespaces end on their own."""
         for namespace in self.api.list("Namespace", labelSelector=LABEL):
             name = namespace["metadata"]["name"]
             for kind in CLEARED:
@@ -232,7 +234,7 @@ def make_stack(
 
 
 def make_config_map(name: str = "", data: Mapping[str, str] | None = None, **fields: Any) -> Object:
-    """A resource of a template: a ConfigMap, by its stated name if one is given. fields: beside `manifest`."""
+    """A resource of a template: a ConfigMap, with an explicit name if given. fields: next to `manifest`."""
     metadata = {"metadata": {"name": name}} if name else {}
     return {
         "manifest": {"apiVersion": "v1", "kind": "ConfigMap", **metadata, "data": dict(data or {"a": "b"})},
@@ -275,7 +277,7 @@ def wait_message(threats: ThreatWorld, tenant: Tenant, name: str, *words: str) -
 
 
 def make_binding(account: Api, namespace: str, *, resource: str, verbs: tuple[str, ...]) -> list[Object]:
-    """What the message of a denied read says to run."""
+    """Run the commands in the message about a denied read."""
     group, name = "rbac.authorization.k8s.io", f"{name_of(account)}-get-{resource}"
     metadata = {"name": name, "namespace": namespace}
     rule = {"apiGroups": [""], "resources": [resource], "verbs": list(verbs)}

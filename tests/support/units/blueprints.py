@@ -1,4 +1,4 @@
-"""Blueprints, children and planners made by hand, for tests of what is decided about them."""
+"""Handmade blueprints, children and planners, for tests of planner decisions."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def make_blueprint(
     outputs: Mapping[str, Evaluable] | None = None,
     ready_when: Mapping[str, tuple[Evaluable, ...]] | None = None,
 ) -> Blueprint:
-    """Resources by name with what each requires, in an order that is one already."""
+    """Resources by name with their requirements, in a valid order."""
     resources = {
         name: ResourceBlueprint(
             name=name,
@@ -136,7 +136,7 @@ class World:
         return [name for name, children in self.children.items() if children]
 
     def refresh(self, planner: StackPlanner, *dirty: str) -> list[str]:
-        """One pass; over everything where nothing is named. The keys of the steps that were planned."""
+        """Run one pass, by default over everything. Returns the keys of the planned steps."""
         dirty_keys = set(dirty) or planner.all_names(self)
         result = planner.refresh(dirty_keys, children=self, memory=self.memory, now=self.now)
         self.memory.apply(result.memory_updates, now=self.now)
@@ -144,7 +144,7 @@ class World:
         return result.planned
 
     def carry_out(self, step: Apply, *, status: Object | None = None) -> Child:
-        """Do what an apply asks for; the child that is there since."""
+        """Carry out an apply; returns the resulting child."""
         self.count += 1
         old = [child for child in self.of(step.resource) if child.ref == step.ref]
         uid = old[0].uid if old else f"uid-{self.count}"
@@ -170,7 +170,7 @@ class World:
 def make_child(
     manifest: Object, *, kind: Kind = CONFIG_MAP, uid: str, version: int = 1, status: Object | None = None, **extra: Any
 ) -> Child:
-    """What the cache would hold of an object that was applied as `manifest`. extra: more metadata."""
+    """The cache's view of an object that was applied as `manifest`. extra: more metadata."""
     metadata = {**manifest["metadata"], "uid": uid, "resourceVersion": str(version), "generation": 1, **extra}
     fields: Object = {"f:metadata": {"f:labels": {f"f:{key}": {} for key in metadata["labels"]}}}
     fields["f:metadata"]["f:annotations"] = {f"f:{key}": {} for key in metadata["annotations"]}
@@ -203,7 +203,7 @@ def make_planner(
 
 
 def settle(blueprint: Blueprint) -> tuple[World, StackPlanner]:
-    """A world in which all of it is there and ready, and its planner."""
+    """A world where everything exists and is ready, and its planner."""
     world, planner = World(), make_planner(blueprint)
     world.settle(planner)
     assert planner.is_complete
@@ -211,7 +211,7 @@ def settle(blueprint: Blueprint) -> tuple[World, StackPlanner]:
 
 
 def refuse(world: World, blueprint: Blueprint) -> StackPlanner:
-    """A planner on a world whose `a` the server will not change to what is wanted."""
+    """A planner on a world where the server rejects the change of `a`."""
     planner = make_planner(blueprint)
     world.refresh(planner)
     step = planner.take_step("a")

@@ -11,6 +11,6 @@ from hearth.model.child import Child
 
 
 def with_fields(child: Child, fields: Mapping[str, Any], **changes: Any) -> Child:
-    """The child with these fields, and with these attributes besides."""
+    """The child with these fields and attributes."""
     changed = dataclasses.replace(child, **changes)
     return dataclasses.replace(changed, packed_fields=child_fields.pack(fields, changed.known_texts))

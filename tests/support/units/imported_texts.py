@@ -25,7 +25,7 @@ DNS = strategies.from_regex(
 PATH = strategies.text(alphabet="aAz09:._-é\u4e2d\U0001f525${}", min_size=1, max_size=60).filter(
     lambda name: name not in (".", "..")
 )
-"""What may stand in a path: names of roles and bindings."""
+"""Characters of a path: names of roles and bindings."""
 LONG = strategies.integers(200, 253).map(lambda length: "x" * length)
 SOUND_NAMES = (strategies.sampled_from([word for word in WORDS if "_" not in word]) | DNS | LONG).filter(
     # PyYAML writes these without quotes, and kubectl reads them as true and false.
@@ -118,7 +118,7 @@ def sound_manifests(draw: strategies.DrawFn) -> dict[str, Any]:
 
 @strategies.composite
 def wild_manifests(draw: strategies.DrawFn) -> Any:
-    """Something that begins like a manifest and goes wrong somewhere."""
+    """Something that starts like a manifest and then breaks somewhere."""
     manifest = draw(sound_manifests())
     match draw(strategies.integers(0, 6)):
         case 0:
@@ -150,7 +150,7 @@ def wild_manifests(draw: strategies.DrawFn) -> Any:
 
 
 def in_list(manifests: list[Any], shape: str) -> list[Any]:
-    """Return the documents in which manifests stand."""
+    """Return the documents that contain manifests."""
     match shape:
         case "List":
             return [{"apiVersion": "v1", "kind": "List", "items": manifests}]

@@ -1,4 +1,4 @@
-"""Undoes what a test configured of the process's logging, so that no later test sees it."""
+"""Restores the logging configuration of the process after a test, so that later tests do not see its changes."""
 
 from __future__ import annotations
 

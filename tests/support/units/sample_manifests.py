@@ -1,4 +1,4 @@
-"""One rich manifest for each of many kinds: every way in which the API server merges fields. Nothing in them runs."""
+"""One rich manifest for each of many kinds: all ways in which the API server merges fields. Nothing in them runs."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ class Writing:
 
 
 def sign(raw: Object, *, kind: Kind | None = None, signer: Signer | None = None) -> Object:
-    """The same object, signed as what its labels and annotations say; without a signer for `Trusting` alone."""
+    """The same object, signed for its labels and annotations; without a signer, valid only for `Trusting`."""
     metadata = raw["metadata"]
     labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
     identity = names.identity(

@@ -20,7 +20,7 @@ SHOP = f"{STACKS}/shop"
 
 
 def make_stack(**status: Any) -> dict[str, Any]:
-    """A Stack in which every text that a tenant can write is hostile."""
+    """A Stack with hostile text in every field that a tenant can write."""
     config = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"key": HOSTILE}}
     template = {
         "parameters": {"password": {"type": "string", "sensitive": True}},
@@ -49,7 +49,7 @@ def make_stack(**status: Any) -> dict[str, Any]:
 
 
 def make_script(stack: dict[str, Any]) -> dict[str, Any]:
-    """What an API server with that Stack alone answers."""
+    """The responses of an API server that has only that Stack."""
     discovery = {"kind": "APIGroupDiscoveryList", "items": []}
     return {
         "GET /api": discovery,

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 PATIENCE = 10.0
-"""Seconds, on a busy machine, for what takes milliseconds."""
+"""Seconds on a busy machine for actions that take milliseconds."""
 POLL = 0.002
 
 
@@ -18,5 +18,5 @@ async def wait_until(check: Callable[[], bool]) -> None:
 
 
 async def wait_for_tasks() -> None:
-    """Wait until every other task of the loop has ended; raise `ValueError` if there is none."""
+    """Wait until every other task of the loop has ended; raise `ValueError` if there are no others."""
     await asyncio.wait(asyncio.all_tasks() - {asyncio.current_task()}, timeout=PATIENCE)

@@ -1,6 +1,6 @@
-"""An admission webhook on the loopback interface that allows, denies, hangs, fails or is away, as a test says.
+"""An admission webhook on the loopback interface that can allow, deny, hang, fail or be unreachable.
 
-Knows the API of admission; must not know who writes, nor why.
+Knows the admission API; must not know who writes, nor why.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Verdict: TypeAlias = Literal["allow", "deny", "hang", "fail"]
 
 @dataclass(slots=True, eq=False)
 class Webhook:
-    """What it says, and how often it was asked."""
+    """Its behavior, and the number of reviews."""
 
     port: int = 0
     verdict: Verdict = "allow"

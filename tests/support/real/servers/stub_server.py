@@ -1,4 +1,4 @@
-"""A small HTTP server that answers exactly what a test says: for faults that a real API server cannot be made to show."""
+"""A small HTTP server with scripted responses, for faults that a real API server cannot produce on demand."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Answer: TypeAlias = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 @dataclass(slots=True)
 class StubServer:
-    """What it answers, and what it was asked."""
+    """Its responses, and the requests it received."""
 
     url: str = ""
     answers: list[Answer] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""Commands that an explanation offers: found in its text, and what it means that one helps."""
+"""Commands that an explanation offers: how they are found in its text, and when one counts as helpful."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PATTERNS = (
     "kubectl patch configmaps", "kubectl stack check", "kubectl stack continue", "kubectl stack history",
     "kubectl stack resume", "kubectl stack rollback", "kubectl stack unmark", "kubectl stack unpause", "kubectl stack why",
 )  # fmt: skip
-"""The commands that are brought about; the module that is tried elsewhere is named in `tests/unit/cli/test_offers.py`."""
+"""The commands that are tried here; commands tried elsewhere are listed in `tests/unit/cli/test_offers.py`."""
 
 
 def find_commands(text: str) -> Iterator[str]:
@@ -29,11 +29,11 @@ def reads(command: str) -> bool:
 
 
 def is_answered(command: str, code: int, output: str) -> bool:
-    """Whether the command did what it says: one that reads shows something, unless its answer is no."""
+    """Whether the command worked: a reading command prints something, unless an empty result is its answer."""
     if NO.match(command):
         return code in (0, 1) and bool(output.strip())
     if command.startswith(("kubectl get storageclasses", "kubectl api-resources", "kubectl logs")):
-        # That there is none is the answer; a kubelet that keeps logs is missing here.
+        # Finding nothing is the answer; there is no kubelet here that keeps logs.
         return code == 0 or command.startswith("kubectl logs")
     return code == 0 and bool(output.strip())
 

@@ -1,4 +1,4 @@
-"""Situations in which pods or their controllers hold a Stack up."""
+"""Situations where Pods or their controllers hold up a Stack."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Situations in which a Stack is not as it should be, each on a real API server, and how they are to be explained.
+"""Situations where a Stack has a problem, each on a real API server, and the expected explanations.
 
-What no node of the control plane can do (pull images, crash, probe) is written into the status of the pod as a kubelet
-writes it; everything else is made by the real server and its controllers.
+The control plane has no node, so tests write statuses of Pods (image pulls, crashes, probes) as a kubelet would; the
+real server and its controllers create everything else.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ WAITING: Object = {"metadata": {"finalizers": ["example.org/hold"]}}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Situation:
-    """One Stack in trouble. `NS` in any text stands for the namespace."""
+    """One Stack in trouble. `NS` in any text is replaced by the namespace."""
 
     name: str
     resources: Mapping[str, Any]
@@ -35,9 +35,9 @@ class Situation:
     where: str = ""
     """The resource that is asked about; "" for the Stack."""
     expected: Sequence[str]
-    """What the explanation contains."""
+    """Texts that the explanation contains."""
     edit: str = ""
-    """For `sed`: what the user changes where `kubectl edit` leads, so that the situation ends."""
+    """For `sed`: the user's change after `kubectl edit` that ends the situation."""
     remains: str = ""
     """Why a command that changes something is offered, although the situation stays after it; "" if it ends."""
 

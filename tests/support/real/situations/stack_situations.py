@@ -1,4 +1,4 @@
-"""Situations in which the definition, the rights, the cluster or another Stack hold a Stack up."""
+"""Situations where the definition, permissions, the cluster or another Stack hold up a Stack."""
 
 from __future__ import annotations
 

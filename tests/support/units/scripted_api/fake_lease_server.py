@@ -1,6 +1,6 @@
-"""One Lease on a server in memory, as several candidates see it: each may be cut off, or held up.
+"""One Lease on an in-memory server, as several candidates see it: each may be cut off or delayed.
 
-Knows the Lease alone; every change is refused that does not state the version the Lease has.
+Knows only the Lease; rejects every change without the current resourceVersion.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ class LeaseConnection:
 
     @contextlib.asynccontextmanager
     async def stream(self, path: str, **_: object) -> AsyncIterator[AsyncIterator[bytes]]:
-        """What happens from now on, after what is there."""
+        """The current state, then all later events."""
         self.asked.append("WATCH")
         events: asyncio.Queue[bytes] = asyncio.Queue()
         if self.server.lease is not None:

@@ -1,4 +1,4 @@
-"""A connection whose answers a test writes down: for what is asked, how often, and what is made of the answers."""
+"""A connection with scripted responses, for tests of the requests, their number, and the handling of responses."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class ScriptedConnection:
 
     @property
     def asked(self) -> list[str]:
-        """What was asked, in order."""
+        """The requests, in order."""
         return [str(sent) for sent in self.sent]
 
     async def request(
@@ -53,7 +53,7 @@ class ScriptedConnection:
         content_type: str = "application/json",
         **rest: object,
     ) -> Object:
-        """What the script says; one turn of the loop later, as from a server."""
+        """The scripted response, one turn of the event loop later, as from a server."""
         now = asyncio.get_running_loop().time()
         sent = Sent(method=method, path=path, query=query or {}, body=body, content_type=content_type, at=now)
         self.sent.append(sent)
@@ -81,5 +81,5 @@ def exists() -> errors.ApiStatusError:
 
 
 def missing() -> errors.ApiStatusError:
-    """There is none of that name."""
+    """The error for a missing object."""
     return api_errors.refuse(404, "NotFound", "not found")

@@ -22,7 +22,7 @@ from support import virtual_time
 from support.units import signing
 
 Piece: TypeAlias = bytes | Exception
-"""What a stream brings next: bytes, or the end by an error."""
+"""The next part of a stream: bytes, or an error that ends it."""
 
 CONFIG_MAP = Kind(group="", version="v1", name="ConfigMap", plural="configmaps", namespaced=True)
 RULES = WatchOptions(uniform=lambda low, high: high)
@@ -30,7 +30,7 @@ RULES = WatchOptions(uniform=lambda low, high: high)
 
 
 class Stream:
-    """One stream: its pieces as they are said, open until `end`."""
+    """One stream: its pieces, open until `end`."""
 
     def __init__(self, *pieces: Piece) -> None:
         self._pieces: asyncio.Queue[Piece | None] = asyncio.Queue()
@@ -43,7 +43,7 @@ class Stream:
             self._pieces.put_nowait(piece)
 
     def end(self) -> Stream:
-        """Close it from the server's side once all was said."""
+        """Close it from the server's side after all pieces were sent."""
         self._pieces.put_nowait(None)
         return self
 
@@ -60,7 +60,7 @@ class Stream:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What was asked."""
+    """The request of a watch."""
 
     path: str
     query: Mapping[str, str]
@@ -68,7 +68,7 @@ class Question:
 
     @property
     def is_fresh(self) -> bool:
-        """Whether it asks for everything, not for changes alone."""
+        """Whether it asks for everything, not only for changes."""
         return "resourceVersion" not in self.query and "continue" not in self.query
 
 

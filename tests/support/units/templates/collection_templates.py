@@ -1,4 +1,4 @@
-"""Templates with collections, and what the compiler makes of them."""
+"""Templates with collections, and their compilation."""
 
 from __future__ import annotations
 

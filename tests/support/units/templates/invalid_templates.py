@@ -1,6 +1,6 @@
-"""Templates for tests of mistakes: a sound surrounding for all that is wrong, and what the compiler says of it.
+"""Templates for tests of mistakes: a valid context for each mistake, and the compiler's messages.
 
-Serves the unit tests of templates; knows no cluster but the kinds of `typed_kinds`.
+Serves the unit tests of templates; knows no cluster except the kinds of `typed_kinds`.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ PREFIX = "#/components/schemas/"
 
 
 def reference(name: str) -> dict[str, Any]:
-    """As built-in schemas refer to others: within an `allOf`, beside a default."""
+    """A reference as in built-in schemas: within an `allOf`, next to a default."""
     return {"allOf": [{"$ref": PREFIX + name}], "default": {}}
 
 
@@ -150,5 +150,5 @@ class TypedKinds:
         return DEFINITIONS[SERVED[kind.group, kind.version, kind.name]] if self.has_schemas else None
 
     def find_definition(self, reference: str) -> Mapping[str, Any] | None:
-        """What a reference points to."""
+        """The target of a reference."""
         return DEFINITIONS.get(reference.removeprefix(PREFIX))
