@@ -121,3 +121,10 @@ async def test_the_status_of_what_is_gone_needs_no_writing(bench: Bench, made: O
     await bench.user.delete(Address.of(made))
     await bench.marks.write_mark_status(before, {"observedUID": "u1"})
     assert bench.marks.find_mark(before.uid) is None
+
+
+async def test_the_annotation_of_a_resolved_mark_is_no_new_word(bench: Bench, made: Object) -> None:
+    before = find(bench, made)
+    await bench.marks.write_mark_resolution(before, "proof")
+    mark = find(bench, made)
+    assert (mark.resolution, mark.generation, mark.written_at) == ("proof", before.generation, before.written_at)

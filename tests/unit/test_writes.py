@@ -19,7 +19,7 @@ PORTS = {
     ports.ClusterRequests: {"change_object", "create_object", "delete_object"},
     ports.ManagementRevisions: {"adopt_revision", "create_revision", "delete_revision"},
     ports.ManagementWrites: {"add_finalizer", "remove_finalizer", "write_status", "emit_event", "emit_source_event"},
-    ports.HealthMarkClient: {"write_mark_status"},
+    ports.HealthMarkClient: {"write_mark_resolution", "write_mark_status"},
     ports.SnapshotClient: {"write_snapshot_finalizers", "write_snapshot_status"},
     ports.StackDefinitionClient: {
         *("apply_object", "delete_object", "release_instances", "write_definition_status", "write_finalizers"),

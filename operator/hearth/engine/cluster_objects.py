@@ -200,6 +200,8 @@ class HealthMarkObject:
     """Time of the last spec write; RFC 3339, UTC, whole seconds."""
     spec: Object
     status: Object
+    resolution: str = ""
+    """Its annotation that proves it to be resolved, valid or not."""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)

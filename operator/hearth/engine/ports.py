@@ -342,6 +342,9 @@ class HealthMarkClient(Protocol):
     def marks(self) -> Collection[str]:
         """Return the UIDs of all HealthMarks."""
 
+    async def write_mark_resolution(self, mark: HealthMarkObject, resolution: str) -> None:
+        """Write the annotation that proves the mark to be resolved; ignore a deleted mark."""
+
     async def write_mark_status(self, mark: HealthMarkObject, status: Object) -> None:
         """Merge-patch the status of a HealthMark; ignore one that was deleted.
 

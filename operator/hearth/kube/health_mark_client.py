@@ -14,6 +14,7 @@ from hearth.kube.cache import object_store
 from hearth.kube.cache.object_store import WatchedCache
 from hearth.kube.client import api_requests
 from hearth.kube.watch.reflector import ClusterObserver, Reflector, WatchContext
+from hearth.model import limits, names
 from hearth.model.well_known_kinds import HEALTH_MARK
 
 if TYPE_CHECKING:
@@ -50,8 +51,17 @@ class KubeHealthMarkClient(WatchedCache[HealthMarkObject]):
 
     async def write_mark_status(self, mark: HealthMarkObject, status: Object) -> None:
         """Merge-patch the status of a HealthMark; ignore a deleted one."""
-        path = api_requests.object_path(HEALTH_MARK, mark.namespace, mark.name) + "/status"
-        body = {"metadata": {"resourceVersion": str(mark.resource_version)}, "status": status}
+        await self._patch(mark, {"status": status}, "/status")
+
+    async def write_mark_resolution(self, mark: HealthMarkObject, resolution: str) -> None:
+        """Write the annotation of a resolved HealthMark; ignore a deleted one."""
+        await self._patch(mark, {"metadata": {"annotations": {names.ANNOTATION_RESOLVED: resolution}}})
+
+    async def _patch(self, mark: HealthMarkObject, change: Object, subresource: str = "") -> None:
+        """Send a merge patch; the API server rejects it unless the version matches."""
+        path = api_requests.object_path(HEALTH_MARK, mark.namespace, mark.name) + subresource
+        metadata = {**change.get("metadata", {}), "resourceVersion": str(mark.resource_version)}
+        body = {**change, "metadata": metadata}
         answer = await self._sender.send_existing("patch", HEALTH_MARK, path, body=body)
         if answer is None:
             # Its event may be late, and the next look must not write again.
@@ -66,7 +76,15 @@ class KubeHealthMarkClient(WatchedCache[HealthMarkObject]):
     def replace(self, old: HealthMarkObject | None, new: HealthMarkObject | None, *, is_ours: bool) -> None:
         """Update a created, changed or deleted HealthMark."""
         either = new or old
-        is_same = old is not None and new is not None and (old.spec, old.status) == (new.spec, new.status)
+        is_same = (
+            old is not None
+            and new is not None
+            and (old.spec, old.status, old.resolution)
+            == (
+                *(new.spec, new.status),
+                new.resolution,
+            )
+        )
         if either is not None and not is_ours and not is_same:
             self._on_change(either.uid)
 
@@ -83,6 +101,9 @@ def parse_mark(raw: Object) -> HealthMarkObject:
         written_at=find_time(metadata.get("managedFields") or ()) or metadata.get("creationTimestamp", ""),
         spec=raw.get("spec") or {},
         status=raw.get("status") or {},
+        resolution=str((metadata.get("annotations") or {}).get(names.ANNOTATION_RESOLVED, ""))[
+            : limits.ANNOTATION_KEPT_BYTES
+        ],
     )
 
 

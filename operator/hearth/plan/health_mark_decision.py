@@ -35,6 +35,8 @@ class ParsedHealthMark:
     reason: str
     """"" if it gives none."""
     status: Mapping[str, Any]
+    is_restored: bool = False
+    """Whether it was resolved before it was restored from a backup, which dropped its status."""
 
     @property
     def reason_text(self) -> str:
@@ -130,6 +132,8 @@ def decide(mark_state: ParsedHealthMark, marked: MarkedResource, *, now: float) 
     """Decide the next action. now: seconds since the epoch."""
     if mark_state.is_resolved:
         return MarkDecision()
+    if mark_state.is_restored:
+        return report(mark_state, marked, restored(), uid=None, now=now)
     uid = mark_state.status.get("observedUID")
     if marked.is_forwarded and marked.problem is not None:
         return report(mark_state, marked, pending(marked.problem), uid=uid, now=now)
@@ -217,6 +221,12 @@ def restarting(child: Child) -> MarkConditions:
 def restarted(child: Child) -> MarkConditions:
     """Make the conditions once all Pods of the object are restarted and ready."""
     return MarkConditions(reason="Restarted", message=f"the Pods of {child.ref} were restarted", resolved="True")
+
+
+def restored() -> MarkConditions:
+    """Make the conditions of a mark that was resolved before it was restored from a backup."""
+    message = "was resolved before it was restored from a backup; to mark the object again, create another HealthMark"
+    return MarkConditions(reason="Restored", message=message, resolved="True")
 
 
 def healthy(child: Child) -> MarkConditions:

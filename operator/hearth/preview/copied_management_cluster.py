@@ -168,6 +168,9 @@ class NoHealthMarks:
         """Return none."""
         return ()
 
+    async def write_mark_resolution(self, mark: HealthMarkObject, resolution: str) -> None:
+        """Write nothing."""
+
     async def write_mark_status(self, mark: HealthMarkObject, status: Object) -> None:
         """Write nothing."""
 

@@ -15,6 +15,7 @@ from support.threats.world import Tenant, ThreatWorld, make_config_map, make_sta
 
 SUSPENDED = "hearth.dev/suspended"
 REVISION = "hearth.dev/revision"
+RESOLVED = "hearth.dev/resolved"
 POD_SPEC = "spec.template.spec"
 SETTLED = 20.0
 """Seconds within which an attack works that works at all: it took 4."""
@@ -290,3 +291,35 @@ def test_a_restarted_operator_reads_its_own_memory(threats: ThreatWorld) -> None
     after = threats.find_status(tenant.namespace, "shop")
     memory = ("target", "controllerState", "signature", "handled", "check", "lastCompletedRevision", "historyUnknown")
     assert [after.get(key) for key in memory] == [before.get(key) for key in memory]
+
+
+def make_mark(namespace: str, name: str, reason: str, **annotations: str) -> Object:
+    """A HealthMark on the ConfigMap."""
+    spec = {"stackName": "shop", "resource": "cfg", "markUnhealthy": True, "reason": reason}
+    metadata = {"name": name, "namespace": namespace, "annotations": annotations}
+    return {"apiVersion": "hearth.dev/v1alpha1", "kind": "HealthMark", "metadata": metadata, "spec": spec}
+
+
+def test_the_proof_of_a_resolved_mark_counts_for_no_other_mark(threats: ThreatWorld) -> None:
+    tenant = threats.tenant()
+    namespace = tenant.namespace
+    tenant.author().create(make_stack(namespace, "shop", {"cfg": make_config_map("cfg")}))
+    threats.wait_phase(namespace, "shop", "CreateComplete")
+    marker = tenant.health_marker()
+
+    def find_uid() -> str:
+        return str((threats.api.get("ConfigMap", namespace, "cfg") or {}).get("metadata", {}).get("uid", ""))
+
+    def find_proof() -> str:
+        mark = threats.api.get("HealthMark", namespace, "first") or {}
+        return str(mark.get("metadata", {}).get("annotations", {}).get(RESOLVED, ""))
+
+    marker.create(make_mark(namespace, "first", "ill"))
+    proof = threats.wait_for(find_proof, what="the proof that the mark was resolved")
+    uid = find_uid()
+    marker.create(make_mark(namespace, "second", "ill", **{RESOLVED: proof}))
+    threats.wait_for(lambda: find_uid() not in ("", uid), within=SETTLED, what="the replacement for the second mark")
+    uid = find_uid()
+    marker.delete("HealthMark", namespace, "first").expect()
+    marker.create(make_mark(namespace, "first", "ill again", **{RESOLVED: proof}))
+    threats.wait_for(lambda: find_uid() not in ("", uid), within=SETTLED, what="the replacement for another reason")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 
 from hearth.engine.cluster_objects import HealthMarkObject
 from hearth.kube import health_mark_client
-from hearth.model import errors
+from hearth.model import errors, names
 from hearth.model.child import Object
 from hearth.model.kinds import Kind
 from support.ports.fake_connection import FakeWire
@@ -56,15 +56,32 @@ class FakeMarks:
     async def write_mark_status(self, mark: HealthMarkObject, status: Object) -> None:
         """As the port says."""
         sent = copy(status)
+        await self._write(
+            mark,
+            "mark-status",
+            lambda: self._server.patch_status(HEALTH_MARK, mark.namespace, mark.name, sent, manager=MANAGER),
+        )
+
+    async def write_mark_resolution(self, mark: HealthMarkObject, resolution: str) -> None:
+        """As the port says."""
+        patch = {"metadata": {"annotations": {names.ANNOTATION_RESOLVED: resolution}}}
+        await self._write(
+            mark,
+            "mark-resolution",
+            lambda: self._server.patch(HEALTH_MARK, mark.namespace, mark.name, patch, manager=MANAGER),
+        )
+
+    async def _write(self, mark: HealthMarkObject, verb: str, send: Callable[[], Object]) -> None:
+        """Write exactly this version."""
 
         def act() -> Object:
             live = self._server.get(HEALTH_MARK, mark.namespace, mark.name)
             if live["metadata"]["resourceVersion"] != str(mark.resource_version):
                 raise api_errors.stale(HEALTH_MARK, mark.name)
-            return self._server.patch_status(HEALTH_MARK, mark.namespace, mark.name, sent, manager=MANAGER)
+            return send()
 
         try:
-            answer = health_mark_client.parse_mark(copy(await self._wire.send(mark_request(mark), act)))
+            answer = health_mark_client.parse_mark(copy(await self._wire.send(mark_request(mark, verb), act)))
         except errors.ApiStatusError as error:
             if error.code != 404:
                 raise
@@ -75,6 +92,6 @@ class FakeMarks:
             self._marks[answer.uid] = answer
 
 
-def mark_request(mark: HealthMarkObject) -> Request:
-    """A write of a HealthMark's status."""
-    return Request(verb="mark-status", kind=HEALTH_MARK, namespace=mark.namespace, name=mark.name)
+def mark_request(mark: HealthMarkObject, verb: str = "mark-status") -> Request:
+    """A write of a HealthMark, of its status by default."""
+    return Request(verb=verb, kind=HEALTH_MARK, namespace=mark.namespace, name=mark.name)

@@ -215,6 +215,11 @@ class RecordedMarks:
         """All that sends nothing that is counted."""
         return getattr(self._inner, name)
 
+    async def write_mark_resolution(self, mark: HealthMarkObject, resolution: str) -> None:
+        """As the port says."""
+        request = fake_health_mark_client.mark_request(mark, "mark-resolution")
+        await pass_on(self._log, request, lambda: self._inner.write_mark_resolution(mark, resolution))
+
     async def write_mark_status(self, mark: HealthMarkObject, status: Object) -> None:
         """As the port says."""
         request = fake_health_mark_client.mark_request(mark)

@@ -26,6 +26,7 @@ WRITES = frozenset(
         "mark",
         "status",
         "mark-status",
+        "mark-resolution",
         "finalizer",
         "revision",
         "delete-revision",
@@ -164,7 +165,7 @@ class Traffic:
 
     def settle(self, request: Request) -> None:
         """A request was accepted."""
-        if request.verb in WRITES and request.verb not in {"status", "mark-status"}:
+        if request.verb in WRITES and request.verb not in {"status", "mark-status", "mark-resolution"}:
             self.settled += 1
 
     def find_refusal(self, request: Request, how: str | None) -> Exception | None:

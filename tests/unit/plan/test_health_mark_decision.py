@@ -193,3 +193,11 @@ def test_an_earlier_restart_does_not_resolve_a_mark() -> None:
     child = make_child(restarted_by="m0/1")
     verdict = health_mark_decision.decide(say(bound_to("u1")), see(child, child, is_ready=True), now=NOW)
     assert verdict.step == WriteHealthMark(child=child, reason="bad", mark_id="m1/1")
+
+
+def test_a_mark_that_was_resolved_before_a_restore_writes_only_its_status() -> None:
+    child = make_child()
+    verdict = health_mark_decision.decide(
+        dataclasses.replace(say(), is_restored=True), see(child, child), now=NOW
+    )
+    assert (verdict.step, reported(verdict)) == (None, ("True", "True", "Restored"))

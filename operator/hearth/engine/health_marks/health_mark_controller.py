@@ -132,7 +132,7 @@ class HealthMarkController:
         if mark is None:
             self._forget(uid)
             return False
-        mark_state = mark_index.parse_mark(mark)
+        mark_state = self._marks.parse(mark)
         if not self._admit(mark):
             self._index.update(uid, None)
             if mark.status.get("observedUID"):
@@ -147,6 +147,8 @@ class HealthMarkController:
         self._index.update(uid, route, is_open=not mark_state.is_resolved)
         if not self._locator.is_responsible(mark, route.responsible):
             return self._leave(mark, mark_state, route)
+        if mark_state.is_resolved:
+            await self._prove_resolution(mark)
         self._search(mark, is_lost=not route.resources)
         view = None if mark_state.is_resolved else self._see(mark, mark_state, route)
         if view is None:
@@ -155,6 +157,17 @@ class HealthMarkController:
         return await (
             self._carry_out(mark, mark_state, view, verdict.step) if verdict.step else self._write(mark, verdict)
         )
+
+    async def _prove_resolution(self, mark: HealthMarkObject) -> None:
+        """Write the annotation by which a mark stays resolved if it is restored from a backup."""
+        if self._marks.is_resolution_signed(mark):
+            return
+        try:
+            await self._services.health_marks.write_mark_resolution(mark, self._marks.sign_resolution(mark))
+        except (ApiStatusError, Unreachable) as error:
+            logger.warning("cannot annotate a resolved HealthMark", mark=mark.uid, error=str(error))
+            if not isinstance(error, ApiStatusError) or error.is_conflict or error.code >= 500:
+                self._loop.enqueue_later(mark.uid, RETRY)
 
     def _leave(self, mark: HealthMarkObject, mark_state: ParsedHealthMark, path: MarkPath) -> bool:
         """Skip a mark while another process is, or may be, responsible for its Stack."""

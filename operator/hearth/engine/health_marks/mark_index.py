@@ -24,6 +24,8 @@ from hearth.plan.status import conditions
 
 FIELD = "signature"
 PURPOSE = "health mark"
+RESOLUTION = "resolved health mark"
+"""The purpose of the signature in the annotation of a resolved mark."""
 MEMORY = ("observedGeneration", "observedUID", "stackName", "resource")
 """Fields that are read back, in addition to the states of the conditions."""
 GROUP = "groupName"
@@ -60,6 +62,23 @@ class SignedMarks:
         """Return the status with the operator's signature."""
         return {**status, FIELD: self.hashes.sign(PURPOSE, describe_signed(mark, status))}
 
+    def sign_resolution(self, mark: HealthMarkObject) -> str:
+        """Return the proof that a mark with this spec was resolved. A backup gives it another UID and generation."""
+        return self.hashes.sign(RESOLUTION, describe_resolved(mark))
+
+    def is_resolution_signed(self, mark: HealthMarkObject) -> bool:
+        """Return whether its annotation is that proof."""
+        try:
+            return bool(mark.resolution) and self.hashes.is_signed(RESOLUTION, describe_resolved(mark), mark.resolution)
+        except (TypeError, ValueError, RecursionError):
+            return False
+
+    def parse(self, mark: HealthMarkObject) -> ParsedHealthMark:
+        """Parse a verified HealthMark. Its annotation counts only if it has no status."""
+        parsed = parse_mark(mark)
+        is_restored = not mark.status and self.is_resolution_signed(mark)
+        return dataclasses.replace(parsed, is_restored=True) if is_restored else parsed
+
     def _verify(self, mark: HealthMarkObject) -> HealthMarkObject:
         status = dict(status_fields.keep_valid(mark.status))
         signature = status.pop(FIELD, None)
@@ -88,6 +107,11 @@ def describe_signed(mark: HealthMarkObject, status: Mapping[str, Any]) -> list[A
     # A status without a group is signed as before there were groups.
     other = [status[key] for key in (GROUP, REFERENCE) if key in status]
     return [mark.uid, [status.get(key) for key in MEMORY], states, *other]
+
+
+def describe_resolved(mark: HealthMarkObject) -> list[Any]:
+    """Return the signed content of the annotation."""
+    return [mark.namespace, mark.name, mark.spec]
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)

@@ -62,7 +62,8 @@ def find_candidates(children: Iterable[Child], desired: DesiredResource) -> list
     return [
         child
         for child in children
-        if child.is_identified and any(is_at(child, ref) for ref in desired.refs_at(child.incarnation))
+        if child.is_identified
+        and (any(is_at(child, ref) for ref in desired.refs_at(child.incarnation)) or desired.has_former_name(child))
     ]
 
 

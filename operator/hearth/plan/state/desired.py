@@ -121,7 +121,7 @@ class DesiredResource:
         present = child.name if child is not None else name
         ref = next((ref for ref in self.refs_at(incarnation) if ref.name == present), None) if present else None
         ref = ref or self.ref_at(incarnation)
-        if child is not None and self._has_former_suffix(child, ref.name, incarnation):
+        if child is not None and child.incarnation == incarnation and self.has_former_name(child):
             ref = child.ref
         if child is None:
             return DesiredObject(resource=self, ref=ref, incarnation=incarnation)
@@ -130,12 +130,18 @@ class DesiredResource:
             resource=self, ref=ref, incarnation=incarnation, is_adopted=child.is_adopted, data_source=source
         )
 
-    def _has_former_suffix(self, child: Child, name: str, incarnation: int) -> bool:
-        """Return whether the name of the object has the suffix of another UID of the Stack, from before it was restored."""
-        if self.name is not None or incarnation <= 1 or child.incarnation != incarnation or not child.is_identified:
+    def has_former_name(self, child: Child) -> bool:
+        """Return whether the object's name has the suffix of another UID of the Stack, from before it was restored."""
+        if self.name is not None or child.incarnation <= 1 or not child.is_identified:
             return False
-        stem = -names.DIGEST_LENGTH
-        return child.resource == self.owner.resource and child.name[:stem] == name[:stem]
+        if (
+            child.resource != self.owner.resource
+            or child.namespace != self.namespace
+            or child.kind.key != self.kind.key
+        ):
+            return False
+        ref, stem = self.ref_at(child.incarnation), -names.DIGEST_LENGTH
+        return child.name != ref.name and child.name[:stem] == ref.name[:stem]
 
     def ref_at(self, incarnation: int) -> ObjectRef:
         """Return the reference of that incarnation."""

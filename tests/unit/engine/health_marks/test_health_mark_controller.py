@@ -385,3 +385,34 @@ def test_any_status_is_read(status: Any) -> None:
     """Without a signature nothing of it counts, unless it ends the mark."""
     found = read_signed(status)
     assert found == {} or found["observedGeneration"] == MARK.generation
+
+
+# ---------------------------------------------------------------- a resolved mark stays resolved after a restore
+
+
+def is_restored(**changes: Any) -> bool:
+    """Whether a mark with the annotation of the resolved `MARK` counts as resolved after these changes."""
+    held: Any = FixedMarks(None)
+    marks = SignedMarks(held, KeyedHasher(b"k" * 32))
+    annotated = dataclasses.replace(MARK, resolution=marks.sign_resolution(MARK))
+    return marks.parse(dataclasses.replace(annotated, **changes)).is_restored
+
+
+def test_a_resolved_mark_is_recognized_under_another_uid() -> None:
+    assert is_restored(uid="another", generation=7)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"name": "copy"},
+        {"namespace": "other"},
+        {"spec": {**MARK.spec, "reason": "another"}},
+        {"status": {"observedGeneration": 1}},
+        {"resolution": "k:forged"},
+        {"resolution": ""},
+    ],
+    ids=["another name", "another namespace", "an edited spec", "a status", "a forged signature", "no signature"],
+)
+def test_the_annotation_of_a_resolved_mark_counts_for_that_mark_alone(changes: Object) -> None:
+    assert not is_restored(**changes)
