@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, settings
 
 pytest_plugins = [
     *("support.real.control_plane_fixtures", "support.soak", "support.unseen_failures"),
-    "support.tiers",  # after those that mark what needs a control plane
+    "support.tiers",  # after the hooks that mark tests for the control plane
 ]
 
 # A busy machine draws slowly, which says nothing about the code: time never decides whether a test passes.
@@ -25,7 +25,7 @@ LONG = ("soak", "ecosystem", "long", "node")
 WAITING = 9
 """Test processes of a run on a control plane: more than there are cores, as the tests there wait most of the time."""
 TOGETHER = 6
-"""Tests on a real server that stay beside each other: those of one module may share what is dear to set up."""
+"""Real-server tests that stay together: tests of one module may share an expensive setup."""
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -36,7 +36,7 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what takes minutes, unless `-m` speaks of it, and mix who waits among those who compute."""
+    """Leave out tests that take minutes, unless `-m` mentions them, and mix waiting tests with computing ones."""
     long = [item for item in items if is_left_out(item, config.option.markexpr)]
     if long:
         config.hook.pytest_deselected(items=long)
@@ -68,9 +68,9 @@ def pytest_collection_finish() -> None:
 
 
 def mix(items: list[pytest.Item]) -> list[pytest.Item]:
-    """The tests with those on a real server spread evenly: beside each that waits there, others use the processors.
+    """Spread the tests on a real server evenly: while each of them waits, others use the processors.
 
-    Those that compute come in an order of no meaning, as all that take long would else fall to one process.
+    The computing tests are shuffled, because otherwise one process would get all the long ones.
     """
     waiting = [item for item in items if item.get_closest_marker("cluster") is not None]
     first: dict[object, int] = {}

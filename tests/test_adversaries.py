@@ -1,4 +1,4 @@
-"""Clients, and Stacks, that undo what the operator writes: what it sends for one object grows with the logarithm of time."""
+"""Clients and Stacks that undo the operator's writes: its requests for one object grow with the logarithm of time."""
 
 from __future__ import annotations
 

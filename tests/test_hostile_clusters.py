@@ -1,4 +1,4 @@
-"""What a hostile server of another cluster, and a hostile kubeconfig, cost the Stacks of the home cluster: nothing."""
+"""A hostile server of another cluster, or a hostile kubeconfig, costs the Stacks of the home cluster nothing."""
 
 from __future__ import annotations
 
@@ -68,7 +68,9 @@ class Neighbor:
             await self.world.user.create(made)
 
     async def change_kubeconfig(self) -> None:
-        """Write another one, right or wrong, every few seconds; a server goes away and comes back between."""
+        """Write another kubeconfig, right or wrong, every few seconds; a server disconnects and reconnects in
+        between.
+        """
         address = Address(api_version="v1", kind="Secret", namespace=hostile_tenant.NAMESPACE, name=NAME)
         while True:
             await asyncio.sleep(self.chance.expovariate(1 / 3))
@@ -124,7 +126,7 @@ def test_home_stacks_notice_nothing_of_any_hostile_clusters() -> None:
 
 
 def compare(seeds: Sequence[int]) -> None:
-    """Runs alone and beside the hostile neighbor, with the same edits at the same moments."""
+    """Runs with and without the hostile neighbor, with the same edits at the same moments."""
     alone = [measure(seed, is_attacked=False) for seed in seeds]
     beside = [measure(seed, is_attacked=True) for seed in seeds]
 
@@ -133,7 +135,7 @@ def compare(seeds: Sequence[int]) -> None:
 
 
 def measure(seed: int, *, is_attacked: bool) -> neighbors.Stopwatch:
-    """What the edits of home Stacks take."""
+    """The durations of edits of home Stacks."""
 
     async def attack(world: FakeWorld, chance: random.Random) -> None:
         neighbor = Neighbor(world, chance, chance.sample(WAYS, k=chance.randint(1, len(WAYS))))

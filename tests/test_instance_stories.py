@@ -61,10 +61,10 @@ STORIES = [
 
 
 def disturb(played: Story, *, choose: Callable[[int, str], tuple[str, ...]]) -> Iterator[str]:
-    """What goes wrong in a story with instances that is disturbed at the writes chosen.
+    """The failures of a story with instances, disturbed at the chosen writes.
 
-    A change of both the template and the options is two writes with instances. A definition whose own write is refused
-    takes seconds longer, and all that time the instance has the new template and the options before.
+        A change of both the template and the options is two writes with instances. A definition whose own write is
+    refused takes seconds longer; until then the instance has the new template and the old options.
     """
     changes = [step.what for step in played.steps if step.action == "edit"]
     is_apart = any("template" in what and len(what) > 1 for what in changes)
@@ -75,7 +75,7 @@ def disturb(played: Story, *, choose: Callable[[int, str], tuple[str, ...]]) -> 
 @pytest.mark.parametrize("played", STORIES, ids=lambda played: played.slug)
 @fake_world.in_world
 async def test_story_with_instances(world: FakeWorld, played: Story) -> None:
-    """The story goes as written, and leaves nothing behind: no definition, and no kind."""
+    """The story runs as written and leaves nothing behind: no definition, and no kind."""
     await InstancePlay(played, world).perform()
 
 

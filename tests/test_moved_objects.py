@@ -1,4 +1,4 @@
-"""Objects with stated names that move at random, within a Stack and within its tree: none of them is ever made again."""
+"""Objects with explicit names that move at random, within a Stack and within its tree, are never recreated."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PLACES = ("shop", "shop-east", "shop-west")
 OBJECTS = ("one", "two", "three")
 RESOURCES = ("a", "b", "c", "d", "e")
 PATIENCE = 900.0
-"""Virtual seconds in which every object has come to where it is wanted."""
+"""Virtual seconds until every object belongs to its new resource."""
 
 Plan = dict[str, tuple[str, str, bool]]
 """By object: the Stack and the resource that name it, and whether that resource waits for one that is not ready."""

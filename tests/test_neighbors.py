@@ -1,4 +1,4 @@
-"""What a hostile tenant costs its neighbors, in virtual time."""
+"""The effect of a hostile tenant on its neighbors, in virtual time."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_the_slowest_edits_beside_hostile_tenants_are_hardly_slower() -> None:
 
 
 def compare(seeds: list[int] | range) -> None:
-    """Runs alone and beside a hostile tenant, with the same edits at the same moments."""
+    """Runs with and without a hostile tenant, with the same edits at the same moments."""
     alone = [neighbors.measure(seed, is_attacked=False) for seed in seeds]
     beside = [neighbors.measure(seed, is_attacked=True) for seed in seeds]
 

@@ -1,4 +1,4 @@
-"""Random definitions and edits: what a preview says is what the run then does."""
+"""Random definitions and edits: the run does what the preview predicted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random targets, at random moments, in a world that fails: what a Stack comes to is what its user asked for."""
+"""Random targets, at random moments, in a failing world: a Stack ends up at its user's target."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ DUE = {
     "suspend-contested": "how often field managers changed a field is counted from the start",
     "strict": "the new mode refuses the definition, so that nothing is planned",
 }
-"""Stories in which a restart is worth a write, and why."""
+"""Stories where a restart costs a write, with the reason."""
 STORIES = [played for played in story.load_all() if played.slug not in DUE]
 DUE_BETWEEN = {
     "external-kind-emptied": "which members there are is not known while the list cannot be read",
@@ -60,11 +60,11 @@ DUE_BETWEEN = {
     "suspend-source-missing": "without its source no definition is known, so that only a suspension is planned",
     "rollback-source-returns": "without its source the revision in use is not known, so that nothing is planned",
 }
-"""Stories in which a restart before their end is worth a write, and why."""
+"""Stories where a restart in the middle costs a write, with the reason."""
 
 
 class RestartedPlay(story_runner.Play):
-    """A performance in which the operator is started again after each of these steps that comes to rest."""
+    """A performance that restarts the operator after each of these steps, once at rest."""
 
     def __init__(self, played: Story, world: FakeWorld, *, steps: Sequence[Step]) -> None:
         super().__init__(played, world)

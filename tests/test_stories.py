@@ -18,7 +18,7 @@ ABOUT_CHILDREN = frozenset({"apply", "change", "delete", "release", "mark", "dry
 """The verbs of requests about children and sources."""
 OWN_KINDS = frozenset({"Namespace", "ControllerRevision", "StackTemplate"})
 OWN_SOURCES = frozenset({"hearth-health-rules"})
-"""What the operator reads for itself."""
+"""Objects that the operator reads for itself."""
 WITHOUT_ACCOUNT = frozenset(
     {
         "external-forbidden",
@@ -49,7 +49,7 @@ DISTURBED = [played for played in STORIES if played.slug not in FORGOTTEN]
 @pytest.mark.parametrize("played", STORIES, ids=lambda played: played.slug)
 @fake_world.in_world
 async def test_story(world: FakeWorld, played: Story) -> None:
-    """The story goes as written, and leaves nothing behind."""
+    """The story runs as written and leaves nothing behind."""
     await story_runner.Play(played, world).perform()
 
 

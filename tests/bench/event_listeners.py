@@ -42,7 +42,7 @@ class Count:
             self.rounds.put_nowait(None)
 
     async def tell(self, rounds: int) -> None:
-        """Print what the module says."""
+        """Print the result of this module."""
         await self.rounds.get()
         await asyncio.sleep(SETTLE)
         begun = time.process_time()
@@ -78,7 +78,7 @@ async def listen_by_kopf(source: CredentialSource, namespace: str, count: Count)
 
 
 class PassingListener:
-    """Does what a pass does first."""
+    """Does the first steps of a reconcile."""
 
     def __init__(self, count: Count) -> None:
         self._count = count

@@ -1,7 +1,7 @@
-"""What an event of a Stack costs in CPU: kopf with an event handler, beside the engine's own cache of Stacks.
+"""The CPU cost of a Stack event: kopf with an event handler, compared with the engine's own cache of Stacks.
 
-The figures are in docs/decisions/0001-engine-watches-stacks.md. Both hear of the same number of changes of statuses,
-each in a process of its own (`event_listeners.py`), round by round, so that kopf folds no two changes into one.
+The figures are in docs/decisions/0001-engine-watches-stacks.md. Both receive the same number of status changes, each in
+its own process (`event_listeners.py`), round by round, so that kopf never merges two changes into one.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ PAGE = HERE.parents[1] / "docs" / "performance.md"
 
 
 def main() -> int:
-    """Do what the command line says; the exit code."""
+    """Run the command line; returns the exit code."""
     arguments = make_parser().parse_args()
     if arguments.write_docs:
         write_page()
@@ -75,7 +75,7 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def make_wish(arguments: argparse.Namespace) -> BenchmarkOptions:
-    """What is wished for. Raises Disturbed where this machine cannot grant it."""
+    """The options of a run. Raises Disturbed if this machine does not support them."""
     kubeconfig = os.environ.get(VARIABLE)
     if kubeconfig is None:
         raise bare_api.Disturbed(f"{VARIABLE} names no cluster; `make bench` sets it")
@@ -111,7 +111,7 @@ async def measure_all(options: BenchmarkOptions, chosen: Sequence[Benchmark]) ->
 
 
 async def describe_circumstances(options: BenchmarkOptions) -> dict[str, str]:
-    """What the results depend on besides our code."""
+    """Circumstances outside our code that affect the results."""
     async with bare_api.connected(str(options.kubeconfig)) as api:
         version = orjson.loads(await api.send("GET", "/version"))["gitVersion"]
         adds = "the API server" if await place.has_policies(api) else "the operator"

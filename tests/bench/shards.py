@@ -1,10 +1,10 @@
-"""What a process takes when the Stacks are divided among several: memory and CPU, as their number grows.
+"""Memory and CPU per process when the Stacks are divided among a growing number of processes.
 
-Run by hand against a cluster that has nothing else to do, after `make cluster`:
+Run by hand against an otherwise idle cluster, after `make cluster`:
 
     PYTHONPATH=operator:tests python tests/bench/shards.py --kubeconfig "$(python tests/control_plane/controlplane.py kubeconfig)"
 
-Prints a line for each number of processes; the first of all is what a process takes that has no Stacks.
+Prints a line for each number of processes; the first line is a process without Stacks.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ AT_REST = 0.1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """What one process took since its start."""
+    """The usage of one process since its start."""
 
     seconds: float
     """Of CPU."""
@@ -110,7 +110,7 @@ async def create(user: RealUser, stacks: list[dict[str, Any]]) -> None:
 
 
 async def run_one(connection: Connection, kubeconfig: Path, *, count: int, stacks: int, size: int) -> None:
-    """Create everything with so many processes, and restart them beside it."""
+    """Create everything with that many processes, then restart them."""
     async with namespace(connection) as user:
         if count == 1:
             async with working(user, kubeconfig, 1) as operators:

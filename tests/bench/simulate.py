@@ -1,8 +1,8 @@
-"""Where a tree of very many resources breaks first: `simulate.py [--resources N …] [--shards N …]`.
+"""Finds the limit that a tree of very many resources reaches first: `simulate.py [--resources N …] [--shards N …]`.
 
-Two things beside each other: the engine itself, run on the fake cluster in virtual time (`simulated.py`), for as many
-resources as that takes minutes; and a model of what was measured (`scale_model.py`), which continues from there.
-Needs no cluster; the virtual part is the same in every run, the seconds of CPU are this machine's.
+Two results side by side: the engine itself on the fake cluster in virtual time (`simulated.py`), for a number of
+resources that takes minutes; and a model of the measurements (`scale_model.py`), which continues from there. Needs no
+cluster; the virtual part is the same in every run, the CPU seconds belong to this machine.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ MODELLED_SHARDS = (1, 10, 100)
 
 
 def main() -> int:
-    """Do what the command line says; the exit code."""
+    """Run the command line; returns the exit code."""
     arguments = make_parser().parse_args()
     costs = Costs()
     gc.set_threshold(app.GC_THRESHOLD, *gc.get_threshold()[1:])  # as in a process of the operator
@@ -102,7 +102,7 @@ def run_all(arguments: argparse.Namespace, costs: Costs) -> list[Simulated]:
 
 
 def read(file: Path, costs: Costs) -> list[Simulated]:
-    """The runs that were kept there, beside what the model says of them now."""
+    """The stored runs, with the current predictions of the model."""
     found = []
     for run in orjson.loads(file.read_bytes())["runs"]:
         load = find_load(Tree(**run["load"]["tree"]), shards=run["load"]["shards"], costs=costs)

@@ -1,6 +1,6 @@
-"""The two worlds that the contract holds for, as one bench: the ports, their listeners, and a user beside them.
+"""One bench for the two worlds that the contract covers: the ports, their listeners, and a user.
 
-The cases ask both the same; what differs between fake and real is a mistake of the fake.
+The cases test both worlds alike; any difference between fake and real is a mistake of the fake.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ THEIRS = "another-client"
 
 @dataclass(slots=True)
 class Ears:
-    """The listener of the caches: keeps what it is given."""
+    """Records the notifications of the caches."""
 
     children: list[tuple[str, str]] = field(default_factory=list)
     stacks: list[str] = field(default_factory=list)
@@ -77,7 +77,7 @@ class Ears:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """What the engine reads off a refusal; texts may differ."""
+    """The engine's view of a refusal; texts may differ."""
 
     code: int
     reason: str | None
@@ -173,7 +173,7 @@ class Bench:
             await asyncio.sleep(POLL)
 
     async def settle(self, kind: Kind) -> None:
-        """Wait until every event of a followed kind so far has arrived, and forget what was reported."""
+        """Wait until all events of followed kinds have arrived, and clear the records."""
         marker = f"marker-{time.monotonic_ns()}"
         await self.user.create(self.manifest(kind, marker))
         await self.until(lambda: (STACK_UID, marker) in self.ears.children)
@@ -195,7 +195,7 @@ async def refused(request: Awaitable[Any]) -> Refusal:
 
 
 def read_refusal(error: errors.ApiStatusError) -> Refusal:
-    """What the engine reads off a refusal."""
+    """Reads a refusal like the engine."""
     if error.status is None:
         return Refusal(error.code, None, None, ())
     details = error.status.get("details") or {}

@@ -1,4 +1,4 @@
-"""Server-side apply: what is made, what is refused, and with which body. On the fake and on a real API server."""
+"""Server-side apply: created objects, rejections, and response bodies. On the fake and on a real API server."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def scaled(child: Child) -> bool:
 
 
 async def test_apply_creates(bench: Bench) -> None:
-    """The answer is the child, with what it stands for and what we own."""
+    """The response is the child, with its resource and our owned fields."""
     child = await bench.apply(bench.config(a="1"))
     assert (child.name, child.resource, child.stack_uid) == ("web", "web", benches.STACK_UID)
     assert (child.is_identified, child.deleting, owned(child)) == (True, False, {"f:a": {}})
@@ -250,7 +250,7 @@ async def test_kind_that_is_not_served(bench: Bench) -> None:
     ],
 )
 async def test_mistakes_in_a_manifest(bench: Bench, spec: Object, by_apply: Refusal, by_dry_run: Refusal) -> None:
-    """An apply may hide them behind a 500; a dry-run create says what they are."""
+    """An apply may hide mistakes behind a 500; a dry-run create reports them."""
     manifest = bench.probe(**spec)
     assert await benches.refused(bench.apply(manifest)) == by_apply
     assert await benches.refused(bench.cluster.create_dry_run(manifest, kind=PROBE)) == by_dry_run
@@ -280,7 +280,6 @@ async def test_a_dry_run_of_an_apply_tells_what_it_would_change(bench: Bench) ->
 
 
 async def test_dry_run_makes_nothing(bench: Bench) -> None:
-    """Regardless of what it says."""
     await bench.cluster.create_dry_run(bench.config(a="1"), kind=CONFIG_MAP)
     assert await bench.cluster.list_children(CONFIG_MAP, benches.STACK_UID) == []
 

@@ -1,4 +1,4 @@
-"""What the cache shows and whom it tells, how deletions are answered, and how the causes of refusals are watched.
+"""The cache's contents and notifications, responses to deletions, and watches for the causes of refusals.
 
 On the fake and on a real API server.
 """
@@ -200,7 +200,7 @@ async def test_get_of_nothing(bench: Bench) -> None:
 
 
 async def test_list_children(bench: Bench) -> None:
-    """From the server, of that Stack alone."""
+    """From the server, only children of that Stack."""
     await bench.apply(bench.config("one", a="1"))
     await bench.apply(bench.config("two", a="1"))
     foreign = {names.LABEL_STACK_UID: "another", names.LABEL_RESOURCE: "three"}
@@ -210,7 +210,7 @@ async def test_list_children(bench: Bench) -> None:
 
 
 async def test_list_children_whole(bench: Bench) -> None:
-    """With what the cache keeps nothing of."""
+    """Including fields that the cache does not keep."""
     await bench.apply(bench.config("one", a="1"))
     [child] = await bench.cluster.list_children(CONFIG_MAP, STACK_UID, whole=True)
     assert child.fields["data"] == {"a": "1"}
@@ -266,7 +266,7 @@ def quota(bench: Bench) -> Object:
 
 
 async def begin(bench: Bench, trigger: RetryTrigger) -> None:
-    """Watch it, until each of its watches has reported that it is there, and forget what was reported."""
+    """Watch it, wait until each watch has reported it, and clear the records."""
     bench.cluster.watch_trigger(trigger)
     await bench.until(lambda: bool(bench.ears.causes))
     while bench.ears.causes:

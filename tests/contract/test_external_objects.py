@@ -1,4 +1,4 @@
-"""What a Stack only reads: followed by name or by labels, and reported when something that it reads changes."""
+"""Objects that a Stack only reads: followed by name or by labels, and reported when a field it reads changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Marks: what is written onto an object, and what is read and written of HealthMarks. On the fake and on a real API server."""
+"""Marks on objects and in HealthMarks: reads and writes. On the fake and on a real API server."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from support.stories.world import Address
 
 
 def annotation(live: Object) -> object:
-    """What an object carries of marks."""
+    """The mark annotations of an object."""
     return (live["metadata"].get("annotations") or {}).get(names.ANNOTATION_UNHEALTHY)
 
 

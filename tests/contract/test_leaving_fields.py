@@ -26,7 +26,7 @@ def service(bench: Bench, **spec: Any) -> Object:
 
 
 def deployment(bench: Bench, **pod: Any) -> Object:
-    """A Deployment without pods; what they would have."""
+    """A Deployment without Pods, with this Pod spec."""
     labels = {"app": "web"}
     template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "web", "image": "web:1"}], **pod}}
     return bench.manifest(
@@ -35,7 +35,7 @@ def deployment(bench: Bench, **pod: Any) -> Object:
 
 
 def pod_template(bench: Bench, **pod: Any) -> Object:
-    """A template of pods; what they would have."""
+    """A Pod template with this spec."""
     spec = {"containers": [{"name": "web", "image": "web:1"}], **pod}
     return bench.manifest(POD_TEMPLATE, "web", template={"metadata": {"labels": {"app": "web"}}, "spec": spec})
 

@@ -1,4 +1,4 @@
-"""What is read and written of Stacks themselves. On the fake and on a real API server."""
+"""Reading and writing Stacks. On the fake and on a real API server."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ async def test_status_of_a_stack_that_is_gone(bench: Bench) -> None:
 
 
 async def test_finalizer_comes_and_goes(bench: Bench) -> None:
-    """A deleted Stack goes with it, and is forgotten at once."""
+    """Removing it completes the deletion of a Stack, which is forgotten at once."""
     made = await bench.create_stack()
     await bench.home.add_finalizer(find(bench, made))
     assert find(bench, made).finalizers == (names.FINALIZER,)
@@ -124,7 +124,7 @@ async def test_finalizer_of_a_stack_that_is_gone(bench: Bench) -> None:
 
 
 async def test_revision_is_kept(bench: Bench) -> None:
-    """And shown at once; what it holds comes back as it was."""
+    """It is visible at once and returns unchanged."""
     stack = find(bench, await bench.create_stack())
     stored = await bench.home.create_revision(stack, revision(1, stack), DEFINITION)
     assert (stored, bench.home.revisions(stack.uid)) == (revision(1, stack), (revision(1, stack),))
@@ -228,7 +228,7 @@ async def test_source_that_is_a_template(bench: Bench) -> None:
 
 
 async def test_event_never_raises(bench: Bench) -> None:
-    """Not even about a Stack that is gone."""
+    """Not even about a deleted Stack."""
     made = await bench.create_stack()
     stack = find(bench, made)
     await bench.home.emit_event(stack, type_="Normal", reason="Test", message="said")

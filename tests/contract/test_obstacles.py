@@ -45,7 +45,7 @@ def step_of(manifest: Object, child: Child) -> Apply:
 
 
 async def remove(bench: Bench, manifest: Object, child: Child) -> Child | None:
-    """Apply the manifest without what is in the way."""
+    """Apply the manifest without the fields that block it."""
     live = await bench.cluster.get(child.ref, kind=child.kind)
     return await apply_preparation.apply_without_obstacle(
         step_of(manifest, child), live, cluster=bench.cluster, manager=OURS

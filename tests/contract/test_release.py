@@ -1,6 +1,7 @@
-"""Letting go of an object: what is taken off it, and what is never touched. On the fake and on a real API server.
+"""Releasing an object: the removed metadata, and everything that is never touched. On the fake and on a real API
+server.
 
-Also objects that are no children: created once, and deleted only if they are the very ones.
+Also objects that are not children: created once, and deleted only with the same uid.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ UNHEALTHY = f"{names.GROUP}/unhealthy"
 
 
 def marks(live: Object) -> Object:
-    """Labels and annotations, as far as there are any."""
+    """Labels and annotations, if there are any."""
     return {key: live["metadata"][key] for key in ("labels", "annotations") if key in live["metadata"]}
 
 
@@ -74,7 +75,7 @@ async def test_release_of_what_changed_meanwhile(bench: Bench) -> None:
 
 
 async def test_release_of_nothing(bench: Bench) -> None:
-    """What is gone needs no letting go."""
+    """A deleted object needs no release."""
     child = await bench.apply(bench.config(a="1"))
     await bench.user.delete(Address.of(bench.config()))
     await bench.cluster.release(child)

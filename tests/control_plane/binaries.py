@@ -1,6 +1,6 @@
-"""The seven programs of the control plane. Knows nothing of how they are started.
+"""The seven programs of the control plane. Must not know how they are started.
 
-The versions are in `*/go.mod` and nowhere else.
+The versions are only in `*/go.mod`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ ALL = (
     ("etcd", "etcd", "go.etcd.io/etcd/server/v3"),
     ("kwok", "kwok", "sigs.k8s.io/kwok/cmd/kwok"),
     ("kwokctl", "kwok", "sigs.k8s.io/kwok/cmd/kwokctl"),
-    # The largest of Kubernetes first: the others share most of what it compiles, and so need seconds.
+    # The largest of Kubernetes first: the others share most of its packages, and then compile within seconds.
     ("kube-apiserver", "kubernetes", "k8s.io/kubernetes/cmd/kube-apiserver"),
     ("kube-controller-manager", "kubernetes", "k8s.io/kubernetes/cmd/kube-controller-manager"),
     ("kube-scheduler", "kubernetes", "k8s.io/kubernetes/cmd/kube-scheduler"),
@@ -25,7 +25,7 @@ ALL = (
 
 
 def ensure() -> Path:
-    """Build what is missing; the folder that holds all seven."""
+    """Build missing programs; returns the folder that holds all seven."""
     flags = linker_flags()
     programs = [
         Program(name=name, module=places.HERE / module, package=package, linker_flags=flags)

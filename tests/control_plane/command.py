@@ -41,10 +41,10 @@ def without_dashes(words: list[str]) -> list[str]:
 
 
 def _pass_on_signals(process: subprocess.Popen[bytes]) -> None:
-    """The command decides what a signal means; we stay until it has ended."""
+    """The command decides how to handle a signal; we wait until it has exited."""
 
     def pass_on(number: int, frame: FrameType | None) -> None:
-        # A Ctrl-C at the terminal reaches the command by itself; twice would mean "hurry" to it.
+        # The terminal already sends Ctrl-C to the command; a second signal would mean "hurry".
         if number != signal.SIGINT or not _is_in_foreground():
             process.send_signal(number)
 

@@ -4,8 +4,8 @@
     python3 tests/control_plane/controlplane.py with -- C…  run a command on it, and end it afterwards if it was not running
     python3 tests/control_plane/controlplane.py --help      the rest
 
-This module knows the words of the command line and who ends what; how things are built and started is in the modules
-beside it. Needs the standard library alone, and imports nothing of Hearth.
+This module handles the command line and decides who stops the control plane; other modules here build and start it.
+Needs only the standard library, and imports nothing of Hearth.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ RUNNING, NOT_RUNNING, IMPOSSIBLE = 0, 1, 2
 
 
 def main() -> int:
-    """Do what the command line says; the exit code."""
+    """Run the command line; returns the exit code."""
     arguments = _parser().parse_args()
     for unpleasant in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(unpleasant, _leave)
@@ -107,7 +107,7 @@ def kwokctl(home: places.Home, arguments: argparse.Namespace) -> NoReturn:
 
 
 def build(home: places.Home, arguments: argparse.Namespace) -> int:
-    """Build the programs alone."""
+    """Only build the programs."""
     print(binaries.ensure())
     return RUNNING
 
@@ -170,7 +170,7 @@ def _alone(home: places.Home) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _undisturbed() -> Iterator[None]:
-    """Let nothing cut the ending short: a second Ctrl-C would leave processes behind that no one ends any more."""
+    """Ignore a second Ctrl-C during the shutdown, which would leave processes behind permanently."""
     for unpleasant in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(unpleasant, signal.SIG_IGN)
     yield

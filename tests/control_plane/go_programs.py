@@ -1,7 +1,6 @@
 """Programs from pinned Go modules: built once, kept outside the checkout.
 
-A module is a folder with `go.mod` and `go.sum`; they pin the versions, and nothing else does. Knows nothing of what the
-programs are for.
+A module is a folder with `go.mod` and `go.sum`; only they pin the versions. Must not know what the programs do.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ def build_go_program(program: Program) -> Path:
 
 
 def build_together(programs: Sequence[Program], *, title: str) -> Path:
-    """Return the folder that holds all of these programs; builds what is missing, in this order."""
+    """Build missing programs in this order; return the folder that holds all of them."""
     folder = find_folder([program.module for program in programs])
     if _missing(programs, folder):
         with locks.only_one(

@@ -1,8 +1,8 @@
-"""Plain manifests, imported and run as Stacks: `import_files.py FILE…`, a line of report for each.
+"""Imports plain manifests and runs them as Stacks: `import_files.py FILE…` prints one line per file.
 
-Each file gets a namespace of its own. It is imported, applied, waited for and deleted; then nothing of it may be left but
-the claims that StatefulSets made. What a cloud would give (volumes, addresses of load balancers) is given here.
-The cluster is the one that HEARTH_TEST_KUBECONFIG names.
+Each file gets its own namespace. It is imported, applied, awaited and deleted; then only claims of StatefulSets may be
+left. This module simulates the cloud (volumes, addresses of load balancers). The cluster is the one in
+HEARTH_TEST_KUBECONFIG.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class Trial:
     """For each wait."""
 
     async def make(self, file: str) -> Report:
-        """What comes of one file."""
+        """The result of one file."""
         report = Report(file=Path(file).name)
         try:
             async with namespace_of_its_own(self.world) as namespace:
@@ -108,7 +108,7 @@ class Trial:
 
     @contextlib.asynccontextmanager
     async def operator(self, stack: Any) -> AsyncIterator[None]:
-        """The operator at work; where it can, in the Stack's namespace alone, so that it disturbs no other user."""
+        """Run the operator; if possible only in the Stack's namespace, so that it disturbs no other user."""
         namespace = None if import_world.leaves_namespace(stack) else stack["metadata"]["namespace"]
         with tempfile.TemporaryDirectory() as folder:
             # Manifests for a whole cluster have objects everywhere.
@@ -120,7 +120,7 @@ class Trial:
                 yield
 
     async def run(self, stack: Any, report: Report, *, maps: list[Any]) -> None:
-        """Apply the Stack, wait for it, delete it, and look what is left."""
+        """Apply the Stack, wait for it, delete it, and look for leftovers."""
         namespace, name = stack["metadata"]["namespace"], stack["metadata"]["name"]
         applied = await self.cluster.apply(stack, kind=STACK)
         uid = applied["metadata"]["uid"]
@@ -146,7 +146,7 @@ class Trial:
         report.parts.append(f"deleted after {took:.1f} s")
         for each in maps:
             await self.world.delete(import_world.CONFIG_MAP, namespace, each["metadata"]["name"])
-        # What is left, the report says by name.
+        # The report lists leftovers by name.
         with contextlib.suppress(progress.Impossible):
             await wait_until(is_clean, "nothing is left", seconds=self.seconds)
         left = await self.world.find_left(namespace, stack_uid=uid)

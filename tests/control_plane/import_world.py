@@ -1,6 +1,6 @@
-"""What a cloud gives to a cluster and a bare control plane does not, and what a Stack left behind.
+"""Simulates cloud services that a bare control plane lacks, and finds leftovers of a Stack.
 
-Knows objects and requests; must not know the order in which a trial goes.
+Knows objects and requests; must not know the order of a trial.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ CONFIG_MAP = Kind(group="", version="v1", name="ConfigMap", plural="configmaps",
 VOLUME = Kind(group="", version="v1", name="PersistentVolume", plural="persistentvolumes", namespaced=False)
 CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
 ALWAYS_THERE = frozenset({"configmap/kube-root-ca.crt", "serviceaccount/default"})
-"""What the controller manager puts into every namespace."""
+"""Objects that the controller manager creates in every namespace."""
 PASSING = frozenset({"Event", "Event.events.k8s.io", "Lease.coordination.k8s.io"})
 LOOK = 0.5
 
@@ -62,7 +62,7 @@ class World:
         return str(created["metadata"]["name"])
 
     async def delete(self, kind: Kind, namespace: str, name: str) -> None:
-        """Ask for the deletion; what is gone is fine."""
+        """Request the deletion; ignore a missing object."""
         try:
             await self._connection.request("DELETE", api_requests.object_path(kind, namespace, name))
         except errors.ApiStatusError as refused:
@@ -173,7 +173,7 @@ def unite(stack: Any, maps: list[Any]) -> Any:
 
 
 def leaves_namespace(stack: Any) -> bool:
-    """Whether a resource states another namespace than the Stack's."""
+    """Whether a resource sets a namespace other than the Stack's."""
     manifests = (entry["manifest"] for entry in stack["spec"]["template"]["resources"].values())
     stated = {(manifest.get("metadata") or {}).get("namespace") for manifest in manifests}
     return bool(stated - {None, stack["metadata"]["namespace"]})
@@ -217,7 +217,7 @@ def is_ready(stack: Any) -> bool:
 
 
 def explain(stack: Any) -> str:
-    """What the Stack says of itself."""
+    """The Stack's own explanation."""
     status = (stack or {}).get("status") or {}
     conditions = {condition["type"]: condition for condition in status.get("conditions", ())}
     message = (conditions.get("Ready") or {}).get("message", "says nothing of itself")

@@ -1,7 +1,7 @@
-"""Run a command on a kind cluster: `kind_cluster.py -- COMMAND`, with KUBECONFIG set for the command.
+"""Runs a command on a kind cluster: `kind_cluster.py -- COMMAND`, with KUBECONFIG set for the command.
 
-A cluster of that name that exists is used and stays; one that this call created goes at the end.
-Needs Docker and kind, both the user's own, and the standard library.
+An existing cluster of that name is used and kept; a cluster that this call created is deleted at the end. Needs Docker
+and kind, both the user's own, and the standard library.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from typing import IO
 
 @contextlib.contextmanager
 def only_one(path: Path, *, when_waiting: Callable[[], None]) -> Iterator[None]:
-    """Hold the lock at `path` alone; `when_waiting` is called if another client has it."""
+    """Hold the lock at `path` exclusively; `when_waiting` is called if another process holds it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a") as file:
         if not _take(file, fcntl.LOCK_EX | fcntl.LOCK_NB):
@@ -21,7 +21,7 @@ def only_one(path: Path, *, when_waiting: Callable[[], None]) -> Iterator[None]:
 
 
 class Attendance:
-    """Who uses a thing: any number at once, and the one who leaves last knows that he is the last."""
+    """Counts the users of a shared thing: any number at once, and the last one to leave knows it."""
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -34,7 +34,8 @@ class Attendance:
     def leave(self) -> bool:
         """Stop counting as a user; True if no other user is left.
 
-        Between this answer and what is done about it no other process may enter, so hold the lock of the thing around both.
+                No other process may enter between this result and the reaction to it, so hold the lock of the thing
+        around both.
         """
         is_last = _take(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         self._file.close()

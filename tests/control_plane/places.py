@@ -1,4 +1,4 @@
-"""Where things are kept on this machine: what can be built again, and what runs now. Never in the checkout."""
+"""Paths on this machine: files that can be rebuilt, and files of running processes. Never in the checkout."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ HERE = Path(__file__).resolve().parent
 
 
 def cache() -> Path:
-    """The folder of what can be made again: programs and toolchains."""
+    """The folder for programs and toolchains, which can be rebuilt."""
     return _base("XDG_CACHE_HOME", ".cache")
 
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """The folder of one control plane; all of it goes when the control plane is ended, except for logs and locks."""
+    """The folder of one control plane; removed when the control plane stops, except for logs and locks."""
 
     name: str
 
@@ -47,12 +47,12 @@ class Home:
 
     @property
     def record(self) -> Path:
-        """With what the control plane was started; it is there only while the control plane is complete."""
+        """The settings of the control plane; the file exists only while the control plane is complete."""
         return self.folder / "record.json"
 
     @property
     def log(self) -> Path:
-        """What the start printed."""
+        """The output of the start."""
         return self.folder / "up.log"
 
     @property

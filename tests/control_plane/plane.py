@@ -37,7 +37,7 @@ PROGRAMS = COMPONENTS | {"kwokctl"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
-    """With what a control plane is started."""
+    """The settings of a control plane."""
 
     binaries: str
     limited: bool  # whether priority and fairness, and so throttling, are on
@@ -54,12 +54,12 @@ def find(home: places.Home) -> Start | None:
 
 
 def find_processes(home: places.Home) -> dict[int, str]:
-    """What runs of the control plane: number → program."""
+    """The running processes of the control plane: number → program."""
     return processes.find(PROGRAMS, using=home.folder)
 
 
 def is_to_be_ended(home: places.Home) -> bool:
-    """Whether the control plane was started for its users alone, and so has to go with the last of them."""
+    """Whether the control plane was started only for its users, so it stops with the last of them."""
     start = _read_record(home)
     return start is not None and not start.kept
 
@@ -88,7 +88,7 @@ def create(home: places.Home, start: Start) -> None:
 
 
 def _create(home: places.Home, start: Start) -> None:
-    """Start the control plane. What was left of an earlier one goes."""
+    """Start the control plane after removing leftovers of an earlier one."""
     delete(home)
     home.workdir.mkdir(parents=True)
     home.log.write_text("")
@@ -150,7 +150,7 @@ def _start_components(home: places.Home, start: Start) -> None:
 
 
 def _configuration(start: Start) -> str:
-    """The options that kwokctl takes from a file alone, and the paths of our programs; JSON is YAML.
+    """The options that kwokctl only reads from a file, and the paths of our programs; JSON is YAML.
 
     Without `bindAddress` everything would listen on all interfaces.
     """
@@ -189,7 +189,7 @@ def _wait_usable(home: places.Home, start: Start) -> None:
 
 
 def _missing_for_pods(home: places.Home, start: Start) -> str:
-    """What a pod would still wait for, in words; empty if nothing."""
+    """Objects that a Pod would still wait for, in words; empty if everything exists."""
     ready = '{range .items[*].status.conditions[?(@.type=="Ready")]}{.status}{" "}{end}'
     nodes = kubectl(home, start.binaries, "get", "nodes", f"--output=jsonpath={ready}").stdout.split()
     if nodes.count("True") < NODES:
@@ -199,7 +199,7 @@ def _missing_for_pods(home: places.Home, start: Start) -> str:
 
 
 def _kwokctl(home: places.Home, start: Start, *arguments: str) -> None:
-    """Run kwokctl in a session of its own: what it starts must not hear the Ctrl-C of the terminal it began in."""
+    """Run kwokctl in its own session: its processes must not receive the Ctrl-C of the terminal."""
     with home.log.open("a") as log:
         outcome = subprocess.run(
             [str(Path(start.binaries, "kwokctl")), f"--name={home.name}", *arguments],

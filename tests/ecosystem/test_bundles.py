@@ -30,9 +30,9 @@ from support.threats.slots import Slots
 FOLDER = repository.DATA / "bundles"
 PATIENCE = "90s"
 QUIET = 4.0
-"""Seconds without a request, of which the operator sends hundreds to make a bundle."""
+"""Seconds without a request; the operator sends hundreds to create a bundle."""
 SETTLED = 30.0
-"""Seconds in which the last events of a change must have come."""
+"""Seconds until the last events of a change must have arrived."""
 REQUESTS = "hearth_api_requests_total"
 TENANCY = "trusted"
 WORKLOADS = ("Deployment", "StatefulSet", "DaemonSet")
@@ -40,7 +40,7 @@ WORKLOADS = ("Deployment", "StatefulSet", "DaemonSet")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expected:
-    """What is known of a bundle."""
+    """The expectations about a bundle."""
 
     resources: int
     held: int = 0
@@ -88,7 +88,7 @@ class Plane:
         await self.kubectl_stack.expect("wait", "bundle", "--timeout", PATIENCE)
 
     def count_requests(self) -> float:
-        """Return how many requests the operator has sent, besides those for its own Lease. Blocks."""
+        """Return the number of the operator's requests, except those for its own Lease. Blocks."""
         with urllib.request.urlopen(f"http://127.0.0.1:{self.operator.port}/metrics", timeout=5) as answer:
             lines = answer.read().decode().splitlines()
         counts = (sum_metric(lines, REQUESTS), sum_metric(lines, REQUESTS, kind="Lease.coordination.k8s.io"))
@@ -171,14 +171,14 @@ async def live(plane: Plane, first: Bundle, second: Bundle) -> str:
 
 
 async def diff(plane: Plane, bundle: Bundle) -> str:
-    """Return what a preview of the same file says."""
+    """Return a preview of the same file."""
     file = Path(plane.operator.log).with_name("stack.yaml")
     file.write_text(bundle.write())
     return (await plane.kubectl_stack.expect("diff", "--tenancy", TENANCY, "-f", str(file))).strip()
 
 
 async def find_left(plane: Plane, *, uid: str) -> set[str]:
-    """Return what is left in the Stack's namespace, or anywhere with its label, once nothing goes any more."""
+    """Return leftovers in the Stack's namespace, or anywhere with its label, once no more objects are being deleted."""
     world = import_world.World(plane.connection)
     found = await world.find_left(plane.namespace, stack_uid=uid)
     return {*found.claims, *found.others}

@@ -65,7 +65,7 @@ EXAMPLES: dict[str, Any] = {
 }
 """A value for each flag that is not its default."""
 ALONE = ("definitionGroups", "definitionAccounts")
-"""Those that cannot be beside shards."""
+"""Settings that cannot be combined with shards."""
 Object: TypeAlias = dict[str, Any]
 ADDED = frozenset(
     {
@@ -84,7 +84,7 @@ def render_kustomization(variant: str) -> list[Object]:
 
 
 def index_objects(objects: Iterable[Object]) -> dict[str, Object]:
-    """By kind and name each object, without what a chart adds; a namespace is no part of a chart."""
+    """The objects by kind and name, without additions of the chart, which contains no namespace."""
     return {
         f"{each['kind']}/{each['metadata']['name']}": simplify(each) for each in objects if each["kind"] != "Namespace"
     }
@@ -224,7 +224,7 @@ def find_args(objects: list[dict[str, Any]]) -> list[str]:
 
 
 def read_settings(arguments: list[str]) -> Settings:
-    """What the program makes of them."""
+    """The settings as the program parses them."""
     seen: list[Settings] = []
 
     def run(settings: Settings) -> int:

@@ -52,7 +52,7 @@ class Request:
 
 
 def parse_requests(events: Iterable[Object], user: str) -> Iterator[Request]:
-    """The distinct requests of that user; one as a ServiceAccount counts as its impersonation alone."""
+    """The distinct requests of that user; a request as a ServiceAccount counts only as its impersonation."""
     seen = set()
     for event in events:
         if event["user"]["username"] == user and (target := event.get("objectRef")) and is_allowed(event):
@@ -157,7 +157,7 @@ def test_a_rule_that_is_not_needed_is_found(rules: list[tuple[str, str]], unnece
     assert find_unnecessary({"metadata": {}, "rules": stated}, [request]) == unnecessary
 
 
-# ------------------------------------------------------------ what the operator is made to do
+# ------------------------------------------------------------ provoking every request
 
 
 def play_every_kind(release: Release) -> None:
@@ -296,7 +296,7 @@ def wait_for_problem(user: Kubectl, stack: str, text: str) -> None:
     assert re.search(text, found["status"]["problems"][0]["message"])
 
 
-# ------------------------------------------------------------ what it was granted
+# ------------------------------------------------------------ granted permissions
 
 
 def find_roles(release: Release) -> Iterator[dict[str, Any]]:

@@ -94,7 +94,7 @@ async def test_the_command_that_a_refusal_names_upgrades_them(
 
 
 async def run(command: str, environment: dict[str, str]) -> tuple[int, str]:
-    """The exit code of a command in a user's shell, and what it prints."""
+    """The exit code and output of a command in a user's shell."""
     pipe = asyncio.subprocess.PIPE
     done = await asyncio.create_subprocess_exec(
         *("bash", "-c", command), stdout=pipe, stderr=asyncio.subprocess.STDOUT, env=environment
@@ -104,7 +104,7 @@ async def run(command: str, environment: dict[str, str]) -> tuple[int, str]:
 
 
 async def find_missing(world: RealWorld, stack: Address, phase: str) -> list[str]:
-    """What is missing until the Stack has completed its present generation."""
+    """The difference from this phase, for the Stack's current generation."""
     found = await world.user.find(stack) or {}
     status = found.get("status") or {}
     is_current = status.get("observedGeneration") == found.get("metadata", {}).get("generation")
@@ -112,5 +112,5 @@ async def find_missing(world: RealWorld, stack: Address, phase: str) -> list[str
 
 
 async def no_objection() -> list[str]:
-    """What is awaited: nothing in particular."""
+    """Accepts any status."""
     return []

@@ -60,7 +60,7 @@ def test_the_wheel_works_in_an_empty_environment(wheel: Path, tmp_path: Path) ->
 
 
 def find_newest() -> Path:
-    """The newest Python of this machine that the package supports; that of the tests where there is no other."""
+    """The newest Python on this machine that the package supports; by default, the Python of the tests."""
     classifiers = tomllib.loads((repository.ROOT / "pyproject.toml").read_text())["project"]["classifiers"]
     versions = [each.rpartition(" ")[2] for each in classifiers if re.fullmatch(r".*:: 3\.\d+", each)]
     for version in sorted(versions, key=lambda each: int(each.partition(".")[2]), reverse=True):

@@ -1,6 +1,6 @@
-"""Flux applies a Stack, waits for it, sees that it fails, and prunes it: the real controller on a real API server.
+"""The real Flux controller on a real API server applies a Stack, waits for it, sees its failure, and prunes it.
 
-Also kstatus, by which Flux and Helm wait, on each status that the operator reports.
+Also kstatus, which Flux and Helm use to wait, on each status that the operator reports.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ OTHER = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "other"}}
 async def test_flux_waits_for_the_stack_and_prunes_it(pipeline: Pipeline, make: Any, has_check: bool) -> None:
     """Ready when the Stack is, failed when it rolls back, ready after a correction; pruned with its objects.
 
-    What a user sets beside Git is removed, unless an annotation keeps it.
+    Manual changes outside Git are reverted, unless an annotation keeps them.
     """
     user = RealUser(pipeline.connection, pipeline.namespace)
     shop = stack_manifests.address_in(pipeline.namespace)

@@ -55,7 +55,7 @@ class User:
         return await self.run(command, str(self.chart), f"--set=state={state}")
 
     async def read_phase(self) -> str | None:
-        """The phase of the Stack; None if there is none."""
+        """The phase of the Stack; None if it does not exist."""
         stack = stack_manifests.address_in(self.cluster.namespace)
         found = await self.cluster.find(stack)
         return None if found is None else str(found.get("status", {}).get("phase"))

@@ -1,4 +1,4 @@
-"""The container image: what is in it, that it is reproducible, and that it runs under the rights of the chart."""
+"""The container image: its contents, its reproducibility, and that it runs with the chart's RBAC rules."""
 
 from __future__ import annotations
 
@@ -209,7 +209,7 @@ def test_every_module_is_compiled(root: Path) -> None:
 
 
 def test_the_command_line_works(root: Path, output: Path) -> None:
-    """As the user of the image, who can write nothing but /tmp."""
+    """As the image's user, who can only write to /tmp."""
     command = make_command(root, Image(output / "oci").read_config(NATIVE))
 
     done = subprocess.run([*command, "version"], capture_output=True, text=True, check=False)

@@ -23,7 +23,7 @@ for (const code of document.querySelectorAll("pre > code")) {
 }
 return texts;
 """
-"""What the copy button of each block copies: it sets this attribute while it reads the text."""
+"""The text that each block's copy button copies: it sets this attribute while it reads the text."""
 TYPED = """
 const field = document.querySelector("input.md-search__input");
 field.focus();

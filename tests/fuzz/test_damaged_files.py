@@ -282,7 +282,7 @@ def find_parent(value: Any, way: Sequence[str | int], last: str | int) -> Any:
 
 @st.composite
 def damaged_files(draw: st.DrawFn) -> tuple[tuple[str, ...], str]:
-    """Draw a command, and a file of it in which values are replaced or removed, or whose text is cut."""
+    """Draw a command and one of its files, with replaced or removed values or truncated text."""
     text, command = draw(st.sampled_from(COMMANDS))
     documents = copy.deepcopy([*yaml.safe_load_all(text)])
     places = list(list_places(documents))

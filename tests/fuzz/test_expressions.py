@@ -1,4 +1,6 @@
-"""No expression that the operator evaluates itself takes long or much memory, regardless of what it is made of and given."""
+"""No expression that the operator evaluates in its own process takes much time or memory, for any expression and
+input.
+"""
 
 from __future__ import annotations
 
@@ -134,7 +136,7 @@ def inputs(draw: st.DrawFn) -> dict[str, Any]:
 
 @dataclass
 class Tally:
-    """A port that admits what is small, and remembers what it refused."""
+    """A port that admits small expressions and remembers refused ones."""
 
     refused: int = 0
 
@@ -148,7 +150,7 @@ class Tally:
 
 
 def forget_peak() -> float:
-    """Let the peak of this process's memory count from now on; what it holds, in MiB."""
+    """Reset the peak memory of this process; return its current memory in MiB."""
     Path("/proc/self/clear_refs").write_text("5")
     return read_status("VmRSS")
 

@@ -42,7 +42,7 @@ DELAYS = st.sampled_from(["", "3", "-3", "NaN", "inf", "²", "9" * 400, "Wed, 21
 
 @st.composite
 def answers(draw: st.DrawFn) -> bytes:
-    """An answer in HTTP/1.1, and what is left of it."""
+    """An HTTP/1.1 response, and its expected contents."""
     body = draw(BODIES)
     lines = [f"HTTP/1.1 {draw(CODES)}"]
     if delay := draw(DELAYS):
@@ -118,7 +118,7 @@ def over_a_socket(*, through_proxy: bool, as_stream: bool) -> Callable[[bytes], 
 
 
 def test_any_bytes_are_read() -> None:
-    """By the reader alone."""
+    """Only by the reader."""
     QUICK(given(st.data())(read_drawn))()
 
 

@@ -1,4 +1,6 @@
-"""Any ControllerRevision, Lease or key Secret: reading it never raises anything but a documented error, and none of it is believed."""
+"""Any ControllerRevision, Lease or key Secret: reading it raises only documented errors, and its contents are never
+trusted.
+"""
 
 from __future__ import annotations
 
@@ -77,7 +79,7 @@ CHANGES = st.fixed_dictionaries(
 
 
 def load(found: Revision) -> verified_revisions.RevisionSet:
-    """That revision alone, sorted."""
+    """Only that revision, sorted."""
 
     class Home:
         def revisions(self, _uid: str) -> tuple[Revision, ...]:

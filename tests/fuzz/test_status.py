@@ -1,4 +1,4 @@
-"""Any JSON as a status: reading it never raises, and what was read can be written again."""
+"""Any JSON as a status: reading it never raises, and the result can be written again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Any template: a blueprint or mistakes come of it; nothing else is raised, regardless of what the words hold."""
+"""Any template compiles to a blueprint or to mistakes; nothing else is raised for any text."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class NoSources:
 
 def check(template: Any, given_: Any) -> None:
     """As an operator does it: read, hash, find the kinds, compile, evaluate."""
-    ports: Any = {"management_cluster": NoSources(), "cluster": None}  # what it reads of them is all there
+    ports: Any = {"management_cluster": NoSources(), "cluster": None}  # every field it reads exists
     builder = revision_builder.RevisionBuilder(**ports, hashes=KeyedHasher(b"k" * 32))
     try:
         definition = asyncio.run(builder.read_spec("shop", {"template": template, "parameters": given_}))

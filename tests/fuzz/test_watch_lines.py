@@ -1,4 +1,4 @@
-"""Any bytes as a watch: the caches never raise, and know in the end what the server knows."""
+"""Any bytes as a watch: the caches never raise, and finally equal the server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Any text as YAML: what comes is values of JSON within the bounds, or an error of YAML with a place."""
+"""Any text as YAML: the result is JSON values within the bounds, or a YAML error with a position."""
 
 from __future__ import annotations
 

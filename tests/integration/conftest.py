@@ -63,7 +63,7 @@ def kubectl_stack(kubeconfig: Path, namespace: str) -> StackCommand:
 
 @pytest.fixture
 def paster(environment: dict[str, str], kubectl_stack: StackCommand) -> Paster:
-    """A user who pastes what is printed, in the namespace of the test."""
+    """A user who pastes printed commands, in the namespace of the test."""
     return Paster(environment, kubectl_stack)
 
 

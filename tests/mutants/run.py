@@ -1,6 +1,6 @@
-"""Breaks the rules of tests/mutants/rules.yaml one at a time, in a copy of the tree, and says which story noticed.
+"""Breaks the rules of tests/mutants/rules.yaml one at a time in a copy of the tree, and prints which story noticed.
 
-Exit status 1 where a broken rule goes unnoticed, or where its text is not to be found any more. Never touches the checkout.
+The exit status is 1 if a broken rule is not noticed, or if its text no longer exists. Never touches the checkout.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ PATIENCE = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mutant:
-    """One rule, and how it is broken."""
+    """One rule, and the way to break it."""
 
     rule: str
     file: str
@@ -62,7 +62,7 @@ def copy_tree(place: Path) -> Path:
 
 
 def find_failure(tree: Path, *, test: str = "", limit: float | None = None) -> str:
-    """The story that fails first in that tree, or the test that is named; "" where all go as written. limit: in seconds."""
+    """The first story or test that fails in that tree; "" if all pass. limit: in seconds."""
     environment = {**os.environ, "PYTHONPATH": f"{tree / 'operator'}:{tree / 'tests'}", "PYTHONDONTWRITEBYTECODE": "1"}
     stories = [sys.executable, str(tree / "tests" / "mutants" / "stories.py")]
     program = [sys.executable, "-m", "pytest", "-q", "-n", "0", "--no-header", test] if test else stories

@@ -13,7 +13,7 @@ def find_failure(played: Story) -> str:
     """Why a story does not go as written; "" where it does."""
     try:
         fake_world.run(lambda world: story_runner.Play(played, world).perform())
-    except Exception as error:  # noqa: BLE001 -- all that goes wrong was noticed
+    except Exception as error:  # noqa: BLE001 -- any failure counts
         return " ".join(str(error).split())[:160] or type(error).__name__
     return ""
 

@@ -1,6 +1,6 @@
-"""B10: what is decided, without any cluster: a template of 2,000 resources compiled, converged, and looked at again.
+"""B10: deciding without a cluster: a template of 2,000 resources is compiled, converged, and checked again.
 
-It shows what deciding costs of CPU by itself; everything is measured in the processor time of this very process.
+It shows the CPU cost of decisions, measured in the processor time of this process.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def find_cpu_ms(work: Callable[[], object]) -> float:
 
 
 def make_phase(benchmark: str, form: str, resources: object, found: dict[str, float]) -> Phase:
-    """The figures, as those of other benchmarks are kept."""
+    """The figures in the form of other benchmarks."""
     objects = len(resources) if isinstance(resources, dict) else 0
     seconds = sum(found.values()) / 1000
     return Phase(

@@ -1,6 +1,6 @@
-"""B11: a group beside one Stack of as many objects. B12: a rolling update. B13: one of many members changes.
+"""B11: a group compared with one Stack of as many objects. B12: a rolling update. B13: one of many members changes.
 
-They show whether members cost what single resources cost, and what a change of one of them costs beside all others.
+They show whether members cost as much as single resources, and the cost of changing one of many members.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ LIFE = (("created", user.create), ("changed", user.change), ("deleted", user.del
 
 
 async def measure_beside(options: BenchmarkOptions, name: str) -> list[Phase]:
-    """A Stack, a group, and the Stack again: the group beside the mean of both; and a group that grows by one."""
+    """A Stack, a group, and the Stack again: the group compared with the mean of both; and a group that grows by
+    one.
+    """
     count = QUICK if options.quick else MEMBERS
     stack = Workload(template=workload.make_flat_template(count), stacks=1)
     group = GroupWorkload(template=workload.make_member_template(), stacks=1, size=count)
@@ -116,7 +118,7 @@ async def measure_one_changed(options: BenchmarkOptions, name: str) -> list[Phas
 
 
 async def measure_changes(lab: Lab, operator: Operator, size: int, count: int, *, adds: bool = False) -> Phase:
-    """The phase in which one of so many members changes so often, or, with `adds`, one more is added."""
+    """The phase that changes one of that many members repeatedly, or adds one with `adds`."""
     elements = [{"name": f"m{number}", "value": "one"} for number in range(size)]
     raw = workload.make_stack(f"stack-of-{size}", lab.namespace, workload.make_collection_template())
     raw["spec"]["parameters"] = {"members": elements}

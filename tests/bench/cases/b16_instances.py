@@ -1,7 +1,7 @@
-"""B16: instances of a StackDefinition beside Stacks with the same template, in two lives of the operator in one run.
+"""B16: instances of a StackDefinition compared with Stacks of the same template, in two operator processes of one run.
 
-They show whether a kind of one's own costs more than Stacks do, what the shared template saves of memory, and what a new
-revision of the definition costs that changes a field of each object.
+They show whether a custom kind costs more than Stacks, how much memory the shared template saves, and the cost of a new
+revision that changes a field of each object.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ PATH = api_requests.object_path(STACK_DEFINITION, "", NAME)
 
 
 async def measure(options: BenchmarkOptions, name: str, *, count: int) -> list[Phase]:
-    """The phases of so many Stacks, then of as many instances, each beside that of the Stacks."""
+    """The phases of that many Stacks, then of that many instances, each compared with the Stacks."""
     number = QUICK if options.quick else count
     template = workload.make_small_template()
     stacks = Workload(template=template, stacks=number)
@@ -61,7 +61,7 @@ async def live(lab: Lab, operator: Operator, work: Workload, what: str) -> list[
 
 
 def compare(phase: Phase, other: Phase) -> Phase:
-    """The figures of instances as a part of those of Stacks."""
+    """The figures of instances relative to the figures of Stacks."""
     beside = {
         "seconds / Stacks": phase.seconds / other.seconds,
         "operator CPU / Stacks": phase.operator_cpu / other.operator_cpu,
@@ -115,7 +115,7 @@ def make_definition(template: Object) -> Object:
 
 
 async def wait(lab: Lab, is_so: Any) -> None:
-    """Until the status of the definition is so; None: it is gone."""
+    """Wait until the status of the definition matches; None: it is deleted."""
     async with asyncio.timeout(lab_module.PATIENCE):
         while True:
             found = (await lab.api.list(PATH.rpartition("/")[0]))["items"]

@@ -1,7 +1,7 @@
 """B1: many small Stacks of four objects (ConfigMap, ServiceAccount, Role, RoleBinding), created, changed and deleted.
 
-It shows what a Stack costs beside its children: reading it, compiling its template, its revision and its status. The
-ceiling sends the same requests, those about the Stacks too.
+It shows the cost of a Stack in addition to its children: reading it, compiling its template, its revision and its
+status. The ceiling sends the same requests, including those about the Stacks.
 """
 
 from __future__ import annotations

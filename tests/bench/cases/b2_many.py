@@ -1,6 +1,6 @@
-"""B2: 5,000 Stacks of 10 ConfigMaps; B4: the operator restarted in front of these 50,000 children.
+"""B2: 5,000 Stacks of 10 ConfigMaps; B4: the operator restarts with these 50,000 children.
 
-They show whether the cost of a child stays the same, what it takes of memory, and how soon a restart is over.
+They show whether the cost of a child stays constant, its memory, and the duration of a restart.
 """
 
 from __future__ import annotations

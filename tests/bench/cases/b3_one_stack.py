@@ -1,6 +1,6 @@
 """B3: one large Stack, created, changed and deleted: flat, as a chain, and in layers.
 
-It shows whether the cost of one resource stays the same, however many stand beside it, and how soon the next one follows.
+It shows whether the cost of one resource stays constant regardless of the size, and how soon the next one follows.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ async def measure_flat(options: BenchmarkOptions, name: str, *, resources: int) 
 
 
 async def measure_chain(options: BenchmarkOptions, name: str, *, resources: int) -> list[Phase]:
-    """Of one in which each names the one before, beside a loop that waits for a watch to tell of each."""
+    """A chain where each resource names the previous one, compared with a loop that waits for each in a watch."""
     number = QUICK_CHAIN if options.quick else resources
     template = workload.make_chain_template(number)
     return await measure(options, name, template, find_ceiling=ceiling.measure_in_steps)

@@ -1,6 +1,6 @@
-"""B5: of 2,000 objects one is deleted, or changed, in many rounds; then 1,000 are deleted at once.
+"""B5: one of 2,000 objects is deleted or changed, in many rounds; then 1,000 are deleted at once.
 
-It shows how soon they are as they were, beside a bare loop that watches and applies and does nothing else.
+It shows the time until they are repaired, compared with a bare loop that only watches and applies.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ async def measure(options: BenchmarkOptions, name: str) -> list[Phase]:
 
 
 async def measure_bare(lab: Lab, work: Workload, rounds: int) -> dict[str, dict[str, float]]:
-    """By what is done the times of the bare loop."""
+    """The times of the bare loop by action."""
     targets = work.make_children(lab.ceiling_namespace, value="one")
     found = {}
     async with (

@@ -37,7 +37,7 @@ class Answers:
 
 
 async def measure(options: BenchmarkOptions, name: str) -> list[Phase]:
-    """Two phases: repairs of another Stack's objects without the contest, and beside it."""
+    """Two phases: repairs of another Stack's objects without the contest, and during it."""
     count, seconds = (QUICK, QUICK_SECONDS) if options.quick else (OBJECTS, SECONDS)
     work = Workload(template=workload.make_flat_template(count), stacks=2)
     async with contextlib.AsyncExitStack() as parts:

@@ -1,6 +1,6 @@
-"""B9: nothing to do. Stacks that are as wanted, at rest for a while; then the operator ends and is started again.
+"""B9: nothing to do. Stacks are complete and at rest for a while; then the operator restarts.
 
-Both ask for no write at all. The first shows what mere presence costs, the second what a restart does.
+Neither requires a write. The first phase shows the cost of idling, the second the cost of a restart.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MEBIBYTE = 1024 * 1024
 REST, QUICK_REST = 30.0, 3.0
 """Seconds."""
 AFTER_RESTART = 10.0
-"""Seconds in which a restarted operator might begin to write, after it has called itself ready."""
+"""Seconds in which a restarted operator might start to write after it has reported that it is ready."""
 
 
 async def measure(options: BenchmarkOptions, name: str) -> list[Phase]:

@@ -1,6 +1,6 @@
-"""Every benchmark there is, in the order in which they run. A new one is a module with `BENCHMARKS`, and a line here.
+"""All benchmarks in the order they run. A new benchmark is a module with `BENCHMARKS`, and a line here.
 
-Those that leave much behind for the garbage collector come last, where it disturbs no other user.
+Benchmarks that leave much work for the garbage collector come last, where it disturbs no other benchmark.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class NoSuchBenchmark(Exception):
 
 
 def choose(names: Sequence[str]) -> list[Benchmark]:
-    """Those with these names, regardless of their case; the usual ones where none is named."""
+    """The benchmarks with these names, in any case; by default, the usual ones."""
     known = {each.id.lower(): each for each in ALL}
     unknown = [name for name in names if name.lower() not in known]
     if unknown:

@@ -76,7 +76,7 @@ async def find_pace(
     in_flight: int = IN_FLIGHT,
     objects: int | None = None,
 ) -> Pace:
-    """How fast that is done with all of them. objects: how many they stand for; None: each for one."""
+    """The rate of that action on all of them. objects: the number of objects they count as; None: one each."""
     begun, cpu_before = time.perf_counter(), read_cpu()
     await bare_api.for_each(items, do, in_flight=in_flight)
     seconds, cpu_after = time.perf_counter() - begun, read_cpu()

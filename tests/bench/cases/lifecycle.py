@@ -19,9 +19,9 @@ FindCeiling: TypeAlias = Callable[..., Awaitable[Ceiling]]
 async def measure(
     options: BenchmarkOptions, benchmark: str, workload: Workload, *, find_ceiling: FindCeiling = ceiling.measure
 ) -> list[Phase]:
-    """Three phases, each beside the ceiling that was measured right before and right after.
+    """Three phases, each compared with the ceiling that was measured right before and after.
 
-    Where the ceiling sends more than the children, each phase also says how it compares with these alone.
+    If the ceiling sends more than the children, each phase is also compared with only the children.
     """
     async with lab_module.opened(options, benchmark, kinds=workload.kinds) as lab:
         alone = ceiling.measure if find_ceiling is not ceiling.measure else None
@@ -40,7 +40,7 @@ async def measure(
 async def measure_ceiling(
     lab: Lab, workload: Workload, when: str, find_ceiling: FindCeiling = ceiling.measure
 ) -> Ceiling:
-    """What a bare loop achieves."""
+    """The rate of a bare loop."""
     found = await find_ceiling(lab.api, workload, namespace=lab.ceiling_namespace, read_cpu=lab.read_bare_cpu)
     lab.say(
         f"ceiling {when}, objects a second: {found.created.rate:.0f} created, "

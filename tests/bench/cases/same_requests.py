@@ -137,7 +137,7 @@ async def put_status(api: BareApi, part: Part, *, number: int, is_ready: bool) -
 
 
 def make_status(children: int, *, number: int, is_ready: bool) -> Object:
-    """What the operator says of a Stack in progress or complete."""
+    """The operator's status for a Stack in progress or complete."""
     counts = dict.fromkeys(("failed", "obsolete", "progressing", "ready", "waiting"), 0)
     return {
         "phase": "CreateComplete" if is_ready else "CreateInProgress",

@@ -1,6 +1,6 @@
-"""The API server with nothing in between: what a bare client does, and what the measuring itself costs.
+"""Direct access to the API server: the rate of a bare client, and the cost of measuring.
 
-Knows paths and bytes; must not use the operator's own client, beside which it stands as the measure.
+Knows paths and bytes; must not use the operator's own client, because it is the yardstick for that client.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Disturbed(Exception):
 
 
 def find_reasons(error: Exception) -> list[str]:
-    """Why a measurement came to nothing. What is no fault but ours is raised again."""
+    """The reasons why a measurement failed. Errors of our own code are raised again."""
     if isinstance(error, ExceptionGroup):
         return [reason for inner in error.exceptions for reason in find_reasons(inner)]
     if not isinstance(error, Disturbed | TimeoutError | aiohttp.ClientError):

@@ -1,6 +1,6 @@
-"""What was measured, as values, and the figures that follow from it.
+"""Measurements as values, and the figures derived from them.
 
-Pure; must not know how anything is measured, nor how it is shown.
+Pure; must not know how measurements are taken or shown.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ class Phase:
     objects: int
     """Children that the work was about."""
     seconds: float
-    """From the user's first request until every Stack says that it is as wanted, or is gone."""
+    """From the user's first request until every Stack reports completion or is deleted."""
     written_seconds: float | None = None
-    """Until the last change of a child; what comes after is telling the user."""
+    """Until the last change of a child; after that, the operator only reports to the user."""
     ceiling: float | None = None
     """Objects a second of the bare loop, for the same kind of request."""
     ceiling_ms: float | None = None
@@ -91,7 +91,7 @@ class Phase:
 
     @property
     def cpu_ratio(self) -> float | None:
-        """The CPU of the bare loop as a part of ours: what the ratio comes to where nothing else wants the machine."""
+        """The CPU of the bare loop relative to ours: the ratio on a machine without other load."""
         if self.ceiling_ms is None or self.control_plane_ms is None:
             return None
         return self.ceiling_ms / (self.operator_ms + self.control_plane_ms)
@@ -150,13 +150,13 @@ def mean_pace(one: Pace, other: Pace) -> Pace:
 
 
 def with_ceiling(phase: Phase, ceiling: Ceiling) -> Phase:
-    """The phase beside what a bare loop achieves with the requests that it is about."""
+    """The phase, compared with a bare loop that sends the same requests."""
     pace: Pace = getattr(ceiling, phase.name)
     return replace(phase, ceiling=pace.rate, ceiling_ms=pace.cpu_ms)
 
 
 def beside_children(phase: Phase, children: Ceiling) -> Phase:
-    """The phase, with what it achieves of a bare loop that writes nothing but its children."""
+    """The phase, compared with a bare loop that only writes its children."""
     pace: Pace = getattr(children, phase.name)
     found = {"ratio to children alone": phase.rate / pace.rate}
     if pace.cpu_ms is not None and phase.control_plane_ms is not None:
@@ -165,7 +165,7 @@ def beside_children(phase: Phase, children: Ceiling) -> Phase:
 
 
 def describe(phase: Phase) -> dict[str, Any]:
-    """The phase for JSON: what was measured, and what follows from it, as exact as it makes sense."""
+    """The phase as JSON: measurements and derived figures, with a sensible number of digits."""
     figures = asdict(phase) | {name: getattr(phase, name) for name in DERIVED}
     figures["found"] = {name: round(value, 4) for name, value in phase.found.items()}
     return {name: round(value, 4) if isinstance(value, float) else value for name, value in figures.items()}
@@ -177,7 +177,7 @@ def parse(figures: Mapping[str, Any]) -> Phase:
 
 
 def count_requests(exposition: str) -> Counter[str]:
-    """By `verb kind` what an operator's page of metrics says it has sent."""
+    """The requests by `verb kind` in an operator's metrics."""
     found: Counter[str] = Counter()
     for line in exposition.splitlines():
         if line.startswith("hearth_api_requests_total{"):

@@ -1,4 +1,4 @@
-"""What every benchmark is and works with: namespaces, the operator, what the user sees, and how work is measured."""
+"""The shared parts of benchmarks: namespaces, the operator, the user's observations, and measuring."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BenchmarkOptions:
-    """What the user wants of a run."""
+    """The user's options for a run."""
 
     kubeconfig: Path
     """Absolute."""
@@ -49,14 +49,14 @@ class Benchmark:
     work: str
     """In words."""
     measure: Callable[[BenchmarkOptions, str], Awaitable[list[Phase]]]
-    """Given what is wished and the name of the benchmark."""
+    """Called with the options and the name of the benchmark."""
     is_usual: bool = True
-    """Whether it runs where none is named; one that takes many minutes does not."""
+    """Whether it runs by default; benchmarks of many minutes do not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moment:
-    """What had happened up to then; CPU in seconds."""
+    """The counts up to that time; CPU in seconds."""
 
     time: float
     machine_cpu: float
@@ -84,7 +84,7 @@ class Lab:
     rest_of_control_plane: list[int]
 
     def say(self, sentence: str) -> None:
-        """Tell anyone who waits how it goes."""
+        """Print progress."""
         self.options.say(f"{self.benchmark}: {sentence}")
 
     def operator(self, *options: str) -> AbstractAsyncContextManager[Operator]:
@@ -116,7 +116,7 @@ class Lab:
     async def measure(
         self, operator: Operator, name: str, workload: Workload, work: Callable[[], Awaitable[object]]
     ) -> Phase:
-        """What the operator took while the work was done, and until it had nothing more to do."""
+        """The operator's cost during the work, and until it was idle."""
         before = await self.look(operator)
         async with asyncio.timeout(PATIENCE):
             await work()

@@ -1,4 +1,4 @@
-"""The operator as a process of its own, as it runs anywhere else, and what it tells of itself."""
+"""The operator as a separate process, as in production, and its reports."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LOOK = 0.02
 QUIET = 1.5
 """Seconds without a request after which it has nothing more to do: longer than statuses are held back."""
 AT_REST = 0.5
-"""Seconds in which it takes next to no CPU once its start has ended."""
+"""Seconds of almost no CPU use that mark the end of its start."""
 NEXT_TO_NONE = 0.02
 """Seconds of CPU."""
 START_TIMEOUT = 120.0
@@ -44,7 +44,7 @@ class Operator:
         return self.process.pid
 
     async def get_requests(self) -> Counter[str]:
-        """By `verb kind` what it has sent since its start."""
+        """Its requests since its start, by `verb kind`."""
         async with self.pages.get("/metrics") as answer:
             return figures.count_requests(await answer.text())
 
@@ -96,9 +96,9 @@ async def running(
     serves_all: bool = False,
     options: Iterable[str] = (),
 ) -> AsyncIterator[Operator]:
-    """The operator for one namespace, from its start to its end. profile: where to write one of all its calls.
+    """Run the operator for one namespace. profile: the file for a profile of all its calls.
 
-    serves_all: it serves all namespaces, and keeps only its own things in that one; options: further flags.
+    serves_all: it serves all namespaces, and keeps only its own objects in that one; options: further flags.
     """
     address = f"{HOST}:{operator_process.find_free_port()}"
     serves = () if serves_all else ("--namespace", namespace, "--serve-operator-namespace")
@@ -125,7 +125,7 @@ async def spawn(command: tuple[str, ...], *, log: int) -> asyncio.subprocess.Pro
         stdin=asyncio.subprocess.DEVNULL,
         stdout=log,
         stderr=log,
-        # What is set for other operators on this machine is not for this one.
+        # Settings of other operators on this machine do not apply to this one.
         env={name: value for name, value in os.environ.items() if not name.startswith("HEARTH_")},
         # A Ctrl-C at the terminal is for us; the operator ends when we say so.
         start_new_session=True,

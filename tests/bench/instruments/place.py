@@ -36,7 +36,7 @@ BINDING = Kind(
 )
 MANIFESTS = repository.MANIFESTS / "finalizer"
 LABEL = "bench.hearth.dev/finalizer"
-"""On a namespace in which Stacks get their finalizer at admission, as in an installation: see docs/finalizer.md."""
+"""Label of namespaces where Stacks get their finalizer at admission, as in an installation: see docs/finalizer.md."""
 NAME = "bench-stack-finalizer"
 ACCOUNT = "bench-account"
 LOOK = 0.1
@@ -57,7 +57,7 @@ async def install(api: BareApi) -> None:
 
 
 async def has_policies(api: BareApi) -> bool:
-    """Whether the API server knows policies that change what is admitted, which came with Kubernetes 1.36."""
+    """Whether the API server supports mutating admission policies, which came with Kubernetes 1.36."""
     group = orjson.loads(await api.send("GET", f"/apis/{POLICY.group}/{POLICY.version}"))
     return any(each["name"] == POLICY.plural for each in group["resources"])
 

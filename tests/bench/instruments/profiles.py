@@ -21,7 +21,7 @@ FRAME = ("__main__.py", "app.py", "leadership.py", "runtime.py", "cli")
 
 
 def path_of(folder: Path, benchmark: str) -> Path:
-    """Where a benchmark's profile is; of several lives of the operator that of the last one."""
+    """The path of a benchmark's profile; if the operator restarts, the profile of the last process."""
     return folder / f"{benchmark}.prof"
 
 

@@ -1,4 +1,6 @@
-"""How soon what a user takes away, or changes, is as it was: by the operator, and by a bare loop that does nothing else."""
+"""The time until objects that a user deletes or changes are repaired: by the operator, and by a bare loop that does
+nothing else.
+"""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ PROC = Path("/proc")
 TICK = os.sysconf("SC_CLK_TCK")
 OURSELVES = os.getpid()
 SERVERS = frozenset({"kube-apiserver", "etcd"})
-"""What is meant by the CPU of the control plane."""
+"""The processes that count as CPU of the control plane."""
 REST_OF_CONTROL_PLANE = frozenset({"kube-controller-manager", "kube-scheduler", "kwok-controller"})
 
 
@@ -28,7 +28,7 @@ def find_processes(programs: frozenset[str], *, folder: Path) -> list[int]:
 
 
 def read_cpu(processes: Iterable[int]) -> float:
-    """Seconds of CPU, user and system, that these processes have used; one that is gone has used none."""
+    """Seconds of CPU, user and system, that these processes have used; 0 for one that has exited."""
     total = 0
     for process in processes:
         with contextlib.suppress(OSError):
@@ -43,12 +43,12 @@ def parse_cpu(stat: str) -> int:
 
 
 def read_peak_memory(process: int) -> int:
-    """The most bytes that a process ever held in memory; 0 for one that is gone."""
+    """The peak memory of a process in bytes; 0 for one that has exited."""
     return read_status(process, "VmHWM")
 
 
 def read_memory(process: int) -> int:
-    """The bytes that a process holds in memory now; 0 for one that is gone."""
+    """The current memory of a process in bytes; 0 for one that has exited."""
     return read_status(process, "VmRSS")
 
 
@@ -62,7 +62,7 @@ def count_sockets(process: int) -> int:
 
 
 def read_status(process: int, name: str) -> int:
-    """A figure of a process's `status`, in bytes; 0 for one that is gone."""
+    """A figure of a process's `status`, in bytes; 0 for one that has exited."""
     with contextlib.suppress(OSError):
         for line in (PROC / str(process) / "status").read_text().splitlines():
             if line.startswith(f"{name}:"):

@@ -1,4 +1,4 @@
-"""What a user does with the Stacks of a benchmark, all of them at once, and waits for."""
+"""A user who acts on all Stacks of a benchmark at once, and waits for the results."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hearth.model.kinds import Kind
 from hearth.model.well_known_kinds import RESOURCE_GROUP, STACK
 
 Act: TypeAlias = "Callable[[Lab, Workload], Awaitable[None]]"
-"""What is done with the Stacks of a workload."""
+"""The user's action on the Stacks of a workload."""
 
 
 async def create(lab: Lab, workload: Workload) -> None:
@@ -43,7 +43,7 @@ async def change(lab: Lab, workload: Workload) -> None:
 
 
 async def delete(lab: Lab, workload: Workload) -> None:
-    """Delete every Stack; returns when all are gone."""
+    """Delete every Stack and wait for the deletion."""
 
     async def send(stack: Object) -> None:
         await lab.api.send("DELETE", path_of(stack))

@@ -1,6 +1,6 @@
-"""What a user sees while the operator works: which Stacks are as wanted, and when a child last changed.
+"""The user's view while the operator works: the Stacks that are complete, and the time of the last change of a child.
 
-By watches, since polling lists of a thousand Stacks would disturb what is measured.
+Uses watches, because polling lists of a thousand Stacks would disturb the measurement.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Stacks:
         self._reached: dict[str, int] = {}
         """By name; 0: it is there, and not as wanted."""
         self._numbers: Counter[int] = Counter()
-        """By generation how many have reached it: to count all of them at each event would disturb what is measured."""
+        """How many have reached each generation: counting all of them at each event would disturb the measurement."""
         self._is_enough: Callable[[], bool] = lambda: False
         self._enough = asyncio.Event()
 
@@ -53,7 +53,7 @@ class Stacks:
         await self._wait(lambda: self.count_settled(generation) >= count)
 
     async def wait_gone(self) -> None:
-        """Until there is none."""
+        """Wait until all are deleted."""
         await self._wait(lambda: not self._reached)
 
     async def _wait(self, is_enough: Callable[[], bool]) -> None:
@@ -71,7 +71,7 @@ def find_reached(stack: Object) -> int:
 
 
 class Children:
-    """The children in one namespace, of which only the time of the last change is of interest."""
+    """The children in one namespace; only the time of the last change is recorded."""
 
     def __init__(self) -> None:
         self.last_change = 0.0

@@ -1,6 +1,6 @@
-"""Stacks to measure with, and the very objects that they lead to, for anyone who writes these without an operator.
+"""Stacks for benchmarks, and exactly their objects, for loops that write these without an operator.
 
-Pure: the objects are evaluated and signed by the operator's own code, so that they are the same to the last label.
+Pure: the operator's own code evaluates and signs the objects, so that they are identical to the last label.
 """
 
 from __future__ import annotations
@@ -79,11 +79,11 @@ class Workload:
     stacks: int
 
     def make_stacks(self, namespace: str) -> list[Object]:
-        """What the user creates."""
+        """The user's Stacks."""
         return [make_stack(f"stack-{number}", namespace, self.template) for number in range(self.stacks)]
 
     def make_children(self, namespace: str, *, value: str) -> list[Target]:
-        """What stands there in the end, when the Stacks' parameter has that value."""
+        """The final objects when the Stacks' parameter has that value."""
         return [
             target
             for number, stack in enumerate(self.make_stacks(namespace))
@@ -110,7 +110,6 @@ class GroupWorkload(Workload):
     """Of each group."""
 
     def make_stacks(self, namespace: str) -> list[Object]:
-        """What the user creates."""
         return [make_group(f"group-{number}", namespace, self.template, self.size) for number in range(self.stacks)]
 
     @property
@@ -129,7 +128,6 @@ class InstanceWorkload(Workload):
     """Instances of a StackDefinition with that template."""
 
     def make_stacks(self, namespace: str) -> list[Object]:
-        """What the user creates."""
         return [
             {
                 "apiVersion": INSTANCE.api_version,
@@ -210,12 +208,12 @@ def make_collection_template() -> Object:
 
 
 def make_chain_template(count: int) -> Object:
-    """ConfigMaps each of which names the one before it."""
+    """A chain of ConfigMaps: each names the previous one."""
     return make_layered_template(count, width=1)
 
 
 def make_layered_template(layers: int, *, width: int) -> Object:
-    """Layers of ConfigMaps each of which names one of the layer before."""
+    """Layers of ConfigMaps: each names one in the previous layer."""
     manifests = {}
     for layer in range(layers):
         for place in range(width):

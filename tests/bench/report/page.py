@@ -111,7 +111,7 @@ def find_begun(runs: Sequence[Run]) -> dict[str, str]:
 
 
 def gather(runs: Sequence[Run], begun: Mapping[str, str], known: Sequence[str]) -> Run:
-    """The newest run, with what it has not measured and an earlier one has. begun: see `find_begun`."""
+    """The newest run, completed with phases of earlier runs. begun: see `find_begun`."""
     latest = {name: run for run in runs for name in run.works if begun[name] == run.begun and name in known}
     works = {name: latest[name].works[name] for name in known if name in latest}
     phases = [each for name in works for each in latest[name].phases if each.benchmark == name]
@@ -119,13 +119,13 @@ def gather(runs: Sequence[Run], begun: Mapping[str, str], known: Sequence[str]) 
 
 
 def show_found(run: Run) -> list[str]:
-    """What was measured besides, if anything."""
+    """Further measurements, if there are any."""
     rows = tables.make_found(run.phases)
     return ["Further measurements:\n", tables.as_markdown(rows) + "\n"] if len(rows) > 1 else []
 
 
 def name_disturbed(run: Run) -> list[str]:
-    """A sentence about the phases in which the machine had much else to do."""
+    """A sentence about phases when the machine was busy with other work."""
     names = [f"{each.benchmark} {each.name}" for each in run.phases if each.others_share > DISTURBED]
     return [f"Disturbed by other work on the machine: {', '.join(names)}.\n"] if names else []
 
@@ -145,7 +145,7 @@ def draw_ratios(run: Run) -> str:
 
 
 def draw_cost(run: Run) -> str:
-    """Of every phase with a ceiling, what one object costs the operator."""
+    """The operator's cost per object, for every phase with a ceiling."""
     bars = {name_phase(each): each.operator_ms if each.ceiling else None for each in run.phases}
     return draw_bars("CPU of the operator for one object", bars, unit="ms")
 

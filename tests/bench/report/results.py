@@ -1,4 +1,4 @@
-"""One run's results: as a value, as JSON, and from JSON again. Pure; must not know how they are shown."""
+"""One run's results: as a value, to JSON and from JSON. Pure; must not know how they are shown."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Run:
     circumstances: Mapping[str, str]
     """Of the machine and of what ran: versions, cores, load."""
     works: Mapping[str, str]
-    """By benchmark what it does."""
+    """Descriptions of the benchmarks."""
     phases: Sequence[Phase]
     is_quick: bool = False
     """Such figures show that everything works, and say nothing of speed."""

@@ -44,7 +44,7 @@ def make_figures(phases: Sequence[Phase]) -> Rows:
 
 
 def make_requests(phases: Sequence[Phase]) -> Rows:
-    """A row for each phase: what the operator sent."""
+    """The operator's requests, one row per phase."""
     return [
         ["benchmark", "phase", "requests"],
         *([phase.benchmark, phase.name, name_requests(phase)] for phase in phases),
@@ -85,5 +85,5 @@ def align(cell: str, width: int) -> str:
 
 
 def is_figure(cell: str) -> bool:
-    """Whether a cell holds one number, or says that there is none."""
+    """Whether a cell holds one number, or says that there is no number."""
     return cell == NOTHING or cell.replace(",", "").replace(".", "").rstrip("%").isdigit()

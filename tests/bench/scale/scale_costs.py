@@ -1,7 +1,7 @@
-"""What one thing costs, and how much there is of it: the measured figures that the model and the simulation use.
+"""Measured costs and counts per item, for the model and the simulation.
 
-Every figure names where it was measured. They are of one small machine (two cores for everything), so what follows from
-them is as good as a factor of two; which limit is reached first hardly changes with it.
+Every figure names its source. They come from one small machine (two cores for everything), so derived results are
+accurate to a factor of two; which limit is reached first hardly depends on it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MIB = 1024 * KIB
 GIB = 1024 * MIB
 CHILDREN = frozenset({"apply", "delete"})
 REQUESTS_OF_STACK = 3
-"""Besides its statuses: its finalizer, its revision and an Event."""
+"""In addition to its statuses: its finalizer, its revision and an Event."""
 BARE = "a bare loop with 32 in flight on two free cores (`tests/bench/cases/ceiling.py`)"
 WATCHED = "2,000 writes with 0 and 100 watches, alternating; CPU of API server and etcd"
 PERFORMANCE = "B1 and B3 in [performance](performance.md)"

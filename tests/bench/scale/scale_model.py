@@ -1,6 +1,6 @@
-"""What a tree of Stacks comes to, by arithmetic: requests, seconds, memory and bytes, and which limit is reached first.
+"""The cost of a tree of Stacks by arithmetic: requests, seconds, memory and bytes, and which limit is reached first.
 
-Pure. It continues where running the engine would take hours; `simulate.py` shows both beside each other.
+Pure. It continues where running the engine would take hours; `simulate.py` shows both side by side.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ OTHER_WRITES = 3
 """Of each Stack: its finalizer, its revision, an Event."""
 HISTORY_LIMIT = 10
 COMPACTION = 300.0
-"""Seconds between two compactions of the store, for which it keeps what was overwritten."""
+"""Seconds between two compactions of the store; it keeps overwritten versions until then."""
 RENEWAL = 2.0
 """Seconds between two renewals of a Lease."""
 MOST_RESOURCES = 10**9
@@ -26,7 +26,7 @@ MOST_RESOURCES = 10**9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tree:
-    """Stacks within Stacks: those of the lowest level hold resources of other kinds, all others hold Stacks alone."""
+    """Nested Stacks: Stacks of the lowest level hold other resources, all others hold only Stacks."""
 
     resources: int
     """On the lowest level."""
@@ -65,14 +65,14 @@ class Load:
     statuses: int
     """Of these, the statuses."""
     server_seconds: float
-    """That the API server needs to create everything, what it sends to watches included."""
+    """Seconds of the API server to create everything, including sending watch events."""
     watch_seconds: float
     """Of these, for changes that it offers and sends to watches."""
     process_seconds: float
     """CPU of one process to create its share."""
     process_memory: float
     restart_seconds: float
-    """CPU of one process that is started beside everything, until it knows that all is as it is wanted."""
+    """CPU seconds of one restarted process until it knows that everything is complete."""
     restart_bytes: float
     """That the server sends if all processes start at once."""
     restart_server_seconds: float
@@ -80,7 +80,7 @@ class Load:
     stored: float
     """Bytes in the store, each Stack with one revision."""
     stored_changing: float
-    """The same while every resource is changed: with what is overwritten, and with the second revisions."""
+    """The same while every resource is changed: with overwritten versions and second revisions."""
     inline: float
     """Bytes of the highest Stack, if it held the templates of all others within its own."""
     rest_writes: float
@@ -163,10 +163,10 @@ def count_statuses(tree: Tree, *, shards: int, costs: Costs) -> int:
 
 
 def find_watch_seconds(tree: Tree, stack_events: int, *, shards: int, costs: Costs) -> float:
-    """Seconds of the server for what it offers and sends to watches while everything is created.
+    """Server seconds for filtering and sending watch events while everything is created.
 
-    Each change of a child is offered to the watch of every process, and sent to one; each change of a Stack is sent to
-    all of them, and as a child to one more.
+        Each change of a child is filtered for the watch of every process and sent to one; each change of a Stack is
+    sent to all of them, and as a child to one more.
     """
     offered = tree.children * (shards - 1)
     sent = tree.children + tree.stacks + stack_events * shards
@@ -175,7 +175,7 @@ def find_watch_seconds(tree: Tree, stack_events: int, *, shards: int, costs: Cos
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limit:
-    """Something of which there is only so much."""
+    """A limited resource."""
 
     name: str
     find: Callable[[Load], float]
@@ -239,7 +239,7 @@ LIMITS = (
 
 
 def find_break(limit: Limit, *, shards: int, costs: Costs, per_stack: int = 100, fan_out: int = 100) -> int | None:
-    """The number of resources at which the limit is reached; None where it is not, up to a thousand million."""
+    """The number of resources at which the limit is reached; None if it is not reached, up to a billion."""
 
     def is_broken(resources: int) -> bool:
         tree = Tree(resources=resources, per_stack=per_stack, fan_out=fan_out)

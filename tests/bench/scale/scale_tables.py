@@ -1,4 +1,4 @@
-"""What was run and what was computed, as tables; and the page that holds them. Pure."""
+"""Tables of simulated and computed trees, and the page that holds them. Pure."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ MARK = re.compile(r"<!-- (?P<title>[^>]+) -->\n.*?<!-- end -->", re.DOTALL)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Simulated:
-    """A tree that was run, and what the model says of it."""
+    """A simulated tree, and the model's prediction for it."""
 
     load: Load
     phases: Sequence[Found]
 
 
 def make_all(runs: Sequence[Simulated], target: int, per_stack: int, fan_out: int, *, costs: Costs) -> dict[str, Rows]:
-    """By title; no table of runs where there are none."""
+    """All tables by title; no table of runs if there are none."""
     tree = Tree(resources=target, per_stack=per_stack, fan_out=fan_out)
     ran = {"Runs": make_runs(runs)} if runs else {}
     return ran | {
@@ -48,7 +48,7 @@ def make_runs(runs: Sequence[Simulated]) -> Rows:
 
 
 def make_run(run: Simulated, phase: Found) -> list[str]:
-    """One phase of a tree that was run; the model speaks of the first alone."""
+    """One phase of a simulated tree; the model only predicts the first."""
     load, tree = run.load, run.load.tree
     is_created = phase.phase == "created"
     # No client  the end of a restart, so it has no length.
@@ -169,7 +169,7 @@ def name_processes(shards: int) -> str:
 
 
 def fill(page: str, shown: Mapping[str, Rows]) -> str:
-    """The page with its tables made again: each between `<!-- title -->` and `<!-- end -->`."""
+    """Update the tables of the page: each between `<!-- title -->` and `<!-- end -->`."""
 
     def replace(found: re.Match[str]) -> str:
         title = found["title"]

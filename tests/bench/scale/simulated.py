@@ -1,8 +1,7 @@
-"""The engine itself on the fake cluster, in virtual time in which everything takes as long as was measured.
+"""The engine itself on the fake cluster, in virtual time, where everything takes its measured time.
 
-One API server for all, which does one write after the other, and which telling watches keeps busy too; a process of the
-operator for each share of the Stacks, which does one thing after the other as well. What is decided and sent is the
-engine's own doing: only time is made up.
+One API server for all, which does one write after the other and also spends time on watch events; one operator process
+per shard, which also does one thing after the other. The engine decides and sends everything; only time is simulated.
 """
 
 from __future__ import annotations
@@ -44,10 +43,12 @@ PHASES = ("created", "changed", "restarted", "deleted")
 QUIET = 3.0
 """Virtual seconds without a request after which nothing more is to come: longer than statuses are held back."""
 TELL_EVERY = 5.0
-"""Real seconds between two words about how it goes."""
+"""Real seconds between two progress messages."""
 API_VERSION = f"{names.GROUP}/{names.VERSION}"
 BUCKETED = frozenset({fake_kinds.CONTROLLER_REVISION.kind, workload.CONFIG_MAP})
-"""Kinds of which a process watches what carries its buckets alone. Of Stacks it watches those as well, and all besides."""
+"""Kinds that a process watches only with the label of its buckets. It watches Stacks both with that label and
+without.
+"""
 
 
 class Station:
@@ -127,7 +128,7 @@ class Uneven(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """What one phase took."""
+    """The cost of one phase."""
 
     phase: str
     requests: dict[str, int]
@@ -151,7 +152,7 @@ class Found:
 
 
 class Simulation:
-    """A tree, from its creation to its end; made in a virtual loop."""
+    """A tree from creation to deletion; created in a virtual loop."""
 
     def __init__(
         self, tree: Tree, *, shards: int, costs: Costs, say: Callable[[str], None], in_groups: bool = False
@@ -231,7 +232,7 @@ class Simulation:
     def _connector(self, share: Share) -> Callable[[FakeServer, Traffic], FakeWire]:
         return lambda server, traffic: MeasuredWire(server, traffic, site=self.site, share=share)
 
-    # ------------------------------------------------------------ what is seen
+    # ------------------------------------------------------------ observations
 
     def _on_change(self, kind: Kind, before: Object | None, after: Object | None) -> None:
         raw = after if after is not None else before
@@ -351,13 +352,13 @@ def make_stack(name: str, *, level: int, value: str, namespace: str = "") -> Obj
 
 
 def make_upper_template(width: int, *, below: int) -> Object:
-    """Stacks of the level below, each of which is given the value."""
+    """Stacks of the level below; each gets the value."""
     inner = make_stack("", level=below, value="${params.value}")
     return workload.make_template({f"part{number}": inner for number in range(width)})
 
 
 def make_groups_template(width: int, size: int) -> Object:
-    """Groups of that size, each of which is given the value."""
+    """Groups of that size; each gets the value."""
     group = workload.make_group("", "", workload.make_member_template(), size)
     del group["metadata"]
     group["spec"]["parameters"] = {"value": "${params.value}"}

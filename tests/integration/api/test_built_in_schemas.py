@@ -10,7 +10,7 @@ from support.real import built_in_schemas as published_schemas
 async def test_the_stored_schemas_are_those_of_the_api_server(connection: Connection) -> None:
     published = await published_schemas.get_built_in(connection)
     stored = built_in_schemas.read()
-    # Other tests may add definitions to groups that end like those of Kubernetes.
+    # Other tests may add definitions to groups with the same suffix as Kubernetes groups.
     kinds = {kind: name for kind, name in published["kinds"].items() if kind in stored["kinds"]}
     definitions = {name: each for name, each in published["definitions"].items() if name in stored["definitions"]}
     assert stored == {**published, "kinds": kinds, "definitions": definitions}

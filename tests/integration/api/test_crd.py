@@ -1,6 +1,7 @@
-"""What a real API server makes of the CustomResourceDefinitions: accepts, refuses, prunes, prints and explains.
+"""The CustomResourceDefinitions on a real API server: accepted, rejected and pruned objects, printed columns,
+explanations.
 
-Of Stacks first; then of ResourceGroups with their scale subresource, of HealthMarks, and of `spec.healing`.
+First Stacks, then ResourceGroups with their scale subresource, HealthMarks, and `spec.healing`.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ TARGET = {"target": {"apiVersion": "v1", "kind": "ConfigMap", "name": "x"}}
 
 @pytest.fixture(scope="session")
 def kubectl(kubeconfig: Path) -> Kubectl:
-    """Runs kubectl and gives what it prints."""
+    """Runs kubectl and returns its output."""
 
     def run(word: str, *arguments: str, text: str | None = None) -> str:
         done = user_shell.run_kubectl(kubeconfig, word, *arguments, text=text)
@@ -61,7 +62,7 @@ def api(installed: None, api_client: Any) -> kubernetes.client.CustomObjectsApi:
 
 
 def make_spec(**template: Any) -> Spec:
-    """A spec that is accepted, with these parts of the template besides one resource or in its place."""
+    """A valid spec; these parts of the template are added to one resource or replace it."""
     resources = {"web": make_resource()}
     return {"template": {"resources": resources} | template}
 
@@ -431,7 +432,7 @@ async def test_a_size_is_scaled_and_its_writer_is_recorded(user: RealUser, addre
 
 
 async def send(user: RealUser, kind: Kind, spec: Object) -> Object:
-    """What the server makes of an object with that spec, as kubectl would send it; nothing is stored."""
+    """The server's result for an object with that spec, sent like kubectl does; nothing is stored."""
     body = {"apiVersion": kind.api_version, "kind": kind.name, "metadata": {"name": "m"}, "spec": spec}
     path = api_requests.collection_path(kind, user.namespace)
     return await user.connection.request("POST", path, query=api_requests.DRY_RUN_QUERY, body=body)

@@ -1,6 +1,6 @@
 """The policy of manifests/finalizer on a real API server: Stacks are created with their finalizer, which saves a write.
 
-Bound by a label to the namespaces of these tests alone, since any process that runs here counts on Stacks without it.
+A label binds it to the namespaces of these tests, because other operators here expect Stacks without it.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ async def test_a_stack_that_was_never_accepted_still_goes(world: RealWorld, boun
 
 
 async def find_writers(user: RealUser, stack: dict[str, Any]) -> list[str]:
-    """Who has written finalizers of a Stack: what admission adds has no owner."""
+    """The managers that wrote finalizers of a Stack: a finalizer added by admission has no owner."""
     found = await user.find(Address.of(stack)) or {}
     entries = found["metadata"]["managedFields"]
     return [each["manager"] for each in entries if "f:finalizers" in each["fieldsV1"].get("f:metadata", {})]
@@ -135,11 +135,11 @@ async def find_unrefused(user: RealUser, stack: dict[str, Any]) -> list[str]:
 
 
 async def find_left(user: RealUser, stack: dict[str, Any]) -> list[str]:
-    """The Stack, until it is gone."""
+    """An objection while the Stack exists."""
     return ["it is there"] if await user.find(Address.of(stack)) is not None else []
 
 
 async def find_held(user: RealUser, stack: dict[str, Any]) -> list[str]:
-    """Our finalizer, until only that of another client is left."""
+    """An objection until only another client's finalizer is left."""
     found = await user.find(Address.of(stack))
     return [] if found is not None and finalizers_of(found) == ["example.com/mine"] else ["ours is there"]

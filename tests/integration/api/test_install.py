@@ -1,4 +1,4 @@
-"""The manifests of the installation are what a real API server takes, as one `kubectl apply -k`."""
+"""A real API server accepts the installation manifests in one `kubectl apply -k`."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ POD: dict[str, Any] = {"name": "a", "image": "x"}
 async def test_the_stored_lists_are_those_of_the_api_server(connection: Connection) -> None:
     published = await keyed_lists.get_built_in(connection)
     stored = orjson.loads(literal_validator.BUILT_IN.read_bytes())
-    # Other tests may add definitions to groups that end like those of Kubernetes.
+    # Other tests may add definitions to groups with the same suffix as Kubernetes groups.
     kinds = {kind: name for kind, name in published["kinds"].items() if kind in stored["kinds"]}
     definitions = {name: each for name, each in published["definitions"].items() if name in stored["definitions"]}
     assert stored == {**published, "kinds": kinds, "definitions": definitions}

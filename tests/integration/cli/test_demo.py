@@ -1,4 +1,4 @@
-"""The demonstration as people run it, on a real API server: with and without a terminal, to its end in any case."""
+"""The demo as users run it, on a real API server, with and without a terminal; it must always finish."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from support import process_lock, repository
 
 EXAMPLE = repository.EXAMPLES / "guestbook.yaml"
 PATIENCE_SECONDS = 90
-"""An order of magnitude above what a busy machine was seen to need."""
+"""Ten times the longest time seen on a busy machine."""
 
 
 @pytest.fixture(autouse=True)

@@ -38,7 +38,7 @@ CONFIG_MAP: Final = Kind(group="", version="v1", name="ConfigMap", plural="confi
 
 
 def convert(template: str) -> tuple[Object, str]:
-    """The Stack of a template, and what the import says."""
+    """The Stack of a template, and the import's report."""
     environment = ["-e", str(FOLDER / "environment.yaml")] if template in ENVIRONMENTS else []
     result = click.testing.CliRunner().invoke(
         main.main, ["import", "--from-heat", str(FOLDER / f"{template}.yaml"), *environment]
@@ -96,7 +96,7 @@ class HeatSite:
         await asyncio.gather(*(self.patch(name, change) for name in stacks))
 
     async def delete_all(self, stacks: Iterable[str]) -> None:
-        """Delete them, and wait until they are gone."""
+        """Delete them and wait for the deletion."""
         addresses = [stack_manifests.address_in(self.world.namespace, name) for name in stacks]
         await asyncio.gather(*(self.user.delete(each) for each in addresses))
 

@@ -1,4 +1,4 @@
-"""A deletion that needs more than time: `why` names what holds it, and its commands end that."""
+"""Deletions that are blocked: `why` names the cause, and its commands resolve it."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ async def explain_until(kubectl_stack: StackCommand, *expected: str) -> str:
 
 
 async def follow(said: str, shell: Callable[[str], Awaitable[str]], user: RealUser) -> None:
-    """Run what is offered; the Stack is gone then."""
+    """Run the offered commands; then the Stack must be deleted."""
     commands = [each for each in offers.find_commands(said) if not offers.reads(each)]
     assert commands
     for command in commands:
@@ -99,7 +99,7 @@ async def test_an_object_in_a_namespace(
 async def test_a_claim_in_use(
     workers: Crew, user: RealUser, kubectl_stack: StackCommand, shell: Callable[[str], Awaitable[str]]
 ) -> None:
-    """By a pod without a controller: the claim goes after it."""
+    """A Pod without a controller uses it; the claim is deleted after the Pod."""
     await workers.hire()
     spec = {
         "accessModes": ["ReadWriteOnce"], "storageClassName": "golden", "resources": {"requests": {"storage": "1Gi"}},

@@ -41,7 +41,7 @@ def run_kubectl(kubeconfig: Path, *arguments: str) -> str:
 
 
 def import_file(kubeconfig: Path, file: Path, *, seconds: int) -> subprocess.CompletedProcess[str]:
-    """Import a file, run what it holds until it is ready or so many seconds have passed, and delete it."""
+    """Import a file, run its objects until they are ready or the time is over, and delete them."""
     command = [
         sys.executable,
         str(repository.TESTS / "control_plane" / "import_files.py"),
@@ -214,7 +214,7 @@ async def test_an_exported_stack_is_imported_with_the_same_objects(
 
 
 def store_release(release: dict[str, Any], *, version: int, status: str, namespace: str) -> dict[str, Any]:
-    """The Secret in which Helm stores a revision."""
+    """The Secret where Helm stores a revision."""
     packed = base64.b64encode(gzip.compress(json.dumps(release).encode()))
     name = release["name"]
     return {

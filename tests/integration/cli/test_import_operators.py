@@ -1,4 +1,6 @@
-"""Imports of manifests that another tool installed so far, on a real API server: what is kept, and what goes last."""
+"""Imports of manifests that another tool has installed, on a real API server: kept objects, and the order of
+deletion.
+"""
 
 from __future__ import annotations
 
@@ -72,7 +74,7 @@ spec: {displayName: main}
 
 
 def import_text(text: str, namespace: str, *arguments: str) -> tuple[str, str]:
-    """Return the Stack that `hearth import` writes, and what it says."""
+    """Return the Stack and the report that `hearth import` writes."""
     command = ["import", "-", "--namespace", namespace, *arguments]
     made = click.testing.CliRunner().invoke(main.main, command, input=text)
     assert made.exit_code == 0, made.stderr
@@ -149,7 +151,7 @@ async def test_what_helm_keeps_stays_when_the_stack_goes(workers: Crew, user: Re
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Masked:
-    """A ConfigMap with a sensitive value, and the one who reads it and imports it."""
+    """A ConfigMap with a sensitive value, and the user who reads and imports it."""
 
     kubectl: Kubectl
 

@@ -38,7 +38,6 @@ async def read(user: RealUser, kind: str = "Stack") -> dict[str, Any]:
 
 
 async def test_switches_and_deletion(workers: Crew, user: RealUser, paster: Paster) -> None:
-    """Pause and suspend are taken back by the commands beside what they hold up."""
     await workers.hire()
     await user.create(make_stack(user.namespace))
     await paster.stack.expect("wait", "shop", "--timeout", "60s")
@@ -65,7 +64,7 @@ async def test_switches_and_deletion(workers: Crew, user: RealUser, paster: Past
 
 
 async def test_a_breakpoint(workers: Crew, user: RealUser, paster: Paster) -> None:
-    """What the refusal says, and what the status says."""
+    """The message of the refusal, and the message in the status."""
     await workers.hire()
     points = {"breakpoints": [{"resource": "web", "at": ["PreCreate", "PreUpdate"]}]}
     await user.create(make_stack(user.namespace, environment=points))
@@ -172,7 +171,7 @@ async def test_finished_work(workers: Crew, user: RealUser, paster: Paster) -> N
 
 
 async def test_rights_that_are_missing(workers: Crew, user: RealUser, paster: Paster) -> None:
-    """A source, and an account of a nested Stack: each command grants what the Stack needs."""
+    """A source, and an account of a nested Stack: each command grants the missing permissions."""
     await workers.hire("--tenancy=isolated")
     rights = (
         "kubectl create serviceaccount deployer && kubectl create serviceaccount other"
@@ -249,7 +248,7 @@ async def test_a_change_that_cannot_be_undone(workers: Crew, user: RealUser, pas
 
 
 async def wait_for(find: Callable[[], Awaitable[str]]) -> str:
-    """What is found, as soon as there is something."""
+    """Wait for the first result."""
     async with asyncio.timeout(LIMIT_SECONDS):
         found = await find()
         while not found:

@@ -1,6 +1,6 @@
 """The page of `kubectl stack ui` in a real browser, on a real API server.
 
-The Stacks of most tests have no operator: the page shows what the API server holds, and the tests decide what that is.
+Most Stacks here have no operator: the page shows the API server's objects, and the tests write them.
 """
 
 from __future__ import annotations
@@ -225,7 +225,7 @@ EXPECTED = {
     "snapshot": None,
     "restore": None,
 }
-"""What each button writes."""
+"""The write of each button."""
 
 
 def test_every_button_writes_what_its_verb_writes(site: Site) -> None:

@@ -1,4 +1,4 @@
-"""Random edits on a real API server: what a preview says is what the run then does."""
+"""Random edits on a real API server: the run does what the preview predicted."""
 
 from __future__ import annotations
 

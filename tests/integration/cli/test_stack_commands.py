@@ -1,6 +1,6 @@
-"""Every verb of `kubectl stack` on a real API server, with an operator: what it writes, and that it takes effect.
+"""Every verb of `kubectl stack` on a real API server, with an operator: its write and its effect.
 
-Then what it shows of one Stack with everything, without an operator as well; and the same of ResourceGroups.
+Then the output for one Stack with everything, also without an operator; and the same for ResourceGroups.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ async def test_rollback_and_back_again(workers: Crew, user: RealUser, kubectl_st
     assert "patched: spec.rollback.toRevision=1" in done
     assert "rolled back to revision 1 as requested" in done
     assert "already rolled back to revision 1" in await kubectl_stack.expect("rollback", "shop", "--to", "1")
-    # The same file, applied again, changes nothing.
+    # Applying the same file again changes nothing.
     assert f"again: kubectl stack retry shop -n {user.namespace}" in await kubectl_stack.expect("wait", "shop", code=1)
     assert "you rolled back from, is applied again" in await kubectl_stack.expect("retry", "shop", "--wait")
     await kubectl_stack.expect("wait", "shop", "--timeout", "60s")

@@ -1,4 +1,4 @@
-"""`kubectl stack diff` on a real API server: what it says, what then happens, and that it writes nothing."""
+"""`kubectl stack diff` on a real API server: its output equals the later changes, and it writes nothing."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ async def test_previews_come_true_and_write_nothing(
 
 
 async def preview_truly(user: RealUser, kubectl_stack: StackCommand, *arguments: str) -> dict[str, Action]:
-    """Return what a preview says, in all formats, which changes no object."""
+    """Return a preview in all formats, and check that it changes no object."""
     before = await see(user)
     texts = [
         await kubectl_stack.expect("diff", *arguments, "-o", output, code=1) for output in ("text", "markdown", "json")

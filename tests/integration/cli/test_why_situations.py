@@ -36,7 +36,7 @@ from support.stories import stack_manifests
 
 SITUATIONS = (*pod_situations.POD_SITUATIONS, *stack_situations.STACK_SITUATIONS)
 PATIENCE_SECONDS = 60.0
-"""An order of magnitude above what a busy machine was seen to need."""
+"""Ten times the longest time seen on a busy machine."""
 POLL_SECONDS = 2.0
 POD = Kind(group="", version="v1", name="Pod", plural="pods", namespaced=True)
 EVENT = Kind(group="", version="v1", name="Event", plural="events", namespaced=True)
@@ -72,7 +72,7 @@ async def arrange(session: Session, namespace: str, situation: Situation) -> Non
 
 
 async def change(session: Session, namespace: str, situation: Situation) -> None:
-    """Do what comes once the Stack is settled."""
+    """Make the change that follows once the Stack is settled."""
     if not situation.then:
         return
     async with asyncio.timeout(PATIENCE_SECONDS):
@@ -159,7 +159,7 @@ async def explain(session: Session, namespace: str, situation: Situation) -> str
 
 
 async def find_missing(session: Session, namespace: str, situation: Situation) -> str:
-    """What the explanation still lacks at the end of all patience; "" if nothing."""
+    """The texts that the explanation still lacks after the patience is over; "" if there are none."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     while True:
         shown = await explain(session, namespace, situation)
@@ -193,7 +193,7 @@ async def test_every_situation_is_explained_to_its_root(
 
 
 async def check(session: Session, namespace: str, situation: Situation) -> str:
-    """Bring the situation about; what its explanation lacks."""
+    """Create the situation; return the texts that its explanation lacks."""
     try:
         await change(session, namespace, situation)
         await play_kubelet(session, namespace, situation)
@@ -249,7 +249,7 @@ class Shell:
     tried: list[str] = field(default_factory=list)
 
     async def try_all(self, situation: Situation) -> str:
-        """Run all commands that are offered, those that read first; what is wrong with one, "" if nothing."""
+        """Run all offered commands, reading ones first; return the first failure, "" if there is none."""
         found = list(offers.find_commands(await explain(self.session, self.namespace, situation)))
         for command in sorted(found, key=lambda each: not offers.reads(each)):
             self.tried.append(command)

@@ -1,6 +1,6 @@
-"""A Stack whose objects are in another cluster, on two real API servers.
+"""A Stack with objects in another cluster, on two real API servers.
 
-Also what it only reads there, and a namespace that is deleted with such a Stack and its kubeconfig.
+Also objects it only reads there, and the deletion of its namespace together with its kubeconfig.
 """
 
 from __future__ import annotations
@@ -288,7 +288,7 @@ async def test_instances_of_a_definition_some_of_which_are_in_another_cluster(
 
 
 def make_definition(value: str) -> Object:
-    """The kind of notes, each of which is a ConfigMap."""
+    """The kind of notes; each instance is one ConfigMap."""
     spec = {
         "group": NOTE.group,
         "names": {"kind": NOTE.name, "plural": NOTE.plural},
@@ -351,7 +351,7 @@ async def test_objects_there_are_read_and_those_here_are_not(region: Region) -> 
 
 @pytest.fixture
 async def own(region: Region) -> AsyncIterator[Region]:
-    """An operator whose own namespace is another one than that of the Stacks, as in an installation."""
+    """An operator with a separate namespace from the Stacks, as in an installation."""
     await region.operator.kill()
     async with contextlib.AsyncExitStack() as parts:
         region.operator.operator_namespace = await fault_scenario.make_namespace(region.here.connection, parts)

@@ -1,6 +1,6 @@
-"""Another cluster that goes away and comes back, in the middle of everything; and a Stack here that does not mind.
+"""Another cluster disconnects and reconnects at any time; a Stack here is not affected.
 
-Also the operator killed (SIGKILL) at changes that it makes there: same end, and nothing made twice.
+Also the operator killed (SIGKILL) at its changes there: same end, and no duplicates.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ async def measure(region: Region, rounds: range) -> float:
 
 
 def make_chain(value: str) -> Object:
-    """ConfigMaps of which each requires the one before."""
+    """ConfigMaps that each require the previous one."""
     return {f"r{number}": config(value, needs=f"r{number - 1}" if number else "") for number in range(CHAIN)}
 
 

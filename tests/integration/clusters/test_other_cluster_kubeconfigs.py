@@ -1,4 +1,4 @@
-"""Kubeconfigs that change, expire, or are not what they should be; and that no user may read them."""
+"""Kubeconfigs that change, expire or are invalid, and that no user can read them."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def hostile(found: Object, **user: Any) -> Object:
 
 
 async def test_refused_kubeconfigs_change_nothing(region: Region) -> None:
-    """Each is named with its field; a running Stack keeps its objects, and continues with a valid one."""
+    """Each rejection names its field; a running Stack keeps its objects, and continues with a valid kubeconfig."""
     valid = make_kubeconfig(region.other)
     wrong: list[tuple[Object | str, str, str]] = [
         (hostile(valid, exec={"command": "/bin/touch", "args": ["owned"]}), "KubeConfigInvalid", "user.exec"),

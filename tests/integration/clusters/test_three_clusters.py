@@ -133,7 +133,7 @@ class Sites:
 
     @property
     def users(self) -> Mapping[str, RealUser]:
-        """By name who looks there."""
+        """The users of the other clusters, by name."""
         return {"east": self.region.there, "west": self.west}
 
     async def until(self, is_right: Callable[[Held], bool]) -> Held:

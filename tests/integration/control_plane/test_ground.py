@@ -16,7 +16,7 @@ import places
 import pytest
 
 PATIENCE_SECONDS = 60
-"""An order of magnitude above what a busy machine was seen to need."""
+"""Ten times the longest time seen on a busy machine."""
 
 
 def pod(**labels_and_annotations: dict[str, str]) -> dict[str, Any]:
@@ -25,7 +25,7 @@ def pod(**labels_and_annotations: dict[str, str]) -> dict[str, Any]:
 
 
 def wait_pod(api_client: Any, namespace: str, name: str, *, until: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-    """The first status of the pod of which `until` is true."""
+    """The first status of the Pod where `until` is true."""
     core: Any = kubernetes.client.CoreV1Api(api_client)
     watch = kubernetes.watch.Watch()
     selector = {"field_selector": f"metadata.name={name}", "timeout_seconds": PATIENCE_SECONDS}

@@ -1,4 +1,6 @@
-"""The programs around the control plane: what they end, what they pass on, and which cluster they would touch."""
+"""The programs around the control plane: the processes they stop, the signals they pass on, and the cluster they
+use.
+"""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ REVIEWED = Command(
 
 @pytest.fixture
 async def options(user: RealUser) -> AsyncIterator[tuple[str, ...]]:
-    """The shipped webhook for the namespace alone, under a URL of this machine; the flags with which it is served."""
+    """The shipped webhook for only this namespace, under a URL of this machine, and the flags that serve it."""
     port = free_port.find_free_port()
     manifests = yaml.safe_load_all((repository.MANIFESTS / "install" / "webhook.yaml").read_text())
     for manifest in manifests:
@@ -99,6 +99,6 @@ def follow(page: Path, *, namespace: str, folder: Path, environment: dict[str, s
 
 
 def prepare(folder: Path) -> None:
-    """Link what a clone of the repository has."""
+    """Link the files of a clone of the repository."""
     for name in ("manifests", "crds", "docs", "tests"):
         (folder / name).symlink_to(repository.ROOT / name)

@@ -118,7 +118,7 @@ async def get(world: RealWorld, raw: Object) -> Object:
 
 
 def find_managers(raw: Object) -> set[str]:
-    """Who owns fields of the object besides its status."""
+    """The managers that own fields of the object outside its status."""
     return {entry["manager"] for entry in raw["metadata"]["managedFields"] if not entry.get("subresource")}
 
 

@@ -67,7 +67,7 @@ class Shop:
         await self.wait(replicas=2)
 
     async def wait(self, *, replicas: int, image: str = "web:1") -> None:
-        """Wait until nothing moves and the Deployment, and what the Stack says, are so."""
+        """Wait until nothing changes and both the Deployment and the Stack's status match."""
 
         async def look() -> list[str]:
             found = await self.world.user.find(self.deployment)
@@ -193,7 +193,7 @@ async def wait_for(command: list[str], environment: dict[str, str], *, text: str
 
 
 async def read(command: list[str], environment: dict[str, str]) -> str:
-    """What a command prints."""
+    """The output of a command."""
     done = await asyncio.to_thread(
         subprocess.run, command, capture_output=True, text=True, check=False, env=environment
     )

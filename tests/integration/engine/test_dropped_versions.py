@@ -14,7 +14,7 @@ from support.stories import stack_manifests
 
 OBJECTS = 5
 QUIET_SECONDS = 5
-"""In which a watch that the API server ended has begun again, and listed all objects."""
+"""Time for a watch that the API server ended to restart and list all objects."""
 SCHEMA = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
 
 
@@ -54,7 +54,7 @@ async def test_objects_of_a_kind_that_loses_a_version_did_not_vanish(
 
 
 async def call(command: str, environment: dict[str, str], stdin: object = None) -> str:
-    """What a command of a user's shell prints. Raises CalledProcessError."""
+    """The output of a command in a user's shell. Raises CalledProcessError."""
     text = json.dumps(stdin) if stdin is not None else None
     done = await asyncio.to_thread(
         subprocess.run, ["bash", "-c", command], input=text, capture_output=True, text=True, check=True, env=environment

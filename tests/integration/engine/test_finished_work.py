@@ -18,7 +18,7 @@ TIMEOUT = 60.0
 """Seconds for all that is waited for, on a machine that is busy with other tests."""
 POLL = 0.1
 CALM = 6.0
-"""Seconds in which a Job whose lifetime is 0 would be made again several times."""
+"""Enough seconds for a Job with lifetime 0 to be recreated several times."""
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ async def wait_complete(user: RealUser, address: Address, summary: str = "2/2") 
 
 
 async def wait_gone(user: RealUser, address: Address) -> None:
-    """Wait until an object is gone."""
+    """Wait until an object is deleted."""
 
     async def look() -> bool:
         return await user.find(address) is None

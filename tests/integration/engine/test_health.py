@@ -1,6 +1,7 @@
-"""Failures of every kind on a real API server, with its real controllers and scheduler: what the Stack says of each.
+"""Failures of every kind on a real API server, with its real controllers and scheduler, and the Stack's message for
+each.
 
-Also health of a kind without a rule: by fields that only its published schema tells the cache to keep.
+Also health of a kind without a rule: the cache keeps its fields only because its published schema lists them.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ REPORTS: Final[tuple[tuple[Object, str], ...]] = (
     ({"phase": "Running", "matchedPods": 4, "updatedPods": 2}, "its updatedPods is 2 of 4"),
     ({"nodeStatus": {"a": "NodeDownloading"}}, "its nodeStatus.a is NodeDownloading"),
 )
-"""Statuses that are not ready, and what the Stack then says."""
+"""Statuses that are not ready, and the Stack's message for each."""
 
 
 @pytest.fixture
@@ -84,7 +85,7 @@ async def wait_status(world: RealWorld, address: Address, holds: Callable[[Objec
 
 
 def find_message(status: Object) -> str:
-    """What the condition Ready says."""
+    """The message of the condition Ready."""
     return str(expectations.find_condition({"status": status}, "Ready").get("message", ""))
 
 

@@ -29,7 +29,7 @@ RETAIN = {"deletionPolicy": "Retain", "readyWhen": ["true"]}
 
 @pytest.fixture
 async def group(user: RealUser) -> AsyncIterator[str]:
-    """The group of a kind that is gone afterward."""
+    """The group of a kind that is deleted afterward."""
     group = f"{user.namespace}.example.com"
     yield group
     with contextlib.suppress(ApiStatusError):
@@ -57,7 +57,7 @@ def make_resources(group: str, *, is_nested: bool) -> dict[str, Any]:
 
 
 async def wait_gone(user: RealUser, address: Address) -> None:
-    """Wait until the object is gone."""
+    """Wait until the object is deleted."""
     deadline = time.monotonic() + TIMEOUT
     while await user.find(address) is not None:
         assert time.monotonic() < deadline, f"{address.name} is still there"

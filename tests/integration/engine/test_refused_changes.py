@@ -20,7 +20,7 @@ CRD = "apiextensions.k8s.io/v1"
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 OPEN = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 OF_A_PROBE = ("generateName", "must be config", "already allocated", "exceeded quota", "must be spec.names.plural")
-"""Words of refusals that concern only what the operator tries."""
+"""Words of refusals that concern only the operator's trial requests."""
 
 
 class Site:
@@ -79,7 +79,7 @@ class Site:
         return real_user.make_crd(self.group, kind, schemas, scope=scope)
 
     async def remove_kinds(self) -> None:
-        """Delete what is defined in the group: kinds belong to no namespace."""
+        """Delete the kinds of the group, because kinds belong to no namespace."""
         found = await self.world.user.connection.request("GET", DEFINITIONS)
         for each in found["items"]:
             if each["spec"]["group"] == self.group:
@@ -105,7 +105,7 @@ def make_spec(manifest: Object, policy: dict[str, str]) -> Object:
 
 
 def service(address: str) -> Object:
-    """A Service that pins a port of all nodes, beside its address."""
+    """A Service with a fixed node port, and its address."""
     spec = {
         "type": "NodePort",
         "clusterIP": address,
@@ -178,7 +178,7 @@ async def test_a_stored_version_that_leaves_a_kind(site: Site) -> None:
 
 
 async def test_a_full_quota(site: Site) -> None:
-    """A new object would not fit beside the one that it replaces; a mistake is still one of the definition."""
+    """The quota has no room for a replacement next to the old object; other mistakes still belong to the definition."""
     metadata = {"name": "few", "namespace": site.world.namespace}
     quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata, "spec": {"hard": {"services": "1"}}}
     manifest = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "fixed"}}

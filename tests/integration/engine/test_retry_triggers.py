@@ -1,4 +1,6 @@
-"""On a real API server: what is refused is tried at once when the cause is gone, though its next try is minutes away."""
+"""On a real API server: a rejected step is retried as soon as the cause is removed, though its next retry is minutes
+away.
+"""
 
 from __future__ import annotations
 
@@ -28,9 +30,9 @@ from support.stories.world import Address
 from support.units import static_credentials
 
 FIRST_DELAY = 60.0
-"""Seconds until the second try, and twice as many until the third: neither comes by itself while a test runs."""
+"""Seconds until the second try, doubled until the third: neither is due while a test runs."""
 SOON = 25.0
-"""Seconds in which the early try must have come; after two failures it waits for seven and a half of its own accord."""
+"""Seconds until the early retry must have come; after two failures it has a delay of seven and a half."""
 RBAC = "rbac.authorization.k8s.io"
 ALL = ["get", "list", "watch", "create", "update", "patch", "delete"]
 READ = ["get", "list", "watch"]
@@ -45,7 +47,7 @@ class PatientMachine(RecordedMachine):
 
 @dataclass
 class Site:
-    """A namespace, a user with all rights in it, and what the operator sent."""
+    """A namespace, a user with all permissions in it, and the operator's requests."""
 
     user: RealUser
     source: CredentialSource

@@ -1,6 +1,8 @@
-"""Faults between a running operator and a real API server: nothing is lost or made twice, and the status says what is wrong.
+"""Faults between a running operator and a real API server: nothing is lost or duplicated, and the status reports the
+problem.
 
-Then a server that says no: rights, webhooks, a namespace or a kind that goes. The status says why; then all continues.
+Then rejections: permissions, webhooks, a deleted namespace or kind. The status gives the reason; afterward, all work
+continues.
 """
 
 from __future__ import annotations
@@ -145,7 +147,7 @@ async def test_a_server_that_is_slow(site: Site) -> None:
 
 @pytest.mark.parametrize("times", [10, pytest.param(400, marks=pytest.mark.soak)])
 async def test_memory_stays_flat(site: Site, times: int) -> None:
-    """However often the server goes away and comes back."""
+    """No matter how often the server disconnects."""
     await site.create(50)
     await site.until_complete()
 
@@ -160,7 +162,7 @@ async def test_memory_stays_flat(site: Site, times: int) -> None:
             await asyncio.sleep(0.1)
         await site.until_complete(number)
 
-    # What is made once and kept (code, pools, tables) is no leak.
+    # Things that are created once and kept (code, pools, tables) are no leak.
     await suffer(10)
     before = site.operator.read_memory()
     await suffer(times)
@@ -258,7 +260,7 @@ async def make_account(connection: Connection, namespace: str, source: Credentia
 
 
 def rules_of_the_operator() -> list[Object]:
-    """What it needs for itself in one namespace."""
+    """The rules that the operator needs for itself in one namespace."""
     return [
         rule([names.GROUP], ["stacks", "stacks/status", "resourcegroups", "stacksnapshots"], ALL),
         rule(["apps"], ["controllerrevisions"], ALL),
@@ -294,11 +296,11 @@ async def grant(connection: Connection, namespace: str, name: str, rules: list[O
         )
 
 
-# ---------------------------------------------------------------- what goes
+# ---------------------------------------------------------------- deleted things
 
 
 async def test_a_namespace_that_goes(site: Site) -> None:
-    """In the middle of a creation: nothing holds it up, nothing is made again, and no error is logged."""
+    """In the middle of a creation: the deletion is not blocked, nothing is recreated, and no error is logged."""
     slow = {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "b"}}, "readyWhen": ["a.data.a == 'c'"]}
     after = {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "b"}}, "dependsOn": ["a"]}
     await site.apply({"template": {"resources": {"a": slow, "b": after}}})

@@ -80,7 +80,7 @@ async def test_held_under_load(own_plane: OwnPlane, site: Site, component: str, 
 
 
 async def test_a_namespace_that_appears(own_plane: OwnPlane, source: CredentialSource, tmp_path: Path) -> None:
-    """What was to be made in it is made at once: here the operator may serve all namespaces, which takes a server of its own."""
+    """Its objects are created at once. The operator may serve all namespaces here, so the test has its own server."""
     async with fault_scenario.run_site(source, tmp_path, serves="") as site:
         elsewhere = f"{site.namespace}-elsewhere"
         manifest = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": elsewhere}, "data": {"a": "b"}}

@@ -1,4 +1,6 @@
-"""A namespace is deleted with the Stack in it, on a real API server: nothing comes back, and what hangs elsewhere is named."""
+"""A namespace is deleted with its Stack, on a real API server: nothing is recreated, and external blockers are
+reported.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A field that selects one of several others changes, on a real API server: the object becomes what a new one would be.
+"""A field that selects one of several others changes, on a real API server: the object becomes like a new one.
 
-The API server fills in defaults for the choice that an object has. No manager owns them, so no apply removes them.
+The API server sets defaults for an object's current choice. No manager owns them, so no apply removes them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ OWN_LABELS = {names.LABEL_STACK_UID: "u", names.LABEL_RESOURCE: "a"}
 """By which the operator caches an object."""
 LABELS = {"app": "web"}
 ALLOCATED = ("spec.clusterIP", "spec.ports", "spec.healthCheckNodePort")
-"""What the API server chooses for a new object: other values, and no difference in meaning."""
+"""Values that the API server allocates for a new object; they may differ."""
 Definition: TypeAlias = tuple[str, str, Object]
 
 

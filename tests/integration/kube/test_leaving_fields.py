@@ -1,4 +1,6 @@
-"""Random fields leave the manifests of many kinds, on a real API server: each one is gone then, or it is reported."""
+"""Random fields are removed from manifests of many kinds, on a real API server: each is removed from the object or
+reported.
+"""
 
 from __future__ import annotations
 
@@ -188,7 +190,9 @@ async def test_random_fields_leave(
 
 
 async def check_removal(cluster: KubeWorkloadCluster, manifest: Object, chance: random.Random) -> None:
-    """Remove a few fields; each is gone, or as in a new object, or reported. What is reported stays in truth."""
+    """Remove a few fields; each is deleted, equal to a new object's, or reported. Reported fields must really
+    remain.
+    """
     kind = cluster.kinds.find(manifest["apiVersion"], manifest["kind"])
     assert kind is not None
     child = await cluster.apply(manifest, kind=kind, manager=OURS, force=True)
@@ -215,7 +219,7 @@ async def check_removal(cluster: KubeWorkloadCluster, manifest: Object, chance: 
 
 
 def find_left(leaving: tuple[FieldsPath, ...], live: Object, created: Object) -> Iterator[str]:
-    """What left the manifest and is there with another value than in a new object."""
+    """Fields that were removed from the manifest and remain with a value other than a new object's."""
     for path in leaving:
         value = leaving_fields.read(live, path)
         if value is not leaving_fields.MISSING and value != leaving_fields.read(created, path):
@@ -223,7 +227,7 @@ def find_left(leaving: tuple[FieldsPath, ...], live: Object, created: Object) ->
 
 
 def find_removable(manifest: Object) -> Iterator[tuple[Any, Any]]:
-    """Every key and item of a manifest that may leave, with what holds it."""
+    """All removable keys and items of a manifest, with their parents."""
     metadata = manifest["metadata"]
     yield from ((metadata["labels"], key) for key in metadata["labels"] if key not in OWN_LABELS)
     yield from ((metadata["annotations"], key) for key in metadata["annotations"])

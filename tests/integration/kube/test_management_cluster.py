@@ -91,7 +91,7 @@ async def wait_for_stack(home: KubeManagementCluster, uid: str) -> StackObject:
 
 
 async def get(connection: Connection, path: str) -> Object | None:
-    """What is there."""
+    """The current object."""
     with contextlib.suppress(errors.ApiStatusError):
         return await connection.request("GET", path)
     return None

@@ -185,13 +185,13 @@ async def test_a_kind_comes_changes_its_schema_and_goes(
 
 
 async def until_refreshed(cluster: KubeWorkloadCluster, condition: Any) -> None:
-    """Refresh until it holds; the refreshes keep their distance by themselves."""
+    """Refresh until it holds; refreshes are spaced automatically."""
     while not condition():
         await cluster.refresh_kinds()
 
 
 def type_of_size(cluster: KubeWorkloadCluster, kind: Kind) -> str | None:
-    """What the schema of Widgets says of spec.size."""
+    """The schema of spec.size in Widgets."""
     schema = cluster.kinds.find_schema(kind)
     return None if schema is None else schema["properties"]["spec"]["properties"]["size"]["type"]
 
@@ -299,7 +299,7 @@ async def test_a_deletion_hits_that_very_object(cluster: KubeWorkloadCluster, na
     assert not await cluster.delete(held)
     (left,) = cluster.children_of(f"uid-{namespace}", "config")
     assert (left.deleting, left.finalizers) == (True, ("a.test/x",))
-    # An apply that no longer states the finalizer lets the object go.
+    # An apply without the finalizer releases the object.
     await cluster.apply(config_map(namespace), kind=kind, manager=MANAGER, force=True)
     assert await cluster.delete(held)
     assert await cluster.list_children(kind, f"uid-{namespace}") == []

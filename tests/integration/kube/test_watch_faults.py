@@ -1,7 +1,7 @@
-"""With any fault between the caches and a real API server, in the end the caches hold what the server holds.
+"""After any fault between the caches and a real API server, the caches finally equal the server.
 
-Each test does one thing to the traffic, changes the world meanwhile, and then looks for a marker: an object that is
-made last, whose event can only arrive on a stream that is alive.
+Each test injects one fault, changes the world meanwhile, and waits for a marker: an object that is created last, and
+whose event can only arrive on a live stream.
 """
 
 from __future__ import annotations
@@ -87,11 +87,11 @@ class World:
         await self.direct.request("DELETE", api_requests.object_path(kind, self.namespace, name))
 
     async def settle(self, *, kind: Kind = CONFIG_MAP) -> None:
-        """Wait for a fresh marker; then the cache must hold exactly what the server holds."""
+        """Wait for a fresh marker; then the cache must equal the server."""
         marker = f"marker-{next(self._markers)}"
         await self.apply(marker, kind=kind)
         await self.pulse.until(lambda: marker in self.cached(kind))
-        # In a fresh list the marker may come before others, and what is gone shows at its end only.
+        # A fresh list may have the marker before other objects, and deletions only show at the end of the list.
         stored = await self.stored(kind)
         await self.pulse.until(lambda: self.cached(kind) == stored)
 

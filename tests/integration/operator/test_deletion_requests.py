@@ -1,4 +1,4 @@
-"""Every way in which the deletion of a Stack can be requested, on a real API server with its garbage collector."""
+"""All ways to request the deletion of a Stack, on a real API server with its garbage collector."""
 
 from __future__ import annotations
 

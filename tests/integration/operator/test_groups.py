@@ -29,7 +29,7 @@ def dig(value: Any, path: str) -> Any:
 
 
 async def wait_for(world: RealWorld, address: Address, **wanted: Any) -> Object:
-    """The object once its fields are as wanted; `__` stands for a dot."""
+    """Wait until the object's fields have these values; `__` means a dot."""
 
     async def look() -> list[str]:
         found = await world.user.find(address) or {}

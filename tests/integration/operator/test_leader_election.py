@@ -17,9 +17,9 @@ from support.real.real_user import RealUser
 
 ELECTED = ("--leader-election", "--max-concurrent-writes=1")
 TAKEOVER = 15.0
-"""Seconds for which a lease is left alone that is not renewed."""
+"""Seconds until an expired lease is taken over."""
 BUSY = 10.0
-"""Seconds besides, on a busy machine."""
+"""Extra seconds on a busy machine."""
 SIZE = 150
 """Resources of the Stack whose operator is killed half-way."""
 HALF_WAY = 30
@@ -27,18 +27,18 @@ RENEWALS = 3
 RETRY_PERIOD = 2.0
 """Seconds between two renewals."""
 SHARP = 0.5
-"""Seconds by which a moment may be seen too late."""
+"""Maximum seconds by which a moment is seen too late."""
 
 
 async def get_lease(user: RealUser) -> dict[str, Any]:
-    """What the Lease says."""
+    """The current Lease."""
     path = api_requests.object_path(LEASE, user.namespace, f"hearth-{user.namespace}")
     spec: dict[str, Any] = (await user.connection.request("GET", path))["spec"]
     return spec
 
 
 def count_renewals(leader: OperatorProcess) -> tuple[float, float]:
-    """At one moment, the requests that the leader has sent, and those of them that are about Leases."""
+    """The requests that the leader has sent so far, and how many of them are about Leases."""
     samples, name = leader.read_metrics(), "hearth_api_requests_total"
     return operator_process.sum_metric(samples, name), operator_process.sum_metric(samples, name, kind=LEASE.key)
 
@@ -135,7 +135,7 @@ async def test_a_process_without_election_does_not_work_beside_a_leader(user: Re
     assert code == LEASE_HELD_EXIT_CODE
     assert all(word in log for word in (holder, "--leader-election", "--ignore-leader"))
     assert (await workers.hire("--ignore-leader")).is_alive
-    # What it says as it ends is meant.
+    # Its messages at exit are intended.
     workers.members.remove(other)
 
 
@@ -167,5 +167,5 @@ async def test_a_leader_that_was_held_up_ends_when_it_comes_back(user: RealUser,
     assert code == 1
     assert took < TAKEOVER + BUSY
     assert await asyncio.to_thread(operator_fleet.is_leader, other)
-    # What it says as it ends is meant: only the other must be without complaint.
+    # Its messages at exit are intended; only the other process must log no errors.
     workers.members.remove(leader)

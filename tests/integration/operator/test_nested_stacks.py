@@ -31,7 +31,7 @@ TREE_SECONDS = 3600.0
 
 
 def make_nested(parameters: Object) -> Object:
-    """A Stack of two ConfigMaps, of which one requires the other."""
+    """A Stack of two ConfigMaps; one requires the other."""
     first = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"v": "${params.v}"}}
     second = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"v": "${first.data.v}"}}
     template = {

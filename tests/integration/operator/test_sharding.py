@@ -135,6 +135,6 @@ def make_mark(user: RealUser, name: str, **spec: Any) -> dict[str, Any]:
 
 
 async def find_reason(user: RealUser, mark: dict[str, Any]) -> str:
-    """What the status of a mark says."""
+    """The reason in the status of a mark."""
     conditions = ((await user.find(Address.of(mark)) or {}).get("status") or {}).get("conditions") or [{}]
     return str(conditions[0].get("reason"))

@@ -37,7 +37,7 @@ AT_ONCE = 3
 EVERY = 3
 """The soak tries one of so many writes: all of them take more than an hour on two cores."""
 SEED = "HEARTH_SIGKILL_SEED"
-"""Names the number by which a sample is drawn, to draw the same once more."""
+"""The variable with the seed of a sample, to repeat it."""
 STORIES = [
     story.load(story.FOLDER / f"{slug}.yaml")
     for slug in (
@@ -133,7 +133,7 @@ async def perform(
 
 
 def count_writes(played: Story) -> int:
-    """The writes that a story has in any case: those in memory, less the statuses, of which time decides."""
+    """The writes that a story always has: those in memory, except statuses, whose number depends on time."""
     return sum(verb != "status" for verb in crash_injection.perform(played).writes)
 
 

@@ -33,7 +33,7 @@ FIRST = 10
 
 
 def make_definition(data: dict[str, str], kind: Kind = SITE) -> dict[str, Any]:
-    """The kind of sites, each of which is a ConfigMap with these data beside its title."""
+    """The kind of sites; each instance is a ConfigMap with these data and its title."""
     page = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"title": "${params.title}", **data}}
     return {
         "apiVersion": STACK_DEFINITION.api_version,
@@ -71,13 +71,13 @@ def make_site(namespace: str, index: int, canaries: int = CANARIES) -> dict[str,
 
 
 class Cluster:
-    """What the test does with the API server."""
+    """The test's actions on the API server."""
 
     def __init__(self, user: RealUser) -> None:
         self.user = user
 
     async def replace_spec(self, spec: dict[str, Any]) -> dict[str, Any]:
-        """Replace the spec of the definition, whose status changes at any time; return what it was before."""
+        """Replace the spec of the definition, whose status changes at any time; return the old spec."""
         while True:
             live = await self.user.send("GET", STACK_DEFINITION, NAME)
             try:
@@ -126,7 +126,7 @@ class Cluster:
 
 
 def find_rollout(status: dict[str, Any]) -> dict[str, Any]:
-    """What the status says of the rollout."""
+    """The rollout in the status."""
     return status.get("rollout") or {}
 
 
@@ -175,7 +175,7 @@ async def keep_a_kind_of_another_client(cluster: Cluster) -> None:
 
 
 async def make_sites(cluster: Cluster, namespace: str) -> Pages:
-    """The kind and its instances; what they became."""
+    """Create the kind and its instances; return the results."""
     await cluster.user.send("POST", STACK_DEFINITION, body=make_definition({"layout": "one"}))
     await cluster.wait(lambda status: find_reason(status) == "Complete")
     for index in range(COUNT):
@@ -185,7 +185,7 @@ async def make_sites(cluster: Cluster, namespace: str) -> Pages:
     assert site["status"]["outputs"] == {"page": "site-0-page"}
     assert site["status"]["definitionRevision"] == 1
     with pytest.raises(errors.ApiStatusError, match="title"):
-        # The schema is that of the parameters.
+        # The schema equals the parameters' schema.
         await cluster.user.merge(SITE, "site-0", {"spec": {"title": "a title that is too long"}})
     return await cluster.list_pages()
 
@@ -254,7 +254,7 @@ async def steer_an_instance(cluster: Cluster, paster: Paster) -> None:
 
 
 async def preview_a_change(cluster: Cluster, pages: Pages, paster: Paster, folder: Path) -> None:
-    """`diff` says what would change in which instances, and which do not fit; nothing is written."""
+    """`diff` lists the changes per instance and the instances that do not fit; it writes nothing."""
     file = folder / "definition.json"
 
     async def diff(definition: dict[str, Any], *, code: int) -> str:
@@ -355,7 +355,7 @@ async def test_a_definition_from_its_creation_to_its_end(
     assert found["data"] == {"title": "Site 11", "layout": "two"}
     assert "data.layout: two" in await paster.stack.expect("diff", "site/site-11", "--to", "1", code=1)
 
-    # With instances it is not deleted; the kind goes after the last one.
+    # A definition with instances is not deleted; the kind is deleted after the last instance.
     await cluster.user.send("DELETE", STACK_DEFINITION, NAME)
     await cluster.wait(lambda status: find_reason(status) == "DeletionBlocked")
     for index in range(COUNT):

@@ -19,7 +19,7 @@ STORIES = [played for played in story.load_all() if "fake" not in played.needs]
 
 @pytest.mark.parametrize("played", STORIES, ids=lambda played: played.slug)
 async def test_story(played: Story, world: RealWorld) -> None:
-    """The story goes as written, and leaves nothing behind."""
+    """The story runs as written and leaves nothing behind."""
     made = [step.what for step in played.steps if step.action == "create-kind"]
     world.follow_probes(set(played.kinds) - {"Probe"})
     is_alone = {"Latecomer", "Newcomer"} & set(played.kinds)
@@ -28,12 +28,12 @@ async def test_story(played: Story, world: RealWorld) -> None:
         try:
             await story_runner.Play(played, world).perform()
         finally:
-            # Kinds belong to no namespace: what a story leaves of them the next run would begin with.
+            # Kinds belong to no namespace, so the next run would start with a story's leftovers.
             await forget(world, made)
 
 
 async def forget(world: RealWorld, kinds: list[str]) -> None:
-    """Take the kinds of a story away, and wait until they are gone."""
+    """Delete the kinds of a story and wait for the deletion."""
     for kind in kinds:
         address = Address.of(probe_controller.definition(kind))
         async with asyncio.timeout(60):

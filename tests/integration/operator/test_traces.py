@@ -29,7 +29,7 @@ OF_THE_STACK = {
     "patch Stack.hearth.dev",
     "create Event",
 }
-"""Requests of which each has a reconcile of the Stack as its parent."""
+"""Requests that each have a reconcile of the Stack as parent span."""
 
 
 async def test_the_requests_of_a_stack_are_parts_of_its_reconciles(

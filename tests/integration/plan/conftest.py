@@ -1,4 +1,4 @@
-"""What the tests of this folder share on the real API server."""
+"""Shared fixtures of the tests in this folder, on the real API server."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ def test_a_dry_run_create_tells_what_was_meant(site: Site, provoke: Row, expecte
 
 
 class Eavesdropper(RawApi):
-    """Remembers what was applied."""
+    """Records the applied manifests."""
 
     def __init__(self, api: RawApi, sent: list[Object]) -> None:
         self._pool, self._host = api._pool, api._host
@@ -122,7 +122,7 @@ class Eavesdropper(RawApi):
 
 @pytest.fixture
 def policy(site: Site) -> Iterator[str]:
-    """The message with which a policy denies all changes of ConfigMaps called `denied` in the test's namespace."""
+    """The message of a policy that denies all changes of ConfigMaps called `denied` in the test's namespace."""
     rule = {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"], "operations": ["CREATE", "UPDATE"]}
     selector = {"matchLabels": {"kubernetes.io/metadata.name": site.namespace}}
     made = [

@@ -1,7 +1,7 @@
-"""Every stated node of many kinds is tampered with on a real API server; each loss is seen, and nothing else is.
+"""Every field of many kinds' manifests is tampered with on a real API server; each loss is detected, and nothing else.
 
-Oracle: the object itself. Where a tampering changed the live object, something of ours must be lost; where the server
-made the same of it (a default came back), nothing may be.
+The live object is the oracle. If a tampering changed it, we must have lost a field; if the server restored the same
+value (a default), we must not.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SETS = frozenset({"members"})
 
 
 def nodes(value: Any, path: Node = ()) -> Iterator[Node]:
-    """Every stated node: leaf, map, list and list item."""
+    """Every node of a manifest: leaf, map, list and list item."""
     if path and path not in IDENTITY:
         yield path
     inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
@@ -41,7 +41,7 @@ def nodes(value: Any, path: Node = ()) -> Iterator[Node]:
 
 
 def read(value: Any, path: Node) -> Any:
-    """What is at `path`."""
+    """The value at `path`."""
     for key in path:
         value = value[key]
     return value
@@ -75,7 +75,7 @@ def other(value: Any, *, kept: frozenset[str] = frozenset()) -> Any:
 
 
 def along(manifest: Object, path: Node) -> Object:
-    """The least part of a manifest that states the node at `path`: maps down to it, but lists whole."""
+    """The smallest part of a manifest that contains the node at `path`: only the maps above it, but whole lists."""
     least: Object = {"apiVersion": manifest["apiVersion"], "kind": manifest["kind"]}
     least["metadata"] = {key: manifest["metadata"][key] for key in ("name", "namespace") if key in manifest["metadata"]}
     keys = tuple(itertools.takewhile(lambda key: isinstance(key, str), path))
@@ -135,7 +135,7 @@ class Bench:
 
 
 def stated(wanted: Any, live: Any) -> Any:
-    """What of `live` the manifest speaks of; controllers write beside it at any time."""
+    """The part of `live` that the manifest covers; controllers change other fields at any time."""
     if isinstance(wanted, dict) and isinstance(live, dict):
         return {key: stated(value, live.get(key)) for key, value in wanted.items()}
     if isinstance(wanted, list) and isinstance(live, list) and len(wanted) == len(live):

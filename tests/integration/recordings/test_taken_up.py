@@ -1,4 +1,4 @@
-"""Objects of released versions on a real API server: put into its store as they were, and taken up without a write."""
+"""Objects of released versions on a real API server: written to its store unchanged, and adopted without a write."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ async def world(kubeconfig: Path) -> AsyncIterator[RealWorld]:
 
 
 async def create_namespace(user: RealUser) -> None:
-    """Create the namespace, once the one of the test before is gone."""
+    """Create the namespace after the previous test's namespace is deleted."""
     raw = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": recordings.NAMESPACE}}
     address = Address(api_version="v1", kind="Namespace", namespace="", name=recordings.NAMESPACE)
     async with asyncio.timeout(60):
@@ -165,11 +165,11 @@ async def test_what_is_written_once(kubeconfig: Path, world: RealWorld, folder: 
 
 
 async def read(user: RealUser, address: Address) -> Object:
-    """Return an object without the words of its messages; nothing if there is none."""
+    """Return an object without the texts of its messages; empty if it does not exist."""
     found: Object = recordings.mask_words(await user.find(address) or {})
     return found
 
 
 async def no_objection() -> list[str]:
-    """What is awaited: nothing in particular."""
+    """Accepts any status."""
     return []

@@ -1,6 +1,7 @@
-"""B14: 100 Stacks, each with its one ConfigMap in another cluster: what a cluster costs of connections, watches and memory.
+"""B14: 100 Stacks, each with one ConfigMap in another cluster: the cost of a cluster in connections, watches and
+memory.
 
-There is one API server: each kubeconfig states another namespace, which makes it another cluster for the operator.
+There is only one API server: each kubeconfig sets another namespace, so the operator treats it as another cluster.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ WATCHES = re.compile(r'^apiserver_longrunning_requests\{.*verb="WATCH".*\} (\S+)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Held:
-    """What the operator holds, and the watches of the API server by all its clients."""
+    """The operator's connections and memory, and the API server's watches by all its clients."""
 
     connections: int
     memory: int
@@ -86,7 +87,7 @@ async def measure(options: BenchmarkOptions, name: str) -> list[Phase]:
 
 
 async def put_kubeconfig(lab: Lab, kubeconfig: Path, space: str) -> None:
-    """Create the Secret with the kubeconfig that reaches that namespace alone."""
+    """Create the Secret with a kubeconfig for only that namespace."""
     found = credentials.find_source(kubeconfig=str(kubeconfig), context=None, environ={}).load()
     content = other_cluster.make_kubeconfig(found)
     content["contexts"][0]["context"]["namespace"] = space
@@ -120,7 +121,7 @@ async def delete(lab: Lab, spaces: list[str]) -> None:
 
     await bare_api.for_each(spaces, send)
     begun = time.monotonic()
-    while await list_stacks(lab, spaces) and time.monotonic() < begun + lab_module.PATIENCE:  # noqa: ASYNC110 -- likewise
+    while await list_stacks(lab, spaces) and time.monotonic() < begun + lab_module.PATIENCE:  # noqa: ASYNC110 -- as above
         await asyncio.sleep(LOOK)
 
 

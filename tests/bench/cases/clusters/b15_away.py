@@ -1,7 +1,7 @@
-"""B15: Stacks of this cluster, one after the other, without and with other clusters that refuse, hang or answer late.
+"""B15: Stacks of this cluster, one after the other, with and without other clusters that refuse, hang or respond late.
 
-Rounds alternate, so that what else the machine does concerns both alike. The ratio of the 99th percentiles says what a
-tenant here notices of them.
+Rounds alternate, so that other load on the machine affects both equally. The ratio of the 99th percentiles shows the
+effect on a tenant of this cluster.
 """
 
 from __future__ import annotations
@@ -39,12 +39,13 @@ EACH = 4
 REMOTE_OBJECTS = 10
 """ConfigMaps of a Stack in another cluster."""
 LATE = 0.3
-"""Seconds by which each piece of an answer is late."""
+"""Seconds by which each piece of a response is late."""
 SETTLE = 5.0
 """Seconds after which every other cluster was tried."""
 EDIT_EVERY = 5.0
-"""Seconds between two changes of the Stacks in late clusters. Their API server is that of the Stacks here, so more of them
-would measure how busy it is."""
+"""Seconds between two changes of the Stacks in late clusters. They share the API server with the Stacks here, so more
+changes would measure its load.
+"""
 PIECE = 65_536
 HOST = "127.0.0.1"
 OPTIONS = ("--allow-loopback-clusters",)
@@ -58,7 +59,9 @@ class Delay:
     target: tuple[str, int] | None
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One connection, to its end. At the end of the run it is canceled, which Python 3.11 reports as an error."""
+        """Serve one connection until it closes. At the end of the run it is canceled, which Python 3.11 reports as an
+        error.
+        """
         with contextlib.suppress(OSError, asyncio.CancelledError):
             if self.target is None:
                 while await reader.read(PIECE):
