@@ -7,7 +7,6 @@ label proves nothing. Keeps no state of its own except the list of loaded Stacks
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -33,9 +32,6 @@ HANDOVER = "HandoverPending"
 FORBIDDEN = "Forbidden"
 OFFER = "offer"
 """The purpose of the signature of an offer."""
-NO_STACKS = frozenset[str]()
-MOST_READ = 1_000
-"""Stacks that are looked at: a circle has two or three."""
 
 
 class Signing(Signatures, Signer, Protocol):
@@ -146,6 +142,10 @@ class Relatives:
             self._idle.pop(uid, None)
         else:
             self._idle[uid] = idle_since
+
+    def is_idle(self, uid: str) -> bool:
+        """Return whether a Stack was unloaded because it was complete."""
+        return uid in self._idle
 
     def find_tree(self, uid: str, services: TreeServices) -> Mapping[str, Node]:
         """Return the tree of a Stack, by UID. Most trees have only one Stack."""
@@ -564,66 +564,3 @@ def describe_wait(node: Node) -> str:
         f"belongs to the Stack {node} of the same tree; it is taken over once that Stack does not want it any more "
         f"(if both name it, remove it from one of the two){adoption.EXCHANGED}"
     )
-
-
-@dataclass(slots=True)
-class ReadCircles:
-    """Which loaded Stacks read objects of each other, so that a circle is noticed. Only UIDs."""
-
-    _reads: dict[str, frozenset[str]] = field(default_factory=dict)
-    """By Stack, those whose objects it reads."""
-    _waiting: dict[str, frozenset[ObjectRef]] = field(default_factory=dict)
-    """For each Stack that waits for objects it reads, the missing objects."""
-
-    @property
-    def waiting(self) -> Mapping[str, frozenset[ObjectRef]]:
-        """Return the Stacks that wait for objects they read, with the missing objects; as many as are looked at."""
-        return dict(itertools.islice(self._waiting.items(), MOST_READ))
-
-    def note_waiting(self, uid: str, missing: frozenset[ObjectRef] | None) -> bool:
-        """Record the objects that a Stack waits for; return whether that changed. missing: None if it waits for no
-        object that it reads.
-        """
-        if self._waiting.get(uid) == missing:
-            return False
-        if missing is None:
-            del self._waiting[uid]
-        else:
-            self._waiting[uid] = missing
-        return True
-
-    def note(self, uid: str, read: frozenset[str]) -> set[str]:
-        """Record whose objects a Stack reads now; return the other Stacks of a circle that came or went with it."""
-        if self._reads.get(uid, NO_STACKS) == read:
-            return set()
-        before = self.find(uid)
-        if read:
-            self._reads[uid] = read
-        else:
-            self._reads.pop(uid, None)
-        return set(before) ^ set(self.find(uid))
-
-    def find(self, uid: str) -> tuple[str, ...]:
-        """Return the Stacks of a shortest circle, from the one whose object this Stack reads; () without one."""
-        if uid not in self._reads:
-            return ()
-        came_from: dict[str, str] = {}
-        layer = [uid]
-        while layer and len(came_from) < MOST_READ:
-            next_layer = []
-            for each in layer:
-                for read in sorted(self._reads.get(each, ())):
-                    if read == uid:
-                        return self._retrace(each, uid, came_from)
-                    if read not in came_from:
-                        came_from[read] = each
-                        next_layer.append(read)
-            layer = next_layer
-        return ()
-
-    def _retrace(self, last: str, uid: str, came_from: dict[str, str]) -> tuple[str, ...]:
-        way = []
-        while last != uid:
-            way.append(last)
-            last = came_from[last]
-        return tuple(reversed(way))

@@ -19,8 +19,9 @@ from hearth.engine.ports import (
     StackDefinitionClient,
     WorkloadCluster,
 )
+from hearth.engine.read_circles import ReadCircles
 from hearth.engine.read_rights import ReadRights
-from hearth.engine.relatives import ReadCircles, Relatives
+from hearth.engine.relatives import Relatives
 from hearth.engine.work_queue import DirtyItem, WorkQueue
 from hearth.model import value_class
 from hearth.model.child import Child

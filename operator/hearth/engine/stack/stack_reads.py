@@ -10,22 +10,31 @@ objects in the plan.
 from __future__ import annotations
 
 import functools
+from collections import Counter
+from collections.abc import Iterable, Mapping
 
+from hearth.engine import relatives
 from hearth.engine.cluster_objects import StackObject
 from hearth.engine.ports import ClusterKinds, WorkloadCluster
+from hearth.engine.read_circles import Maker, StackReading
 from hearth.engine.services import Services
 from hearth.engine.stack.stack_part import StackContext, StackPart
 from hearth.engine.work_queue import DirtyScope
-from hearth.model import names, packing
+from hearth.model import members, names, packing, value_class
+from hearth.model import signatures as signatures_module
+from hearth.model.child import Child
 from hearth.model.errors import ApiStatusError, Unreachable
 from hearth.model.external_objects import ExternalQuery
-from hearth.plan.resource import reverted_values
+from hearth.model.signatures import Signatures
+from hearth.model.text.enumeration import enumerate_names
+from hearth.plan.resource import external_status, reverted_values
 from hearth.plan.retry.backoff import BackoffPolicy
 from hearth.plan.retry.step_governor import Work, WorkType
+from hearth.plan.stack.member_growth import GrowthLimit
 from hearth.plan.stack.stack_planner import StackPlanner
 from hearth.plan.state.requirements import ExternalStatus
 from hearth.plan.state.resource_status import ManagerQuery
-from hearth.template.blueprint import ReadValue
+from hearth.template.blueprint import Blueprint, ReadValue
 
 ASK_AGAIN = 2.0
 """Seconds until the operator asks again whether a kind is being removed."""
@@ -46,6 +55,10 @@ class StackReads(StackPart):
         """The followed objects, by name."""
         self._cluster: WorkloadCluster | None = None
         """The cluster of the followed objects."""
+        self._makers: dict[str, ReadMakers] = {}
+        """By name."""
+        self._inputs: tuple[Blueprint | None, Mapping[str, Inputs]] = (None, {})
+        """A blueprint, and what its resources are made from."""
 
     def follow(self, stack: StackObject, planner: StackPlanner) -> set[str]:
         """Follow the objects that the planner reads, and no others; return the names that are read differently than
@@ -67,8 +80,10 @@ class StackReads(StackPart):
 
     def make_members(self, planner: StackPlanner) -> None:
         """Have the definition compiled again if what members are made of changed; while that cannot be read, all stay."""
-        for uid in self._services.circles.note(self._uid, self._find_read_stacks(planner)):
+        for uid in self._services.circles.note(self._uid, self._trace(planner)):
             self._services.queue.enqueue(uid, DirtyScope.STACK)
+        if self.limit_growth(planner):
+            self._services.queue.enqueue(self._uid, DirtyScope.STACK)
         known = self._definition_sync.builder.read.get(self._uid, {})
         found = dict(known)
         for name, external in planner.blueprint.externals.items():
@@ -83,6 +98,97 @@ class StackReads(StackPart):
             self._definition_sync.schedule.request()
             self._services.queue.enqueue(self._uid, DirtyScope.STACK)
 
+    def _trace(self, planner: StackPlanner) -> StackReading:
+        """Return what the Stack reads of objects that Stacks made."""
+        stacks = self._find_read_stacks(planner)
+        if not planner.blueprint.externals:
+            return StackReading(stacks=stacks)
+        reads = map(planner.externals.get, planner.blueprint.externals)
+        is_complete = all(read is not None and read.status.reason != external_status.READING for read in reads)
+        nested = {
+            status.child.uid: members.root_of(name)
+            for name in planner.nested
+            if (status := planner.statuses.get(name)) is not None and status.child is not None
+        }
+        makers = {
+            root: frozenset(
+                maker for name in read.externals for maker in self._count_makers(name, planner) if maker is not None
+            )
+            | {(uid, "") for uid, resource in nested.items() if resource in read.resources}
+            for root, read in self._find_inputs(planner.blueprint).items()
+        }
+        return StackReading(
+            stacks=stacks,
+            makers={root: each for root, each in makers.items() if each},
+            nested=nested,
+            is_complete=is_complete,
+        )
+
+    def _find_inputs(self, blueprint: Blueprint) -> Mapping[str, Inputs]:
+        if self._inputs[0] is not blueprint:
+            self._inputs = (blueprint, find_inputs(blueprint))
+        return self._inputs[1]
+
+    def _count_makers(self, name: str, planner: StackPlanner) -> Counter[Maker | None]:
+        """Return how many objects that are read by this name each resource of a Stack made; None: no Stack made them."""
+        read = planner.externals.get(name)
+        known = self._makers.get(name)
+        if read is None:
+            return Counter()
+        if known is None or known.status is not read:
+            proven = known.proven if known is not None else {}
+            found = {
+                (child.uid, child.signature): proven[child.uid, child.signature]
+                if (child.uid, child.signature) in proven
+                else find_maker(child, self._services.hashes)
+                for child in read.objects
+            }
+            makers = Counter(found.values())
+            makers.update(
+                (child.uid, "") for child in read.objects if names.is_stack(child.kind.group, child.kind.name)
+            )
+            known = self._makers[name] = ReadMakers(status=read, proven=found, makers=makers)
+        return known.makers
+
+    def limit_growth(self, planner: StackPlanner) -> bool:
+        """Limit the collections whose elements are made from their own members; return whether that changed anything."""
+        lists = (name for name, each in planner.blueprint.externals.items() if each.makes_members)
+        if any((read := planner.externals.get(name)) is None or not read.status.is_ready for name in lists):
+            # While a list is not read, the limits stay.
+            return False
+        return planner.growth.set_limits(self._find_limits(planner))
+
+    def _find_limits(self, planner: StackPlanner) -> dict[str, GrowthLimit]:
+        """Return the limits of collections whose lists contain objects that are made from their own members."""
+        blueprint = planner.blueprint
+        listed: Counter[Maker | None] = Counter()
+        for name, external in blueprint.externals.items():
+            if external.makes_members:
+                listed.update(self._count_makers(name, planner))
+        live = find_live(blueprint)
+        is_nested = bool(blueprint.collections) and bool(self.find_parent(self._uid))
+        given = [name for name in blueprint.collections if name not in live] if is_nested else []
+        growing = self._services.circles.find_growing(
+            *(self._uid, listed), live=live if listed else (), given=given, others=self
+        )
+        return {
+            root: GrowthLimit(
+                most=each.most, makers=enumerate_names(name_stacks(each.stacks, self._uid, self._services))
+            )
+            for root, each in growing.items()
+        }
+
+    def find_parent(self, uid: str) -> str:
+        """Return the UID of the Stack in which that one is nested, "" for none."""
+        node = self._services.management_cluster.tree.find(uid)
+        return node.parent if node is not None and relatives.is_proven(node, self._services) else ""
+
+    def is_awaited(self, uid: str) -> bool:
+        """Return whether this process is about to load a Stack. Idle ones read nothing."""
+        stacks = self._services.management_cluster
+        is_own = stacks.find_stack(uid) is not None and not stacks.is_other_shard_uid(uid)
+        return is_own and not self._services.relatives.is_idle(uid)
+
     def _find_read_stacks(self, planner: StackPlanner) -> frozenset[str]:
         """Return the Stacks whose objects are read, and those that wait as well and are to create such an object.
 
@@ -91,7 +197,7 @@ class StackReads(StackPart):
         if not planner.externals:
             self._services.circles.note_waiting(self._uid, None)
             return packing.NOTHING
-        circles, relatives = self._services.circles, self._services.relatives
+        circles, relations = self._services.circles, self._services.relatives
         is_waiting = any(not read.status.is_ready for read in planner.externals.values())
         missing = frozenset(
             read.ref
@@ -102,7 +208,7 @@ class StackReads(StackPart):
             for uid, awaited in circles.waiting.items():
                 if uid != self._uid and any(map(planner.wanted.may_create, awaited)):
                     self._services.queue.enqueue(uid, DirtyScope.STACK)
-        return find_owners(planner) | relatives.find_creators(missing, circles.waiting)
+        return find_owners(planner) | relations.find_creators(missing, circles.waiting)
 
     def find_questions(self, planner: StackPlanner) -> list[str]:
         """Return the collections that only wait for one answer: whether the kinds they are made from still exist."""
@@ -182,7 +288,9 @@ class StackReads(StackPart):
         """Stop following everything, and forget the objects that members were made from."""
         self._definition_sync.builder.read.pop(self._uid, None)
         self._definition_sync.builder.large.discard(self._uid)
-        self._services.circles.note(self._uid, packing.NOTHING)
+        self._makers.clear()
+        self._inputs = (None, {})
+        self._services.circles.note(self._uid, None)
         self._services.circles.note_waiting(self._uid, None)
         self._leave()
 
@@ -202,11 +310,88 @@ def find_owners(planner: StackPlanner) -> frozenset[str]:
     )
 
 
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class ReadMakers:
+    """What made the objects that are read by one name. Verified once, since labels alone are claims of anyone."""
+
+    status: ExternalStatus
+    proven: Mapping[tuple[str, str], Maker | None]
+    """By UID and signature of an object; None if no Stack made it."""
+    makers: Counter[Maker | None]
+
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class Inputs:
+    """What one resource or collection is made from, directly or through others."""
+
+    externals: frozenset[str]
+    resources: frozenset[str]
+
+
+def find_inputs(blueprint: Blueprint) -> dict[str, Inputs]:
+    """Return by name in the template what each resource is made from."""
+    externals: dict[str, set[str]] = {}
+    required: dict[str, set[str]] = {}
+    lists = {name for name, each in blueprint.externals.items() if each.makes_members}
+    live = find_live(blueprint)
+    for name in (*blueprint.collections, *blueprint.unresolved):
+        externals[name] = set(lists) if name in live else set()
+        required[name] = set()
+    # In dependency order, so that what a resource requires is complete.
+    for name, resource in blueprint.resources.items():
+        root = members.root_of(name)
+        externals.setdefault(root, set()).update(resource.externals)
+        required.setdefault(root, set()).update(map(members.root_of, resource.requires))
+    order = sorted(required, key=lambda root: find_position(root, blueprint))
+    for root in order:
+        for name in tuple(required[root]):
+            externals[root] |= externals.get(name, set())
+            required[root] |= required.get(name, set())
+    return {
+        root: Inputs(externals=frozenset(externals[root]), resources=frozenset(required[root])) for root in required
+    }
+
+
+def find_live(blueprint: Blueprint) -> list[str]:
+    """Return the collections that are made of lists, also those whose lists are not read yet."""
+    found = (name for name, each in blueprint.collections.items() if each.max_removed is not None)
+    return [*found, *blueprint.unresolved]
+
+
+def find_position(root: str, blueprint: Blueprint) -> int:
+    """Return the position of a resource or collection in the dependency order."""
+    collection, resource = blueprint.collections.get(root), blueprint.resources.get(root)
+    if collection is not None:
+        return collection.index
+    return resource.index if resource is not None else 0
+
+
+def find_maker(child: Child, signatures: Signatures) -> Maker | None:
+    """Return what made an object, if its signature proves that."""
+    if not child.stack_uid or not child.signature:
+        return None
+    identity = names.identity(
+        stack_uid=child.stack_uid,
+        group=child.kind.group,
+        kind=child.kind.name,
+        namespace=child.namespace,
+        name=child.name,
+    )
+    facts = signatures_module.read(identity, child.signature, signatures=signatures)
+    return (child.stack_uid, members.root_of(facts.resource)) if facts is not None else None
+
+
+def name_stacks(uids: Iterable[str], own: str, services: Services) -> tuple[str, ...]:
+    """Return Stacks as messages of another one name them: those of other namespaces without a name."""
+    place, found = services.find_namespace(own), list[str]()
+    for each in uids:
+        stack = services.management_cluster.find_stack(each)
+        is_near = stack is not None and stack.namespace == place
+        near = "this Stack" if each == own else f"Stack {stack.name}" if stack is not None else ""
+        found.append(near if is_near else "a Stack of another namespace")
+    return tuple(found)
+
+
 def name_circle(uid: str, services: Services) -> tuple[str, ...]:
     """Return the Stacks, of those that may be named, in the circle of reads around a Stack; () without one."""
-    own, found = services.find_namespace(uid), []
-    for each in services.circles.find(uid):
-        stack = services.management_cluster.find_stack(each)
-        is_near = stack is not None and stack.namespace == own
-        found.append(f"Stack {stack.name}" if stack is not None and is_near else "a Stack of another namespace")
-    return tuple(found)
+    return name_stacks(services.circles.find(uid), uid, services)

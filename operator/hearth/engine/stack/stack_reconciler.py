@@ -49,6 +49,7 @@ from hearth.plan.environment import inherited_rules
 from hearth.plan.health.health_rules import RuleChange
 from hearth.plan.retry import retry_triggers
 from hearth.plan.stack.blind_planner import BlindPlanner
+from hearth.plan.stack.member_growth import MemberGrowth
 from hearth.plan.stack.member_removals import MemberRemovals
 from hearth.plan.stack.plan_index import RefreshResult
 from hearth.plan.stack.stack_planner import StackPlanner
@@ -93,6 +94,7 @@ class StackReconciler:
         self._requests = StackRequests(context, deletion=self._deletion)
         self._supersession = Supersession(uid, services=services, definition_sync=self.definition)
         self._removals = MemberRemovals()
+        self._growth = MemberGrowth()
         self._cancel_timer: Callable[[], None] | None = None
         self._was_held = False
         """Whether steps were deferred since the last reconcile that offered any."""
@@ -176,6 +178,7 @@ class StackReconciler:
         children = StackChildren(self._services.find_children_cluster(self.uid), self.uid)
         keys, now = self._find_dirty(planner, dirty, children) | read, self._services.clock.monotonic()
         keys |= planner.set_retry(inherited_rules.find_retry(stack.annotations))
+        self._reads.limit_growth(planner)
         refreshed = planner.refresh(keys, children=children, memory=self.memory, now=now)
         self.results.apply_refresh(refreshed, planner)
         self._reads.make_members(planner)
@@ -491,6 +494,7 @@ class StackReconciler:
         self.planner.set_rolling(self._progress.make_rolling_updates(blueprint, before=before))
         self.planner.set_cleanup_policy(self.definition.find_cleanup_policy())
         self.planner.removals = self._removals
+        self.planner.growth = self._growth
         tree = self._services.relatives
         self.planner.set_tree(
             functools.partial(tree.find_claim, self.uid, self._services),

@@ -30,6 +30,7 @@ from hearth.plan.retry.backoff import Attempt, RemovalAttempt
 from hearth.plan.retry.step_governor import Work, WorkType
 from hearth.plan.stack.cleanup import CleanupPolicy, TreeClaim
 from hearth.plan.stack.cleanup_planner import CleanupPlanner, WithheldObject
+from hearth.plan.stack.member_growth import MemberGrowth
 from hearth.plan.stack.member_removals import MemberRemovals
 from hearth.plan.stack.plan_index import ConditionAggregator, PlanIndex, RefreshResult
 from hearth.plan.stack.suspend_planner import SuspendPlanner
@@ -130,6 +131,8 @@ class StackPlanner:
         """Members that are not created while too many others wait to go."""
         self.removals = MemberRemovals()
         """Which members may disappear without a user's edit; the caller keeps it for the next planner."""
+        self.growth = MemberGrowth()
+        """Which members are created while their list grows with them; the caller keeps it as well."""
         self._order = find_order(blueprint)
 
     @property
@@ -412,7 +415,11 @@ class StackPlanner:
         resources = self.blueprint.resources
         if self.blueprint.externals:
             dirty = {*dirty, *self._refresh_externals(dirty)}
-        dirty = {*dirty, *self._refresh_removals(dirty, children, now=now)}
+        dirty = {
+            *dirty,
+            *self._refresh_removals(dirty, children, now=now),
+            *self.growth.update(self.blueprint, children),
+        }
         for name in dirty:
             if name not in resources:
                 is_kept = self.removals.holds(name, self.blueprint)
@@ -545,6 +552,9 @@ class StackPlanner:
         Each new member has another name, so that its own record would never delay it.
         """
         root = members.root_of(name)
+        if excess := self.growth.explain(name):
+            reason = blocked_status.LIMIT_REACHED
+            return blocked_status.waiting(excess, child=status.child, reason=reason, cause=Cause.OTHER)
         if self.removals.is_full(root):
             self._blocked.add(name)
             message = f"waits because more members of {root} are to go than may; see updatePolicy.maxRemoved"

@@ -1,0 +1,201 @@
+"""Which loaded Stacks read objects of which others: circles among them, and members that are made of one another.
+
+Two levels. Between Stacks, a circle is worth a warning: most converge. Between their resources, a collection whose list
+has objects that are made from its own members may grow without end, so the number of its members has a limit.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, Protocol, TypeAlias
+
+from hearth.model import value_class
+from hearth.model.kinds import ObjectRef
+from hearth.model.packing import NOTHING
+
+Maker: TypeAlias = tuple[str, str]
+"""What made an object: the UID of a Stack, and the name of a resource in its template; "" for any of them."""
+
+NO_STACKS = frozenset[str]()
+MOST_READ: Final = 1_000
+"""Stacks, or resources that read something, that are looked at: a circle has two or three."""
+GROWN_MEMBERS: Final = 32
+"""Members that may be made from one another: Stacks that exchange a list have fewer."""
+MEMBERS_FOR_EACH: Final = 2
+"""Further members for each object of the list that is not made from them."""
+
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class GrowingCollection:
+    """A collection whose list contains objects that are made from its own members."""
+
+    most: int
+    """Members that it may have."""
+    stacks: tuple[str, ...]
+    """The UIDs of the Stacks of these objects, in order."""
+
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class StackReading:
+    """What one Stack reads of objects that Stacks made."""
+
+    stacks: frozenset[str] = NO_STACKS
+    """The Stacks whose objects it reads, or waits for."""
+    makers: Mapping[str, frozenset[Maker]] = field(default_factory=dict)
+    """By resource, what made the objects that it is made from. Only makers that a signature proves."""
+    nested: Mapping[str, str] = field(default_factory=dict)
+    """By UID of a nested Stack, the resource that it is."""
+    is_complete: bool = True
+    """Whether everything that it reads is known."""
+
+
+NO_READING: Final = StackReading()
+
+
+class OtherStacks(Protocol):
+    """What is known of a Stack that others read."""
+
+    def find_parent(self, uid: str) -> str:
+        """Return the UID of the Stack in which it is nested, "" for none."""
+
+    def is_awaited(self, uid: str) -> bool:
+        """Return whether this process is about to load it."""
+
+
+@dataclass(slots=True)
+class ReadCircles:
+    """Which loaded Stacks read objects of which others, so that a circle is noticed. Only UIDs and names of resources."""
+
+    _readings: dict[str, StackReading] = field(default_factory=dict)
+    """By Stack."""
+    _limited: dict[str, frozenset[str]] = field(default_factory=dict)
+    """By Stack with a collection whose growth is limited, the Stacks of that circle."""
+    _waiting: dict[str, frozenset[ObjectRef]] = field(default_factory=dict)
+    """By Stack that waits for what it reads, the objects of these that do not exist."""
+
+    @property
+    def waiting(self) -> Mapping[str, frozenset[ObjectRef]]:
+        """Return the Stacks that wait for what they read, with the objects that do not exist; as many as are looked at."""
+        return dict(itertools.islice(self._waiting.items(), MOST_READ))
+
+    def note_waiting(self, uid: str, missing: frozenset[ObjectRef] | None) -> bool:
+        """Record what a Stack waits for; return whether that changed. missing: None if it waits for nothing that it reads."""
+        if self._waiting.get(uid) == missing:
+            return False
+        if missing is None:
+            del self._waiting[uid]
+        else:
+            self._waiting[uid] = missing
+        return True
+
+    def note(self, uid: str, reading: StackReading | None) -> set[str]:
+        """Record what a Stack reads now, None if it is not loaded; return the others for which a circle came or went."""
+        known = self._readings.get(uid)
+        if known == reading:
+            return set()
+        before = self.find(uid)
+        if reading is None:
+            self._readings.pop(uid, None)
+            self._limited.pop(uid, None)
+        else:
+            self._readings[uid] = reading
+        concerned = {each for each, circle in self._limited.items() if uid in circle}
+        return (set(before) ^ set(self.find(uid))) | concerned - {uid}
+
+    def find(self, uid: str) -> tuple[str, ...]:
+        """Return the Stacks of a shortest circle, from the one whose object this Stack reads; () without one."""
+        if uid not in self._readings:
+            return ()
+        came_from: dict[str, str] = {}
+        layer = [uid]
+        while layer and len(came_from) < MOST_READ:
+            next_layer = []
+            for each in layer:
+                for read in sorted(self._readings.get(each, NO_READING).stacks):
+                    if read == uid:
+                        return retrace(each, uid, came_from)
+                    if read not in came_from:
+                        came_from[read] = each
+                        next_layer.append(read)
+            layer = next_layer
+        return ()
+
+    def find_growing(
+        self,
+        uid: str,
+        listed: Mapping[Maker | None, int],
+        *,
+        live: Iterable[str],
+        given: Iterable[str],
+        others: OtherStacks,
+    ) -> dict[str, GrowingCollection]:
+        """Find the collections of a Stack whose elements are made from their own members.
+
+        listed: how many objects the lists of the Stack have, by their maker; live: its collections that are made of them;
+        given: those whose elements the Stack around it may have made.
+        """
+        found: dict[str, GrowingCollection] = {}
+        circle: set[str] = set()
+        for root in (*live, *given):
+            feeding = self._find_feeding((uid, root), others)
+            # What a Stack is given has no makers of its own.
+            inside = feeding & listed.keys() if root in live else feeding
+            if inside:
+                outside = sum(number for maker, number in listed.items() if maker not in inside) if root in live else 0
+                stacks = tuple(sorted({stack for stack, _ in inside}))
+                found[root] = GrowingCollection(most=GROWN_MEMBERS + MEMBERS_FOR_EACH * outside, stacks=stacks)
+                circle.update(stack for stack, _ in feeding)
+        if found:
+            self._limited[uid] = frozenset(circle - {uid})
+        else:
+            self._limited.pop(uid, None)
+        return found
+
+    def _find_feeding(self, goal: Maker, others: OtherStacks) -> set[Maker]:
+        """Return what makes objects for the goal, and is itself made from objects that the goal makes."""
+        readers: dict[Maker, list[Maker]] = {}
+        seen, waiting, number = {goal}, [goal], 0
+        while waiting and number < MOST_READ:
+            each = waiting.pop()
+            # What a Stack reads is unknown before it is loaded, so that it may read the goal.
+            reading = self._readings.get(each[0])
+            is_known = reading.is_complete if reading is not None else not others.is_awaited(each[0])
+            makers = self._find_makers(each, others) if is_known else frozenset({goal})
+            number += bool(makers)
+            for maker in makers:
+                readers.setdefault(maker, []).append(each)
+                if maker not in seen:
+                    seen.add(maker)
+                    waiting.append(maker)
+        if waiting:
+            # More than can be looked at: each may be made from the goal.
+            return seen
+        feeding: set[Maker] = set()
+        waiting = [each for each in (goal, (goal[0], "")) if each in readers]
+        while waiting:
+            each = waiting.pop()
+            if each not in feeding:
+                feeding.add(each)
+                waiting.extend(readers.get(each, ()))
+        return feeding
+
+    def _find_makers(self, reader: Maker, others: OtherStacks) -> frozenset[Maker]:
+        """Return what made the objects that something is made from."""
+        uid, root = reader
+        makers = self._readings.get(uid, NO_READING).makers
+        found = makers.get(root, NOTHING) if root else frozenset[Maker]().union(*makers.values())
+        if parent := others.find_parent(uid):
+            # Its definition is made by the Stack around it.
+            found |= {(parent, self._readings.get(parent, NO_READING).nested.get(uid, ""))}
+        return found
+
+
+def retrace(last: str, uid: str, came_from: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the way to the last Stack, without the one at which it begins."""
+    way = []
+    while last != uid:
+        way.append(last)
+        last = came_from[last]
+    return tuple(reversed(way))

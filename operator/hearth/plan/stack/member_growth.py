@@ -1,0 +1,67 @@
+"""How many members a collection may have while its list contains objects that are made from its own members.
+
+Two Stacks that read each other's objects by labels create members without end, since each new member adds an object to
+the other list. Knows names and numbers. Must not know how such a circle is found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from hearth.model import members, value_class
+from hearth.plan.state.memory import ObservedChildren
+from hearth.template.blueprint import Blueprint
+
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class GrowthLimit:
+    """The limit of one collection."""
+
+    most: int
+    """Its members with objects, including those that are no longer wanted."""
+    makers: str
+    """The Stacks whose objects its elements come from and that are made from its members, as messages name them."""
+
+
+class MemberGrowth:
+    """The collections of one Stack. Kept beside its planners."""
+
+    def __init__(self) -> None:
+        self._limits: Mapping[str, GrowthLimit] = MappingProxyType({})
+        """By collection."""
+        self._held: frozenset[str] = frozenset()
+        """The members that are not created."""
+
+    def set_limits(self, limits: Mapping[str, GrowthLimit]) -> bool:
+        """Set the limits; return whether they changed."""
+        is_changed = self._limits != limits
+        self._limits = limits
+        return is_changed
+
+    def update(self, blueprint: Blueprint, children: ObservedChildren) -> frozenset[str]:
+        """Decide which members are created; return those for which that changed."""
+        held, before = frozenset[str](), self._held
+        if self._limits:
+            present = set(children.resources())
+            held = frozenset(name for root in self._limits for name in self._find_excess(root, blueprint, present))
+        self._held = held
+        return held ^ before
+
+    def _find_excess(self, root: str, blueprint: Blueprint, present: set[str]) -> list[str]:
+        collection = blueprint.collections.get(root)
+        missing = [name for name in collection.members if name not in present] if collection is not None else []
+        number = sum(members.root_of(name) == root for name in present)
+        return missing[max(0, self._limits[root].most - number) :]
+
+    def explain(self, name: str) -> str:
+        """Return why a member is not created; "" if it is."""
+        if name not in self._held:
+            return ""
+        root = members.root_of(name)
+        limit = self._limits[root]
+        return (
+            f"is not created: {root} would grow without end, because its elements come from objects of {limit.makers} that "
+            f"are made from members of {root}; it may have at most {limit.most} members; let the selector of the list "
+            "exclude these objects"
+        )

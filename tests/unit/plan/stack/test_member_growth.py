@@ -1,0 +1,33 @@
+"""Which members of a growing collection are created."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import cast
+
+from hearth.plan.stack.member_growth import GrowthLimit, MemberGrowth
+from hearth.plan.state.memory import ObservedChildren
+from hearth.template.blueprint import Blueprint, CollectionBlueprint
+
+WANTED = ("c[a]", "c[b]", "c[d]", "c[e]")
+BLUEPRINT = cast(
+    Blueprint,
+    SimpleNamespace(collections={"c": CollectionBlueprint(name="c", index=1, members=WANTED, dependents=())}),
+)
+
+
+def observe(*present: str) -> ObservedChildren:
+    return cast(ObservedChildren, SimpleNamespace(resources=lambda: present))
+
+
+def test_members_beyond_the_limit_are_held_until_it_is_gone() -> None:
+    growth = MemberGrowth()
+    assert growth.update(BLUEPRINT, observe("c[a]")) == set()
+    assert growth.set_limits({"c": GrowthLimit(most=3, makers="Stack b")})
+    # A member that is no longer wanted counts as well, and another collection does not.
+    assert growth.update(BLUEPRINT, observe("c[a]", "c[old]", "other[x]")) == {"c[d]", "c[e]"}
+    assert "it may have at most 3 members" in growth.explain("c[d]")
+    assert growth.explain("c[b]") == ""
+    assert growth.set_limits({})
+    assert growth.update(BLUEPRINT, observe("c[a]", "c[old]")) == {"c[d]", "c[e]"}
+    assert growth.explain("c[d]") == ""
