@@ -208,6 +208,10 @@ def test_every_module_is_compiled(root: Path) -> None:
     assert all((path.parent / "__pycache__" / f"{path.stem}.cpython-311.pyc").exists() for path in modules)
 
 
+def test_time_zones_are_there(root: Path) -> None:
+    assert (root / image_wheels.PLACE / "tzdata" / "zoneinfo" / "Europe" / "Berlin").exists()
+
+
 def test_the_command_line_works(root: Path, output: Path) -> None:
     """As the image's user, who can only write to /tmp."""
     command = make_command(root, Image(output / "oci").read_config(NATIVE))
