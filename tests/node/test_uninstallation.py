@@ -1,4 +1,4 @@
-"""An uninstalled Hearth leaves nothing. The last module, since nothing runs afterwards."""
+"""An uninstalled Hearth leaves nothing. The last module of this installation; `test_with_helm` has its own."""
 
 from __future__ import annotations
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import os
+import re
 import secrets
 import signal
 import subprocess
@@ -54,6 +55,16 @@ class NodeCluster:
         (pid,) = processes.find(frozenset({name}), using=self.home.folder)
         os.kill(pid, number)
 
+    def find_processes(self, pod: Mapping[str, Any]) -> list[int]:
+        """The processes in the containers of a Pod, as the machine numbers them."""
+        found = {
+            int(number)
+            for cgroup in node_program.Keeper(self.home, []).cgroups
+            for file in cgroup.glob(f"kubepods/**/pod{pod['metadata']['uid']}/**/cgroup.procs")
+            for number in file.read_text().split()
+        }
+        return sorted(pid for pid in found if Path(f"/proc/{pid}/comm").read_text() != "workload\n")
+
 
 @dataclass(frozen=True, slots=True)
 class NodeUser:
@@ -87,6 +98,12 @@ class NodeUser:
         (found,) = self.kubectl.get("persistentvolumeclaim", claim)
         (volume,) = self.kubectl.get("persistentvolume", found["spec"]["volumeName"])
         return Path(volume["spec"]["hostPath"]["path"])
+
+
+def read_peak(pid: int) -> int:
+    """The most memory that a process has used, in KiB."""
+    found = re.search(r"^VmHWM:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
+    return int(found[1]) if found else 0
 
 
 def wait_until(what: str, is_so: Callable[[], Any], describe: Callable[[], str] = str) -> None:
