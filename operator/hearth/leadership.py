@@ -226,12 +226,12 @@ class LeaseLeadership:
             self._inner = (asyncio.get_running_loop(), task)
         try:
             async with Connection(self._source) as connection:
-                await self._stand(LeaderElector(connection, self._config, observer=self._metrics))
+                await self._run_election(LeaderElector(connection, self._config, observer=self._metrics))
         finally:
             with self._lock:
                 self._inner = None
 
-    async def _stand(self, election: LeaderElector) -> None:
+    async def _run_election(self, election: LeaderElector) -> None:
         self._election = election
         try:
             await election.acquire()

@@ -112,7 +112,7 @@ class Trial:
         namespace = None if import_world.leaves_namespace(stack) else stack["metadata"]["namespace"]
         with tempfile.TemporaryDirectory() as folder:
             # Manifests for a whole cluster have objects everywhere.
-            running = operator_process.running(
+            running = operator_process.run_operator(
                 self.kubeconfig, namespace=namespace, folder=folder, options=("--tenancy=trusted",)
             )
             async with running as operator:

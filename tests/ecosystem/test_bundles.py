@@ -123,7 +123,7 @@ async def plane(slots: Slots, tmp_path: Path) -> AsyncIterator[Plane]:
             await Cluster(connection).install()
             namespace = await import_world.World(connection).create_namespace()
             options = ("--tenancy=trusted", "--log-format=json")
-            running = operator_process.running(str(kubeconfig), folder=str(tmp_path), options=options)
+            running = operator_process.run_operator(str(kubeconfig), folder=str(tmp_path), options=options)
             async with running as operator:
                 async with asyncio.timeout(SETTLED):
                     while not await operator.is_ready():  # noqa: ASYNC110 -- it is another process that we wait for

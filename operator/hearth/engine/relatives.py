@@ -129,12 +129,12 @@ class Relatives:
     _trees: tuple[int, dict[str, Mapping[str, Node]]] = (-1, {})
     """The generation of all trees, and by UID of any Stack its tree as of then."""
 
-    def join(self, uid: str, loaded: LoadedStack) -> None:
+    def register(self, uid: str, loaded: LoadedStack) -> None:
         """Add a Stack that was loaded."""
         self._loaded[uid] = loaded
         self._idle.pop(uid, None)
 
-    def leave(self, uid: str, *, idle_since: tuple[int, int] | None = None) -> None:
+    def unregister(self, uid: str, *, idle_since: tuple[int, int] | None = None) -> None:
         """Remove a Stack. idle_since: the version of its spec, if it was only unloaded."""
         self._loaded.pop(uid, None)
         self._known.pop(uid, None)
@@ -400,7 +400,7 @@ class Relatives:
                         return str(child.ref)
         return ""
 
-    def tell(self, uid: str, services: TreeServices) -> None:
+    def publish_names(self, uid: str, services: TreeServices) -> None:
         """Let the Stacks that keep objects look again, if this one may name others than before."""
         members = self.find_tree(uid, services)
         if len(members) <= 1:

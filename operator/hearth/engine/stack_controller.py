@@ -242,7 +242,7 @@ class StackController:
         self._status_writer.forget(uid)
         known = each.definition.resources.known
         each.unload()
-        self._services.relatives.leave(uid, idle_since=stack.spec_version)
+        self._services.relatives.unregister(uid, idle_since=stack.spec_version)
         return UnloadedStack(stack, frozenset(kinds), known)
 
     def _load(self, stack: StackObject) -> StackReconciler | None:

@@ -128,16 +128,16 @@ def without(value: Any, places: Sequence[ElementPath]) -> Any:
     for place in places:
         below.setdefault(place[0], []).append(place[1:])
     if isinstance(value, dict):
-        kept = ((key, less(inner, below.get(key, ()))) for key, inner in value.items())
+        kept = ((key, prune(inner, below.get(key, ()))) for key, inner in value.items())
         return {key: inner for key, inner in kept if inner is not GONE}
-    return [inner for at, item in enumerate(value) if (inner := less(item, below.get(at, ()))) is not GONE]
+    return [inner for at, item in enumerate(value) if (inner := prune(item, below.get(at, ()))) is not GONE]
 
 
 GONE = object()
 """Placeholder for a removed value."""
 
 
-def less(value: Any, places: Sequence[ElementPath]) -> Any:
+def prune(value: Any, places: Sequence[ElementPath]) -> Any:
     """Return `value` without the paths below it, or GONE if nothing is left."""
     if not places:
         return value

@@ -165,7 +165,7 @@ NOTHING = SnapshotDecision()
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class VolumeVerdict:
     """The phase, and the reason and message of `Ready`."""
 
     phase: SnapshotPhase
@@ -181,9 +181,13 @@ def decide_binding(snapshot: ParsedSnapshot, stack: ObservedStack, *, now: float
             "another client changed the status of this StackSnapshot, so its content is unknown. It cannot be restored; "
             "its VolumeSnapshots stay. Delete it and create another one"
         )
-        return _write(snapshot, Verdict(phase=SnapshotPhase.FAILED, reason="StatusTampered", message=message), now=now)
+        return _write(
+            snapshot, VolumeVerdict(phase=SnapshotPhase.FAILED, reason="StatusTampered", message=message), now=now
+        )
     if stack.problem is not None:
-        verdict = Verdict(phase=SnapshotPhase.IN_PROGRESS, reason=stack.problem.reason, message=stack.problem.message)
+        verdict = VolumeVerdict(
+            phase=SnapshotPhase.IN_PROGRESS, reason=stack.problem.reason, message=stack.problem.message
+        )
         return _write(snapshot, verdict, now=now)
     if stack.claims and not snapshot.has_finalizer:
         return SnapshotDecision(add_finalizer=True)
@@ -239,35 +243,37 @@ def decide_deletion(
 def decide_blocked(snapshot: ParsedSnapshot, message: str, *, now: float) -> SnapshotDecision:
     """Report why a snapshot that is being deleted still exists. now: seconds since the epoch."""
     phase = snapshot.memory.phase or SnapshotPhase.IN_PROGRESS
-    verdict = Verdict(phase=phase, reason="Deleting", message=message, memory=snapshot.memory)
+    verdict = VolumeVerdict(phase=phase, reason="Deleting", message=message, memory=snapshot.memory)
     return _write(snapshot, verdict, shown_phase=SnapshotPhase.IN_PROGRESS, now=now)
 
 
-def _judge(snapshot: ParsedSnapshot, stack: ObservedStack, volumes: Sequence[ObservedVolume]) -> Verdict:
+def _judge(snapshot: ParsedSnapshot, stack: ObservedStack, volumes: Sequence[ObservedVolume]) -> VolumeVerdict:
     """Return the phase of a bound snapshot."""
     memory = replace(snapshot.memory, volumes=tuple(each.volume for each in volumes))
     if snapshot.memory.phase is SnapshotPhase.COMPLETE:
         return _judge_complete(snapshot, stack, snapshot.memory)
     if stack.is_gone:
         message = f"{snapshot.owner} was deleted before the snapshot was complete; delete this StackSnapshot"
-        return Verdict(phase=SnapshotPhase.FAILED, reason="StackDeleted", message=message, memory=memory)
+        return VolumeVerdict(phase=SnapshotPhase.FAILED, reason="StackDeleted", message=message, memory=memory)
     if not stack.has_revision:
         message = (
             f"revision {memory.revision} of {snapshot.owner} is no longer stored; delete this StackSnapshot and "
             f"create another one"
         )
-        return Verdict(phase=SnapshotPhase.FAILED, reason="RevisionNotFound", message=message, memory=memory)
+        return VolumeVerdict(phase=SnapshotPhase.FAILED, reason="RevisionNotFound", message=message, memory=memory)
     if failure := _find_failure(volumes):
-        return Verdict(phase=SnapshotPhase.FAILED, reason=failure.reason, message=failure.message, memory=memory)
+        return VolumeVerdict(phase=SnapshotPhase.FAILED, reason=failure.reason, message=failure.message, memory=memory)
     pending = [describe(each.volume) for each in volumes if each.state is not VolumeState.READY]
     if not pending:
         return _judge_complete(snapshot, stack, memory)
     unknown = next((f": {each.message}" for each in volumes if each.state is VolumeState.UNKNOWN), "")
     message = f"waits until {enumerate_names(pending)} is ready to use{unknown}"
-    return Verdict(phase=SnapshotPhase.IN_PROGRESS, reason="VolumeSnapshotsNotReady", message=message, memory=memory)
+    return VolumeVerdict(
+        phase=SnapshotPhase.IN_PROGRESS, reason="VolumeSnapshotsNotReady", message=message, memory=memory
+    )
 
 
-def _judge_complete(snapshot: ParsedSnapshot, stack: ObservedStack, memory: SnapshotMemory) -> Verdict:
+def _judge_complete(snapshot: ParsedSnapshot, stack: ObservedStack, memory: SnapshotMemory) -> VolumeVerdict:
     """Return the verdict of a complete snapshot, which stays complete."""
     memory = replace(memory, phase=SnapshotPhase.COMPLETE)
     count = len(memory.volumes)
@@ -280,7 +286,7 @@ def _judge_complete(snapshot: ParsedSnapshot, stack: ObservedStack, memory: Snap
             f"{message}. {snapshot.owner} is deleted and its revisions with it: only the VolumeSnapshots can "
             f"still be used, as dataSource of new PersistentVolumeClaims"
         )
-    return Verdict(phase=SnapshotPhase.COMPLETE, reason="Complete", message=message, memory=memory)
+    return VolumeVerdict(phase=SnapshotPhase.COMPLETE, reason="Complete", message=message, memory=memory)
 
 
 def _find_failure(volumes: Sequence[ObservedVolume]) -> SnapshotProblem | None:
@@ -310,7 +316,7 @@ def describe(volume: SnapshotVolume) -> str:
 
 
 def _write(
-    snapshot: ParsedSnapshot, verdict: Verdict, *, shown_phase: SnapshotPhase | None = None, now: float
+    snapshot: ParsedSnapshot, verdict: VolumeVerdict, *, shown_phase: SnapshotPhase | None = None, now: float
 ) -> SnapshotDecision:
     """Write the status of that verdict if it differs. shown_phase: the phase of its conditions; None: the verdict's
     own.

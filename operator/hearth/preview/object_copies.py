@@ -168,15 +168,15 @@ def without_removed(result: Object, stated: Object, before: Object) -> Object:
 
     result: of a dry run on an object that has the same fields and other owners.
     """
-    left: Object = without_gone(result, *apply_obstacles.predict_whole(stated, before))
+    left: Object = drop_removed(result, *apply_obstacles.predict_whole(stated, before))
     return left
 
 
-def without_gone(result: Any, wanted: Any, before: Any) -> Any:
+def drop_removed(result: Any, wanted: Any, before: Any) -> Any:
     """Return `result` without values that are in `before` and not in `wanted`."""
     if isinstance(result, Mapping) and isinstance(wanted, Mapping) and isinstance(before, Mapping):
         return {
-            key: without_gone(value, wanted.get(key), before.get(key))
+            key: drop_removed(value, wanted.get(key), before.get(key))
             for key, value in result.items()
             if key not in before or key in wanted
         }

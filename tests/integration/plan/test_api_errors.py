@@ -10,7 +10,7 @@ import pytest
 from hearth.model.child import Object
 from hearth.model.kinds import Kind, ObjectRef
 from hearth.plan.retry import api_errors
-from hearth.plan.retry.api_errors import ErrorClass, Verdict
+from hearth.plan.retry.api_errors import DryRunVerdict, ErrorClass
 from support.real import raw_api, refused_requests
 from support.real.raw_api import Answer, RawApi
 from support.real.refused_requests import Row, Site
@@ -103,7 +103,7 @@ def test_a_dry_run_create_tells_what_was_meant(site: Site, provoke: Row, expecte
     probe = site.api.create(manifest, kind=of, dryRun="All")
     assert probe.status is not None
     is_valid = probe.is_accepted or (probe.code, probe.status["reason"]) == (409, "AlreadyExists")
-    verdict = Verdict.VALID if is_valid else api_errors.judge_definition(refused, classify(of, probe))
+    verdict = DryRunVerdict.VALID if is_valid else api_errors.judge_definition(refused, classify(of, probe))
     assert type(api_errors.after_dry_run(refused, verdict)) is expected
 
 

@@ -1,6 +1,6 @@
 """Counts foreign phrases in the text that people read: pages, API descriptions, messages and help.
 
-`python tests/support/checks/voice.py` prints the figures of all places, docstrings and tests included.
+`python -m support.checks.voice` in `tests` prints the figures of all places, docstrings and tests included.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ from typing import Final
 
 import yaml
 
-ROOT: Final = Path(__file__).resolve().parents[3]
+from support import repository
+
 PHRASES: Final = {
     re.compile(each["phrase"]): str(each["instead"])
-    for each in yaml.safe_load((ROOT / "tests/unit/foreign_phrases.yaml").read_text())
+    for each in yaml.safe_load((repository.ROOT / "tests/unit/foreign_phrases.yaml").read_text())
 }
 SENTENCE_WORDS: Final = 3
 """Words from which a literal in code counts as a sentence that a person may read."""
@@ -47,12 +48,12 @@ class Page:
 def read_markdown(path: Path) -> Page:
     """Return the prose of a page, without its code and its links' targets."""
     text = re.sub(r"\A---\n.*?\n---\n|```.*?```|<!--.*?-->", " ", path.read_text(), flags=re.DOTALL)
-    return Page(name=str(path.relative_to(ROOT)), text=clean(text))
+    return Page(name=str(path.relative_to(repository.ROOT)), text=clean(text))
 
 
 def read_descriptions(path: Path) -> Page:
     """Return all descriptions of a CustomResourceDefinition, as `kubectl explain` shows them."""
-    return Page(name=str(path.relative_to(ROOT)), text=clean("\n".join(find_descriptions(yaml.safe_load(path.read_text())))))  # fmt: skip
+    return Page(name=str(path.relative_to(repository.ROOT)), text=clean("\n".join(find_descriptions(yaml.safe_load(path.read_text())))))  # fmt: skip
 
 
 def find_descriptions(node: object) -> Iterator[str]:
@@ -74,26 +75,20 @@ def read_code(folder: Path) -> tuple[Page, Page]:
     for path in sorted(folder.rglob("*.py")):
         source = path.read_text()
         tree = ast.parse(source)
-        documented = [node.value for node in ast.walk(tree) if isinstance(node, ast.Expr) and is_text(node.value)]
-        docs += [node.value for node in documented if isinstance(node, ast.Constant)]
+        documented = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+        for node in ast.walk(tree):
+            if not isinstance(node, ast.Constant) or not isinstance(node.value, str):
+                continue
+            if id(node) in documented:
+                docs.append(node.value)
+            elif node.value.count(" ") >= SENTENCE_WORDS - 1:
+                messages.append(node.value)
         docs += re.findall(r"#\s+(.+)", source)
-        known = set(map(id, documented))
-        messages += [
-            node.value
-            for node in ast.walk(tree)
-            if isinstance(node, ast.Constant) and is_text(node) and id(node) not in known
-            and node.value.count(" ") >= SENTENCE_WORDS - 1
-        ]  # fmt: skip
-    name = str(folder.relative_to(ROOT))
+    name = str(folder.relative_to(repository.ROOT))
     return (
         Page(name=f"{name}: docstrings", text=clean("\n".join(docs))),
         Page(name=f"{name}: messages", text=clean("\n".join(messages))),
     )
-
-
-def is_text(node: ast.expr) -> bool:
-    """Whether it is a literal text."""
-    return isinstance(node, ast.Constant) and isinstance(node.value, str)
 
 
 def clean(text: str) -> str:
@@ -103,10 +98,10 @@ def clean(text: str) -> str:
 
 def find_published() -> Iterator[Page]:
     """Yield the pages that users read: README, docs, API descriptions, and the messages and help of each package."""
-    yield read_markdown(ROOT / "README.md")
-    yield from map(read_markdown, sorted((ROOT / "docs").rglob("*.md")))
-    yield from map(read_descriptions, sorted((ROOT / "crds").glob("*.yaml")))
-    for folder in sorted(path for path in (ROOT / "operator/hearth").iterdir() if path.is_dir()):
+    yield read_markdown(repository.ROOT / "README.md")
+    yield from map(read_markdown, sorted((repository.ROOT / "docs").rglob("*.md")))
+    yield from map(read_descriptions, sorted((repository.ROOT / "crds").glob("*.yaml")))
+    for folder in sorted(path for path in (repository.ROOT / "operator/hearth").iterdir() if path.is_dir()):
         yield read_code(folder)[1]
 
 
@@ -114,8 +109,8 @@ def main() -> int:
     """Print the hits per 1,000 words of each place."""
     places = {
         "published": list(find_published()),
-        "docstrings": [read_code(ROOT / "operator")[0]],
-        "tests": [read_code(ROOT / "tests")[0]],
+        "docstrings": [read_code(repository.ROOT / "operator")[0]],
+        "tests": [read_code(repository.ROOT / "tests")[0]],
     }
     for place, pages in places.items():
         words, hits = sum(page.words for page in pages), sum(len(list(page.find_hits())) for page in pages)

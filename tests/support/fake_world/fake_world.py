@@ -211,7 +211,7 @@ class Controller:
         )
         self.engine = stack_controller.StackController(services=shared, observer=observer, concurrency=concurrency)
         if self.engine.definitions is not None:
-            definitions.on_change = self.engine.definitions.look_now
+            definitions.on_change = self.engine.definitions.reconcile_now
 
     async def start(self) -> None:
         """Let it run."""

@@ -42,7 +42,7 @@ def demo(
         is_namespaced=namespaced,
     )
     try:
-        with terminal_output.opened(rich.console.Console(highlight=False)) as screen:
+        with terminal_output.open_output(rich.console.Console(highlight=False)) as screen:
             code = asyncio.run(demo_run.run_demo(plan, screen))
     except errors.HearthError as error:
         raise click.ClickException(str(error)) from error

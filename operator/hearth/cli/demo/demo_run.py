@@ -80,7 +80,7 @@ async def run_demo(options: DemoOptions, output: ViewOutput) -> int:
         server = connection.credentials.server
         async with (
             demo_cluster.serving_webhook(connection, server=server, namespace=options.serves) as flags,
-            operator_process.running(options.kubeconfig, namespace=options.serves, options=flags) as operator,
+            operator_process.run_operator(options.kubeconfig, namespace=options.serves, options=flags) as operator,
         ):
             output.print_lines([f"starting the operator; its log: {operator.log}"])
             watch = StackWatcher(cluster=cluster, output=output, operator=operator, stopping=stopping, options=options)

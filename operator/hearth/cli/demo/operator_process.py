@@ -58,7 +58,7 @@ class Operator:
 
 
 @contextlib.asynccontextmanager
-async def running(
+async def run_operator(
     kubeconfig: str, *, namespace: str | None = None, folder: str | None = None, options: Sequence[str] = ()
 ) -> AsyncIterator[Operator]:
     """Run the operator within the block.

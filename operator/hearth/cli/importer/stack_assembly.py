@@ -73,7 +73,7 @@ def assemble(texts: Sequence[SourceText], *, name: str, namespace: str | None, a
     warnings = [f"{call(document)} is left out: {reason}" for document, reason in left_out]
     warnings += open_cycles(depends_on)
     warnings += cut_dependencies(depends_on)
-    warnings += [warning for document in documents for warning in find_doubts(document, namespace=namespace)]
+    warnings += [warning for document in documents for warning in find_warnings(document, namespace=namespace)]
     awaited = find_claims_bound_by_pods(documents, positions)
     kept = find_survivors(index)
     resources = {
@@ -272,7 +272,7 @@ def find_long_names(documents: Sequence[ManifestDocument]) -> Iterator[Mistake]:
             yield Mistake(path=f"{document.place}: metadata.name", message=message)
 
 
-def find_doubts(document: ManifestDocument, *, namespace: str | None) -> Iterator[str]:
+def find_warnings(document: ManifestDocument, *, namespace: str | None) -> Iterator[str]:
     """Yield warnings about one manifest that may not have the intended effect."""
     called = call(document)
     metadata = document.metadata

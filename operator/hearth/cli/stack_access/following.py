@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 from hearth.cli.stack_access import stack_locations
 from hearth.cli.stack_views.stack_state import SourceKey, StackState
 from hearth.cli.stack_views.steering import goals
-from hearth.cli.stack_views.steering.goals import Goal, GoalState, Verdict
+from hearth.cli.stack_views.steering.goals import Goal, GoalState, GoalVerdict
 from hearth.cli.stack_views.steering.verbs import Write
 from hearth.model import errors, object_fields, value_class, well_known_kinds
 from hearth.model.child import Object
@@ -71,7 +71,7 @@ async def follow(
             return None
         stack = stack_locations.parse(raw, followed.kind) if raw is not None else None
         reached = goals.assess(stack, followed.goal, handled=followed.handled, sources=followed.sources)
-        if reached.verdict is not Verdict.WAITING:
+        if reached.verdict is not GoalVerdict.WAITING:
             return reached
         show(reached.message)
         return None

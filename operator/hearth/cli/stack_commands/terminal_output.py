@@ -72,7 +72,7 @@ class LineOutput(ViewOutput):
 
 
 @contextlib.contextmanager
-def opened(console: rich.console.Console) -> Iterator[ViewOutput]:
+def open_output(console: rich.console.Console) -> Iterator[ViewOutput]:
     """Open the output that suits the console; the last view stays visible."""
     if not console.is_terminal:
         yield LineOutput(console)

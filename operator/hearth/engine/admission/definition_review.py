@@ -15,7 +15,7 @@ from hearth.engine.definition.revision_builder import RevisionBuilder
 from hearth.model import limits
 from hearth.model.errors import InvalidDefinition, Mistake, SourceNotFound
 from hearth.plan.rollouts import rollout_policy
-from hearth.template.compiler import interpolation_doubts, secret_literals
+from hearth.template.compiler import interpolation_warnings, secret_literals
 from hearth.template.instances import instance_schema
 
 CONSEQUENCE = "the definition is not stored"
@@ -39,7 +39,7 @@ async def review_definition(builder: RevisionBuilder, review: Review) -> ReviewR
         text = rejections.describe_mistakes(error, consequence=CONSEQUENCE)
     else:
         found = itertools.chain(
-            interpolation_doubts.find_doubts(read.spec), secret_literals.find_warnings(read.spec["template"])
+            interpolation_warnings.find_warnings(read.spec), secret_literals.find_warnings(read.spec["template"])
         )
         doubts = itertools.islice(found, limits.MISTAKES)
         return ReviewResult(warnings=review_module.to_warnings("\n".join(doubts)))

@@ -91,9 +91,9 @@ class SnapshotController:
     def enqueue(self, uids: Collection[str]) -> None:
         """Enqueue snapshots that changed, or whose VolumeSnapshots changed."""
         self._unreported.update(uids)
-        self._look_now(uids)
+        self._reconcile_now(uids)
 
-    def _look_now(self, uids: Collection[str]) -> None:
+    def _reconcile_now(self, uids: Collection[str]) -> None:
         """Enqueue snapshots whose Stack changed. It is not notified of that: it would sync and enqueue them again."""
         for uid in uids:
             self._looks.pop(uid, None)
@@ -110,13 +110,13 @@ class SnapshotController:
         found = self._services.snapshots.snapshots_of(stack.namespace, stack.owner_key)
         if found:
             self._names[stack.uid] = (stack.namespace, stack.owner_key)
-            self._look_now([each.uid for each in found if stack.deleting or "revision" not in each.status])
+            self._reconcile_now([each.uid for each in found if stack.deleting or "revision" not in each.status])
 
     def forget(self, stack_uid: str) -> None:
         """Enqueue the snapshots of a deleted Stack."""
         where = self._names.pop(stack_uid, None)
         if where is not None:
-            self._look_now([each.uid for each in self._services.snapshots.snapshots_of(*where)])
+            self._reconcile_now([each.uid for each in self._services.snapshots.snapshots_of(*where)])
 
     def _has_revision(self, uid: str) -> bool:
         snapshot = self._services.snapshots.find_snapshot(uid)

@@ -319,16 +319,16 @@ class UnsettledStacks:
         await asyncio.gather(*running, return_exceptions=True)
         self._reconcilers.clear()
 
-    def note(self, uid: str, each: StackReconciler) -> None:
+    def note(self, uid: str, reconciler: StackReconciler) -> None:
         """Record whether a Stack may wait after a reconcile."""
-        if each.is_unsettled:
-            self._reconcilers[uid] = each
+        if reconciler.is_unsettled:
+            self._reconcilers[uid] = reconciler
         else:
             self._reconcilers.pop(uid, None)
 
-    def add(self, uid: str, each: StackReconciler) -> None:
+    def add(self, uid: str, reconciler: StackReconciler) -> None:
         """Record that a Stack may wait, because its reconcile failed."""
-        self._reconcilers[uid] = each
+        self._reconcilers[uid] = reconciler
 
     def forget(self, uid: str) -> None:
         """Drop a Stack that is deleted or idle."""

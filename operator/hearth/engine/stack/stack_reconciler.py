@@ -98,7 +98,7 @@ class StackReconciler:
         self._cancel_timer: Callable[[], None] | None = None
         self._was_held = False
         """Whether steps were deferred since the last reconcile that offered any."""
-        services.relatives.join(uid, self)
+        services.relatives.register(uid, self)
 
     def reconcile(self, stack: StackObject, dirty: set[DirtyItem]) -> list[str]:
         """Reconcile the dirty parts; return the keys of the steps to execute.
@@ -184,7 +184,7 @@ class StackReconciler:
         self._reads.make_members(planner)
         if self._reads.find_questions(planner):
             self._tasks.run("ask whether kinds go", functools.partial(self._reads.ask, planner))
-        self._services.relatives.tell(self.uid, self._services)
+        self._services.relatives.publish_names(self.uid, self._services)
         self._released.offer(planner)
         self.reports.report_runs(refreshed.newly_failed, planner)
         if not self._requests.is_paused and self.definition.cluster.problem is None:
@@ -459,7 +459,7 @@ class StackReconciler:
         self._stop_timer()
         self._supersession.clear()
         self._tasks.cancel()
-        self._services.relatives.leave(self.uid)
+        self._services.relatives.unregister(self.uid)
         self._services.management_cluster.follow_sources(self.uid, ())
         self._reads.close()
         self.definition.cluster.close()

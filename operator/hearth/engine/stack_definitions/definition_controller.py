@@ -146,7 +146,7 @@ class StackDefinitionController:
         """
         for raw in await self._client.list_definitions():
             await supervision.contain("definitions", functools.partial(self._resume, raw), lambda: None)
-            self.look_now(raw["metadata"]["name"])
+            self.reconcile_now(raw["metadata"]["name"])
         # Only now: each definition is served once.
         if not self._services.share.leads_all:
             self._client.follow(self._on_other)
@@ -166,11 +166,11 @@ class StackDefinitionController:
     def _on_other(self, name: str, uid: str) -> None:
         """Look at a definition that another process leads."""
         if not self._services.share.leads(uid):
-            self.look_now(name)
+            self.reconcile_now(name)
 
-    def look_now(self, name: str) -> None:
+    def reconcile_now(self, name: str) -> None:
         """Reconcile a definition that may have changed, and retry that until it succeeds."""
-        self._look_after(name, 0.0)
+        self._schedule_reconcile(name, 0.0)
 
     def on_broadcast(self, event: Broadcast) -> None:
         """Look at the definitions that an event concerns, which names no single Stack."""
@@ -183,12 +183,12 @@ class StackDefinitionController:
             case _:
                 return
         for name in concerned:
-            self.look_now(name)
+            self.reconcile_now(name)
 
     def on_instance(self, stack: StackObject) -> None:
         """Look soon at the instances of a definition with a new or changed instance."""
         if (served := self._served.get(stack.definition)) is not None:
-            self._look_after(stack.definition, LOOK, served)
+            self._schedule_reconcile(stack.definition, LOOK, served)
 
     def on_gone(self, uid: str) -> None:
         """Look soon at the instances of a definition with a deleted instance."""
@@ -201,7 +201,7 @@ class StackDefinitionController:
     def _look_at_all_of(self, uid: str, delay: float) -> None:
         for name, served in self._served.items():
             if uid in served.states:
-                self._look_after(name, delay, served)
+                self._schedule_reconcile(name, delay, served)
 
     # ------------------------------------------------------------ the life of one definition
 
@@ -378,7 +378,7 @@ class StackDefinitionController:
                 )
                 if isinstance(error, SourceForbidden):
                     # No event tells that a right is granted.
-                    self._look_after(name, RIGHTS_RETRY)
+                    self._schedule_reconcile(name, RIGHTS_RETRY)
                 return None
         if not mistakes:
             return read
@@ -582,7 +582,7 @@ class StackDefinitionController:
 
     # ------------------------------------------------------------ time and status
 
-    def _look_after(self, name: str, delay: float, served: ServedDefinition | None = None) -> None:
+    def _schedule_reconcile(self, name: str, delay: float, served: ServedDefinition | None = None) -> None:
         """Reconcile a definition after a delay, or only look at its instances, unless that is due earlier.
 
         served: the definition whose instances are looked at; None for all of the definition.
@@ -625,7 +625,7 @@ class StackDefinitionController:
         finally:
             served = self._served.get(name)
             if delay is not None:
-                self._look_after(name, delay, served if served is not None and served.raw is not None else None)
+                self._schedule_reconcile(name, delay, served if served is not None and served.raw is not None else None)
 
     async def _look_at_instances(self, name: str, served: ServedDefinition) -> None:
         async with self._locks.setdefault(name, asyncio.Lock()):
@@ -633,13 +633,13 @@ class StackDefinitionController:
                 return
             if served.raw is None:
                 # It was refused, or is being deleted, because of its instances.
-                self.look_now(name)
+                self.reconcile_now(name)
                 return
             delay = SLOW_RETRY
             try:
                 delay = await self._roll_out(served, served.raw)
             finally:
-                self._look_after(name, delay, served)
+                self._schedule_reconcile(name, delay, served)
 
     async def _report_rollout(self, raw: Object, decision: RolloutDecision) -> bool:
         """Report how far the newest revision is; return whether that is news."""

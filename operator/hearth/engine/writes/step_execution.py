@@ -30,7 +30,7 @@ from hearth.plan.ownership.adoption import StackMayExist
 from hearth.plan.ownership.field_ownership import LostField
 from hearth.plan.resource import drift, immutable_fields, step_planning
 from hearth.plan.retry import api_errors, retry_triggers
-from hearth.plan.retry.api_errors import Verdict
+from hearth.plan.retry.api_errors import DryRunVerdict
 from hearth.plan.retry.backoff import ServerResponse, StepFailure
 from hearth.plan.retry.retry_triggers import RetryTrigger, TriggerType
 from hearth.plan.state import desired, internal_errors, steps
@@ -376,10 +376,10 @@ class StepExecutor:
         """Find out by dry runs why the API server rejects the apply, and remove an obstacle if there is one."""
         verdict = await self._judge_definition(refused, step)
         is_change = isinstance(refused, api_errors.MaybeImmutable) or step.uid is not None
-        if verdict is Verdict.VALID and not is_change:
+        if verdict is DryRunVerdict.VALID and not is_change:
             verdict = await self._judge_repetition(step)
         reaction = api_errors.after_dry_run(refused, verdict)
-        if verdict in (Verdict.INVALID, Verdict.UNANSWERED) or not is_change:
+        if verdict in (DryRunVerdict.INVALID, DryRunVerdict.UNANSWERED) or not is_change:
             return reaction
         live = await self.cluster.get(step.ref, kind=step.kind)
         if isinstance(reaction, api_errors.MaybeImmutable):
@@ -404,25 +404,25 @@ class StepExecutor:
         written = await apply_preparation.apply_without_obstacle(step, live, cluster=self.cluster, manager=self.manager)
         if written is not None:
             return StepDone(written, step.tolerated)
-        return api_errors.Denied(message=reaction.message) if verdict is Verdict.VALID else reaction
+        return api_errors.Denied(message=reaction.message) if verdict is DryRunVerdict.VALID else reaction
 
     async def _judge_definition(
         self, refused: api_errors.NeedsDryRun | api_errors.MaybeImmutable, step: Apply
-    ) -> Verdict:
+    ) -> DryRunVerdict:
         """Judge by a dry run whether the API server would accept the definition as a new object of the same name."""
         try:
             await self.cluster.check_definition(step.manifest, kind=step.kind)
         except ApiStatusError as error:
             return api_errors.judge_definition(refused, _classify(error, step))
-        return Verdict.VALID
+        return DryRunVerdict.VALID
 
-    async def _judge_repetition(self, step: Apply) -> Verdict:
+    async def _judge_repetition(self, step: Apply) -> DryRunVerdict:
         """Judge by a dry run whether the API server refuses to apply a new object, or could only not store it just now."""
         try:
             await self.cluster.apply_dry_run(step.manifest, kind=step.kind, manager=self.manager)
         except ApiStatusError as error:
             return api_errors.judge_repetition(_classify(error, step))
-        return Verdict.UNANSWERED
+        return DryRunVerdict.UNANSWERED
 
     async def _is_immutable(self, step: Apply, wanted: Object, live: Object) -> bool:
         """Return whether the API server rejects exactly this change of the object, regardless of other owners' list items.
@@ -503,7 +503,7 @@ def make_part_executor(
 def explain_internal_error(step: Step) -> StepResult:
     """Return the result of a step that raised an unexpected exception."""
     _, ref, verb = _subject(step)
-    return internal_errors.make_trouble(f"{verb} {ref}")
+    return internal_errors.internal_failure(f"{verb} {ref}")
 
 
 def _explain_retention(maybe_immutable: api_errors.MaybeImmutable, step: Apply) -> StepFailure:
@@ -522,7 +522,7 @@ def _explain_retention(maybe_immutable: api_errors.MaybeImmutable, step: Apply) 
 
 def is_taken_up(metadata: Mapping[str, Any], step: Apply) -> bool:
     """Return whether the object is the unsigned one that the step takes over, still labeled by the operator."""
-    return metadata["uid"] == step.takes_up and child.is_labelled(metadata)
+    return metadata["uid"] == step.reclaims_uid and child.is_labelled(metadata)
 
 
 def _fail(

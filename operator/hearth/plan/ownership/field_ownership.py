@@ -58,24 +58,24 @@ def find_all_lost(manifest: Mapping[str, Any], ownership: FieldOwnership | None)
     A map without owned fields counts as one field, because it may have one owner as a whole. Maps that never have a
     single owner count by key.
     """
-    ours = read_fields(ownership) if ownership is not None else {}
+    owned_fields = read_fields(ownership) if ownership is not None else {}
     for key, value in manifest.items():
         if key == "metadata" and isinstance(value, dict):
-            owned = ours.get("f:metadata")
+            owned = owned_fields.get("f:metadata")
             for name, inner in value.items():
                 if name not in UNOWNED_METADATA:
                     node = owned.get(f"f:{name}") if owned is not None else None
                     yield from find_lost_field(inner, node, place=(key, name), path=join(key, name))
         elif key not in UNOWNED:
-            yield from find_lost_field(value, ours.get(f"f:{key}"), place=(key,), path=join("", key))
+            yield from find_lost_field(value, owned_fields.get(f"f:{key}"), place=(key,), path=join("", key))
 
 
 def read_fields(ownership: FieldOwnership) -> Node:
     """Parse our `fieldsV1`. Leaves that were maps once do not look like maps owned as a whole."""
-    ours: Node = orjson.loads(ownership.fields)
+    owned_fields: Node = orjson.loads(ownership.fields)
     for path in ownership.collapsed:
-        mark_collapsed(ours, path)
-    return ours
+        mark_collapsed(owned_fields, path)
+    return owned_fields
 
 
 def owns_annotation(ownership: FieldOwnership | None, key: str) -> bool:
@@ -84,49 +84,53 @@ def owns_annotation(ownership: FieldOwnership | None, key: str) -> bool:
     return f"f:{key}" in ((metadata or {}).get("f:annotations") or {})
 
 
-def mark_collapsed(ours: Node, path: Path) -> None:
+def mark_collapsed(owned_fields: Node, path: Path) -> None:
     """Give the leaf at `path` a child that no field matches, so that all applied fields below it count as lost."""
     for element in path:
-        ours = ours[element]
-    if isinstance(ours, dict):
-        ours["collapsed"] = {}
+        owned_fields = owned_fields[element]
+    if isinstance(owned_fields, dict):
+        owned_fields["collapsed"] = {}
 
 
-def find_lost_field(value: Any, ours: Node | None, *, place: ElementPath, path: str) -> Iterator[LostField]:
+def find_lost_field(value: Any, owned_fields: Node | None, *, place: ElementPath, path: str) -> Iterator[LostField]:
     """Find the lost fields at or below `place`. path: its text in messages."""
-    if ours is None:
+    if owned_fields is None:
         if isinstance(value, dict) and (len(place) == 1 or place in GRANULAR):
             yield from find_lost_in_map(value, {}, place=place, path=path)
         elif find_first_field(value, path=path) is not None:
             yield LostField(path=place, text=path)
-    elif is_leaf(ours):
+    elif is_leaf(owned_fields):
         return
     elif isinstance(value, dict):
-        yield from find_lost_in_map(value, ours, place=place, path=path)
+        yield from find_lost_in_map(value, owned_fields, place=place, path=path)
     elif isinstance(value, list):
-        yield from find_lost_in_list(value, ours, place=place, path=path)
+        yield from find_lost_in_list(value, owned_fields, place=place, path=path)
     else:
         yield LostField(path=place, text=path)
 
 
-def is_leaf(ours: Node) -> bool:
+def is_leaf(owned_fields: Node) -> bool:
     """Return whether the operator owns this level as a whole."""
-    return not ours or ours.keys() == {"."}
+    return not owned_fields or owned_fields.keys() == {"."}
 
 
-def find_lost_in_map(value: Mapping[str, Any], ours: Node, *, place: ElementPath, path: str) -> Iterator[LostField]:
+def find_lost_in_map(
+    value: Mapping[str, Any], owned_fields: Node, *, place: ElementPath, path: str
+) -> Iterator[LostField]:
     """Find the lost fields of a map whose keys have separate owners."""
     for key, inner in value.items():
-        yield from find_lost_field(inner, ours.get(f"f:{key}"), place=(*place, key), path=join(path, key))
+        yield from find_lost_field(inner, owned_fields.get(f"f:{key}"), place=(*place, key), path=join(path, key))
 
 
-def find_lost_in_list(value: Sequence[Any], ours: Node, *, place: ElementPath, path: str) -> Iterator[LostField]:
+def find_lost_in_list(
+    value: Sequence[Any], owned_fields: Node, *, place: ElementPath, path: str
+) -> Iterator[LostField]:
     """Find the lost fields of a list whose items have separate owners."""
-    members = [orjson.loads(element[2:]) for element in ours if element.startswith("v:")]
+    members = [orjson.loads(element[2:]) for element in owned_fields if element.startswith("v:")]
     for at, item in enumerate(value):
         if not isinstance(item, dict) and item not in members:
             yield LostField(path=(*place, at), text=f"{path}[={orjson.dumps(item).decode()}]")
-    entries = {element: parse_key(element) for element in ours if element.startswith("k:")}
+    entries = {element: parse_key(element) for element in owned_fields if element.startswith("k:")}
     names = frozenset(name for keys in entries.values() for name in keys)
     items = {at: item for at, item in enumerate(value) if isinstance(item, dict)}
     for at, element in pair_items(items, entries, names=names):
@@ -134,7 +138,7 @@ def find_lost_in_list(value: Sequence[Any], ours: Node, *, place: ElementPath, p
         if element is None:
             yield LostField(path=(*place, at), text=called)
         else:
-            yield from find_lost_field(items[at], ours[element], place=(*place, at), path=called)
+            yield from find_lost_field(items[at], owned_fields[element], place=(*place, at), path=called)
 
 
 def pair_items(

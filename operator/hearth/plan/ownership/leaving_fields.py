@@ -33,24 +33,26 @@ HEADLESS = ("None", ["None"])
 def find_leaving(manifest: Object, owned: FieldOwnership) -> tuple[FieldsPath, ...]:
     """Return the fields that the operator owns and the manifest no longer sets. A list item leaves as a whole."""
     found: list[FieldsPath] = []
-    for element, ours in field_ownership.read_fields(owned).items():
+    for element, owned_fields in field_ownership.read_fields(owned).items():
         key = element[2:]
-        if key not in field_ownership.UNOWNED and states_all(ours, manifest.get(key)):
+        if key not in field_ownership.UNOWNED and states_all(owned_fields, manifest.get(key)):
             continue
         if key == "metadata":
-            kept = {name: value for name, value in ours.items() if name[2:] not in field_ownership.UNOWNED_METADATA}
+            kept = {
+                name: value for name, value in owned_fields.items() if name[2:] not in field_ownership.UNOWNED_METADATA
+            }
             found += find_unstated(kept, manifest["metadata"], (element,))
         elif key not in field_ownership.UNOWNED:
-            found += find_unstated({element: ours}, manifest, ())
+            found += find_unstated({element: owned_fields}, manifest, ())
     return tuple(path for path in found if not is_bookkeeping(path))
 
 
-def states_all(ours: Node, stated: Any) -> bool:
+def states_all(owned_fields: Node, stated: Any) -> bool:
     """Return whether a map sets all that the operator owns there; False as well if that takes a closer look.
 
     Most changes remove no field, and this runs before each of them.
     """
-    pending = [(ours, stated)]
+    pending = [(owned_fields, stated)]
     while pending:
         owned, values = pending.pop()
         if not isinstance(values, dict):
@@ -65,10 +67,10 @@ def states_all(ours: Node, stated: Any) -> bool:
     return True
 
 
-def find_unstated(ours: Node, stated: Any, path: FieldsPath) -> Iterator[FieldsPath]:
+def find_unstated(owned_fields: Node, stated: Any, path: FieldsPath) -> Iterator[FieldsPath]:
     """Find the fields below `path` that the operator owns and the manifest does not set."""
     if isinstance(stated, dict):
-        for element, below in ours.items():
+        for element, below in owned_fields.items():
             value = stated.get(element[2:]) if element.startswith("f:") else None
             if value is not None:
                 # Most owned fields have nothing below them.
@@ -77,28 +79,28 @@ def find_unstated(ours: Node, stated: Any, path: FieldsPath) -> Iterator[FieldsP
             elif element != ".":
                 yield from find_leaves(below, (*path, element))
     elif isinstance(stated, list):
-        yield from find_unstated_items(ours, stated, path)
+        yield from find_unstated_items(owned_fields, stated, path)
 
 
-def find_unstated_items(ours: Node, stated: list[Any], path: FieldsPath) -> Iterator[FieldsPath]:
+def find_unstated_items(owned_fields: Node, stated: list[Any], path: FieldsPath) -> Iterator[FieldsPath]:
     """Find the same in a list whose items have separate owners."""
-    entries = {element: child.parse_key(element) for element in ours if element.startswith("k:")}
+    entries = {element: child.parse_key(element) for element in owned_fields if element.startswith("k:")}
     items = {at: item for at, item in enumerate(stated) if isinstance(item, dict)}
     keys = frozenset(name for key in entries.values() for name in key)
     pairs = {element: at for at, element in field_ownership.pair_items(items, entries, names=keys)}
-    for element, below in ours.items():
+    for element, below in owned_fields.items():
         if element in pairs:
             yield from find_unstated(below, items[pairs[element]], (*path, element))
         elif element in entries or (element.startswith("v:") and orjson.loads(element[2:]) not in stated):
             yield (*path, element)
 
 
-def find_leaves(ours: Node, path: FieldsPath) -> Iterator[FieldsPath]:
+def find_leaves(owned_fields: Node, path: FieldsPath) -> Iterator[FieldsPath]:
     """Find the smallest owned fields at and below a path; list items count as a whole."""
-    if field_ownership.is_leaf(ours) or not path[-1].startswith("f:"):
+    if field_ownership.is_leaf(owned_fields) or not path[-1].startswith("f:"):
         yield path
         return
-    for element, below in ours.items():
+    for element, below in owned_fields.items():
         if element != ".":
             yield from find_leaves(below, (*path, element))
 
@@ -142,8 +144,8 @@ def is_allocated(kind: Kind, path: FieldsPath, value: Any) -> bool:
 def find_owners(raw: Object, path: FieldsPath) -> set[str]:
     """Return the field managers other than the operator that own a field."""
     entries = raw["metadata"].get("managedFields") or ()
-    ours = child.find_entry(entries)
-    others = (each for each in entries if each is not ours)
+    owned_fields = child.find_entry(entries)
+    others = (each for each in entries if each is not owned_fields)
     return {str(each.get("manager", "")) for each in others if owns(each.get("fieldsV1") or {}, path)}
 
 

@@ -83,8 +83,8 @@ def decide(context: ResourceContext, child: Child, desired: DesiredObject, findi
     if context.is_paused and finding.to_repair:
         return _hold_repair(context, child, desired, finding)
     if finding.to_repair or context.name in context.memory.drift_conflicts:
-        return _contend(context, child, desired, finding)
-    return _stand(context, child)
+        return _plan_drift_repair(context, child, desired, finding)
+    return _assess_unchanged(context, child)
 
 
 def relabel(context: ResourceContext, child: Child, desired: DesiredObject) -> ResourceStatus:
@@ -137,7 +137,9 @@ def _hold_repair(
     return dataclasses.replace(assess_child(context, child), step=repair.step, is_held=True)
 
 
-def _contend(context: ResourceContext, child: Child, desired: DesiredObject, finding: DriftFinding) -> ResourceStatus:
+def _plan_drift_repair(
+    context: ResourceContext, child: Child, desired: DesiredObject, finding: DriftFinding
+) -> ResourceStatus:
     """Plan a resource whose fields another field manager takes now, or took recently."""
     memory, name = context.memory, context.name
     conflict = memory.find_conflict(name, now=context.now)
@@ -148,7 +150,7 @@ def _contend(context: ResourceContext, child: Child, desired: DesiredObject, fin
         # In a drift conflict nothing waits for the repair. The resource is as ready as its object.
         status = dataclasses.replace(assess_child(context, child), step=repair.step)
     else:
-        status = _stand(context, child)
+        status = _assess_unchanged(context, child)
         if conflict is not None and (finding.to_repair or conflict.is_conflict):
             due = conflict.next_repair if finding.to_repair else conflict.expires_at
             status = dataclasses.replace(status, requeue_at=min(due, status.requeue_at or due))
@@ -156,7 +158,7 @@ def _contend(context: ResourceContext, child: Child, desired: DesiredObject, fin
     return dataclasses.replace(status, conditions=drift.describe_conflict(name, conflict, question, memory))
 
 
-def _stand(context: ResourceContext, child: Child) -> ResourceStatus:
+def _assess_unchanged(context: ResourceContext, child: Child) -> ResourceStatus:
     """Plan a resource whose object matches its definition."""
     status = assess_child(context, child)
     if not status.is_ready and len(context.children) > 1:

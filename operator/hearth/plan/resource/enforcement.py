@@ -101,7 +101,7 @@ def classify_step(context: ResourceContext, step: Step) -> ActionSpan:
 
 def classify_apply(context: ResourceContext, step: Apply) -> ActionSpan:
     """Classify an apply."""
-    if step.takes_up is not None:
+    if step.reclaims_uid is not None:
         return NOTHING
     if step.uid is not None:
         is_change = not step.repaired_fields and _is_change(_find_hash(context, step.uid), step.hash)

@@ -34,7 +34,7 @@ def find_replaced_field(
     """
     if child.defect:
         return None
-    ours = without_tracking(field_ownership.read_fields(child.ownership)) if child.ownership is not None else {}
+    owned_fields = without_tracking(field_ownership.read_fields(child.ownership)) if child.ownership is not None else {}
     known = applied_fields.split(applied_fields.read_applied_record(child)) if applied is not None else frozenset()
     for path in resource.replace_on:
         if any(field_paths.is_overlapping(path, omitted) for omitted in child.omitted):
@@ -42,7 +42,7 @@ def find_replaced_field(
         stated, live = read(manifest, path), read(child.fields, path)
         if applied is not None:
             stated = overlook_drift(stated, live, path, applied, known)
-        if is_changed(stated, live, read(ours, tuple(f"f:{key}" for key in path))):
+        if is_changed(stated, live, read(owned_fields, tuple(f"f:{key}" for key in path))):
             return ".".join(path)
     return None
 
@@ -58,41 +58,41 @@ def overlook_drift(stated: Any, live: Any, path: Path, applied: AppliedFields, k
     return live if stated is not None and applied.is_known(path, stated, known) else stated
 
 
-def without_tracking(ours: Node) -> Node:
+def without_tracking(owned_fields: Node) -> Node:
     """Return the operator's field ownership without its own labels and annotations, which no definition states."""
-    metadata = ours.get("f:metadata")
+    metadata = owned_fields.get("f:metadata")
     if not metadata:
-        return ours
+        return owned_fields
     kept: dict[str, Any] = dict(metadata)
     for part in TRACKED:
         fields = {key: node for key, node in metadata.get(part, {}).items() if not key.startswith(OWN_FIELD)}
         kept.pop(part, None)
         if fields.keys() - {"."}:
             kept[part] = fields
-    rest = {key: node for key, node in ours.items() if key != "f:metadata"}
+    rest = {key: node for key, node in owned_fields.items() if key != "f:metadata"}
     # A level without fields counts as owned as a whole.
     return {**rest, "f:metadata": kept} if kept.keys() - {"."} else rest
 
 
-def is_changed(stated: Any, live: Any, ours: Node | None) -> bool:
-    """Return whether an apply of `stated` changes `live`. ours: the operator's field ownership at this level, if any."""
+def is_changed(stated: Any, live: Any, owned_fields: Node | None) -> bool:
+    """Return whether an apply of `stated` changes `live`. owned_fields: the operator's field ownership at this level, if any."""
     if stated is None:
-        return live is not None and ours is not None
+        return live is not None and owned_fields is not None
     if isinstance(stated, dict) and isinstance(live, dict):
-        return is_map_changed(stated, live, ours)
+        return is_map_changed(stated, live, owned_fields)
     if isinstance(stated, list) and isinstance(live, list):
-        if any(element.startswith(ITEM) for element in ours or ()):
-            return is_keyed_list_changed(stated, live, ours or {})
+        if any(element.startswith(ITEM) for element in owned_fields or ()):
+            return is_keyed_list_changed(stated, live, owned_fields or {})
         pairs = zip(stated, live, strict=False)
         return len(stated) != len(live) or any(is_changed(one, other, None) for one, other in pairs)
     return not is_same(stated, live)
 
 
-def is_map_changed(stated: Mapping[str, Any], live: Mapping[str, Any], ours: Node | None) -> bool:
+def is_map_changed(stated: Mapping[str, Any], live: Mapping[str, Any], owned_fields: Node | None) -> bool:
     """Return whether an apply changes a key of the map, or removes a key that the operator applied before."""
-    nodes = ours or {}
+    nodes = owned_fields or {}
     kept = {key for key, value in stated.items() if value is not None}
-    if ours is not None and not nodes:
+    if owned_fields is not None and not nodes:
         # The map is owned as a whole.
         return kept != live.keys() or any(is_changed(stated[key], live[key], None) for key in kept)
     removed = {key[2:] for key in nodes if key.startswith("f:")} - kept
@@ -101,9 +101,9 @@ def is_map_changed(stated: Mapping[str, Any], live: Mapping[str, Any], ours: Nod
     )
 
 
-def is_keyed_list_changed(stated: Sequence[Any], live: Sequence[Any], ours: Node) -> bool:
+def is_keyed_list_changed(stated: Sequence[Any], live: Sequence[Any], owned_fields: Node) -> bool:
     """Return whether an apply adds, removes or changes one of the operator's items of the list."""
-    owned = [(orjson.loads(key.removeprefix(ITEM)), node) for key, node in ours.items() if key.startswith(ITEM)]
+    owned = [(orjson.loads(key.removeprefix(ITEM)), node) for key, node in owned_fields.items() if key.startswith(ITEM)]
     left = list(stated)
     for key, node in owned:
         item = next((each for each in left if is_item(each, key)), None)

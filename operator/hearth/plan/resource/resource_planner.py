@@ -431,7 +431,7 @@ class ResourcePlanner:
         """
         desired = context.desired.at(child.incarnation, child=child)
         return self._refuse(context.name, desired, child) or step_planning.plan_apply(
-            context, desired, None, takes_up=child.uid
+            context, desired, None, reclaims_uid=child.uid
         )
 
     def _refuse(self, name: str, desired: DesiredObject, child: Child | None) -> ResourceStatus | None:

@@ -27,11 +27,11 @@ def plan_apply(
     finding: DriftFinding = drift.NOTHING,
     *,
     repairs: str = "",
-    takes_up: str | None = None,
+    reclaims_uid: str | None = None,
 ) -> ResourceStatus:
     """Plan an apply: the status while it is due, in flight, or rejected.
 
-    repairs: the fields to repair, if that is the only reason for the write; takes_up: see `steps.Apply`.
+    repairs: the fields to repair, if that is the only reason for the write; reclaims_uid: see `steps.Apply`.
     """
     manifest = desired.manifest
     if child is not None and context.records.is_suspended(child):
@@ -55,7 +55,7 @@ def plan_apply(
         leaves_null=child is not None and apply_obstacles.leaves_null(manifest, child),
         owned_before=find_former(context, child) if child is not None and child.hash != desired.hash else None,
         reclaims=child is not None and child.hash != desired.hash and has_claims(child),
-        takes_up=takes_up,
+        reclaims_uid=reclaims_uid,
         kept_replicas=kept_count,
         may_adopt=context.adopts,
         has_generated_name=not context.desired.is_name_pinned,

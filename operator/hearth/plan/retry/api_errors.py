@@ -137,7 +137,7 @@ ErrorClass: TypeAlias = (
 )
 
 
-class Verdict(enum.Enum):
+class DryRunVerdict(enum.Enum):
     """What the dry-run create of a manifest proves about the definition. A closed set.
 
     Only the operator asks, so a verdict has no text that a message could show.
@@ -199,7 +199,7 @@ def classify(
     return RULES.get(code, classify_other)(answer)
 
 
-def judge_definition(refused: NeedsDryRun | MaybeImmutable, answer: ErrorClass) -> Verdict:
+def judge_definition(refused: NeedsDryRun | MaybeImmutable, answer: ErrorClass) -> DryRunVerdict:
     """Judge a definition by its refused dry-run create.
 
     refused: the answer to the change itself. Where it names fields, only the same fields count: a new object can be
@@ -207,33 +207,37 @@ def judge_definition(refused: NeedsDryRun | MaybeImmutable, answer: ErrorClass) 
     """
     match answer, refused:
         case MaybeImmutable(), MaybeImmutable():
-            return Verdict.INVALID if set(answer.fields) & set(refused.fields) else Verdict.UNKNOWN
+            return DryRunVerdict.INVALID if set(answer.fields) & set(refused.fields) else DryRunVerdict.UNKNOWN
         case (MaybeImmutable(), NeedsDryRun()) | (InvalidManifest(), NeedsDryRun()):
-            return Verdict.INVALID
+            return DryRunVerdict.INVALID
         case ((InvalidManifest() | Denied() | MaybeImmutable() | NeedsAccessReview() | ApplyConflict()), _):
-            return Verdict.UNKNOWN
+            return DryRunVerdict.UNKNOWN
         case _:
-            return Verdict.UNANSWERED
+            return DryRunVerdict.UNANSWERED
 
 
-def judge_repetition(answer: ErrorClass) -> Verdict:
+def judge_repetition(answer: ErrorClass) -> DryRunVerdict:
     """Judge the definition of a new object, accepted as one, by the refused dry run of the apply itself."""
-    return Verdict.INVALID if isinstance(answer, NeedsDryRun | MaybeImmutable | InvalidManifest) else Verdict.UNANSWERED
+    return (
+        DryRunVerdict.INVALID
+        if isinstance(answer, NeedsDryRun | MaybeImmutable | InvalidManifest)
+        else DryRunVerdict.UNANSWERED
+    )
 
 
-def after_dry_run(refused: NeedsDryRun | MaybeImmutable, verdict: Verdict) -> ErrorClass:
+def after_dry_run(refused: NeedsDryRun | MaybeImmutable, verdict: DryRunVerdict) -> ErrorClass:
     """Resolve `refused` by the verdict on the definition; its message is kept.
 
     If the definition is valid, `MaybeImmutable` stays: the API server rejected the change.
     """
     match refused, verdict:
-        case _, Verdict.INVALID:
+        case _, DryRunVerdict.INVALID:
             return InvalidManifest(message=refused.message)
-        case _, Verdict.UNANSWERED:
+        case _, DryRunVerdict.UNANSWERED:
             return Unavailable(message=refused.message)
         case MaybeImmutable(), _:
-            return dataclasses.replace(refused, is_proven=verdict is Verdict.VALID)
-        case NeedsDryRun(), Verdict.VALID:
+            return dataclasses.replace(refused, is_proven=verdict is DryRunVerdict.VALID)
+        case NeedsDryRun(), DryRunVerdict.VALID:
             cause = "a new object would be accepted, so fields that others added cause this"
             return Denied(message=f"{refused.message}; {cause}")
         case _:

@@ -16,7 +16,7 @@ from hearth.plan.retry import failure_causes
 from hearth.plan.status import conditions
 from hearth.plan.target.target import TargetCause
 
-UNWELL = "unwell"
+UNHEALTHY_BEFORE = "unhealthy-before"
 """The wave of the instances that are not well before they are moved, after all others."""
 COMPLETE = frozenset({Phase.CREATE_COMPLETE, Phase.UPDATE_COMPLETE, Phase.RESUME_COMPLETE, Phase.CHECK_COMPLETE})
 FAILED = frozenset({Phase.CREATE_FAILED, Phase.UPDATE_FAILED, Phase.RESUME_FAILED})

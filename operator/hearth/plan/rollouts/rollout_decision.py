@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from hearth.model import rolling_batches, value_class
 from hearth.model.text import times
 from hearth.plan.rollouts import rollout_policy
-from hearth.plan.rollouts.instance_state import UNWELL, Health, InstanceState
+from hearth.plan.rollouts.instance_state import UNHEALTHY_BEFORE, Health, InstanceState
 from hearth.plan.rollouts.rollout_policy import REST, RolloutPolicy
 
 PATIENCE = 300.0
@@ -123,23 +123,23 @@ class RolloutDecision:
 
 
 @dataclass(slots=True)
-class Movable:
+class Waves:
     """The instances that follow the definition, by wave."""
 
     newest: int
-    waves: list[list[InstanceState]]
+    members: list[list[InstanceState]]
     names: list[str]
 
     def all(self) -> Iterable[InstanceState]:
         """Return all of them."""
-        return (each for wave in self.waves for each in wave)
+        return (each for wave in self.members for each in wave)
 
     def count_failures(self) -> int:
         """Return how many failures count: one per namespace, unless only one namespace has instances.
 
         Instances that were unhealthy before do not count.
         """
-        failed = [each for wave in self.waves[:-1] for each in wave if is_failed(each, self.newest)]
+        failed = [each for wave in self.members[:-1] for each in wave if is_failed(each, self.newest)]
         is_shared = len({each.namespace for each in self.all()}) > 1
         return len({each.namespace for each in failed}) if is_shared else len(failed)
 
@@ -184,13 +184,13 @@ def decide(  # noqa: PLR0913 -- each is a separate input of the decision
         failed=tuple(each for each in free if is_failed(each, newest)),
         held=(*held, *blocked),
     )
-    movable = divide(policy, free, newest)
-    decided = advance(decision, policy, movable, requests=requests, minimum=minimum, now=now)
+    waves = divide(policy, free, newest)
+    decided = advance(decision, policy, waves, requests=requests, minimum=minimum, now=now)
     movers = {each.uid: each for each in found}
     allowed = {uid: number for uid, number in decided.moves.items() if movers[uid].may_move(number)}
     waiting = sum(each.revision != newest and each.uid not in allowed for each in free)
     is_moving = len(allowed) < len(decided.moves) or any(has_begun(each, newest) for each in free)
-    size = len(movable.waves[movable.names.index(decided.wave)]) if decided.wave else 0
+    size = len(waves.members[waves.names.index(decided.wave)]) if decided.wave else 0
     return dataclasses.replace(decided, moves=allowed, waiting=waiting, is_moving=is_moving, wave_size=size)
 
 
@@ -245,7 +245,7 @@ def begin(before: RolloutRecord, newest: int, requests: RolloutRequests) -> Roll
     return RolloutRecord(revision=newest, completed=before.completed, restart=requests.restart, forced=forced)
 
 
-def divide(policy: RolloutPolicy, free: Sequence[InstanceState], newest: int) -> Movable:
+def divide(policy: RolloutPolicy, free: Sequence[InstanceState], newest: int) -> Waves:
     """Divide the instances that follow among the waves; those that are not well come last."""
     is_progressive = policy.strategy == rollout_policy.PROGRESSIVE
     wanted = policy.waves if is_progressive else ()
@@ -258,7 +258,7 @@ def divide(policy: RolloutPolicy, free: Sequence[InstanceState], newest: int) ->
         taken = {each.uid for each in waves[-1]}
         left = [each for each in left if each.uid not in taken]
     unwell = [each for each in free if not (each.revision == newest or each.is_well)]
-    return Movable(newest, [*waves, left, unwell], [*(wave.name for wave in wanted), REST, UNWELL])
+    return Waves(newest, [*waves, left, unwell], [*(wave.name for wave in wanted), REST, UNHEALTHY_BEFORE])
 
 
 def is_failed(instance: InstanceState, newest: int) -> bool:
@@ -269,7 +269,7 @@ def is_failed(instance: InstanceState, newest: int) -> bool:
 def advance(
     decision: RolloutDecision,
     policy: RolloutPolicy,
-    movable: Movable,
+    waves: Waves,
     *,
     requests: RolloutRequests,
     minimum: int,
@@ -278,13 +278,13 @@ def advance(
     """Add the rollout's present activity."""
     decision = dataclasses.replace(decision, is_manual=policy.strategy == rollout_policy.MANUAL)
     record = decision.record
-    is_counted = record.wave < len(movable.waves) - 1
+    is_counted = record.wave < len(waves.members) - 1
     can_go_back = record.completed not in (0, record.revision) and record.completed >= minimum
     if record.phase is RolloutPhase.PAUSED:
         record = dataclasses.replace(record, phase=RolloutPhase.PROGRESSING)
     is_undone = requests.undo == record.revision and record.phase in (RolloutPhase.PROGRESSING, RolloutPhase.STOPPED)
     is_in_wave = record.phase is RolloutPhase.PROGRESSING and is_counted and not record.forced
-    has_failed = is_in_wave and movable.count_failures() > policy.max_failed
+    has_failed = is_in_wave and waves.count_failures() > policy.max_failed
     if can_go_back and (is_undone or (has_failed and policy.goes_back)):
         record = dataclasses.replace(record, phase=RolloutPhase.ROLLING_BACK, wave=0, ready_since=None)
     elif has_failed:
@@ -292,41 +292,41 @@ def advance(
     match record.phase:
         case RolloutPhase.ROLLING_BACK | RolloutPhase.ROLLED_BACK:
             # An instance that was held until now goes back, too.
-            return go_back(decision, record, policy, movable)
+            return roll_back(decision, record, policy, waves)
         case RolloutPhase.STOPPED:
-            return dataclasses.replace(decision, record=record, wave=find_name(movable, record))
+            return dataclasses.replace(decision, record=record, wave=find_name(waves, record))
         case RolloutPhase.COMPLETE:
-            return follow(decision, record, policy, movable)
+            return move_stragglers(decision, record, policy, waves)
         case RolloutPhase.PROGRESSING | RolloutPhase.PAUSED:
             if requests.is_paused:
                 paused = dataclasses.replace(record, phase=RolloutPhase.PAUSED)
-                return dataclasses.replace(decision, record=paused, wave=find_name(movable, record))
-            return go_on(decision, record, policy, movable, requests=requests, now=now)
+                return dataclasses.replace(decision, record=paused, wave=find_name(waves, record))
+            return advance_wave(decision, record, policy, waves, requests=requests, now=now)
 
 
-def go_on(
+def advance_wave(
     decision: RolloutDecision,
     record: RolloutRecord,
     policy: RolloutPolicy,
-    movable: Movable,
+    waves: Waves,
     *,
     requests: RolloutRequests,
     now: float,
 ) -> RolloutDecision:
     """Move the next instances of the present wave, or begin the next wave."""
-    while record.wave < len(movable.waves):
-        wave = movable.waves[record.wave]
-        pending = [each for each in wave if each.revision != movable.newest]
+    while record.wave < len(waves.members):
+        wave = waves.members[record.wave]
+        pending = [each for each in wave if each.revision != waves.newest]
         is_done = not pending and all(each.health not in BUSY for each in wave)
-        name = movable.names[record.wave]
+        name = waves.names[record.wave]
         if not is_done:
             record = dataclasses.replace(record, ready_since=None)
             has_begun = len(pending) < len(wave)
             if pending and not has_begun and policy.window is not None and not policy.window.is_open(now):
                 return dataclasses.replace(decision, record=record, wave=name, is_window_closed=True, due=60.0)
-            moves = choose_moves(policy, wave, pending, movable.newest, now=now)
+            moves = choose_moves(policy, wave, pending, waves.newest, now=now)
             return dataclasses.replace(decision, record=record, wave=name, moves={**decision.moves, **moves})
-        has_successor = any(movable.waves[record.wave + 1 :])
+        has_successor = any(waves.members[record.wave + 1 :])
         if wave and has_successor and policy.pause and requests.promote != f"{record.revision}/{name}":
             since = record.ready_since if record.ready_since is not None else now
             if (left := since + policy.pause - now) > 0:
@@ -372,12 +372,10 @@ def choose_moves(
     return moves
 
 
-def go_back(
-    decision: RolloutDecision, record: RolloutRecord, policy: RolloutPolicy, movable: Movable
-) -> RolloutDecision:
+def roll_back(decision: RolloutDecision, record: RolloutRecord, policy: RolloutPolicy, waves: Waves) -> RolloutDecision:
     """Roll back instances with the newest revision, as many at a time as forward; failed ones first."""
-    moved = [each for each in movable.all() if each.revision == movable.newest]
-    back = [each for each in movable.all() if each.revision == record.completed]
+    moved = [each for each in waves.all() if each.revision == waves.newest]
+    back = [each for each in waves.all() if each.revision == record.completed]
     if not moved and record.phase is RolloutPhase.ROLLED_BACK:
         return dataclasses.replace(decision, record=record)
     if not moved:
@@ -392,17 +390,17 @@ def go_back(
     return dataclasses.replace(decision, record=record, moves={**decision.moves, **moves})
 
 
-def follow(
-    decision: RolloutDecision, record: RolloutRecord, policy: RolloutPolicy, movable: Movable
+def move_stragglers(
+    decision: RolloutDecision, record: RolloutRecord, policy: RolloutPolicy, waves: Waves
 ) -> RolloutDecision:
     """Move instances that were held, after the rollout completed."""
-    late = [each for each in movable.all() if each.revision != movable.newest]
+    late = [each for each in waves.all() if each.revision != waves.newest]
     if policy.strategy == rollout_policy.MANUAL:
-        late = [each for each in late if each.promoted == movable.newest]
-    moves = dict.fromkeys((each.uid for each in late), movable.newest)
+        late = [each for each in late if each.promoted == waves.newest]
+    moves = dict.fromkeys((each.uid for each in late), waves.newest)
     return dataclasses.replace(decision, record=record, moves={**decision.moves, **moves})
 
 
-def find_name(movable: Movable, record: RolloutRecord) -> str:
+def find_name(waves: Waves, record: RolloutRecord) -> str:
     """Return the name of the present wave."""
-    return movable.names[record.wave] if record.wave < len(movable.names) else ""
+    return waves.names[record.wave] if record.wave < len(waves.names) else ""

@@ -12,7 +12,7 @@ from typing import Any, Final
 from hearth.model import limits, names, object_fields
 from hearth.model.child import Object
 from hearth.model.text import enumeration, times
-from hearth.plan.rollouts.instance_state import UNWELL, InstanceState
+from hearth.plan.rollouts.instance_state import UNHEALTHY_BEFORE, InstanceState
 from hearth.plan.rollouts.rollout_decision import RolloutDecision, RolloutPhase, RolloutRecord, RolloutRequests
 from hearth.plan.rollouts.rollout_policy import PROGRESSIVE, REST, RolloutPolicy
 
@@ -112,7 +112,7 @@ def decode(status: Any, policy: RolloutPolicy) -> RolloutRecord:
 def find_wave(name: Any, policy: RolloutPolicy, *, is_over: bool) -> int:
     """Return the index of a wave by its name; of the first wave if the name no longer exists."""
     waves = policy.waves if policy.strategy == PROGRESSIVE else ()
-    known = [*(wave.name for wave in waves), REST, UNWELL]
+    known = [*(wave.name for wave in waves), REST, UNHEALTHY_BEFORE]
     if is_over:
         return len(known)
     return known.index(name) if name in known else 0

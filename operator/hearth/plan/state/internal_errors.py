@@ -62,7 +62,7 @@ def explain(what: str) -> str:
     return f"cannot {what}: {HINT}"
 
 
-def make_trouble(what: str) -> StepFailure:
+def internal_failure(what: str) -> StepFailure:
     """Return the failure of a step that ended in an internal error. what: `apply configmap/web`."""
     return StepFailure(reason=REASON, message=explain(what), is_internal=True)
 

@@ -56,7 +56,7 @@ class Apply:
     """
     reclaims: bool = False
     """Whether others may own what leaves the definition: a former applier of an adopted object, or no manager, as in a Secret."""
-    takes_up: str | None = None
+    reclaims_uid: str | None = None
     """UID of an unsigned object to reclaim when too little of it is cached to apply to it directly, or None."""
     kept_replicas: int | None = None
     """The number of replicas that the manifest has because the definition leaves it to others, or None."""

@@ -169,7 +169,7 @@ async def test_an_unsigned_object_is_taken_up_as_it_is_on_the_server(
     assert isinstance(step, Apply)
     metadata = {**step.manifest["metadata"], "annotations": {}}
     live = world.server.apply({**step.manifest, "metadata": metadata}, kind=CONFIG_MAP, manager=manager, force=True)
-    step = dataclasses.replace(step, takes_up=live["metadata"]["uid"] if is_meant else "another")
+    step = dataclasses.replace(step, reclaims_uid=live["metadata"]["uid"] if is_meant else "another")
     executor = step_execution.StepExecutor(
         cluster=FakeWorkloadCluster(FakeWire(world.server, world.traffic), WorkQueue(), signatures=HASHER),
         manager=blueprints.MANAGER,

@@ -103,10 +103,10 @@ def test_an_object_that_the_cache_had_no_room_for_is_read_before_it_is_written()
     child = dataclasses.replace(make_object(make_manifest(), signature=None), ownership=None)
     _, step = refresh(child)
     assert step is not None
-    assert (step.uid, step.takes_up) == (None, "u")
+    assert (step.uid, step.reclaims_uid) == (None, "u")
     _, other = refresh(dataclasses.replace(child, is_labelled_by_us=False))
     assert other is not None
-    assert other.takes_up is None
+    assert other.reclaims_uid is None
 
 
 def test_its_resource_label_need_not_be_right() -> None:

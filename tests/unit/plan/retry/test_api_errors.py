@@ -13,6 +13,7 @@ from hearth.plan.retry import api_errors, retry_triggers
 from hearth.plan.retry.api_errors import (
     ApplyConflict,
     Denied,
+    DryRunVerdict,
     ErrorClass,
     InvalidManifest,
     KindNotServed,
@@ -24,7 +25,6 @@ from hearth.plan.retry.api_errors import (
     ObjectNotFound,
     StaleRead,
     Unavailable,
-    Verdict,
 )
 from hearth.plan.retry.retry_triggers import TriggerType
 from support.units import error_texts
@@ -158,22 +158,22 @@ REFUSED = MaybeImmutable(message="immutable", fields=("spec.selector",))
 @pytest.mark.parametrize(
     ("refused", "answer", "expected"),
     [
-        pytest.param(ASKED, InvalidManifest(message="b"), Verdict.INVALID, id="an unknown field"),
-        pytest.param(ASKED, MaybeImmutable(message="b", fields=()), Verdict.INVALID, id="what is new cannot be immutable"),
-        pytest.param(ASKED, Denied(message="b"), Verdict.UNKNOWN, id="a policy stands before the mistake"),
-        pytest.param(ASKED, NeedsAccessReview(message="b"), Verdict.UNKNOWN, id="a full quota"),
-        pytest.param(ASKED, NeedsDryRun(message="b"), Verdict.UNANSWERED, id="a broken conversion fails both"),
-        pytest.param(REFUSED, MaybeImmutable(message="b", fields=("spec.selector", "spec.y")), Verdict.INVALID, id="the same field is wrong in a new object"),
-        pytest.param(REFUSED, MaybeImmutable(message="b", fields=("spec.ports[0].nodePort",)), Verdict.UNKNOWN, id="a port that the object itself holds"),
-        pytest.param(REFUSED, InvalidManifest(message="b"), Verdict.UNKNOWN, id="a refused name"),
-        pytest.param(REFUSED, Denied(message="b"), Verdict.UNKNOWN, id="a webhook refuses new objects"),
-        pytest.param(REFUSED, NeedsAccessReview(message="b"), Verdict.UNKNOWN, id="no right to ask"),
-        pytest.param(REFUSED, Unavailable(message="b"), Verdict.UNANSWERED, id="a webhook is away"),
-        pytest.param(REFUSED, NamespaceTerminating(message="b"), Verdict.UNANSWERED, id="nothing new in this namespace"),
+        pytest.param(ASKED, InvalidManifest(message="b"), DryRunVerdict.INVALID, id="an unknown field"),
+        pytest.param(ASKED, MaybeImmutable(message="b", fields=()), DryRunVerdict.INVALID, id="what is new cannot be immutable"),
+        pytest.param(ASKED, Denied(message="b"), DryRunVerdict.UNKNOWN, id="a policy stands before the mistake"),
+        pytest.param(ASKED, NeedsAccessReview(message="b"), DryRunVerdict.UNKNOWN, id="a full quota"),
+        pytest.param(ASKED, NeedsDryRun(message="b"), DryRunVerdict.UNANSWERED, id="a broken conversion fails both"),
+        pytest.param(REFUSED, MaybeImmutable(message="b", fields=("spec.selector", "spec.y")), DryRunVerdict.INVALID, id="the same field is wrong in a new object"),
+        pytest.param(REFUSED, MaybeImmutable(message="b", fields=("spec.ports[0].nodePort",)), DryRunVerdict.UNKNOWN, id="a port that the object itself holds"),
+        pytest.param(REFUSED, InvalidManifest(message="b"), DryRunVerdict.UNKNOWN, id="a refused name"),
+        pytest.param(REFUSED, Denied(message="b"), DryRunVerdict.UNKNOWN, id="a webhook refuses new objects"),
+        pytest.param(REFUSED, NeedsAccessReview(message="b"), DryRunVerdict.UNKNOWN, id="no right to ask"),
+        pytest.param(REFUSED, Unavailable(message="b"), DryRunVerdict.UNANSWERED, id="a webhook is away"),
+        pytest.param(REFUSED, NamespaceTerminating(message="b"), DryRunVerdict.UNANSWERED, id="nothing new in this namespace"),
     ],
 )  # fmt: skip
 def test_a_refused_dry_run_judges_the_definition(
-    refused: NeedsDryRun | MaybeImmutable, answer: ErrorClass, expected: Verdict
+    refused: NeedsDryRun | MaybeImmutable, answer: ErrorClass, expected: DryRunVerdict
 ) -> None:
     assert api_errors.judge_definition(refused, answer) is expected
 
@@ -181,31 +181,31 @@ def test_a_refused_dry_run_judges_the_definition(
 @pytest.mark.parametrize(
     ("refused", "verdict", "expected"),
     [
-        pytest.param(ASKED, Verdict.INVALID, InvalidManifest(message="unknown field"), id="a mistake"),
-        pytest.param(ASKED, Verdict.UNKNOWN, Unavailable(message="unknown field"), id="no answer to the question"),
-        pytest.param(ASKED, Verdict.UNANSWERED, Unavailable(message="unknown field"), id="no answer at all"),
-        pytest.param(REFUSED, Verdict.VALID, REFUSED, id="a fine definition: the change is what is refused"),
-        pytest.param(REFUSED, Verdict.INVALID, InvalidManifest(message="immutable"), id="a new object has no immutable fields"),
-        pytest.param(REFUSED, Verdict.UNKNOWN, dataclasses.replace(REFUSED, is_proven=False), id="an open question"),
-        pytest.param(REFUSED, Verdict.UNANSWERED, Unavailable(message="immutable"), id="a question to ask again"),
+        pytest.param(ASKED, DryRunVerdict.INVALID, InvalidManifest(message="unknown field"), id="a mistake"),
+        pytest.param(ASKED, DryRunVerdict.UNKNOWN, Unavailable(message="unknown field"), id="no answer to the question"),
+        pytest.param(ASKED, DryRunVerdict.UNANSWERED, Unavailable(message="unknown field"), id="no answer at all"),
+        pytest.param(REFUSED, DryRunVerdict.VALID, REFUSED, id="a fine definition: the change is what is refused"),
+        pytest.param(REFUSED, DryRunVerdict.INVALID, InvalidManifest(message="immutable"), id="a new object has no immutable fields"),
+        pytest.param(REFUSED, DryRunVerdict.UNKNOWN, dataclasses.replace(REFUSED, is_proven=False), id="an open question"),
+        pytest.param(REFUSED, DryRunVerdict.UNANSWERED, Unavailable(message="immutable"), id="a question to ask again"),
     ],
 )  # fmt: skip
 def test_a_verdict_tells_what_was_meant(
-    refused: NeedsDryRun | MaybeImmutable, verdict: Verdict, expected: ErrorClass
+    refused: NeedsDryRun | MaybeImmutable, verdict: DryRunVerdict, expected: ErrorClass
 ) -> None:
     assert api_errors.after_dry_run(refused, verdict) == expected
 
 
 def test_an_accepted_dry_run_blames_the_live_object() -> None:
-    change = api_errors.after_dry_run(ASKED, Verdict.VALID)
+    change = api_errors.after_dry_run(ASKED, DryRunVerdict.VALID)
     assert isinstance(change, Denied)
     assert change.message.startswith("unknown field; a new object would be accepted")
 
 
 def test_a_new_object_is_judged_by_the_apply_itself() -> None:
-    assert api_errors.judge_repetition(ASKED) is Verdict.INVALID
-    assert api_errors.judge_repetition(Unavailable(message="m")) is Verdict.UNANSWERED
-    assert api_errors.judge_repetition(Denied(message="m")) is Verdict.UNANSWERED
+    assert api_errors.judge_repetition(ASKED) is DryRunVerdict.INVALID
+    assert api_errors.judge_repetition(Unavailable(message="m")) is DryRunVerdict.UNANSWERED
+    assert api_errors.judge_repetition(Denied(message="m")) is DryRunVerdict.UNANSWERED
 
 
 def test_an_access_review_tells_a_full_quota_from_missing_rights() -> None:

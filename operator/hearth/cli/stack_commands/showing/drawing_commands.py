@@ -74,7 +74,7 @@ async def follow(reader: StackReader, location: StackLocation, view: StackView) 
 
     began = time.monotonic()
     console = rich.console.Console(highlight=False)
-    with terminal_output.opened(console) as output:
+    with terminal_output.open_output(console) as output:
         while True:
             output.show(view, seconds=time.monotonic() - began, now=time.time())
             if not view.exists:

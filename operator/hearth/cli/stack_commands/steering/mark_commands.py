@@ -21,7 +21,7 @@ from hearth.cli.stack_commands.steering.verb_execution import Waiting
 from hearth.cli.stack_views import safe_text
 from hearth.cli.stack_views.stack_state import StackState
 from hearth.cli.stack_views.steering import goals, mark_requests, verbs
-from hearth.cli.stack_views.steering.goals import Goal, GoalState, GoalType, Verdict
+from hearth.cli.stack_views.steering.goals import Goal, GoalState, GoalType, GoalVerdict
 from hearth.cli.stack_views.steering.mark_requests import MarkState
 from hearth.cli.stack_views.tree.snapshot import StackObjects
 from hearth.model import members, names, object_fields
@@ -129,7 +129,7 @@ async def wait_unless_failed(
 
     def judge(raw: Object | None) -> GoalState | None:
         reached = goals.assess(stack_locations.parse(raw, followed.kind) if raw is not None else None, followed.goal)
-        return reached if reached.verdict is Verdict.FAILED else None
+        return reached if reached.verdict is GoalVerdict.FAILED else None
 
     failing = following.wait_until(session, followed.kind, followed.namespace, followed.name, judge, seconds=None)
     tasks = [asyncio.create_task(settled), asyncio.create_task(failing)]

@@ -20,7 +20,7 @@ from hearth.cli.stack_commands.steering import verb_execution
 from hearth.cli.stack_commands.steering.verb_execution import Waiting, verb
 from hearth.cli.stack_views import safe_text
 from hearth.cli.stack_views.steering import rollouts, verbs
-from hearth.cli.stack_views.steering.goals import GoalState, Verdict
+from hearth.cli.stack_views.steering.goals import GoalState, GoalVerdict
 from hearth.cli.stack_views.steering.rollouts import DefinitionState
 from hearth.cli.stack_views.steering.verbs import AlreadySo, Refusal, VerbResult, Write
 from hearth.model import object_fields
@@ -230,7 +230,7 @@ async def follow(session: Session, definition: DefinitionState, *, seconds: floa
             nonlocal last
             last = DefinitionState(raw) if raw is not None else None
             found = rollouts.assess(last)
-            if found.verdict is not Verdict.WAITING:
+            if found.verdict is not GoalVerdict.WAITING:
                 return found
             progress.report(found.message)
             return None
@@ -238,7 +238,7 @@ async def follow(session: Session, definition: DefinitionState, *, seconds: floa
         reached = await following.wait_until(session, STACK_DEFINITION, "", definition.name, judge, seconds=seconds)
     if reached is None:
         raise Failure(f"timed out waiting for {definition.reference}: {progress.last}")
-    if reached.verdict is Verdict.REACHED:
+    if reached.verdict is GoalVerdict.REACHED:
         click.echo(safe_text.clean(f"{definition.reference}: {reached.message}"))
         return DONE
     cluster_options.complain(f"error: {definition.reference}: {reached.message}")

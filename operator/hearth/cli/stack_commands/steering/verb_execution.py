@@ -18,7 +18,7 @@ from hearth.cli.stack_commands.parameters import Duration
 from hearth.cli.stack_commands.showing import explanation_commands
 from hearth.cli.stack_views import safe_text
 from hearth.cli.stack_views.stack_state import StackState
-from hearth.cli.stack_views.steering.goals import Verdict
+from hearth.cli.stack_views.steering.goals import GoalVerdict
 from hearth.cli.stack_views.steering.verbs import AlreadySo, Refusal, VerbResult, Write
 from hearth.model import object_fields, value_class
 
@@ -105,7 +105,7 @@ async def follow(session: Session, followed: Followed, *, seconds: float | None)
         causes = await explanation_commands.explain_briefly(session, followed)
         raise Failure("\n".join([f"timed out waiting for {subject}: {progress.last}", *causes]))
     message = f"{subject}: {reached.message}"
-    if reached.verdict is not Verdict.REACHED:
+    if reached.verdict is not GoalVerdict.REACHED:
         raise Failure(message)
     click.echo(safe_text.clean(message))
     return DONE

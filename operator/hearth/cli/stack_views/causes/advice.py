@@ -178,7 +178,7 @@ def describe_object(stack: StackState, problem: Mapping[str, Any]) -> str:
     return join("kubectl describe", kind.lower(), name, "-n", namespace) if kind and name else ""
 
 
-def lead_there(stack: StackState, command: str) -> str:
+def with_kubeconfig(stack: StackState, command: str) -> str:
     """Return a command about an object of a Stack so that it reaches the cluster of the object."""
     secret = object_fields.mapping(stack.spec, "kubeConfig", "secretRef")
     name, key = object_fields.text(secret, "name"), object_fields.text(secret, "key") or "value"

@@ -295,9 +295,9 @@ def explain_row(objects: StackObjects, row: ResourceRow, evidence: Evidence) -> 
     if nested is not None:
         below = explain(nested, evidence)
     elif (read := evidence.external.get((stack.uid, row.resource))) is not None:
-        below = tuple(lead_there(stack, each) for each in object_causes.explain_external(read, evidence))
+        below = tuple(with_kubeconfig(stack, each) for each in object_causes.explain_external(read, evidence))
     elif child is not None and row.state is not RowState.WAITING:
-        below = tuple(lead_there(stack, each) for each in object_causes.explain(child, evidence))
+        below = tuple(with_kubeconfig(stack, each) for each in object_causes.explain(child, evidence))
     else:
         below = ()
     command = (
@@ -306,7 +306,7 @@ def explain_row(objects: StackObjects, row: ResourceRow, evidence: Evidence) -> 
         else ""
     )
     if not command and child is not None and not below and row.state is not RowState.WAITING:
-        command = advice.lead_there(stack, object_causes.describe(child))
+        command = advice.with_kubeconfig(stack, object_causes.describe(child))
     subject = f"{row.resource} ({row.object})" if row.object else row.resource
     holder = describe_holder(objects, child) if child is not None and row.state is RowState.PROGRESSING else ""
     return Cause(
@@ -347,10 +347,10 @@ def find_problem(stack: StackState, row: ResourceRow) -> Mapping[str, Any] | Non
     return None
 
 
-def lead_there(stack: StackState, cause: Cause) -> Cause:
+def with_kubeconfig(stack: StackState, cause: Cause) -> Cause:
     """Return a cause about an object of a Stack, whose commands reach the cluster of the object."""
-    below = tuple(lead_there(stack, each) for each in cause.causes)
-    return dataclasses.replace(cause, command=advice.lead_there(stack, cause.command), causes=below)
+    below = tuple(with_kubeconfig(stack, each) for each in cause.causes)
+    return dataclasses.replace(cause, command=advice.with_kubeconfig(stack, cause.command), causes=below)
 
 
 def explain_breakpoint(stack: StackState, entry: BreakpointEntry) -> Cause:

@@ -160,9 +160,9 @@ def find_secret_warnings(stack_file: StackFile) -> Iterator[str]:
 
 def find_definition_doubts(stack_file: StackFile) -> Iterator[str]:
     """Yield what parameters reach in a StackDefinition that they should not reach."""
-    from hearth.template.compiler import interpolation_doubts
+    from hearth.template.compiler import interpolation_warnings
 
-    return interpolation_doubts.find_doubts(object_fields.mapping(stack_file.manifest, "spec"))
+    return interpolation_warnings.find_warnings(object_fields.mapping(stack_file.manifest, "spec"))
 
 
 def find_template_mistakes(stack_file: StackFile, kinds: Kinds, evaluator: Evaluator) -> list[Mistake]:

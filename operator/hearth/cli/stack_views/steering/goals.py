@@ -33,7 +33,7 @@ class GoalType(enum.StrEnum):
     CONDITION = "condition"
 
 
-class Verdict(enum.Enum):
+class GoalVerdict(enum.Enum):
     """Closed set: how far a Stack is."""
 
     REACHED = "reached"
@@ -55,7 +55,7 @@ class Goal:
 class GoalState:
     """How far a Stack is, in one word and one line."""
 
-    verdict: Verdict
+    verdict: GoalVerdict
     message: str
 
 
@@ -98,19 +98,19 @@ def assess(
     """
     if stack is None:
         reached = goal.type is GoalType.DELETED
-        return GoalState(verdict=Verdict.REACHED if reached else Verdict.FAILED, message="the Stack is deleted")
+        return GoalState(verdict=GoalVerdict.REACHED if reached else GoalVerdict.FAILED, message="the Stack is deleted")
     if unseen := find_unseen(stack, sources or {}):
-        return GoalState(verdict=Verdict.WAITING, message=unseen)
+        return GoalState(verdict=GoalVerdict.WAITING, message=unseen)
     if goal.type is GoalType.PHASE and stack.phase == goal.detail:
-        return GoalState(verdict=Verdict.REACHED, message=stack.ready.message)
+        return GoalState(verdict=GoalVerdict.REACHED, message=stack.ready.message)
     if goal.type is GoalType.CONDITION:
         return assess_condition(stack, goal.detail)
     if handled is not None and stack.handled.get(handled[0]) != handled[1]:
-        return GoalState(verdict=Verdict.WAITING, message=f"waits for the operator to take hearth.dev/{handled[0]}")
+        return GoalState(verdict=GoalVerdict.WAITING, message=f"waits for the operator to take hearth.dev/{handled[0]}")
     if goal.type is GoalType.PROMOTED:
         if str(object_fields.number(stack.status, "definitionRevision")) != goal.detail:
             message = f"waits for the operator to move it to revision {goal.detail} of its definition"
-            return GoalState(verdict=Verdict.WAITING, message=message)
+            return GoalState(verdict=GoalVerdict.WAITING, message=message)
         return assess_observed(stack, Goal(type=GoalType.SETTLED))
     return assess_observed(stack, goal)
 
@@ -131,7 +131,7 @@ def assess_condition(stack: StackState, detail: str) -> GoalState:
     type_, _, status = detail.partition("=")
     found = stack.condition(type_)
     is_reached = found.status.lower() == (status or "True").lower()
-    return GoalState(verdict=Verdict.REACHED if is_reached else Verdict.WAITING, message=describe(stack))
+    return GoalState(verdict=GoalVerdict.REACHED if is_reached else GoalVerdict.WAITING, message=describe(stack))
 
 
 def assess_observed(stack: StackState, goal: Goal) -> GoalState:
@@ -146,10 +146,10 @@ def assess_observed(stack: StackState, goal: Goal) -> GoalState:
         GoalType.STOPPED: stack.condition("Stopped").is_true,
     }.get(goal.type, False)
     if is_reached:
-        return GoalState(verdict=Verdict.REACHED, message=describe(stack))
+        return GoalState(verdict=GoalVerdict.REACHED, message=describe(stack))
     if obstacle := explain_failure(stack, goal):
-        return GoalState(verdict=Verdict.FAILED, message=obstacle)
-    return GoalState(verdict=Verdict.WAITING, message=describe(stack))
+        return GoalState(verdict=GoalVerdict.FAILED, message=obstacle)
+    return GoalState(verdict=GoalVerdict.WAITING, message=describe(stack))
 
 
 def explain_failure(stack: StackState, goal: Goal) -> str:
@@ -196,7 +196,7 @@ def assess_check(stack: StackState) -> GoalState:
     count = object_fields.number(stack.status, "check", "problemCount")
     objects = object_fields.number(stack.status, "check", "objects") or 0
     if not count:
-        return GoalState(verdict=Verdict.REACHED, message=f"checked {objects} objects: no problem")
+        return GoalState(verdict=GoalVerdict.REACHED, message=f"checked {objects} objects: no problem")
     problems = object_fields.entries(stack.status, "check", "problems")
     lines = [
         f"{object_fields.text(each, 'resource')} "
@@ -206,7 +206,7 @@ def assess_check(stack: StackState) -> GoalState:
     ]
     noun = "problem" if count == 1 else "problems"
     return GoalState(
-        verdict=Verdict.FAILED, message="\n  ".join([f"checked {objects} objects: {count} {noun}", *lines])
+        verdict=GoalVerdict.FAILED, message="\n  ".join([f"checked {objects} objects: {count} {noun}", *lines])
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from hearth.cli.stack_views.stack_state import Condition, NamedObject
 from hearth.cli.stack_views.steering import goals
-from hearth.cli.stack_views.steering.goals import GoalState, Verdict
+from hearth.cli.stack_views.steering.goals import GoalState, GoalVerdict
 from hearth.cli.stack_views.steering.verbs import AlreadySo, Refusal, VerbResult, Write
 from hearth.model import names, object_fields, value_class
 from hearth.model.child import Object
@@ -94,14 +94,14 @@ class DefinitionState(NamedObject):
 def assess(definition: DefinitionState | None) -> GoalState:
     """Return how far a rollout is: reached, or failed once it needs a person."""
     if definition is None:
-        return GoalState(verdict=Verdict.FAILED, message="it was deleted")
+        return GoalState(verdict=GoalVerdict.FAILED, message="it was deleted")
     if not definition.is_observed:
-        return GoalState(verdict=Verdict.WAITING, message=goals.NOT_OBSERVED)
+        return GoalState(verdict=GoalVerdict.WAITING, message=goals.NOT_OBSERVED)
     if definition.ready.is_true:
-        return GoalState(verdict=Verdict.REACHED, message=definition.message)
+        return GoalState(verdict=GoalVerdict.REACHED, message=definition.message)
     if definition.is_stalled and definition.phase != RolloutPhase.PAUSED:
-        return GoalState(verdict=Verdict.FAILED, message=definition.message)
-    return GoalState(verdict=Verdict.WAITING, message=definition.message)
+        return GoalState(verdict=GoalVerdict.FAILED, message=definition.message)
+    return GoalState(verdict=GoalVerdict.WAITING, message=definition.message)
 
 
 def advise(definition: DefinitionState) -> Iterator[str]:

@@ -8,7 +8,7 @@ import pytest
 
 from hearth.cli.stack_views.stack_state import StackState
 from hearth.cli.stack_views.steering import mark_requests, rollouts, snapshot_requests, verbs
-from hearth.cli.stack_views.steering.goals import Verdict
+from hearth.cli.stack_views.steering.goals import GoalVerdict
 from hearth.cli.stack_views.steering.rollouts import DefinitionState
 from hearth.cli.stack_views.steering.verbs import AlreadySo, Refusal, Write
 from hearth.model.kinds import Kind
@@ -72,24 +72,24 @@ def test_what_is_so_already_is_not_written() -> None:
 @pytest.mark.parametrize(
     ("definition", "verdict"),
     [
-        (make(), Verdict.WAITING),
-        (make("Complete", reason="Complete"), Verdict.REACHED),
-        (make("Stopped", reason="RolloutStopped", stalled=True), Verdict.FAILED),
-        (make("Paused", reason="RolloutPaused", stalled=True), Verdict.WAITING),
+        (make(), GoalVerdict.WAITING),
+        (make("Complete", reason="Complete"), GoalVerdict.REACHED),
+        (make("Stopped", reason="RolloutStopped", stalled=True), GoalVerdict.FAILED),
+        (make("Paused", reason="RolloutPaused", stalled=True), GoalVerdict.WAITING),
         (
             make("Complete", reason="Complete", restart="a", annotations={"hearth.dev/rollout-restart": "b"}),
-            Verdict.WAITING,
+            GoalVerdict.WAITING,
         ),
-        (make("Stopped", stalled=True, annotations={"hearth.dev/rollout-undo": "3"}), Verdict.WAITING),
+        (make("Stopped", stalled=True, annotations={"hearth.dev/rollout-undo": "3"}), GoalVerdict.WAITING),
         (
             make("RolledBack", reason="RolledBack", stalled=True, annotations={"hearth.dev/rollout-undo": "3"}),
-            Verdict.FAILED,
+            GoalVerdict.FAILED,
         ),
-        (None, Verdict.FAILED),
+        (None, GoalVerdict.FAILED),
     ],
 )
 def test_a_status_counts_once_it_tells_of_the_last_request(
-    definition: DefinitionState | None, verdict: Verdict
+    definition: DefinitionState | None, verdict: GoalVerdict
 ) -> None:
     assert rollouts.assess(definition).verdict is verdict
 

@@ -9,7 +9,7 @@ import pytest
 from hearth.cli.stack_commands.parameters import GroupName
 from hearth.cli.stack_views.stack_state import StackState
 from hearth.cli.stack_views.steering import goals, verbs
-from hearth.cli.stack_views.steering.goals import Goal, GoalType, Verdict
+from hearth.cli.stack_views.steering.goals import Goal, GoalType, GoalVerdict
 from hearth.cli.stack_views.steering.verbs import AlreadySo, Refusal, Write
 
 READY = [{"type": "Ready", "status": "True", "reason": "Complete", "message": "all is ready"}]
@@ -239,7 +239,7 @@ def test_what_holds_a_group_back_is_said(field: str) -> None:
     verb = {"paused": "unpause", "suspended": "resume"}[field]
     command = f"kubectl stack {verb} rg/queue -n prod"
     assert command in note
-    assert reached.verdict is Verdict.FAILED
+    assert reached.verdict is GoalVerdict.FAILED
     assert field in reached.message
     assert command in reached.message
 

@@ -111,7 +111,7 @@ def test_that_a_stack_is_gone_is_reported_once() -> None:
 def test_without_a_terminal_lines_are_printed() -> None:
     written = io.StringIO()
 
-    with terminal_output.opened(rich.console.Console(file=written, width=20)) as screen:
+    with terminal_output.open_output(rich.console.Console(file=written, width=20)) as screen:
         screen.print_lines(["a sentence that is longer than the line"])
         screen.show(VIEW, seconds=1.25)
         screen.show(VIEW, seconds=2.5)
@@ -128,7 +128,7 @@ def test_on_a_terminal_the_tree_is_drawn_again() -> None:
     written = io.StringIO()
     console = rich.console.Console(file=written, width=40, force_terminal=True, color_system=None)
 
-    with terminal_output.opened(console) as screen:
+    with terminal_output.open_output(console) as screen:
         screen.show(VIEW, seconds=1)
         screen.print_lines(["a command that is longer than the line is never broken"])
         screen.show(replace(VIEW, phase="CreateComplete"), seconds=2)
@@ -144,7 +144,7 @@ def test_on_a_terminal_nothing_is_drawn_while_nothing_changes() -> None:
     written = io.StringIO()
     console = rich.console.Console(file=written, width=100, force_terminal=True, color_system=None)
 
-    with terminal_output.opened(console) as screen:
+    with terminal_output.open_output(console) as screen:
         screen.show(VIEW, seconds=1)
         drawn = len(written.getvalue())
         for second in range(2, 10):

@@ -43,7 +43,7 @@ NARROW: Final = frozenset({"enum", "const", "pattern"})
 """Rules of a parameter that limit its text."""
 
 
-def find_doubts(spec: Mapping[str, Any]) -> Iterator[str]:
+def find_warnings(spec: Mapping[str, Any]) -> Iterator[str]:
     """Yield a sentence for each such place; none without an account. spec: of a StackDefinition, of any shape."""
     template = spec.get("template")
     if not spec.get("account") or not isinstance(template, dict):

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hearth.template.compiler import interpolation_doubts
+from hearth.template.compiler import interpolation_warnings
 
 TEXT = {"type": "string"}
 
@@ -14,7 +14,7 @@ TEXT = {"type": "string"}
 def find(manifest: Any, rules: Any = TEXT, **resource: Any) -> list[str]:
     """The paths of the doubts, below the manifest."""
     template = {"parameters": {"x": rules}, "resources": {"a": {"manifest": manifest, **resource}}}
-    found = interpolation_doubts.find_doubts({"account": {"namespace": "n", "name": "a"}, "template": template})
+    found = interpolation_warnings.find_warnings({"account": {"namespace": "n", "name": "a"}, "template": template})
     return [each.partition(": ")[0].removeprefix("spec.template.resources.a.manifest.") for each in found]
 
 
@@ -66,8 +66,8 @@ def test_the_elements_of_a_collection_are_the_parameter_that_they_come_from() ->
 
 def test_without_an_account_a_developer_reaches_nothing_more() -> None:
     template = {"resources": {"a": {"manifest": {"metadata": {"namespace": "${params.x}"}}}}}
-    assert list(interpolation_doubts.find_doubts({"template": template})) == []
-    assert list(interpolation_doubts.find_doubts({"account": {}, "template": "none"})) == []
+    assert list(interpolation_warnings.find_warnings({"template": template})) == []
+    assert list(interpolation_warnings.find_warnings({"account": {}, "template": "none"})) == []
 
 
 def test_what_an_external_object_is_chosen_by_is_named() -> None:
@@ -79,7 +79,7 @@ def test_what_an_external_object_is_chosen_by_is_named() -> None:
         "own": {"externalRef": {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "${stack.name}"}}},
     }
     account = {"namespace": "n", "name": "a"}
-    found = interpolation_doubts.find_doubts({"account": account, "template": {"resources": resources}})
+    found = interpolation_warnings.find_warnings({"account": account, "template": {"resources": resources}})
     assert [each.partition(",")[0] for each in found] == [
         "spec.template.resources.a.externalRef.metadata.namespace: the parameter y chooses where an object is read",
         "spec.template.resources.a.externalRef.metadata.name: the parameter x chooses which object is read",
