@@ -197,7 +197,5 @@ def test_an_earlier_restart_does_not_resolve_a_mark() -> None:
 
 def test_a_mark_that_was_resolved_before_a_restore_writes_only_its_status() -> None:
     child = make_child()
-    verdict = health_mark_decision.decide(
-        dataclasses.replace(say(), is_restored=True), see(child, child), now=NOW
-    )
+    verdict = health_mark_decision.decide(dataclasses.replace(say(), is_restored=True), see(child, child), now=NOW)
     assert (verdict.step, reported(verdict)) == (None, ("True", "True", "Restored"))
