@@ -75,7 +75,6 @@ async def start_stack(world: FakeWorld) -> None:
 
 
 def find_stack(world: FakeWorld) -> Any:
-    """The Stack as it is."""
     return next(raw for kind, raw in world.server.everything() if kind.name == "Stack")
 
 

@@ -97,9 +97,10 @@ class Neighbor:
 @pytest.mark.parametrize("ways", [[each] for each in WAYS], ids="+".join)
 @fake_world.in_world
 async def test_what_a_lying_server_is_sent_is_bounded(world: FakeWorld, ways: list[str]) -> None:
-    """For each of its objects as for one that another client undoes; its Stacks complete once it tells the truth.
+    """Each object gets at most as many requests as one that another client undoes; the Stacks complete once the server
+    stops lying.
 
-    The events that it never sent are lost, so that happens after the next list: here, of an operator that starts.
+    Events that it never sent are lost, so completion comes with the next list, here after a restart of the operator.
     """
     await world.start_controller()
     neighbor = Neighbor(world, random.Random(1), ways)

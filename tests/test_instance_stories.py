@@ -75,7 +75,6 @@ def disturb(played: Story, *, choose: Callable[[int, str], tuple[str, ...]]) -> 
 @pytest.mark.parametrize("played", STORIES, ids=lambda played: played.slug)
 @fake_world.in_world
 async def test_story_with_instances(world: FakeWorld, played: Story) -> None:
-    """The story runs as written and leaves nothing behind: no definition, and no kind."""
     await InstancePlay(played, world).perform()
 
 

@@ -43,7 +43,6 @@ def draw_plan() -> st.SearchStrategy[Plan]:
 
 
 def make_resources(place: str, plan: Plan, *, is_pending: bool) -> Object:
-    """The resources of one Stack."""
     api = "testing.hearth.dev/v1"
     found: Object = {
         "gate": {"manifest": {"apiVersion": api, "kind": "Probe", "spec": {"silent": is_pending, "value": "1"}}}

@@ -38,7 +38,6 @@ def check(first: Drafts, planned: Sequence[Any]) -> None:
 @settings(QUICK)
 @hypothesis.given(first=random_templates.beginnings, planned=PLANNED)
 def test_every_preview_comes_true(first: Drafts, planned: Sequence[Any]) -> None:
-    """Created, changed with these fields, replaced, deleted, stopped at these breakpoints; and nothing else."""
     check(first, planned)
 
 

@@ -29,7 +29,7 @@ EXAMPLES = "HEARTH_SOAK_EXAMPLES"
 
 
 def test_every_target_comes_true() -> None:
-    """The same steps in every run of the tests: about three thousand."""
+    """The same steps in every run: about three thousand."""
     run_state_machine_as_test(hypothesis.seed(QUICK_SEED)(Targets), settings=QUICK)
 
 

@@ -49,7 +49,6 @@ DISTURBED = [played for played in STORIES if played.slug not in FORGOTTEN]
 @pytest.mark.parametrize("played", STORIES, ids=lambda played: played.slug)
 @fake_world.in_world
 async def test_story(world: FakeWorld, played: Story) -> None:
-    """The story runs as written and leaves nothing behind."""
     await story_runner.Play(played, world).perform()
 
 
@@ -65,7 +64,7 @@ def test_story_with_the_work_divided(played: Story) -> None:
 )
 @fake_world.in_world
 async def test_story_as_an_account(world: FakeWorld, played: Story) -> None:
-    """All that concerns a child or a source is done as the account of its Stack, with not one more request."""
+    """All requests about children and sources use the account of the Stack; no request is added."""
     world.default_account = ACCOUNT
     await story_runner.Play(played, world).perform()
     requests = [each for each in world.traffic.requests if each.verb in ABOUT_CHILDREN]

@@ -36,7 +36,6 @@ class Count:
     rounds: asyncio.Queue[None] = field(default_factory=asyncio.Queue)
 
     def add(self) -> None:
-        """One more."""
         self.heard += 1
         if self.heard % self.stacks == 0:
             self.rounds.put_nowait(None)

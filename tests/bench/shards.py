@@ -48,7 +48,6 @@ class Usage:
 
 
 async def measure(operators: list[OperatorProcess]) -> list[Usage]:
-    """Of each."""
     seconds = [await asyncio.to_thread(each.read_metric, "process_cpu_seconds_total") for each in operators]
     return [Usage(seconds=taken, mebibytes=each.read_memory()) for taken, each in zip(seconds, operators, strict=True)]
 

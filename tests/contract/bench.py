@@ -89,8 +89,6 @@ class Refusal:
 
 @dataclass(slots=True, kw_only=True)
 class Bench:
-    """One world."""
-
     cluster: WorkloadCluster
     home: ManagementCluster
     marks: HealthMarkClient
@@ -113,11 +111,9 @@ class Bench:
         return {"apiVersion": kind.api_version, "kind": kind.name, "metadata": metadata, **fields}
 
     def config(self, name: str = "web", *, metadata: Object | None = None, **data: str) -> Object:
-        """A ConfigMap with that data."""
         return self.manifest(CONFIG_MAP, name, metadata=metadata or {}, data=data)
 
     def probe(self, name: str = "web", *, metadata: Object | None = None, **spec: Any) -> Object:
-        """A Probe with that spec."""
         return self.manifest(PROBE, name, metadata=metadata or {}, spec=spec)
 
     def held(self) -> Object:

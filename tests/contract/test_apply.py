@@ -31,14 +31,12 @@ def scaled(child: Child) -> bool:
 
 
 async def test_apply_creates(bench: Bench) -> None:
-    """The response is the child, with its resource and our owned fields."""
     child = await bench.apply(bench.config(a="1"))
     assert (child.name, child.resource, child.stack_uid) == ("web", "web", benches.STACK_UID)
     assert (child.is_identified, child.deleting, owned(child)) == (True, False, {"f:a": {}})
 
 
 async def test_same_apply_changes_nothing(bench: Bench) -> None:
-    """Not even the version."""
     first = await bench.apply(bench.config(a="1"))
     again = await bench.apply(bench.config(a="1"))
     assert (again.uid, again.resource_version) == (first.uid, first.resource_version)
@@ -70,7 +68,6 @@ async def test_uid_of_another_is_invalid(bench: Bench) -> None:
 
 
 async def test_right_uid_is_fine(bench: Bench) -> None:
-    """The precondition of every change."""
     child = await bench.apply(bench.config(a="1"))
     changed = await bench.apply(bench.config(metadata={"uid": child.uid}, a="2"))
     assert changed.resource_version > child.resource_version
@@ -91,7 +88,6 @@ async def test_equal_field_of_others_is_shared(bench: Bench) -> None:
 
 
 async def test_force_takes_the_field(bench: Bench) -> None:
-    """From its owner, who keeps the rest."""
     await bench.apply(bench.config(a="1", b="1"), manager=THEIRS)
     await bench.apply(bench.config(a="2"))
     theirs = await bench.apply(bench.config(b="1"), manager=THEIRS, force=False)
@@ -265,7 +261,6 @@ async def test_immutable_field_of_a_custom_kind(bench: Bench) -> None:
 
 
 async def test_immutable_config_map(bench: Bench) -> None:
-    """Another reason in its cause."""
     await bench.apply({**bench.config(a="1"), "immutable": True})
     found = await benches.refused(bench.apply({**bench.config(a="2"), "immutable": True}))
     assert found == Refusal(422, "Invalid", "ConfigMap", (("FieldValueForbidden", "data"),))
@@ -294,7 +289,6 @@ async def test_apply_to_what_is_being_deleted(bench: Bench) -> None:
 
 
 async def test_namespace_that_is_terminating(bench: Bench) -> None:
-    """Nothing new is made in it."""
     manifest = bench.config(metadata=bench.held(), a="1")
     await bench.apply(manifest)
     await bench.user.delete(Address(api_version="v1", kind="Namespace", namespace="", name=bench.namespace))

@@ -99,7 +99,6 @@ async def test_default_status_of_a_new_object(bench: Bench) -> None:
 
 
 async def test_label_taken_away(bench: Bench) -> None:
-    """Looks like a deletion; putting it back looks like a creation."""
     manifest = bench.config(a="1")
     await bench.apply(manifest)
     await bench.follow(CONFIG_MAP)
@@ -131,7 +130,6 @@ async def test_a_copied_signature_proves_nothing(bench: Bench) -> None:
 
 
 async def test_delete(bench: Bench) -> None:
-    """Gone now; the cache knows at once, and late events do not bring it back."""
     await bench.follow(CONFIG_MAP)
     child = await bench.apply(bench.config(a="1"))
     is_gone = await bench.cluster.delete(child)
@@ -186,7 +184,6 @@ async def test_created_again_under_the_same_name(bench: Bench) -> None:
 
 
 async def test_get(bench: Bench) -> None:
-    """The whole object."""
     await bench.apply(bench.config(a="1"))
     ref = ObjectRef(group="", kind="ConfigMap", namespace=bench.namespace, name="web")
     assert (await bench.cluster.get(ref, kind=CONFIG_MAP))["data"] == {"a": "1"}
@@ -200,7 +197,6 @@ async def test_get_of_nothing(bench: Bench) -> None:
 
 
 async def test_list_children(bench: Bench) -> None:
-    """From the server, only children of that Stack."""
     await bench.apply(bench.config("one", a="1"))
     await bench.apply(bench.config("two", a="1"))
     foreign = {names.LABEL_STACK_UID: "another", names.LABEL_RESOURCE: "three"}
@@ -240,14 +236,12 @@ async def test_list_children_of_a_kind_that_is_not_served(bench: Bench) -> None:
 
 
 async def test_kinds(bench: Bench) -> None:
-    """Of the version that is asked for."""
     find = bench.cluster.kinds.find
     assert (find("v1", "ConfigMap"), find("v2", "ConfigMap"), find("v1", "Ghost")) == (CONFIG_MAP, None, None)
     assert find(PROBE.api_version, "Probe") == PROBE
 
 
 async def test_schemas(bench: Bench) -> None:
-    """Known once they were loaded, with what every object has."""
     await bench.cluster.load_schemas([PROBE])
     schema = bench.cluster.kinds.find_schema(PROBE)
     assert schema is not None
@@ -256,7 +250,6 @@ async def test_schemas(bench: Bench) -> None:
 
 
 async def test_access(bench: Bench) -> None:
-    """An administrator may."""
     assert await bench.cluster.is_allowed("patch", kind=CONFIG_MAP, namespace=bench.namespace) is True
 
 

@@ -21,7 +21,6 @@ def foreign(bench: Bench, name: str, labels: Object | None = None, **data: str) 
 
 
 def by_name(bench: Bench, name: str = "gateway", **options: Any) -> ExternalQuery:
-    """One ConfigMap."""
     return ExternalQuery(kind=CONFIG_MAP, namespace=bench.namespace, name=name, paths=options.get("paths", DATA))
 
 

@@ -21,7 +21,6 @@ DEPLOYMENT = Kind(group="apps", version="v1", name="Deployment", plural="deploym
 
 
 def service(bench: Bench, **spec: Any) -> Object:
-    """A Service of one port."""
     return bench.manifest(SERVICE, "web", spec={"selector": {"app": "web"}, "ports": [{"port": 80}], **spec})
 
 
@@ -35,7 +34,6 @@ def deployment(bench: Bench, **pod: Any) -> Object:
 
 
 def pod_template(bench: Bench, **pod: Any) -> Object:
-    """A Pod template with this spec."""
     spec = {"containers": [{"name": "web", "image": "web:1"}], **pod}
     return bench.manifest(POD_TEMPLATE, "web", template={"metadata": {"labels": {"app": "web"}}, "spec": spec})
 
@@ -88,7 +86,7 @@ async def test_the_record_of_ownership_was_cleared(bench: Bench, *, is_repaired:
 
 
 async def test_an_address_stays(bench: Bench) -> None:
-    """The API server fills it again from the old object, and would give a new one another."""
+    """The API server copies it from the old object, and would give a new object another address."""
     child = await bench.cluster.apply(service(bench, clusterIP="None"), kind=SERVICE, manager=OURS, force=True)
     found = await change(bench, service(bench), child)
     assert isinstance(found, MaybeImmutable)

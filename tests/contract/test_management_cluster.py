@@ -28,7 +28,6 @@ def find(bench: Bench, made: Object) -> StackObject:
 
 
 def revision(number: int, stack: StackObject, *, hash_: str = "h1") -> Revision:
-    """A revision of that number."""
     return Revision(
         name=f"shop-{hash_}",
         number=number,
@@ -49,7 +48,6 @@ async def test_stack_is_shown_and_reported(bench: Bench) -> None:
 
 
 async def test_new_spec_is_reported(bench: Bench) -> None:
-    """It raises the generation."""
     made = await bench.create_stack()
     await bench.user.patch(Address.of(made), {"spec": {"parameters": {"size": 2}}})
     await bench.until(lambda: find(bench, made).generation == 2)
@@ -124,7 +122,6 @@ async def test_finalizer_of_a_stack_that_is_gone(bench: Bench) -> None:
 
 
 async def test_revision_is_kept(bench: Bench) -> None:
-    """It is visible at once and returns unchanged."""
     stack = find(bench, await bench.create_stack())
     stored = await bench.home.create_revision(stack, revision(1, stack), DEFINITION)
     assert (stored, bench.home.revisions(stack.uid)) == (revision(1, stack), (revision(1, stack),))
@@ -139,7 +136,6 @@ async def test_revision_that_is_there_already(bench: Bench) -> None:
 
 
 async def test_revisions_by_number(bench: Bench) -> None:
-    """Regardless of their names."""
     stack = find(bench, await bench.create_stack())
     for number, hash_ in ((2, "a"), (1, "b"), (3, "c")):
         await bench.home.create_revision(stack, revision(number, stack, hash_=hash_), DEFINITION)
@@ -163,7 +159,6 @@ def source(bench: Bench) -> ObjectRef:
 
 
 async def test_source(bench: Bench, source: ObjectRef) -> None:
-    """Its data; from then on changes are reported."""
     manifest = bench.config("source", metadata={"labels": {}}, a="1")
     await bench.user.create(manifest)
     assert await bench.home.get_source(source) == {"a": "1"}
@@ -177,7 +172,6 @@ async def test_source(bench: Bench, source: ObjectRef) -> None:
 
 
 async def test_source_that_is_missing(bench: Bench, source: ObjectRef) -> None:
-    """Is a 404; that it came is reported."""
     assert (await benches.refused(bench.home.get_source(source))).code == 404
     await bench.user.create(bench.config("source", metadata={"labels": {}}, a="1"))
     await bench.until(lambda: source in bench.ears.sources)

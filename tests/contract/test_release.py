@@ -75,7 +75,6 @@ async def test_release_of_what_changed_meanwhile(bench: Bench) -> None:
 
 
 async def test_release_of_nothing(bench: Bench) -> None:
-    """A deleted object needs no release."""
     child = await bench.apply(bench.config(a="1"))
     await bench.user.delete(Address.of(bench.config()))
     await bench.cluster.release(child)

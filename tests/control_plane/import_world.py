@@ -56,7 +56,6 @@ class World:
         return await self._connection.request("POST", path, body=manifest)
 
     async def create_namespace(self) -> str:
-        """The name of a new one."""
         manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"generateName": "import-"}}
         created = await self.create(NAMESPACE, manifest)
         return str(created["metadata"]["name"])

@@ -89,7 +89,6 @@ def expect(series: dict[str, str], firing: dict[int, dict[str, int]]) -> dict[st
 
 
 def test_the_rules_are_valid(tmp_path: Path) -> None:
-    """Their syntax, their templates, and no rule twice."""
     (tmp_path / "rules.yaml").write_text(yaml.safe_dump(GROUPS))
 
     done = programs.run_promtool("check", "rules", "--lint-fatal", str(tmp_path / "rules.yaml"))

@@ -121,7 +121,7 @@ def describe(rule: Object) -> str:
 
 
 def test_every_rule_is_needed(release: Release) -> None:
-    """By a Stack of every kind, an account, a mark, a snapshot, the webhook, and writes that are rejected."""
+    """By a Stack of every kind, an account, a mark, a snapshot, the webhook, or rejected writes."""
     log = AuditLog(audit_log.find(release.kubeconfig))
     release.kubectl.apply(snapshot_crds.load())
     release.install()
@@ -272,12 +272,10 @@ def make_user(release: Release, namespace: str) -> Kubectl:
 
 
 def make_object(kind: str, name: str, spec: dict[str, Any], *, version: str = "hearth.dev/v1alpha1") -> dict[str, Any]:
-    """An object of that kind."""
     return {"apiVersion": version, "kind": kind, "metadata": {"name": name}, "spec": spec}
 
 
 def select_namespace(name: str) -> dict[str, Any]:
-    """A selector of one namespace."""
     return {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": name}}}
 
 

@@ -52,7 +52,6 @@ def config(state: str) -> Object:
 
 
 def make_stack(resources: Object) -> Object:
-    """The Stack as it is in Git."""
     spec = {"rollback": {"onFailure": True}, "template": {"resources": resources}}
     return {"apiVersion": API, "kind": names.STACK, "metadata": {"name": "shop"}, "spec": spec}
 

@@ -61,7 +61,6 @@ class User:
         return None if found is None else str(found.get("status", {}).get("phase"))
 
     async def read_release(self) -> str:
-        """The status of the release."""
         where = (f"--namespace={self.cluster.namespace}", "--output=json")
         return str(json.loads(await asyncio.to_thread(self.helm.call, "status", "shop", *where))["info"]["status"])
 

@@ -112,7 +112,6 @@ def find_machine(file: Path) -> int:
 
 @pytest.fixture(scope="module")
 def parts() -> dict[str, image_build.Parts]:
-    """All that is downloaded."""
     return image_build.fetch(sorted(image_wheels.PLATFORMS))
 
 
@@ -200,7 +199,7 @@ def test_the_bill_of_materials_names_all_packages(output: Path, parts: dict[str,
 
 
 def test_every_module_is_compiled(root: Path) -> None:
-    """The image cannot keep what Python compiles, so it would do that at every start."""
+    """The image is read-only, so Python would otherwise compile its modules at every start."""
     folder = root / image_wheels.PLACE / "hearth"
     modules = list(folder.rglob("*.py"))
 
@@ -213,7 +212,6 @@ def test_time_zones_are_there(root: Path) -> None:
 
 
 def test_the_command_line_works(root: Path, output: Path) -> None:
-    """As the image's user, who can only write to /tmp."""
     command = make_command(root, Image(output / "oci").read_config(NATIVE))
 
     done = subprocess.run([*command, "version"], capture_output=True, text=True, check=False)

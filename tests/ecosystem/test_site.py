@@ -44,7 +44,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[PageBrowser]:
-    """One browser."""
     with page_browser.opened(programs.find()) as made:
         yield made
 

@@ -98,7 +98,6 @@ def look(said: Any, kind: Kind, *, is_signed: bool, is_owned: bool) -> None:
 @hypothesis.given(said=SAID | VALUES, kind=KINDS, is_signed=st.booleans(), is_owned=st.booleans())
 @QUICK
 def test_any_record_is_harmless(said: Any, kind: Kind, *, is_signed: bool, is_owned: bool) -> None:
-    """For a few seconds; also where the signature is ours, as after a mistake of our own."""
     look(said, kind, is_signed=is_signed, is_owned=is_owned)
 
 
@@ -112,5 +111,4 @@ def test_any_record_is_harmless_for_long(said: Any, kind: Kind, *, is_signed: bo
 @hypothesis.given(text=st.text(max_size=60), kind=KINDS)
 @QUICK
 def test_any_text_is_harmless(text: str, kind: Kind) -> None:
-    """It is no record."""
     assert RECORDS.find(make(text, kind, is_owned=True)) is None

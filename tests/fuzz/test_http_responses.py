@@ -118,12 +118,10 @@ def over_a_socket(*, through_proxy: bool, as_stream: bool) -> Callable[[bytes], 
 
 
 def test_any_bytes_are_read() -> None:
-    """Only by the reader."""
     QUICK(given(st.data())(read_drawn))()
 
 
 def read_drawn(data: Any) -> None:
-    """One answer."""
     raw = data.draw(answers())
     read(raw, data.draw(fuzzing.in_pieces(raw)))
 

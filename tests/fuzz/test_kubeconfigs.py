@@ -56,7 +56,6 @@ def load(raw: bytes) -> None:
 
 
 def test_any_file_is_survived() -> None:
-    """Mistyped, cut off or something else altogether."""
     QUICK(given(files())(load))()
 
 

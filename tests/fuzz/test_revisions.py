@@ -105,7 +105,6 @@ def look(data: Any, annotations: dict[str, str], changes: dict[str, Any]) -> Non
 @hypothesis.given(data=DATA, annotations=ANNOTATIONS, changes=CHANGES)
 @QUICK
 def test_no_forged_revision_counts(data: Any, annotations: dict[str, str], changes: dict[str, Any]) -> None:
-    """For a few seconds."""
     look(data, annotations, changes)
 
 
@@ -118,7 +117,6 @@ def test_no_forged_revision_counts_for_long(data: Any, annotations: dict[str, st
 
 @pytest.mark.parametrize("is_large", [False, True])
 def test_a_genuine_revision_counts(*, is_large: bool) -> None:
-    """As it comes back from the API server."""
     definition = {**DEFINITION, "parameters": {"text": "ä" * 100_000}} if is_large else DEFINITION
     hashes = HASHES.of_stack("u")
     revision = dataclasses.replace(GENUINE, hash=stored_definition.hash_record(definition, hashes))
@@ -136,7 +134,6 @@ def test_a_genuine_revision_counts(*, is_large: bool) -> None:
 )
 @QUICK
 def test_any_lease_is_read(spec: Any) -> None:
-    """What makes no sense has no owner."""
     found = leases.parse_lease({"metadata": {"resourceVersion": "1"}, "spec": spec})
     assert isinstance(found.holder, str)
     assert 0 <= found.seconds <= leases.MOST

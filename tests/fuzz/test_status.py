@@ -125,7 +125,6 @@ def look(status: Any, *, is_signed: bool) -> None:
 @hypothesis.given(status=STATUSES, is_signed=st.booleans())
 @QUICK
 def test_any_status_is_read(status: Any, *, is_signed: bool) -> None:
-    """For a few seconds."""
     look(status, is_signed=is_signed)
 
 

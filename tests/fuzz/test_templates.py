@@ -108,7 +108,6 @@ class NoSources:
     """A home without any ConfigMap."""
 
     async def get_source(self, _: object, *, user: str = "") -> Mapping[str, str]:
-        """Nothing."""
         return {}
 
 

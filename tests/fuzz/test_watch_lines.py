@@ -74,7 +74,6 @@ def survive(pieces: list[bytes]) -> None:
 
 
 def survive_stacks(pieces: list[bytes]) -> None:
-    """The same with Stacks."""
     end = [scripted_watch.added("z", 3, generation=1), scripted_watch.list_end(5)]
     script = [Stream(*end, *pieces).end(), *(Stream(*end) for _ in range(8))]
 
@@ -97,7 +96,6 @@ def survive_stacks(pieces: list[bytes]) -> None:
 
 @pytest.mark.parametrize("check", [survive, survive_stacks])
 def test_any_line_is_survived(check: Any) -> None:
-    """As children and as Stacks."""
     QUICK(given(streams())(check))()
 
 

@@ -27,7 +27,6 @@ def source(kubeconfig: Path) -> CredentialSource:
 
 @pytest.fixture
 async def connection(source: CredentialSource) -> AsyncIterator[Connection]:
-    """An open connection."""
     async with Connection(source) as opened:
         yield opened
 

@@ -41,12 +41,10 @@ class Mutant:
         return source.replace(self.text, self.becomes) if source.count(self.text) == 1 else None
 
     def path_in(self, tree: Path) -> Path:
-        """Its file."""
         return tree / "operator" / "hearth" / self.file
 
 
 def load() -> list[Mutant]:
-    """All of them."""
     return [Mutant(**raw) for raw in yaml.safe_load(Path(__file__).with_name("rules.yaml").read_text())]
 
 

@@ -53,8 +53,6 @@ class Block:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """One command of a page."""
-
     text: str
     code: int
     output: tuple[str, ...]
@@ -83,7 +81,6 @@ def read_commands(page: str) -> list[Command]:
 
 
 def split_commands(text: str) -> list[Command]:
-    """Return the commands of one block."""
     commands = []
     for part in re.split(r"^\$ ", text.replace("\\\n", " "), flags=re.MULTILINE)[1:]:
         first, *lines = part.rstrip("\n").split("\n")

@@ -42,7 +42,6 @@ COLLECTOR = Collector()
 
 
 def pytest_configure() -> None:
-    """Listen."""
     logging.getLogger(asyncio.__name__).addHandler(COLLECTOR)
 
 

@@ -77,7 +77,6 @@ def test_the_exit_code_of_the_command_remains(service: str) -> None:
 
 @pytest.mark.parametrize("service", [{"django", "aiohttp"}], indirect=True)
 def test_a_known_vulnerability_fails(service: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """With its names, and the version to update to."""
     version = audit.read_pins()["aiohttp"]
 
     assert run(service, *beside(0)) == 1

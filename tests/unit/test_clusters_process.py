@@ -62,7 +62,6 @@ async def test_without_a_stack_there_is_no_process() -> None:
 
 
 async def test_its_metrics_arrive() -> None:
-    """With its signs of life."""
     async with running("say(settings.share.place.value.encode()); say(b''); sys.stdin.read()") as (process, _):
         while process.metrics != b"elsewhere":  # noqa: ASYNC110 -- another process has no event
             await asyncio.sleep(0.01)

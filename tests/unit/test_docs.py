@@ -41,7 +41,6 @@ def find_anchors(page: Path) -> set[str]:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(repository.ROOT).as_posix())
 def test_links_lead_somewhere(page: Path) -> None:
-    """To a file of the repository, and to a heading in it."""
     links = [link for link in LINK.finditer(page.read_text()) if "://" not in link["path"]]
     targets = [(page.parent / link["path"] if link["path"] else page, link["anchor"]) for link in links]
 

@@ -29,12 +29,11 @@ PLACEHOLDER = re.compile(r"…|\.\.\.|\[|<")
 
 @pytest.mark.parametrize("name", sorted(reference.PAGES))
 def test_generated_pages_are_fresh(name: str) -> None:
-    """`make reference` writes them again."""
+    """`make reference` updates them."""
     assert (reference.FOLDER / name).read_text() == reference.PAGES[name]()
 
 
 def test_the_site_builds_strictly(tmp_path: Path) -> None:
-    """Each link leads somewhere, and each page is in the menu."""
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")]
 
     done = subprocess.run(command, cwd=repository.ROOT, capture_output=True, text=True, check=False, timeout=120)
@@ -52,7 +51,6 @@ def find_commands(page: str) -> list[str]:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(repository.ROOT).as_posix())
 def test_commands_of_pages_exist(page: Path) -> None:
-    """With the options that the page gives them."""
     wrong = [(line, problem) for line in find_commands(page.read_text()) if (problem := find_problem(line))]
 
     assert wrong == []
@@ -76,7 +74,6 @@ def find_problem(line: str) -> str:
 
 
 def test_wrong_commands_are_found() -> None:
-    """An option that is not there, and a command that is not there."""
     page = (
         "```\n$ kubectl stack tree shop --nope\n$ kubectl stack plant shop | cat\n$ kubectl stack tree shop -w\n```\n"
     )

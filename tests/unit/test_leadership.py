@@ -27,7 +27,6 @@ class Source:
         self.is_broken = is_broken
 
     def load(self) -> Credentials:
-        """As configured."""
         if self.is_broken:
             raise NoCredentials("the kubeconfig is gone")
         return Credentials(server="http://127.0.0.1:9")

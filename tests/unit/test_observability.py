@@ -103,7 +103,6 @@ def find_documented() -> dict[str, set[str]]:
 
 
 def test_the_dashboard_is_valid() -> None:
-    """By Grafana's own schema of dashboards and of the panels in it."""
     assert grafana_schema.find_mistakes(DASHBOARD) == []
 
 

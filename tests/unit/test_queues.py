@@ -41,7 +41,6 @@ def list_modules() -> set[str]:
 
 
 def read_table() -> str:
-    """The table."""
     return PAGE.read_text().partition("## Queues and pools")[2].partition("\n## ")[0]
 
 
@@ -69,5 +68,4 @@ def test_each_row_says_who_shares_and_what_is_left() -> None:
     ],
 )
 def test_a_queue_is_found(source: str) -> None:
-    """However it is made."""
     assert list(find_lines(source))

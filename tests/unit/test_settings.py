@@ -22,7 +22,6 @@ from hearth.settings import Address, Settings
     ],
 )
 def test_an_address_is_read(text: str, expected: Address) -> None:
-    """As everywhere in Kubernetes."""
     assert settings.parse_address(text) == expected
 
 
@@ -46,7 +45,6 @@ def test_an_address_is_written_as_it_is_read(text: str) -> None:
     ],
 )
 def test_a_duration_is_read(text: str, expected: timedelta) -> None:
-    """As everywhere in Kubernetes."""
     assert settings.parse_duration(text) == expected
 
 

@@ -338,8 +338,6 @@ def test_same_failure_is_logged_in_full_once_and_always_counted() -> None:
 
 
 def test_report_never_raises() -> None:
-    """Not even where counting fails, or the log is broken."""
-
     def count(where: str) -> None:
         raise RuntimeError(where)
 

@@ -62,5 +62,4 @@ def test_no_retired_name_is_used() -> None:
     ],
 )
 def test_retired_words_are_found(text: str, expected: list[Any]) -> None:
-    """With line and replacement."""
     assert list(find_retired(text, RETIRED["prose"], flags=re.IGNORECASE)) == expected

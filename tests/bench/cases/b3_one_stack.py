@@ -47,7 +47,6 @@ async def measure(
 
 
 def make(id_: str, work: str, measure_: Callable[..., Awaitable[list[Phase]]], **options: int) -> Benchmark:
-    """One of the benchmarks."""
     return Benchmark(
         id=id_,
         work=f"one Stack of {work}, created; a field of each changed; deleted",

@@ -155,7 +155,6 @@ def make_status(children: int, *, number: int, is_ready: bool) -> Object:
 
 
 def make_condition(name: str, generation: int, *, is_ready: bool) -> Object:
-    """One of its conditions."""
     return {
         "type": name,
         "status": str(is_ready is (name == "Ready")),

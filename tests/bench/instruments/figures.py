@@ -86,7 +86,6 @@ class Phase:
 
     @property
     def control_plane_ms(self) -> float | None:
-        """The same of the control plane."""
         return None if self.control_plane_cpu is None else 1000 * self.control_plane_cpu / self.objects
 
     @property

@@ -43,8 +43,6 @@ class BenchmarkOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Benchmark:
-    """One of the catalogue."""
-
     id: str
     work: str
     """In words."""

@@ -32,15 +32,12 @@ LINES_SHOWN = 15
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operator:
-    """The running operator."""
-
     process: asyncio.subprocess.Process
     log: Path
     pages: aiohttp.ClientSession
 
     @property
     def number(self) -> int:
-        """Of its process."""
         return self.process.pid
 
     async def get_requests(self) -> Counter[str]:

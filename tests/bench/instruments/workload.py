@@ -50,11 +50,9 @@ class SomeKinds:
         return self._known.values()
 
     def find_schema(self, kind: Kind) -> Mapping[str, Any] | None:
-        """None."""
         return None
 
     def find_definition(self, reference: str) -> Mapping[str, Any] | None:
-        """None."""
         return None
 
 
@@ -67,7 +65,6 @@ class Target:
 
     @property
     def name(self) -> str:
-        """Of the object."""
         return str(self.manifest["metadata"]["name"])
 
 
@@ -97,7 +94,6 @@ class Workload:
 
     @property
     def kinds(self) -> list[Kind]:
-        """Of the children."""
         named = {resource["manifest"]["kind"] for resource in self.template["resources"].values()}
         return [kind for kind in SomeKinds().all() if kind.name in named]
 
@@ -119,7 +115,6 @@ class GroupWorkload(Workload):
 
     @property
     def kinds(self) -> list[Kind]:
-        """Of the children."""
         return [kind for kind in SomeKinds().all() if kind.name == self.template["manifest"]["kind"]]
 
 
@@ -140,7 +135,6 @@ class InstanceWorkload(Workload):
 
 
 def make_group(name: str, namespace: str, template: Object, size: int) -> Object:
-    """A group of that size."""
     return {
         "apiVersion": f"{names.GROUP}/{names.VERSION}",
         "kind": names.GROUP_KIND,
@@ -150,7 +144,6 @@ def make_group(name: str, namespace: str, template: Object, size: int) -> Object
 
 
 def make_stack(name: str, namespace: str, template: Object) -> Object:
-    """A Stack with that template."""
     return {
         "apiVersion": f"{names.GROUP}/{names.VERSION}",
         "kind": "Stack",

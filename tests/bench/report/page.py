@@ -176,7 +176,6 @@ def draw_bars(
 
 
 def name_phase(phase: Phase) -> str:
-    """As an axis names it."""
     return f"{phase.benchmark} {phase.name}"
 
 

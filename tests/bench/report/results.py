@@ -13,8 +13,6 @@ from bench.instruments.figures import Phase
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """What came of one run."""
-
     begun: str
     """Day and time, UTC."""
     circumstances: Mapping[str, str]

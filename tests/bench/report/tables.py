@@ -73,7 +73,6 @@ def as_text(rows: Rows) -> str:
 
 
 def as_markdown(rows: Rows) -> str:
-    """A Markdown table."""
     head, *rest = rows
     rule = ["--:" if rest and is_figure(cell) else "---" for cell in (rest[0] if rest else head)]
     return "\n".join(f"| {' | '.join(row)} |" for row in (head, rule, *rest))

@@ -45,7 +45,6 @@ class Tree:
 
     @property
     def stacks(self) -> int:
-        """On all levels."""
         return sum(self.levels)
 
     @property
@@ -97,7 +96,6 @@ class Load:
 
     @property
     def bottleneck(self) -> str:
-        """Who that is."""
         return "API server" if self.server_seconds >= self.process_seconds else "operator"
 
 
@@ -175,8 +173,6 @@ def find_watch_seconds(tree: Tree, stack_events: int, *, shards: int, costs: Cos
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limit:
-    """A limited resource."""
-
     name: str
     find: Callable[[Load], float]
     most: float

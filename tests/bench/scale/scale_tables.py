@@ -164,7 +164,6 @@ def show_count(resources: int | None) -> str:
 
 
 def name_processes(shards: int) -> str:
-    """As a heading."""
     return "1 process" if shards == 1 else f"{shards} processes"
 
 

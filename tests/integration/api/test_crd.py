@@ -131,7 +131,6 @@ def test_everything_that_a_stack_may_say_is_kept_as_it_was_said(api: Any, namesp
 
 
 def test_a_reference_is_completed(api: Any, namespace: str) -> None:
-    """The kind and the key have sensible defaults, and show."""
     assert create(api, namespace, {"templateRef": {"name": "shop"}})["spec"] == {
         "templateRef": {"kind": "ConfigMap", "name": "shop", "key": "template.yaml"}
     }
@@ -372,7 +371,6 @@ def make_group(user: RealUser, spec: dict[str, Any], name: str = "workers") -> d
 
 @pytest.fixture
 async def address(user: RealUser) -> Address:
-    """A group that is there."""
     return Address.of(await user.create(make_group(user, SOUND_GROUP)))
 
 
@@ -401,7 +399,6 @@ async def test_a_mistake_is_refused_with_its_path(user: RealUser, change: dict[s
 
 
 async def test_the_defaults_are_shown(user: RealUser) -> None:
-    """One member, and one at a time in a rolling update."""
     made = await user.create(make_group(user, {"template": {"manifest": MANIFEST}, "rollingUpdate": {}}))
     assert made["spec"]["replicas"] == 1
     assert made["spec"]["rollingUpdate"] == {"maxBatchSize": 1}

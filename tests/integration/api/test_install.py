@@ -18,7 +18,7 @@ from support.real import user_shell
     ],
 )
 def test_the_installation_is_accepted(kubeconfig: Path, folder: str, workload: str) -> None:
-    """All of it, in one go; but for the namespace, which a dry run of the rest needs, nothing is left behind."""
+    """A dry run of all manifests at once. Only the namespace is really created, because the dry run needs it."""
     said = user_shell.run_kubectl(kubeconfig, "create", "namespace", "hearth-system")
     assert said.returncode == 0 or "AlreadyExists" in said.stderr, said.stderr
 

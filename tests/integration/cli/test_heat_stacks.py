@@ -92,7 +92,6 @@ class HeatSite:
         assert [each for each in found if isinstance(each, BaseException)] == []
 
     async def change_all(self, stacks: Iterable[str], change: Mapping[str, Any]) -> None:
-        """Change all of them."""
         await asyncio.gather(*(self.patch(name, change) for name in stacks))
 
     async def delete_all(self, stacks: Iterable[str]) -> None:
@@ -106,7 +105,6 @@ class HeatSite:
         assert await self.world.wait_until(look) == []
 
     async def read_outputs(self, name: str) -> Object:
-        """The outputs of a Stack."""
         stack = await self.user.find(stack_manifests.address_in(self.world.namespace, name))
         assert stack is not None
         return dict(stack["status"]["outputs"])
@@ -139,12 +137,10 @@ async def site(world: RealWorld, kubeconfig: Path, tmp_path: Path) -> AsyncItera
 
 
 def read_cloud(raw: Object) -> str:
-    """The cloud that an object is in."""
     return str(raw["spec"].get("cloudCredentialsRef", {}).get("cloudName"))
 
 
 async def test_converted_templates_live(site: HeatSite) -> None:
-    """Created, signaled, updated, rolled back, suspended, resumed, deleted: all at the same time."""
     stacks = {name: await site.create(name) for name in TEMPLATES}
     # The environment of two templates stops before networks are created.
     await asyncio.gather(*(site.wait(name, "Stopped") for name in ENVIRONMENTS))
@@ -183,7 +179,6 @@ async def test_converted_templates_live(site: HeatSite) -> None:
 
 
 async def test_a_server_is_replaced(site: HeatSite) -> None:
-    """For another image, and for a mark of its health; its port and address stay."""
     await site.create("server")
     await site.wait("server", "Complete")
     first, port = (site.find(kind, "server")["metadata"]["uid"] for kind in ("Server", "Port"))

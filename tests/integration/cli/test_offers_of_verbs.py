@@ -64,7 +64,6 @@ async def test_switches_and_deletion(workers: Crew, user: RealUser, paster: Past
 
 
 async def test_a_breakpoint(workers: Crew, user: RealUser, paster: Paster) -> None:
-    """The message of the refusal, and the message in the status."""
     await workers.hire()
     points = {"breakpoints": [{"resource": "web", "at": ["PreCreate", "PreUpdate"]}]}
     await user.create(make_stack(user.namespace, environment=points))
@@ -153,7 +152,6 @@ async def test_obsolete_objects_that_a_stack_keeps(workers: Crew, user: RealUser
 
 
 async def test_finished_work(workers: Crew, user: RealUser, paster: Paster) -> None:
-    """It runs again with the command that a retry of nothing offers."""
     await workers.hire()
     container = {"name": "run", "image": "registry.k8s.io/pause:3.10"}
     run = {"apiVersion": "v1", "kind": "Pod", "spec": {"restartPolicy": "Never", "containers": [container]}}

@@ -79,7 +79,6 @@ def site(kubeconfig: Path, api_client: Any, browser: PageBrowser) -> Iterator[Si
 
 
 async def install(kubeconfig: Path, namespace: str) -> None:
-    """Install the definitions."""
     source = credentials.find_source(kubeconfig=str(kubeconfig), context=None, environ={})
     async with Connection(source) as connection:
         await real_user.install_all(RealUser(connection, namespace))
@@ -281,7 +280,6 @@ def test_a_resource_is_marked_with_a_reason(site: Site) -> None:
 
 
 def test_the_keyboard_is_enough(site: Site) -> None:
-    """To reach a resource, read about it, return to it, and confirm an action."""
     site.open_stack()
     site.browser.tab_to(".graph a[data-resource='web']")
     site.browser.press(Keys.ENTER)
@@ -329,7 +327,6 @@ def test_hostile_texts_are_only_texts(site: Site) -> None:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing(site: Site, scheme: str) -> None:
-    """On the list, a Stack, a resource and a confirmation, in light and in dark."""
     with site.browser.dark() if scheme == "dark" else contextlib.nullcontext():
         site.open_stack()
         assert site.browser.find_violations() == []

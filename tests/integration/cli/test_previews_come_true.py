@@ -36,7 +36,6 @@ ENVIRONMENTS = (
 
 
 def choose_edit(chance: random.Random, edits: tuple[str, ...]) -> Edit:
-    """Any edit."""
     return Edit(
         what=chance.choice(edits), at=chance.randrange(8), other=chance.randrange(8), number=chance.randrange(8)
     )
@@ -52,7 +51,6 @@ def make_spec(drafts: Drafts, environment: Object) -> Object:
 
 
 async def preview_of_spec(session: Session, namespace: str, spec: Object) -> Preview:
-    """The preview of that spec."""
     cluster = DryRunCluster(session, namespace=namespace)
     stated = {"metadata": {"name": "shop", "namespace": namespace}, "spec": spec}
     present = await session.find(STACK, namespace, "shop")
@@ -62,7 +60,6 @@ async def preview_of_spec(session: Session, namespace: str, spec: Object) -> Pre
 
 @pytest.mark.long
 async def test_every_preview_comes_true(world: RealWorld) -> None:
-    """A new Stack, then edits of it with breakpoints and restrictions, each from where the one before ended."""
     chance, user = random.Random(SEED), world.user
     session = Session(user.connection)
     address = stack_manifests.address_in(user.namespace)

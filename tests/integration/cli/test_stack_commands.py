@@ -53,7 +53,7 @@ async def test_a_breakpoint_is_named_and_continued(workers: Crew, user: RealUser
 
 
 async def test_rollback_and_back_again(workers: Crew, user: RealUser, kubectl_stack: StackCommand) -> None:
-    """A request for the same revision counts again after a later edit, and unknown revisions are refused."""
+    """A request for the same revision counts again after a later edit; unknown revisions are rejected."""
     await workers.hire()
     await user.create(make_stack(user.namespace, WEB))
     await kubectl_stack.expect("wait", "shop", "--timeout", "60s")
@@ -293,7 +293,6 @@ async def test_a_group_is_scaled_and_followed(workers: Crew, user: RealUser, kub
 
 
 async def test_a_group_is_seen(workers: Crew, user: RealUser, kubectl_stack: StackCommand) -> None:
-    """In the list with all others and by its name, in every format."""
     await workers.hire()
     await user.create(make_group(user.namespace))
     await kubectl_stack.expect("scale", "queue", "--replicas", "2", "--wait", "--timeout", "60s")

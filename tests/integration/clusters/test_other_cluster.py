@@ -171,7 +171,6 @@ async def test_a_stack_there_and_objects_of_others_are_left_alone(region: Region
 
 
 async def test_the_example(region: Region) -> None:
-    """As the page for users shows it."""
     manifest = yaml.safe_load(EXAMPLE.read_text())
     manifest["metadata"]["namespace"] = region.namespace
     await region.here.create(manifest)

@@ -25,7 +25,6 @@ STACK = "world"
 
 @pytest.fixture(scope="module")
 def third_plane(worker_id: str) -> Iterator[OwnPlane]:
-    """One more."""
     with control_plane_processes.run_plane(f"third-{worker_id}") as plane:
         yield plane
 

@@ -126,7 +126,7 @@ async def test_a_deployment_past_its_deadline(running: RealWorld) -> None:
 
 @pytest.mark.cluster
 async def test_a_job_that_fails(running: RealWorld) -> None:
-    """Only another one can help: it is tried, and the Stack tells in the Job's words why it gave up."""
+    """Only a new Job can help: one is created, and the Stack reports the Job's own message when it gives up."""
     spec = {"activeDeadlineSeconds": 1, "template": make_pod("crash", restartPolicy="Never")}
     manifest = {"apiVersion": "batch/v1", "kind": "Job", "spec": spec}
     stack = await create_stack(running, "work", manifest, retry={"limit": 2})
@@ -161,7 +161,9 @@ async def test_a_daemon_set_that_is_not_observed_yet(running: RealWorld) -> None
 
 @pytest.mark.cluster
 async def test_rules_of_users(running: RealWorld) -> None:
-    """They judge a custom kind at once, by a field that no one kept before; a mistake in them is reported on the ConfigMap."""
+    """They evaluate a custom kind at once, by a field that was not cached before; the ConfigMap reports mistakes in
+    them.
+    """
     probe = {"apiVersion": "testing.hearth.dev/v1", "kind": "Probe", "spec": {"value": 1, "other": "bad"}}
     stack = await create_stack(running, "own", probe)
     await wait_status(running, stack, lambda status: status.get("phase") == "CreateComplete")

@@ -69,7 +69,6 @@ class Shop:
         assert await self._world.wait_until(check) == []
 
     async def find_value(self, number: int) -> str:
-        """Return the value that a child has."""
         address = Address(api_version="v1", kind="ConfigMap", namespace=self.user.namespace, name=f"shop-r{number}")
         found = await self.user.find(address)
         assert found is not None

@@ -61,7 +61,6 @@ class Site:
         return await self.world.user.find(self.stack) or {}
 
     async def get(self, path: str) -> Object:
-        """An object as it is."""
         return await self.world.user.connection.request("GET", path)
 
     async def define(self, kind: str, *versions: Object, scope: str = "Namespaced", rules: Any = ()) -> Object:
@@ -116,7 +115,7 @@ def service(address: str) -> Object:
 
 
 async def test_a_service_that_holds_a_port_itself(site: Site) -> None:
-    """No new one could have the port while it exists, so nothing tells whether a new one would be accepted.
+    """A new Service cannot get the port while the old one exists, so it is unknown whether it would be accepted.
 
     The API server allocates the first sixteen addresses to no other Service.
     """

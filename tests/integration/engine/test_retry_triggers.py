@@ -55,7 +55,6 @@ class Site:
 
     @property
     def namespace(self) -> str:
-        """Its name."""
         return self.user.namespace
 
     @contextlib.asynccontextmanager
@@ -143,7 +142,7 @@ async def test_a_name_that_is_freed(site: Site) -> None:
 
 
 async def test_rights_that_are_granted(site: Site) -> None:
-    """To an account that may watch the Roles of its namespace, and no others: that it may not is reported once and no more."""
+    """The account can watch only the Roles of its namespace; the missing permission is reported once."""
     await site.create("ServiceAccount", "deployer")
     rules = [
         rule([names.GROUP], ["stacks", "stacks/status", "resourcegroups", "stacksnapshots"], ALL),
@@ -166,7 +165,6 @@ async def test_rights_that_are_granted(site: Site) -> None:
 
 
 def rule(groups: Sequence[str], resources: Sequence[str], verbs: Sequence[str]) -> Object:
-    """One rule of a Role."""
     return {"apiGroups": groups, "resources": resources, "verbs": verbs}
 
 

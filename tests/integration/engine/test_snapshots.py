@@ -32,7 +32,6 @@ async def scene(world: RealWorld) -> Scene:
 @pytest.mark.parametrize("restarts", [False, True], ids=["undisturbed", "restarted"])
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda each: each.__name__)
 async def test_scenario(scenario: Scenario, scene: Scene, *, restarts: bool) -> None:
-    """Each scenario happens as written, also with a new operator after every step."""
     scene.restarts = restarts
     await scenario(scene)
 
@@ -55,7 +54,6 @@ async def test_a_rollback_has_one_destination(scene: Scene) -> None:
 
 
 async def test_the_example_is_restored(scene: Scene) -> None:
-    """With the steps in its comments."""
     for manifest in yaml.safe_load_all(EXAMPLE.read_text()):
         await scene.world.user.create(
             {**manifest, "metadata": {**manifest["metadata"], "namespace": scene.world.namespace}}

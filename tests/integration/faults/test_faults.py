@@ -65,7 +65,6 @@ async def test_versions_that_the_server_has_forgotten(site: Site) -> None:
 
 
 async def test_answers_that_are_lost(site: Site) -> None:
-    """The writes took effect."""
     site.proxy.losses = 10
     await site.create()
     await site.until_complete()
@@ -147,7 +146,6 @@ async def test_a_server_that_is_slow(site: Site) -> None:
 
 @pytest.mark.parametrize("times", [10, pytest.param(400, marks=pytest.mark.soak)])
 async def test_memory_stays_flat(site: Site, times: int) -> None:
-    """No matter how often the server disconnects."""
     await site.create(50)
     await site.until_complete()
 
@@ -269,7 +267,6 @@ def rules_of_the_operator() -> list[Object]:
 
 
 def rule(groups: Sequence[str], resources: Sequence[str], verbs: Sequence[str]) -> Object:
-    """One rule of a Role."""
     return {"apiGroups": groups, "resources": resources, "verbs": verbs}
 
 

@@ -68,7 +68,7 @@ async def break_down(own_plane: OwnPlane, component: str, seconds: float) -> Non
 @pytest.mark.parametrize("seconds", DOWN)
 @pytest.mark.parametrize("component", ["kube-apiserver", "etcd"])
 async def test_held_under_load(own_plane: OwnPlane, site: Site, component: str, seconds: float) -> None:
-    """It hangs: connections stay open, and no answer comes."""
+    """The server hangs: connections stay open and no response comes."""
     await site.create(40)
     await site.until_complete()
     number = await site.edit()

@@ -58,7 +58,6 @@ def container(**stated: Any) -> Definition:
 
 
 def volume(**source: Any) -> Definition:
-    """A Deployment with one volume."""
     return deployment(pod(volumes=[{"name": "data", **source}]))
 
 
@@ -68,12 +67,10 @@ def variable(**source: Any) -> Definition:
 
 
 def probe(**handler: Any) -> Definition:
-    """A Deployment with a probe."""
     return container(livenessProbe=handler)
 
 
 def service(**spec: Any) -> Definition:
-    """A Service of one port."""
     return "v1", "Service", {"spec": {"selector": LABELS, "ports": [{"port": 80}], **spec}}
 
 
@@ -89,7 +86,6 @@ def autoscaler(version: str = "v2", **spec: Any) -> Definition:
 
 
 def metric(name: str, **target: Any) -> Object:
-    """A metric of an autoscaler."""
     return {"type": "Resource", "resource": {"name": name, "target": target}}
 
 
@@ -104,7 +100,6 @@ def ingress(**backend: Any) -> Definition:
 
 
 def budget(**spec: Any) -> Definition:
-    """A PodDisruptionBudget."""
     return "policy/v1", "PodDisruptionBudget", {"spec": {"selector": {"matchLabels": LABELS}, **spec}}
 
 
@@ -229,7 +224,6 @@ async def test_a_removal_that_is_impossible_needs_another_object(
 
 
 def make_executor(cluster: KubeWorkloadCluster, namespace: str) -> StepExecutor:
-    """The executor of one Stack."""
     return StepExecutor(
         cluster=cluster,
         manager=OURS,

@@ -176,7 +176,7 @@ MANIFESTS: tuple[tuple[str, str, Object], ...] = (
 async def test_random_fields_leave(
     cluster: KubeWorkloadCluster, namespace: str, version: str, name: str, content: Object
 ) -> None:
-    """Other ones in every run, unless `HEARTH_SOAK_SEED` says which."""
+    """Different fields in every run, unless `HEARTH_SOAK_SEED` is set."""
     chance = random.Random(f"{soak.seed()}/{name}")
     for number in range(ROUNDS):
         metadata = {

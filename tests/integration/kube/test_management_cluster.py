@@ -37,15 +37,12 @@ class Ears:
         self.heard = asyncio.Event()
 
     def on_stack(self, uid: str) -> None:
-        """A Stack changed."""
         self.heard.set()
 
     def on_revision(self, stack_uid: str) -> None:
-        """A revision changed."""
         self.heard.set()
 
     def on_source(self, ref: ObjectRef) -> None:
-        """A source changed."""
         self.heard.set()
 
 

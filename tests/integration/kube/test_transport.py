@@ -51,7 +51,6 @@ def find(cluster: KubeWorkloadCluster, api_version: str, kind: str) -> Kind:
 
 
 def config_map(namespace: str, name: str = "one", **metadata: Any) -> Object:
-    """A child."""
     labels = {names.LABEL_STACK_UID: f"uid-{namespace}", names.LABEL_RESOURCE: "config"}
     shown = {"name": name, "namespace": namespace, "labels": labels, **metadata}
     return signing.sign({"apiVersion": "v1", "kind": "ConfigMap", "metadata": shown, "data": {"a": "1"}})
@@ -132,7 +131,6 @@ async def test_a_watch_streams_what_happens(connection: Connection, namespace: s
 
 
 def custom_kind(group: str, **properties: Any) -> Object:
-    """A CustomResourceDefinition of Widgets."""
     schema = {"type": "object", "properties": {"spec": {"type": "object", "properties": properties}}}
     return real_user.make_crd(group, "Widget", {"v1": schema})
 

@@ -44,12 +44,10 @@ class Listener:
     woken: list[str] = field(default_factory=list)
 
     def on_child(self, stack_uid: str, resource: str) -> None:
-        """A child changed."""
         self.woken.append(resource)
         self.pulse.beat()
 
     def on_synced(self, kind: Kind) -> None:
-        """A kind is there."""
         self.pulse.beat()
 
 

@@ -29,7 +29,6 @@ async def scene(world: RealWorld) -> Scene:
 
 
 def make(api_version: str, kind: str, **spec: Any) -> Object:
-    """A resource."""
     return {"manifest": {"apiVersion": api_version, "kind": kind, "spec": spec}}
 
 

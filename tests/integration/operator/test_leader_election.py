@@ -31,7 +31,6 @@ SHARP = 0.5
 
 
 async def get_lease(user: RealUser) -> dict[str, Any]:
-    """The current Lease."""
     path = api_requests.object_path(LEASE, user.namespace, f"hearth-{user.namespace}")
     spec: dict[str, Any] = (await user.connection.request("GET", path))["spec"]
     return spec

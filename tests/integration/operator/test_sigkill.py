@@ -142,7 +142,9 @@ def count_writes(played: Story) -> int:
 async def test_killed_at_some_write(
     sample: int, connection: Connection, source: CredentialSource, tmp_path: Path
 ) -> None:
-    """Before it reaches the server, or after it took effect and before its answer came: another one in each run."""
+    """Before the write reaches the server, or after it took effect and before the response: another write in
+    each run.
+    """
     seed = os.environ.get(SEED) or str(random.SystemRandom().randrange(1_000_000))
     print(f"{SEED}={seed}")
     chance = random.Random(f"{seed}/{sample}")
@@ -158,7 +160,7 @@ async def test_killed_at_some_write(
 async def test_killed_at_every_write(
     played: Story, after: bool, connection: Connection, source: CredentialSource, tmp_path: Path
 ) -> None:
-    """Every third one from a random one on, or every one: before it reaches the server, or after it took effect."""
+    """Every write, or every third one from a random start: before it reaches the server, or after it took effect."""
     every = soak.amount(EVERY, full=1)
     start = random.Random(f"{soak.seed()}/{played.slug}/{after}").randint(1, every)
     expected = range(start, await asyncio.to_thread(count_writes, played) + 1, every)

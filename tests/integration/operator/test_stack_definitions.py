@@ -60,7 +60,6 @@ def make_definition(data: dict[str, str], kind: Kind = SITE) -> dict[str, Any]:
 
 
 def make_site(namespace: str, index: int, canaries: int = CANARIES) -> dict[str, Any]:
-    """One instance."""
     tier = "canary" if index < canaries else "usual"
     return {
         "apiVersion": SITE.api_version,
@@ -126,12 +125,10 @@ class Cluster:
 
 
 def find_rollout(status: dict[str, Any]) -> dict[str, Any]:
-    """The rollout in the status."""
     return status.get("rollout") or {}
 
 
 def find_reason(status: dict[str, Any]) -> str:
-    """The reason of `Ready`."""
     return next((each["reason"] for each in status.get("conditions") or () if each["type"] == "Ready"), "")
 
 

@@ -19,7 +19,6 @@ STORIES = [played for played in story.load_all() if "fake" not in played.needs]
 
 @pytest.mark.parametrize("played", STORIES, ids=lambda played: played.slug)
 async def test_story(played: Story, world: RealWorld) -> None:
-    """The story runs as written and leaves nothing behind."""
     made = [step.what for step in played.steps if step.action == "create-kind"]
     world.follow_probes(set(played.kinds) - {"Probe"})
     is_alone = {"Latecomer", "Newcomer"} & set(played.kinds)

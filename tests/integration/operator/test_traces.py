@@ -35,9 +35,10 @@ OF_THE_STACK = {
 async def test_the_requests_of_a_stack_are_parts_of_its_reconciles(
     user: RealUser, source: CredentialSource, namespace: str
 ) -> None:
-    """Of the one that planned them; the second object is planned later, so it is part of another trace.
+    """Each request belongs to the reconcile that planned it; the second object is planned later, so it is in another
+    trace.
 
-    The operator's own requests, as for the Secret with its key, are part of none.
+    The operator's own requests, for example for the Secret with its key, belong to none.
     """
     exporter = InMemorySpanExporter()
     observer = TracedMetrics(tracing.make_provider(SimpleSpanProcessor(exporter)))

@@ -115,7 +115,6 @@ class Eavesdropper(RawApi):
         self._sent = sent
 
     def apply(self, manifest: Any, **how: Any) -> Answer:
-        """As ever."""
         self._sent.append(manifest)
         return super().apply(manifest, **how)
 

@@ -112,7 +112,7 @@ async def create_namespace(user: RealUser) -> None:
 async def test_nothing_is_written(kubeconfig: Path, world: RealWorld, folder: Path) -> None:
     """Stacks, their children, revisions, groups, marks and snapshots stay exactly as they are.
 
-    A status whose messages have other words now is written once, and nothing else of it changes.
+    Only a status with a reworded message is written once, without other changes.
     """
     objects = recordings.load(folder)
     url = find_store(kubeconfig)
@@ -137,7 +137,7 @@ async def test_nothing_is_written(kubeconfig: Path, world: RealWorld, folder: Pa
 
 @pytest.mark.parametrize("folder", recordings.list_versions(recordings.WRITTEN), ids=lambda folder: folder.name)
 async def test_what_is_written_once(kubeconfig: Path, world: RealWorld, folder: Path) -> None:
-    """It is in the table of docs/upgrading.md, each object keeps its UID, and another start writes nothing."""
+    """Every such object is listed in docs/upgrading.md."""
     objects = recordings.load(folder)
     url = find_store(kubeconfig)
     for raw in objects:

@@ -50,8 +50,6 @@ ATTACK = """<!doctype html><title>attack</title>
 
 @dataclass(slots=True)
 class PageBrowser:
-    """One window."""
-
     driver: webdriver.Chrome
     axe: str
     """The script of axe-core."""
@@ -87,7 +85,6 @@ class PageBrowser:
         return len(self.driver.find_elements(By.CSS_SELECTOR, selector))
 
     def find_node(self, resource: str) -> WebElement:
-        """The node of a resource."""
         return self.find(f".graph a[data-resource='{resource}']")
 
     def click(self, selector: str) -> None:
@@ -126,7 +123,6 @@ class PageBrowser:
         raise AssertionError(f"the keyboard does not reach {selector}")
 
     def is_focused(self, selector: str) -> bool:
-        """Whether the focus is on that element."""
         return bool(self.driver.execute_script("return document.activeElement.matches(arguments[0])", selector))
 
     @contextmanager

@@ -33,8 +33,6 @@ ADVICE = "install them as root: apt-get install chromium chromium-driver npm; th
 
 @dataclass(frozen=True, slots=True)
 class BrowserPrograms:
-    """Where they are."""
-
     browser: str
     driver: str
     axe: Path

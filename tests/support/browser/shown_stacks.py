@@ -52,7 +52,6 @@ class ShownStacks:
         return name
 
     def write_shop_status(self, name: str) -> None:
-        """The status of that update."""
         self.write_status(
             name,
             phase="UpdateStopped",
@@ -147,7 +146,6 @@ class ShownStacks:
         self.send("PATCH", f"{self.path('stacks')}/{name}/status", {"status": usual | status}, content_type=MERGE)
 
     def read(self, name: str) -> dict[str, Any]:
-        """Read a Stack."""
         return self.send("GET", f"{self.path('stacks')}/{name}")
 
     def list_all(self, plural: str) -> list[dict[str, Any]]:
@@ -180,5 +178,4 @@ class ShownStacks:
 
 
 def make_problem(resource: str, reason: str, message: str, *, kind: str = "ConfigMap") -> dict[str, str]:
-    """A problem in a status."""
     return {"resource": resource, "kind": kind, "name": f"shop-{resource}", "reason": reason, "message": message}

@@ -48,8 +48,6 @@ class StackSeen:
 
 
 class Oversight:
-    """The violations."""
-
     def __init__(self, traffic: Traffic, now: Callable[[], float]) -> None:
         """now: virtual seconds."""
         self._traffic = traffic

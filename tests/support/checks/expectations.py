@@ -70,8 +70,6 @@ def show(value: Any) -> str:
 
 
 def judge_field(*path: str) -> Judge:
-    """A judge of one field of the status."""
-
     def assess(wanted: Any, seen: Seen) -> Iterator[str]:
         value: Any = status_of(seen.stack)
         for key in path:
@@ -117,7 +115,6 @@ def judge_conditions(wanted: Mapping[str, Any], seen: Seen) -> Iterator[str]:
 
 
 def judge_reason(wanted: str, seen: Seen) -> Iterator[str]:
-    """The reason of `Ready`."""
     yield from equals(find_condition(seen.stack, "Ready").get("reason"), wanted)
 
 

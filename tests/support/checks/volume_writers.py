@@ -19,8 +19,6 @@ from support.server.fake_server import is_finished
 
 
 class VolumeWriters:
-    """The violations."""
-
     def __init__(self) -> None:
         self.wrong: list[str] = []
         self._children: dict[str, Object] = {}

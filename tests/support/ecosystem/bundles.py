@@ -49,12 +49,10 @@ class Bundle:
 
     @property
     def resources(self) -> dict[str, Any]:
-        """Its resources by name."""
         found: dict[str, Any] = self.stack["spec"]["template"]["resources"]
         return found
 
     def write(self) -> str:
-        """As a file."""
         return kubectl_yaml.write(self.stack)
 
 

@@ -69,7 +69,6 @@ def find_sources() -> list[Path]:
 
 
 def read_values() -> dict[str, Any]:
-    """The default values."""
     values: dict[str, Any] = yaml.safe_load((CHART / "values.yaml").read_text())
     return values
 

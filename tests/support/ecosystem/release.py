@@ -24,8 +24,6 @@ NAMES = "custom-columns=:metadata.namespace,:metadata.name"
 
 @dataclass(slots=True, kw_only=True)
 class Release:
-    """The release `hearth`."""
-
     helm: Helm
     kubeconfig: Path
     """Of the administrator."""
@@ -51,7 +49,6 @@ class Release:
         return self._deploy("upgrade", "--reset-then-reuse-values", *arguments)
 
     def uninstall(self) -> str:
-        """Remove it."""
         self.stop()
         return self.helm.call("uninstall", "hearth", f"--namespace={NAMESPACE}", "--wait", "--timeout=2m")
 

@@ -170,7 +170,6 @@ class Finding:
         return self.time / self.bound if self.time >= SHORTEST else 0.0
 
     def __str__(self) -> str:
-        """For people."""
         return f"{self.ratio:.2f} (took {self.time:.0f} µs, bound {self.bound:.0f} µs): {self.trial.text} with {self.trial.shapes}"
 
 
@@ -302,7 +301,6 @@ class Search:
         return "r'" + made * self.random.choice((1, 1, 1, 20)) + self.random.choice(("", "$", "c")) + "'"
 
     def make_shape(self) -> Shape:
-        """An input."""
         return Shape(
             unit=self.random.choice(UNITS),
             start=self.random.choice(STARTS),
@@ -312,7 +310,6 @@ class Search:
         )
 
     def make_trial(self, form: str, depth: int) -> Trial:
-        """A trial of that form."""
         text = self.fill(form, depth)
         return Trial(text, {name: self.make_shape() for name in set(VARIABLES.findall(text))})
 

@@ -31,7 +31,6 @@ class FakeUser:
         return self.server.find_kind({"apiVersion": address.api_version, "kind": address.kind})
 
     def server_of(self, address: Address) -> FakeServer:
-        """The server that has the object."""
         place = self.kind_of(address), address.namespace, address.name
         servers = [self.server, *(each.server for each in self.others.values())]
         return next((each for each in servers if each.find(*place) is not None), self.server)

@@ -40,12 +40,10 @@ class Narrator:
             self.say(f"    {after['status'].get('phase')}: {ready.get('reason')}: {ready.get('message')}")
 
     def say(self, text: str) -> None:
-        """One line."""
         print(f"{self._clock.monotonic():9.3f}  {text}")
 
 
 async def play(slug: str, world: FakeWorld) -> None:
-    """Play that story."""
     world.server.watchers.append(Narrator(world).on_change)
     await story_runner.Play(story.load(story.FOLDER / f"{slug}.yaml"), world).perform()
     print("as written;", ", ".join(f"{verb} {count}" for verb, count in world.traffic.count().items()))

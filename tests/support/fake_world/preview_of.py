@@ -24,7 +24,6 @@ NOW = 1_767_225_600.0
 
 
 async def preview_spec(server: FakeServer, spec: Object, *, namespace: str = "default", name: str = "shop") -> Preview:
-    """The preview of a Stack with this spec."""
     kind = fake_kinds.STACK.kind
     present = server.find(kind, namespace, name)
     wanted: Object = copy(present) if present is not None else make_new(server, namespace, name)
@@ -69,7 +68,6 @@ class Seen:
         return cls(objects=found)
 
     def by_resource(self) -> dict[str, dict[str, Object]]:
-        """By resource and UID."""
         found: dict[str, dict[str, Object]] = {}
         for uid, raw in self.objects.items():
             found.setdefault(members.resource_of(raw), {})[uid] = raw

@@ -58,7 +58,6 @@ def act(raw: Object, action: str) -> Any:
 
 
 def load_actions(kind: str) -> dict[str, Any]:
-    """Return the actions of a kind."""
     loaded: dict[str, Any] = yaml.safe_load(load_settings()[f"{PREFIX}.actions.{names.GROUP}_{kind}"])
     return loaded
 

@@ -131,7 +131,6 @@ async def play_instance(played: Story, world: FakeWorld) -> None:
 
 
 async def play(played: Story, world: FakeWorld) -> None:
-    """Play a story."""
     await story_runner.Play(played, world).perform()
 
 

@@ -89,7 +89,6 @@ class NodeUser:
         return StackCommand(kubeconfig=self.node.home.kubeconfig, namespace=self.namespace).run_now(*arguments)
 
     def read_stack(self, name: str) -> Mapping[str, Any]:
-        """The Stack with its status."""
         (found,) = self.kubectl.get("stack", name)
         return found
 

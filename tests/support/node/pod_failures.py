@@ -50,7 +50,6 @@ def make_deployment(*containers: Object, **spec: Any) -> Object:
 
 
 def make_job(container: Object, **spec: Any) -> Object:
-    """A Job of one Pod."""
     pod = {"restartPolicy": "Never", "terminationGracePeriodSeconds": 1, "containers": [container]}
     return {"apiVersion": "batch/v1", "kind": "Job", "spec": {**spec, "template": {"spec": pod}}}
 

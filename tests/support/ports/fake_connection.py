@@ -44,8 +44,6 @@ class Desk:
 
 
 class FakeWire:
-    """The connection."""
-
     def __init__(self, server: FakeServer, log: Traffic, *, latency: float = LATENCY) -> None:
         self.server = server
         self.traffic = log

@@ -114,7 +114,6 @@ class FakeExternals:
         self._wire.enqueue(lambda: self._take_list(stack_uid, name, followed, found))
 
     def _take_list(self, stack_uid: str, name: str, followed: Followed, found: list[Object]) -> None:
-        """The list arrives."""
         followed.objects = {name_of(raw): raw for raw in found}
         followed.is_known, followed.is_denied = True, False
         if self._is_followed(stack_uid, name, followed):

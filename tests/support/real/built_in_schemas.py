@@ -83,7 +83,6 @@ def pack(content: Mapping[str, Any]) -> bytes:
 
 
 async def write(kubeconfig: str) -> None:
-    """Write the file."""
     source = credentials.find_source(kubeconfig=kubeconfig, context=None, environ={})
     async with Connection(source) as connection:
         found = await get_built_in(connection)

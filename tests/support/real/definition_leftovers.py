@@ -27,7 +27,6 @@ async def clear(connection: Connection, group: str) -> None:
 
 
 async def delete_kind(connection: Connection, crd: dict[str, Any]) -> None:
-    """Delete a kind and wait for the deletion."""
     spec = crd["spec"]
     version, names = spec["versions"][0]["name"], spec["names"]
     kind = Kind(group=spec["group"], version=version, name=names["kind"], plural=names["plural"], namespaced=True)

@@ -53,12 +53,10 @@ class Site:
 
     @property
     def namespace(self) -> str:
-        """Its name."""
         return self.user.namespace
 
     @property
     def stack(self) -> Address:
-        """Where the Stack is."""
         return stack_manifests.address_in(self.namespace)
 
     async def create(self, count: int = 20) -> None:
@@ -78,7 +76,6 @@ class Site:
         return number
 
     async def get_status(self) -> dict[str, Any]:
-        """The status of the Stack."""
         found = await self.user.find(self.stack)
         return dict((found or {}).get("status") or {})
 
@@ -94,7 +91,6 @@ class Site:
         raise AssertionError(f"expected {parts} in the message of Ready, found {found!r}")
 
     async def until_phase(self, phase: str) -> None:
-        """Until the Stack is in that phase."""
         found = ""
         for _ in attempts():
             found = (await self.get_status()).get("phase", "")

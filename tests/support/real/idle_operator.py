@@ -44,15 +44,12 @@ class IdleRuntime:
         return ()
 
     def find_not_ready(self) -> Sequence[str]:
-        """All is well."""
         return ()
 
     def count_cached_bytes(self) -> Mapping[str, float]:
-        """None."""
         return {}
 
     def count_cached_objects(self) -> Mapping[str, float]:
-        """None."""
         return {}
 
     def count_writes(self) -> Mapping[str, float]:
@@ -60,19 +57,15 @@ class IdleRuntime:
         return {}
 
     def measure_clusters(self) -> Mapping[str, Mapping[str, float]]:
-        """None."""
         return {}
 
     def count_elsewhere(self) -> int:
-        """None."""
         return 0
 
     def count_stacks(self) -> Mapping[str, float]:
-        """None."""
         return {}
 
     def count_conditions(self) -> Mapping[str, float]:
-        """None."""
         return {}
 
     def count_definitions(self) -> Mapping[str, float]:
@@ -80,7 +73,6 @@ class IdleRuntime:
         return {}
 
     def measure_actions(self) -> Mapping[str, float]:
-        """None."""
         return {}
 
 

@@ -126,7 +126,6 @@ def find_references(schema: Any) -> list[str]:
 
 
 async def write(kubeconfig: str) -> None:
-    """Write the file."""
     source = credentials.find_source(kubeconfig=kubeconfig, context=None, environ={})
     async with Connection(source) as connection:
         found = await get_built_in(connection)

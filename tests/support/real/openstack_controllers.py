@@ -34,7 +34,6 @@ def load_definitions() -> list[Object]:
 
 
 def make_kind(definition: Object) -> Kind:
-    """The kind that a definition makes."""
     stated = definition["spec"]["names"]
     return Kind(group=GROUP, version="v1alpha1", name=stated["kind"], plural=stated["plural"], namespaced=True)
 
@@ -70,7 +69,6 @@ class PlayedControllers:
         self._tasks.append(asyncio.create_task(self._play()))
 
     async def stop(self) -> None:
-        """End."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -245,7 +245,6 @@ def find_kind(api_version: str, name: str) -> Kind:
 
 
 def object_path(address: Address) -> str:
-    """Where an object is."""
     kind = find_kind(address.api_version, address.kind)
     return api_requests.object_path(kind, address.namespace if kind.namespaced else "", address.name)
 

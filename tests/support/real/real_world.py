@@ -46,8 +46,6 @@ READY_TIMEOUT = 120.0
 
 
 class Operator(Protocol):
-    """One life of the operator."""
-
     async def start(self) -> None:
         """Begin; returns when it converges."""
 

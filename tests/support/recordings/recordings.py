@@ -55,7 +55,6 @@ def load(folder: Path) -> list[Object]:
 
 
 def find_key(objects: Sequence[Object]) -> bytes:
-    """Return the key of all signatures."""
     (secret,) = (raw for raw in objects if raw["kind"] == "Secret" and raw["metadata"]["name"] == KEY)
     return base64.b64decode(secret["data"]["key"])
 

@@ -41,7 +41,6 @@ def details(kind: Kind, name: str, *, causes: Sequence[Cause] = (), by_kind: boo
 
 
 def cause(field: str, message: str, *, reason: str = "FieldValueInvalid") -> Cause:
-    """One cause of a refusal."""
     return {"reason": reason, "message": message, "field": field}
 
 

@@ -110,7 +110,6 @@ class KindTable:
         return iter(self._served.values())
 
     def serve(self, served: ServedKind) -> None:
-        """Serve it from now on."""
         self._served[(served.kind.group, served.kind.name)] = served
         self.generation += 1
 

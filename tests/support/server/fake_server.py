@@ -65,7 +65,6 @@ class FakeServer:
         return self._objects.get((kind.group, kind.name), {}).get((namespace, name))
 
     def get(self, kind: Kind, namespace: str, name: str) -> Object:
-        """The object."""
         self._served(kind)
         found = self.find(kind, namespace, name)
         if found is None:

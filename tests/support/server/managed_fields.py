@@ -18,8 +18,6 @@ REPLICAS = ("f:spec", "f:replicas")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manager:
-    """One entry of `managedFields`."""
-
     name: str
     operation: str
     subresource: str

@@ -43,8 +43,6 @@ CHILD_WRITES = frozenset({"apply", "change", "delete", "release", "mark"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """One request of an engine."""
-
     verb: str
     """`apply`, `delete`, `release`, `status`, `finalizer`, `revision`, `event`, `get`, `list`, `dry-run`, `access-review` …"""
     kind: Kind

@@ -49,7 +49,6 @@ class Victim:
         await self.user.patch(Address.of(self.raw), patch)
 
     async def delete(self) -> None:
-        """Delete it."""
         await self.user.delete(Address.of(self.raw))
 
     async def set_value(self, value: int | None) -> None:
@@ -64,7 +63,6 @@ class Victim:
 
     @property
     def value(self) -> str:
-        """What that field is."""
         stated = self.raw.get("data" if self.is_config else "spec") or {}
         return str(stated.get(self.key if self.is_config else "value", ""))
 
@@ -73,7 +71,6 @@ Deed: TypeAlias = Callable[[Victim], Awaitable[None]]
 
 
 async def delete(victim: Victim) -> None:
-    """Delete all that is there."""
     await victim.delete()
 
 
@@ -182,11 +179,9 @@ class Adversary:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin."""
         self._task = asyncio.get_running_loop().create_task(self._run(), context=contextvars.Context())
 
     async def stop(self) -> None:
-        """End."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)

@@ -18,7 +18,6 @@ WIDE = 60
 
 
 def config(*, name: Any = None, namespace: Any = None, data: Any = None, **more: Any) -> Object:
-    """A ConfigMap of a template."""
     metadata = {key: value for key, value in (("name", name), ("namespace", namespace)) if value is not None}
     manifest = {"apiVersion": "v1", "kind": "ConfigMap", "data": data if data is not None else {"a": "b"}}
     return {"manifest": {**manifest, **({"metadata": metadata} if metadata else {})}, **more}

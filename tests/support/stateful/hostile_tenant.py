@@ -92,8 +92,6 @@ class Deed:
 
 @dataclass(slots=True)
 class Mallory:
-    """The tenant."""
-
     server: FakeServer
     uids: set[str] = field(default_factory=set)
     """Of all Stacks that it ever had."""

@@ -45,7 +45,6 @@ planned = strategies.tuples(strategies.lists(edits, min_size=1, max_size=3), rul
 
 
 def make_environment(stops: Sequence[dict[str, str]], denied: Sequence[dict[str, str]]) -> Object:
-    """The environment of a spec."""
     return {
         "breakpoints": [{"resource": each["resource"], "at": [each["word"]]} for each in stops],
         "restrictedActions": [{"resource": each["resource"], "deny": [each["word"]]} for each in denied],

@@ -35,8 +35,6 @@ class Use:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """One resource."""
-
     kind: str = "probe"
     """`probe`, `config`, `claim`, or one with members of its own: `group`, `nested`, `remote`."""
     value: int = 1
@@ -166,7 +164,6 @@ def refer(use: Use, drafts: Drafts) -> str:
 
 
 def make_probe(draft: Draft, references: list[str]) -> Object:
-    """The manifest of a probe."""
     spec: Object = {"value": draft.value}
     if references:
         spec["value"], *rest = references
@@ -185,7 +182,6 @@ def make_probe(draft: Draft, references: list[str]) -> Object:
 
 
 def make_config(draft: Draft, references: list[str]) -> Object:
-    """The manifest of a ConfigMap."""
     return {"apiVersion": "v1", "kind": "ConfigMap", "data": {"v": write_out(draft, references)}}
 
 
@@ -201,7 +197,6 @@ def make_claim(draft: Draft, references: list[str]) -> Object:
 
 
 def make_group(draft: Draft, references: list[str]) -> Object:
-    """The manifest of a group."""
     return nested_manifests.make_group(write_out(draft, references), size=draft.size, batch=draft.batch)
 
 

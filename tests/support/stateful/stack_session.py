@@ -127,7 +127,6 @@ class Session:
         self.reported.append(step)
 
     def find_stack(self) -> Object | None:
-        """The Stack as it is."""
         found = self.world.server.find(fake_kinds.STACK.kind, STACK.namespace, STACK.name)
         return found if found is not None and found["metadata"]["uid"] == self.uid else None
 
@@ -182,7 +181,6 @@ class Session:
         self.run(self.world.user.patch(STACK, {"metadata": {"annotations": annotations}}))
 
     def delete(self) -> None:
-        """Delete the Stack."""
         self.is_deleting = True
         self.tell(**{"delete-stack": None})
         self.run(self.world.user.delete(STACK))

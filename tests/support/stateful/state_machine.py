@@ -142,20 +142,17 @@ class Targets(RuleBasedStateMachine):
     @precondition(lambda self: self.session is not None and bool(self.session.uid))
     @rule(is_wanted=strategies.booleans())
     def pause(self, is_wanted: bool) -> None:
-        """`paused`."""
         if self.now.ordered.is_paused != is_wanted and self.now.find_stack() is not None:
             self.order(is_paused=is_wanted)
 
     @precondition(lambda self: self.lives)
     @rule(verb=strategies.sampled_from((names.REQUEST_RETRY, names.REQUEST_CLEANUP)))
     def annotate(self, verb: str) -> None:
-        """A verb."""
         self.now.annotate(verb)
 
     @precondition(lambda self: self.lives)
     @rule(seconds=MOMENTS)
     def delete(self, seconds: float) -> None:
-        """The Stack is deleted."""
         self.now.delete()
         self.now.wait(seconds)
 
@@ -177,7 +174,6 @@ class Targets(RuleBasedStateMachine):
 
     @rule(number=SMALL)
     def delete_child(self, number: int) -> None:
-        """A user deletes a child."""
         self.now.delete_child(number)
 
     @rule(delay=DELAYS)

@@ -187,10 +187,8 @@ def make_key(owner: Object) -> str:
 
 
 def template_of(pod: Object) -> str:
-    """The template of a Pod."""
     return str(pod["metadata"]["annotations"][TEMPLATE])
 
 
 def owners_of(raw: Object) -> list[Object]:
-    """The owners of an object."""
     return list(raw["metadata"].get("ownerReferences") or ())

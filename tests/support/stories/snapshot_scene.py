@@ -52,7 +52,6 @@ class Scene:
         return {"manifest": manifest | ({"metadata": metadata} if metadata else {})}
 
     def config(self, **data: str) -> Object:
-        """A resource that is a ConfigMap."""
         return {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "data": data}}
 
     def workload(self, claim: str, image: str = "web:1") -> Object:
@@ -167,14 +166,12 @@ class Scene:
         await self.step()
 
     def address_of_volume(self, name: str) -> Address:
-        """The address of a VolumeSnapshot."""
         kind = volume_driver.VOLUME_SNAPSHOT
         return Address(api_version=kind.api_version, kind=kind.name, namespace=self.world.namespace, name=name)
 
     # ------------------------------------------------------------ observations
 
     async def find_stack(self) -> Object | None:
-        """The Stack."""
         return await self.world.user.find(self.address("Stack", self.stack))
 
     async def find_children(self, kind: str) -> list[Object]:
@@ -208,7 +205,6 @@ class Scene:
         return (found or {}).get("status") or {}
 
     async def find_volumes(self, name: str = "before") -> list[Object | None]:
-        """The VolumeSnapshots of a StackSnapshot."""
         volumes = (await self.read(name)).get("volumes") or ()
         return [await self.world.user.find(self.address_of_volume(each["snapshot"])) for each in volumes]
 

@@ -89,8 +89,6 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Story:
-    """One file."""
-
     title: str
     slug: str
     """The file's name."""

@@ -247,12 +247,10 @@ class Play:
         return Address(api_version=api_version, kind=kind, namespace=namespace, name=name)
 
     async def find_children(self, stack: StackPlayed, resource: str) -> list[Object]:
-        """All children of a resource."""
         children = await self._world.user.find_children(stack.uid, self._story.kinds)
         return expectations.by_resource(children).get(resource, [])
 
     async def get_child(self, stack: StackPlayed, resource: str) -> Object:
-        """The one child of a resource."""
         if not stack.uid:
             raise StoryFailed(f"{self._story.slug}: the stack {stack.name} was never seen")
         children = await self._world.user.find_children(stack.uid, self._story.kinds)

@@ -13,7 +13,6 @@ SITES = Rule(group=GROUP, resources=("sites",), verbs=(*READ, *WRITE))
 
 
 def make_definition(template: Object, **spec: object) -> Object:
-    """The kind."""
     return {
         "apiVersion": "hearth.dev/v1alpha1",
         "kind": "StackDefinition",
@@ -29,7 +28,6 @@ def make_definition(template: Object, **spec: object) -> Object:
 
 
 def make_site(namespace: str, name: str, **spec: object) -> Object:
-    """An instance."""
     metadata = {"name": name, "namespace": namespace}
     return {"apiVersion": f"{GROUP}/v1alpha1", "kind": "Site", "metadata": metadata, "spec": spec}
 

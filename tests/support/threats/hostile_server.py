@@ -52,8 +52,6 @@ def discover(kinds: int, *, groups: int) -> dict[str, Any]:
 
 
 class HostileServer:
-    """One mode of hostility."""
-
     def __init__(self, mode: str, kinds: int) -> None:
         self._mode = mode
         self._groups = kinds if mode == "schemas" else 1
@@ -74,7 +72,6 @@ class HostileServer:
         writer.close()
 
     async def answer(self, method: str, target: str, body: bytes) -> AsyncIterator[bytes]:
-        """The bytes of one answer."""
         path, _, query = target.partition("?")
         if path in ("/api", "/apis"):
             known = discover(self._kinds, groups=self._groups) if path == "/apis" else discover(0, groups=0)
@@ -137,7 +134,6 @@ def compressed(body: bytes) -> bytes:
 
 
 def chunk(line: bytes) -> bytes:
-    """A chunk of a stream."""
     return f"{len(line):x}\r\n".encode() + line + b"\r\n"
 
 

@@ -42,7 +42,6 @@ def find_root() -> Path:
 
 
 def connect(kubeconfig: Path) -> Api:
-    """The administrator."""
     import kubernetes.config
 
     client = kubernetes.config.new_client_from_config(config_file=str(kubeconfig))

@@ -51,7 +51,6 @@ class Reviewed:
         return self.threats.api.send("POST", find_path("Stack", "default"), body=stack, dryRun="All").code == 422
 
     def read_configuration(self, kind: str = KINDS[0]) -> Object:
-        """A configuration as it is now."""
         found = self.threats.api.get(kind, "", NAME)
         assert found is not None
         return found

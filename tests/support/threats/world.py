@@ -140,7 +140,6 @@ class ThreatWorld:
     # ------------------------------------------------------------ tenants
 
     def make_namespace(self, prefix: str = "tenant") -> str:
-        """A fresh namespace."""
         metadata = {"generateName": f"{prefix}-", "labels": {LABEL: "true"}}
         made = self.api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
         return str(made["metadata"]["name"])

@@ -101,7 +101,6 @@ def shape(of: Kind, **body: object) -> tuple[Kind, Object]:
 
 
 def template(pod: Mapping[str, object]) -> dict[str, object]:
-    """A pod template."""
     return {"metadata": {"labels": LABELS}, "spec": pod}
 
 

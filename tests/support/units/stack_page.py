@@ -64,8 +64,6 @@ def make_script(stack: dict[str, Any]) -> dict[str, Any]:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Reply:
-    """One answer."""
-
     status: int
     text: str
     headers: Mapping[str, str]
@@ -105,7 +103,6 @@ class Visitor:
     async def send(
         self, method: str, address: str, form: Mapping[str, str] | None = None, **headers: str | None
     ) -> Reply:
-        """Send one request."""
         stated = {name.replace("_", "-"): value for name, value in headers.items() if value is not None}
         url = parse.urljoin(self.address, address)
         async with self.client.request(method, url, data=form, headers=stated, allow_redirects=False) as answer:

@@ -14,7 +14,6 @@ class FixedSource:
     credentials: Credentials
 
     def load(self) -> Credentials:
-        """These."""
         return self.credentials
 
 

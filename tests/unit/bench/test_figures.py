@@ -62,7 +62,7 @@ def test_events_do_not_count_as_requests_of_a_stack() -> None:
 
 
 def test_refused_writes_are_writes() -> None:
-    """They cost the server as much."""
+    """They cost the server the same."""
     assert make_phase(requests={"patch Stack.hearth.dev (409)": 3, "list ConfigMap": 9}).writes == 3
 
 

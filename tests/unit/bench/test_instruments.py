@@ -182,7 +182,6 @@ def test_the_name_of_a_process_does_not_confuse() -> None:
 
 
 def test_waiting_is_no_work() -> None:
-    """Neither idling nor waiting for a disk; time stolen by other machines is work of others."""
     assert usage.parse_machine_cpu("cpu  10 1 5 9999 888 2 3 4 0 0\ncpu0 1 1 1 1") == 25
 
 
@@ -207,7 +206,6 @@ def test_a_process_that_is_gone_uses_nothing() -> None:
     ],
 )
 def test_what_others_took(before: tuple[int, int], after: tuple[int, int], share: float) -> None:
-    """Of the CPU of the machine."""
     moments = [make_moment(machine=machine, known=known) for machine, known in (before, after)]
     assert lab.find_others_share(*moments) == pytest.approx(share)
 

@@ -97,7 +97,6 @@ def test_it_is_also_a_subcommand_of_hearth() -> None:
     "arguments", ["--help", "list --help", "retry --help", "tree --help", "ui --help", "wait --help"]
 )
 def test_help_loads_no_client(arguments: str) -> None:
-    """It has to be there at once."""
     program = (
         "import sys, click.testing\nfrom hearth.cli.stack_commands import stack_group\n"
         f"click.testing.CliRunner().invoke(stack_group.stack, {arguments.split()!r})\n"
@@ -119,7 +118,6 @@ def test_without_a_cluster_it_says_what_to_pass() -> None:
     ("words", "offered"), [(["unp"], "unpause"), (["wait", "shop", "--ti"], "--timeout")], ids=["subcommand", "option"]
 )
 def test_kubectl_completes(words: list[str], offered: str) -> None:
-    """In its own protocol; the names of Stacks are offered on a real server."""
     program = [*stack_command.find_program("kubectl_complete-stack"), *words]
 
     written = execute(*program)

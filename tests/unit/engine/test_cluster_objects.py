@@ -10,7 +10,6 @@ from hearth.engine import cluster_objects
 
 
 def entry(manager: str, time: str, *fields: str, **more: Any) -> dict[str, Any]:
-    """One entry of `managedFields`."""
     return {"manager": manager, "time": time, "fieldsV1": {f"f:{field}": {} for field in fields}, **more}
 
 
@@ -34,7 +33,6 @@ FLUX = entry("kustomize-controller", "2026-01-01T00:00:00Z", "spec", "metadata",
     ],
 )
 def test_author(managed_fields: list[dict[str, Any]], expected: str) -> None:
-    """The last writer of the spec."""
     assert cluster_objects.find_author(managed_fields) == expected
 
 
@@ -50,5 +48,4 @@ def test_author(managed_fields: list[dict[str, Any]], expected: str) -> None:
     ids=["not stated", "Config Sync", "ours first", "ours is empty", "no book"],
 )
 def test_commit(annotations: dict[str, str], expected: str) -> None:
-    """As the account that applied it says."""
     assert cluster_objects.find_commit(annotations) == expected

@@ -131,7 +131,6 @@ def is_bad(step: Any, **_: Any) -> bool:
 
 
 def is_shop(stack: Any) -> bool:
-    """Whether a Stack is that one."""
     return bool(stack.name == STACK.name)
 
 
@@ -296,7 +295,6 @@ def test_bad_health_mark_keeps_no_other_from_being_obeyed(monkeypatch: pytest.Mo
 
 
 def mark_address(name: str) -> Address:
-    """Of a HealthMark."""
     return Address(api_version=STACK.api_version, kind="HealthMark", namespace=NAMESPACE, name=name)
 
 

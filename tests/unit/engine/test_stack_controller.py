@@ -137,7 +137,6 @@ class TimedWrites(SilentObserver):
         self.reported: list[float] = []
 
     def on_event_to_write(self, seconds: float) -> None:
-        """Record it."""
         self.reported.append(seconds)
 
 
@@ -149,7 +148,6 @@ class ResumedTraces(SilentObserver):
         self.resumed: list[object] = []
 
     def resume_reconcile(self, trace: object) -> None:
-        """Record it."""
         self.resumed.append(trace)
 
 

@@ -39,12 +39,10 @@ STATUS: Object = {"phase": "Complete", "stackUID": "u1", "revision": 3, "volumes
 
 
 def with_status(status: Any, **more: Any) -> StackSnapshotObject:
-    """The snapshot with that status."""
     return dataclasses.replace(SNAPSHOT, status=status, **more)
 
 
 def test_a_signed_status_counts() -> None:
-    """With the revision that it pins."""
     found = stack_snapshots.parse_snapshot(with_status(stack_snapshots.sign_status(SNAPSHOT, STATUS, HASHER)), HASHER)
     assert (found.is_tampered, found.memory.revision, found.memory.stack_uid) == (False, 3, "u1")
 

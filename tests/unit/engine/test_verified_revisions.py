@@ -48,18 +48,15 @@ class FixedHome:
         self._found = found
 
     def revisions(self, _stack_uid: str) -> tuple[Revision, ...]:
-        """All of them."""
         return self._found
 
 
 def load(*found: Revision) -> verified_revisions.RevisionSet:
-    """They, sorted."""
     home: Any = FixedHome(*found)
     return verified_revisions.load(home, HASHES, make_stack())
 
 
 def test_a_signed_revision_counts() -> None:
-    """With its number and its kinds."""
     found = load(make_revision())
     assert (found.verified, found.tampered, found.unsigned) == ((make_revision(),), (), ())
     assert (found.kinds, found.last_number, found.find(3)) == (KINDS, 3, make_revision())
@@ -153,7 +150,6 @@ REVISION = fake_kinds.CONTROLLER_REVISION.kind
 
 
 def make_spec(value: str, **more: object) -> Object:
-    """One ConfigMap."""
     manifest = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"v": value}}
     return {"template": {"resources": {"a": {"manifest": manifest}}}, **more}
 

@@ -45,7 +45,6 @@ async def test_a_broadcast_ends_the_wait_too() -> None:
 
 
 def test_namespaces_take_turns() -> None:
-    """A thousand dirty Stacks of one delay the Stack of another by one reconcile."""
     queue = WorkQueue(lambda: 0.0)
     queue.share_turns(lambda uid: uid[0])
     for number in range(1000):

@@ -62,7 +62,6 @@ def test_what_is_required_comes_first(edges: dict[str, list[str]], expected: lis
     ],
 )
 def test_every_cycle_is_named(edges: dict[str, list[str]], expected: list[str]) -> None:
-    """In the direction of the requirements."""
     assert [order.describe(cycle) for cycle in order.find_cycles(edges)] == expected
 
 

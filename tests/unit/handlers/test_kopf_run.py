@@ -64,7 +64,7 @@ def test_no_handler_has_fifteen_lines() -> None:
 
 
 def test_two_registries_share_nothing() -> None:
-    """Kopf's global registry would give each frame the handlers of all."""
+    """Kopf's global registry would give each run the handlers of all."""
     made = kopf_run.make_registry(Source(None), Calls().callbacks())
 
     assert made is not kopf_run.make_registry(Source(None), Calls().callbacks())
@@ -134,7 +134,7 @@ def test_a_server_that_is_not_verified_is_not_verified_here_either() -> None:
 
 
 def test_no_two_are_equal() -> None:
-    """After one 401 kopf refuses for ever what equals the refused, and ends."""
+    """After a 401, kopf permanently rejects credentials that are equal to the rejected ones, and exits."""
     credentials = Credentials(server="https://server")
 
     first, second = (kopf_run.make_connection_info(credentials, now=NOW) for _ in range(2))

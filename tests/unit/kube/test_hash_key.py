@@ -20,7 +20,6 @@ OURS, THEIRS = b"o" * 32, b"t" * 32
 
 
 def secret(key: bytes) -> Object:
-    """The Secret with that key."""
     return {"data": {"key": base64.b64encode(key).decode()}}
 
 
@@ -113,7 +112,6 @@ async def test_a_spoilt_key_is_never_replaced_unasked(stored: Object) -> None:
 )
 @in_virtual_time
 async def test_a_refusal_passes_through(script: dict[str, Answer | list[Answer]]) -> None:
-    """Nothing can be hashed without the key."""
     with pytest.raises(errors.ApiStatusError):
         await get_key(ScriptedConnection(script))
 

@@ -361,7 +361,6 @@ def test_a_definition_that_a_user_spoilt_is_named(data: object) -> None:
 
 @in_virtual_time
 async def test_a_source_is_read() -> None:
-    """Its data, and nothing else of it."""
     source = {"metadata": {"name": "c", "namespace": "a", "uid": "c", "resourceVersion": "1"}, "data": {"k": "v"}}
     home, _ = make(source=source)
     ref = ObjectRef(group="", kind="ConfigMap", namespace="a", name="c")

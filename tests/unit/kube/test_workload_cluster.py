@@ -32,11 +32,9 @@ class Ears(DeafListener, SilentObserver):
         self.requests: list[tuple[str, str, int]] = []
 
     def on_kinds(self) -> None:
-        """Kinds changed."""
         self.kinds += 1
 
     def on_request(self, *, verb: str, kind: str, code: int, seconds: float) -> None:
-        """A request ended."""
         self.requests.append((verb, kind, code))
 
 
@@ -56,7 +54,6 @@ def make(**script: Answer | list[Answer]) -> tuple[KubeWorkloadCluster, Scripted
 
 
 async def apply(cluster: KubeWorkloadCluster) -> Child:
-    """Apply the ConfigMap."""
     return await cluster.apply(config_map(), kind=CONFIG_MAP, manager="hearth:a/s", force=True)
 
 

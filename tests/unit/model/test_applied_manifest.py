@@ -21,7 +21,6 @@ def hook(bundle: Any) -> dict[str, Any]:
 
 
 def role(**fields: Any) -> dict[str, Any]:
-    """A ClusterRole."""
     return {"kind": "ClusterRole", **fields}
 
 
@@ -77,7 +76,6 @@ CASES = {
 
 @pytest.mark.parametrize(("group", "kind", "manifest", "applied"), CASES.values(), ids=CASES.keys())
 def test_the_applied_form(group: str, kind: str, manifest: Any, applied: Any) -> None:
-    """None in the table: the very manifest. The user's one is never changed."""
     before = copy.deepcopy(manifest)
     found = applied_manifest.convert(manifest, group=group, kind=kind)
     assert manifest == before
@@ -105,7 +103,6 @@ def test_a_value_that_is_no_text_is_found() -> None:
 
 
 def test_paths_follow() -> None:
-    """What names a text names its data."""
     assert applied_manifest.find_applied_path(("stringData", "a"), group="", kind="Secret") == ("data", "a")
     assert applied_manifest.find_applied_path(("stringData",), group="", kind="Secret") == ("data",)
     assert applied_manifest.find_applied_path(("stringData",), group="x", kind="Secret") == ("stringData",)

@@ -66,7 +66,6 @@ def test_a_pattern_covers_what_lies_at_and_below_it(text: str, place: ElementPat
     ids=["nothing", "a field", "in lists", "a whole list", "what held nothing else"],
 )  # fmt: skip
 def test_fields_are_left_out(places: list[ElementPath], expected: Any) -> None:
-    """The manifest itself stays as it is, and no map or list is left empty by it."""
     before = repr(MANIFEST)
     assert field_paths.without(MANIFEST["spec"], places) == expected
     assert repr(MANIFEST) == before

@@ -18,7 +18,6 @@ LIVE = {"apiVersion": "apps/v1", "kind": "Deployment"}
 
 
 def entry(manager: str, fields: Any, operation: str = "Update", **more: Any) -> Object:
-    """One entry of `managedFields`."""
     return {"manager": manager, "operation": operation, "apiVersion": "apps/v1", "fieldsV1": fields, **more}
 
 
@@ -62,7 +61,6 @@ def test_a_person_loses_what_the_manifest_states(manager: str, operation: str) -
 
 @pytest.mark.parametrize("manager", ["kube-controller-manager", "a-controller", "hearth-suspend", OURS, "Helmsman"])
 def test_nobody_else_loses_anything(manager: str) -> None:
-    """A controller, one that is unknown, and the Stack itself."""
     assert take(entry(manager, TWO, "Apply"), data={"a": "1"}) is None
 
 
@@ -103,7 +101,6 @@ CONTAINERS: Object = {
 
 
 def test_items_of_lists() -> None:
-    """By their keys."""
     found = take(entry("kubectl-edit", CONTAINERS), spec={"containers": [{"name": "web", "image": "a"}]})
     assert found == {
         OURS: {"f:spec": {"f:containers": {WEB: {".": {}, "f:name": {}, "f:image": {}}}}},
@@ -169,7 +166,6 @@ def leaves(fields: Any, path: tuple[str, ...] = ()) -> set[tuple[str, ...]]:
 
 @given(one=FIELDS, other=FIELDS)
 def test_sets_of_fields(one: Object, other: Object) -> None:
-    """Together they have the fields of both, less one of them has none of it, and nothing changes its operands."""
     before = orjson.dumps([one, other])
     both = former_appliers.merge(one, other)
     assert {leaf for leaf in leaves(one) | leaves(other) if leaf} >= {

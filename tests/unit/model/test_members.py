@@ -43,7 +43,6 @@ def test_a_name_is_taken_apart(name: str, root: str, key: str, is_all: bool) -> 
     + [(key, False) for key in ("-a", "a-", "A", "a_b", "a.b", "a/b", "a]", "*", "a\n", "ä")],
 )
 def test_which_keys_there_are(key: str, is_key: bool) -> None:
-    """A key is part of a name of an object, a label and a path."""
     assert bool(members.KEY.fullmatch(key)) is is_key
 
 
@@ -101,7 +100,6 @@ def test_a_signature_of_the_longest_name_is_read() -> None:
 def test_the_lowest_free_indices(
     replicas: int, removed: tuple[int, ...], surge: int, expected: tuple[int, ...]
 ) -> None:
-    """A group has the lowest indices that are not removed."""
     assert GroupSize(replicas=replicas, removed=removed).find_indices(surge=surge) == expected
 
 

@@ -39,7 +39,6 @@ def test_every_stack_is_in_exactly_one_share(count: int) -> None:
 
 @pytest.mark.parametrize("count", [2, 3, 4, 8])
 def test_shares_are_about_equal(count: int) -> None:
-    """Within a tenth, of many Stacks."""
     found = Counter(next(i for i in range(count) if Share(index=i, count=count).has_bucket(uid)) for uid in UIDS)
 
     assert all(0.9 < found[index] * count / len(UIDS) < 1.1 for index in range(count))

@@ -29,7 +29,6 @@ from hearth.model.text import enumeration, redaction, times
     ],
 )
 def test_names(count: int, text: str) -> None:
-    """The first names, and the number of the others."""
     assert enumeration.enumerate_names([str(number) for number in range(count)], most=3) == text
 
 
@@ -40,7 +39,6 @@ def test_only_what_is_shown_is_read() -> None:
 
 
 def test_clauses() -> None:
-    """Clauses have commas of their own, so that a semicolon divides them."""
     clauses = ["a waits", "b, too", "c fails"]
     assert enumeration.enumerate_clauses(clauses, count=3, most=3) == "a waits; b, too; c fails"
     assert enumeration.enumerate_clauses(clauses, count=3, most=1) == "a waits; and 2 more"
@@ -73,19 +71,16 @@ def test_clauses() -> None:
     ],
 )
 def test_texts(text: str, hidden: list[str], expected: str) -> None:
-    """However they are quoted."""
     assert redaction.redact(text, hidden) == expected
 
 
 def test_values() -> None:
-    """A text that holds one is not shown at all."""
     value: Any = {"a": ["x sesame", "y"], "n": 4711, "t": True, "sesame": None}
     shown = {"a": ["(sensitive)", "y"], "n": "(sensitive)", "t": True, "…": None}
     assert redaction.redact_within(value, {"sesame", "4711"}) == shown
 
 
 def test_texts_of_a_value() -> None:
-    """Numbers as they are written; what says nothing is left out."""
     assert set(redaction.find_texts({"a": ["x", 5, 1.5, True, None], "b": "y\n"})) == {"x", "5", "1.5", "y\n", "y"}
 
 
@@ -120,7 +115,6 @@ def test_no_quoting_shows_a_value(value: str, writer: str, before: str) -> None:
     ("text", "seconds"), [("90s", 90.0), ("1h30m", 5400.0), ("250ms", 0.25), ("1.5m", 90.0), ("0s", 0.0)]
 )
 def test_durations_are_read(text: str, seconds: float) -> None:
-    """As Kubernetes users write them."""
     assert times.parse_duration(text) == seconds
 
 
@@ -132,7 +126,6 @@ def test_what_is_no_duration_is_refused(text: str) -> None:
 
 @pytest.mark.parametrize(("seconds", "text"), [(90.0, "1m30s"), (3600.0, "1h"), (0.4, "0s"), (86461.0, "24h1m1s")])
 def test_durations_are_written_short(seconds: float, text: str) -> None:
-    """Without parts that are nought."""
     assert times.format_duration(seconds) == text
 
 

@@ -173,7 +173,6 @@ def test_nothing_is_written_where_nothing_may_be() -> None:
 
 
 def test_nothing_is_said_twice() -> None:
-    """A status that says so already stays as it is."""
     child = make_child(mark="bad")
     first = health_mark_decision.decide(say(bound_to("u1")), see(child, child), now=NOW)
     assert health_mark_decision.decide(say(first.status), see(child, child), now=NOW + 5) == MarkDecision()

@@ -27,17 +27,14 @@ from support.stories.stack_manifests import STACK
 
 
 def resource(kind: str, *, api_version: str = "v1", keys: Object | None = None, **manifest: Any) -> Object:
-    """A resource of the template."""
     return {"manifest": {"apiVersion": api_version, "kind": kind, **manifest}, **(keys or {})}
 
 
 def config(**data: str) -> Object:
-    """A resource with a ConfigMap."""
     return resource("ConfigMap", data=data)
 
 
 def probe(**spec: Any) -> Object:
-    """A resource with a Probe."""
     return {"manifest": probe_controller.manifest(spec)}
 
 

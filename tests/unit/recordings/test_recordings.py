@@ -55,9 +55,9 @@ def run(test: Any) -> list[str]:
 
 @VERSIONS
 def test_nothing_is_written(folder: Path) -> None:
-    """Stacks in ten states, their children, revisions, groups, marks and snapshots stay exactly as they are.
+    """Stacks, their children, revisions, groups, marks and snapshots stay exactly as they are.
 
-    A status whose messages have other words now is written once, and nothing else of it changes.
+    Only a status with a reworded message is written once, without other changes.
     """
     objects = recordings.load(folder)
 
@@ -77,7 +77,6 @@ def test_nothing_is_written(folder: Path) -> None:
 
 @VERSIONS
 def test_the_work_continues(folder: Path) -> None:
-    """With the history of the version before: a failed definition is known as failed, a rollback finds its revision."""
     objects = recordings.load(folder)
 
     async def test(world: FakeWorld) -> None:
@@ -124,7 +123,7 @@ def test_no_field_of_a_released_version_is_gone(folder: Path) -> None:
 
 @pytest.mark.parametrize("folder", recordings.list_versions(recordings.WRITTEN), ids=lambda folder: folder.name)
 def test_what_is_written_once(folder: Path) -> None:
-    """It is in the table of docs/upgrading.md: no other object is written, and none is replaced."""
+    """Every such object is listed in docs/upgrading.md."""
     objects = recordings.load(folder)
 
     async def test(world: FakeWorld) -> None:

@@ -100,7 +100,6 @@ async def test_earlier_versions_of_a_script_take_no_memory_from_it(worker: Proce
 
 
 async def test_long_texts_are_shortened(worker: Process) -> None:
-    """A status as well, although no long one means anything."""
     answer = await ask(worker, "local s = 'x' for i = 1, 22 do s = s .. s end return {status = s, message = s}")
     assert isinstance(answer, Value)
     assert [len(each) for each in orjson.loads(answer.packed)] == [4096, 4096]

@@ -159,7 +159,6 @@ def evaluator() -> Iterator[OfflineEvaluator]:
 
 
 def test_answers(evaluator: OfflineEvaluator) -> None:
-    """A value, a failure, a limit, and a value after a limit: the process is replaced."""
     assert evaluator.ask("params.a + 1", {"params": {"a": 1}}) == Value(b"2")
     assert isinstance(evaluator.ask("params.a + 'x'", {"params": {"a": 1}}), Failure)
     assert isinstance(evaluator.ask(SLOW, {"params": {"a": list(range(2_000))}}), Excess)

@@ -58,7 +58,6 @@ def get(path: str, method: str = "GET") -> bytes:
 
 @pytest.mark.parametrize("path", ["/healthz", "/readyz", "/readyz?verbose"])
 async def test_all_is_well(address: Address, path: str) -> None:
-    """The kubelet reads the code, people read the word."""
     code, headers, body = await exchange(address, get(path))
 
     assert (code, body) == (200, b"ok\n")
@@ -101,7 +100,6 @@ async def test_head_gets_the_headers_alone(address: Address) -> None:
     ],
 )
 async def test_anything_else_is_refused(address: Address, request_: bytes, expected: HTTPStatus) -> None:
-    """With the code that says why; and the server continues."""
     assert (await exchange(address, request_))[0] == expected
     assert (await exchange(address, get("/healthz")))[0] == 200
 

@@ -66,7 +66,6 @@ def test_internal_errors_and_skipped_objects_are_counted() -> None:
 
 
 def test_restarts_are_counted(metrics: Metrics) -> None:
-    """Of watches by kind and reason, of the frame as such."""
     metrics.on_watch_restart(kind="Pod", reason="expired")
     metrics.on_kopf_restart()
 
@@ -172,7 +171,6 @@ def test_two_sets_of_metrics_share_nothing() -> None:
 
 
 def test_who_works_is_shown(metrics: Metrics) -> None:
-    """By the sum over all processes an alert sees that no process leads."""
     assert read(metrics, "hearth_leader") == 0
 
     metrics.on_leading()

@@ -132,7 +132,6 @@ def find_by_name(exporter: InMemorySpanExporter) -> dict[str, ReadableSpan]:
 
 
 def find_parent(span: ReadableSpan) -> int | None:
-    """The identity of its parent."""
     return None if span.parent is None else span.parent.span_id
 
 

@@ -63,7 +63,6 @@ def test_the_amount_is_the_usual_one_the_full_one_or_the_stated_one(monkeypatch:
     ("done", "total", "expected"), [(0, 9, ""), (3, 9, ": 3 of 9"), (3, 0, ": 3"), (10, 9, ": 10")]
 )
 def test_progress_is_a_count(done: int, total: int, expected: str) -> None:
-    """Of a total where there is one that still holds: shrinking a failure draws more."""
     progress = soak.Progress()
     progress.start(total)
     progress.advance(done)

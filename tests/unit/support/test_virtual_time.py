@@ -23,8 +23,6 @@ def test_an_hour_takes_no_time() -> None:
 
 
 def test_timers_fire_in_order() -> None:
-    """Each at its own moment."""
-
     async def test() -> list[tuple[str, float]]:
         clock, fired = virtual_time.VirtualClock(), list[tuple[str, float]]()
         clock.call_later(2, lambda: fired.append(("second", clock.monotonic())))
@@ -83,8 +81,6 @@ def test_threads_are_not_waited_for() -> None:
 
 
 def test_tasks_know_their_owner() -> None:
-    """Those that a task makes belong to the same owner, and no other client's do."""
-
     async def test() -> tuple[int, int]:
         owned: set[asyncio.Task[None]] = set()
         context = contextvars.copy_context()

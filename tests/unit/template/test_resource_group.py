@@ -122,7 +122,6 @@ def test_pauses_must_fit_into_the_timeout() -> None:
 
 @pytest.mark.parametrize("spec", [None, [], {"template": []}, {"template": {"manifest": []}}, {"parameters": []}, {}])
 def test_anything_can_be_translated(spec: Any) -> None:
-    """A spec that the API server did not validate is a mistake, not an error."""
     stated = resource_group.make_spec(spec)
     if stated:
         size = members.make_size(stated[resource_group.SIZE], known=())

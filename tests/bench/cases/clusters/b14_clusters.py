@@ -49,7 +49,6 @@ class Held:
 
 
 async def look(lab: Lab, operator: Operator) -> Held:
-    """All of it now."""
     page = (await lab.api.send("GET", "/metrics")).decode()
     return Held(
         connections=usage.count_sockets(operator.number),
@@ -97,7 +96,6 @@ async def put_kubeconfig(lab: Lab, kubeconfig: Path, space: str) -> None:
 
 
 def make_stack(space: str) -> Object:
-    """The Stack of that namespace."""
     stack = workload.make_stack(f"stack-{space}", space, workload.make_flat_template(1))
     return {**stack, "spec": {**stack["spec"], "kubeConfig": {"secretRef": {"name": SECRET}}}}
 

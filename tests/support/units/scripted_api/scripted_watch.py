@@ -48,7 +48,6 @@ class Stream:
         return self
 
     async def read(self) -> AsyncIterator[bytes]:
-        """The pieces."""
         while True:
             piece = await self._pieces.get()
             if piece is None:
@@ -132,11 +131,9 @@ class ServedKinds:
     generation: int = 0
 
     def find(self, api_version: str, kind: str) -> Kind | None:
-        """One of them."""
         return next((each for each in self.served if (each.api_version, each.name) == (api_version, kind)), None)
 
     def all(self) -> set[Kind]:
-        """All of them."""
         return self.served
 
     def find_schema(self, kind: Kind) -> Mapping[str, Any] | None:

@@ -38,7 +38,6 @@ outputs: {outputs}
 
 
 def config(data: str = "{}", words: str = "") -> str:
-    """A ConfigMap with that data."""
     return f"{{manifest: {{apiVersion: v1, kind: ConfigMap, data: {data}}}, {words}}}"
 
 

@@ -146,7 +146,6 @@ class TypedKinds:
         return tuple(found for pair in pairs if (found := self.find(*pair)) is not None)
 
     def find_schema(self, kind: Kind) -> Mapping[str, Any] | None:
-        """Its schema."""
         return DEFINITIONS[SERVED[kind.group, kind.version, kind.name]] if self.has_schemas else None
 
     def find_definition(self, reference: str) -> Mapping[str, Any] | None:

@@ -31,7 +31,6 @@ def test_the_file_holds_the_definition_without_loss() -> None:
 
 
 def test_crds_prints_the_file() -> None:
-    """So that it can be piped into kubectl."""
     result = click.testing.CliRunner().invoke(main.main, ["crds"])
 
     assert result.exit_code == 0

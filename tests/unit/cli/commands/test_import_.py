@@ -24,14 +24,12 @@ def run(*arguments: str, text: str | None = None) -> click.testing.Result:
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    """A file with one manifest."""
     path = tmp_path / "Online_Boutique.yaml"
     path.write_text(CONFIG)
     return path
 
 
 def test_the_stack_is_printed(file: Path) -> None:
-    """Ready to be written to a file or piped into kubectl, named after the file."""
     result = run(str(file))
 
     assert result.exit_code == 0

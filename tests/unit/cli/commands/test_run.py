@@ -46,7 +46,6 @@ def test_without_flags_the_settings_are_the_usual_ones() -> None:
 
 
 def test_every_flag_is_heard(tmp_path: Path) -> None:
-    """All at once, each with a value that is not its default."""
     settings = invoke(
         *("--webhook-address", ":9443", "--webhook-secret", "tls", "--webhook-configuration", "ours"),
         *("--kubeconfig", "some/config", "--context", "other", "--namespace", "shop", "--operator-namespace", "hearth"),

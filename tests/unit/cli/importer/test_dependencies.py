@@ -32,7 +32,6 @@ def named(kind: str, name: str = "x", *, group: str = "", **fields: Any) -> str:
 
 
 def pod(spec: str) -> str:
-    """A pod with that in its spec."""
     return f"{{kind: Pod, metadata: {{name: pod}}, spec: {{{spec}}}}}"
 
 
@@ -245,7 +244,6 @@ def test_a_mention_may_state_another_namespace() -> None:
 
 
 def test_nothing_waits_for_itself() -> None:
-    """Even where it names itself."""
     assert find_required("{kind: Namespace, metadata: {name: a, namespace: a}}") == []
 
 

@@ -72,7 +72,6 @@ ROLE = {"type": "object", "properties": {"title": {"type": "string", "default": 
     ],
 )
 def test_a_field(stated: Any, rules: Any) -> None:
-    """A map whose fields have defaults may be left out, as in kro."""
     found = SchemaReader(TYPES).read(stated)
     assert (found.rules, found.unknown) == (rules, ())
 
@@ -136,7 +135,6 @@ RENAMED = {"region": "item"}
     ],
 )
 def test_an_expression(stated: str, made: str) -> None:
-    """Texts in quotes, fields of other values and names in other places stay."""
     assert kro_expressions.translate(stated, Words(roots=RENAMED)) == made
 
 
@@ -202,7 +200,6 @@ status: {state: ACTIVE}
 
 
 def run(*files: Path, group: str | None = "platform.example") -> click.testing.Result:
-    """The command."""
     option = ["--group", group] if group else []
     return click.testing.CliRunner().invoke(main.main, ["import", "--from-kro", *map(str, files), *option])
 
@@ -214,8 +211,6 @@ def read(result: click.testing.Result) -> list[Any]:
 
 @pytest.fixture
 def write(tmp_path: Path) -> Any:
-    """Write a file."""
-
     def write_file(text: str) -> Path:
         file = tmp_path / f"{len(list(tmp_path.iterdir()))}.yaml"
         file.write_text(text)

@@ -64,7 +64,6 @@ def make_document(kind: str, *where: str) -> ManifestDocument:
     ],
 )
 def test_names(objects: list[str], expected: list[str]) -> None:
-    """As a person would have named them."""
     assert name_all(*objects) == expected
 
 

@@ -42,12 +42,10 @@ def find_all_required(manifests: list[dict[str, Any]], start: str) -> set[str]:
 def make(
     kind: str, name: str = "op", *, api: str = "v1", labels: dict[str, str] | None = None, **fields: Any
 ) -> dict[str, Any]:
-    """A manifest."""
     return {"apiVersion": api, "kind": kind, "metadata": {"name": name, "labels": labels or {}}, **fields}
 
 
 def workload(kind: str = "Deployment", name: str = "op", account: str = "op", **spec: Any) -> dict[str, Any]:
-    """A workload with an account."""
     pod = {"serviceAccountName": account, "containers": [{"name": "a"}], **spec}
     return make(kind, name, api=APPS, spec={"template": {"metadata": {"labels": {"app": name}}, "spec": pod}})
 
@@ -55,7 +53,6 @@ def workload(kind: str = "Deployment", name: str = "op", account: str = "op", **
 def role(
     *resources: str, group: str = GROUP, verbs: tuple[str, ...] = ("*",), kind: str = "ClusterRole", name: str = "op"
 ) -> dict[str, Any]:
-    """A role with one rule."""
     return make(
         kind, name, api=RBAC, rules=[{"apiGroups": [group], "resources": list(resources), "verbs": list(verbs)}]
     )
@@ -64,7 +61,6 @@ def role(
 def binding(
     subject: dict[str, str] | None = None, *, kind: str = "ClusterRole", role_name: str = "op", name: str = "op"
 ) -> dict[str, Any]:
-    """A binding of a role."""
     subject = subject or {"kind": "ServiceAccount", "name": "op", "namespace": "default"}
     own = "RoleBinding" if kind == "Role" else "ClusterRoleBinding"
     return make(own, name, api=RBAC, roleRef={"kind": kind, "name": role_name}, subjects=[subject])

@@ -151,7 +151,6 @@ def test_a_record_that_makes_no_sense_is_refused(record: str) -> None:
     ],
 )  # fmt: skip
 def test_a_mask_is_refused(manifest: dict[str, Any], place: str) -> None:
-    """Applied, it would overwrite the value."""
     with pytest.raises(errors.InvalidDefinition) as caught:
         assemble(manifest)
 

@@ -197,7 +197,6 @@ GROUPS = "/apis/hearth.dev/v1alpha1/namespaces/prod/resourcegroups"
 
 
 async def test_a_group_is_scaled() -> None:
-    """Its page has the one button that groups have; it writes to the scale subresource."""
     group = {"apiVersion": "hearth.dev/v1alpha1", "kind": "ResourceGroup", "spec": {"replicas": 3, "template": {}}}
     group |= {"metadata": {"name": "queue", "namespace": "prod", "uid": "u-2", "generation": 1}, "status": {}}
     async with stack_page.visit() as visitor:

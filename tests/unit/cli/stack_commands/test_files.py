@@ -99,7 +99,6 @@ def test_what_is_probably_not_meant_is_a_warning(tmp_path: Path) -> None:
 
 
 def test_json_is_for_programs(tmp_path: Path) -> None:
-    """An empty list if there is no mistake."""
     code, output = run(tmp_path, "lint", make({"a": {"manifest": CONFIG}}), options=("-o", "json"))
 
     assert (code, json.loads(output)) == (0, [])

@@ -242,7 +242,7 @@ class Hanging(Cluster):
 
 
 async def test_time_allows_a_write() -> None:
-    """The API server would wait no longer either."""
+    """The API server would not wait longer either."""
     hits: list[str] = []
     result = await make_reviewer(Hanging(), seconds=0.01, hits=hits).review_stack(write(MISTAKEN))
 
@@ -279,7 +279,7 @@ async def test_a_fault_allows_a_write(fault: Exception) -> None:
 
 
 async def test_hostile_specs_are_answered() -> None:
-    """Of any type and depth; nothing is raised, since a handler that raises denies."""
+    """Specs of any type and depth: a handler that raises would deny the write."""
     deep: Any = {}
     for _ in range(2000):
         deep = {"a": deep}
@@ -332,7 +332,6 @@ async def test_a_kubeconfig_is_checked_and_what_its_cluster_serves_is_not() -> N
 
 
 def write_template(resources: dict[str, Any], **template: Any) -> Review:
-    """The write of a StackTemplate."""
     made = {"metadata": {"name": "web"}, "kind": "StackTemplate"}
     return Review(new={**made, "spec": {"template": {"resources": resources, **template}}})
 

@@ -111,7 +111,6 @@ def test_the_stack_itself_counts_before_all() -> None:
     ],
 )
 def test_what_is_missing(shelf: Shelf, expected: str) -> None:
-    """Is reported with its place and what to do."""
     with pytest.raises(errors.SourceNotFound) as caught:
         define(shelf)
     assert str(caught.value) == expected
@@ -200,7 +199,6 @@ SENSITIVE: Object = {"x": {"type": "string", "sensitive": True}, "y": {"sensitiv
 
 
 def stack(**parameters: Any) -> Any:
-    """The Stack as it is now."""
     metadata = {"name": "shop", "namespace": "shop", "uid": "u", "resourceVersion": "1"}
     return stack_cache.parse_stack({"metadata": metadata, "spec": {"parameters": parameters}})
 
@@ -433,7 +431,6 @@ def test_a_part_that_cannot_be_united_is_named(wrong: Object, message: str) -> N
 
 
 def test_all_sources_are_followed() -> None:
-    """A change of any of them is a change of the definition."""
     spec = {"templateRefs": [{"name": "web"}, {"name": "db", "key": "db.json.gz"}]}
     found = definition_sources.find_template_sources("shop", spec)
     assert [(str(each.ref), each.key, each.field) for each in found] == [

@@ -22,7 +22,6 @@ FIRST, SECOND = "first", "second"
 
 
 def make_config_map(data: Object) -> Object:
-    """A resource."""
     return {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "data": data}}
 
 

@@ -112,7 +112,6 @@ class Office:
 
 
 def make(manifest: dict[str, Any]) -> dict[str, Any]:
-    """A ConfigMap."""
     return {"apiVersion": "v1", "kind": "ConfigMap", **manifest}
 
 
@@ -185,7 +184,6 @@ def test_two_of_one_name_are_found_in_the_namespace_where_they_meet() -> None:
     ids=["another value", "one that only looks the same", "what the Stack says of adoption"],
 )
 def test_another_definition_is_compiled(change: dict[str, Any]) -> None:
-    """Each of these goes into the blueprint."""
     office = Office()
     one = office.compile("one", FREE)
     assert office.compile("two", FREE, **change) is not one
@@ -283,8 +281,6 @@ class Users:
         self.ends: dict[str, asyncio.Event] = {}
 
     def enter(self, namespace: str, name: str) -> asyncio.Task[None]:
-        """Start one."""
-
         async def use() -> None:
             async with self.slots.take(namespace):
                 self.inside.append(name)
@@ -384,7 +380,6 @@ async def test_work_in_pieces_leaves_room_for_others() -> None:
 
 
 def make_stack(name: str) -> Object:
-    """A Stack of one ConfigMap."""
     template = {"resources": {"a": {"manifest": {"apiVersion": "v1", "kind": "ConfigMap"}}}}
     return stack_manifests.make_stack({"template": template}, name=name)
 

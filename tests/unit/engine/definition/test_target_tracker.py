@@ -23,7 +23,6 @@ from support.units import stack_objects
 
 
 def make_revision(number: int, hashed: str) -> Revision:
-    """One that is stored."""
     return Revision(name=f"shop-{hashed}", number=number, hash=hashed, kinds=frozenset(), namespace="default")
 
 
@@ -99,7 +98,6 @@ KIND = fake_kinds.STACK.kind
 
 
 def make_spec(value: str, **more: object) -> Object:
-    """One ConfigMap."""
     manifest = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"v": value}}
     return {"template": {"resources": {"a": {"manifest": manifest}}}, **more}
 
@@ -121,7 +119,6 @@ async def read_status(world: FakeWorld) -> Object:
 
 
 async def read_data(world: FakeWorld) -> Object:
-    """The data of the child."""
     data: Object = (await world.user.find(CHILD) or {})["data"]
     return data
 

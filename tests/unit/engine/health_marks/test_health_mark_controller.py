@@ -31,7 +31,6 @@ API = f"{names.GROUP}/{names.VERSION}"
 
 
 def stack(name: str = "shop", **spec: Any) -> Object:
-    """A Stack of one probe."""
     resources = {"a": {"manifest": probe_controller.manifest({"value": 1})}}
     return stack_manifests.make_stack({"template": {"resources": resources}, **spec}, name=name)
 
@@ -312,7 +311,6 @@ class FixedMarks:
         self.mark = mark
 
     def find_mark(self, _uid: str) -> HealthMarkObject | None:
-        """That one."""
         return self.mark
 
 
@@ -382,7 +380,6 @@ JSON = st.recursive(
 @hypothesis.given(status=JSON | st.fixed_dictionaries(dict.fromkeys(BOUND, JSON)))
 @hypothesis.settings(max_examples=100, derandomize=True, deadline=None, database=None)
 def test_any_status_is_read(status: Any) -> None:
-    """Without a signature nothing of it counts, unless it ends the mark."""
     found = read_signed(status)
     assert found == {} or found["observedGeneration"] == MARK.generation
 

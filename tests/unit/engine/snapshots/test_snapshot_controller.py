@@ -41,13 +41,11 @@ def perform(scenario: Scenario, *, restarts: bool = False, interruption: Interru
 
 @ALL
 def test_scenario(scenario: Scenario) -> None:
-    """Each scenario happens as written."""
     perform(scenario)
 
 
 @ALL
 def test_scenario_with_restarts(scenario: Scenario) -> None:
-    """The same with a new operator after every step."""
     perform(scenario, restarts=True)
 
 

@@ -114,7 +114,6 @@ def make_template(*, has_denied: bool = True) -> Object:
 
 
 def make_stack() -> Object:
-    """A Stack of both."""
     return stack_manifests.make_stack(make_template())
 
 
@@ -230,7 +229,6 @@ def make_definition() -> Object:
 
 
 def make_gadget_stack() -> Object:
-    """A Stack of one gadget."""
     manifest = {"apiVersion": "example.com/v1", "kind": "Gadget", "spec": {"size": 1}}
     template = {"resources": {"a": {"manifest": manifest}}}
     return stack_manifests.make_stack({"template": template})

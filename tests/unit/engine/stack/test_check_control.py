@@ -35,7 +35,6 @@ async def converge(world: FakeWorld, *, resources: int) -> None:
 
 
 async def ask(world: FakeWorld, token: str) -> None:
-    """Ask for a check."""
     await world.user.patch(STACK, {"metadata": {"annotations": {names.REQUEST_CHECK: token}}})
 
 

@@ -27,7 +27,6 @@ from support.units.blueprints import World
     ],
 )
 def test_what_an_order_means(order: str, meant: tuple[str, str]) -> None:
-    """As it was written."""
     assert stack_requests.parse_continue(order) == meant
 
 
@@ -44,7 +43,6 @@ def test_what_an_order_means(order: str, meant: tuple[str, str]) -> None:
     ],
 )
 def test_who_continues(order: str, passed: tuple[tuple[str, str], ...]) -> None:
-    """And the answer says who waits, and is bounded."""
     planner = blueprints.make_planner(blueprints.make_blueprint({"a": [], "b": ["a"]}))
     planner.set_environment(
         ActiveEnvironment(rules=environment_rules.parse({"breakpoints": [{"resource": "a", "at": ["PreCreate"]}]}))

@@ -74,7 +74,6 @@ async def test_a_stack_starts_when_another_has_started() -> None:
 
 @virtual_time.in_virtual_time
 async def test_namespaces_take_turns() -> None:
-    """The first Stack of a namespace does not wait for a thousand of another one."""
     limiter, queue = make()
     order = [(f"flood-{number}", "one") for number in range(1000)] + [("alone", "two"), ("second", "two")]
     for uid, namespace in order:
@@ -255,7 +254,7 @@ async def test_a_stack_in_conflict_with_another_writer_stays_loaded(world: FakeW
 )
 @fake_world.in_world
 async def test_some_stacks_stay_loaded(world: FakeWorld, stack: Object) -> None:
-    """Those that are not at their target, that wait for something, or that take long to load."""
+    """Stacks that are not at their target, wait for something, or take long to load."""
     await begin(world, stack)
     assert list_loaded(world) == ["shop"]
 

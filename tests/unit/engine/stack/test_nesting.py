@@ -51,7 +51,6 @@ def make_root(**spec: object) -> Object:
 
 
 def find_stacks(world: FakeWorld) -> dict[str, Object]:
-    """All Stacks by name."""
     return {raw["metadata"]["name"]: raw for raw in world.server.list_all(fake_kinds.STACK.kind)}
 
 

@@ -60,12 +60,10 @@ def is_ready(member: Object) -> bool:
 
 
 def is_new(member: Object, value: str) -> bool:
-    """Whether it has the new definition."""
     return value in (member["spec"].get("value"), member["spec"].get("replaceValue"))
 
 
 def make_spec(replicas: int, *, least: int, batch: int, pause: str = "0s", **probe: object) -> Object:
-    """The spec of the group."""
     manifest = probe_controller.manifest({"readyAfter": READY_AFTER, **probe})
     rolling = {"minInService": least, "maxBatchSize": batch, "pauseTime": pause}
     template = {"manifest": manifest, "updatePolicy": {"replace": "CreateFirst"}}
@@ -73,7 +71,6 @@ def make_spec(replicas: int, *, least: int, batch: int, pause: str = "0s", **pro
 
 
 async def find_members(world: FakeWorld, group: Object) -> list[Object]:
-    """The members' objects."""
     return await world.user.find_children(group["metadata"]["uid"])
 
 
@@ -121,7 +118,6 @@ async def wait_complete(
 def test_a_rolling_update(
     least: int, batch: int, size: int, replaces: bool, kept: int, new: int, gone: int, kill_every: float
 ) -> None:
-    """With a size that stays, grows or shrinks with the template; members keep their indices in any case."""
     field_name = "replaceValue" if replaces else "value"
     watcher = Watcher(value="b")
 

@@ -135,7 +135,6 @@ async def start(world: FakeWorld, *resources: str) -> Address:
 
 
 def make_resources(*resources: str) -> Object:
-    """The resources of a template."""
     return {name: {"manifest": {"apiVersion": "v1", "kind": "ConfigMap"}} for name in resources}
 
 

@@ -44,7 +44,6 @@ class SlowProcess:
         return interpret(*worker.evaluate(text, orjson.loads(packed))) if self.is_usable else CPU
 
     async def end(self) -> int:
-        """Nothing is there."""
         return 0
 
 
@@ -79,7 +78,6 @@ def make_stack(resources: Object, **template: object) -> Object:
 
 
 def make_config(value: str) -> Object:
-    """A ConfigMap with one value."""
     return {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "data": {"value": value}}}
 
 

@@ -45,12 +45,10 @@ async def converge(world: FakeWorld, **resources: Object) -> Object:
 
 
 def get_stack(world: FakeWorld) -> Object:
-    """The Stack as it is."""
     return get(world, fake_kinds.STACK.kind, "shop")
 
 
 def get(world: FakeWorld, kind: Kind, name: str) -> Object:
-    """An object as it is."""
     found = world.server.find(kind, "default", name)
     assert found is not None
     return found
@@ -69,7 +67,6 @@ def find_events(world: FakeWorld, reason: str) -> list[str]:
 
 
 def read_signature(world: FakeWorld, name: str) -> str | None:
-    """Of a ConfigMap."""
     annotations: Object = get(world, CONFIG_MAP, name)["metadata"]["annotations"]
     return annotations.get(names.ANNOTATION_SIGNATURE)
 
@@ -266,7 +263,6 @@ OVERLAPPING = '{"theirs":{"spec.minReadySeconds":1,"spec.minReadySeconds.y":2}}'
 
 
 def make_spec(replicas: int, **more: object) -> Object:
-    """One Deployment."""
     labels = {"app": "web"}
     spec = {
         "replicas": replicas,
@@ -289,7 +285,6 @@ async def begin(world: FakeWorld) -> Object:
 
 
 async def find(world: FakeWorld, address: Address) -> Object:
-    """The object as it is."""
     found = await world.user.find(address)
     assert found is not None
     return found

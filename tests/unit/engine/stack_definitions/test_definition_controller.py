@@ -637,7 +637,6 @@ def address_of_mark(name: str) -> Address:
 
 
 async def read_mark(world: FakeWorld, name: str) -> str:
-    """What `Ready` says of a mark."""
     return find_ready(await read(world, address_of_mark(name)))[1]
 
 

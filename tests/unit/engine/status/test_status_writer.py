@@ -231,7 +231,6 @@ CHILD = Address(api_version="v1", kind="ConfigMap", namespace="default", name="s
 
 
 def make_spec(value: str) -> Object:
-    """One ConfigMap."""
     return {
         "template": {"resources": {"a": {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "data": {"v": value}}}}}
     }

@@ -192,11 +192,9 @@ class ManualClock:
         self.seconds = 0.0
 
     def now(self) -> float:
-        """Seconds."""
         return self.seconds
 
     def monotonic(self) -> float:
-        """Seconds."""
         return self.seconds
 
     def call_later(self, delay: float, action: Callable[[], Any]) -> Callable[[], None]:

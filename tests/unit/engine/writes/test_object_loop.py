@@ -67,7 +67,6 @@ async def test_a_change_meanwhile_is_not_lost() -> None:
 
 @virtual_time.in_virtual_time
 async def test_the_last_timer_counts() -> None:
-    """One object has one."""
     looks = Looks()
     looks.loop.enqueue_later("a", 2)
     looks.loop.enqueue_later("a", 7)

@@ -194,7 +194,6 @@ async def test_a_hold_ends_by_itself() -> None:
 
 @fake_world.in_world
 async def test_what_waits_is_reported(world: FakeWorld) -> None:
-    """For readers of the metrics of a process."""
     await world.start_controller()
     engine = world.controllers[0].engine
     assert engine.count_writes() == {"limit": 4, "in_flight": 0, "queued": 0}

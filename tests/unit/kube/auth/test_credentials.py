@@ -22,7 +22,6 @@ IN_CLUSTER = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": 
 
 
 def write_kubeconfig(path: Path, *, user: Mapping[str, Any], cluster: Mapping[str, Any] | None = None) -> str:
-    """A kubeconfig with one context, `one`."""
     content = {
         "apiVersion": "v1",
         "kind": "Config",

@@ -25,7 +25,6 @@ async def test_one_denied_address_among_others_is_enough() -> None:
 
 
 async def test_sessions_are_guarded_too() -> None:
-    """They carry the watches."""
     with pytest.raises(AddressDenied):
         await GuardedResolver(TenantShares().find("shop")).resolve("localhost", 443, socket.AF_INET)
 

@@ -79,7 +79,6 @@ def refuse(content: Any) -> str:
 
 
 def test_the_current_context_counts() -> None:
-    """With the entries that it names, in YAML or JSON."""
     found = parse(json.dumps(VALID))
 
     assert (found.credentials.server, found.credentials.authority) == (
@@ -201,7 +200,6 @@ def test_the_operators_own_machine_and_metadata_services_are_refused(host: str) 
     ],
 )
 def test_other_addresses_are_allowed(host: str) -> None:
-    """Clusters are in private networks too."""
     assert parse(change(cluster={"server": f"https://{host}"})).server == f"https://{host}:443"
 
 
@@ -283,7 +281,6 @@ P256 = ec.generate_private_key(ec.SECP256R1())
     ],
 )
 def test_usual_keys_are_used(key: object) -> None:
-    """All that API servers accept."""
     assert inline_kubeconfig.find_wrong_key(write(key)) == ""
 
 

@@ -46,7 +46,6 @@ class Bench:
         await self.caches.wait_synced()
 
     async def change(self, raw: Object) -> None:
-        """An event."""
         self.stream.say(scripted_watch.event("MODIFIED", raw))
         await elapse(0.1)
 

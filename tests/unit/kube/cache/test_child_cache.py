@@ -40,11 +40,9 @@ class Listener:
         self.heard: list[str] = []
 
     def on_child(self, stack_uid: str, resource: str) -> None:
-        """A child changed."""
         self.heard.append(f"{stack_uid}/{resource}")
 
     def on_synced(self, kind: Kind) -> None:
-        """A kind is there."""
         self.heard.append(f"synced {kind.api_version}")
 
 

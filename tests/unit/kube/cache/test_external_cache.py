@@ -66,7 +66,6 @@ class Bench:
 
 
 def one(name: str, *, kind: Kind = CONFIG_MAP, namespace: str = "shared", paths: Any = DATA) -> ExternalQuery:
-    """One object."""
     return ExternalQuery(kind=kind, namespace=namespace, name=name, paths=paths)
 
 

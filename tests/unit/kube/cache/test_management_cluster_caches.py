@@ -38,15 +38,12 @@ class Listener(SilentObserver):
         self.heard: list[str] = []
 
     def on_stack(self, uid: str) -> None:
-        """A Stack changed."""
         self.heard.append(uid)
 
     def on_revision(self, stack_uid: str) -> None:
-        """A revision changed."""
         self.heard.append(f"revision of {stack_uid}")
 
     def on_source(self, ref: ObjectRef) -> None:
-        """A source changed."""
         self.heard.append(str(ref))
 
 

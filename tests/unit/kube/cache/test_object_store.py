@@ -67,7 +67,6 @@ def keeper() -> Keeper:
 
 
 def test_events_bring_new_states(keeper: Keeper) -> None:
-    """Come, changed, gone."""
     keeper.store.on_object(make_object("a", 31))
     keeper.store.on_object(make_object("c", 32))
     keeper.store.on_deleted(make_object("b", 33))

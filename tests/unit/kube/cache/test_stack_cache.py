@@ -91,7 +91,6 @@ def make_large_stack(*, version: int, generation: int = 1, uid: str = "u", phase
 
 
 def list_large_stacks() -> StackCache:
-    """A cache that has listed that Stack."""
     stream = Stream(
         event("ADDED", make_large_stack(version=1)),
         event("ADDED", make_large_stack(version=1, uid="other")),
@@ -123,7 +122,7 @@ def test_an_answer_to_a_status_write_shares_the_spec_of_the_record() -> None:
 
 
 def test_another_spec_is_parsed() -> None:
-    """The generation shows it, unless there was no list since the API server may have lost changes."""
+    """The generation shows it, unless the API server may have lost changes since the last list."""
     cache = list_large_stacks()
     assert cache.read_answer(orjson.dumps(make_large_stack(version=2, generation=2))) is None
     assert cache.read_answer(orjson.dumps(make_large_stack(version=2, uid="third"))) is None
@@ -178,7 +177,6 @@ TEMPLATE: Object = {"resources": {"a": {"manifest": {"kind": "ConfigMap", "data"
 
 
 def make_stack(name: str, spec: object) -> Object:
-    """A Stack of that spec."""
     metadata = {"name": name, "namespace": "default", "uid": name, "resourceVersion": "1", "generation": 1}
     return {"apiVersion": "hearth.dev/v1alpha1", "kind": names.STACK, "metadata": metadata, "spec": spec}
 

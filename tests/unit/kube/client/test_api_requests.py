@@ -29,7 +29,6 @@ RBAC = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
     ],
 )
 def test_where_an_object_is(kind: Kind, namespace: str, name: str, expected: str) -> None:
-    """Names come from templates, so each stays one segment of the path."""
     assert api_requests.object_path(kind, namespace, name) == expected
 
 

@@ -56,7 +56,6 @@ def test_a_part_of_a_wrong_type_reaches_no_caller(part: str, value: Any) -> None
 @pytest.mark.parametrize("part", ["causes", "retryAfterSeconds", "name"])
 @pytest.mark.parametrize("value", [*WRONG[1:], [None], [{"reason": 3, "message": []}]], ids=str)
 def test_neither_does_a_detail(part: str, value: Any) -> None:
-    """Each detail is dropped on its own."""
     refused = http_transport.refused(409, "", orjson.dumps({**WHOLE, "details": {**WHOLE["details"], part: value}}))  # type: ignore[dict-item]  # as a broken server answers
     judge(refused.code, refused.status)
     assert refused.status is not None
@@ -94,7 +93,6 @@ def test_a_server_cannot_ask_for_any_delay(header: str, seconds: float | None) -
     [(7, 7.0), (0, 0.0), (-1, None), (True, None), ("7", None), (2**63, limits.RETRY_AFTER), (1.5, None)],
 )
 def test_nor_can_its_status(stated: Any, seconds: float | None) -> None:
-    """By the same measure."""
     status = api_status.clean({"details": {"retryAfterSeconds": stated}})
     assert api_status.find_delay("", status) == seconds
 

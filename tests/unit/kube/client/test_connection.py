@@ -28,7 +28,6 @@ class FixedSource:
     loads: int = 0
 
     def load(self) -> Credentials:
-        """The next."""
         self.loads += 1
         found = self.queue.pop(0) if len(self.queue) > 1 else self.queue[0]
         if isinstance(found, NoCredentials):

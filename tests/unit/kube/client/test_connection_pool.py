@@ -31,7 +31,6 @@ class Server:
     asked: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One connection."""
         plan = list(self.plans[min(len(self.writers), len(self.plans) - 1)])
         self.writers.append(writer)
         with contextlib.suppress(OSError, asyncio.IncompleteReadError):
@@ -61,7 +60,6 @@ async def run(*plans: list[bytes | None], path: str = "") -> AsyncIterator[tuple
 
 
 async def send(pool: ConnectionPool, method: str = "GET", *, seconds: float = 5.0, **headers: str) -> HttpResponse:
-    """One request."""
     return await pool.send(method, "/x?y=z", headers=headers, body=None, seconds=seconds)
 
 

@@ -23,13 +23,11 @@ def resource(kind: str, plural: str, **more: Any) -> dict[str, Any]:
 
 
 def group(name: str, version: str, *resources: dict[str, Any], freshness: str = "Current") -> dict[str, Any]:
-    """A group with one version."""
     entry = {"version": version, "resources": list(resources), "freshness": freshness}
     return {"metadata": {"name": name} if name else {}, "versions": [entry]}
 
 
 def listing(*groups: dict[str, Any]) -> dict[str, Any]:
-    """An answer."""
     return {"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "items": list(groups)}
 
 

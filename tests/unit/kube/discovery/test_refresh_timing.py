@@ -25,7 +25,6 @@ class Runs:
         self.errors: list[Exception | None] = [None]
 
     async def run(self) -> None:
-        """One run."""
         self.at_once += 1
         assert self.at_once == 1
         loop = asyncio.get_running_loop()
@@ -52,7 +51,7 @@ async def test_callers_at_the_same_time_share_one_run() -> None:
 
 @in_virtual_time
 async def test_runs_keep_their_distance() -> None:
-    """Who comes too early waits, instead of getting an old answer."""
+    """A call that comes too early waits instead of returning an old result."""
     runs = Runs()
     shared = SingleFlight(runs.run, interval=1.0)
     for _ in range(3):
@@ -102,7 +101,6 @@ class Kinds:
         self.is_away = False
 
     async def read(self) -> None:
-        """One reading."""
         self.begun.append(asyncio.get_running_loop().time())
         await asyncio.sleep(1.0)
         if self.is_away:
@@ -144,7 +142,6 @@ class Search:
     on_call: Callable[[], None] = lambda: None
 
     async def __call__(self) -> None:
-        """Search."""
         self.times.append(round(asyncio.get_running_loop().time(), 3))
         self.on_call()
 

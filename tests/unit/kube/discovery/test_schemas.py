@@ -100,7 +100,6 @@ async def test_texts_for_people_are_left_out() -> None:
 
 
 def test_defaults_stay_whole() -> None:
-    """Below a default there are values, regardless of the names of their keys."""
     schema = {"default": {"description": "kept"}, "enum": [{"description": "kept"}]}
     assert discovery.without_texts(schema) == schema
 

@@ -247,7 +247,6 @@ async def test_hearing_of_an_old_renewal_again_is_no_sign_of_life() -> None:
 
 @in_virtual_time
 async def test_of_many_one_wins() -> None:
-    """All at the same moment."""
     server = LeaseServer()
     candidates = [Candidate(server, f"c{number}") for number in range(5)]
     for count in range(5):

@@ -134,7 +134,6 @@ async def test_an_event_that_cannot_be_posted_does_no_harm(error: Exception) -> 
     ],
 )
 def test_long_messages_are_cut(message: str, expected: str) -> None:
-    """By bytes, as the API counts."""
     assert event_recorder.cut(message) == expected
     assert len(event_recorder.cut(message).encode()) <= 1024
 

@@ -41,7 +41,7 @@ async def check(installed: dict[str, Any]) -> str:
 
 
 def test_the_outlines_are_fresh() -> None:
-    """`make crds` writes them again."""
+    """`make crds` updates them."""
     assert crd_outlines.PATH.read_text() == crd_outlines.make_text()
 
 
@@ -106,7 +106,6 @@ async def test_fields_that_manifests_need_are_kept() -> None:
 
 
 async def test_a_subresource_is_needed() -> None:
-    """Without it, a status could not be written."""
     installed = make_installed()
     del installed[STACKS]["spec"]["versions"][0]["subresources"]["status"]
 

@@ -55,7 +55,6 @@ class Counter(SilentObserver):
         self.skipped: list[tuple[str, str]] = []
 
     def on_skipped_object(self, *, kind: str, reason: str) -> None:
-        """An object was skipped."""
         self.skipped.append((kind, reason))
 
 
@@ -289,7 +288,6 @@ REFUSED = [
 @pytest.mark.parametrize(("code", "is_fresh"), REFUSED)
 @in_virtual_time
 async def test_a_refusal_is_survived(code: int, is_fresh: bool) -> None:
-    """Regardless of the code, and however often."""
     refusal = errors.ApiStatusError(code=code, status=None)
     streams: list[Stream | Exception] = [Stream(list_end(5)).end(), refusal, Stream(list_end(8), added("z", 9))]
     bench = Bench(*streams)

@@ -50,7 +50,6 @@ class Bench:
         self.watches = TriggerWatches(self.server, self.kinds, self.on_retry_trigger)
 
     def on_retry_trigger(self, trigger: RetryTrigger) -> None:
-        """As the listener."""
         self.heard.append(trigger)
 
     async def hear(self, seconds: float = 5.0) -> list[RetryTrigger]:

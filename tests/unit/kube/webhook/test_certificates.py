@@ -96,7 +96,6 @@ def test_a_key_of_another_certificate_is_not_served() -> None:
 
 
 def test_keys_are_not_shown() -> None:
-    """In no log, and in no crash."""
     assert "PRIVATE" not in repr(make())
 
 

@@ -89,7 +89,6 @@ def test_a_default_is_kept_and_null_is_none(properties: dict[str, Any]) -> None:
 
 
 def test_anything_means_anything(properties: dict[str, Any]) -> None:
-    """Nothing of a value without a type is pruned, and null is one."""
     anything = {"x-kubernetes-preserve-unknown-fields": True, "nullable": True}
 
     assert properties["anything"] == anything
@@ -105,7 +104,6 @@ def test_paragraphs_are_kept_and_lines_are_joined() -> None:
 
 
 def test_every_field_is_described(root_schema: dict[str, Any]) -> None:
-    """`kubectl explain` has a sentence for each."""
     silent = [
         path
         for path, node in walk(root_schema)

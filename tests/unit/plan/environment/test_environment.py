@@ -45,7 +45,6 @@ def parse(resource: str) -> environment_rules.EnvironmentRule:
     ],
 )
 def test_what_a_rule_fits(glob: str, fits: list[str], fails: list[str]) -> None:
-    """Never a part of a name."""
     rule = parse(glob)
     assert [name for name in [*fits, *fails] if rule.fits(name)] == fits
 

@@ -197,7 +197,6 @@ names = st.sampled_from([*status_fields.ROLES, *status_fields.COUNTS, "condition
 
 @given(st.dictionaries(names, values, max_size=5))
 def test_any_status_is_judged(status: dict[str, Any]) -> None:
-    """No shape raises, none is terminal, and every verdict has a reason."""
     verdict = health_rules.assess({"metadata": {"generation": 2}, "status": status}, kind=make_kind("Widget"))
     assert verdict.reason
     assert not verdict.terminal

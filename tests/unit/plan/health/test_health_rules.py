@@ -25,7 +25,6 @@ READY, PROGRESSING, FAILED, UNKNOWN = (
 
 
 def kind(key: str) -> Kind:
-    """The kind with this key."""
     name, _, group = key.partition(".")
     return Kind(group=group, version="v1", name=name, plural=name.lower() + "s", namespaced=True)
 
@@ -40,7 +39,6 @@ CUSTOM, CONFIG_MAP = kind("Widget.example.com"), kind("ConfigMap")
 
 
 def cond(type_: str, status: str, reason: str = "", message: str = "") -> dict[str, str]:
-    """A condition."""
     return {"type": type_, "status": status, "reason": reason, "message": message}
 
 
@@ -242,7 +240,6 @@ ROWS: list[tuple[str, Kind, dict[str, Any], HealthState, str, str]] = [
     ("of", "fields", "state", "reason", "message"), [row[1:] for row in ROWS], ids=[f"{row[1].name}: {row[0]}" for row in ROWS]
 )  # fmt: skip
 def test_a_verdict(of: Kind, fields: dict[str, Any], state: HealthState, reason: str, message: str) -> None:
-    """State, reason and the words that people will read."""
     verdict = health_rules.assess(fields, kind=of)
     assert (verdict.state, verdict.reason, verdict.message) == (state, reason, message)
 
@@ -330,7 +327,6 @@ garbage = st.recursive(
 
 @given(st.dictionaries(keys, garbage), st.sampled_from(sorted({row[1] for row in ROWS}, key=lambda of: of.key)))
 def test_any_shape_is_judged(fields: dict[str, Any], of: Kind) -> None:
-    """Half-written objects and strange controllers raise nothing."""
     verdict = health_rules.assess(fields, kind=of)
     assert verdict.reason
     assert verdict.state is FAILED or not verdict.terminal
@@ -484,6 +480,5 @@ DEEP = {"resource": "deep/db", "hook": "PostUpdate", "stack": "inner-deep"}
     ],
 )
 def test_who_waits(fields: dict[str, Any], stops: tuple[NestedStop, ...]) -> None:
-    """Only where nothing within it can move before a person says so."""
     verdict = condition_rules.assess_stack(fields)
     assert (verdict.state, verdict.stops) == (HealthState.PROGRESSING, stops)

@@ -37,7 +37,6 @@ def verdict(status: str, message: str = "") -> Value:
 
 
 def make(uid: str = "1", generation: int = 1, **status: Any) -> dict[str, Any]:
-    """A gadget."""
     return {"metadata": {"uid": uid, "generation": generation}, "spec": {}, "status": status}
 
 

@@ -181,7 +181,6 @@ def ours() -> RuleTable:
 
 
 def test_ours_have_no_mistake() -> None:
-    """Which would stay unseen before a kind is asked for."""
     assert len(ours().health.entries) >= 100
 
 

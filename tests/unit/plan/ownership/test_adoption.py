@@ -152,7 +152,6 @@ def test_what_proves_nothing_is_said_to_belong_to_no_stack() -> None:
 
 
 def make_ref(name: str) -> ObjectRef:
-    """A ConfigMap."""
     return ObjectRef(group="", kind="ConfigMap", namespace="default", name=name)
 
 

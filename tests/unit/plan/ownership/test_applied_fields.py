@@ -106,6 +106,5 @@ def test_equal_values_do_not_show() -> None:
 
 
 def test_a_record_is_bounded() -> None:
-    """However many fields a manifest has."""
     huge = {"kind": "ConfigMap", "data": {f"k{number}": "v" for number in range(20_000)}}
     assert len(make(huge).record) < 40_000

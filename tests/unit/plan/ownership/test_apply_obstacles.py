@@ -57,7 +57,6 @@ def make_live(parts: Object, *, ours: Object, others: Object | None = None) -> O
     ],
 )
 def test_what_would_become_null(stated: Object, live: Object, others: Object | None, expected: Object) -> None:
-    """The patch removes exactly that."""
     found = make_live({"spec": live}, ours=own({"spec": live}), others=others)
     assert apply_obstacles.find_emptied({"metadata": {}, **stated}, found) == expected
 

@@ -68,7 +68,6 @@ PORTS = (*POD, "f:containers", WEB, "f:ports")
 def entry(
     fields: Object, *, manager: str = "hearth:shop/shop", operation: str = "Apply", subresource: str = ""
 ) -> Object:
-    """One entry of `managedFields`."""
     found = {"manager": manager, "operation": operation, "apiVersion": "apps/v1", "fieldsV1": fields}
     return {**found, "subresource": subresource} if subresource else found
 

@@ -36,7 +36,6 @@ OWN = {"manager": f"{names.FIELD_MANAGER_PREFIX}a/b", "operation": "Apply", "api
     ],
 )  # fmt: skip
 def test_what_leaves(ours: Object, stated: Object, expected: list[str]) -> None:
-    """Fields that the operator owns and the manifest does not set."""
     found = leaving_fields.find_leaving(
         {"metadata": {"name": "a"}, **stated}, FieldOwnership(fields=orjson.dumps(ours))
     )
@@ -55,7 +54,6 @@ def test_what_leaves(ours: Object, stated: Object, expected: list[str]) -> None:
 )
 @pytest.mark.parametrize("subresource", ["", "scale"])
 def test_whose_a_field_is(fields: Object, subresource: str, *, is_theirs: bool) -> None:
-    """An autoscaler owns by a subresource."""
     theirs = {"manager": "theirs", "operation": "Update", "subresource": subresource, "fieldsV1": fields}
     raw = {"metadata": {"managedFields": [{**OWN, "fieldsV1": {}}, theirs]}}
     assert leaving_fields.find_owners(raw, ("f:spec", "f:a", "f:b")) == ({"theirs"} if is_theirs else set())

@@ -210,7 +210,6 @@ def test_a_contest_is_waited_out_as_its_object_is() -> None:
 
 
 def test_the_holder_is_named() -> None:
-    """As the object itself tells; no one where the field was removed."""
     world, planner = settled(make_blueprint())
     world.memory.drift_conflicts["a"] = DriftConflict(repairs=3, next_repair=4.0, expires_at=604.0, fields="data.a")
     tamper(world, "data.a")

@@ -15,7 +15,6 @@ def deployment(**pod: Any) -> dict[str, Any]:
 
 
 def service(**spec: Any) -> dict[str, Any]:
-    """A Service."""
     return {"apiVersion": "v1", "kind": "Service", "spec": spec}
 
 

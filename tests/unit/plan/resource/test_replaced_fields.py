@@ -161,7 +161,6 @@ def make_set(**sizes: Any) -> Object:
     ],
 )
 def test_which_sizes_change(live: Object, wanted: Object, expected: list[tuple[str, str, str, bool]]) -> None:
-    """By template, with what both say."""
     found = set_replacement.find_sizes(live, wanted)
     assert [(each.template, each.present, each.wanted, each.is_smaller) for each in found] == expected
 

@@ -57,7 +57,6 @@ def test_an_open_question_risks_an_object_only_where_the_user_does(
 
 @pytest.fixture
 def world() -> World:
-    """`a` and `b` are there."""
     made = World()
     made.settle(blueprints.make_planner(one("old")))
     return made
@@ -287,7 +286,6 @@ def test_a_replace_on_field_that_cannot_be_read_replaces_nothing(part: Object) -
 
 
 def test_another_field_does_not(world: World) -> None:
-    """It is changed in place."""
     planner = blueprints.make_planner(one("new", replace_on=(("data", "y"),)))
     world.refresh(planner)
     step = planner.ready_steps["a"]

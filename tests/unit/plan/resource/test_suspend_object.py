@@ -30,7 +30,6 @@ LOST = LostField(path=REPLICAS, text="spec.replicas")
 
 
 def rule() -> SuspendRule:
-    """That of Deployments."""
     found = health_rules.DEFAULT_RULES.find_suspension(DEPLOYMENT)
     assert found is not None
     return found
@@ -148,7 +147,6 @@ def make_set(policy: str | None, *, record: Any = None) -> Child:
 
 
 def suspend_set(found: Child) -> Object:
-    """What suspends it."""
     found_rule = health_rules.DEFAULT_RULES.find_suspension(STATEFUL_SET)
     assert found_rule is not None
     return suspend_object.suspend(found, found_rule, RECORDS).manifest

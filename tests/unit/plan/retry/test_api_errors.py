@@ -63,7 +63,6 @@ def status(
 
 
 def cause(field: str, reason: str = "FieldValueInvalid", message: str = "Invalid value: 1: no") -> dict[str, str]:
-    """One cause of a refusal."""
     return {"reason": reason, "message": message, "field": field}
 
 
@@ -143,7 +142,6 @@ def test_the_delay_that_the_server_asks_for_is_kept() -> None:
 
 
 def test_refused_fields_are_named() -> None:
-    """Each once, without the dot that field conflicts carry."""
     invalid = classify(422, status("Invalid", causes=[IMMUTABLE, IMMUTABLE, cause("spec.x")], **OF_KIND))
     conflict = classify(409, status("Conflict", causes=[cause(".data.a", "FieldManagerConflict")]))
     assert isinstance(invalid, MaybeImmutable)
@@ -277,7 +275,6 @@ def test_a_long_echo_loses_its_middle_and_keeps_the_reason() -> None:
 
 
 def test_many_causes_are_counted() -> None:
-    """A condition's message has its bounds."""
     causes = [cause(f"spec.containers[{index}].image", message="Required value " + "y" * 60) for index in range(100)]
     reported = error_texts.explain(422, status("Invalid", causes=causes, **OF_KIND), ref=WEB)
     shown = reported.count("Required value")

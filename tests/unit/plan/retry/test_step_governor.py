@@ -24,7 +24,6 @@ HOUR = 3600.0
 
 
 def apply(content: str = "x", *, resource: str = "a", creates: bool = False) -> Work:
-    """An apply of that content."""
     return Work(resource=resource, type=WorkType.APPLY, content=content, creates=creates)
 
 
@@ -83,7 +82,7 @@ def test_a_long_quiet_time_resets_it() -> None:
 
 
 def test_types_are_counted_apart() -> None:
-    """A replacement deletes and creates."""
+    """A replacement both deletes and creates."""
     governor = StepGovernor()
     now = repeat(governor, 9)[-1]
     assert take(governor, Work(resource="a", type=WorkType.REMOVE, content="uid"), now=now) == now

@@ -51,7 +51,7 @@ def test_what_is_not_obsolete_holds_nothing() -> None:
 
 
 def test_incarnations_are_distinguished() -> None:
-    """A dependency that was turned round between two incarnations is no circle."""
+    """A dependency that was reversed between two incarnations is no cycle."""
     cleanup = ObsoleteChildren()
     cleanup.replace([], [child("a"), child("b", "a/1"), child("b", incarnation=2), child("a", "b/2", incarnation=2)])
     assert set(cleanup.deletable) == {"b-1", "a-2"}

@@ -66,7 +66,6 @@ def decide(
     ],
 )
 def test_how_many_go(present: str, wanted: str, most: int | str | None, held: str) -> None:
-    """All that are removed together, or none."""
     blueprint = make_blueprint(*wanted, most=most)
     assert find_held(decide(blueprint, *present), blueprint, *present) == list(held)
 
@@ -102,7 +101,6 @@ def test_removals_within_ten_minutes_count_together() -> None:
 
 
 def test_the_user_lets_go() -> None:
-    """What waits, also after a restart that has yet to find it; and nothing that is removed afterwards."""
     blueprint = make_blueprint("d")
     removals = decide(blueprint, *"abcd")
     assert "3 members are no longer wanted" in next(removals.describe("kubectl annotate"))

@@ -10,7 +10,6 @@ from hearth.plan.status import conditions
 
 
 def make_status(state: ResourceState) -> ResourceStatus:
-    """The status of a resource in that state."""
     return ResourceStatus(state=state, reason="Test", message="")
 
 
@@ -43,7 +42,6 @@ def test_reading_an_empty_state_keeps_nothing() -> None:
 
 
 def condition(message: str, *, type_: ConditionType = ConditionType.DRIFTED) -> ResourceCondition:
-    """One condition."""
     return ResourceCondition(type=type_, reason="FieldOwnershipLost", message=message)
 
 
@@ -82,7 +80,6 @@ def test_what_is_true_is_said_and_taken_back() -> None:
 
 
 def test_remarks_follow_the_resources() -> None:
-    """One condition a type, true while any resource has something to say."""
     aggregator = ConditionAggregator()
     aggregator.replace("a", (), (condition("a: x"),))
     aggregator.replace("b", (), (condition("b: y"), condition("b: z", type_=ConditionType.DRIFT_CONFLICT)))

@@ -23,12 +23,10 @@ CHAIN = blueprints.make_blueprint({"a": [], "b": ["a"], "c": ["b"]})
 
 
 def states(planner: StackPlanner) -> dict[str, ResourceState]:
-    """By resource."""
     return {name: status.state for name, status in planner.statuses.items()}
 
 
 def only(children: Iterable[Child]) -> Child:
-    """The one there is."""
     [child] = children
     return child
 

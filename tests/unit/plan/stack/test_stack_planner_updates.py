@@ -21,7 +21,6 @@ PARAMETERS = {"zones": {"type": "array"}, "names": {"type": "array", "default": 
 
 
 def config(data: Any, **words: Any) -> Any:
-    """A ConfigMap."""
     return {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "data": data}, **words}
 
 

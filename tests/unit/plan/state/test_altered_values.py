@@ -49,7 +49,6 @@ def change(**spec: Any) -> dict[str, Any]:
     ],
 )  # fmt: skip
 def test_what_looks_changed(live: dict[str, Any], found: list[str]) -> None:
-    """Each applied field by its path; other fields are outside the scope."""
     assert [altered_values.write_path(place) for place in altered_values.find_candidates(MANIFEST, live)] == found
 
 

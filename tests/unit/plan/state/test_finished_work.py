@@ -18,12 +18,10 @@ HASHES = KeyedHasher(b"0123456789abcdef")
 
 
 def ref(name: str) -> ObjectRef:
-    """A Job."""
     return ObjectRef(group="batch", kind="Job", namespace="prod", name=name)
 
 
 def hash_of(number: int) -> str:
-    """The hash of a definition."""
     return HASHES.hash(number)
 
 

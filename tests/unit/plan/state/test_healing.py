@@ -49,7 +49,6 @@ def mark(world: World, *resources: str, is_counted: bool = True) -> None:
 def settled(
     blueprint: Blueprint, said: HealingPolicy | None = None, *, is_completed: bool = True
 ) -> tuple[World, StackPlanner]:
-    """All is there and ready."""
     world, planner = World(), blueprints.make_planner(blueprint)
     planner.set_healing(said or HealingPolicy(), is_completed=is_completed)
     world.settle(planner)
@@ -63,7 +62,6 @@ def settled(
     ids=["no limit", "a number", "a share", "rounded down", "at least one", "all"],
 )
 def test_the_limit(said: int | str | None, expected: int | None) -> None:
-    """Of five resources."""
     assert HealingPolicy(max_unhealthy=said).find_limit(5) == expected
 
 

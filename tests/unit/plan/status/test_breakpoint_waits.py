@@ -60,7 +60,6 @@ def test_what_is_not_there_stops_before_its_creation_alone() -> None:
 
 
 def test_what_was_passed_continues() -> None:
-    """Through that hook, and no other."""
     environment = make_environment("a/PreCreate", stops={"a": ["PreCreate", "PostCreate"]})
     world, planner = World(), make_planner({"a": [], "b": ["a"]}, environment)
     world.settle(planner)

@@ -57,11 +57,9 @@ class Rights:
         """Nothing to ask."""
 
     def find(self, child: Child, boundary: Boundary) -> Access:
-        """The answer."""
         return self.answer
 
     def find_at(self, kind: Kind, namespace: str, name: str, boundary: Boundary) -> Access:
-        """The answer."""
         return self.answer
 
 
@@ -173,7 +171,6 @@ AWAY = {"type": "NamespaceDeletionDiscoveryFailure", "status": "True", "message"
 
 
 def make_namespace(*conditions: dict[str, str]) -> Child:
-    """A Namespace in its deletion."""
     metadata = {"name": "prod", "labels": {}, "annotations": {}, "deletionTimestamp": "2024-01-01T00:00:00Z"}
     return blueprints.make_child(
         {"metadata": metadata}, kind=NAMESPACE, uid="n", status={"conditions": list(conditions)}

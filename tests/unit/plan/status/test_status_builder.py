@@ -60,7 +60,6 @@ def refuse(world: World, planner: StackPlanner, name: str, *, failures: int) -> 
 
 
 def test_everything_ready_is_complete() -> None:
-    """Nothing is left to say but that."""
     world, planner = World(), blueprints.make_planner(blueprints.make_blueprint({"a": [], "b": []}))
     world.settle(planner)
     status = build(planner, memory=world.memory)
@@ -237,7 +236,6 @@ def test_sources_that_are_polled_are_named() -> None:
 def test_earlier_revisions_stay_known(
     before: dict[str, Any], completed: CompletedRevisions, expected: list[int]
 ) -> None:
-    """Each once, and none that is the last or the one before."""
     assert status_builder.find_earlier_completed(completed, before) == expected
 
 

@@ -30,7 +30,6 @@ OURS = "hearth:default/shop"
 
 
 def config(name: str = "web", **data: str) -> Object:
-    """A labelled ConfigMap."""
     labels = {names.LABEL_STACK_UID: "s", names.LABEL_STACK: "shop", names.LABEL_RESOURCE: name}
     metadata = {"name": name, "namespace": "default", "labels": labels}
     return signing.sign({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
@@ -52,7 +51,7 @@ async def apply(cluster: FakeWorkloadCluster, manifest: Object) -> None:
     ],
 )
 def test_interruption_at_a_write(how: str, is_made: bool) -> None:
-    """The second write is disturbed, no other; a dead engine sends nothing more."""
+    """Only the second write is disturbed; a dead engine sends no more requests."""
 
     async def test() -> tuple[bool, bool]:
         server = FakeServer(lambda: 0.0)
@@ -173,7 +172,6 @@ def child(name: str, **annotations: str) -> Object:
 
 
 def test_witness_sees_twins() -> None:
-    """Two objects of one resource."""
     witness = Witness()
     witness.on_change(CONFIG_MAP, None, child("web"))
     witness.on_change(CONFIG_MAP, None, child("web", uid="2"))

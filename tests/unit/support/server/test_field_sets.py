@@ -14,7 +14,6 @@ CUSTOM = Shape(kind="Probe", is_custom=True)
 
 
 def spec(**fields: Any) -> dict[str, Any]:
-    """An object with that spec."""
     return {"apiVersion": "v1", "kind": "X", "metadata": {"name": "x"}, "spec": fields}
 
 
@@ -65,20 +64,17 @@ def spec(**fields: Any) -> dict[str, Any]:
     ],
 )
 def test_fields_v1(raw: dict[str, Any], shape: Shape, fields: dict[str, Any]) -> None:
-    """A manifest's own entry, and back."""
     found = field_sets.field_set(raw, shape)
     assert field_sets.to_fields_v1(found) == fields
     assert frozenset(field_sets.from_fields_v1(fields)) == found
 
 
 def test_dotted_path() -> None:
-    """As conflicts name fields."""
     path = ("f:spec", "f:containers", 'k:{"name":"web"}', "f:image")
     assert field_sets.dotted(path) == '.spec.containers[name="web"].image'
 
 
 def test_merge_of_keyed_lists() -> None:
-    """Items are merged by their keys; what others added stays, in its place."""
     live = spec(containers=[{"name": "sidecar"}, {"name": "web", "image": "old", "tty": True}])
     wanted = spec(containers=[{"name": "web", "image": "new"}, {"name": "third"}])
     merged = field_sets.merge(live, wanted, DEPLOYMENT)

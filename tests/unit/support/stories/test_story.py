@@ -38,13 +38,11 @@ def write(folder: Path, text: str) -> Path:
     ],
 )
 def test_bad_story(tmp_path: Path, text: str) -> None:
-    """A slip in a story is reported, or it would expect nothing."""
     with pytest.raises(story.BadStory):
         story.load(write(tmp_path, text))
 
 
 def test_short_forms() -> None:
-    """Each short form expands to a manifest."""
     spec = {"template": {"resources": {"a": {"probe": {"deleteAfter": 1}, "dependsOn": ["b"]}, "b": {"config": {}}}}}
     resources = story.expand(spec)["template"]["resources"]
     assert resources["a"]["dependsOn"] == ["b"]
@@ -76,7 +74,6 @@ def make_child(uid: str = "u1", **fields: Any) -> Object:
 
 
 def make_stack(**status: Any) -> Object:
-    """A Stack with that status."""
     metadata = {"name": "shop", "namespace": "default", "uid": "s1", "generation": 2}
     return {"metadata": metadata, "status": {"observedGeneration": 2, **status}}
 
@@ -136,7 +133,6 @@ FAILED = make_stack(
     ],
 )
 def test_expectations(expected: dict[str, Any], seen: Seen, holds: bool) -> None:
-    """Each word holds where it should, and does not where it should not."""
     assert (expectations.find_wrong(expected, seen) == []) is holds
 
 
@@ -178,7 +174,6 @@ def spec(value: Any, **others: Any) -> Object:
     ],
 )
 def test_verification(spec: Object, children: dict[str, list[Object]], wrong: int) -> None:
-    """V(T) holds exactly for the contents of the template."""
     assert len(template_verification.find_wrong(spec, make_stack(), children)) == wrong
 
 
@@ -238,7 +233,9 @@ steps:
     [("2", False, None), ("3", False, "step 4.*spec.value"), ("2", True, "step 2.*UpdateComplete")],
 )
 def test_missed_middle(tmp_path: Path, value: str, is_strict: bool, complaint: str | None) -> None:
-    """Where the middle is over, nothing is expected of it; the end must still be as written."""
+    """A step that should act in the middle of an update is skipped if the update is over; the final state must still
+    match.
+    """
     played = story.load(write(tmp_path, MISSED.replace("VALUE", value)))
 
     async def play(world: FakeWorld) -> None:

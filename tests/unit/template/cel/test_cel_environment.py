@@ -59,7 +59,6 @@ def test_every_function_of_the_library_is_found(text: str, expected: Any) -> Non
     ],
 )
 def test_optional_values_are_found(text: str, expected: Any) -> None:
-    """By their notation, or by the names of their functions."""
     assert expressions.run(expressions.parse(text), {}) == expected
 
 
@@ -120,13 +119,11 @@ WRONG = {
 
 @pytest.mark.parametrize(("text", "expected"), CASES.items(), ids=CASES)
 def test_values(text: str, expected: Any) -> None:
-    """Equal inputs give the same text, even if their keys have another order."""
     assert expressions.bind(expressions.parse(text), path="p", constants=VALUES).evaluate({}) == Known(expected)
 
 
 @pytest.mark.parametrize(("text", "words"), WRONG.items(), ids=WRONG)
 def test_mistakes_are_named(text: str, words: str) -> None:
-    """In a sentence of ours."""
     outcome = expressions.bind(expressions.parse(text), path="p", constants=VALUES).evaluate({})
 
     assert isinstance(outcome, EvaluationError)

@@ -235,7 +235,6 @@ def test_only_what_is_read_is_taken(value: Any, paths: Any, narrowed: Any) -> No
     ],
 )
 def test_a_pattern_unfolds(pattern: str, most: int) -> None:
-    """To so many instructions at most."""
     assert cost.count_instructions(pattern) == most
 
 
@@ -277,7 +276,6 @@ def test_what_was_not_used_for_longest_gives_way_to_what_is_heavy() -> None:
 
 
 def test_entries_are_counted_too() -> None:
-    """However light they are."""
     cache = make_full()
     cache.keep("d", 3, weight=0)
 

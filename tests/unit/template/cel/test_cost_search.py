@@ -83,7 +83,6 @@ def test_no_small_input_excuses_what_the_expression_makes_itself(text: str) -> N
 
 
 def test_each_function_is_searched() -> None:
-    """The forms call every function that has a bound."""
     from hearth.template.cel import cost
 
     written = " ".join(form for forms in FORMS.values() for form in forms)

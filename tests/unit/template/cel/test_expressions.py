@@ -48,7 +48,6 @@ def evaluate(text: str, **values: Any) -> Outcome:
     ],
 )
 def test_value(text: str, web: dict[str, Any], expected: Any) -> None:
-    """A null counts as a value."""
     assert evaluate(text, web=web) == Known(expected)
 
 
@@ -74,7 +73,6 @@ def test_value(text: str, web: dict[str, Any], expected: Any) -> None:
     ],
 )
 def test_waiting(text: str, values: dict[str, Any], expected: tuple[str, ...]) -> None:
-    """Missing required data is named as a user would write it."""
     assert evaluate(text, **values) == Pending(missing=expected)
 
 
@@ -108,7 +106,6 @@ def test_the_same_text_is_compiled_once() -> None:
 
 
 def test_values_are_fresh() -> None:
-    """The caller may change them."""
     given = {"a": {"b": [1]}}
     outcome = evaluate("web.a", web=given)
     assert isinstance(outcome, Known)
@@ -179,5 +176,4 @@ def test_what_json_cannot_hold_is_refused(value: Any, message: str) -> None:
     ids=["text", "truth", "integer", "double", "list", "map with its keys in order"],
 )
 def test_text_of_a_value(value: Any, expected: str) -> None:
-    """As it stands within a longer string."""
     assert cel_values.write_text(value) == expected

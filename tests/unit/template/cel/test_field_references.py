@@ -50,7 +50,6 @@ def read(text: str) -> dict[str, bool]:
     ],
 )
 def test_paths(text: str, expected: dict[str, bool]) -> None:
-    """Loop variables are no names; nothing under `has()` or behind `.?` is required."""
     assert read(text) == expected
 
 
@@ -104,7 +103,6 @@ def test_a_whole_resource_is_every_field_that_its_kind_has() -> None:
     ],
 )
 def test_missing(value: Any, steps: Any, expected: bool) -> None:
-    """A null is there; something within it is not. An element that lacks a field counts."""
     assert field_references.is_missing(value, steps) is expected
 
 

@@ -76,7 +76,6 @@ def scope() -> type_checker.TypeScope:
     ],
 )
 def test_mistakes(scope: type_checker.TypeScope, text: str, column: int, message: str) -> None:
-    """With the column of the field itself."""
     faults = scope.check(expressions.parse(text)).faults
     assert [(fault.line, fault.column, fault.message) for fault in faults] == [(1, column, message)]
 
@@ -176,7 +175,6 @@ def test_all_mistakes_of_an_expression_are_found(scope: type_checker.TypeScope) 
     ],
 )
 def test_what_fits_where(result: str, wanted: Type, expected: bool) -> None:
-    """Only what certainly does not fit is refused."""
     others: dict[Type, dict[str, Any]] = {
         Type.OPEN: {},
         Type.MAP: {"type": "object"},

@@ -27,7 +27,6 @@ SIZE = outlines.LONG + 8
 
 
 def config(data: Any, name: str | None = None, **words: Any) -> Any:
-    """A ConfigMap."""
     manifest = {"apiVersion": "v1", "kind": "ConfigMap", "data": data}
     return {"manifest": manifest if name is None else {**manifest, "metadata": {"name": name}}, **words}
 
@@ -117,7 +116,6 @@ def compile_only_changes(definition: Definition, previous: Blueprint, **others: 
 
 
 def compile_all(definition: Definition) -> Blueprint:
-    """From nothing."""
     return compiler.compile_template(definition, stack=blueprints.STACK, kinds=KINDS)
 
 

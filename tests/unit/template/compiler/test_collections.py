@@ -54,7 +54,6 @@ def test_members_share_no_value_of_their_own() -> None:
     ],
 )
 def test_what_the_keys_are(source: str, free: Any, expected: list[str]) -> None:
-    """Without `key`, a list's positions or a map's keys."""
     blueprint = compile_text(write(config("{}", f"forEach: {source}")), free=free)
     assert list(blueprint.resources) == [f"workers[{key}]" for key in expected]
 

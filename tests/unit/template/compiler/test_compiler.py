@@ -137,7 +137,7 @@ outputs:
 
 
 def test_order_and_requirements() -> None:
-    """By reference or dependsOn, from the tests as well; direct ones only."""
+    """From references and `dependsOn`, including those in conditions; only direct requirements."""
     resources = compile_text(TREE).resources
     assert {name: found.requires for name, found in resources.items()} == {
         "db": (),
@@ -179,7 +179,7 @@ def test_what_a_blueprint_says_of_a_resource() -> None:
 
 
 def test_tests_of_readiness() -> None:
-    """True, false, or waiting; they may read the resource itself."""
+    """True, false, or waiting; `readyWhen` may read the resource itself."""
     ready, linked = compile_text(TREE).resources["web"].ready_when
     assert ready.evaluate({"web": {"status": {"readyReplicas": 1}}}) == Known(True)
     assert ready.evaluate({"web": {"status": {"readyReplicas": 0}}}) == Known(False)
@@ -198,7 +198,6 @@ def test_a_test_that_is_no_truth_is_broken() -> None:
 
 @pytest.mark.parametrize("test", ["params.count > 1", "true", "gone.?a.orValue(1) == 1"])
 def test_a_constant_test(test: str) -> None:
-    """Unusual, but valid."""
     text = config("{}").replace("  config:\n", f"  config:\n    readyWhen: ['{test}']\n")
     assert compile_text(text).resources["config"].ready_when[0].evaluate({}) == Known(True)
 
@@ -218,7 +217,6 @@ def test_a_broken_expression_is_reported_with_its_place() -> None:
 
 
 def test_evaluations_are_fresh() -> None:
-    """Of constant manifests too: the caller adds names and labels."""
     manifest = compile_text(config("{x: [1]}")).resources["config"].manifest
     first = manifest.evaluate({})
     assert isinstance(first, Known)
@@ -236,7 +234,6 @@ def test_the_definition_is_not_changed() -> None:
 
 
 def test_outputs() -> None:
-    """Any value; those whose `when` is false are left out; null where nothing comes of it."""
     outputs = compile_text(
         config(
             "{}",
@@ -324,12 +321,11 @@ resources: {x: {when: "${conditions.c}", manifest: {apiVersion: v1, kind: Config
     ],
 )
 def test_kinds_of_anything(template: Any) -> None:
-    """Looking for kinds takes all that there is."""
     assert template_kinds.find_kinds(Definition(template=template, parameters=None)) == ()  # type: ignore[arg-type]  # as a client may write it
 
 
 def test_kinds_are_found_once() -> None:
-    """In the order of the template, defaults and given parameters counted."""
+    """In the order of the template, including kinds that only defaults and given parameters produce."""
     definition = Definition(
         template={
             "parameters": {"v": {"default": "v1"}},

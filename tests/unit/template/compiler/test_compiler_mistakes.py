@@ -123,7 +123,6 @@ from support.units.templates.invalid_templates import (
     ],
 )
 def test_expressions(spec: str, path: str, message: str) -> None:
-    """With the column within the expression."""
     assert find_mistakes(in_deployment(spec)) == [(SPEC + path, message)]
 
 
@@ -188,7 +187,6 @@ def test_words_beside_the_manifest(resource: str, path: str, message: str) -> No
     ids=["itself", "two", "two cycles"],
 )
 def test_cycles_are_printed(resources: dict[str, str], expected: list[str]) -> None:
-    """At the first resource of each."""
     template = {
         "resources": {
             name: {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "data": {"x": text}}}
@@ -209,7 +207,7 @@ def test_a_cycle_by_dependson_and_tests() -> None:
 
 
 def test_a_cycle_of_conditions() -> None:
-    """They are decided in order, so there must be one."""
+    """Conditions are evaluated in order of their references, so a cycle is a mistake."""
     template = f"conditions: {{x: conditions.y, y: '!conditions.x', z: conditions.zz}}\nresources: {{a: {{{SOUND}}}}}"
     assert find_mistakes(template) == [
         (
@@ -221,7 +219,6 @@ def test_a_cycle_of_conditions() -> None:
 
 
 def test_ten_mistakes_at_once() -> None:
-    """One message, ten paths."""
     found = find_mistakes(
         """
 parameters:

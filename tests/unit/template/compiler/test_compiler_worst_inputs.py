@@ -27,12 +27,10 @@ MEMORY = 64 * 1024 * 1024
 
 
 def make_resource(data: Any = None, **words: Any) -> Any:
-    """A ConfigMap."""
     return {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "data": data or {}}, **words}
 
 
 def make_many(count: int, data: Any = None, **words: Any) -> Any:
-    """As many of them."""
     return {f"r{number}": make_resource(data, **words) for number in range(count)}
 
 
@@ -251,7 +249,6 @@ class Answering:
         return False
 
     def ask(self, text: str, data: Mapping[str, Any] | PackedInputs) -> Value:
-        """The list."""
         self.asked += 1
         return Value(packed=b"[" + b"[]," * 230_000 + b"[]]")
 

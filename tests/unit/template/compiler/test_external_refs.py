@@ -41,7 +41,6 @@ resources:
 
 
 def list_by(selector: str, more: str = "") -> str:
-    """A reference to a list."""
     return f"{{apiVersion: v1, kind: Service, metadata: {{selector: {selector}, {more}}}}}"
 
 
@@ -82,7 +81,6 @@ def list_by(selector: str, more: str = "") -> str:
     ],
 )  # fmt: skip
 def test_mistakes_name_their_field(template: str, path: str, message: str) -> None:
-    """Each mistake is the only one, at its place."""
     found = find_mistakes(template)
     assert [each[0] for each in found] == [f"{RESOURCES}.{path}"], found
     assert message in found[0][1]
@@ -94,7 +92,6 @@ def test_optional_is_for_what_is_read() -> None:
 
 
 def test_all_mistakes_at_once() -> None:
-    """Of a reference, and of those that read it."""
     template = write(
         "{apiVersion: v1, kind: Service, metadata: {name: a/b}}", "key: x", config("{a: '${gateway.spec.x}'}")
     )
@@ -106,7 +103,6 @@ def test_all_mistakes_at_once() -> None:
 
 
 def test_an_object() -> None:
-    """Is no resource of the Stack; its readers wait for it."""
     reference = "{apiVersion: v1, kind: Service, metadata: {name: '${params.name}-x', namespace: ingress}}"
     made = compile_text(write(reference, "optional: true", config("{a: '${gateway.spec.clusterIP}'}")))
     found = made.externals["gateway"]
@@ -124,7 +120,6 @@ def test_an_object() -> None:
 
 
 def test_a_list() -> None:
-    """Is typed as a list of its kind."""
     reader = config("{a: '${gateway.map(each, each.spec.clusterIP).join(\",\")}', b: '${string(size(gateway))}'}")
     made = compile_text(
         write(list_by("{matchLabels: {b: c}, matchExpressions: [{key: a, operator: Exists}]}"), reader=reader)
@@ -144,7 +139,6 @@ def test_one_that_is_only_required() -> None:
 
 
 def test_one_that_is_disabled() -> None:
-    """Reads as any resource whose `when` is false."""
     reader = config("{a: \"${gateway.?spec.?clusterIP.orValue('none')}\"}")
     made = compile_text(write(SERVICE, "when: 'false'", reader))
     assert not made.externals
@@ -152,14 +146,12 @@ def test_one_that_is_disabled() -> None:
 
 
 def test_members_that_read_one() -> None:
-    """Are all its dependents, also those that a change adds."""
     reader = "{forEach: params.zones, key: item.name, manifest: {apiVersion: v1, kind: ConfigMap, data: {a: '${gateway.spec.clusterIP}'}}}"
     made = compile_text(write(SERVICE, reader=reader))
     assert made.externals["gateway"].dependents == ("reader[b]", "reader[a]")
 
 
 def test_secrets_are_sensitive() -> None:
-    """An output shows nothing of one."""
     template = (
         write("{apiVersion: v1, kind: Secret, metadata: {name: password}}")
         + "outputs: {a: {value: '${gateway.data.key}'}}"
@@ -239,12 +231,10 @@ def test_the_value_of_another_reference_is_not_taken() -> None:
     ],
 )
 def test_expressions_on_a_list(for_each: str, expected: list[str]) -> None:
-    """Are evaluated with the values of now."""
     assert list(compile_read(make_teams("{}", for_each), [team("blue"), team("red", "2")]).resources) == expected
 
 
 def test_fields_of_an_object() -> None:
-    """A map by its keys, of one object."""
     reference = "{apiVersion: v1, kind: ConfigMap, metadata: {name: regions}}"
     template = make_teams("{a: '${key} ${item}'}", "gateway.data", reference=reference)
     made = compile_read(template, {"metadata": {"name": "regions"}, "data": {"west": "2", "east": "1"}})
@@ -253,7 +243,7 @@ def test_fields_of_an_object() -> None:
 
 
 def test_how_many_may_go() -> None:
-    """Half of what others decide on, as many as wanted of parameters."""
+    """Half of the members that others decide on, any number of those from parameters."""
     value = [team("blue")]
     assert compile_read(make_teams("{}"), value).collections["reader"].max_removed == "50%"
     stated = make_teams("{}", more="updatePolicy: {maxRemoved: 3},")

@@ -74,7 +74,6 @@ def compile_output(value: Any) -> Blueprint:
     ],
 )
 def test_outputs(value: Any, expected: Any) -> None:
-    """All that is made of a sensitive value shows that there is one, and no more."""
     outcome = compile_output(value).outputs["out"].evaluate(CHILDREN)
     assert outcome == Known(expected)
 
@@ -92,7 +91,6 @@ def test_what_is_computed_is_hidden_too() -> None:
 
 
 def test_nothing_prints_a_value() -> None:
-    """As a traceback or a debugger would."""
     blueprint = compile_output("${params.password} ${holder.spec.open}")
     definition = Definition(template={}, parameters={"password": "sesame-open"})
     assert "sesame" not in repr([blueprint, definition])
@@ -159,7 +157,6 @@ def test_an_expression_that_fails_later_tells_no_value() -> None:
     ],
 )
 def test_mistakes(template: str, expected: str) -> None:
-    """They name the place and the next step, never the value."""
     definition = Definition(template=yaml.safe_load(template), parameters={"p": "sesame"})
     with pytest.raises(errors.InvalidDefinition) as caught:
         compiler.compile_template(definition, stack=STACK, kinds=KINDS)
@@ -296,7 +293,6 @@ def test_sensitive_outputs_of_many_stacks_are_found_without_unpacking_them(
 
 
 def find_mistakes(resources: Any, *, given: Any = None, rules: Any = None) -> list[str]:
-    """Return the mistakes of a template."""
     declared = {"password": rules or {"type": "string", "sensitive": True}} if given is not None else {}
     template = {"parameters": declared, "resources": resources}
     parameters = {"password": given} if given is not None else {}

@@ -161,7 +161,6 @@ def make_output_template(value: Any) -> dict[str, Any]:
     ],
 )
 def test_type_of_an_output(value: Any, type_: str) -> None:
-    """It is stated where no cluster and no object can make it another one."""
     assert instance_form.find_output_types(make_output_template(value)).get("it", "") == type_
 
 

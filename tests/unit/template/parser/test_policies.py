@@ -32,7 +32,6 @@ def read(**words: Any) -> tuple[ResourceSource, list[Mistake]]:
 
 
 def test_nothing_said_means_repair() -> None:
-    """And nothing is ignored."""
     source, mistakes = read()
     assert (source.drift_policy, source.ignore_fields, mistakes) == (DriftPolicy.REPAIR, (), [])
 
@@ -68,7 +67,6 @@ def test_fields_that_the_manifest_states_can_be_ignored(text: str) -> None:
     ],
 )
 def test_what_is_stated(words: dict[str, Any], completion: Completion | None, retry: RunRetry | None) -> None:
-    """The words of the API as values."""
     source, mistakes = read(**words)
     assert (source.completion, source.retry, mistakes) == (completion, retry, [])
 

@@ -109,7 +109,6 @@ NAME_RULE = "names start with a lower-case letter and have at most 40 letters an
     ],
 )
 def test_structure(template: Any, expected: list[tuple[str, str]]) -> None:
-    """The structure of a template."""
     assert find_mistakes(template) == expected
 
 
@@ -150,7 +149,6 @@ def test_structure(template: Any, expected: list[tuple[str, str]]) -> None:
     ids=["capital and dash", "too long", "a number", "ours", "CEL's", "a namespace of functions", "after a dot"],
 )
 def test_names(template: str, expected: list[tuple[str, str]]) -> None:
-    """So that an expression can name them bare."""
     assert find_mistakes(template) == expected
 
 
@@ -189,7 +187,6 @@ resources: {{a: {{when: conditions.big, {SOUND[:-1]}, data: {{x: "${{params.name
     ids=["a huge integer", "a key that is a number", "no JSON", "a deep expression"],
 )
 def test_what_cannot_be_written(value: Any, path: str, message: str) -> None:
-    """Everything else is still checked."""
     manifest = {"apiVersion": "some.dev/v1", "kind": "Some", "spec": value}
     found = find_mistakes({"resources": {"a": {"manifest": manifest}}, "outputs": {"x": {"value": value}}, "zz": 1})
     assert (f"{SPEC}{path}", message) in found

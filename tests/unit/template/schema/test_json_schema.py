@@ -90,7 +90,6 @@ def test_it_says_what_the_reference_says(rules: Any, value: Any) -> None:
     ],
 )
 def test_messages(rules: Any, value: Any, expected: str) -> None:
-    """Short, however long rules and values are."""
     [fault] = find_faults(rules, value)
     assert expected in fault.message
     assert len(fault.message) < 400

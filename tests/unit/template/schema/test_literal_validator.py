@@ -138,7 +138,6 @@ from support.units.templates.invalid_templates import (
     ],
 )
 def test_literal_manifests(template: str, expected: list[tuple[str, str]]) -> None:
-    """As far as the kind's schema is known and closed."""
     assert find_mistakes(template) == expected
 
 
@@ -157,7 +156,7 @@ def test_literal_manifests(template: str, expected: list[tuple[str, str]]) -> No
     ],
 )
 def test_what_is_no_mistake(spec: str) -> None:
-    """Where a field takes more than one form, or only its value tells."""
+    """Fields that accept several forms, or whose validity depends on the value."""
     template = in_deployment(spec)
     # A name that is a number, so that it can be converted.
     assert not find_mistakes(template, {"name": "3"})

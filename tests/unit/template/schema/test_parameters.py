@@ -43,7 +43,6 @@ def resolve(rules: dict[str, Any], given: dict[str, Any]) -> tuple[dict[str, Any
     ],
 )
 def test_values(rules: dict[str, Any], given: dict[str, Any], expected: Any) -> None:
-    """Expressions get values of the types in the rules."""
     values, mistakes = resolve({"x": rules}, given)
     assert (values, mistakes) == ({"x": expected}, [])
     assert type(values["x"]) is type(expected)
@@ -176,7 +175,6 @@ def test_everything_is_named_at_once() -> None:
     ],
 )
 def test_wrong_rules(rules: Any, expected: list[str]) -> None:
-    """They are mistakes of the template, not of the values."""
     mistakes = chunked_work.finish(parameters.check_rules("x", rules, path="p.x", effort=Effort()))
     assert [str(mistake) for mistake in mistakes] == expected
 

@@ -62,7 +62,6 @@ LITERALS = st.text(st.sampled_from("ab {}'\"\\/`\n"), max_size=12)
     ],
 )
 def test_parts(string: str, expected: tuple[str | ExpressionSource, ...]) -> None:
-    """Literal texts and expressions, in order."""
     assert interpolation.parse(string) == expected
 
 

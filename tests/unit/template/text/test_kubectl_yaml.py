@@ -108,7 +108,6 @@ def test_all_that_is_written_is_read_back(value: Any) -> None:
 
 @hypothesis.given(TREACHEROUS)
 def test_text_stays_text(text: str) -> None:
-    """Texts that look like numbers, marks of YAML, white space at either end."""
     assert read_one(kubectl_yaml.write({"value": text})) == {"value": text}
 
 

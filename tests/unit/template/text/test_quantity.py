@@ -27,13 +27,11 @@ from hearth.template.text import quantity
     ],
 )
 def test_reading(text: str, expected: Fraction) -> None:
-    """The number is exact."""
     assert quantity.parse(text) == expected
 
 
 @pytest.mark.parametrize("text", ["", "abc", "1 Gi", "1gi", "1Kib", "--1", "1e", "1K", "1e999999999", "１"])
 def test_what_is_no_quantity(text: str) -> None:
-    """It is refused with what would be one."""
     assert not quantity.is_quantity(text)
     with pytest.raises(ValueError, match="is not a quantity; write"):
         quantity.parse(text)
@@ -56,7 +54,6 @@ def test_what_is_no_quantity(text: str) -> None:
     ],
 )
 def test_normal_form(text: str, expected: str) -> None:
-    """The largest unit that leaves it whole, in the family of units that it came in."""
     assert quantity.normalize(text) == expected
 
 
@@ -68,7 +65,6 @@ def test_the_normal_form_means_the_same(number: int, unit: str) -> None:
 
 
 def test_calculating() -> None:
-    """Sums are in the units of the first."""
     assert quantity.add("1Gi", "512Mi") == "1536Mi"
     assert quantity.add("1Gi", "1") == "1073741825"
     assert quantity.subtract("2", "500m") == "1500m"

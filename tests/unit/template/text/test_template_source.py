@@ -22,7 +22,6 @@ def parse_template(text: str, *, place: str) -> Object:
 
 
 def test_a_template_is_read() -> None:
-    """With the values that kubectl would see."""
     text = "resources: {a: {manifest: {data: {day: 2024-01-01, mode: 0o644}}}}"
     assert parse_template(text, place="(x)") == {
         "resources": {"a": {"manifest": {"data": {"day": "2024-01-01", "mode": 420}}}}

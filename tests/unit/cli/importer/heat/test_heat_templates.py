@@ -48,27 +48,22 @@ SCHEMAS = {
 
 
 class Imported:
-    """The result of one import."""
-
     def __init__(self, result: click.testing.Result) -> None:
         assert isinstance(result.exception, SystemExit | None), result.exception
         self.code, self.text, self.errors = result.exit_code, result.stdout, result.stderr
 
     @property
     def report(self) -> Object:
-        """The report in JSON."""
         (line,) = (each for each in self.errors.splitlines() if each.startswith("{"))
         return dict(json.loads(line))
 
     @property
     def spec(self) -> Object:
-        """The spec of the Stack."""
         (document,) = kubectl_yaml.parse_documents(self.text)
         return dict(document.value["spec"])
 
     @property
     def resources(self) -> Object:
-        """The resources of the Stack."""
         return dict(self.spec["template"]["resources"])
 
     def find_losses(self, path: str) -> list[str]:
@@ -468,7 +463,6 @@ def test_lost_rules_of_parameters_are_reported(rule: str, tmp_path: Path) -> Non
 
 
 def test_nothing_is_dropped_silently(tmp_path: Path) -> None:
-    """All that a template states is in the Stack, in a comment, or in the report."""
     text = """
 description: about all
 unknown: section

@@ -45,7 +45,6 @@ def test_a_chain_is_a_straight_line() -> None:
 
 
 def test_edges_are_untangled() -> None:
-    """A column in the opposite order is turned."""
     boxes = find_boxes(layout.arrange(make("abc", "def", edges="af be cd")))
 
     assert boxes["f"][1] < boxes["e"][1] < boxes["d"][1]

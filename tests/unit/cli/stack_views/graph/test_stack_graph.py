@@ -149,7 +149,6 @@ HOSTILE = '"/><script>alert(1)</script><!-- &amp; ]]> \x1b \ufffe'
 
 @pytest.mark.parametrize("link", [None, lambda node: f"?x={HOSTILE}"], ids=["file", "page"])
 def test_no_text_is_markup(link: Any) -> None:
-    """A parser finds the elements of the picture and no others, in a file as on the page."""
     snapshot = take({HOSTILE: {"manifest": {"kind": HOSTILE}}}, phase=HOSTILE)
     drawn = graph_drawing.to_svg(layout.arrange(stack_graph.describe(snapshot)), title=HOSTILE, link=link)
 

@@ -35,7 +35,6 @@ def wait_at(*waits: tuple[str, str, str]) -> StackState:
 
 
 def test_retry_writes_a_token() -> None:
-    """Which the status must show before anything else is believed."""
     result = verbs.retry(make(conditions=FAILED, phase="UpdateFailed"), token="t-1")
 
     assert isinstance(result, Write)

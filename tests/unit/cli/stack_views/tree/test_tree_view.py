@@ -83,7 +83,6 @@ def test_the_first_look_tells_all_that_does_not_wait() -> None:
 
 
 def test_nothing_changed_nothing_said() -> None:
-    """Seconds and messages go by in silence."""
     assert list(tree_view.describe_changes(VIEW, replace(VIEW, message="something else"))) == []
 
 
