@@ -28,7 +28,7 @@ class ExampleCommand(click.Command):
 
 
 def example_command(*examples: str, name: str | None = None) -> Callable[[Callable[..., Any]], click.Command]:
-    """Return the decorator that makes a command of a function. name: that of the function if it is not stated."""
+    """Return the decorator that turns a function into a command. name: default: the function's name."""
     return click.command(name, cls=ExampleCommand, examples=examples)
 
 

@@ -1,4 +1,4 @@
-"""Topological order of named nodes, each after all that it requires, and the cycles that prevent one.
+"""Topological order of named nodes, each after its requirements, and the cycles that prevent one.
 
 Must not know more than names and edges. Every function takes time linear in nodes and edges, cycles in those of
 strongly connected components.

@@ -41,7 +41,7 @@ RELEASE = re.compile(r"(?!.{54})[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?")
 
 
 def matching(pattern: re.Pattern[str] | str, mistake: str) -> Callable[..., str | None]:
-    """Return the callback of an option whose value must match. mistake: what a message says of a value that does not."""
+    """Return the callback of an option whose value must match. mistake: the message for other values."""
 
     def check(_ctx: click.Context, _param: click.Parameter, value: str | None) -> str | None:
         if value is not None and not re.fullmatch(pattern, value):

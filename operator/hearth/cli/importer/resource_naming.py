@@ -18,7 +18,7 @@ LENGTH = 40
 UNNAMED = "object"
 """For an object in whose name and kind there is no letter of ASCII."""
 WORKLOADS = ("Deployment", "StatefulSet", "DaemonSet", "Job", "CronJob", "ReplicaSet", "Pod")
-"""Kinds in the order in which they keep a shared name: `frontend` most likely means a workload."""
+"""Kinds, ordered by their claim to a shared name: `frontend` most likely means a workload."""
 WORD = re.compile(r"[A-Za-z0-9]+")
 RESERVED = template_parser.RESERVED_RESOURCE_NAMES | {template_parser.MEMBER_KEY}
 

@@ -42,7 +42,7 @@ DEFINING_FIELDS = (
     *("adoptionPolicy", "serviceAccountName", "kubeConfig"),
     resource_group.SIZE,
 )
-"""Fields of the spec that decide which objects are applied, and by which account."""
+"""Fields of the spec that select the applied objects and their account."""
 CONSEQUENCE = "nothing is changed"
 STORED = "it is stored, and nothing is applied until this is corrected"
 SNAPSHOT_COMPLETE = "Complete"

@@ -159,7 +159,7 @@ class HealthMarkController:
         )
 
     async def _prove_resolution(self, mark: HealthMarkObject) -> None:
-        """Write the annotation by which a mark stays resolved if it is restored from a backup."""
+        """Write the annotation that keeps a mark resolved if it is restored from a backup."""
         if self._marks.is_resolution_signed(mark):
             return
         try:

@@ -52,7 +52,7 @@ class SetClaims(StackPart):
         self.restored = ""
         """The token of the restore whose claims are all replaced."""
         self._waiting = ""
-        """What the restore waits for, other than the steps that are due; "" for nothing."""
+        """Reason why the restore waits, other than the steps that are due; "" for none."""
         self._pause = SOON
         """Seconds until the claims are read again."""
         self._dropped = ""
@@ -60,7 +60,7 @@ class SetClaims(StackPart):
 
     @property
     def problem(self) -> str:
-        """What the restore waits for; "" for nothing."""
+        """Reason why the restore waits; "" for none."""
         failure = self._memory.find_part_failure(OWNER)
         cause = f"{failure.message}; the operator retries" if failure is not None else ""
         return f"cannot replace the claims of StatefulSets: {cause}" if cause else self._waiting

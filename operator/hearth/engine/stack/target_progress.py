@@ -91,7 +91,7 @@ class TargetProgress(StackPart):
 
     @property
     def halted_by(self) -> str:
-        """What a restore waits for before the workloads are resumed, other than their suspension; "" for nothing."""
+        """Reason why a restore waits before the workloads are resumed, other than their suspension; "" for none."""
         return self._set_claims.problem if self._definition_sync.is_halting else ""
 
     def _end_restore(self, target: Target) -> None:

@@ -213,7 +213,7 @@ class KindState:
     refusal: str = ""
     """Why it cannot be made; "" if it can."""
     waits_for: str = ""
-    """What it waits for, until it is served."""
+    """Reason to wait until it is served."""
 
 
 def find_kind(spec: Mapping[str, Any]) -> Kind:

@@ -234,7 +234,7 @@ class StepExecutor:
         return await self._take_over(step, live)
 
     async def _receive(self, step: Apply, live: Object, *, owner: str, kin: Kin) -> StepResult:
-        """Take over an object that another Stack of the same tree does not want any more; else leave it alone."""
+        """Take over an object that another Stack of the same tree no longer wants; otherwise do not touch it."""
         metadata = live["metadata"]
         objection = kin.find_objection(owner, live, step.ref)
         if objection is None and "deletionTimestamp" in metadata:
@@ -269,7 +269,9 @@ class StepExecutor:
         return StepDone(written, step.tolerated)
 
     async def _empty_maps(self, step: Apply) -> Child | None:
-        """Remove what the apply would make null of, and apply; return None if the apply does no harm or cannot be tried."""
+        """Remove maps that the apply would turn into null, and apply; return None if the apply does no harm or cannot
+        be tried.
+        """
         try:
             live = await self.cluster.get(step.ref, kind=step.kind)
         except ApiStatusError as error:
@@ -279,7 +281,7 @@ class StepExecutor:
         return await apply_preparation.apply_without_obstacle(step, live, cluster=self.cluster, manager=self.manager)
 
     def _leave_unseen(self, step: Apply) -> StepFailure:
-        """Leave an existing object alone that the account may not get. The message tells nothing but that it exists."""
+        """Do not touch an existing object that the account may not get. The message only says that it exists."""
         rights = RetryTrigger(type=TriggerType.RIGHTS, namespace=step.ref.namespace)
         return StepFailure(
             reason=FORBIDDEN,
@@ -288,7 +290,9 @@ class StepExecutor:
         )
 
     async def _take_over(self, step: Apply, live: Object) -> StepResult:
-        """Handle an existing object of the same name: update one that is or may become a child, else leave it alone."""
+        """Handle an existing object of the same name: update one that is or may become a child, otherwise do not touch
+        it.
+        """
         metadata, manifest = live["metadata"], step.manifest
         annotations = metadata.get("annotations") or {}
         stack_uid = manifest["metadata"]["labels"][names.LABEL_STACK_UID]
@@ -329,7 +333,7 @@ class StepExecutor:
         )
 
     async def _resolve(self, error: ApiStatusError, step: Step) -> StepResult:
-        """Resolve an API error: send further requests if the answer is unclear, and remove what is in the way of an apply."""
+        """Resolve an API error: send further requests if the answer is unclear, and remove obstacles to an apply."""
         kind, ref, verb = _subject(step)
         right = find_right(step)
         first = reaction = _classify(error, step)
@@ -437,10 +441,11 @@ class StepExecutor:
         return False
 
     async def _refuse_account(self, step: Apply) -> StepFailure | None:
-        """Explain why the account of the parent may not apply this nested Stack; None for any other or an allowed object.
+        """Explain why the account of the parent may not apply this nested Stack; None for any other or an allowed
+        object.
 
-        Otherwise a Stack could do as a nested one what its own account may not do. A user of an account may impersonate it,
-        or create Pods that run as it.
+        Otherwise a Stack could use a nested one for writes that its own account may not do. A user of an account may
+        impersonate it, or create Pods that run as it.
         """
         named, namespace = find_account(step), step.ref.namespace
         if (
@@ -528,7 +533,7 @@ def is_taken_up(metadata: Mapping[str, Any], step: Apply) -> bool:
 def _fail(
     reaction: api_errors.ErrorClass, error: ApiStatusError, step: Step, *, first: api_errors.ErrorClass
 ) -> StepFailure:
-    """Return the failure of a step. first: what the error seemed to be before its cause was looked for."""
+    """Return the failure of a step. first: the first reading of the error, before the search for its cause."""
     kind, ref, verb = _subject(step)
     immutable = reaction if isinstance(reaction, api_errors.MaybeImmutable) else None
     is_open = immutable is not None and not immutable.is_proven
@@ -596,7 +601,7 @@ def find_right(step: Step) -> str:
 
 
 def _await_pod(step: Apply, pod: str) -> StepFailure:
-    """Return that the object is created when a Pod of its claim is gone."""
+    """Return that the object is created once a Pod of its claim is deleted."""
     ref = ObjectRef(group="", kind=POD.name, namespace=step.ref.namespace, name=pod)
     return StepFailure(
         reason="PodsTerminating",

@@ -1,7 +1,8 @@
-"""What a write undoes, or what undoes it: read from the API server just before, since afterward nothing shows it any more.
+"""Changes that a write undoes, or that undo it: read from the API server just before, since afterward nothing shows
+them.
 
-The first repair of a resource is observed: what it reverts, and whose change that was. So are applies that repeat, which are
-delayed, so no hot path has this request. Must not decide anything.
+The first repair of a resource is observed: the values that it reverts, and their writer. So are applies that repeat,
+which are delayed, so no hot path has this request. Must not decide anything.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ OWNERS = 3
 
 
 async def describe_repair(step: Apply, *, cluster: ClusterRequests, boundary: Boundary) -> str:
-    """Return what the repair reverts; only the fields if the account may not read the object. Never raises for an API error.
+    """Return the values that the repair reverts; only the fields if the account may not read the object. Never raises
+    for an API error.
 
     cluster: as the account of the Stack accesses it; boundary: of the Stack.
     """
@@ -130,7 +132,7 @@ def _describe_change(step: Apply, live: Object) -> str:
     if not ours:
         return ""
     managers = reverted_values.describe_managers(live, ManagerQuery(child=seen, lost=ours, manifest=step.manifest))
-    # What a mutating webhook changes in our own apply is ours.
+    # Changes of a mutating webhook in our own apply count as ours.
     writer = "removed or changed by another client, or by a mutating webhook"
     writer = writer if managers == reverted_values.REMOVED else f"changed, and {managers}"
     return f"{drift.describe(ours)}, {writer}; the operator knows its objects by these: stop that writer"

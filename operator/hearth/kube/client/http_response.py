@@ -43,7 +43,7 @@ class HttpResponse:
 class HttpResponseParser:
     """Collector of the bytes of one response, which llhttp parses in its strict mode.
 
-    llhttp has no limits on sizes; this class bounds what a response takes, whether or not it ever ends.
+    llhttp has no limits on sizes; this class bounds the memory of a response, whether or not it ever ends.
     """
 
     def __init__(self, *, most: int = limits.BODY_BYTES) -> None:
@@ -103,7 +103,9 @@ class HttpResponseParser:
 
 
 class ParserEvents:
-    """What llhttp found in one response; its methods are named by httptools. Raises nothing within llhttp."""
+    """Events that llhttp found in one response; httptools chooses the names of the methods. Raises nothing within
+    llhttp.
+    """
 
     parser: httptools.HttpResponseParser
     """Set while it parses."""
@@ -129,12 +131,12 @@ class ParserEvents:
         self.has_more = self.is_complete
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Add a field of the head; those of a trailer do not count."""
+        """Add a field of the head; fields of a trailer do not count."""
         if not self.has_head:
             self.fields[name.decode("latin-1").lower()] = value.decode("latin-1").strip()
 
     def on_headers_complete(self) -> None:
-        """Take what the head says of the body."""
+        """Read the head's information about the body."""
         if self.is_complete:
             return
         self.code = self.parser.get_status_code()

@@ -139,7 +139,7 @@ class HttpTransport:
             try:
                 yield read_pieces(response, target)
             finally:
-                # Reuse the connection if the body was read to its end, else close it.
+                # Reuse the connection if the body was read completely, otherwise close it.
                 response.release()
         finally:
             await self._leave()
@@ -304,7 +304,7 @@ def is_too_large(raw: bytes, target: str) -> bool:
 
 
 async def salvage_answer(raw: bytes) -> Object | None:
-    """Parse the recoverable parts of a response, in a thread if that takes long; return None if there are none."""
+    """Parse the recoverable parts of a response, in a thread if that takes long; return None without any."""
     try:
         if len(raw) <= limits.INLINE_BYTES:
             return salvage.read_answer(raw) or None

@@ -20,7 +20,7 @@ DROPPED = frozenset({"title", "$defs", "additionalProperties", "properties", "it
 ANYTHING = {"x-kubernetes-preserve-unknown-fields": True, "nullable": True}
 """Only with both of these does the API server take any value at all, null among them."""
 READING_ORDER = ("description", "type", "format", "enum", "default")
-"""The words that come first in each node; what is within it comes last."""
+"""Keywords that come first in each node; nested nodes come last."""
 
 
 def column(name: str, path: str, *, of: str = "string", **more: Any) -> dict[str, Any]:
@@ -103,7 +103,7 @@ DEFINITION_COLUMNS = (
 
 
 def make_crds() -> tuple[dict[str, Any], ...]:
-    """Make all CustomResourceDefinitions of Hearth, ready to be applied; the first is that of Stack."""
+    """Make all CustomResourceDefinitions of Hearth, ready to be applied; the Stack's is the first."""
     return (
         make_crd(stack.Stack, short_name="stk", columns=STACK_COLUMNS),
         make_crd(resource_group.ResourceGroup, short_name="rg", columns=GROUP_COLUMNS, scale=SCALE),
@@ -145,7 +145,7 @@ def assemble(
 ) -> dict[str, Any]:
     """Return the CustomResourceDefinition of a kind that has one version.
 
-    named: what the kind is called; content: of the version: columns, subresources and schema.
+    named: the names of the kind; content: of the version: columns, subresources and schema.
     """
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
@@ -161,9 +161,9 @@ def assemble(
 
 
 def make_root_schema(model: type[pydantic.BaseModel]) -> dict[str, Any]:
-    """Make the structural schema of a whole object whose fields besides the metadata `model` describes."""
+    """Make the structural schema of a whole object; `model` describes the fields outside the metadata."""
     schema = make_structural_schema(model)
-    # The API server describes and validates these three itself, and allows no more to be said of them.
+    # The API server describes and validates these three itself, and rejects further keywords.
     header = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"type": "object"}}
     return {**schema, "properties": {**header, **schema["properties"]}}
 
@@ -192,7 +192,7 @@ def convert(schema: Mapping[str, Any], *, definitions: Mapping[str, Any]) -> dic
 
 
 def convert_inner(schema: Mapping[str, Any], *, definitions: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert what a node says of the nodes within it."""
+    """Convert the keywords that describe nested nodes."""
     inner: dict[str, Any] = {}
     if "properties" in schema:
         inner["properties"] = {
@@ -208,7 +208,7 @@ def convert_inner(schema: Mapping[str, Any], *, definitions: Mapping[str, Any]) 
 
 
 def resolve(schema: Mapping[str, Any], *, definitions: Mapping[str, Any]) -> dict[str, Any]:
-    """`schema` with what it refers to put in its place; its own words win, `X or null` becomes X."""
+    """Inline the references of `schema`; its own keywords win, `X or null` becomes X."""
     own = dict(schema)
     while "$ref" in own or "anyOf" in own:
         if "$ref" in own:

@@ -1,4 +1,4 @@
-"""What a ResourceGroup may say, as pydantic models. Source of its CRD, as `hearth.model.api.stack` is of the Stack's."""
+"""The fields of a ResourceGroup, as pydantic models. Source of its CRD, as `hearth.model.api.stack` is of the Stack's."""
 
 from __future__ import annotations
 

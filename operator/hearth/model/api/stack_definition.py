@@ -1,4 +1,6 @@
-"""What a StackDefinition may say, as pydantic models, and what the objects of its kind share. Source of the CRDs."""
+"""The fields of a StackDefinition, as pydantic models, and the parts that instances of all kinds share. Source of the
+CRDs.
+"""
 
 from __future__ import annotations
 

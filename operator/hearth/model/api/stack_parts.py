@@ -1,6 +1,6 @@
-"""Parts of the spec of a Stack that ResourceGroups and StackDefinitions have as well, as pydantic models.
+"""Parts of the spec that Stacks share with ResourceGroups and StackDefinitions, as pydantic models.
 
-The objects that it refers to: sources of template and parameters, kubeconfig, what it only reads. Its environment:
+The objects that it refers to: sources of template and parameters, kubeconfig, external objects. Its environment:
 breakpoints and restricted actions.
 """
 

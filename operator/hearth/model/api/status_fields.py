@@ -1,7 +1,7 @@
 """Reduction of statuses that any client may have corrupted to fields of the expected types.
 
 The API server validates a status against the CRD. This handles statuses that reach the operator without that
-validation, and fields that the schema leaves open. Must not know what a status means.
+validation, and fields that the schema leaves open. Must not know the meaning of a status.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ TOKEN_TYPES: Final[Mapping[str, str]] = {
 
 
 def declare_group(resource: HeatResource, scope: TemplateScope) -> None:
-    """Declare the values that a group offers, and how it is created. Raises Lost."""
+    """Declare the values that a group offers, and its creation. Raises Lost."""
     is_scaling = resource.type == GROUPS[1]
     definition = resource.properties.get("resource" if is_scaling else "resource_def")
     if not isinstance(definition, Mapping) or not isinstance(definition.get("type"), str):

@@ -93,7 +93,7 @@ def declare_nested(
     folder: Path | None,
     values: Mapping[str, Any],
 ) -> None:
-    """Declare the values that a nested Stack offers, and how it is created. Raises Lost."""
+    """Declare the values that a nested Stack offers, and its creation. Raises Lost."""
     nested = nest(resource, scope, document, folder)
     status = "status.outputs"
     scope.unreadable |= {f"{resource.name}.{status}.{each}" for each in list_hidden_outputs(nested)}

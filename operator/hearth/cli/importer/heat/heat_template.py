@@ -390,7 +390,7 @@ class TemplateConversion:
         return {**when, "value": heat_values.to_manifest(value)}
 
     def _convert_rules(self) -> None:
-        """Fill `breakpoints` and `denials`, including those of nested templates."""
+        """Fill `breakpoints` and `denials`, nested templates included."""
         scope = self.scope
         stated_names = [name for name, each in scope.resources.items() if each.made is not None]
         for stated_name, rule in scope.shared.environment.list_rules(stated_names, scope.path):
