@@ -320,6 +320,14 @@ def test_the_proof_of_a_resolved_mark_counts_for_no_other_mark(threats: ThreatWo
     marker.create(make_mark(namespace, "second", "ill", **{RESOLVED: proof}))
     threats.wait_for(lambda: find_uid() not in ("", uid), within=SETTLED, what="the replacement for the second mark")
     uid = find_uid()
+
+    # The same mark, as a backup tool restores it, is resolved; with another reason it is a new one.
+    marker.delete("HealthMark", namespace, "first").expect()
+    marker.create(make_mark(namespace, "first", "ill", **{RESOLVED: proof}))
+    threats.wait_for(
+        lambda: "Restored" in json.dumps(threats.api.get("HealthMark", namespace, "first")), what="the restored mark"
+    )
+    assert find_uid() == uid
     marker.delete("HealthMark", namespace, "first").expect()
     marker.create(make_mark(namespace, "first", "ill again", **{RESOLVED: proof}))
     threats.wait_for(lambda: find_uid() not in ("", uid), within=SETTLED, what="the replacement for another reason")
