@@ -19,7 +19,7 @@ class Pulse:
                 waiting.set_result(None)
 
     async def until(self, condition: Callable[[], bool], *, seconds: float = 20.0) -> None:
-        """Wait until the condition holds; fails after so many seconds without."""
+        """Wait until the condition holds; fails after that many seconds."""
         async with asyncio.timeout(seconds):
             while not condition():
                 waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()

@@ -128,7 +128,7 @@ def find_missing(lines: tuple[str, ...], output: str) -> str | None:
 
 
 def make_pattern(line: str) -> re.Pattern[str]:
-    """Return what matches a line like that one: widths of columns and what varies from run to run are left open."""
+    """Return a pattern for lines like that one, with any column widths and any varying parts."""
     text, end, varying = "", 0, tuple(VARYING.values())
     for found in SPLIT.finditer(line):
         text += escape(line[end : found.start()]) + varying[int((found.lastgroup or "v0")[1:])]
@@ -137,5 +137,5 @@ def make_pattern(line: str) -> re.Pattern[str]:
 
 
 def escape(text: str) -> str:
-    """Return what matches that text, with any width of its spaces."""
+    """Return a pattern for that text, with any width of its spaces."""
     return r"\s*".join(map(re.escape, re.split(r"\s+", text)))

@@ -7,11 +7,11 @@ import random
 import socket
 
 PORTS = range(20_000, 32_768)
-"""Those that Linux gives no outgoing connection, which might take a free one before its listener does."""
+"""Ports that Linux never uses for outgoing connections, which might take a free one before its listener does."""
 
 
 def find_free_port() -> int:
-    """Find a port on which nothing listens, which two processes that ask at the same time hardly share."""
+    """Find a port without a listener. Two processes that ask at the same time rarely get the same."""
     chance = random.SystemRandom()
     while True:
         port = chance.choice(PORTS)

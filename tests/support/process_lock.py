@@ -11,7 +11,7 @@ from pathlib import Path
 
 FOLDER = Path(tempfile.gettempdir())
 KINDS = "kinds"
-"""Of who makes kinds that stories share, or wants them missing."""
+"""Held by tests that create kinds shared by stories, or that need them to be missing."""
 DEFINERS = "definers"
 """Of operators that serve StackDefinitions: these belong to no namespace, and two operators would contradict each other."""
 RECORDINGS = "recordings"

@@ -1,6 +1,6 @@
-"""How much the tests of `make soak` sample, from which seed, and how far each has come.
+"""The amount of samples and the seed of `make soak`, and its progress.
 
-A plugin of pytest. It does nothing unless `-m` names the marker.
+A pytest plugin. It does nothing unless `-m` selects the marker.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def amount(usual: int, *, full: int, variable: str = "") -> int:
 
 
 def seed() -> int:
-    """Return the seed of this run, which its first lines name."""
+    """Return the seed of this run, which it prints at the start."""
     return int(os.environ.setdefault(SEED, str(random.SystemRandom().randrange(2**32))))
 
 

@@ -137,8 +137,8 @@ class PageBrowser:
         self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
 
     def find_violations(self) -> list[str]:
-        """What axe-core finds, with the elements."""
-        # Through the protocol of the debugger: the page's own policy allows no such script.
+        """The violations that axe-core finds, with the elements."""
+        # Through the debugger protocol: the page's own policy forbids injected scripts.
         self.driver.execute_cdp_cmd("Runtime.evaluate", {"expression": self.axe})
         found = self.driver.execute_async_script(
             "const done = arguments[arguments.length - 1]; axe.run(document).then(r => done(r.violations), e => done([{id: String(e), nodes: []}]))"
@@ -174,7 +174,7 @@ def opened(programs: BrowserPrograms) -> Iterator[PageBrowser]:
 
 @contextmanager
 def serve_attack(target: str, token: str) -> Iterator[str]:
-    """Serve an attacker's page on another port; give its address."""
+    """Serve an attacker's page on another port; returns its address."""
     content = (ATTACK % {"target": target, "token": token}).encode()
 
     class Handler(http.server.BaseHTTPRequestHandler):

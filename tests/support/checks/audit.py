@@ -27,7 +27,7 @@ import image_wheels
 from support import repository
 
 SAMPLE = ("django", "1.11")
-"""A package that is not ours, and a version with many known vulnerabilities."""
+"""A third-party package, and a version with many known vulnerabilities."""
 PIN = re.compile(r"^([a-z0-9][a-z0-9._-]*)(?:\[[^]]*\])?==([^ ;\\]+)", re.MULTILINE | re.IGNORECASE)
 SECONDS = 120.0
 SECONDS_BESIDE = 10.0
@@ -78,7 +78,7 @@ def read_accepted() -> dict[str, str]:
 
 
 def start(pins: Mapping[str, str], folder: Path, options: Sequence[str]) -> subprocess.Popen[bytes]:
-    """Start pip-audit, which writes into the folder. options: further ones of pip-audit."""
+    """Start pip-audit, which writes into the folder. options: further options of pip-audit."""
     file = folder / "pins.txt"
     file.write_text("".join(f"{name}=={version}\n" for name, version in {**pins, SAMPLE[0]: SAMPLE[1]}.items()))
     command = [sys.executable, "-m", "pip_audit", "--disable-pip", "--no-deps", "--progress-spinner=off"]
@@ -97,7 +97,7 @@ def wait(process: subprocess.Popen[bytes], seconds: float) -> None:
 
 
 def judge(report: str, errors: str, *, accepted: Mapping[str, str]) -> Verdict:
-    """Decide by what pip-audit printed."""
+    """Decide from the output of pip-audit."""
     try:
         found: list[dict[str, Any]] = json.loads(report)["dependencies"]
     except (ValueError, KeyError):

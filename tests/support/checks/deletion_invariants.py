@@ -38,9 +38,9 @@ class StackSeen:
     reached: frozenset[str] = frozenset()
     """UIDs of the children that were there when a revision was reached last."""
     is_waived: bool = False
-    """Whether its user wanted nothing held back since."""
+    """Whether its user has waived delays since."""
     waived_at: float = -math.inf
-    """When its user said so last."""
+    """When its user last waived delays."""
     in_service: int = 0
     """Of a group: how many members must stay ready once it was complete."""
     paused_at: float | None = None
@@ -54,17 +54,17 @@ class Oversight:
         self._now = now
         self._watches_service = True
         self.slack = TRIP
-        """Seconds after which the operator knows of every change."""
+        """Seconds after which the operator knows every change."""
         self.wrong: list[str] = []
         self._stacks: dict[str, StackSeen] = {}
         self._templates: dict[str, Object] = {}
         """By kind, the templates of StackDefinitions."""
         self._instances: dict[str, Object] = {}
-        """By UID, the instances of StackDefinitions as they are stored."""
+        """By UID, the stored instances of StackDefinitions."""
         self._revisions = StoredRevisions()
         self._children: dict[str, Object] = {}
         self._born: dict[str, float] = {}
-        """By UID when a child was made."""
+        """By UID, the creation times of children."""
         self._proven: set[str] = set()
         """The children that were ready at some time."""
         self._unanswered: set[str] = set()
@@ -118,7 +118,7 @@ class Oversight:
                 rolling = raw["spec"].get("rollingUpdate") or {}
                 least = min(rolling.get("minInService", 0), raw["spec"].get("replicas", 1))
                 self._stacks[raw["metadata"]["uid"]].in_service = least
-                # A group goes back to no revision, so that nothing of one is held back.
+                # A group returns to no revision, so none of its objects are held back.
                 self._stacks[raw["metadata"]["uid"]].is_waived = True
         elif kind == fake_kinds.CONTROLLER_REVISION.kind and after is not None:
             self._revisions.on_stored(after)
@@ -279,7 +279,7 @@ class Oversight:
                 yield f"{raw['metadata']['name']}, which was reached, was deleted before {missing[0]} were ready"
 
     def _find_names(self, raw: Object, resource: str, uid: str, seen: StackSeen, *, what: str) -> Iterator[str]:
-        """A resource that names an object which leaves; its own resource may replace it."""
+        """A resource that names an object in deletion; its own resource may replace it."""
         for other in self._find_relatives(uid):
             found = [list(find_namers(raw, each)) for each in self._find_followed(other, self._stacks[other])]
             if found and all(found):
@@ -319,7 +319,7 @@ class Oversight:
         return uid
 
     def _is_disposable(self, raw: Object, seen: StackSeen) -> bool:
-        """Whether an object is replaced that never was ready, so that nothing was made of it."""
+        """Whether an object is replaced that never was ready, so that no object was made from it."""
         if raw["metadata"]["uid"] in self._proven or "deletionTimestamp" in seen.raw["metadata"]:
             return False
         uid, resource = invariants.whose(raw)
@@ -340,11 +340,13 @@ class Oversight:
         """Objects of the same Stack that name the one that is being deleted."""
         name, resource = raw["metadata"]["name"], invariants.whose(raw)[1]
         for each in live:
-            # An object that was not made of it may have its name from another one's value, and will get another one's.
+            # An object made from something else may have the name from another object's value, and will get another
+            # one's.
             made_of = {place.partition("/")[0] for place in find_required(each)}
             is_made_of_it = bool({resource, members.all_of(resource)} & made_of)
             is_user = invariants.whose(each)[1] != resource and is_made_of_it and name in find_words(each)
-            # Records of a dependency that a revision reversed name each other; such objects go at the same time.
+            # Records of a dependency that a revision reversed name each other; such objects are deleted at the same
+            # time.
             if is_user and not self._is_in_circle(raw, each, live):
                 yield f"{name} was deleted although {each['metadata']['name']} uses it"
 
@@ -386,7 +388,7 @@ class Oversight:
         return "/".join(invariants.which(dependent)[1:3]) in reached
 
     def _is_asked(self, raw: Object, seen: StackSeen, policies: set[str]) -> bool:
-        """Whether the user wants a claim to go: by a definition without it, or a policy that replaces it."""
+        """Whether the user wants a claim to be deleted: by a definition without it, or a policy that replaces it."""
         if policies & {"CreateFirst", "DeleteFirst"}:
             return True
         status = expectations.status_of(seen.raw)
@@ -408,7 +410,7 @@ class Oversight:
         return found
 
     def _is_followed(self, seen: StackSeen) -> bool:
-        """Whether the status speaks of the spec as it is, and has for a moment."""
+        """Whether the status describes the current spec, and has for a moment."""
         return bool(expectations.status_of(seen.raw).get("observedGeneration") == seen.raw["metadata"]["generation"])
 
     def _find_followed(self, uid: str, seen: StackSeen) -> list[Object]:
@@ -420,7 +422,7 @@ class Oversight:
         )
         ready = expectations.find_condition(seen.raw, "Ready")
         is_refused = ready.get("reason") in {"InvalidTemplate", "RevisionNotFound", "RevisionUnavailable"}
-        # The operator may have refused a definition and not said so yet.
+        # The operator may have rejected a definition without reporting it yet.
         is_refused = is_refused or any(members.MISTAKEN in (each.get("resources") or {}) for each in found)
         if is_rollback or is_refused:
             found.append(self._find_revision(uid, target))
@@ -443,7 +445,7 @@ def is_accepted(spec: Object) -> bool:
 
 
 def find_wrong(stated: Any, resource: Mapping[str, Any], raw: Object) -> list[str]:
-    """Where an object is not as its manifest states, what others may keep apart."""
+    """Differences between an object and its manifest, except fields that others may keep."""
     return [*template_verification.find_differences(template_verification.less_left(stated, resource, raw), raw, "")]
 
 

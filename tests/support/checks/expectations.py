@@ -161,14 +161,14 @@ def judge_objects(wanted: Mapping[str, Mapping[str, Any]], seen: Seen) -> Iterat
 
 
 def judge_fields(wanted: Mapping[str, Any], found: Object) -> Iterator[str]:
-    """Fields of an object, each by its path; null: not there."""
+    """Fields of an object, each by its path; null: missing."""
     for path, value in wanted.items():
         for text in equals(dig(found, path), value):
             yield f"{path} {text}"
 
 
 def dig(value: Any, path: str) -> Any:
-    r"""What lies at a dotted path, or None; a dot within a key is written as `\.`, a list item by its type or name."""
+    r"""The value at a dotted path, or None; a dot within a key is written as `\.`, a list item by its type or name."""
     for key in path.replace("\\.", "\0").split("."):
         if isinstance(value, list):
             items = [item for item in value if isinstance(item, dict)]

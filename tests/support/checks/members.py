@@ -25,7 +25,7 @@ OWN_ALONE = re.compile(rf"\A{OWN.pattern}\Z")
 
 
 def resource_of(raw: Mapping[str, Any]) -> str:
-    """The resource that an object's label names: `workers[a]` for `workers.a`, which is no longer than a label may be."""
+    """The resource in an object's label: `workers[a]` for `workers.a`, because a label has a limited length."""
     label = str((raw["metadata"].get("labels") or {}).get(names.LABEL_RESOURCE, ""))
     found = LABEL.fullmatch(label)
     return f"{found[1]}[{found[2]}]" if found is not None else label

@@ -25,7 +25,7 @@ class StoredRevisions:
         """By name the data of further objects."""
 
     def on_stored(self, raw: Object) -> None:
-        """Take a revision, or a further object of one, which is stored before it."""
+        """Record a revision, or a further object of one, which is stored before it."""
         if is_part(raw):
             self._parts[raw["metadata"]["name"]] = raw["data"]
             return
@@ -39,7 +39,7 @@ class StoredRevisions:
 
 
 def is_part(raw: Object) -> bool:
-    """Whether it is a further object of a revision, which no label shows to a watch."""
+    """Whether it is a further object of a revision; a watch by label does not show it."""
     return not raw["metadata"].get("labels")
 
 

@@ -29,7 +29,7 @@ UNKNOWN = object()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """What plain paths lead to."""
+    """The values of plain paths."""
 
     values: Mapping[str, Any]
 
@@ -69,7 +69,7 @@ def find_wrong(spec: Mapping[str, Any], stack: Object, children: Mapping[str, Se
     if template is None:
         return []
     resources = members.expand(spec)
-    # Where others than the user decide which members there are, they are not known here.
+    # If others than the user decide the list of members, they are unknown here.
     stated = template.get("resources") or {}
     made = {name for name, each in stated.items() if not str(each.get("forEach", "params.")).startswith("params.")}
     children = {name: found for name, found in children.items() if name.partition("[")[0] not in made}
@@ -114,7 +114,7 @@ def as_stored(manifest: Any) -> Any:
 def make_scope(spec: Mapping[str, Any], stack: Object, children: Mapping[str, Object]) -> Scope:
     """The values of plain paths in a spec, with one object per resource."""
     declared = spec["template"].get("parameters") or {}
-    # What other objects give is not looked up here.
+    # Values of other objects are not looked up here.
     defaults = {name: UNKNOWN if spec.get("parametersFrom") else each.get("default") for name, each in declared.items()}
     parameters = defaults | (spec.get("parameters") or {})
     identity = {key: stack["metadata"][key] for key in ("name", "namespace", "uid")}
@@ -201,7 +201,7 @@ def find_left(manifest: Any, found: Object, stack: Object) -> Iterator[str]:
     others = [each for each in found["metadata"].get("managedFields", ()) if each["manager"] != own]
     theirs = {key.removeprefix("f:") for each in others for key in each["fieldsV1"].get(f"f:{at}") or ()}
     reported = json.dumps(stack.get("status"))
-    # A number of replicas that the template leaves to others stays as it is.
+    # A replica count that the template leaves to others is kept.
     for key in said.keys() - (stated or {}).keys() - theirs - {"replicas"}:
         if f"{at}.{key}" not in reported:
             yield f"{at}.{key} is not in its manifest, and stays"

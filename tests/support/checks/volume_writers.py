@@ -53,7 +53,7 @@ class VolumeWriters:
         return next((each for each in found if each is not None), None)
 
     def _find_other_writers(self, pod: Object) -> Iterator[str]:
-        """Pods of the same resource that mount a claim of a new one, unless its user said CreateFirst."""
+        """Pods of the same resource that mount a claim of a new one, unless the user chose CreateFirst."""
         owner = self._find_owner(pod)
         if owner is None:
             return

@@ -77,7 +77,7 @@ def read_values() -> dict[str, Any]:
 
 
 def make_schema() -> dict[str, Any]:
-    """The schema in the chart with the flags of the program as they are now."""
+    """The schema in the chart, from the current flags of the program."""
     schema: dict[str, Any] = json.loads((CHART / "values.schema.json").read_text())
     flags = {find_key(each): make_flag(each) for each in find_flags()}
     schema["properties"]["settings"]["properties"] = flags

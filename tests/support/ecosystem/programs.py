@@ -22,7 +22,7 @@ FLUX = Program(name="kustomize-controller", module=MODULES / "flux", package="gi
 
 
 def ask_kstatus(objects: Sequence[Object]) -> list[str]:
-    """Return what kstatus finds in each object: Current, InProgress, Failed …"""
+    """Return the kstatus of each object: Current, InProgress, Failed …"""
     done = subprocess.run(
         [go_programs.build_go_program(KSTATUS)],
         input=json.dumps(list(objects)),

@@ -39,7 +39,7 @@ class Performance:
     writes: tuple[str, ...]
     """The verbs of its writes, in order."""
     made: Counter[tuple[str, ...]]
-    """How often each object was made."""
+    """How often each object was created."""
     wrong: str = ""
     """Why it is not the story as written."""
 
@@ -83,7 +83,9 @@ def perform(
 
 
 class Log:
-    """Which writes need not be disturbed, since another one tells the same. The first write of a story is number 1."""
+    """The writes that need not be disturbed, because another one is equivalent. The first write of a story is
+    number 1.
+    """
 
     def __init__(self) -> None:
         self.following: set[int] = set()
@@ -169,7 +171,7 @@ def disturb(
 
 
 def main(slugs: list[str]) -> None:
-    """Disturb these stories (none: all) in every way at every write, and print what went wrong."""
+    """Disturb these stories (default: all) in every way at every write, and print the failures."""
     for played in story.load_all():
         if not slugs or played.slug in slugs:
             print(f"{played.slug}: {played.title}")

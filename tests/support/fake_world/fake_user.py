@@ -115,6 +115,6 @@ class FakeUser:
             await self.delete(Address.of(probe))
 
     async def _is_there(self, probe: Object) -> bool:
-        """Whether that very probe still exists."""
+        """Whether exactly that probe still exists."""
         live = await self.find(Address.of(probe))
         return live is not None and live["metadata"]["uid"] == probe["metadata"]["uid"]

@@ -50,7 +50,7 @@ WORKLOADS = (fake_kinds.DEPLOYMENT.kind, fake_kinds.JOB.kind, fake_kinds.POD.kin
 QUIET = 30.0
 """Seconds without a request or a change after which the world is at rest."""
 LONGEST = 3600.0
-"""Seconds after which something that never comes to rest is taken for a fault."""
+"""Seconds after which a world that never comes to rest counts as a fault."""
 MOST_JUMPS = 500
 """How many timers may fire within a second that has no request and no change."""
 RESTART_AFTER = 1.0
@@ -69,7 +69,7 @@ class NeverRests(AssertionError):
 Connect: TypeAlias = Callable[[FakeServer, Traffic], FakeWire]
 """How an operator comes by a connection."""
 Evaluate: TypeAlias = Callable[[work_queue.WorkQueue], Evaluations]
-"""How an operator comes by what evaluates expressions that may take long."""
+"""Creates the evaluator of long expressions for an operator."""
 Parameters = ParamSpec("Parameters")
 
 
@@ -79,7 +79,7 @@ class InternalError(AssertionError):
 
 @contextlib.contextmanager
 def diary() -> Iterator[list[str]]:
-    """What operators log as errors while this lasts; nothing is printed."""
+    """The errors that operators log inside the block; nothing is printed."""
     mistakes: list[str] = []
 
     def keep(logger: Any, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
@@ -99,9 +99,9 @@ def diary() -> Iterator[list[str]]:
 
 
 def run(test: Callable[[FakeWorld], Coroutine[Any, Any, None]], *, shards: int = 1) -> None:
-    """Run a test in a fake world of its own, among so many operators.
+    """Run a test in its own fake world, with that many operators.
 
-    Raises InternalError where an operator logged one, or where something happened that must never happen.
+    Raises InternalError if an operator logged one, or if an invariant was violated.
     """
     if mistakes := find_mistakes(test, shards=shards):
         raise InternalError("\n".join(mistakes))
@@ -166,9 +166,10 @@ class Controller:
         evaluate: Evaluate = lambda _queue: InProcess(),
         hasher: keyed_hash.KeyedHasher = HASHER,
     ) -> None:
-        """concurrency: writes of children in flight at most; connect: makes its connection to the server.
+        """concurrency: maximum child writes in flight; connect: makes its connection to the server.
 
-        hasher: with the key of all hashes and signatures; evaluate: makes what evaluates expressions that may take long; others: the other clusters by their names.
+        hasher: with the key of all hashes and signatures; evaluate: makes the evaluator of long expressions; others:
+        the other clusters by their names.
         """
         self._evaluate = evaluate
         self._hasher = hasher
@@ -231,7 +232,7 @@ class FakeWorld:
 
     has_virtual_time = True
     hasher = HASHER
-    """What operators that start from now on sign with."""
+    """The key that later operators sign with."""
     latency: float | None = None
     """Seconds that requests of operators that start from now on travel one way; None: as usual."""
     find_latency: Callable[[], float] | None = None
@@ -254,7 +255,7 @@ class FakeWorld:
         self.event_delay: float | None = None
         """Seconds that events travel to operators that start from now on; None: as usual."""
         self.evaluate: Evaluate = lambda _queue: InProcess()
-        """What evaluates expressions that may take long, for operators that start from now on."""
+        """The evaluator of long expressions for later operators."""
         self.tenancy = Mode.ISOLATED
         """The tenancy of operators that start from now on."""
         self.default_account = ""
@@ -389,7 +390,7 @@ class FakeWorld:
         await asyncio.sleep(seconds)
 
     async def wait_until(self, check: Check) -> list[str]:
-        """As the protocol says; looks at every single change."""
+        """See the protocol; checks after every single change."""
         while True:
             self._change.clear()
             wrong = await check()

@@ -1,6 +1,7 @@
-"""Plays one story on the fake cluster and prints what happens: `PYTHONPATH=tests python -m support.fake_world.play_story <story>`.
+"""Plays one story on the fake cluster and prints all events: `PYTHONPATH=tests python -m support.fake_world.play_story
+<story>`.
 
-For anyone who wants to see why a story fails; tests do not use it.
+For debugging failed stories; tests do not use it.
 """
 
 from __future__ import annotations

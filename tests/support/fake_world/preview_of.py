@@ -1,4 +1,4 @@
-"""The preview of an edit in a fake world, and what then happens there, in the same words."""
+"""The preview of an edit in a fake world, compared with the actual changes."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Seen:
 
 
 def find_deeds(before: Seen, after: Seen) -> dict[str, Action]:
-    """What happened to each resource between two moments, in the words of a preview."""
+    """The changes of each resource between two moments, in the words of a preview."""
     old, new = before.by_resource(), after.by_resource()
     deeds: dict[str, Action] = {}
     for resource in {*old, *new}:

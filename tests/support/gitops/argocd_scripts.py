@@ -88,7 +88,7 @@ def to_python(value: Any) -> Any:
 
 
 def merge(found: Any, live: Any) -> Any:
-    """Return what Argo CD takes for the new object: where a map became empty, it keeps the live one."""
+    """Return the object as Argo CD merges it: where a map became empty, it keeps the live one."""
     if found == [] and isinstance(live, Mapping):
         return live
     if isinstance(found, dict) and isinstance(live, Mapping):

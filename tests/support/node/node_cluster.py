@@ -1,4 +1,4 @@
-"""A control plane with a real node, for the tests in `tests/node`: where it is, and what of it is seen from outside."""
+"""A control plane with a real node, for the tests in `tests/node`: its address, and its state seen from outside."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class NodeUser:
         return Kubectl(kubeconfig=self.node.home.kubeconfig, namespace=self.namespace)
 
     def stack(self, *arguments: str, code: int = 0) -> str:
-        """What `kubectl stack` prints, which ends with that code."""
+        """The output of `kubectl stack`, which must exit with that code."""
         done = self.run_stack(*arguments)
         assert done.returncode == code, f"{arguments}: {done.returncode}\n{done.stdout}{done.stderr}"
         return done.stdout + done.stderr

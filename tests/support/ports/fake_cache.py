@@ -36,7 +36,7 @@ def version(raw: Object) -> int:
 
 
 def is_same(old: Child, new: Child) -> bool:
-    """Whether nothing that anybody reads differs."""
+    """Whether no field that is read differs."""
     return (
         old.uid == new.uid
         and old.fields == new.fields

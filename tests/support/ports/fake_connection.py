@@ -1,6 +1,6 @@
-"""One engine's connection to the fake server: requests that travel for a moment, and events that come as late as wanted.
+"""One engine's connection to the fake server: requests take a moment, and events can be delayed.
 
-Gone with its engine: once cut, nothing passes in either direction.
+Ends with its engine: once cut, nothing passes in either direction.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class FakeWire:
         self.delay = 2 * latency
         """Seconds that events travel: a little more than answers; with none they come before them, as some really do."""
         self.find_latency: Callable[[], float] = lambda: self.latency
-        """Gives the seconds of one way; it may differ from request to request, so that some overtake others."""
+        """Returns the seconds of one direction; they may differ per request, so that some overtake others."""
         self.slow: dict[str, float] = {}
         """By verb, seconds that pass before a request takes effect, as in a webhook."""
         self.desk: Desk | None = None
@@ -129,7 +129,7 @@ class FakeWire:
     # ------------------------------------------------------------ events
 
     def receive(self, receiver: Receiver) -> None:
-        """Tell of every change from now on."""
+        """Report every change from now on."""
         self._receivers.append(receiver)
 
     def hold(self, kind: str) -> None:

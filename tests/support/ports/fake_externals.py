@@ -1,4 +1,4 @@
-"""What Stacks only read and what their refusals hang on, as one engine's cache has it; as in `hearth.kube.cache`."""
+"""One engine's cache of objects that Stacks only read or that caused refusals; as in `hearth.kube.cache`."""
 
 from __future__ import annotations
 

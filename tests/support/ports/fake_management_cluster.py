@@ -37,7 +37,7 @@ class Stored:
 
 
 class ManagementListener(Protocol):
-    """Receiver of changes of what Stacks consist of."""
+    """Receives changes of Stacks and their parts."""
 
     def on_stack(self, uid: str) -> None:
         """Handle a Stack that was added, changed (spec, metadata or status) or deleted."""
@@ -147,14 +147,14 @@ class FakeManagementCluster:
                 self._listener.on_stack(uid)
 
     def _parse(self, raw: Object, kind: str, known: StackObject | None) -> StackObject:
-        """The engine's view of a Stack, or of what counts as one. kind: as its `kind` names it."""
+        """The engine's view of a Stack, group or instance. kind: its `kind`."""
         if kind in self._instances:
             served, forms = self._instances[kind]
             return stack_cache.parse_instance(raw, kind=served, forms=forms, known=known)
         return stack_cache.parse_stack(raw, kind=kind, known=known)
 
     def find_kind(self, stack: StackObject) -> Kind:
-        """The kind of a Stack, or of what counts as one."""
+        """The kind of a Stack, group or instance."""
         return STACK_KINDS[stack.kind] if stack.kind in STACK_KINDS else self._instances[stack.kind][0]
 
     def has_listed(self, kind: str) -> bool:
@@ -236,7 +236,7 @@ class FakeManagementCluster:
             self._listener.on_source(ref)
 
     def _put(self, raw: Object) -> None:
-        """Take in the answer to a write of our own, which is no news; what others changed a moment before is."""
+        """Store the response to our own write without notifying; earlier changes by others are reported."""
         known = self._stacks.get(raw["metadata"]["uid"])
         stack = self._parse(raw, known.kind if known is not None else raw["kind"], known)
         if known is not None and known.resource_version < stack.resource_version:

@@ -54,7 +54,7 @@ class OtherServer:
     bend: Callable[[Request, Any], Any] = lambda _request, answer: answer
     """Changes the response to a request; a hostile server lies."""
     bend_events: Callable[[Change], list[Change]] = lambda change: [change]
-    """Gives the events that are sent for a change."""
+    """Changes the events of a change."""
 
     def set_away(self, *, is_away: bool) -> None:
         """Let it go away, or come back."""
@@ -64,7 +64,7 @@ class OtherServer:
 
 
 class OtherWire(FakeWire):
-    """A connection to another cluster, which may be away."""
+    """A connection to another cluster, which may be disconnected."""
 
     def __init__(self, other: OtherServer, log: Traffic) -> None:
         super().__init__(other.server, log)

@@ -23,10 +23,10 @@ DEFINITION = fake_kinds.STACK_DEFINITION.kind
 
 
 class FakeStackDefinitions:
-    """One engine's way to the StackDefinitions, and what kopf does with them: it reports each change."""
+    """One engine's client for StackDefinitions, which also reports each change as kopf does."""
 
     def __init__(self, wire: FakeWire, management_cluster: FakeManagementCluster, leads: Callable[[str], bool]) -> None:
-        """leads: whether the engine leads the StackDefinition with that UID, which kopf handles then."""
+        """leads: whether the engine leads the StackDefinition with that UID, which kopf then handles."""
         self._leads = leads
         self._wire = wire
         self._server = wire.server

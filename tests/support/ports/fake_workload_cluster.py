@@ -56,7 +56,7 @@ class FakeWorkloadCluster:
     def __init__(
         self, wire: FakeWire, listener: CacheListener, *, signatures: Signatures | None = None, share: Share = WHOLE
     ) -> None:
-        """signatures: tells children; share: of the Stacks whose children this engine watches."""
+        """signatures: recognizes children; share: the Stacks whose children this engine watches."""
         self._signatures = signatures
         self._wire: FakeWire | UserWire = wire
         self._server = wire.server

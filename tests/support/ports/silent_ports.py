@@ -33,7 +33,7 @@ class DeafListener:
 
 
 class SilentObserver:
-    """The port `Observer`, which notes limits and measures nothing."""
+    """The port `Observer` without any measurements; it only records limits."""
 
     def __init__(self) -> None:
         self.limits: list[str] = []

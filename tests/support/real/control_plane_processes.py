@@ -82,7 +82,7 @@ class OwnPlane:
 
     @contextlib.contextmanager
     def held(self, component: str) -> Iterator[None]:
-        """Let it hang: nothing of it moves, and its connections stay open."""
+        """Suspend it: it does not run, and its connections stay open."""
         number = self._find(component)
         os.kill(number, signal.SIGSTOP)
         try:
@@ -146,7 +146,7 @@ def hold(port: int) -> socket.socket:
 
 @contextlib.contextmanager
 def run_plane(name: str) -> Iterator[OwnPlane]:
-    """A fresh control plane of that name, ended in the end."""
+    """A fresh control plane of that name, stopped at the end."""
     assert name != "hearth", "that one is shared"
     control = [sys.executable, str(PROGRAM), "--name", name]
     subprocess.run([*control, "up"], check=True, stderr=subprocess.DEVNULL)

@@ -22,7 +22,7 @@ from support.change_signal import Pulse
 
 Line: TypeAlias = bytes
 Filter: TypeAlias = Callable[[Line], Line | None]
-"""Gives the line that the client gets instead, or None for none at all."""
+"""Returns the line that the client gets instead, or None for no line."""
 
 PASSED_ON = frozenset({"accept", "content-type", "impersonate-user"})
 TOO_MANY = 429
@@ -123,7 +123,7 @@ class FaultProxy:
                 refusal.given += 1
                 return make_refusal(refusal)
         headers = {name: value for name, value in request.headers.items() if name.lower() in PASSED_ON}
-        # Answers pass on as they are, without the header that names a compression: the API server packs large ones.
+        # Responses pass unchanged, without the compression header: the API server compresses large ones.
         headers["Accept-Encoding"] = "identity"
         if self.credentials.authorization is not None:
             headers["Authorization"] = self.credentials.authorization
@@ -180,7 +180,7 @@ Proxy = TypeVar("Proxy", bound=FaultProxy)
 
 
 def make_refusal(refusal: Refusal) -> web.Response:
-    """The answer, with a Status as a real server gives it, but for its own flow control."""
+    """The response with a Status as from a real server, except for its flow control."""
     headers = {} if refusal.retry_after is None else {"Retry-After": str(refusal.retry_after)}
     if refusal.code == TOO_MANY:
         return web.Response(status=refusal.code, text="Too many requests, please try again later.", headers=headers)

@@ -1,6 +1,7 @@
-"""An operator as a process of its own, behind a proxy, with a Stack under load: what tests of faults begin with.
+"""The setup of fault tests: an operator process behind a proxy, with a Stack under load.
 
-At the end of each nothing may be lost or made twice, and the operator must have lived through it without a complaint.
+At the end of each test nothing may be lost or duplicated, and the operator must have survived without errors in its
+log.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ class Site:
         return stack_manifests.address_in(self.namespace)
 
     async def create(self, count: int = 20) -> None:
-        """A Stack of so many ConfigMaps in layers; it is not awaited."""
+        """Create a Stack of that many ConfigMaps in layers, without waiting for it."""
         resources = {f"r{number}": make_resource(number) for number in range(count)}
         template = {"parameters": {"round": {"type": "integer"}}, "resources": resources}
         await self.apply({"template": template, "parameters": {"round": 1}})
@@ -144,13 +145,13 @@ class Site:
         self.check_operator()
 
     def check_operator(self) -> None:
-        """It lives, and said nothing that it should not."""
+        """It runs, and logged no unexpected messages."""
         assert self.operator.is_alive
         complaints = self.operator.find_complaints()
         assert complaints == [], "\n".join(complaints)
 
     async def watch(self) -> None:
-        """See every object that is made, for as long as this runs."""
+        """Record every created object inside the block."""
 
         def see(event: str, raw: Object) -> None:
             resource = (raw["metadata"].get("labels") or {}).get(names.LABEL_RESOURCE)
@@ -168,7 +169,7 @@ def make_resource(number: int) -> Object:
 
 
 def attempts() -> range:
-    """As many looks as patience allows, a tenth of a second apart."""
+    """Yields until the patience is over, every tenth of a second."""
     return range(round(PATIENCE / POLL))
 
 
@@ -210,7 +211,7 @@ async def run_site(
 
 
 async def make_namespace(connection: Connection, parts: contextlib.AsyncExitStack) -> str:
-    """A fresh namespace, deleted when the parts end; that is not awaited."""
+    """A fresh namespace, deleted at the end without waiting."""
     made = await connection.request("POST", "/api/v1/namespaces", body={"metadata": {"generateName": "faults-"}})
     name = str(made["metadata"]["name"])
 

@@ -51,7 +51,7 @@ def is_own(path: str) -> bool:
 
 
 def prune(definitions: Mapping[str, Schema], kinds: Mapping[str, str]) -> Schema:
-    """Only what leads to a list with keys; a kind without any still has its metadata."""
+    """Keep only the paths to lists with keys; a kind without any still has its metadata."""
     leading = find_leading(definitions)
     kept: dict[str, Schema] = {}
     pending = sorted(leading.intersection(kinds.values()))
@@ -67,7 +67,7 @@ def prune(definitions: Mapping[str, Schema], kinds: Mapping[str, str]) -> Schema
 
 
 def find_leading(definitions: Mapping[str, Schema]) -> set[str]:
-    """The definitions that contain such a list, directly or not."""
+    """The definitions that contain such a list, directly or indirectly."""
     found: set[str] = set()
     while True:
         more = {name for name, schema in definitions.items() if name not in found and leads(schema, found)}
@@ -77,7 +77,7 @@ def find_leading(definitions: Mapping[str, Schema]) -> set[str]:
 
 
 def leads(schema: Any, leading: set[str]) -> bool:
-    """Whether such a list is at or below a schema."""
+    """Whether a schema is or contains such a list."""
     if not isinstance(schema, dict):
         return False
     if schema.get("x-kubernetes-list-type") in ("map", "set"):
@@ -89,7 +89,7 @@ def leads(schema: Any, leading: set[str]) -> bool:
 
 
 def reduce(schema: Schema, leading: set[str]) -> Schema:
-    """The schema without what leads to none; status is no part of a manifest."""
+    """The schema reduced to paths to keyed lists; status is not part of a manifest."""
     kept: dict[str, Any] = {}
     reference = shapes.find_reference(schema)
     if reference is not None:

@@ -119,7 +119,7 @@ class PlayedControllers:
             await self._user.connection.request("PATCH", path, body=body, content_type="application/merge-patch+json")
 
     def _make_status(self, kind: str, raw: Object) -> Object | None:
-        """None while something that it refers to is not there yet."""
+        """None while a referenced object is missing."""
         generation = raw["metadata"]["generation"]
         available = {name for (_, name), each in self._objects.items() if is_available(each)}
         missing = sorted(set(list_references(raw["spec"])) - available)

@@ -54,7 +54,7 @@ class Crew:
 
 
 async def wait_until(check: Callable[[], bool], *, seconds: float = PATIENCE) -> float:
-    """The seconds until that holds; blocking checks are made in a thread."""
+    """The seconds until that holds; blocking checks run in a thread."""
     begun = time.monotonic()
     async with asyncio.timeout(seconds):
         while not await asyncio.to_thread(check):  # noqa: ASYNC110 -- another process decides, there is no event
@@ -79,7 +79,7 @@ def end_in_order(operator: OperatorProcess) -> None:
 
 
 class Watcher:
-    """Sees every ConfigMap that is made for a resource."""
+    """Records every ConfigMap that is created for a resource."""
 
     def __init__(self, user: RealUser) -> None:
         self._user = user
@@ -96,14 +96,14 @@ class Watcher:
 
 
 def make_stack(namespace: str, *, size: int, name: str = "shop", value: str = "value") -> dict[str, Any]:
-    """A Stack of so many ConfigMaps, each with that value."""
+    """A Stack of that many ConfigMaps, each with that value."""
     config = {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "data": {"key": value}}}
     resources = {f"c{number}": config for number in range(size)}
     return stack_manifests.make_stack({"template": {"resources": resources}}, name=name, namespace=namespace)
 
 
 async def wait_complete(user: RealUser, *stacks: dict[str, Any], seconds: float = PATIENCE) -> None:
-    """Until these Stacks say that they are complete as they are now."""
+    """Wait until these Stacks report completion of their current specs."""
     async with asyncio.timeout(seconds):
         for stack in stacks:
             while not is_complete(await user.find(Address.of(stack)) or {}):  # noqa: ASYNC110 -- as above

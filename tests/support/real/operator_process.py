@@ -31,10 +31,10 @@ LULL = 10.0
 """Seconds without a write after which an awaited state cannot come: longer than probes and retries in stories."""
 WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 NO_STATE = re.compile(r"/events\b|dryRun=All|/apis/authorization\.k8s\.io/")
-"""Requests that change nothing which the operator depends on."""
+"""Requests that do not change any state the operator depends on."""
 KILLED = "killed"
 REPEATED_REQUEST = re.compile(r"Request attempt #?\d+ failed; (will retry|escalating)")
-"""What kopf logs as an error, by whichever logger, for every answer that is not 2xx, and for none."""
+"""The error that kopf logs, in any logger, for every response that is not 2xx, and for missing ones."""
 
 
 @dataclass(slots=True, eq=False)
@@ -155,7 +155,7 @@ def sum_metric(samples: list[str], name: str, **labels: str) -> float:
 
 
 def is_complaint(line: str) -> bool:
-    """Whether a line of a log speaks of a fault of ours."""
+    """Whether a log line reports a fault of ours."""
     try:
         entry = json.loads(line)
     except ValueError:

@@ -183,13 +183,13 @@ class Region:
         await self.there.connection.request("DELETE", path)
 
     def check_operator(self) -> None:
-        """It lives, and said nothing that it should not."""
+        """It runs, and logged no unexpected messages."""
         assert self.operator.is_alive
         assert self.operator.find_complaints() == []
 
 
 async def attempts() -> AsyncIterator[None]:
-    """As many looks as patience allows."""
+    """Yields until the patience is over."""
     async with asyncio.timeout(PATIENCE * 2):
         for _ in range(round(PATIENCE / POLL)):
             yield

@@ -1,4 +1,4 @@
-"""Single requests to a real API server, with their answers as they are: refusals are answers too."""
+"""Single requests to a real API server; refusals are returned, not raised."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ JSON = "application/json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What came back."""
+    """The response."""
 
     code: int
     body: Any

@@ -27,7 +27,7 @@ from support.stories.world import Address
 
 MANAGER = "kubectl-edit"
 RETRY = 0.2
-"""Seconds until a kind that is not served, or a watch that broke, is tried again."""
+"""Seconds until a missing kind or a broken watch is tried again."""
 PROBES = (probe_controller.kind_of(), probe_controller.kind_of("Latecomer"), probe_controller.kind_of("Newcomer"))
 KINDS = (*PROBES, volume_driver.VOLUME_SNAPSHOT, *(served.kind for served in fake_kinds.BUILT_IN))
 """Every kind that stories speak of."""
@@ -199,7 +199,7 @@ class RealUser:
         await self.follow(kind, show)
 
     async def follow(self, kind: Kind, on_event: Callable[[str, Object], None]) -> None:
-        """Tell of every object of a kind in the namespace and of every change, for as long as this runs."""
+        """Report every object of a kind in the namespace and every change inside the block."""
         while True:
             with contextlib.suppress(errors.ApiStatusError, errors.Unreachable):
                 async for event, raw in self.watch(kind):

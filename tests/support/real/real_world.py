@@ -31,9 +31,9 @@ from support.stories import probe_controller
 from support.stories.world import Check, find_nothing
 
 POLL = 0.05
-"""Seconds between two looks at something that may soon be over."""
+"""Seconds between checks of states that may soon pass."""
 UNHURRIED_POLL = 0.3
-"""Seconds between two looks at what stays once it is there."""
+"""Seconds between checks of states that last."""
 QUIET = 1.6
 """Seconds without a change after which the world is at rest: longer than status writes are delayed."""
 TIMEOUT = 60.0
@@ -124,7 +124,7 @@ class RealWorld:
         self.follow_probes({"Probe"})
 
     def follow_probes(self, kinds: Collection[str]) -> None:
-        """Play the probes of these kinds, also of one that is not served yet: it is asked for again and again."""
+        """Simulate the probes of these kinds; kinds that are not served yet are requested repeatedly."""
         for kind in real_user.PROBES:
             if kind.name in kinds:
                 self._watching.append(asyncio.create_task(self.user.show_probes(kind, self._player)))

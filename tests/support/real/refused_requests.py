@@ -20,7 +20,7 @@ ROLE_BINDING = kind(sample_manifests.RBAC, "v1", "RoleBinding")
 FOREIGN_UID = "11111111-1111-1111-1111-111111111111"
 POD = {"containers": [{"name": "a", "image": "a"}]}
 MANY = range(2000)
-"""Looks before a test gives up on something that takes the server a moment."""
+"""Attempts before a test stops waiting for the server."""
 
 
 @dataclass(frozen=True)

@@ -58,7 +58,7 @@ class StackCommand:
 
 @dataclass(slots=True)
 class UiProcess:
-    """One run of `kubectl stack ui`, which prints an address, and serves it until its end."""
+    """One run of `kubectl stack ui`, which prints a URL and serves it until it exits."""
 
     process: subprocess.Popen[str]
     address: str
@@ -76,7 +76,7 @@ class UiProcess:
 
 def start_ui(kubeconfig: Path, *arguments: str) -> UiProcess:
     """Start it, and return once it serves."""
-    # A shell that starts tests in the background lets its processes ignore Ctrl-C, which a terminal does not.
+    # Background processes of a shell ignore Ctrl-C, unlike processes in a terminal.
     command = ["env", "--default-signal=INT", *find_program()]
     command += ["--kubeconfig", str(kubeconfig), "ui", *arguments]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ | {"PYTHONUNBUFFERED": "1"})

@@ -38,7 +38,7 @@ def run_kubectl(
 
 
 def make_environment(kubeconfig: Path, namespace: str, folder: Path) -> dict[str, str]:
-    """The variables of such a shell. folder: where its programs are put."""
+    """The variables of such a shell. folder: the folder of its programs."""
     config = yaml.safe_load(kubeconfig.read_text())
     for context in config["contexts"]:
         context["context"]["namespace"] = namespace

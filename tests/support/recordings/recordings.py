@@ -39,7 +39,7 @@ WRITTEN_ONCE: Final[Mapping[str, Sequence[str]]] = {
 WRITES: Final = frozenset({"apply", "change", "create", "delete", "release", "mark", "revision"})
 """Of objects; statuses are compared."""
 TOLD_IN: Final = frozenset({"texts", "computed", "retried", "retried-inner"})
-"""The Stacks whose status tells of that."""
+"""The Stacks whose status reports it."""
 
 
 def list_versions(folder: Path = FOLDER) -> Sequence[Path]:

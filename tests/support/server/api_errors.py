@@ -58,18 +58,18 @@ def unknown_kind() -> errors.ApiStatusError:
 
 
 def not_found(kind: Kind, name: str) -> errors.ApiStatusError:
-    """There is no such object."""
+    """The object does not exist."""
     return refuse(404, "NotFound", f'{resource_name(kind)} "{name}" not found', details=details(kind, name))
 
 
 def namespace_missing(namespace: str) -> errors.ApiStatusError:
-    """There is no such namespace to create something in."""
+    """The namespace for the new object does not exist."""
     found = {"name": namespace, "kind": "namespaces"}
     return refuse(404, "NotFound", f'namespaces "{namespace}" not found', details=found)
 
 
 def namespace_terminating(kind: Kind, name: str, namespace: str) -> errors.ApiStatusError:
-    """Nothing new is made in a namespace being deleted."""
+    """No objects can be created in a namespace that is being deleted."""
     why = cause("metadata.namespace", f"namespace {namespace} is being terminated", reason="NamespaceTerminating")
     message = (
         f'{resource_name(kind)} "{name}" is forbidden: '
@@ -79,7 +79,7 @@ def namespace_terminating(kind: Kind, name: str, namespace: str) -> errors.ApiSt
 
 
 def forbidden(kind: Kind, name: str, why: str) -> errors.ApiStatusError:
-    """Admission or authorisation says no; only the text tells which."""
+    """Rejected by admission or authorization; only the text says which."""
     message = f'{resource_name(kind)} "{name}" is forbidden: {why}'
     return refuse(403, "Forbidden", message, details=details(kind, name))
 
@@ -153,7 +153,7 @@ def busy(seconds: float) -> errors.ApiStatusError:
 
 
 def not_now(seconds: float) -> errors.ApiStatusError:
-    """A component behind the server does not want this very request now: a webhook, a disruption budget."""
+    """A component behind the server temporarily rejects this request: a webhook, a disruption budget."""
     body = {"retryAfterSeconds": int(seconds)}
     return refuse(429, "TooManyRequests", "not just now", details=body, retry_after=seconds)
 

@@ -93,7 +93,7 @@ class KindTable:
         return tuple(served.kind for served in self._served.values())
 
     def find_schema(self, kind: Kind) -> Mapping[str, Any] | None:
-        """The schema as the server publishes it: with `metadata` and what every object has."""
+        """The published schema: with `metadata` and the common fields of all objects."""
         served = self._served.get((kind.group, kind.name))
         return None if served is None or served.schema is None else publish(orjson.dumps(served.schema))
 
@@ -121,7 +121,9 @@ class KindTable:
 
 @functools.lru_cache(maxsize=64)
 def publish(stated: bytes) -> Mapping[str, Any]:
-    """A schema with what every object has; the same one in every world, so that it is compiled against only once."""
+    """A schema with the common fields of all objects; cached for all worlds, so that expressions are compiled against
+    it only once.
+    """
     schema = orjson.loads(stated)
     every = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"$ref": META}}
     return {**schema, "properties": {**schema.get("properties", {}), **every}}
@@ -219,7 +221,7 @@ def double_account(*path: str) -> Completion:
 
 
 def dig(value: Any, path: tuple[str, ...]) -> Any:
-    """What lies at `path`, or None."""
+    """The value at `path`, or None."""
     for key in path:
         value = value.get(key) if isinstance(value, dict) else None
     return value

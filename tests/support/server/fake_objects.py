@@ -88,7 +88,7 @@ def check_nulls(served: ServedKind, manifest: Object, wanted: Object, *, live: O
 
 
 def validated_part(raw: Mapping[str, Any]) -> Object:
-    """What of an object its kind's schema speaks of."""
+    """The part of an object that its kind's schema describes."""
     return {key: value for key, value in raw.items() if key not in {"apiVersion", "kind", "metadata"}}
 
 
@@ -110,7 +110,7 @@ def check_preconditions(kind: Kind, live: Object | None, stated: Mapping[str, An
 
 
 EMPTY_IS_NONE = frozenset({"labels", "annotations", "finalizers", "ownerReferences"})
-"""Fields of the metadata that are not there when nothing is in them."""
+"""Metadata fields that are dropped when empty."""
 
 
 def keep_system_fields(live: Object, wanted: Object, served: ServedKind) -> Object:

@@ -23,7 +23,7 @@ Key: TypeAlias = tuple[str, str]
 """Namespace and name."""
 
 SPREAD = 0x9E3779B1
-"""Odd, so that no two numbers give the same."""
+"""Odd, so that all numbers give different results."""
 
 
 class FakeServer:
@@ -61,7 +61,7 @@ class FakeServer:
         return kind
 
     def find(self, kind: Kind, namespace: str, name: str) -> Object | None:
-        """The object as it is stored, or None."""
+        """The stored object, or None."""
         return self._objects.get((kind.group, kind.name), {}).get((namespace, name))
 
     def get(self, kind: Kind, namespace: str, name: str) -> Object:
@@ -247,7 +247,7 @@ class FakeServer:
         return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
     def _admit_new(self, kind: Kind, namespace: str, name: str) -> None:
-        """Refuse what cannot be made where it will be made."""
+        """Reject objects that cannot be created in that place."""
         if not kind.namespaced:
             return
         found = self.find(fake_kinds.NAMESPACE.kind, "", namespace)
@@ -301,7 +301,7 @@ class FakeServer:
         return self._finish_change(served, live, self._record_update(served, live, wanted, manager=manager))
 
     def _record_update(self, served: ServedKind, live: Object | None, wanted: Object, *, manager: str) -> Object:
-        """`wanted` with the ownership that an update leaves, where it is kept."""
+        """`wanted` with the ownership after an update, if ownership is tracked."""
         if not served.is_tracked:
             return wanted
         return managed_fields.record_update(live, wanted, served.shape, manager=manager, time=self._time())
@@ -357,7 +357,7 @@ class FakeServer:
         self._finish_definition(kind)
 
     def _find_dependents(self, uid: str) -> list[tuple[Kind, Key]]:
-        """What names that object as an owner whose deletion it blocks."""
+        """Objects with that object as an owner whose deletion they block."""
         found = [(kind, key, self.find(kind, *key)) for kind, key in self._owned.get(uid, ())]
         return [
             (kind, key)

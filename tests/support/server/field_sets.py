@@ -101,7 +101,7 @@ def flatten(value: Any, shape: Shape) -> dict[FieldPath, Any]:
 
 
 def collect(value: Any, shape: Shape, path: FieldPath, names: tuple[str, ...], leaves: dict[FieldPath, Any]) -> None:
-    """Add to `leaves` what lies at and under `path`."""
+    """Add the leaves at and below `path` to `leaves`."""
     if isinstance(value, dict) and value and not is_atomic_map(shape, names):
         if len(names) > 1 and any(names[: len(free)] == free for free in shape.free):
             leaves[path] = ITEM
@@ -178,7 +178,7 @@ def is_key(path: FieldPath) -> bool:
 
 
 def merge(live: Any, wanted: Any, shape: Shape, names: tuple[str, ...] = ()) -> Any:
-    """`live` with everything that `wanted` states put into it; neither is changed."""
+    """`live` with all fields that `wanted` sets; neither is changed."""
     if isinstance(live, dict) and isinstance(wanted, dict) and not (names and is_atomic_map(shape, names)):
         merged = dict(live)
         for key, inner in wanted.items():

@@ -27,7 +27,7 @@ class Manager:
 
     @property
     def identity(self) -> tuple[str, str, str]:
-        """What makes two entries one."""
+        """The identity of an entry."""
         return self.name, self.operation, self.subresource
 
     @property
@@ -108,7 +108,7 @@ def record(
     time: str,
     subresource: str = "",
 ) -> Object:
-    """`wanted` with the entries that follow from its leaves before and after."""
+    """`wanted` with the entries derived from its leaves before and after."""
     entries = [] if live is None else parse(live)
     changed = frozenset(path for path, value in after.items() if path not in before or before[path] != value)
     gone = frozenset(before) - frozenset(after)
@@ -196,7 +196,7 @@ def yield_fields(base: Object, merged: Object, others: list[Manager], shape: Sha
 
 
 def prune(merged: Object, dropped: FieldSet, entries: list[Manager], shape: Shape) -> Object:
-    """The object without what we owned and no longer state, unless another client owns it too."""
+    """The object without fields that we owned and no longer set, unless another client owns them too."""
     owned: FieldSet = frozenset().union(*(entry.fields for entry in entries))
     held = frozenset(path[:length] for path in owned for length in range(1, len(path) + 1))
     # A map without any owner is removed, together with the defaults in it.

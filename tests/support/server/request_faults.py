@@ -167,7 +167,7 @@ class Traffic:
             self.settled += 1
 
     def find_refusal(self, request: Request, how: str | None) -> Exception | None:
-        """What this request is answered with, or None where it may pass."""
+        """The error for this request, or None if it may pass."""
         verb = {
             "apply": "patch",
             "change": "patch",

@@ -30,7 +30,7 @@ OWN_KINDS = frozenset({"Stack", "ResourceGroup", "ControllerRevision", "Event", 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Victim:
-    """One child as it is now."""
+    """The current state of one child."""
 
     user: User
     raw: Object
@@ -57,7 +57,7 @@ class Victim:
         await self.patch({"data": {self.key: text}} if self.is_config else {"spec": {"value": value}})
 
     async def tell(self, value: int) -> None:
-        """Let the status tell a value."""
+        """Set a value in the status."""
         if not self.is_config:
             await self.user.patch_status(Address.of(self.raw), {**(self.raw.get("status") or {}), "value": value})
 
@@ -135,12 +135,12 @@ async def hold(victim: Victim) -> None:
 
 
 async def flap(victim: Victim) -> None:
-    """Let the status tell one of two values, so that all that is made from it changes."""
+    """Alternate between two values in the status, so that all objects made from it change."""
     await victim.tell(50 + victim.tick % 2)
 
 
 async def count_up(victim: Victim) -> None:
-    """Let the status tell another value each time."""
+    """Set another value in the status each time."""
     await victim.tell(50 + victim.tick)
 
 

@@ -21,11 +21,11 @@ from support.stateful.adversaries import BETWEEN_ACTS, DEEDS, FINALIZER, MANAGER
 from support.stories.world import Address
 
 WITHIN = ("collect", "mutate", "deny", "late")
-"""What happens within the server, or on the way to it."""
+"""Actions inside the server, or on the way to it."""
 
 
 class FakeAdversary:
-    """The same on all children in a fake world; also what happens within the server: `collect`, `mutate`, `deny`, `late`."""
+    """The same on all children in a fake world, plus actions inside the server: `collect`, `mutate`, `deny`, `late`."""
 
     def __init__(
         self,

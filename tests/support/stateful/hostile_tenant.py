@@ -1,6 +1,7 @@
-"""A hostile tenant in the fake world: may do anything in a namespace of its own, and knows all that others' objects say.
+"""A hostile tenant in the fake world: it may do anything in its own namespace, and knows the contents of all other
+objects.
 
-Every act is one or a few writes past the operator. Must not know what others' Stacks are for.
+Every action is one or a few writes that bypass the operator. Must not know the purpose of others' Stacks.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ TEXTS = (
     '{"theirs":{"spec":1}}',
     "\u202e",
 )
-"""Values that no annotation of ours has."""
+"""Values that none of our annotations has."""
 ANNOTATIONS = (
     names.ANNOTATION_IDENTITY,
     names.ANNOTATION_INCARNATION,
@@ -83,7 +84,7 @@ Act: TypeAlias = Callable[["Mallory", int, int], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deed:
-    """One act; the numbers choose among what there is, so that each fits any world."""
+    """One action; the numbers select from existing objects, so that it fits any world."""
 
     act: str
     number: int = 0
@@ -260,7 +261,7 @@ def label_child(mallory: Mallory, number: int, other: int) -> None:
 
 
 def annotate_stack(mallory: Mallory, number: int, other: int) -> None:
-    """A verb, or nonsense where one stands."""
+    """Set an annotation to a verb or to nonsense."""
     for raw in mallory.pick(mallory.own(STACK), number):
         key = (*ANNOTATIONS, names.REQUEST_RETRY, names.REQUEST_CLEANUP)[other % (len(ANNOTATIONS) + 2)]
         mallory.patch(raw, {"metadata": {"annotations": {key: TEXTS[(number + other) % len(TEXTS)]}}})

@@ -34,7 +34,7 @@ def must_fail(key: str) -> bool:
 
 @functools.cache
 def may_fail(key: str) -> bool:
-    """Whether it may be that a definition cannot be reached from what there is."""
+    """Whether a definition may be unreachable from the existing objects."""
     return must_fail(key) or any(is_locked(each) for each in resources_of(key).values())
 
 
@@ -110,8 +110,8 @@ def find_wrong(
 def find_protected(stack: Object, revisions: Mapping[int, str]) -> list[str]:
     """The definitions that the operator protects until the target is reached.
 
-    After its death it does not know whether an earlier target had been reached, and protects that as well: a look at
-    the objects cannot tell it. So only then are these more than the model knows.
+    After its death it does not know whether an earlier target was reached, and also protects that one, because the
+    objects do not show it. Only then there are more than in the model.
     """
     state = expectations.status_of(stack).get("controllerState") or {}
     return [revisions[number] for number in state.get("protectedRevisions") or () if number in revisions]
@@ -195,7 +195,7 @@ def is_data(found: list[Object]) -> bool:
 
 
 def is_required(raw: Object, found: list[Object]) -> bool:
-    """Whether another object was made of this one."""
+    """Whether another object was made from this one."""
     _, resource, number, _ = invariants.which(raw)
     return any(
         f"{resource}/{number}" in invariants.annotations_of(each).get(names.ANNOTATION_REQUIRES, "").split(",")
@@ -205,7 +205,7 @@ def is_required(raw: Object, found: list[Object]) -> bool:
 
 
 def find_broken(wants: Mapping[str, Any], failing: set[str]) -> set[str]:
-    """The resources that fail, or that need one which does, or whose turn in a rolling update does not come."""
+    """The resources that fail, need a failing one, or never get their turn in a rolling update."""
     stuck = {members.all_of(name) for name in failing if is_rolling(wants.get(name) or {})}
     broken = failing | {name for name in wants if members.all_of(name) in stuck}
     while True:

@@ -75,7 +75,7 @@ def find_slowest(watches: Iterable[Stopwatch]) -> float:
 
 
 def make_spec(value: int) -> Object:
-    """Four objects, each made of the one before."""
+    """Four objects, each made from the previous one."""
     data = [{"v": f"v{value}"}, *({"v": f"${{r{n}.data.v}}"} for n in range(3))]
     return hostile_specs.spec_of({f"r{n}": hostile_specs.config(data=each) for n, each in enumerate(data)})
 

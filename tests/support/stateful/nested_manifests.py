@@ -27,7 +27,7 @@ def make_group(value: str, *, size: int, batch: int) -> Object:
 
 
 def make_stack(value: str, *, ready_after: int) -> Object:
-    """A Stack of a probe and a ConfigMap that is made of it."""
+    """A Stack of a probe and a ConfigMap made from it."""
     inner = probe_controller.manifest({"value": "${params.v}", "readyAfter": ready_after})
     outer = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"v": "${inner.status.value}"}}
     template = {

@@ -1,4 +1,6 @@
-"""One Stack in a fake world: each edit is previewed at rest, then made, and what happens is compared with the preview."""
+"""One Stack in a fake world: each edit is previewed at rest, then applied, and the changes are compared with the
+preview.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ from support.stories.stack_manifests import STACK
 
 HOOKS = ("PreCreate", "PostCreate", "PreUpdate", "PostUpdate", "PreReplace", "PostReplace", "PreDelete", "PostDelete")
 KNOWN_EDITS = tuple(what for what in random_templates.EDITS if what not in ("fails", "heal"))
-"""Without those that let a probe fail, which only the run can know."""
+"""Edits without failing probes, which only the run can know."""
 SMALL = strategies.integers(0, 7)
 edits = strategies.builds(Edit, what=strategies.sampled_from(KNOWN_EDITS), at=SMALL, other=SMALL, number=SMALL)
 rules = strategies.lists(
@@ -78,7 +80,7 @@ class PreviewSession:
         for change in changes:
             self.drafts = random_templates.edit(self.drafts, change)
         if str(self._find_stack()["status"].get("phase")).endswith("Failed"):
-            # The operator remembers which change was refused, so that it does not stop before that again.
+            # The operator remembers the rejected change, so it does not stop before it again.
             stops = ()
         self.spec = {**Ordered(drafts=self.drafts).make_spec(), "environment": make_environment(stops, denied)}
         before = self.see()

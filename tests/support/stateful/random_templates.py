@@ -57,7 +57,7 @@ class Draft:
     called: str = ""
     """The name that its object has, with any name of the resource; of a collection the beginning of all names."""
     is_turned: bool = False
-    """Whether the members of such a collection have other keys, and the same names."""
+    """Whether the members of such a collection have other keys with the same names."""
 
     def list_names(self) -> set[tuple[str, str]]:
         """The kinds and names that it states."""
@@ -78,7 +78,7 @@ Drafts: TypeAlias = Mapping[str, Draft]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edit:
-    """One change of a template; numbers choose among what there is, so that each fits any template."""
+    """One change of a template; numbers select from existing parts, so that it fits any template."""
 
     what: str
     at: int = 0
@@ -232,7 +232,7 @@ VALUES = {
     "nested": "status.outputs.v",
     "remote": "status.outputs.v",
 }
-"""What others use of a resource of that kind."""
+"""The values that others use of a resource of that kind."""
 
 
 # ------------------------------------------------------------ edits
@@ -398,7 +398,7 @@ name_changes = strategies.lists(strategies.one_of(name_edits, name_edits, edits)
 
 
 def build(growth: list[Edit]) -> dict[str, Draft]:
-    """The drafts that come of these edits of nothing."""
+    """The drafts after applying these edits to nothing."""
     drafts: dict[str, Draft] = {}
     for each in growth:
         drafts = edit(drafts, each)

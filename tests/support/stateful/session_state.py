@@ -14,7 +14,7 @@ from support.stateful.random_templates import Drafts
 
 @dataclass(slots=True)
 class Since:
-    """What happened since the Stack was found at rest."""
+    """The events since the Stack was at rest."""
 
     edits: int = 0
     others: int = 0

@@ -43,7 +43,7 @@ MOST_FAULTS = 3
 ALTERED = {"Probe": ("spec", "other"), "ConfigMap": ("data", "v")}
 """By kind the field that a user changes of an object."""
 HARMS_CLAIMS = frozenset({"delete", "strip", "relabel", "hold", "collect", "mutate", "deny", "late"})
-"""What adversaries do to objects whose fields they do not know."""
+"""Adversaries' actions on objects with unknown fields."""
 GRANTED = 3
 """How much more may be sent where a right is granted and denied all the time: each grant is worth a try."""
 MOST_MINDS = 200
@@ -190,7 +190,7 @@ class Session:
         return self.children()
 
     def find_child(self, number: int) -> Object | None:
-        """Some child that is not deleted."""
+        """Any child that is not being deleted."""
         found = [raw for raw in self.find_targets() if "deletionTimestamp" not in raw["metadata"]]
         return found[number % len(found)] if found else None
 
@@ -384,7 +384,7 @@ class Session:
         ]
 
     def _delete_unproven(self) -> None:
-        """Do what that Event asks for."""
+        """Follow the advice in that Event."""
         for raw in self.find_unproven():
             self.tell(**{"delete-object": raw["metadata"]["name"]})
             self.run(self.world.user.delete(Address.of(raw)))
@@ -426,7 +426,7 @@ class Session:
         stack = self.find_stack()
         if self.world.traffic.troubles or stack is None:
             return
-        # What undid the writes is reported for twice the longest delay.
+        # Reports about undone writes last twice the longest delay.
         self.run(asyncio.sleep(LONG * 2 if self.since.is_harassed else LONG))
         sent = len(self.world.traffic.requests)
         self.run(asyncio.sleep(LONG))

@@ -57,7 +57,7 @@ class Targets(RuleBasedStateMachine):
 
     @property
     def lives(self) -> bool:
-        """Whether there is a Stack that is not deleted."""
+        """Whether there is a Stack that is not being deleted."""
         return self.session is not None and bool(self.session.uid) and not self.session.is_deleting
 
     def order(self, **changes: Any) -> None:

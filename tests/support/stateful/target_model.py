@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 SPEC, ORDERED, AUTOMATIC = "Spec", "Rollback", "AutomaticRollback"
 NOTHING = ""
-"""The definition that wants no object at all."""
+"""The definition without any objects."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +56,7 @@ class Mind:
     given_up: str = ""
     """The definition that had failed; only of an automatic rollback."""
     is_refused: bool = False
-    """Whether the spec asks for what cannot be."""
+    """Whether the spec is invalid."""
 
 
 def look(mind: Mind, asked: Asked, revisions: Mapping[int, str], *, is_retried: bool = False) -> Mind:

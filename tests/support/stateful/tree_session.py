@@ -38,7 +38,7 @@ class TreeSession(Session):
         await super()._begin(delay, is_attacked=is_attacked)
         await self.world.add_cluster(nested_manifests.CLUSTER)
 
-    # ------------------------------------------------------------ what there is
+    # ------------------------------------------------------------ contents
 
     def find_below(self) -> list[Object]:
         """Every object that belongs to a Stack or group, here and there, by name."""
@@ -66,7 +66,7 @@ class TreeSession(Session):
     # ------------------------------------------------------------ the user
 
     def say(self) -> None:
-        """As the base class says; a size in the template that changes counts more than one that was written."""
+        """See the base class; the latest of two sizes wins, a changed template counts as later than a scaled size."""
         spec = (self.find_stack() or {"spec": {}})["spec"]
         if self.ordered.rollback or spec.get("rollback") or find_sizes(self.ordered) != self._sizes:
             self.scaled.clear()
@@ -136,7 +136,7 @@ class TreeSession(Session):
     # ------------------------------------------------------------ judging
 
     def rest(self) -> None:
-        """As the base class says; without the other cluster, nothing comes to rest."""
+        """See the base class; without the other cluster, nothing comes to rest."""
         self.set_away(is_away=False)
         super().rest()
 

@@ -128,7 +128,7 @@ async def deny(what: Mapping[str, Any], stack: StackPlayed, play: Play) -> None:
 
 
 async def grant(what: str, stack: StackPlayed, play: Play) -> None:
-    """Give it all rights again, by a RoleBinding of that name."""
+    """Restore all its permissions by a RoleBinding of that name."""
     play.world.traffic.denied.clear()
     role = {"apiGroup": fake_kinds.ROLE_BINDING.kind.group, "kind": "ClusterRole", "name": "admin"}
     manifest = {"apiVersion": fake_kinds.ROLE_BINDING.kind.api_version, "kind": "RoleBinding", "roleRef": role}

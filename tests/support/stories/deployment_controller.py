@@ -1,7 +1,7 @@
-"""Workloads in stories: the short form of a Deployment, and the controllers and the kubelet that play it on the fake cluster.
+"""Workloads in stories: the short form of a Deployment, and simulated controllers and kubelet on the fake cluster.
 
-A Deployment has as many Pods as it wants; a Job has one, which runs on. A Pod whose deletion began ends with its grace
-period. On a real API server their own controllers do, with nodes on which nothing runs.
+A Deployment has its desired number of Pods; a Job has one, which keeps running. A deleted Pod stops after its grace
+period. On a real API server the real controllers act, with nodes that run nothing.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ENDS_AFTER = "test.hearth.dev/ends-after"
 LONGEST_END = 5
 """Seconds, in worlds where time is real."""
 DELAY = 1.0
-"""Seconds until as many pods are there, or gone, as are wanted."""
+"""Seconds until the number of Pods matches."""
 
 
 def manifest(name: str, said: Mapping[str, Any]) -> Object:
@@ -107,7 +107,7 @@ class Controller:
         task.add_done_callback(self._tasks.discard)
 
     def _find(self, kind: Kind, raw: Object) -> Object | None:
-        """That very object as it is now, unless it is being deleted."""
+        """The current state of that object, unless it is being deleted."""
         metadata = raw["metadata"]
         live = self._server.find(kind, metadata["namespace"], metadata["name"])
         is_same = live is not None and live["metadata"]["uid"] == metadata["uid"]

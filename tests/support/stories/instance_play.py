@@ -67,7 +67,7 @@ class InstancePlay(Play):
             )
             return [] if is_seen and is_served else [f"the definition {address.name} is not processed yet: {status}"]
 
-        # While no operator runs, nothing comes of it.
+        # Without an operator, it has no effect.
         await self._world.wait_until(look)
 
     async def after_end(self) -> None:

@@ -72,7 +72,7 @@ class Stage(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cue:
-    """What to do with one probe, and when."""
+    """An action on one probe, and its time."""
 
     after: float
     """Seconds from now."""
@@ -101,7 +101,7 @@ def find_cues(probe: Object, *, now: Callable[[], datetime.datetime]) -> list[Cu
 
 
 def is_settled(probe: Object) -> bool:
-    """Whether the player has said its last word about this state of the probe."""
+    """Whether the player has finished with this state of the probe."""
     status = probe["status"]
     return bool(status.get("ready") or probe.get("spec", {}).get("fails"))
 

@@ -1,6 +1,6 @@
-"""What becomes of the Pods and claims of a StatefulSet that is replaced, once for both clusters.
+"""The Pods and claims of a StatefulSet during its replacement, for both clusters.
 
-Each scenario ends with everything as it says.
+Each scenario ends with the expectations in its docstring.
 """
 
 from __future__ import annotations
@@ -237,7 +237,7 @@ async def foreign_claim(scene: Scene) -> None:
 
 
 async def rolled_back(scene: Scene) -> None:
-    """A rollback brings the definition back under the same name, although it has no such policy; claims stay large."""
+    """A rollback restores the definition under the same name, although it has no such policy; claims stay large."""
     before = await begin(scene)
     claims = await find_claims(scene, before)
     await apply(scene, make_set(scene, "2Gi", image="db:2", replace="KeepClaims"))
@@ -424,7 +424,7 @@ async def marked(scene: Scene) -> None:
 
 
 async def mark(scene: Scene, name: str, reason: str) -> None:
-    """Mark the StatefulSet, and wait until its HealthMark gives that reason."""
+    """Mark the StatefulSet, and wait for that reason in its HealthMark."""
     spec = {"stackName": "shop", "resource": "db", "markUnhealthy": True, "reason": name}
     metadata = {"name": name, "namespace": scene.world.namespace}
     await scene.world.user.create(

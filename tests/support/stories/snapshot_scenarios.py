@@ -1,4 +1,6 @@
-"""What becomes of StackSnapshots, once for both clusters; restores of them: `support.stories.restore_scenarios`. Each scenario ends with everything as it says."""
+"""StackSnapshots, for both clusters; restores are in `support.stories.restore_scenarios`. Each scenario ends with the
+expectations in its docstring.
+"""
 
 from __future__ import annotations
 

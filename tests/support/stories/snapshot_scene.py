@@ -1,4 +1,4 @@
-"""A Stack with a volume, and what users and a storage driver do around its StackSnapshots; on either cluster.
+"""A Stack with a volume, and the actions of users and a storage driver on its StackSnapshots; on either cluster.
 
 The scenarios: `support.stories.snapshot_scenarios`.
 """
@@ -39,7 +39,7 @@ class Scene:
     is_copying: bool = True
     """Whether it completes the copies of data that a restore replaces."""
 
-    # ------------------------------------------------------------ what users do
+    # ------------------------------------------------------------ users
 
     def claim(self, size: str = "1Gi", *, storage_class: str = "played", **metadata: Any) -> Object:
         """A resource that is a claim of that size."""

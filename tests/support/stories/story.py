@@ -109,7 +109,9 @@ class Story:
 
     @property
     def counts_each_failure(self) -> bool:
-        """Whether one refused write more is another story: as many failures as one may fail a resource."""
+        """Whether one more refused write changes the story, because it reaches the number of failures that fail a
+        resource.
+        """
         specs = (step.what for step in self.steps if step.action in ("apply", "edit") and isinstance(step.what, dict))
         return any((spec.get("retry") or {}).get("limit", 2) < 2 for spec in specs)
 

@@ -43,10 +43,10 @@ class StackPlayed:
     """By resource the UID of its child after the last step."""
     phase: phases.Phase | None = None
     is_retried: bool = False
-    """Whether something of it was waiting for its next try after the last step, which may come at any moment since."""
+    """Whether a retry was pending after the last step, which may have come at any moment since."""
 
     def note(self, found: Object) -> None:
-        """Remember which spec a revision came from."""
+        """Remember the spec of a revision."""
         target = expectations.status_of(found).get("target") or {}
         is_present = expectations.status_of(found).get("observedGeneration") == found["metadata"]["generation"]
         if target.get("cause") == "Spec" and is_present:
@@ -93,10 +93,10 @@ class Play:
         await self.after_end()
 
     async def after_end(self) -> None:
-        """What happens when all of the story is deleted; nothing as a rule."""
+        """Called when the whole story is deleted; does nothing by default."""
 
     async def before_end(self) -> None:
-        """What happens between the last step and the end; nothing as a rule."""
+        """Called between the last step and the end; does nothing by default."""
 
     async def _play_step(self, step: Step, *, where: str) -> None:
         stack = self.stacks[step.stack]
@@ -112,7 +112,7 @@ class Play:
             until = self._strictness(step.until, stack)
             wrong = await self._world.wait_until(lambda: look(until))
             if wrong and not self._is_strict:
-                # Disturbed, the middle may look otherwise; then it is not known either which objects the next step will meet.
+                # With disturbances, the middle may differ, so the objects of the next step are unknown, too.
                 self._is_late, wrong = True, []
         else:
             wrong = await self._world.wait_rest(lambda: look(self._strictness(step.expect, stack)), patience=patience)
@@ -126,7 +126,7 @@ class Play:
         stack.is_retried = any("nextRetryTime" in each for each in problems)
 
     async def _find_leaks(self, stack: StackPlayed, seen: Seen) -> list[str]:
-        """Where anybody can read a sensitive value."""
+        """Places with readable sensitive values."""
         stored = await self._world.user.find_revisions(stack.uid) if stack.uid else []
         kept = stored_revisions.read_all(stored)
         return [

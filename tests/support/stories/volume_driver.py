@@ -28,7 +28,9 @@ class ClaimBinder(Protocol):
 
 
 class StatusBinder:
-    """Binds a claim on the fake cluster, which has no volumes: by its status. Plays StatefulSets there too."""
+    """Binds a claim on the fake cluster, which has no volumes, by writing its status. Simulates StatefulSets
+    there too.
+    """
 
     def __init__(self, world: World) -> None:
         self._world = world

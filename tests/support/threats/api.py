@@ -1,6 +1,6 @@
-"""Requests of one account to a real API server. Refusals are answers too.
+"""Requests of one account to a real API server; refusals are returned, not raised.
 
-Imports nothing of Hearth, so that the same test drives an older operator.
+Imports nothing of Hearth, so that the same test can run an older operator.
 """
 
 from __future__ import annotations
@@ -46,17 +46,17 @@ HOME = {
     "ValidatingWebhookConfiguration": ("admissionregistration.k8s.io/v1", "validatingwebhookconfigurations"),
     "MutatingWebhookConfiguration": ("admissionregistration.k8s.io/v1", "mutatingwebhookconfigurations"),
 }
-"""Version and plural of each kind that is not simply `v1` and its name in lower case with an s."""
+"""Version and plural of each kind that is not in `v1` or has an irregular plural."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What came back."""
+    """The response."""
 
     code: int
     text: str
     warnings: tuple[str, ...] = ()
-    """What kubectl shows as `Warning: …`."""
+    """Warnings that kubectl shows as `Warning: …`."""
 
     @property
     def is_accepted(self) -> bool:
@@ -92,7 +92,7 @@ class Api:
     def send(
         self, method: str, path: str, *, body: object = None, content_type: str = JSON, **query: str | int | bool
     ) -> Answer:
-        """One request. body: bytes or text as they are, anything else as JSON."""
+        """One request. body: bytes or text unchanged, anything else as JSON."""
         raw = body if isinstance(body, bytes | str) else json.dumps(body)
         headers = {"Content-Type": content_type, "Accept": JSON, **self._find_impersonation()}
         url = f"{self.server}{path}?{urllib.parse.urlencode(query)}"

@@ -29,7 +29,7 @@ SCHEMA_TEXT = "x" * 7_000_000
 
 
 def discover(kinds: int, *, groups: int) -> dict[str, Any]:
-    """The kinds that it serves, in so many groups."""
+    """The kinds that it serves, spread over that many groups."""
 
     def describe(number: int) -> dict[str, Any]:
         return {
@@ -162,7 +162,7 @@ async def run(certificate: Path, mode: str, kinds: int) -> None:
 
 @contextlib.contextmanager
 def run_hostile(certificate: Path, mode: str, *, kinds: int = 1) -> Iterator[int]:
-    """The port of such a server in a process of its own, at the lowest priority: the machine is the victim's as well."""
+    """The port of such a server in its own process, at the lowest priority: it shares the machine with its victim."""
     command = ["nice", "-n", "19", sys.executable, "-P", __file__, str(certificate), mode, str(kinds)]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None

@@ -53,7 +53,9 @@ class Webhook:
         return web.json_response({"apiVersion": review["apiVersion"], "kind": review["kind"], "response": response})
 
     def make_configuration(self, name: str, *, namespace: str) -> Object:
-        """What lets the server ask it before each write of a ConfigMap in that namespace, for a second at most."""
+        """The configuration that makes the server call it before each write of a ConfigMap in that namespace, for at
+        most a second.
+        """
         found = re.search("-----BEGIN CERTIFICATE-----.*-----END CERTIFICATE-----", CERTIFICATE.read_text(), re.DOTALL)
         assert found is not None
         client = {
