@@ -17,7 +17,7 @@ pytest_plugins = [
     "support.tiers",  # after the hooks that mark tests for the control plane
 ]
 
-# A busy machine draws slowly, which says nothing about the code: time never decides whether a test passes.
+# A busy machine draws slowly, which is no fault of the code: time never decides whether a test passes.
 settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("unhurried")
 LONG = ("soak", "ecosystem", "long", "node")

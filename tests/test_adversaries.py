@@ -22,7 +22,7 @@ from support.stories.story import Story
 
 STORIES = story.load_all()
 WITHIN = ("collect", "mutate", "deny")
-"""What happens within the server."""
+"""Actions inside the server."""
 ALONE = [[each] for each in (*adversaries.DEEDS, *WITHIN)]
 TOGETHER = [
     ["deny", "delete"], ["deny", "revert"], ["late", "alternate"], ["collect", "mutate"], ["strip", "delete"],
@@ -154,7 +154,7 @@ class HarassedPlay(story_runner.Play):
     excess: dict[str, int]
 
     async def before_end(self) -> None:
-        """They act for a while; then the Stacks are deleted as ever."""
+        """The adversaries act for a while; then the Stacks are deleted as usual."""
         world = self.world
         assert isinstance(world, FakeWorld)
         chance = random.Random(self._story.slug)

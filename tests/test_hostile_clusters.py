@@ -24,7 +24,7 @@ STACKS = 4
 SECONDS = 120.0
 """How long the server lies, and the kubeconfig changes."""
 RECOVERY = 700.0
-"""Seconds within which what waits for the longest delay is tried again."""
+"""Seconds until a retry with the longest delay is due."""
 WORSE = 1.5
 RUNS = "HEARTH_SOAK_RUNS"
 SPEC: Object = {

@@ -25,7 +25,7 @@ PATIENCE = 900.0
 """Virtual seconds until every object belongs to its new resource."""
 
 Plan = dict[str, tuple[str, str, bool]]
-"""By object: the Stack and the resource that name it, and whether that resource waits for one that is not ready."""
+"""By object: the Stack and resource that name it, and whether that resource waits for one that is not ready."""
 
 
 def draw_plan() -> st.SearchStrategy[Plan]:

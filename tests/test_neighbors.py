@@ -38,5 +38,5 @@ def compare(seeds: list[int] | range) -> None:
 
 
 def find_slowest_applied(watches: list[Stopwatch]) -> float:
-    """The same until the last object is as it is wanted."""
+    """The same until the last object has its desired state."""
     return statistics.quantiles([each for watch in watches for each in watch.applied], n=100)[98]

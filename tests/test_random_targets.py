@@ -110,7 +110,7 @@ def test_what_a_rollback_made_beside_a_claim_is_held_back_later() -> None:
 
 
 def find_kinds(machine: Targets, prefix: str) -> set[str]:
-    """The kinds of the objects with such names."""
+    """The kinds of objects with such names."""
     return {each["kind"] for each in machine.now.children() if each["metadata"]["name"].startswith(prefix)}
 
 

@@ -74,7 +74,7 @@ class RestartedPlay(story_runner.Play):
 
     async def _play_step(self, step: Step, *, where: str) -> None:
         await super()._play_step(step, where=where)
-        # What failed is tried again in any case.
+        # Failed steps are always retried.
         is_retried = any(each.is_retried for each in self.stacks.values())
         if step in self._steps and step.until is None and self._fake.controllers and not is_retried:
             await self._restart(where)
@@ -125,7 +125,7 @@ def test_restart_after_a_change_of_one_of_many_writes_nothing(tmp_path: Path) ->
 
 
 def find_writes(played: Story, *, steps: Sequence[Step]) -> list[str]:
-    """What operators write that are started again after these steps."""
+    """The writes of operators that are restarted after these steps."""
     found: list[str] = []
 
     async def perform(world: FakeWorld) -> None:

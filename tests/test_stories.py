@@ -31,7 +31,7 @@ WITHOUT_ACCOUNT = frozenset(
         "strict",
     }
 )
-"""What these stories tell is otherwise with an account."""
+"""Stories with different results under an account."""
 IN_PARTS = frozenset({"rollback-half-way", "rollback-sensitive", "revisions-gone", "template-source-deleted"})
 """Stories that store, read and delete revisions, and count no requests about them."""
 FORGOTTEN = {
@@ -39,9 +39,11 @@ FORGOTTEN = {
     "external-members-turnover": "only the process that deleted members knows how many it deleted lately",
     "renamed-set": "only the process that saw the definition change compares it with the one before",
 }
-"""Stories that depend on what dies with the process, and why; docs/drift.md and docs/external-objects.md say so."""
+"""Stories that depend on state in the process's memory, with the reason; docs/drift.md and docs/external-objects.md
+describe it.
+"""
 RACES = frozenset({"adopt-at-once"})
-"""Stories whose end depends on which of two Stacks is served first."""
+"""Stories whose end depends on which of two Stacks comes first."""
 IN_ORDER = [played for played in STORIES if played.slug not in RACES]
 DISTURBED = [played for played in STORIES if played.slug not in FORGOTTEN]
 

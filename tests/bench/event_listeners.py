@@ -24,7 +24,7 @@ from hearth.model import names
 from hearth.serve import logs
 
 SETTLE = 2.0
-"""Seconds until all that continues behind an event has come to rest."""
+"""Seconds until all work after an event is done."""
 
 
 @dataclass(slots=True)

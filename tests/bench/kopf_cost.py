@@ -61,7 +61,7 @@ async def measure(kubeconfig: str, *, stacks: int, rounds: int) -> dict[str, flo
 
 
 async def create(api: BareApi, work: Workload, namespace: str) -> list[str]:
-    """The paths of Stacks as a user makes them, which no operator converges."""
+    """Create Stacks that no operator reconciles, and return their paths."""
     made = work.make_stacks(namespace)
     path = api_requests.collection_path(STACK, namespace)
 
@@ -73,7 +73,7 @@ async def create(api: BareApi, work: Workload, namespace: str) -> list[str]:
 
 
 async def make_changes(api: BareApi, paths: list[str], listener: Process, *, mark: str, rounds: int) -> float:
-    """The seconds of CPU that a listener took to hear of so many rounds of changes."""
+    """The CPU seconds of a listener for that many rounds of changes."""
     assert listener.stdout is not None
     await listener.stdout.readline()
     for number in range(rounds):

@@ -32,7 +32,7 @@ COUNTS = (1, 2, 4)
 PATIENCE = 400.0
 """Seconds for anything."""
 QUIET = 2.0
-"""Seconds without CPU to speak of after which a process has nothing more to do."""
+"""Seconds with almost no CPU use after which a process is idle."""
 AT_REST = 0.1
 """Seconds of CPU in that time: renewals, and being asked."""
 
@@ -73,7 +73,7 @@ def tell(what: str, found: list[Usage], *, took: float | None = None) -> None:
 
 @contextlib.asynccontextmanager
 async def namespace(connection: Connection) -> AsyncIterator[RealUser]:
-    """A fresh one, deleted in the end."""
+    """A fresh namespace, deleted at the end."""
     kind = fake_kinds.NAMESPACE.kind
     top = {"apiVersion": kind.api_version, "kind": kind.name}
     made = await RealUser(connection, "").create({**top, "metadata": {"generateName": "bench-shards-"}})
@@ -85,7 +85,7 @@ async def namespace(connection: Connection) -> AsyncIterator[RealUser]:
 
 @contextlib.asynccontextmanager
 async def working(user: RealUser, kubeconfig: Path, count: int) -> AsyncIterator[list[OperatorProcess]]:
-    """So many operators that divide the Stacks of that namespace."""
+    """Run that many operators, which divide the Stacks of that namespace."""
     with tempfile.TemporaryDirectory(prefix="hearth-shards-") as folder:
         workers = Crew(kubeconfig=kubeconfig, namespace=user.namespace, folder=Path(folder))
         try:

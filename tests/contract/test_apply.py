@@ -19,7 +19,7 @@ RULES_NOT_RUN = ("FieldValueInvalid", "<nil>")
 
 
 def owned(child: Child) -> Object:
-    """What our entry lists under `data`."""
+    """Our entry's fields under `data`."""
     assert child.ownership is not None
     fields: Object = orjson.loads(child.ownership.fields).get("f:data", {})
     return fields

@@ -41,7 +41,7 @@ def pod_template(bench: Bench, **pod: Any) -> Object:
 async def change(
     bench: Bench, manifest: Object, child: Child, *, before: FieldOwnership | None = None
 ) -> MaybeImmutable | None:
-    """Apply a changed definition, or return what stays."""
+    """Apply a changed definition, or return the remaining fields."""
     step = Apply(
         resource="web",
         kind=child.kind,

@@ -17,7 +17,7 @@ from support.stories.world import Address
 DEFINITION: Object = {"template": {"resources": {}}, "parameters": {"size": 1}}
 
 UNSEEN: Object = {"observedGeneration": -1}
-"""The status of a Stack that is not observed yet."""
+"""The status of a Stack that has not been observed yet."""
 
 
 def find(bench: Bench, made: Object) -> StackObject:

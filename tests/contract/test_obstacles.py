@@ -35,7 +35,7 @@ def nested(bench: Bench, value: Object) -> Object:
 
 
 async def apply_nested(bench: Bench, value: Object) -> Child:
-    """Apply such a Stack, and do no more."""
+    """Apply such a Stack, nothing else."""
     return await bench.cluster.apply(nested(bench, value), kind=STACK, manager=OURS, force=True)
 
 

@@ -40,7 +40,7 @@ def pinned_kubernetes() -> str:
 
 
 def linker_flags() -> str:
-    """Small programs, and a server that knows its version: clients that look at it misbehave at v0.0.0."""
+    """Small programs, and a server that knows its version: clients misbehave at v0.0.0."""
     version = pinned_kubernetes()
     major, minor = version.removeprefix("v").split(".")[:2]
     values = {"gitVersion": version, "gitMajor": major, "gitMinor": minor}

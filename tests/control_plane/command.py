@@ -10,8 +10,8 @@ from types import FrameType
 
 import progress
 
-# The second name is for the tests: it says that the cluster may be filled and emptied at will.
-# Which cluster KUBECONFIG names on a machine at other times is outside the scope here.
+# The second name is for the tests: it marks a cluster that may be filled and emptied at will. KUBECONFIG may name any
+# cluster on a user's machine.
 VARIABLES = ("KUBECONFIG", "HEARTH_TEST_KUBECONFIG")
 
 

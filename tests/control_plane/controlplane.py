@@ -59,7 +59,7 @@ def up(home: places.Home, arguments: argparse.Namespace) -> int:
 
 
 def down(home: places.Home, arguments: argparse.Namespace) -> int:
-    """End what `up` started; nothing to end is fine."""
+    """Stop the control plane that `up` started; succeeds if there is none."""
     with _alone(home):
         existed = bool(plane.find_processes(home))
         plane.delete(home)
@@ -113,10 +113,10 @@ def build(home: places.Home, arguments: argparse.Namespace) -> int:
 
 
 def with_(home: places.Home, arguments: argparse.Namespace) -> int:
-    """Run a command on the control plane; its exit code.
+    """Run a command on the control plane; returns its exit code.
 
-    What this call had to start is ended when the last command that uses it is done, unless `up` said meanwhile that
-    it stays. One that was already up stays up.
+    A control plane started by this call is stopped when the last command that uses it has finished, unless `up` was
+    called meanwhile. One that was already running keeps running.
     """
     words = command.parse(arguments.command)
     programs = binaries.ensure()

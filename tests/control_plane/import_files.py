@@ -41,7 +41,7 @@ START = 60.0
 
 @dataclass(slots=True, kw_only=True)
 class Report:
-    """What came of one file."""
+    """The result of one file."""
 
     file: str
     parts: list[str] = field(default_factory=list)
@@ -66,7 +66,7 @@ def main() -> int:
 
 
 async def try_all(files: list[str], *, kubeconfig: str, seconds: float) -> list[Report]:
-    """A report for each file, printed as soon as it is known."""
+    """One report per file, printed as soon as it is known."""
     source = credentials.find_source(kubeconfig=kubeconfig, context=None, environ={})
     reports = []
     async with Connection(source) as connection:
@@ -188,7 +188,7 @@ async def import_file(file: str, namespace: str) -> list[Any]:
 
 @contextlib.asynccontextmanager
 async def namespace_of_its_own(world: World) -> AsyncIterator[str]:
-    """The name of a fresh namespace, which is deleted at the end, with all that is left in it."""
+    """The name of a fresh namespace, which is deleted at the end with its contents."""
     name = await world.create_namespace()
     try:
         yield name

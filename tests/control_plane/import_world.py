@@ -39,7 +39,7 @@ class Left:
     """Objects that are still there."""
 
     claims: tuple[str, ...]
-    """Made by StatefulSets, which never delete them."""
+    """Created by StatefulSets, which never delete them."""
     others: tuple[str, ...]
 
 
@@ -69,7 +69,9 @@ class World:
                 raise
 
     async def list(self, kind: Kind, namespace: str = "", **query: str) -> list[Any]:
-        """Objects of a kind; none where it is no longer served. What came this very moment is asked for again."""
+        """The objects of a kind; empty if it is no longer served. Objects that have just appeared are requested
+        again.
+        """
         while True:
             try:
                 answer = await self._connection.request(
@@ -117,7 +119,7 @@ class World:
 
 
 def is_claim_of_a_set(kind: Kind, item: Mapping[str, Any]) -> bool:
-    """Whether a StatefulSet made the claim: such a one carries nothing of the Stack."""
+    """Whether a StatefulSet created the claim, which then has no metadata of the Stack."""
     labels = item["metadata"].get("labels") or {}
     return kind.key == "PersistentVolumeClaim" and names.LABEL_STACK_UID not in labels
 
@@ -140,7 +142,7 @@ async def provided(world: World, stack: Any, *, namespace: str) -> AsyncIterator
 
 
 async def give_addresses(world: World, namespace: str, reporters: Sequence[Reporter]) -> None:
-    """Give each load balancer its address and each custom resource its report, until canceled."""
+    """Give each load balancer an address and each custom resource a status, until canceled."""
     while True:
         for reporter in reporters:
             await world.let_report(reporter)
@@ -179,7 +181,7 @@ def leaves_namespace(stack: Any) -> bool:
 
 
 def find_claims(manifest: Any) -> list[Any]:
-    """The claims that come of a manifest, as often as they come."""
+    """The claims that a manifest creates, once per replica."""
     if manifest["kind"] == "PersistentVolumeClaim":
         return [manifest]
     spec = manifest.get("spec") or {}

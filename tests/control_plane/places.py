@@ -42,7 +42,7 @@ class Home:
 
     @property
     def configuration(self) -> Path:
-        """What kwokctl was asked for."""
+        """The requested configuration of kwokctl."""
         return self.folder / "kwokctl.yaml"
 
     @property

@@ -65,7 +65,7 @@ def is_to_be_ended(home: places.Home) -> bool:
 
 
 def missing_components(home: places.Home) -> frozenset[str]:
-    """Which of the components do not run."""
+    """The components that are not running."""
     return COMPONENTS - set(processes.find(COMPONENTS, using=home.folder).values())
 
 

@@ -27,9 +27,9 @@ def find(programs: frozenset[str], *, using: Path) -> dict[int, str]:
 
 
 def end(programs: frozenset[str], *, using: Path) -> None:
-    """End the processes that `find` finds, and return when none is left.
+    """Kill the processes that `find` finds, and return when none is left.
 
-    They are not asked: nothing that they hold is worth saving, and the API server would take its time.
+    They get no chance to shut down: nothing they hold is worth saving, and the API server would take its time.
     """
     while left := find(programs, using=using):
         for number in left:
@@ -45,7 +45,7 @@ def _list_all() -> Iterator[tuple[int, list[str]]]:
         return
     for folder in PROC.iterdir():
         if folder.name.isdigit():
-            # A process may end, or belong to another client, between the listing and the look at it.
+            # A process may exit after the listing, and its ID may be reused.
             with contextlib.suppress(OSError):
                 words = folder.joinpath("cmdline").read_bytes().decode(errors="replace").rstrip("\0").split("\0")
                 if words[0]:

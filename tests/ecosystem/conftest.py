@@ -42,7 +42,7 @@ def helm(helm_path: Path, tmp_path: Path) -> Helm:
 
 @pytest.fixture(scope="session")
 def slots(worker_id: str) -> Iterator[Slots]:
-    """Control planes on which the chart is installed."""
+    """Control planes with an installed chart."""
     made = Slots(is_alone=worker_id == "master", prefix="chart")
     yield made
     made.close()
@@ -50,7 +50,9 @@ def slots(worker_id: str) -> Iterator[Slots]:
 
 @pytest.fixture
 def release(slots: Slots, helm: Helm, tmp_path: Path) -> Iterator[Release]:
-    """A release that is not installed yet, on a control plane that the test has for itself. Nothing of it stays."""
+    """A release that is not installed yet, on a control plane reserved for the test. Everything is removed
+    afterward.
+    """
     with slots.take() as kubeconfig:
         made = Release(helm=replace(helm, kubeconfig=kubeconfig), kubeconfig=kubeconfig, folder=tmp_path)
         # Tests that need no release use the same control planes, and install the definitions themselves.

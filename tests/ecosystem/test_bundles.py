@@ -46,7 +46,7 @@ class Expected:
     held: int = 0
     """Pairs of a custom resource and a workload that it comes after; with the right to, the workload holds it by a finalizer."""
     kept: tuple[str, ...] = ()
-    """What stays, as its manifests ask."""
+    """Objects that are kept, as their manifests request."""
 
 
 BUNDLES = {
@@ -102,7 +102,7 @@ class Plane:
                 await asyncio.sleep(QUIET)
 
     def read_images(self, bundle: Bundle) -> set[str]:
-        """Return the images of the workloads, as they are in the cluster."""
+        """Return the images of the workloads in the cluster."""
         found: set[str] = set()
         for resource in bundle.resources.values():
             manifest = resource["manifest"]
@@ -145,7 +145,7 @@ async def test_a_bundle_lives_a_whole_life(plane: Plane, name: str) -> None:
             uid = await live(plane, first, second)
             await asyncio.to_thread(plane.kubectl.call, "delete", "stack/bundle", f"--timeout={PATIENCE}")
             async with asyncio.timeout(SETTLED):
-                # Pods go a moment after what made them.
+                # Pods are deleted a moment after their owners.
                 while (left := await find_left(plane, uid=uid)) != set(expected.kept):
                     assert set(expected.kept) <= left
                     await asyncio.sleep(bundles.LOOK)

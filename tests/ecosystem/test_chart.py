@@ -63,7 +63,7 @@ EXAMPLES: dict[str, Any] = {
     "shard": 2,
     "profile": "{folder}/profile",
 }
-"""A value for each flag that is not its default."""
+"""A non-default value for each flag."""
 ALONE = ("definitionGroups", "definitionAccounts")
 """Settings that cannot be combined with shards."""
 Object: TypeAlias = dict[str, Any]
@@ -101,7 +101,7 @@ def simplify(given: Object) -> Object:
 
 
 def strip(value: Any) -> Any:
-    """The value without what charts add, and without annotations and labels where none are left."""
+    """The value without additions of charts, and without empty annotations and labels."""
     if isinstance(value, list):
         return [strip(each) for each in value]
     if not isinstance(value, dict):

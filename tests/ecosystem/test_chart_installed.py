@@ -188,7 +188,7 @@ def find_written(user: Kubectl) -> dict[str, str]:
     return {
         "stack": str(stack[0]["metadata"]["generation"]),
         **{each["metadata"]["name"]: each["metadata"]["resourceVersion"] for each in children},
-        # A Deployment has a status, which others write.
+        # A Deployment has a status, which other clients write.
         **{each["metadata"]["name"]: str(each["metadata"]["generation"]) for each in deployments},
     }
 

@@ -23,7 +23,9 @@ from support.threats import audit_log, mode_world
 from support.threats.audit_log import AuditLog
 
 NOT_LOGGED = "stacks/finalizers,resourcegroups/finalizers: update"
-"""Of no request: the admission plugin OwnerReferencesPermissionEnforcement asks for it, which is off by default."""
+"""A permission without requests: only the admission plugin OwnerReferencesPermissionEnforcement needs it, which is off
+by default.
+"""
 CONFIG_MAP = {"manifest": {"apiVersion": "v1", "kind": "ConfigMap"}}
 SECRET = {"manifest": {"apiVersion": "v1", "kind": "Secret"}}
 POLICY: Object = {
@@ -65,7 +67,7 @@ def parse_requests(events: Iterable[Object], user: str) -> Iterator[Request]:
 
 
 def is_allowed(event: Object) -> bool:
-    """Whether the authorizer let it pass; what happened then does not matter."""
+    """Whether the authorizer allowed it; later errors do not matter."""
     return bool(event.get("annotations", {}).get("authorization.k8s.io/decision") == "allow")
 
 
@@ -87,7 +89,7 @@ def parse_impersonation(event: Object) -> Request:
 
 
 def find_unnecessary(role: Object, requests: Sequence[Request]) -> list[str]:
-    """The rules without which all requests would still be allowed by this role, or not be allowed by it either way."""
+    """The rules that could be removed from this role without denying any request."""
     rules = role["rules"]
     namespace = role["metadata"].get("namespace", "")
     within = [each for each in requests if not namespace or each.namespace == namespace]
@@ -308,6 +310,6 @@ def find_roles(release: Release) -> Iterator[dict[str, Any]]:
 
 
 def find_foreign(release: Release, requests: list[Request]) -> list[Request]:
-    """Requests that none of these roles allows: everyone may ask which APIs there are, and nothing else."""
+    """Requests that none of these roles allows, except API discovery, which everyone may use."""
     rules = [rule for role in find_roles(release) for rule in role["rules"]]
     return [each for each in requests if not any(covers(rule, each) for rule in rules)]

@@ -31,7 +31,7 @@ API = f"{names.GROUP}/{names.VERSION}"
 
 @pytest.fixture
 async def world(kubeconfig: Path, namespace: str) -> AsyncIterator[RealWorld]:
-    """An operator on a namespace of its own. In the end the server has the definitions of this version again."""
+    """An operator on its own namespace. At the end the server has the definitions of this version again."""
     source = credentials.find_source(kubeconfig=str(kubeconfig), context=None, environ={})
     async with Connection(source) as connection:
         user = RealUser(connection, namespace)

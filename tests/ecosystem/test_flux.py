@@ -46,7 +46,7 @@ async def pipeline(kubeconfig: Path, namespace: str, tmp_path: Path) -> AsyncIte
 
 
 def config(state: str) -> Object:
-    """A resource that fails in the state `bad`. Its text contains what `postBuild` would replace."""
+    """A resource that fails in the state `bad`. Its text contains a part that `postBuild` would replace."""
     manifest = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"state": state, "stack": "${stack.name}"}}
     return {"manifest": manifest, "failedWhen": ["a.data.state == 'bad'"]}
 

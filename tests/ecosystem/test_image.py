@@ -105,7 +105,7 @@ def make_command(root: Path, config: dict[str, Any]) -> tuple[str, ...]:
 
 
 def find_machine(file: Path) -> int:
-    """For which machine an ELF file is."""
+    """The architecture of an ELF file."""
     with file.open("rb") as opened:
         return int.from_bytes(opened.read(20)[18:20], "little")
 
@@ -117,7 +117,7 @@ def parts() -> dict[str, image_build.Parts]:
 
 @pytest.fixture(scope="module")
 def output(parts: dict[str, image_build.Parts], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What `make image` leaves."""
+    """The files that `make image` creates."""
     folder = tmp_path_factory.mktemp("image") / "output"
     image_build.build(folder, parts)
     return folder

@@ -68,7 +68,9 @@ def paster(environment: dict[str, str], kubectl_stack: StackCommand) -> Paster:
 
 @pytest.fixture
 async def workers(kubeconfig: Path, user: RealUser, tmp_path: Path) -> AsyncIterator[Crew]:
-    """The operators of that namespace; none complains in the end, and no Stack stays behind without one."""
+    """The operators of that namespace; at the end their logs must have no errors, and no Stack may be left
+    without one.
+    """
     made = Crew(kubeconfig=kubeconfig, namespace=user.namespace, folder=tmp_path)
     yield made
     await made.dismiss()
@@ -85,5 +87,5 @@ async def _alone_defines() -> AsyncIterator[None]:
 
 @pytest.fixture
 def definers(_alone_defines: None, workers: Crew) -> Crew:
-    """The operators of that namespace, which may serve StackDefinitions; they end before others may."""
+    """The operators of that namespace, which may serve StackDefinitions; they exit before others may."""
     return workers

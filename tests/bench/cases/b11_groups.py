@@ -72,7 +72,7 @@ async def measure_growth(lab: Lab, operator: Operator, group: GroupWorkload, *, 
 
 
 async def edit(lab: Lab, raw: Object, patch: Object, *, generation: int) -> None:
-    """Change the spec of a Stack or group; returns when that generation is as wanted."""
+    """Change the spec of a Stack or group and wait until that generation is complete."""
     await lab.api.send("PATCH", user.path_of(raw), body=patch, content_type=bare_api.MERGE)
     await lab.stacks.wait_settled(1, generation=generation)
 

@@ -26,7 +26,7 @@ from hearth.model.well_known_kinds import STACK_DEFINITION
 QUICK = 20
 KIBIBYTE = 1024
 LOOK = 0.1
-"""Seconds between two looks at a definition."""
+"""Seconds between two checks of a definition."""
 NAME = f"{INSTANCE.plural}.{INSTANCE.group}"
 PATH = api_requests.object_path(STACK_DEFINITION, "", NAME)
 

@@ -18,7 +18,7 @@ QUICK = 20
 
 
 async def measure(options: BenchmarkOptions, name: str, *, stacks: int) -> list[Phase]:
-    """The phases of so many Stacks."""
+    """The phases of that many Stacks."""
     number = QUICK if options.quick else stacks
     work = Workload(template=workload.make_small_template(), stacks=number)
     return await lifecycle.measure(options, name, work, find_ceiling=same_requests.measure)

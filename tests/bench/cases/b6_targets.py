@@ -23,7 +23,7 @@ PAUSE = 2.0
 
 
 class Waste:
-    """How many writes gave an object a value that was no longer wanted."""
+    """How many writes set an outdated value."""
 
     def __init__(self) -> None:
         self.wanted = ""

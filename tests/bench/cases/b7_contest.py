@@ -60,7 +60,7 @@ async def measure(options: BenchmarkOptions, name: str) -> list[Phase]:
 
 
 async def repair(lab: Lab, heard: Arrivals, paths: Sequence[str], seconds: float, times: list[float]) -> None:
-    """Delete one object after the other, spread over so many seconds."""
+    """Delete one object after the other, spread over that many seconds."""
     for path in paths:
         times.append(await repairs.take_away(lab.api, heard, path))
         await asyncio.sleep(seconds / len(paths))

@@ -30,7 +30,7 @@ from hearth.model.well_known_kinds import CONTROLLER_REVISION, STACK
 
 TIMESTAMP = "2026-01-01T00:00:00Z"
 SAMPLE = 250
-"""Stacks that are enough to tell the pace; all would take as long as the benchmark itself."""
+"""A number of Stacks that is enough to measure the rate; all would take as long as the benchmark itself."""
 CONDITIONS = ("Ready", "Reconciling", "Stalled")
 
 
@@ -65,7 +65,7 @@ async def measure(api: BareApi, workload: Workload, *, namespace: str, read_cpu:
 
 
 def make_parts(workload: Workload, namespace: str) -> Iterator[Part]:
-    """Every Stack with what becomes of it."""
+    """Every Stack with its objects."""
     size = workload.objects // workload.stacks
     first, second = (workload.make_children(namespace, value=value) for value in ("one", "two"))
     for number, stack in enumerate(workload.make_stacks(namespace)):
@@ -91,7 +91,7 @@ async def create_stack(api: BareApi, part: Part) -> None:
 
 
 async def change_stack(api: BareApi, part: Part) -> None:
-    """The user's request, a revision, one for each child, and what came of it."""
+    """The user's request, a revision, one request per child, and the status."""
     change = workload_module.make_change("two")
     answer = await api.send("PATCH", user.path_of(part.stack), body=change, content_type=bare_api.MERGE)
     await put_revision(api, part, answer, number=2)
@@ -101,7 +101,7 @@ async def change_stack(api: BareApi, part: Part) -> None:
 
 
 async def delete_stack(api: BareApi, part: Part) -> None:
-    """The user's request, one for each child, a look at each kind whether anything is left, and the end."""
+    """The user's request, one request per child, a list of each kind, and the removed finalizer."""
     await api.send("DELETE", user.path_of(part.stack))
     await put_status(api, part, number=2, is_ready=False)
     for child in reversed(part.second):

@@ -126,7 +126,7 @@ async def connected(kubeconfig: str) -> AsyncIterator[BareApi]:
 async def for_each(
     items: Iterable[Item], do: Callable[[Item], Awaitable[object]], *, in_flight: int = IN_FLIGHT
 ) -> None:
-    """Do it with each of them, so many at a time."""
+    """Call it for each of them, that many at a time."""
     left = iter(items)
 
     async def work() -> None:

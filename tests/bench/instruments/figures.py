@@ -16,7 +16,7 @@ READS = frozenset({"get", "list"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
-    """How fast a bare loop writes objects, and at what cost."""
+    """The rate at which a bare loop writes objects, and its cost."""
 
     rate: float
     """Objects a second."""
@@ -54,13 +54,13 @@ class Phase:
     control_plane_cpu: float | None
     """API server and etcd; None where they are not on this machine."""
     others_share: float
-    """Of the machine's CPU time that went to processes which have nothing to do with this."""
+    """The share of the machine's CPU time of unrelated processes."""
     peak_rss: int
     """Bytes, since the operator's start."""
     requests: Mapping[str, int]
     """The operator's, by `verb kind`, and by code as well where it was refused."""
     found: Mapping[str, float] = field(default_factory=dict)
-    """What else was measured, by a name that says its unit."""
+    """Further measurements, by a name with the unit."""
 
     @property
     def rate(self) -> float:
@@ -97,7 +97,7 @@ class Phase:
 
     @property
     def requests_per_stack(self) -> float:
-        """Events apart, which tell people and change nothing."""
+        """Without Events, which inform users and change nothing."""
         return sum(count for name, count in self.requests.items() if not is_event(name)) / self.stacks
 
     @property
@@ -133,7 +133,7 @@ def is_event(request: str) -> bool:
 
 
 def mean(one: Ceiling, other: Ceiling) -> Ceiling:
-    """What lies between two measurements."""
+    """The mean of two measurements."""
     return Ceiling(
         created=mean_pace(one.created, other.created),
         changed=mean_pace(one.changed, other.changed),
@@ -142,7 +142,7 @@ def mean(one: Ceiling, other: Ceiling) -> Ceiling:
 
 
 def mean_pace(one: Pace, other: Pace) -> Pace:
-    """What lies between two paces."""
+    """The mean of two rates."""
     is_known = one.cpu_ms is not None and other.cpu_ms is not None
     cpu_ms = ((one.cpu_ms or 0.0) + (other.cpu_ms or 0.0)) / 2
     return Pace(rate=(one.rate + other.rate) / 2, cpu_ms=cpu_ms if is_known else None)

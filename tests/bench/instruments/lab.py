@@ -94,11 +94,11 @@ class Lab:
         )
 
     def read_bare_cpu(self) -> float | None:
-        """Seconds of CPU that we and the control plane have used; None where that is not on this machine."""
+        """Seconds of CPU used by us and the control plane; None if they are not on this machine."""
         return usage.read_cpu([os.getpid(), *self.servers]) if self.servers else None
 
     async def look(self, operator: Operator | None) -> Moment:
-        """How things stand. None: it is not there yet."""
+        """The current state. None: it does not exist yet."""
         control_plane_cpu = usage.read_cpu(self.servers)
         operator_cpu = usage.read_cpu([operator.number]) if operator else 0.0
         ours = usage.read_cpu([os.getpid(), *self.rest_of_control_plane])
@@ -143,7 +143,7 @@ class Lab:
 
 
 def find_others_share(before: Moment, after: Moment) -> float:
-    """Which part of the machine's CPU time processes took that have nothing to do with the benchmark."""
+    """The share of the machine's CPU time of processes unrelated to the benchmark."""
     machine = after.machine_cpu - before.machine_cpu
     known = after.known_cpu - before.known_cpu
     return min(1.0, max(0.0, 1 - known / machine)) if machine > 0 else 0.0

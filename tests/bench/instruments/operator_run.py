@@ -19,9 +19,9 @@ from hearth.cli.demo import operator_process
 
 HOST = "127.0.0.1"
 LOOK = 0.02
-"""Seconds between two looks at whether it has begun."""
+"""Seconds between two checks whether it has started."""
 QUIET = 1.5
-"""Seconds without a request after which it has nothing more to do: longer than statuses are held back."""
+"""Seconds without a request after which it is idle: longer than status writes are delayed."""
 AT_REST = 0.5
 """Seconds of almost no CPU use that mark the end of its start."""
 NEXT_TO_NONE = 0.02
@@ -46,7 +46,7 @@ class Operator:
             return figures.count_requests(await answer.text())
 
     async def wait_ready(self) -> None:
-        """Until it has had its first look at everything."""
+        """Wait until it has seen everything once."""
         async with asyncio.timeout(START_TIMEOUT):
             while not await self._is_ready():  # noqa: ASYNC110 -- it is another process that we wait for
                 await asyncio.sleep(LOOK)
@@ -66,7 +66,7 @@ class Operator:
             before, now = now, usage.read_cpu([self.number])
 
     async def wait_ended(self) -> None:
-        """Until it has ended, which was not requested."""
+        """Wait until it exits without a request."""
         code = await self.process.wait()
         raise bare_api.Disturbed(
             "\n".join([f"the operator ended with {code}; its last words:", *self.read_last_words()])

@@ -40,7 +40,7 @@ LABEL = "bench.hearth.dev/finalizer"
 NAME = "bench-stack-finalizer"
 ACCOUNT = "bench-account"
 LOOK = 0.1
-"""Seconds between two looks at whether a kind is served."""
+"""Seconds between two checks whether a kind is served."""
 PATIENCE = 30.0
 """Seconds until the API server must have heard of the policy."""
 

@@ -17,7 +17,7 @@ SHOWN = 5
 OWN, WHOLE = 2, 3
 OURS = str(Path(hearth.__file__).parent)
 FRAME = ("__main__.py", "app.py", "leadership.py", "runtime.py", "cli")
-"""All the rest happens within these, so that they tell nothing."""
+"""Functions that contain everything else, so they are not informative."""
 
 
 def path_of(folder: Path, benchmark: str) -> Path:
@@ -54,6 +54,6 @@ def is_telling(function: Function) -> bool:
 
 
 def name(function: Function) -> str:
-    """Where a function stands, without the folders above its package."""
+    """The place of a function, without the folders above its package."""
     file, line, called = function
     return called if file == "~" else f"{called}  ({'/'.join(Path(file).parts[-3:])}:{line})"

@@ -70,7 +70,7 @@ async def take_all_away(api: BareApi, heard: Arrivals, paths: Sequence[str]) -> 
 
 @contextlib.asynccontextmanager
 async def repairing(api: BareApi, namespace: str, targets: Sequence[Target]) -> AsyncIterator[None]:
-    """A bare loop that makes these objects, and applies each again as soon as a watch tells that it is not as it was."""
+    """A bare loop that creates these objects, and reapplies each as soon as a watch shows a change."""
     by_name: Mapping[str, Target] = {target.name: target for target in targets}
     await bare_api.for_each(targets, lambda target: api.apply(target.path, target.manifest))
     async with asyncio.TaskGroup() as group:

@@ -19,7 +19,7 @@ def find_processes(programs: frozenset[str], *, folder: Path) -> list[int]:
     """The running processes of these programs that name the folder in their arguments; none where there is no /proc."""
     found = []
     for entry in PROC.glob("[0-9]*"):
-        # It may end between the listing and the look at it.
+        # It may exit after the listing.
         with contextlib.suppress(OSError):
             words = (entry / "cmdline").read_bytes().decode(errors="replace").split("\0")
             if Path(words[0]).name in programs and any(f"{folder}/" in word for word in words):

@@ -19,7 +19,7 @@ Act: TypeAlias = "Callable[[Lab, Workload], Awaitable[None]]"
 
 
 async def create(lab: Lab, workload: Workload) -> None:
-    """Create every Stack; returns when all say that they are as wanted."""
+    """Create every Stack and wait until all report completion."""
     account = {"serviceAccountName": place.ACCOUNT} if lab.options.as_account else {}
 
     async def send(stack: Object) -> None:
@@ -31,7 +31,7 @@ async def create(lab: Lab, workload: Workload) -> None:
 
 
 async def change(lab: Lab, workload: Workload) -> None:
-    """Change one field of each child; returns when all Stacks say that they are as wanted."""
+    """Change one field of each child and wait until all Stacks report completion."""
 
     async def send(stack: Object) -> None:
         await lab.api.send(

@@ -25,7 +25,7 @@ class Stacks:
 
     def __init__(self) -> None:
         self._reached: dict[str, int] = {}
-        """By name; 0: it is there, and not as wanted."""
+        """By name; 0: it exists but is not complete."""
         self._numbers: Counter[int] = Counter()
         """How many have reached each generation: counting all of them at each event would disturb the measurement."""
         self._is_enough: Callable[[], bool] = lambda: False
@@ -45,11 +45,11 @@ class Stacks:
             self._enough.set()
 
     def count_settled(self, generation: int) -> int:
-        """How many are as that generation, or a later one, wants them."""
+        """How many have completed that generation or a later one."""
         return sum(number for reached, number in self._numbers.items() if reached >= generation)
 
     async def wait_settled(self, count: int, *, generation: int) -> None:
-        """Until so many Stacks are as that generation wants them."""
+        """Wait until that many Stacks have completed that generation."""
         await self._wait(lambda: self.count_settled(generation) >= count)
 
     async def wait_gone(self) -> None:
@@ -64,7 +64,7 @@ class Stacks:
 
 
 def find_reached(stack: Object) -> int:
-    """The generation that a Stack is as wanted in, 0 if it is not."""
+    """The completed generation of a Stack, otherwise 0."""
     status, generation = stack.get("status") or {}, stack["metadata"]["generation"]
     is_ready = any(each["type"] == "Ready" and each["status"] == "True" for each in status.get("conditions") or ())
     return int(generation) if is_ready and status.get("observedGeneration") == generation else 0
@@ -96,7 +96,7 @@ class Arrivals:
 
     @contextlib.contextmanager
     def expect(self, name: str, is_it: Callable[[Object], bool] = lambda event: True) -> Iterator[asyncio.Event]:
-        """Set once such an event of the object of that name has come."""
+        """Set once such an event arrives for the object of that name."""
         arrival = asyncio.Event()
         self._expected[name] = (arrival, is_it)
         try:

@@ -34,7 +34,7 @@ NOTE = "example.com/value"
 
 
 class SomeKinds:
-    """What these workloads are made of; without schemas, which only tell of mistakes."""
+    """The kinds of these workloads, without schemas, which are only needed for mistakes."""
 
     generation = 0
     _known: ClassVar = {
@@ -70,7 +70,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """Stacks and what becomes of them."""
+    """Stacks and their objects."""
 
     template: Object
     stacks: int
@@ -100,7 +100,7 @@ class Workload:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupWorkload(Workload):
-    """ResourceGroups and what becomes of them. template: of one member."""
+    """ResourceGroups and their objects. template: of one member."""
 
     size: int
     """Of each group."""

@@ -79,7 +79,7 @@ A trim takes 0.23 ms for each MiB that it returns, and another 0.2 ms when the p
 FOLLOWED = (("B1", "created"), ("B3", "created"))
 """The phases whose history is drawn: many Stacks, and a large one."""
 DISTURBED = 0.15
-"""The part of the CPU from which on the page says so itself."""
+"""The share of CPU above which the page mentions it."""
 
 
 def make(runs: Sequence[Run], *, known: Sequence[str]) -> str:
@@ -163,7 +163,7 @@ def draw_history(runs: Sequence[Run], benchmark: str, phase: str) -> str:
 def draw_bars(
     title: str, bars: Mapping[str, float | None], *, unit: str, line: Mapping[str, float | None] | None = None
 ) -> str:
-    """A bar for each value that there is; with a line through others, where there are as many. Empty without any."""
+    """A bar for each value; with a line through the others if there are as many. Empty without values."""
     known = {name: value for name, value in bars.items() if value is not None}
     if not known:
         return ""

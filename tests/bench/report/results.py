@@ -16,12 +16,12 @@ class Run:
     begun: str
     """Day and time, UTC."""
     circumstances: Mapping[str, str]
-    """Of the machine and of what ran: versions, cores, load."""
+    """The machine and the software: versions, cores, load."""
     works: Mapping[str, str]
     """Descriptions of the benchmarks."""
     phases: Sequence[Phase]
     is_quick: bool = False
-    """Such figures show that everything works, and say nothing of speed."""
+    """Such figures show that everything works, but not its speed."""
 
 
 def to_json(run: Run) -> bytes:

@@ -34,7 +34,7 @@ COLUMNS: Mapping[str, Callable[[Phase], str]] = {
 
 
 def number(value: float | None, digits: int) -> str:
-    """So many digits behind the point; a dash where there is nothing to tell."""
+    """That many digits after the point; a dash for no value."""
     return NOTHING if value is None else f"{value:,.{digits}f}"
 
 

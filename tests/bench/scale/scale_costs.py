@@ -91,7 +91,7 @@ class Costs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """What there is to say of one of the costs."""
+    """The description of one of the costs."""
 
     name: str
     says: str

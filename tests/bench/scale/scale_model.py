@@ -55,7 +55,7 @@ class Tree:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """What becomes of a tree among so many processes. Seconds and bytes."""
+    """The load of a tree on that many processes. Seconds and bytes."""
 
     tree: Tree
     shards: int
@@ -100,7 +100,7 @@ class Load:
 
 
 def find_load(tree: Tree, *, shards: int = 1, costs: Costs) -> Load:
-    """What that tree comes to."""
+    """The load of that tree."""
     statuses = count_statuses(tree, shards=shards, costs=costs)
     writes = tree.children + OTHER_WRITES * tree.stacks + statuses
     stack_events = 2 * tree.stacks + statuses
@@ -149,10 +149,10 @@ def find_load(tree: Tree, *, shards: int = 1, costs: Costs) -> Load:
 
 
 def count_statuses(tree: Tree, *, shards: int, costs: Costs) -> int:
-    """How many statuses are written while everything is created.
+    """The number of status writes while everything is created.
 
-    The Stacks take turns, so all are under way for most of the time, and each that is would tell of its progress once a
-    second; only so many may, whichever process they are of.
+    The Stacks take turns, so all of them are in progress most of the time, and each would report progress once a
+    second; the total rate is limited, across all processes.
     """
     basic = tree.children + (OTHER_WRITES + STATUSES) * tree.stacks
     seconds = max(basic * costs.write, (tree.children * costs.apply + tree.stacks * costs.stack) / shards)

@@ -41,7 +41,7 @@ USER = "user"
 TOP = "tree"
 PHASES = ("created", "changed", "restarted", "deleted")
 QUIET = 3.0
-"""Virtual seconds without a request after which nothing more is to come: longer than statuses are held back."""
+"""Virtual seconds without a request after which nothing follows: longer than status writes are delayed."""
 TELL_EVERY = 5.0
 """Real seconds between two progress messages."""
 API_VERSION = f"{names.GROUP}/{names.VERSION}"
@@ -87,14 +87,14 @@ class Tally(Traffic):
 
 @dataclass(slots=True)
 class Site:
-    """What all processes share."""
+    """The parts that all processes share."""
 
     costs: Costs
     api: Station = field(default_factory=Station)
 
 
 class MeasuredWire(FakeWire):
-    """A connection on which everything takes its time: the process's, then the server's."""
+    """A connection on which everything takes its time: first the process's, then the server's."""
 
     def __init__(self, server: FakeServer, log: Traffic, *, site: Site, share: Share) -> None:
         self.process = Station()
@@ -123,7 +123,7 @@ class MeasuredWire(FakeWire):
 
 
 class Uneven(ValueError):
-    """A tree that has no such shape; the text says which would do."""
+    """A tree without such a shape; the text suggests one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,7 +185,7 @@ class Simulation:
                 self._say(f"{phase}: {found[-1].cpu:.0f} s of CPU, {found[-1].memory >> 20} MiB; {self._tell()}")
         return found
 
-    # ------------------------------------------------------------ what happens
+    # ------------------------------------------------------------ events
 
     async def _create(self) -> None:
         for level, width in enumerate(self._widths[:-1], 1):
@@ -325,7 +325,7 @@ def run(
 
 
 def find_widths(tree: Tree) -> list[int]:
-    """How many children a Stack of each level has, the highest first. Raises Uneven where they do not all have as many."""
+    """How many children a Stack of each level has, the highest first. Raises Uneven if these numbers differ."""
     counts = [*tree.levels, tree.resources]
     widths = [below // above for above, below in itertools.pairwise(counts)]
     if any(above * width != below for above, below, width in zip(counts, counts[1:], widths, strict=False)):

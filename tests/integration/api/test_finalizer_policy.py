@@ -73,7 +73,7 @@ async def wait_effective(user: RealUser) -> None:
                 if finalizers_of(shown):
                     return
             except errors.ApiStatusError as refused:
-                # What judges by policies hears of a new kind later than what serves it.
+                # Policy evaluation learns of a new kind later than the server.
                 if refused.code != 503:
                     raise
             await asyncio.sleep(POLL)

@@ -25,7 +25,7 @@ PATIENCE_SECONDS = 90
 
 @pytest.fixture(autouse=True)
 def _logs_are_swept_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The operator's log stays for anyone who wants to read it, which no test does here."""
+    """The demo keeps the operator's log for users; no test reads it."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))
 
 
@@ -119,7 +119,7 @@ def test_a_mistake_is_reported_at_admission(kubeconfig: Path, namespace: str, tm
 
 
 def read_until(terminal: int, text: bytes) -> bytes:
-    """What came until `text` did."""
+    """The output up to `text`."""
     shown = b""
     deadline = time.monotonic() + PATIENCE_SECONDS
     while text not in shown:

@@ -44,7 +44,7 @@ def make_stack(namespace: str, **resources: Any) -> dict[str, Any]:
 
 
 async def explain_until(kubectl_stack: StackCommand, *expected: str) -> str:
-    """What `why` says, once it says all of that."""
+    """Wait until `why` prints all of that, and return its output."""
     deadline, said = time.monotonic() + PATIENCE_SECONDS, ""
     while time.monotonic() < deadline:
         done = await kubectl_stack.run("why", "shop")

@@ -96,7 +96,7 @@ def test_scalars_are_read_as_kubectl_reads_them(kubeconfig: Path, file: Path) ->
     )
     made = click.testing.CliRunner().invoke(main.main, ["import", str(file)])
 
-    # What kubectl holds as a float it writes with the digits that tell it from others, and zeros.
+    # kubectl writes a float with the digits that identify it, padded with zeros.
     shown_data = json.loads(shown, parse_int=lambda digits: float(digits) if abs(int(digits)) >= 2**63 else int(digits))
     wanted = {key: value for key, value in shown_data["data"].items() if value is not None}
     (document,) = kubectl_yaml.parse_documents(file.read_text())

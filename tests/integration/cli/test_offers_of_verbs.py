@@ -130,7 +130,7 @@ async def test_a_pause_that_a_wait_meets(workers: Crew, user: RealUser, paster: 
 
 
 async def find_in_explanation(paster: Paster, word: str) -> str:
-    """What `why` says, if it has that word."""
+    """The output of `why`, if it contains that word."""
     said = (await paster.stack.run("why", "shop")).stdout
     return said if word in said else ""
 

@@ -44,7 +44,7 @@ class Site:
     browser: PageBrowser
     stacks: ShownStacks
     root: str
-    """The address below which everything is."""
+    """The URL prefix of the page."""
 
     def open_stack(self, name: str = "shop", query: str = "") -> None:
         """Open the page of a Stack, and wait until it is live."""

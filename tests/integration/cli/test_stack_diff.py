@@ -312,7 +312,7 @@ def group(members: int, color: str) -> dict[str, Any]:
 
 
 def list_nested(preview: dict[str, Any]) -> dict[str, list[tuple[str, str]]]:
-    """By its first resource's parent: the kind of each Stack in a preview, at any depth, with what happens in it."""
+    """The nested Stacks in a preview at any depth, by the parent of their first resource: kind and actions."""
     found = {}
     for each in preview.get("nested", ()):
         found[each["name"]] = sorted((change["action"], change["resource"]) for change in each["changes"])

@@ -92,7 +92,7 @@ async def change(session: Session, namespace: str, situation: Situation) -> None
 
 
 async def play_kubelet(session: Session, namespace: str, situation: Situation) -> None:
-    """Give its pods the status that a kubelet would, and post the Warning."""
+    """Write the status of its Pods that a kubelet would write, and post the Warning."""
     if situation.pod is None:
         return
     prefix = f"{situation.name}-"
@@ -144,7 +144,7 @@ async def post_event(
 
 
 async def explain(session: Session, namespace: str, situation: Situation) -> str:
-    """What `why` prints."""
+    """The output of `why`."""
     snapshot = await StackReader(session).read(StackLocation(STACK, namespace, situation.name))
     if snapshot is None:
         return ""
@@ -203,7 +203,7 @@ async def check(session: Session, namespace: str, situation: Situation) -> str:
 
 
 async def clean_up(session: Session, namespace: str) -> None:
-    """Release what would hold the end of the test."""
+    """Release objects that would block the end of the test."""
     hook = session.kinds.find("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration")
     config = session.kinds.find("v1", "ConfigMap")
     assert hook is not None
@@ -262,7 +262,7 @@ class Shell:
         return ""
 
     def run(self, command: str, situation: Situation) -> subprocess.CompletedProcess[str]:
-        """Run a command as it is pasted."""
+        """Run a pasted command."""
         editor = f"sed -i -e {shlex.quote(situation.edit)}" if situation.edit else "false"
         return subprocess.run(
             ["bash", "-c", command],

@@ -16,7 +16,7 @@ from support.real.other_cluster import Region
 
 @pytest.fixture(scope="session")
 def other_plane(worker_id: str) -> Iterator[OwnPlane]:
-    """The other cluster, which may be broken."""
+    """The other cluster, which tests may break."""
     with control_plane_processes.run_plane(f"other-{worker_id}") as plane:
         yield plane
 

@@ -165,7 +165,7 @@ def make_chain(value: str) -> Object:
 
 
 class Killer:
-    """Sees every change there, and kills the operator at each one of so many; another one starts at once."""
+    """Watches the changes there, and kills the operator at every n-th one; another operator starts at once."""
 
     def __init__(self, region: Region, *, every: int, first: int) -> None:
         self._region = region

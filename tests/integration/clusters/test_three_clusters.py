@@ -54,7 +54,7 @@ async def reach_west(region: Region, plane: OwnPlane) -> AsyncIterator[RealUser]
 
 
 async def create(region: Region, spec: Object) -> None:
-    """The Stack, which is not awaited."""
+    """Create the Stack without waiting for it."""
     await region.here.create(stack_manifests.make_stack(spec, name=STACK, namespace=region.namespace))
 
 
@@ -136,7 +136,7 @@ class Sites:
         return {"east": self.region.there, "west": self.west}
 
     async def until(self, is_right: Callable[[Held], bool]) -> Held:
-        """What both have, as soon as both have all and it is right."""
+        """The objects of both, once both are complete and it is right."""
         held: dict[str, Mapping[str, Object]] = {}
         async for _ in other_cluster.attempts():
             for site, user in self.users.items():

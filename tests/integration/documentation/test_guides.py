@@ -82,7 +82,7 @@ async def test_every_command_does_what_its_page_says(
 
 
 def follow(page: Path, *, namespace: str, folder: Path, environment: dict[str, str]) -> str:
-    """Run the commands of a page up to the first that does something else. Returns what that is; "" for none."""
+    """Run the commands of a page up to the first with a different result. Returns the difference; "" for none."""
     own = folder / page.relative_to(repository.ROOT).with_suffix("")
     own.mkdir(parents=True)
     text = page.read_text()

@@ -57,7 +57,7 @@ def job(world: RealWorld, name: str = "once-migrate") -> Address:
 
 
 async def wait(what: str, holds: Any) -> Any:
-    """What `holds` returns, once that is true."""
+    """Wait until `holds` returns a true value, and return it."""
     deadline = asyncio.get_running_loop().time() + TIMEOUT
     while asyncio.get_running_loop().time() < deadline:
         if found := await holds():

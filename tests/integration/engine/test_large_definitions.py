@@ -21,7 +21,7 @@ PARTS = ("shop-template-1", "shop-template-2")
 
 
 def make_resources(count: int, *, first: int, size: int, value: str) -> Object:
-    """Make ConfigMaps, each with so many characters that gzip halves at best."""
+    """Make ConfigMaps with that many characters each, which gzip can halve at best."""
     source = random.Random(first)
     return {
         f"r{number}": {

@@ -43,7 +43,7 @@ class Site:
         await self.world.user.replace_spec(self.stack, make_spec(manifest, policy))
 
     async def wait(self, reason: str, *parts: str) -> Object:
-        """Wait until the Stack says so at rest; return the Stack. Never, what concerns only a probe."""
+        """Wait until the Stack reports this at rest, and return it. Messages about trial requests must never appear."""
 
         async def look() -> list[str]:
             stack = await self.world.user.find(self.stack)

@@ -39,7 +39,7 @@ READ = ["get", "list", "watch"]
 
 
 class PatientMachine(RecordedMachine):
-    """An operator whose backoff stands at minutes from the first failure on."""
+    """An operator with a backoff of minutes from the first failure on."""
 
     def _make_backoff(self) -> BackoffPolicy:
         return BackoffPolicy(first_delay=FIRST_DELAY, max_backoff=600.0, jitter=lambda: 0.0)
@@ -118,7 +118,7 @@ async def test_a_quota_that_is_raised(site: Site) -> None:
         await site.user.wait_refused(one_more)
     async with site.operator():
         await site.create_stack("web")
-        # Once as planned and once more when the watch of quotas began, which may have missed something.
+        # Once as planned, and once more when the watch of quotas started, which may have missed a change.
         await site.until_tried(2)
         await site.until("CreateInProgress", reason="Unavailable")
         await site.user.patch(

@@ -339,7 +339,7 @@ async def test_a_kind_that_goes_and_comes_back(site: Site) -> None:
 
 
 def make_definition(site: Site) -> Object:
-    """A kind that no other test knows; its objects are ready as soon as they are there."""
+    """A kind that only this test uses; its objects are ready at once."""
     group = f"{site.namespace}.example.com"
     schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     return real_user.make_crd(group, "Widget", {"v1": schema})

@@ -21,7 +21,7 @@ CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 @pytest.fixture
 def ears() -> Ears:
-    """Whom the caches tell."""
+    """The listeners of the caches."""
     return Ears()
 
 

@@ -23,7 +23,7 @@ from support.units.blueprints import HASHER
 
 OURS = "hearth:test/shop"
 OWN_LABELS = {names.LABEL_STACK_UID: "u", names.LABEL_RESOURCE: "a"}
-"""By which the operator caches an object."""
+"""Labels by which the operator caches an object."""
 LABELS = {"app": "web"}
 ALLOCATED = ("spec.clusterIP", "spec.ports", "spec.healthCheckNodePort")
 """Values that the API server allocates for a new object; they may differ."""
@@ -174,7 +174,7 @@ CHANGES: tuple[tuple[str, Definition, Definition], ...] = (
     ("a job that is not indexed", cron_job(completions=2, completionMode="Indexed", backoffLimitPerIndex=1), cron_job()),
     ("limits", container(resources={"limits": {"cpu": "2"}}), container(resources={"limits": {"memory": "1Gi"}})),
 )  # fmt: skip
-"""What changes, from one definition to the other."""
+"""Changes from one definition to the other."""
 
 
 @pytest.mark.parametrize(("before", "after"), [row[1:] for row in CHANGES], ids=[row[0] for row in CHANGES])
@@ -209,7 +209,7 @@ FIXED: tuple[tuple[str, Definition, Definition, str], ...] = (
     ("immutable", ("v1", "ConfigMap", {"immutable": True, "data": {"a": "1"}}), ("v1", "ConfigMap", {"data": {"a": "1"}}), "immutable (removed)"),
     ("immutable of a Secret", ("v1", "Secret", {"immutable": True, "data": {"a": "MQ=="}}), ("v1", "Secret", {"immutable": False, "data": {"a": "MQ=="}}), "immutable"),
 )  # fmt: skip
-"""What cannot change is removed: from one definition to the other, and how the message names it."""
+"""Removals of immutable fields: from one definition to the other, and the field in the message."""
 
 
 @pytest.mark.parametrize(("before", "after", "field"), [row[1:] for row in FIXED], ids=[row[0] for row in FIXED])

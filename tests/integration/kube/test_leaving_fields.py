@@ -23,9 +23,9 @@ from support import soak
 
 OURS = "hearth:test/shop"
 OWN_LABELS = {names.LABEL_STACK_UID: "u", names.LABEL_RESOURCE: "a"}
-"""By which the operator caches an object."""
+"""Labels by which the operator caches an object."""
 STATIC_PORTS = range(30001, 30081)
-"""Node ports that the API server gives to no Service unasked, as long as others are free."""
+"""Node ports that the API server does not allocate while others are free."""
 ROUNDS = 4
 POD = {
     "serviceAccountName": "special",

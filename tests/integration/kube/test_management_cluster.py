@@ -48,7 +48,7 @@ class Ears:
 
 @pytest.fixture
 def ears() -> Ears:
-    """Whom the caches tell."""
+    """The listeners of the caches."""
     return Ears()
 
 
@@ -82,7 +82,7 @@ async def create_stack(connection: Connection, home: KubeManagementCluster, name
 async def wait_for_stack(home: KubeManagementCluster, uid: str) -> StackObject:
     """The Stack, once the cache holds it."""
     async with asyncio.timeout(20):
-        while (found := home.find_stack(uid)) is None:  # noqa: ASYNC110 -- the cache tells only its one listener
+        while (found := home.find_stack(uid)) is None:  # noqa: ASYNC110 -- the cache notifies only its one listener
             await asyncio.sleep(0)
     return found
 

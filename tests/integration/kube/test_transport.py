@@ -32,7 +32,7 @@ POLL: Final = 0.1
 
 @dataclass
 class Tokens:
-    """Gives one token after the other."""
+    """Returns one token after the other."""
 
     base: Credentials
     tokens: list[str]
@@ -137,7 +137,7 @@ def custom_kind(group: str, **properties: Any) -> Object:
 
 @contextlib.asynccontextmanager
 async def temporary(connection: Connection, path: str, body: Object) -> AsyncIterator[str]:
-    """The path of an object that is deleted in the end."""
+    """The path of an object that is deleted at the end."""
     await connection.request("POST", path, body=body)
     item = f"{path}/{body['metadata']['name']}"
     try:

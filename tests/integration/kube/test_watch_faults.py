@@ -110,7 +110,7 @@ class World:
         return next(dict(health.restarts) for health in self.caches.health() if health.kind == kind.key)
 
     async def wait_restart(self, reason: str, *, kind: Kind = CONFIG_MAP) -> None:
-        """Until the watch has met that trouble; the request that follows it is what beats."""
+        """Wait until the watch has met that fault and sent its next request."""
         await self.pulse.until(lambda: self.restarts(kind).get(reason, 0) > 0)
 
     def fresh_lists(self) -> int:

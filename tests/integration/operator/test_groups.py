@@ -18,11 +18,11 @@ EXAMPLE = repository.EXAMPLES / "group.yaml"
 API_VERSION = f"{names.GROUP}/{names.VERSION}"
 SCALERS = "/apis/autoscaling/v2/namespaces/{namespace}/horizontalpodautoscalers/workers"
 AUTOSCALER_SECONDS = 120.0
-"""The controller manager looks at each autoscaler every 15 s, and at new kinds every 30 s."""
+"""The controller manager checks each autoscaler every 15 s, and new kinds every 30 s."""
 
 
 def dig(value: Any, path: str) -> Any:
-    """What lies at a dotted path, or None."""
+    """The value at a dotted path, or None."""
     for key in path.split("."):
         value = value.get(key) if isinstance(value, dict) else None
     return value

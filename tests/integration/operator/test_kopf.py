@@ -24,7 +24,7 @@ async def test_a_new_kind_wakes_discovery(source: CredentialSource, api_client: 
 
     kopf.start()
     definition: Any = real_user.make_crd(f"frame-{uuid.uuid4().hex[:8]}.hearth.dev", "Lamp", {"v1": {"type": "object"}})
-    # Those that are there are listed at first; what counts is the wake after that.
+    # Existing objects are listed first; only the wake-up after that counts.
     await asyncio.wait_for(woken.wait(), PATIENCE)
     woken.clear()
     await asyncio.to_thread(extensions.create_custom_resource_definition, definition)

@@ -43,7 +43,7 @@ def count_renewals(leader: OperatorProcess) -> tuple[float, float]:
 
 
 def sort(members: list[OperatorProcess]) -> tuple[OperatorProcess, OperatorProcess]:
-    """The one that works, and the one that stands by."""
+    """The leader and the standby."""
     (leader,) = [each for each in members if operator_fleet.is_leader(each)]
     (other,) = [each for each in members if each is not leader]
     return leader, other

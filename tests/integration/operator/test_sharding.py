@@ -27,7 +27,7 @@ def make_stacks(user: RealUser, *, value: str = "value") -> list[dict[str, Any]]
 
 
 async def hire(workers: Crew, count: int) -> list[OperatorProcess]:
-    """So many, each with its share."""
+    """Start that many operators, each with its share."""
     return await asyncio.gather(
         *(workers.hire("--leader-election", f"--shards={count}", f"--shard={index}") for index in range(count))
     )

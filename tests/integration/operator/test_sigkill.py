@@ -35,7 +35,7 @@ SAMPLES = 4
 AT_ONCE = 3
 """Performances side by side: each starts two processes, and there are few cores."""
 EVERY = 3
-"""The soak tries one of so many writes: all of them take more than an hour on two cores."""
+"""The soak tries one of that many writes: all of them take more than an hour on two cores."""
 SEED = "HEARTH_SIGKILL_SEED"
 """The variable with the seed of a sample, to repeat it."""
 STORIES = [
@@ -60,8 +60,7 @@ STORIES = [
         "nested-levels-stopped",
     )
 ]
-"""In none of them an object is made a second time in the place of one that went. `integration/clusters` has the same for
-objects in another cluster."""
+"""None of these stories replaces an object. `integration/clusters` has the same for objects in another cluster."""
 
 
 @pytest.fixture
@@ -73,7 +72,7 @@ async def connection(connection: Connection) -> Connection:
 
 @contextlib.asynccontextmanager
 async def make_namespace(connection: Connection) -> AsyncIterator[str]:
-    """A fresh namespace, deleted in the end."""
+    """A fresh namespace, deleted at the end."""
     kind = fake_kinds.NAMESPACE.kind
     user = RealUser(connection, "")
     made = await user.create(
@@ -84,7 +83,7 @@ async def make_namespace(connection: Connection) -> AsyncIterator[str]:
 
 
 class Witness:
-    """Sees every object of a namespace that is made for a resource."""
+    """Records every object that is created for a resource in a namespace."""
 
     def __init__(self, user: RealUser) -> None:
         self._user = user
@@ -110,7 +109,7 @@ class Witness:
 async def perform(
     played: Story, connection: Connection, source: CredentialSource, folder: Path, *, write: int, after: bool
 ) -> bool:
-    """Play the story with the operator killed at that write; False where it has no such write."""
+    """Play the story and kill the operator at that write; False if there is no such write."""
     async with contextlib.AsyncExitStack() as parts:
         namespace = await parts.enter_async_context(make_namespace(connection))
         between = await parts.enter_async_context(fault_proxy.run_proxy_of(CountingProxy, source.load(), pulse=Pulse()))

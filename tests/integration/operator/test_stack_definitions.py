@@ -133,7 +133,7 @@ def find_reason(status: dict[str, Any]) -> str:
 
 
 def is_at(status: dict[str, Any], revision: int) -> bool:
-    """Whether the status tells of that revision's rollout."""
+    """Whether the status describes that revision's rollout."""
     return bool(find_rollout(status).get("revision") == revision)
 
 
@@ -188,7 +188,7 @@ async def make_sites(cluster: Cluster, namespace: str) -> Pages:
 
 
 async def change_badly(cluster: Cluster, pages: Pages) -> None:
-    """What breaks the first wave goes back, and mistakes change nothing: no object is touched."""
+    """A change that breaks the first wave is rolled back, and invalid changes touch no object."""
     await cluster.user.merge(STACK_DEFINITION, NAME, {"spec": make_definition({"not a key!": "x"})["spec"]})
     await cluster.wait(lambda status: find_rollout(status).get("phase") == "RolledBack")
     assert await cluster.list_pages() == pages
@@ -292,7 +292,7 @@ async def show_history(paster: Paster) -> None:
 
 
 async def steer_a_rollout(cluster: Cluster, pages: Pages, paster: Paster) -> None:
-    """It is followed to where it stops, which says what helps; it goes back, begins again, and pauses."""
+    """The rollout stops with a message that names the remedy; it is rolled back, restarted, and paused."""
     stack = paster.stack
     spec = make_definition({"not a key!": "y"})["spec"]
     spec["rollout"]["onFailure"] = "Stop"

@@ -147,7 +147,7 @@ def policy(site: Site) -> Iterator[str]:
 def test_a_policy_denies(site: Site, policy: str) -> None:
     """It looks like an invalid value, and must never lead to a replacement."""
     manifest = site.manifest(refused_requests.CONFIG_MAP, "denied")
-    # A policy takes effect a moment after it was made.
+    # A policy takes effect a moment after its creation.
     answers = (site.api.apply(manifest, kind=refused_requests.CONFIG_MAP, dryRun="All") for _ in refused_requests.MANY)
     answer = next(answer for answer in answers if not answer.is_accepted)
     assert answer.code == 422

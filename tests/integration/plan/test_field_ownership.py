@@ -28,7 +28,7 @@ Node: TypeAlias = tuple[str | int, ...]
 IDENTITY = {("metadata", "name"), ("metadata", "namespace"), ("apiVersion",), ("kind",), ("metadata",), ("spec",)}
 KEYS = frozenset({"name", "containerPort", "port", "protocol", "mountPath"})
 SETS = frozenset({"members"})
-"""Key fields of list items, and sets: who applies another key or member adds an item, and changes none of ours."""
+"""Key fields of list items, and sets: applying another key or member adds an item and changes none of ours."""
 
 
 def nodes(value: Any, path: Node = ()) -> Iterator[Node]:
@@ -206,9 +206,9 @@ WRITES = ("merge patch", "JSON patch", "PUT")
 
 
 def tamperings(manifest: Object) -> Iterator[tuple[str, Node, Any]]:
-    """How each node is tampered with: what with, where, and the new value (None: take it away).
+    """The tamperings of each node: the way, the path, and the new value (None: remove it).
 
-    The three ways to write take turns from node to node: all of them at every node find the same in thrice the time.
+    The three ways of writing alternate between nodes: all of them at every node find the same in three times the time.
     """
     for turn, path in enumerate(nodes(manifest)):
         value = read(manifest, path)

@@ -43,7 +43,7 @@ FOUND = frozenset({"Stack", "ConfigMap", "PersistentVolumeClaim", "Deployment", 
 
 
 def find_store(kubeconfig: Path) -> str:
-    """Return the address of etcd, which the API server of that control plane has on its command line."""
+    """Return the address of etcd from the API server's command line."""
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
             words = path.read_bytes().decode(errors="replace").split("\0")
@@ -56,7 +56,7 @@ def find_store(kubeconfig: Path) -> str:
 
 
 def store(url: str, raw: Object) -> None:
-    """Put an object into etcd with its UID, which the API server would not accept. Blocks."""
+    """Write an object with its UID directly into etcd, because the API server would not accept it. Blocks."""
     ask(url, "put", {"key": encode(key_of(raw)), "value": encode(json.dumps(raw))})
 
 
@@ -87,7 +87,7 @@ def encode(text: str) -> str:
 
 @pytest.fixture
 async def world(kubeconfig: Path) -> AsyncIterator[RealWorld]:
-    """A world in the namespace of the recordings, which one test has at a time."""
+    """A world in the namespace of the recordings, used by one test at a time."""
     source = credentials.find_source(kubeconfig=str(kubeconfig), context=None, environ={})
     async with process_lock.held_meanwhile(process_lock.RECORDINGS), Connection(source) as connection:
         user = RealUser(connection, recordings.NAMESPACE)

@@ -66,7 +66,7 @@ class TreeSession(Session):
     # ------------------------------------------------------------ the user
 
     def say(self) -> None:
-        """See the base class; the latest of two sizes wins, a changed template counts as later than a scaled size."""
+        """See the base class; a changed size in the template replaces a scaled one."""
         spec = (self.find_stack() or {"spec": {}})["spec"]
         if self.ordered.rollback or spec.get("rollback") or find_sizes(self.ordered) != self._sizes:
             self.scaled.clear()

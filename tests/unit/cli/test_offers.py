@@ -15,7 +15,7 @@ COMMANDS = re.compile(
     r"|hearth (?:run|crds|import|demo)|kubectl stack $"
 )
 SITUATIONS = "tests/integration/cli/test_why_situations.py"
-"""Runs what `kubectl stack why` prints, in each of its situations."""
+"""Runs the commands that `kubectl stack why` prints in each of its situations."""
 HELD = "tests/integration/cli/test_held_deletions.py"
 VERBS = "tests/integration/cli/test_offers_of_verbs.py"
 ROLLOUTS = "tests/integration/operator/test_stack_definitions.py"

@@ -258,7 +258,7 @@ def test_error_in_other_work_is_a_condition_of_its_own(monkeypatch: pytest.Monke
 
 
 def look_without_trimming(real: Callable[..., Any]) -> Callable[..., Any]:
-    """What accepts a definition, and leaves the old revisions to the task of their own."""
+    """Accepts definitions; old revisions are left to their own task."""
 
     async def look(self: DefinitionSync, *args: Any, **kwargs: Any) -> None:
         with pytest.MonkeyPatch.context() as patch:

@@ -24,7 +24,7 @@ class Others:
 
 
 def read(**makers: list[Maker]) -> StackReading:
-    """What a Stack reads, by resource."""
+    """The objects that a Stack reads, by resource."""
     stacks = frozenset(uid for found in makers.values() for uid, _ in found)
     return StackReading(stacks=stacks, makers={name: frozenset(found) for name, found in makers.items()})
 

@@ -37,7 +37,7 @@ class Cluster:
     """The names that may be read, "" for all."""
     is_away: bool = False
     broken: set[str] = field(default_factory=set)
-    """The names about which no question is answered."""
+    """The names with unanswered reviews."""
     asked: list[str] = field(default_factory=list)
     watched: list[Any] = field(default_factory=list)
 

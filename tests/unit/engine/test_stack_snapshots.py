@@ -20,7 +20,7 @@ from hearth.plan.snapshot_decision import SnapshotVolume
 from support.server import api_errors
 from support.units.blueprints import HASHER
 
-# ---------------------------------------------------------------- which statuses count
+# ---------------------------------------------------------------- statuses that count
 
 SNAPSHOT = StackSnapshotObject(
     name="before",
@@ -82,7 +82,7 @@ def test_a_copied_status_does_not_count(other: dict[str, Any]) -> None:
     assert stack_snapshots.parse_snapshot(with_status(signed, **other), HASHER).is_tampered
 
 
-# ---------------------------------------------------------------- which claims of a StatefulSet a snapshot finds
+# ---------------------------------------------------------------- claims of a StatefulSet in a snapshot
 
 CLAIM = Kind(group="", version="v1", name="PersistentVolumeClaim", plural="persistentvolumeclaims", namespaced=True)
 PREFIX = "data-db-"

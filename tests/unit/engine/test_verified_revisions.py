@@ -34,7 +34,7 @@ KINDS = frozenset({"v1/ConfigMap", "v1/Secret"})
 
 
 def make_revision(**changes: Any) -> Revision:
-    """A revision of it, signed before the changes are made."""
+    """A revision of it, signed before the changes."""
     plain = Revision(
         name="shop-x", number=3, hash=HASHES.of_stack("u").hash({"v": 1}), kinds=KINDS, namespace="a", owner="u"
     )
@@ -194,7 +194,7 @@ def without_signature(raw: Object) -> None:
 
 
 def with_bomb(raw: Object) -> None:
-    """What would take all memory."""
+    """A revision that would exhaust the memory."""
     bomb = gzip.compress(b'{"template": "' + b"0" * 20_000_000 + b'", "parameters": {}}')
     raw["data"] = {"compressed": base64.b64encode(bomb).decode()}
 
@@ -292,7 +292,7 @@ async def test_thousands_of_forged_revisions_are_looked_at_once_a_second(world: 
         metadata = {key: raw["metadata"][key] for key in ("labels", "annotations", "namespace")}
         await world.user.create({**raw, "metadata": {**metadata, "name": f"forged-{number}"}})
 
-    # It loads the idle Stack, which reads all revisions in any case.
+    # It loads the idle Stack, which reads all revisions anyway.
     await forge_another(0)
     await world.wait_rest()
     home.revisions = count  # type: ignore[method-assign]  # counts the calls of the real one

@@ -24,7 +24,7 @@ def secret(key: bytes) -> Object:
 
 
 async def get_key(connection: ScriptedConnection) -> bytes:
-    """The key, or the fixed one where one is made."""
+    """The key; a newly created key is the fixed one."""
     return await management_cluster.get_or_create_hash_key(
         ApiClient(connection, None),  # type: ignore[arg-type]  # the same methods
         "hearth",

@@ -8,7 +8,7 @@ TOTAL = 1024 * SMALL
 
 
 class Owner:
-    """What keeps bytes."""
+    """An owner of bytes."""
 
 
 def make_shares() -> MemoryShares:

@@ -144,7 +144,7 @@ def test_texts_of_the_child_are_not_kept_twice() -> None:
 
 def test_fields_read_again_are_not_parsed_again() -> None:
     made = [child.parse_child(make({"uid": str(number)}), kind=KIND, paths=()) for number in range(3)]
-    # What other objects left may be dropped while the first of these are read.
+    # Leftovers of other objects may be dropped during the first reads.
     first = [[each.fields for each in made] for _ in range(2)][-1]
     assert all(each.fields is found for each, found in zip(made, first, strict=True))
 

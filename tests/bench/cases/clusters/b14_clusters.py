@@ -32,7 +32,7 @@ from support.real import other_cluster
 CLUSTERS, QUICK = 100, 3
 REST, QUICK_REST = 30.0, 2.0
 LOOK = 0.2
-"""Seconds between two looks at whether all Stacks are complete."""
+"""Seconds between two checks whether all Stacks are complete."""
 SECRET = "elsewhere"
 MEBIBYTE = 1024**2
 OPTIONS = ("--allow-loopback-clusters",)

@@ -41,7 +41,7 @@ REMOTE_OBJECTS = 10
 LATE = 0.3
 """Seconds by which each piece of a response is late."""
 SETTLE = 5.0
-"""Seconds after which every other cluster was tried."""
+"""Seconds until every other cluster was tried."""
 EDIT_EVERY = 5.0
 """Seconds between two changes of the Stacks in late clusters. They share the API server with the Stacks here, so more
 changes would measure its load.
@@ -54,7 +54,7 @@ SORTS = ("refuses", "hangs", "late")
 
 @dataclass(frozen=True, slots=True)
 class Delay:
-    """How a server of ours answers: late, or not at all."""
+    """The delay of a server's responses: late, or none at all."""
 
     target: tuple[str, int] | None
 
@@ -199,7 +199,7 @@ async def measure_round(lab: Lab, operator: Operator, name: str, count: int) -> 
 
 
 def is_ready(event: Object) -> bool:
-    """Whether that event says that the Stack is as wanted."""
+    """Whether that event reports the Stack as complete."""
     return event["type"] != "DELETED" and watches.find_reached(event["object"]) > 0
 
 

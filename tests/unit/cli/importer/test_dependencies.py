@@ -16,7 +16,7 @@ SHOP = repository.DATA / "shop.yaml"
 
 
 def find_required(dependent: str, *others: str) -> list[str]:
-    """Which of the others the dependent waits for, as `Kind/name`. Each is a manifest without `apiVersion: v1`."""
+    """The manifests that the dependent requires, as `Kind/name`. Each is a manifest without `apiVersion: v1`."""
     manifests = [{"apiVersion": "v1", **yaml.safe_load(text)} for text in (dependent, *others)]
     documents = [ManifestDocument(manifest=manifest, place="") for manifest in manifests]
     index = ManifestIndex(documents, "default")

@@ -19,7 +19,7 @@ STACK_NAME = import_.STACK_NAME
 
 
 def import_texts(contents: list[str], *, file: str) -> str | None:
-    """Return what `hearth import` writes, None if it refuses."""
+    """Return the output of `hearth import`, None if it fails."""
     texts = [SourceText(source=f"{at}.yaml", content=content) for at, content in enumerate(contents)]
     try:
         found = stack_assembly.assemble(texts, name=import_.name_after(file), namespace=None)

@@ -367,7 +367,7 @@ def test_a_hook_that_runs_again_replaces_its_object() -> None:
 
 
 def make_stack(resources: int, *, size: int) -> Object:
-    """Make a Stack with so many resources, each of so many characters that gzip cannot shorten."""
+    """Make a Stack with that many resources of that many incompressible characters."""
     source = random.Random(7)
     manifests = {
         f"r{number}": {

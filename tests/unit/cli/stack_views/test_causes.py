@@ -683,7 +683,7 @@ def test_a_hostile_object_that_is_only_read_reaches_no_shell() -> None:
 def make_objects(
     reason: str, *, problems: list[dict[str, str]], unreadable: dict[str, str], **spec: Any
 ) -> StackObjects:
-    """A Stack that is not ready, with a Secret and a ConfigMap that were not read."""
+    """A Stack that is not ready, with an unread Secret and ConfigMap."""
     resources = {
         "secret": {"manifest": {"apiVersion": "v1", "kind": "Secret"}},
         "web": {"manifest": {"apiVersion": "v1", "kind": "ConfigMap"}},

@@ -43,7 +43,7 @@ def take(**spec: Any) -> StackObjects:
 
 
 def show(resource: str, kind: str = "ConfigMap", /, objects: StackObjects | None = None, **fields: Any) -> Any:
-    """The live object as it is shown."""
+    """The live object on the page."""
     metadata = {"name": resource, "labels": {"hearth.dev/resource": resource}, "managedFields": [{"a": 1}]}
     raw = {"apiVersion": "v1", "kind": kind, "metadata": metadata | fields.pop("metadata", {})} | fields
     kind_ = Kind(group="", version="v1", name=kind, plural="x", namespaced=True)

@@ -54,7 +54,7 @@ def encode(text: str | bytes) -> str:
 
 
 def define(shelf: Shelf, parameters: Object | None = None, given: Object | None = None, **spec: Any) -> Definition:
-    """The definition that these sources give."""
+    """The definition from these sources."""
     template = {"parameters": parameters or PARAMETERS, "resources": {}}
     builder = revision_builder.RevisionBuilder(management_cluster=shelf, cluster=None, hashes=HASHER)  # type: ignore[arg-type]  # only the parts that these tests use
     return asyncio.run(builder.read_spec("shop", {"template": template, "parameters": given or {}, **(spec or SPEC)}))

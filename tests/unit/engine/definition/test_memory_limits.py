@@ -78,7 +78,7 @@ async def test_a_definition_without_room_waits_for_it(world: FakeWorld, monkeypa
 
 @fake_world.in_world
 async def test_a_manifest_without_room_waits_for_it(world: FakeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Each has its parameter in the definition, and in the manifest that is made of it.
+    # The parameter of each is in the definition and in its manifest.
     await start_two(world, monkeypatch, EVALUATED, kept_for_each=2 * LARGE)
     found: Any = await world.user.find(
         Address(api_version="v1", kind="ConfigMap", namespace="default", name="second-b")

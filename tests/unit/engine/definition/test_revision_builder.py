@@ -236,7 +236,7 @@ def test_what_no_stack_uses_is_forgotten() -> None:
     assert office.compile("three", FREE).resources is not resources
 
 
-# ---------------------------------------------------------------- which revisions are forgotten
+# ---------------------------------------------------------------- forgotten revisions
 
 
 def make_revisions(*kinds: str) -> list[Revision]:

@@ -113,7 +113,6 @@ async def begin(world: FakeWorld, **more: object) -> Object:
 
 
 async def read_status(world: FakeWorld) -> Object:
-    """The status as it is."""
     status: Object = (await world.user.find(STACK) or {})["status"]
     return status
 

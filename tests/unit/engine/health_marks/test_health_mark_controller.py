@@ -112,7 +112,7 @@ async def test_marks_cost_nothing_while_nothing_changes(world: FakeWorld) -> Non
 
 
 def config_maps(count: int) -> Object:
-    """A Stack of so many ConfigMaps."""
+    """A Stack of that many ConfigMaps."""
     manifest = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "b"}}
     return stack("maps", template={"resources": {f"n{number}": {"manifest": manifest} for number in range(count)}})
 
@@ -315,7 +315,7 @@ class FixedMarks:
 
 
 def read_signed(status: Any, **changes: Any) -> Object:
-    """What counts of a status of the mark."""
+    """The trusted parts of the mark's status."""
     held: Any = FixedMarks(dataclasses.replace(MARK, status=status, **changes))
     found = SignedMarks(held, KeyedHasher(b"k" * 32)).find_mark("m")
     assert found is not None

@@ -85,7 +85,7 @@ def test_no_claim_is_created_while_a_workload_runs(metadata: dict[str, str]) -> 
 
 
 def count_pods(world: FakeWorld) -> tuple[int, int]:
-    """The wanted and the present pods of all Deployments."""
+    """The desired and current Pods of all Deployments."""
     found = world.server.list_all(fake_kinds.DEPLOYMENT.kind)
     wanted = sum(each["spec"]["replicas"] for each in found)
     return wanted, sum((each.get("status") or {}).get("replicas") or 0 for each in found)

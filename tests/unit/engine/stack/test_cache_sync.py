@@ -214,7 +214,7 @@ def make_versions(**status: Any) -> list[Object]:
 
 
 def make_definition() -> Object:
-    """A kind whose status says nothing of health."""
+    """A kind whose status has no health fields."""
     return {
         "apiVersion": GADGETS.api_version,
         "kind": GADGETS.kind,

@@ -28,7 +28,7 @@ def make_stack(resources: int) -> Object:
 
 
 async def converge(world: FakeWorld, *, resources: int) -> None:
-    """A Stack that is as wanted, and an operator that has nothing more to do."""
+    """A complete Stack and an idle operator."""
     await world.start_controller()
     await world.user.create(make_stack(resources))
     await world.wait_rest()

@@ -159,13 +159,13 @@ async def test_stacks_are_expected_to_be_like_those_before() -> None:
 
 PROBE = probe_controller.kind_of()
 SOON = UNLOAD_AFTER + 2 * INTERVAL
-"""Seconds after which an idle Stack is unloaded for the first time."""
+"""Seconds until an idle Stack is unloaded."""
 CHILD = Address(api_version="v1", kind="ConfigMap", namespace="default", name="shop-one")
 MANIFEST: Object = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"value": "one"}}
 
 
 def make_stack(name: str = "shop", *, count: int = 1, **spec: object) -> Object:
-    """A Stack of so many ConfigMaps."""
+    """A Stack of that many ConfigMaps."""
     resources = {"one": {"manifest": MANIFEST}} | {f"r{each}": {"manifest": MANIFEST} for each in range(1, count)}
     return stack_manifests.make_stack({"template": {"resources": resources}, **spec}, name=name)
 

@@ -152,7 +152,7 @@ def test_a_stack_of_a_circle_can_be_deleted() -> None:
         await world.user.delete(Address.of(before))
         await world.wait_rest()
         stacks = find_stacks(world)
-        # The Stack that had adopted it makes another one, which has no template.
+        # The Stack that had adopted it creates another one, without a template.
         assert stacks["one"]["metadata"]["uid"] != before["metadata"]["uid"]
         assert [read_problem(stacks[name], "other")[0] for name in ("two", "three")] == ["InvalidTemplate"] * 2
 
@@ -182,7 +182,7 @@ async def test_annotations_do_not_hide_how_deep_a_stack_is(world: FakeWorld) -> 
 
 
 def make_crowd(count: int, *, namespace: str | None = None) -> Object:
-    """A template with so many nested Stacks, each with nothing in it."""
+    """A template with that many empty nested Stacks."""
     metadata = {"metadata": {"namespace": namespace}} if namespace is not None else {}
     manifest = {"apiVersion": STACK, "kind": "Stack", **metadata, "spec": {"template": {"resources": {}}}}
     return {"resources": {f"n{number}": {"manifest": manifest} for number in range(count)}}

@@ -37,7 +37,7 @@ class Watcher:
     """When each member of the beginning was first seen with the new definition."""
 
     def look(self, members: list[Object], *, began_with: frozenset[str], now: float) -> None:
-        """See all members as they are."""
+        """Record the current members."""
         present = [each for each in members if "deletionTimestamp" not in each["metadata"]]
         ready = {find_index(each) for each in present if is_ready(each)}
         changed = {find_index(each) for each in present if is_new(each, self.value)} & began_with

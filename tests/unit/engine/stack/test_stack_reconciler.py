@@ -38,7 +38,7 @@ def make_stack(number: int) -> Object:
 
 
 async def converge(world: FakeWorld, *, stacks: int) -> None:
-    """Stacks that are as wanted, and an operator that has nothing more to do."""
+    """Complete Stacks and an idle operator."""
     await world.start_controller()
     for number in range(stacks):
         await world.user.create(make_stack(number))
@@ -128,7 +128,7 @@ SLOW = 10.0
 
 
 async def start(world: FakeWorld, *resources: str) -> Address:
-    """A Stack of ConfigMaps, which are not awaited."""
+    """Create a Stack of ConfigMaps without waiting for them."""
     await world.start_controller()
     spec = {"template": {"resources": make_resources(*resources)}}
     return Address.of(await world.user.create(stack_manifests.make_stack(spec)))
@@ -180,7 +180,7 @@ CONFIG = {"apiVersion": "v1", "kind": "ConfigMap"}
 
 
 def make_spec(e: Object, **a: object) -> Object:
-    """Two resources: `e` of any kind, and `a`, on which it depends when the Stack is complete."""
+    """Two resources: `e` of any kind, and `a`, which `e` requires once the Stack is complete."""
     return {"template": {"resources": {"e": {"manifest": e}, "a": {"manifest": probe_controller.manifest(dict(a))}}}}
 
 

@@ -36,7 +36,7 @@ B: Object = {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "data": {"fir
 
 
 async def converge(world: FakeWorld, **resources: Object) -> Object:
-    """A Stack of these resources that is as wanted; the Stack."""
+    """Create a Stack of these resources, wait for completion, and return it."""
     await world.start_controller()
     spec = {"template": {"resources": resources}}
     await world.user.create(stack_manifests.make_stack(spec))

@@ -43,7 +43,7 @@ def make_spec(value: str) -> Object:
 
 
 def make_values(value: str) -> Object:
-    """A source of that value, which is no child."""
+    """A source with that value, outside the Stack."""
     metadata = {"name": VALUES.name, "namespace": VALUES.namespace}
     return {
         "apiVersion": VALUES.api_version,
@@ -54,7 +54,7 @@ def make_values(value: str) -> Object:
 
 
 async def edit_spec(world: FakeWorld, value: str) -> None:
-    """Want another value by the spec."""
+    """Change a value in the spec."""
     await world.user.replace_spec(STACK, make_spec(value))
 
 
@@ -72,7 +72,7 @@ def count(world: FakeWorld, value: str) -> int:
 async def wait_for(check: Callable[[], bool]) -> None:
     """Until that holds, at most a minute."""
     async with asyncio.timeout(60):
-        while not check():  # noqa: ASYNC110 -- the fake cluster tells of no such thing
+        while not check():  # noqa: ASYNC110 -- the fake cluster has no event for it
             await asyncio.sleep(0.01)
 
 

@@ -37,7 +37,7 @@ SEEN = stack_objects.make_stack(namespace="default", resource_version=1)
 
 
 class SlowHome:
-    """Takes its time over each status."""
+    """Writes each status slowly."""
 
     def __init__(self, stack: StackObject = SEEN) -> None:
         self.stack = stack
@@ -150,7 +150,7 @@ async def test_of_a_large_stack_progress_is_reported_less_often_and_news_as_soon
 
 
 class Crowd:
-    """A home of many Stacks, which takes every status at once."""
+    """A home of many Stacks, which writes every status at once."""
 
     def __init__(self, count: int) -> None:
         self.stacks = {str(number): dataclasses.replace(SEEN, uid=str(number)) for number in range(count)}
@@ -294,7 +294,7 @@ SMALL, LARGE = 10, 2 * status_writer.BYTES_PER_SECOND
 
 
 def make_stack(size: int) -> Object:
-    """A Stack of two ConfigMaps, whose template takes about so many bytes."""
+    """A Stack of two ConfigMaps with a template of about that many bytes."""
     resources = {
         name: {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "data": {"text": "x" * (size // 2)}}}
         for name in ("a", "b")

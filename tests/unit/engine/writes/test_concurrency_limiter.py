@@ -30,7 +30,7 @@ class Server:
 
 
 class Run:
-    """A client with endless work, that keeps as many requests in flight as the limiter allows."""
+    """A client with endless work that keeps as many requests in flight as the limiter allows."""
 
     def __init__(self, server: Server, *, sorts: tuple[str, ...] = ("apply",), most: int = MOST) -> None:
         self.server = server

@@ -304,8 +304,8 @@ class Site:
         self._numbers = itertools.count()
 
     async def start(self) -> None:
-        """Let the operator run, and look at its requests."""
-        # Where the limiter settles at such a server, which its own tests show.
+        """Run the operator and record its requests."""
+        # The limit that the limiter reaches on such a server, according to its own tests.
         self.world.concurrency = MIN_LIMIT_BY_LATENCY
         await self.world.start_controller()
         self.world.controllers[0].wire.desk = Desk(places=2, seconds=SECONDS)
@@ -314,7 +314,7 @@ class Site:
         )
 
     async def create(self, name: str, size: int, *, is_chain: bool = False) -> Address:
-        """A Stack of so many ConfigMaps; in a chain each requires the one before."""
+        """A Stack of that many ConfigMaps; in a chain, each requires the previous one."""
         resources: Object = {}
         for number in range(size):
             resources[f"c{number}"] = {"manifest": {"apiVersion": "v1", "kind": "ConfigMap"}}
@@ -382,7 +382,7 @@ def test_a_small_stack_waits_behind_few_requests_of_a_large_one() -> None:
         await asyncio.sleep(0.5)
         created, deleted = await site.measure_life()
         assert await site.is_rolling_out(large)
-        # Six and seven requests, one after the other, each behind at most as many as are in flight.
+        # Six and seven requests, one after the other, each delayed by at most the requests in flight.
         assert created <= alone[0] + 6 * MIN_LIMIT_BY_LATENCY / 2 * SECONDS
         assert deleted <= alone[1] + 7 * MIN_LIMIT_BY_LATENCY / 2 * SECONDS
         await asyncio.sleep(LARGE * SECONDS)

@@ -100,7 +100,7 @@ STEP = Apply(
 
 
 def make_stack(kinds: dict[str, int]) -> Object:
-    """A Stack of so many objects of each kind."""
+    """A Stack of that many objects of each kind."""
     resources = {
         f"{kind.lower()}{number}": {"manifest": {"apiVersion": "v1", "kind": kind}}
         for kind, count in kinds.items()

@@ -285,7 +285,7 @@ def test_usual_keys_are_used(key: object) -> None:
 
 
 def make_large_key(bits: int) -> bytes:
-    """An RSA key of odd numbers: OpenSSL signs with it, for as long as it is large."""
+    """An RSA key of odd numbers: signing takes longer the larger it is."""
     p, q = (1 << bits // 2) - 1, (1 << bits // 2) - 3
     numbers = rsa.RSAPrivateNumbers(
         p=p, q=q, d=p * q - 2, dmp1=p - 2, dmq1=q - 2, iqmp=q - 2, public_numbers=rsa.RSAPublicNumbers(65537, p * q)

@@ -71,7 +71,7 @@ class Bench:
 
 
 async def follow(*streams: Stream | Exception, paths: Sequence[Path] = ()) -> Bench:
-    """Caches that follow ConfigMaps, and from which everything was heard that they had to say about the first list."""
+    """Caches of ConfigMaps, after all notifications about the first list."""
     bench = Bench(*streams)
     bench.caches.follow(CONFIG_MAP, paths)
     await bench.hear()

@@ -94,7 +94,7 @@ def measure(*, paths: list[Path], has_own_keys: bool = False) -> float:
 
 
 def measure_once(first: int, *, paths: list[Path], has_own_keys: bool) -> float:
-    """The same of the children from that number on, which a stream of its own bytes brought."""
+    """The same for children from that number on, received as separate bytes."""
     children = [make_child(number, has_own_keys=has_own_keys) for number in range(first, first + CHILDREN)]
     if not paths:
         # Then only metadata is requested from the server.
@@ -139,7 +139,7 @@ SECRET = Kind(group="", version="v1", name="Secret", plural="secrets", namespace
 HIDDEN = "c3dvcmRmaXNo"
 """The data of the Secret, as the server returns it."""
 UNSEEN = (type, types.ModuleType, types.FunctionType, types.CodeType, types.FrameType)
-"""What leads from the caches to everything else in the process."""
+"""References from the caches to everything else in the process."""
 
 
 class Served(ServedKinds):

@@ -31,7 +31,7 @@ FORBIDDEN = errors.ApiStatusError(code=403, status=None)
 
 
 class Listener(SilentObserver):
-    """Writes down whom it would wake, and which limits are reached."""
+    """Records the woken Stacks and the reached limits."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -22,7 +22,7 @@ from support.units import waiting
 
 @dataclass
 class FixedSource:
-    """Gives one set of credentials after the other; the last for ever."""
+    """Returns one set of credentials after the other; the last one forever."""
 
     queue: list[Credentials | NoCredentials]
     loads: int = 0
@@ -364,7 +364,7 @@ def test_credentials_never_show_their_secrets() -> None:
 
 
 async def collect(connection: Connection, path: str, *, query: dict[str, str] | None = None) -> bytes:
-    """All that a stream gives."""
+    """All bytes of a stream."""
     async with connection.stream(path, query=query) as pieces:
         return b"".join([piece async for piece in pieces])
 

@@ -130,7 +130,7 @@ def test_what_is_no_answer_is_refused(raw: bytes) -> None:
 
 
 def make_bomb() -> bytes:
-    """200 MiB of zeros as a gzip of some 200 KB: blocks that need nothing of one another are the same bytes each."""
+    """200 MiB of zeros as a gzip of some 200 KB: identical, independent blocks."""
     deflater = zlib.compressobj(9, zlib.DEFLATED, 16 + zlib.MAX_WBITS)
     start = deflater.compress(b"") + deflater.flush(zlib.Z_FULL_FLUSH)
     block = deflater.compress(bytes(2**20)) + deflater.flush(zlib.Z_FULL_FLUSH)

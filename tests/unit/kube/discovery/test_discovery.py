@@ -36,7 +36,7 @@ WIDGETS = group("a.test", "v1", resource("Widget", "widgets", scope="Cluster"))
 
 
 def make(*answers: Any) -> tuple[Discovery, ScriptedConnection, list[int]]:
-    """A discovery to which `/apis` answers one after the other; the list counts the reported changes."""
+    """A discovery with scripted responses to `/apis`; the list counts the reported changes."""
     connection = ScriptedConnection({"GET /api": CORE, "GET /apis": list(answers)})
     changes: list[int] = []
     discovery = Discovery(connection, on_change=lambda: changes.append(discovery.generation))  # type: ignore[arg-type]  # the same methods

@@ -62,7 +62,7 @@ class Candidate:
 
 @contextlib.asynccontextmanager
 async def two() -> AsyncIterator[tuple[LeaseServer, Candidate, Candidate]]:
-    """One that works, and one that stands by since."""
+    """A leader, and a standby."""
     server = LeaseServer()
     first = Candidate(server, "first")
     await first.won.wait()
@@ -126,7 +126,7 @@ async def test_only_a_restarted_container_takes_the_lease_of_its_killed_predeces
     ("pod", "owners"),
     [
         pytest.param(POD, [{"apiVersion": "v1", "kind": "Pod", "name": "hearth-1", "uid": "u1"}], id="its Pod"),
-        # The garbage collector would look for the Pod in the namespace of the Lease, and delete the Lease.
+        # Otherwise, the garbage collector would look for the Pod in the namespace of the Lease, and delete the Lease.
         pytest.param(replace(POD, namespace="elsewhere"), None, id="a Pod of another namespace"),
         pytest.param(None, None, id="no Pod"),
     ],

@@ -103,7 +103,7 @@ async def test_answers_take_time_from_the_share_of_their_namespace() -> None:
         assert not share.is_overdrawn
         for _ in range(60):
             if share.is_overdrawn:
-                break  # type: ignore[unreachable]  # a request changes what mypy holds for known
+                break  # type: ignore[unreachable]  # the request invalidates mypy's narrowing
             await connection.request("GET", "/api")
         assert share.is_overdrawn
 

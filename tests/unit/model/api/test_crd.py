@@ -13,7 +13,7 @@ from hearth.model.api import crd
 from support.server import fake_kinds
 
 UNDESCRIBED = {"apiVersion", "kind", "metadata"}
-"""The header of the whole object, which the API server itself describes."""
+"""The object metadata, which the API server describes."""
 
 
 class Inner(pydantic.BaseModel):

@@ -15,7 +15,7 @@ from hearth.plan.environment.inherited_rules import InheritedRules
 from hearth.plan.target import target_choice, target_status
 from hearth.plan.target.target import Target, TargetCause
 
-# ---------------------------------------------------------------- which resources a rule is about
+# ---------------------------------------------------------------- resources that a rule selects
 
 
 def parse(resource: str) -> environment_rules.EnvironmentRule:
@@ -114,7 +114,7 @@ GIVEN = {
 
 
 def find(rules: dict[str, Any], resource: str = "cache") -> InheritedRules | None:
-    """What that resource is given of these rules."""
+    """The environment of that resource under these rules."""
     return inherited_rules.find(environment_rules.parse(rules), resource)
 
 

@@ -39,7 +39,7 @@ ROWS = list(read_rows())
 
 
 def make_object(kind: Kind, row: dict[str, Any]) -> dict[str, Any]:
-    """The object of a row, with what every object has."""
+    """The object of a row, with the common fields of all objects."""
     metadata = {"name": "a", "uid": "1", "generation": GENERATION}
     made = {"apiVersion": kind.api_version, "kind": kind.name, "metadata": metadata}
     return made | {key: row[key] for key in ("spec", "status") if key in row}

@@ -36,7 +36,7 @@ def describe(values: list[Any]) -> dict[str, Any]:
     }
     if not fields:
         return {"type": "boolean" if any(isinstance(value, bool) for value in values) else "string"}
-    # A list and a map are declared by their items: which of them it is does not matter here.
+    # The declaration describes the items; whether they form a list or a map does not matter here.
     return {"type": "object", "properties": fields, "items": {"type": "object", "properties": fields}}
 
 
@@ -70,7 +70,7 @@ FILES = sorted(DATA.glob("*.yaml"))
 
 
 def make_object(kind: Kind, row: dict[str, Any]) -> dict[str, Any]:
-    """The object of a row, with what every object has."""
+    """The object of a row, with the common fields of all objects."""
     metadata = {"name": "a", "uid": "1", "generation": row.get("generation", 1)}
     metadata |= {"annotations": row["annotations"]} if "annotations" in row else {}
     made = {"apiVersion": kind.api_version, "kind": kind.name, "metadata": metadata}

@@ -103,7 +103,7 @@ STOPPED = make(
     conditions=[cond("Ready", "False", "Stopped", "db waits")],
     breakpoints=[{"resource": "db", "hook": "PreCreate", "kind": "Probe", "name": "shop-db", "stack": "shop"}],
 )
-"""A Stack within which an attempt waits."""
+"""A Stack with a waiting attempt inside."""
 
 ROWS: list[tuple[str, Kind, dict[str, Any], HealthState, str, str]] = [
     ("rolled out", DEPLOYMENT, deployment(), READY, "MinimumReplicasAvailable", "fine"),
@@ -259,7 +259,7 @@ def test_only_what_another_object_alone_can_mend_is_terminal() -> None:
 
 
 class Recorder(Mapping[str, Any]):
-    """A map that remembers which paths were read of it."""
+    """A map that records the paths that were read."""
 
     def __init__(self, value: Mapping[str, Any], seen: set[tuple[str, ...]], path: tuple[str, ...] = ()) -> None:
         self._value, self._seen, self._path = value, seen, path
@@ -332,7 +332,7 @@ def test_any_shape_is_judged(fields: dict[str, Any], of: Kind) -> None:
     assert verdict.state is FAILED or not verdict.terminal
 
 
-# ---------------------------------------------------------------- a text with every object that is not ready
+# ---------------------------------------------------------------- a message that lists all unready objects
 
 WORDS = st.sampled_from(
     ["", " ", "Ready", "Failed", "Progressing", "Pending", "Degraded", "True", "False", "Error", "Running"]
@@ -449,7 +449,7 @@ def test_the_last_line_of_a_log_is_safe_to_show(log: str, shown: str) -> None:
 
 
 def stack(reason: str, *waiting: Any, generation: int = 1) -> dict[str, Any]:
-    """A Stack called `inner` that is not ready for that reason, with these entries in its list of breakpoints."""
+    """A Stack called `inner` that is not ready for that reason, with these breakpoint entries."""
     condition = {"type": "Ready", "status": "False", "reason": reason, "message": "m"}
     status = {"observedGeneration": 1, "conditions": [condition], "breakpoints": list(waiting)}
     return {"metadata": {"name": "inner", "generation": generation}, "status": status}

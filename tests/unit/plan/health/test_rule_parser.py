@@ -174,7 +174,7 @@ def test_an_exact_kind_goes_before_a_pattern() -> None:
 
 @functools.cache
 def ours() -> RuleTable:
-    """All rules that come with Hearth, read like anybody's."""
+    """All built-in rules, parsed like users' rules."""
     table, mistakes = rule_parser.read(health_rules.read_built_in())
     assert mistakes == ()
     return table
@@ -195,7 +195,7 @@ def test_a_rule_of_ours_is_the_same_when_it_is_read_alone() -> None:
 
 
 def outline(rule: HealthRuleEntry | SuspendRule | None) -> object:
-    """What of a rule can be compared: compiled expressions cannot."""
+    """The comparable parts of a rule, without compiled expressions."""
     if isinstance(rule, HealthRuleEntry):
         assert isinstance(rule.rule, RuleCases)
         return rule.paths, [

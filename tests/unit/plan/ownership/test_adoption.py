@@ -34,7 +34,7 @@ def unsigned(uid: str, entry: dict[str, Any], name: str = "web") -> dict[str, An
 
 
 def object_to(metadata: dict[str, Any], *, adopts: bool) -> adoption.AdoptionDenial | None:
-    """What speaks against it where only the Stack `LIVING` exists."""
+    """The objection to adopting it if only the Stack `LIVING` exists."""
     return adoption.find_adoption_denial(
         {"metadata": metadata},
         ref=REF,
@@ -148,7 +148,7 @@ def test_what_proves_nothing_is_said_to_belong_to_no_stack() -> None:
     )
 
 
-# ---------------------------------------------------------------- which of two resources owns an object
+# ---------------------------------------------------------------- two resources that claim one object
 
 
 def make_ref(name: str) -> ObjectRef:

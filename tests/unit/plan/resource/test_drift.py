@@ -300,7 +300,7 @@ NOTHING_OWNED = FieldOwnership(fields=packing.pack({}))
 
 
 def make_planner() -> StackPlanner:
-    """A planner of `a`, and of `b`, which is made from it."""
+    """A planner of `a`, and of `b`, which is made from `a`."""
     made = Reading(
         make=lambda values: {"apiVersion": "v1", "kind": "ConfigMap", "data": (values["a"] or {})["data"]}, reads={}
     )

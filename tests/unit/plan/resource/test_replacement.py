@@ -25,7 +25,7 @@ FAILED: Object = {"conditions": [{"type": "Stalled", "status": "True", "reason":
 
 
 def one(data: str, *, name: str | None = None, **policy: object) -> Blueprint:
-    """One ConfigMap `a`, which `b` requires."""
+    """A ConfigMap `a` that `b` requires."""
     metadata = {"metadata": {"name": name}} if name else {}
     manifest = Constant({"apiVersion": "v1", "kind": "ConfigMap", "data": {"x": data}, **metadata})
     blueprint = blueprints.make_blueprint({"a": [], "b": ["a"]}, manifests={"a": manifest})
@@ -155,7 +155,7 @@ def test_a_field_of_replace_on_replaces_what_could_be_changed(world: World) -> N
 
 
 def gadgets(spec: Object, *, name: str | None = None, **policy: object) -> Blueprint:
-    """One object of a custom kind, which is not replaced by default."""
+    """An object of a custom kind, which is not replaced by default."""
     metadata = {"metadata": {"name": name}} if name else {}
     manifest = Constant({"apiVersion": GADGET.api_version, "kind": GADGET.name, "spec": spec, **metadata})
     made = blueprints.make_blueprint({"a": []}, kind=GADGET, manifests={"a": manifest})

@@ -269,7 +269,7 @@ GOING = ResourceStatus(state=ResourceState.PROGRESSING, reason="Resuming", messa
 def settle(
     state: ResourceState, found: child.Child | None, *others: ResourceStatus, cause: Cause = Cause.ORDER
 ) -> ResourceStatus:
-    """The status that comes of it."""
+    """The resulting status."""
     status = ResourceStatus(state=state, reason="Any", message="", cause=cause, child=found)
     return resource_planner.restore_if_stuck("web", status, others, memory=InMemoryState(), records=RECORDS, now=10.0)
 

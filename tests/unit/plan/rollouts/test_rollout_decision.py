@@ -394,7 +394,7 @@ def test_no_instance_is_judged_by_a_status_about_an_earlier_move(
 
 
 def make_namespaces(*counts: int, **options: Any) -> list[InstanceState]:
-    """Instances in several namespaces, as many as each count says."""
+    """Instances in several namespaces; each count is the number in one."""
     spread = [f"n{at}" for at, count in enumerate(counts) for _ in range(count)]
     return [make(index, namespace=namespace, **options) for index, namespace in enumerate(spread)]
 

@@ -127,7 +127,7 @@ def test_two_thousand_resources_are_a_picture_of_a_few_nodes() -> None:
 
 def parse(drawn: str) -> Element:
     """The root of a picture."""
-    return ElementTree.fromstring(drawn)  # noqa: S314 -- what we drew; a parser that expands more would show more
+    return ElementTree.fromstring(drawn)  # noqa: S314 -- our own drawing; a parser that expands more would show more
 
 
 def test_states_differ_by_shape() -> None:
