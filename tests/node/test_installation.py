@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from typing import Any
 
 import pytest
@@ -12,6 +14,7 @@ from support.node.node_cluster import NodeCluster, NodeUser
 
 Object = dict[str, Any]
 CONFIG: Object = {"manifest": {"apiVersion": "v1", "kind": "ConfigMap", "data": {"size": "s"}}}
+DRAIN = ("--ignore-daemonsets", "--delete-emptydir-data", "--force", "--timeout=10s")
 PODS = ("pods", "--selector=app.kubernetes.io/name=hearth")
 
 
@@ -83,6 +86,49 @@ def test_a_rolling_upgrade_disturbs_no_stack(node: NodeCluster, user: NodeUser) 
     node.kubectl.call("rollout", "status", "deployment/hearth", "--timeout=180s")
 
     assert user.kubectl.get("configmap", "resting-config")[0]["metadata"]["resourceVersion"] == before
+
+
+def test_a_drain_leaves_one_replica_at_work(node: NodeCluster, user: NodeUser) -> None:
+    """The only node takes no further Pod, so the budget holds back the second eviction."""
+    converge(user, "undrained")
+    try:
+        drained = node.kubectl.run("drain", "node0", f"--pod-{PODS[1].removeprefix('--')}", *DRAIN)
+        assert drained.returncode != 0
+        assert "disruption budget" in drained.stderr
+        node_cluster.wait_until("a leader", lambda: find_leader(node) != "")
+        converge(user, "drained")
+    finally:
+        node.kubectl.call("uncordon", "node0")
+    node.kubectl.call("rollout", "status", "deployment/hearth", "--timeout=180s")
+
+
+def test_a_frozen_leader_is_replaced_and_ends_when_it_thaws(node: NodeCluster, user: NodeUser) -> None:
+    converge(user, "warm")
+    former = find_leader(node)
+    (pod,) = node.kubectl.get("pod", former)
+    processes = node.find_processes(pod)
+    for pid in processes:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        node_cluster.wait_until("another leader", lambda: find_leader(node) not in ("", former))
+        converge(user, "frozen")
+    finally:
+        for pid in processes:
+            os.kill(pid, signal.SIGCONT)
+
+    node_cluster.wait_until("its restart", lambda: read_restarts(node, former) > read_restarts_of(pod))
+    node.kubectl.call("rollout", "status", "deployment/hearth", "--timeout=180s")
+    converge(user, "thawed")
+
+
+def read_restarts(node: NodeCluster, name: str) -> int:
+    """How often the container of the Pod was restarted."""
+    return read_restarts_of(node.kubectl.get("pod", name)[0])
+
+
+def read_restarts_of(pod: Object) -> int:
+    """How often the container of that Pod had been restarted."""
+    return int(pod["status"]["containerStatuses"][0]["restartCount"])
 
 
 def test_logs_have_no_error(node: NodeCluster, user: NodeUser) -> None:

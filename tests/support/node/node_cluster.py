@@ -105,11 +105,13 @@ def read_peak(pid: int) -> int:
     return int(found[1]) if found else 0
 
 
-def wait_until(what: str, is_so: Callable[[], Any], describe: Callable[[], str] = str) -> None:
+def wait_until(
+    what: str, is_so: Callable[[], Any], describe: Callable[[], str] = str, seconds: float = PATIENCE_SECONDS
+) -> None:
     """Return once it is so; fail with a description at the end of all patience."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
+    deadline = time.monotonic() + seconds
     while not is_so():
-        assert time.monotonic() < deadline, f"{what}: not within {PATIENCE_SECONDS:.0f} s\n{describe()}"
+        assert time.monotonic() < deadline, f"{what}: not within {seconds:.0f} s\n{describe()}"
         time.sleep(POLL_SECONDS)
 
 

@@ -49,6 +49,18 @@ def make_deployment(*containers: Object, **spec: Any) -> Object:
     }
 
 
+def make_workload(kind: str, container: Object) -> Object:
+    """A workload of another kind with one Pod."""
+    made = make_deployment(container)
+    spec = {key: value for key, value in made["spec"].items() if kind != "DaemonSet" or key != "replicas"}
+    return made | {"kind": kind, "spec": spec | ({"serviceName": "none"} if kind == "StatefulSet" else {})}
+
+
+def make_mount(**volume: Any) -> tuple[Object, Object]:
+    """A volume, as fields of a container and of its Pod."""
+    return {"volumeMounts": [{"name": "data", "mountPath": "/data"}]}, {"volumes": [{"name": "data", **volume}]}
+
+
 def make_job(container: Object, **spec: Any) -> Object:
     pod = {"restartPolicy": "Never", "terminationGracePeriodSeconds": 1, "containers": [container]}
     return {"apiVersion": "batch/v1", "kind": "Job", "spec": {**spec, "template": {"spec": pod}}}
@@ -56,6 +68,11 @@ def make_job(container: Object, **spec: Any) -> Object:
 
 CRASH = make_container("--crash=1s", "--code=3", "--words=no such host: db")
 READY = {"readinessProbe": make_probe("/ready")}
+NO_SETTINGS, NO_CLAIM, SMALL = (
+    make_mount(configMap={"name": "none"}),
+    make_mount(persistentVolumeClaim={"claimName": "none"}),
+    make_mount(emptyDir={"sizeLimit": "1Mi"}),
+)
 POD_FAILURES: Mapping[str, PodFailure] = {
     "crash": PodFailure(
         title="The program ends with an error",
@@ -124,6 +141,68 @@ POD_FAILURES: Mapping[str, PodFailure] = {
         manifest=make_deployment(make_container(command=["/none"])),
         why=("container main *: *exec: \"/none\": stat /none: no such file or directory*",),
     ),
+    "sidecar": PodFailure(
+        title="A sidecar fails",
+        manifest=make_deployment(
+            make_container(**READY), initContainers=[CRASH | {"name": "proxy", "restartPolicy": "Always"}]
+        ),
+        why=("sidecar proxy end* with exit code 3 (Error)*, and was restarted *",),
+    ),
+    "sidecar-startup": PodFailure(
+        title="The startup probe of a sidecar fails",
+        manifest=make_deployment(
+            make_container(),
+            initContainers=[
+                make_container(
+                    "--slow=1h", name="proxy", restartPolicy="Always", startupProbe=make_probe("/live")
+                )
+            ],
+        ),
+        why=("sidecar proxy is killed, and was restarted *: Startup probe failed: *connection refused",),
+    ),
+    "daemon-set": PodFailure(
+        title="The program of a DaemonSet ends with an error",
+        manifest=make_workload("DaemonSet", CRASH | READY),
+        why=("container main end* with exit code 3 (Error)*, and was restarted *",),
+    ),
+    "stateful-set": PodFailure(
+        title="The program of a StatefulSet ends with an error",
+        manifest=make_workload("StatefulSet", CRASH | READY),
+        why=("container main end* with exit code 3 (Error)*, and was restarted *",),
+    ),
+    "room": PodFailure(
+        title="No node has room",
+        manifest=make_deployment(make_container(resources={"requests": {"memory": "900Gi"}})),
+        why=("cannot be scheduled: Unschedulable: 0/1 nodes are available: 1 Insufficient memory*",),
+    ),
+    "claim": PodFailure(
+        title="A claim is missing",
+        manifest=make_deployment(make_container(**NO_CLAIM[0]), **NO_CLAIM[1]),
+        why=('cannot be scheduled: Unschedulable: *persistentvolumeclaim "none" not found*',),
+    ),
+    "volume": PodFailure(
+        title="The ConfigMap of a volume is missing",
+        manifest=make_deployment(make_container(**NO_SETTINGS[0]), **NO_SETTINGS[1]),
+        why=('cannot start: FailedMount: *configmap "none" not found',),
+    ),
+    "disk": PodFailure(
+        title="A Pod exceeds the limit of its emptyDir",
+        manifest=make_deployment(
+            make_container(command=["sh", "-c", "cat /bin/busybox >/data/file; exec sleep 1000"], **READY, **SMALL[0]),
+            **SMALL[1],
+        ),
+        why=('Evicted: Usage of EmptyDir volume "data" exceeds the limit "1Mi".',),
+    ),
+    "account": PodFailure(
+        title="The ServiceAccount is missing",
+        manifest=make_deployment(make_container(), serviceAccountName="none"),
+        why=("its pods are rejected: *error looking up service account *: serviceaccount \"none\" not found",),
+    ),
+    "root": PodFailure(
+        title="The image runs as root, and the Pod must not",
+        manifest=make_deployment(make_container(securityContext={"runAsNonRoot": True})),
+        why=("container main cannot start: CreateContainerConfigError: container has runAsNonRoot and image will run as root*",),
+    ),
     "settings": PodFailure(
         title="A Secret is missing",
         manifest=make_deployment(make_container(envFrom=[{"secretRef": {"name": "none"}}])),
@@ -134,6 +213,22 @@ POD_FAILURES: Mapping[str, PodFailure] = {
         manifest=make_job(CRASH, backoffLimit=0),
         reason="BackoffLimitExceeded",
         why=("failed: BackoffLimitExceeded: Job has reached the specified backoff limit", "container main ended with exit code 3 (Error); its log ends with: no such host: db"),
+    ),
+    "job-image": PodFailure(
+        title="The image of a Job cannot be pulled",
+        manifest=make_job(make_container() | {"image": "registry.example/none:1"}),
+        why=("container main: the image registry.example/none:1 cannot be pulled: *registry.example/none:1",),
+    ),
+    "job-policy": PodFailure(
+        title="A Job fails by its Pod failure policy",
+        manifest=make_job(
+            CRASH,
+            podFailurePolicy={
+                "rules": [{"action": "FailJob", "onExitCodes": {"operator": "In", "values": [3]}}]
+            },
+        ),
+        reason="PodFailurePolicy",
+        why=("container main ended with exit code 3 (Error); its log ends with: no such host: db",),
     ),
     "deadline": PodFailure(
         title="A Job exceeds its deadline",

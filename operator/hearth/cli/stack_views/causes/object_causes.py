@@ -288,7 +288,7 @@ def explain_kill(pod: FoundChild, name: str, status: Mapping[str, Any], evidence
         why = strip_end(said)
     else:
         return None
-    message = f"container {name} is killed{describe_restarts(status)}: {why}"
+    message = f"{name_container(pod, name)} is killed{describe_restarts(status)}: {why}"
     command = logs(pod, name, previous=is_running)
     return make(pod, message, command=command, since=object_fields.text(ended, "finishedAt"))
 
