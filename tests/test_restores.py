@@ -32,6 +32,7 @@ PLAYED = [
     "F31-basic-life",
     "finished-nested",
     "M01-mark-by-name",
+    "M09-mark-on-nothing",
     "C19-update-user-replace",
     "replace-create-first",
     "group-create",

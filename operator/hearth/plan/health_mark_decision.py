@@ -18,6 +18,7 @@ from hearth.plan.status import conditions
 
 READY = "Ready"
 RESOLVED = "Resolved"
+TOO_NEW = "ObjectTooNew"
 ROUTE = ("stackName", "groupName", "stackRef", "resource")
 """The fields of a status that name the owner and the resource of the object, or how far a path was followed."""
 
@@ -57,6 +58,15 @@ class ParsedHealthMark:
     def is_resolved(self) -> bool:
         """Return whether the mark needs no further action."""
         return self.is_observed and conditions.find(self.status, RESOLVED).get("status") == "True"
+
+    @property
+    def is_over(self) -> bool:
+        """Return whether the mark never acts again: it is resolved, or was written before every object of its resource."""
+        return self.is_resolved or (self.is_observed and self._reason == TOO_NEW)
+
+    @property
+    def _reason(self) -> str:
+        return str(conditions.find(self.status, READY).get("reason") or "")
 
     @property
     def is_written(self) -> bool:
@@ -160,7 +170,7 @@ def _bind(mark_state: ParsedHealthMark, marked: MarkedResource, *, now: float) -
             f"{child.ref} was created at {made_at}, after this mark ({mark_state.written_at}), so the mark does not "
             f"apply to it; to mark it, create a new HealthMark"
         )
-        too_new = MarkProblem(reason="ObjectTooNew", message=message)
+        too_new = MarkProblem(reason=TOO_NEW, message=message)
         return report(mark_state, marked, pending(too_new), uid=None, now=now)
     is_done = not mark_state.is_unhealthy and child.unhealthy_reason is None
     return report(mark_state, marked, healthy(child) if is_done else pending(VALID), uid=child.uid, now=now)
@@ -225,7 +235,7 @@ def restarted(child: Child) -> MarkConditions:
 
 def restored() -> MarkConditions:
     """Make the conditions of a mark that was resolved before it was restored from a backup."""
-    message = "was resolved before it was restored from a backup; to mark the object again, create another HealthMark"
+    message = "was handled before it was restored from a backup; to mark the object again, create another HealthMark"
     return MarkConditions(reason="Restored", message=message, resolved="True")
 
 

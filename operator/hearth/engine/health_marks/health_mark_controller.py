@@ -147,7 +147,7 @@ class HealthMarkController:
         self._index.update(uid, route, is_open=not mark_state.is_resolved)
         if not self._locator.is_responsible(mark, route.responsible):
             return self._leave(mark, mark_state, route)
-        if mark_state.is_resolved:
+        if mark_state.is_over:
             await self._prove_resolution(mark)
         self._search(mark, is_lost=not route.resources)
         view = None if mark_state.is_resolved else self._see(mark, mark_state, route)
