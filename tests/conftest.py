@@ -1,4 +1,4 @@
-"""What every test may ask for; the fixtures themselves are in `support/`."""
+"""Fixtures for all tests; they are implemented in `support/`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An operator that is started again where a story comes to rest: it finds all as it was left, and writes nothing."""
+"""An operator that restarts while a story is at rest: it finds everything unchanged, and writes nothing."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Start, judge and end the control plane: etcd, API server, controller manager, scheduler, and kwok for the nodes.
+"""Starts, checks and stops the control plane: etcd, API server, controller manager, scheduler, and kwok for the nodes.
 
-It listens on the loopback interface only, and its kubeconfig is a file of its own. Knows nothing of how the programs
-came to be, nor of who needs the control plane.
+It listens only on the loopback interface, and its kubeconfig is a separate file. Must not know how the programs were
+built, nor who needs the control plane.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ VARIABLES = ("u", "v", "w")
 
 @functools.cache
 def texts(depth: int) -> st.SearchStrategy[str]:
-    """Expressions that usually give text."""
+    """Expressions that usually return text."""
     leaves = st.one_of(SMALL, st.just("params.text"), st.sampled_from(VARIABLES))
     if depth == 0:
         return leaves
@@ -65,7 +65,7 @@ def texts(depth: int) -> st.SearchStrategy[str]:
 
 @functools.cache
 def lists(depth: int) -> st.SearchStrategy[str]:
-    """Expressions that usually give a list."""
+    """Expressions that usually return a list."""
     leaves = st.sampled_from(["params.list", "params.words", "[1, 2, 3]", "[]", "params.object"])
     if depth == 0:
         return leaves
@@ -84,7 +84,7 @@ def lists(depth: int) -> st.SearchStrategy[str]:
 
 @functools.cache
 def numbers(depth: int) -> st.SearchStrategy[str]:
-    """Expressions that usually give a number."""
+    """Expressions that usually return a number."""
     leaves = st.sampled_from(["1", "params.number", "size(params.list)", *VARIABLES])
     if depth == 0:
         return leaves
@@ -99,7 +99,7 @@ def numbers(depth: int) -> st.SearchStrategy[str]:
 
 @functools.cache
 def truths(depth: int) -> st.SearchStrategy[str]:
-    """Expressions that usually give true or false."""
+    """Expressions that usually return true or false."""
     leaves = st.sampled_from(["true", "params.number > 1"])
     if depth == 0:
         return leaves

@@ -1,4 +1,4 @@
-"""Any bytes as the answer of a server: an object comes of it, or one of our own errors, and nothing else."""
+"""Any bytes as a server's response: the result is an object or one of our own errors."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def parse(pieces: list[bytes]) -> tuple[int, bytes] | None:
 
 
 async def ask(raw: bytes, *, through_proxy: bool, as_stream: bool) -> None:
-    """Only an object or an error of ours comes out."""
+    """The result is an object or one of our own errors."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError, asyncio.IncompleteReadError):

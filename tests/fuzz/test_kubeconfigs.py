@@ -1,4 +1,4 @@
-"""Any file as a kubeconfig: credentials come of it, or the one error that anyone who starts the program is shown."""
+"""Any file as a kubeconfig: the result is credentials, or the one error that the program reports to its user."""
 
 from __future__ import annotations
 

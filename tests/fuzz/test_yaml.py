@@ -59,7 +59,7 @@ def check(text: str) -> None:
 
 
 def check_agrees(text: str) -> None:
-    """PyYAML reads the same structure of what we read."""
+    """PyYAML reads our result with the same structure."""
     try:
         ours = [document.number for document in kubectl_yaml.parse_documents(text)]
     except yaml.YAMLError:

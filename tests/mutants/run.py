@@ -49,7 +49,7 @@ def load() -> list[Mutant]:
 
 
 def copy_tree(place: Path) -> Path:
-    """What stories need, at another place."""
+    """Copy the files that stories need to another place."""
     for name in COPIED:
         source = ROOT / name
         if source.is_dir():
@@ -76,7 +76,7 @@ def find_failure(tree: Path, *, test: str = "", limit: float | None = None) -> s
 
 
 def try_mutant(mutant: Mutant, tree: Path, *, limit: float) -> tuple[bool, str]:
-    """Whether the broken rule was noticed, and a line that tells of it."""
+    """Whether the broken rule was noticed, and a line that reports it."""
     broken = mutant.find_in(tree)
     if broken is None:
         return False, f"OUTDATED  {mutant.rule}: its text does not occur exactly once in operator/hearth/{mutant.file}"

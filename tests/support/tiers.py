@@ -1,8 +1,8 @@
 """Divides the tests between `make test` and `make test-more`: the mark `more`, set only here.
 
-`make test` has all that is quick: checks, units, each story in one of its settings and disturbed at some writes, and on
-a real server the contract tests and a smoke set. `-m more` has everything else but what takes minutes (`LONG` in
-`tests/conftest.py`). A plugin of pytest. Must not know how a test does its work.
+`make test` has all quick tests: checks, units, each story in one of its settings and disturbed at some writes, and on a
+real server the contract tests and a smoke set. `-m more` has all others, except those that take minutes (`LONG` in
+`tests/conftest.py`). A pytest plugin. Must not know how a test works.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ SMOKE_STORIES = frozenset(
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what `make test` leaves to `make test-more`."""
+    """Mark the tests that `make test` leaves to `make test-more`."""
     for item in items:
         if is_more(item):
             item.add_marker(MARK)

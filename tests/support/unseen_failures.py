@@ -15,11 +15,11 @@ import pytest
 from hearth import supervision
 
 UNSEEN = "never retrieved"
-"""Part of what asyncio says then."""
+"""Part of asyncio's message."""
 
 
 class Collector(logging.Handler):
-    """Keeps what asyncio reports by its own handler."""
+    """Collects the reports of asyncio's exception handler."""
 
     def __init__(self) -> None:
         super().__init__(logging.ERROR)

@@ -25,7 +25,7 @@ OWNER: contextvars.ContextVar[set[asyncio.Task[Any]] | None] = contextvars.Conte
 
 
 MAX_ROUNDS = 10_000
-"""Rounds of the event loop at one moment: many times as many as the largest test needs."""
+"""Rounds of the event loop at one moment: many times the number in the largest test."""
 FEW_ROUNDS = 1_000
 """Rounds after which the clock moves on a little, like the clock of a machine."""
 LITTLE = 1e-9

@@ -27,7 +27,7 @@ from support.real.servers.stub_server import says
 PROGRAM = repository.TESTS / "support" / "real" / "idle_operator.py"
 
 NOWHERE = "https://127.0.0.1:9"
-"""Nothing listens there: the frame keeps trying, which is no reason not to start, nor not to end."""
+"""No server listens there: kopf keeps retrying, which must prevent neither the start nor the exit."""
 KUBECONFIG = """\
 apiVersion: v1
 kind: Config

@@ -123,7 +123,7 @@ def test_packages_that_the_service_does_not_have_are_named() -> None:
     assert "not audited: a (1) is not found" in audit.judge(report, "", accepted={}).text
 
 
-# What else stands between a forged package and the operator, and where generated files go.
+# Further barriers between a forged package and the operator, and the place of generated files.
 
 
 LOCKED = re.compile(r"[A-Za-z0-9._-]+(\[[a-z,]+\])?==[^ ]+( ; [^\\]+)?( --hash=sha256:[0-9a-f]{64})+")

@@ -33,7 +33,7 @@ def command(body: str) -> tuple[str, ...]:
 async def running(
     body: str, settings: Settings | None = None, **options: float
 ) -> AsyncIterator[tuple[ClustersProcess, asyncio.Queue[str]]]:
-    """A process that does what `body` says, for one Stack."""
+    """A process that runs `body` for one Stack."""
     ends: asyncio.Queue[str] = asyncio.Queue()
     process = ClustersProcess(settings or Settings(), on_end=ends.put_nowait, command=command(body), **options)
     process.start(lambda: 1)

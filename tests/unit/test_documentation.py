@@ -24,7 +24,7 @@ PAGES = [
 FENCE = re.compile(r"^ *```[^\n]*\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 COMMAND = re.compile(r"^(?:\$ )?(?:\| )?(?P<line>(?:kubectl stack|hearth) [a-z].*)$")
 PLACEHOLDER = re.compile(r"…|\.\.\.|\[|<")
-"""A placeholder in a line, which makes the line no command yet."""
+"""A placeholder; a line with one is not a complete command."""
 
 
 @pytest.mark.parametrize("name", sorted(reference.PAGES))
@@ -87,7 +87,7 @@ LANGUAGES = {"console", "json", "mermaid", "text", "yaml"}
 PROGRAM = r"(?:\$ )?(?:kubectl|hearth|helm|make|docker|kind|pip|python|\.venv/bin/\w+) "
 SHELL = re.compile(rf"^ *{PROGRAM}", re.MULTILINE)
 INDENTED = re.compile(rf"\n\n {{4,}}{PROGRAM}.*|\n(?![ \-*\d]).*\n\n {{4,}}\S.*")
-"""A command in an indented block; anything in one that is not part of a list."""
+"""A command in an indented block, unless the block is part of a list."""
 
 
 def test_each_command_block_runs_or_says_why_not() -> None:
@@ -107,7 +107,7 @@ def find_silent_blocks(text: str) -> list[str]:
 
 
 def find_silent_lines(text: str) -> list[str]:
-    """Return commands that stand in an indented block, which has no language."""
+    """Return commands in indented blocks, which have no language."""
     rest = console_blocks.BLOCK.sub("", text)
     return INDENTED.findall(rest)
 

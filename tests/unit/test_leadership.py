@@ -21,7 +21,7 @@ GRACE = 0.05
 
 
 class Source:
-    """Credentials for a server that is not there, or none at all."""
+    """Credentials for a server that does not exist, or no credentials."""
 
     def __init__(self, *, is_broken: bool = False) -> None:
         self.is_broken = is_broken

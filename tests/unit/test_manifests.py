@@ -310,7 +310,7 @@ def test_debian_packages_come_from_the_archive_that_is_named(tmp_path: Path) -> 
     assert "check-valid-until" not in of_debian
 
 
-# The chart agrees with the program and with the other files that it shares. What Helm makes of it: tests/ecosystem.
+# The chart agrees with the program and with the files that it shares. tests/ecosystem tests its rendering by Helm.
 
 
 CHART = chart_files.CHART

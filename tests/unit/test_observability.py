@@ -26,7 +26,7 @@ NO_ALERT = {
     "Stalled": "the phase tells more: HearthStackFailed, HearthStackRolledBack",
     "InternalError": "the operator's own counter: HearthInternalError",
 }
-"""Conditions without an alert of their own, and what catches them."""
+"""Conditions without an alert, and the alerts that cover them."""
 
 
 def find_selected(label: str) -> list[str]:

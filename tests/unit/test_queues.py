@@ -18,7 +18,7 @@ LINES = {
     *("ThreadPoolExecutor", "ProcessPoolExecutor", "to_thread", "run_in_executor"),
     *("FairExecutor", "FairSlots", "FairTurns", "NamespaceLine", "ObjectLoop"),
 }
-"""What makes others wait."""
+"""Code that makes others wait."""
 ALONE = {"cli", "preview", "graph"}
 """Packages that serve one user, or walk a graph."""
 

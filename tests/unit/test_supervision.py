@@ -26,11 +26,11 @@ SECRET = "tagsecret99"
 STARTERS = frozenset({"create_task", "ensure_future", "TaskGroup", "call_later", "call_at", "run_coroutine_threadsafe"})
 ALLOWED = {
     "supervision.py": {"create_task", "call_later"},
-    # A timer that can only settle a future; it is made for every request, where each microsecond counts.
+    # A timer that can only settle a future; created for every request, where each microsecond counts.
     "kube/client/connection_pool.py": {"call_at"},
-    # Of a command, which waits for the result.
+    # In a command, which waits for the result.
     "sandbox/process.py": {"run_coroutine_threadsafe"},
-    # Of a command, which waits for the first of two answers.
+    # In a command, which waits for the first of two responses.
     "cli/stack_commands/steering/mark_commands.py": {"create_task"},
 }
 
@@ -67,7 +67,7 @@ def fail(_value: str) -> None:
 
 
 def find_starts(tree: ast.AST) -> set[str]:
-    """Which calls start a task or a timer without the supervisor, or a clock that asks it."""
+    """The calls that start a task or a timer without the supervisor, or without its clock."""
     calls = (node.func for node in ast.walk(tree) if isinstance(node, ast.Call))
     functions = (each for each in calls if isinstance(each, ast.Attribute) and each.attr in STARTERS)
     return {each.attr for each in functions if not ast.unparse(each.value).endswith(("supervision", "clock"))}

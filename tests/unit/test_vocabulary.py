@@ -14,7 +14,7 @@ LIST = pathlib.Path(__file__).with_name("retired_words.yaml")
 RETIRED: Mapping[str, Mapping[str, str]] = yaml.safe_load(LIST.read_text())
 SUFFIXES = {".py", ".md", ".yaml", ".toml"}
 WRITTEN = ("operator", "tests", "docs", "crds", "manifests", "README.md", "Makefile", "pyproject.toml")
-"""Where neither retired prose nor retired names may stand."""
+"""Places without retired prose or names."""
 QUOTED = (LIST, pathlib.Path(__file__))
 """The files that quote retired words."""
 

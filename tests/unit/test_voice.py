@@ -8,7 +8,7 @@ from support.checks.voice import Page
 MOST = 1.0
 """Foreign phrases per 1,000 words of a page."""
 COUNTED = 300
-"""Words from which a page counts: one phrase on a short page is no rate."""
+"""Minimum words of a counted page: one phrase on a short page is no rate."""
 
 
 def test_no_page_exceeds_the_rate_of_foreign_phrases() -> None:

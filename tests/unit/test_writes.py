@@ -36,7 +36,7 @@ STEP_EXECUTION = {
     "hearth.engine.writes.set_detachment",
     "hearth.engine.writes.step_execution",
 }
-"""What sends the requests of a step."""
+"""The module that sends the requests of a step."""
 EXCEPTIONS = {
     "hearth.engine.definition.definition_sync": "adds the finalizer, and says in Events what a definition lacks",
     "hearth.engine.definition.restored_objects": "signs the objects of a restored Stack again, and deletes nothing",

@@ -1,4 +1,4 @@
-"""Programs that judge what Hearth reports or ships, each built from its pinned Go module."""
+"""Programs that check Hearth's reports and shipped files, each built from its pinned Go module."""
 
 from __future__ import annotations
 

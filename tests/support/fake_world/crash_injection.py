@@ -29,7 +29,7 @@ WAYS = (*KILLS, *FAULTS)
 CONCURRENCIES = (1, 2, 5, 64)
 """Limits of child writes in flight; one is chosen if requests take different times."""
 AT_ONCE = 0.02
-"""Seconds between two writes within which only what travels can happen."""
+"""Seconds between two writes, within which only events in transit arrive."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

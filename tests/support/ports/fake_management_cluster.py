@@ -53,16 +53,16 @@ class NullListener:
     """Ignores events for the cache of another shard."""
 
     def on_list_started(self) -> None:
-        """Nothing comes of it."""
+        """Ignored."""
 
     def on_object(self, raw: Object) -> None:
-        """Nothing comes of it."""
+        """Ignored."""
 
     def on_deleted(self, raw: Object) -> None:
-        """Nothing comes of it."""
+        """Ignored."""
 
     def on_synced(self, version: int | None) -> None:
-        """Nothing comes of it."""
+        """Ignored."""
 
 
 class FakeManagementCluster:

@@ -183,5 +183,5 @@ def is_available(raw: Object) -> bool:
 
 
 def is_within(wanted: Mapping[str, Any], found: Mapping[str, Any]) -> bool:
-    """Whether every wanted field has its value."""
+    """Whether every expected field has its value."""
     return all(found.get(name) == value for name, value in wanted.items())

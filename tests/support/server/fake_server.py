@@ -38,7 +38,7 @@ class FakeServer:
         self._owned: dict[str, dict[tuple[Kind, Key], None]] = {}
         self.is_collector_refused = False
         """Whether the garbage collector cannot change the dependents of an object that is deleted without them."""
-        """By UID what names that object as an owner, or did when it was made."""
+        """By UID, the objects that have that object as an owner, or had when they were created."""
         self.kinds = fake_kinds.KindTable()
         self.watchers: list[Watcher] = []
         for served in fake_kinds.BUILT_IN:

@@ -335,7 +335,9 @@ async def begin_held(scene: Scene) -> Object:
 
 
 async def taken_up_later(scene: Scene) -> None:
-    """An operator that starts between deletion and creation gives the next StatefulSet the name, Pods and claims."""
+    """An operator that starts between deletion and creation creates the next StatefulSet with the same name, Pods and
+    claims.
+    """
     before = await begin_held(scene)
     claims, pods = await find_claims(scene, before), await find_pods(scene, before)
     await scene.world.start_controller()

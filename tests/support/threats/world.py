@@ -1,6 +1,6 @@
-"""Tenants, their accounts and Stacks, and a canary, on a control plane that one test has for itself.
+"""Tenants, their accounts and Stacks, and a canary, on a control plane reserved for one test.
 
-Imports nothing of Hearth, so that the same test drives an older operator.
+Imports nothing of Hearth, so that the same test can run an older operator.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Tenant:
     namespace: str
 
     def make_account(self, name: str, *rules: Rule) -> Api:
-        """An account with exactly these rights in this namespace, and what every account may do."""
+        """An account with exactly these permissions in this namespace, and those that every account has."""
         admin, namespace = self.world.api, self.namespace
         name = f"{name}-{next(self.world.numbers)}"
         metadata = {"name": name, "namespace": namespace}
@@ -102,7 +102,7 @@ class Tenant:
         )
 
     def annotator(self, *resources: str, group: str = "") -> Api:
-        """May get and patch, which is what `kubectl annotate` takes."""
+        """Can get and patch, as `kubectl annotate` requires."""
         return self.make_account("annotator", Rule(group=group, resources=resources, verbs=(*READ, "patch")))
 
     def status_patcher(self, *resources: str, group: str = "apps") -> Api:
@@ -166,7 +166,7 @@ class ThreatWorld:
         return self.wait_for(look, within=within, what=f"{'/'.join(phases)} of stack/{name} in {namespace}")
 
     def wait_problem(self, namespace: str, name: str, *, within: float = PATIENCE) -> Object:
-        """Until a Stack tells a problem of a resource; the first one."""
+        """Wait for the first problem of a resource in the status of a Stack."""
 
         def look() -> Object | None:
             return next(iter(self.find_status(namespace, name).get("problems") or ()), None)
@@ -176,7 +176,7 @@ class ThreatWorld:
     # ------------------------------------------------------------ the canary
 
     def canary(self, within: float = 10.0) -> Canary:
-        """A new Stack of one ConfigMap by an uninvolved tenant must be complete within so many seconds."""
+        """A new Stack of one ConfigMap by an uninvolved tenant must complete within that many seconds."""
         if self._bystander is None:
             tenant = self.tenant("canary")
             self._bystander, self._bystander_namespace = tenant.author(), tenant.namespace

@@ -51,7 +51,7 @@ class Constant:
 
 @dataclass(frozen=True)
 class Reading:
-    """A value made of what other resources show."""
+    """A value computed from other resources."""
 
     make: Callable[[Any], Any]
     reads: Mapping[str, frozenset[Path]]

@@ -1,4 +1,4 @@
-"""How long fuzz tests draw, and what several of them draw from."""
+"""The duration of fuzz tests, and their shared strategies."""
 
 from __future__ import annotations
 

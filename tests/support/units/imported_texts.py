@@ -168,7 +168,7 @@ def in_list(manifests: list[Any], shape: str) -> list[Any]:
 
 
 def write(documents: list[Any], form: str) -> str:
-    """Return documents as text. What kubectl reads as a number, as `08`, which the library does not, is quoted."""
+    """Return documents as text. Texts like `08`, which only kubectl reads as numbers, are quoted."""
     dumper = kubectl_yaml.Dumper
     match form:
         case "json" if len(documents) == 1:

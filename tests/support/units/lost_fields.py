@@ -16,7 +16,7 @@ WHOLE_ENTRY = "metadata.managedFields"
 def find_first_lost(manifest: Mapping[str, Any], ownership: FieldOwnership | None) -> str | None:
     """Find the first field of `manifest` that the operator no longer owns, or None if it owns all.
 
-    As the API server writes paths: `spec.template.spec.containers[name="web"].image`. Without an entry of ours, all
+    The path is in the API server's form: `spec.template.spec.containers[name="web"].image`. Without our entry, all
     fields are lost.
     """
     lost = next(field_ownership.find_all_lost(manifest, ownership), None)

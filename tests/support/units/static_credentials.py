@@ -9,7 +9,7 @@ from hearth.kube.auth.credentials import Credentials
 
 @dataclass(frozen=True)
 class FixedSource:
-    """Gives the same at every reading."""
+    """Returns the same credentials every time."""
 
     credentials: Credentials
 

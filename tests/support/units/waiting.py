@@ -1,4 +1,4 @@
-"""Waits for what other tasks or threads of the process do."""
+"""Waits for other tasks or threads of the process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who wrote a Stack, as its metadata tell it."""
+"""The author of a Stack, from its metadata."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Snapshots of a Stack: which statuses count, which claims they find, and what cannot be restored."""
+"""Snapshots of a Stack: statuses that count, claims they find, and claims that cannot be restored."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def preview_after(
     then: Object | None = None,
     meanwhile: Callable[[FakeWorld], None] = lambda _world: None,
 ) -> Preview:
-    """The preview of an edit of a Stack at rest. then: an edit before; meanwhile: what happens before the preview."""
+    """The preview of an edit of a Stack at rest. then: an edit before; meanwhile: an action before the preview."""
     found: list[Preview] = []
 
     async def test(world: FakeWorld) -> None:
@@ -71,12 +71,12 @@ def preview_after(
 
 
 def actions(preview: Preview) -> dict[str, Action]:
-    """What happens to each resource."""
+    """The action on each resource."""
     return {each.resource: each.action for each in preview.changes}
 
 
 def list_actions(preview: Preview) -> list[tuple[str, Action]]:
-    """What happens, in order."""
+    """The actions, in order."""
     return [(each.resource, each.action) for each in preview.changes]
 
 
@@ -175,7 +175,7 @@ def test_work_that_has_not_run_yet_is_previewed() -> None:
     assert list_actions(preview_after(spec, spec)) == [("work", Action.CREATE), ("last", Action.CREATE)]
 
 
-# ---------------------------------------------------------------- what stays, is refused, waits, or must not be shown
+# ---------------------------------------------------------------- kept, rejected and waiting objects, and hidden values
 
 
 def test_a_retained_object_stays() -> None:

@@ -128,7 +128,7 @@ def test_what_is_written_once(folder: Path) -> None:
 
     async def test(world: FakeWorld) -> None:
         take_up(world, objects)
-        # The played controllers give workloads their Pods.
+        # The simulated controllers give workloads their Pods.
         await world.wait_rest(no_objection)
         before = read_all(world)
         await world.start_controller()

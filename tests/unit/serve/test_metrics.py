@@ -140,12 +140,12 @@ def test_the_table_for_users_tells_of_every_metric() -> None:
 
 
 TYPES = {"info": "gauge"}
-"""As the text format calls them, which has no others."""
+"""The types of the text format."""
 DOCUMENT = repository.DOCS / "metrics.md"
 
 
 def find_shown(family: Metric) -> set[tuple[str, frozenset[str]]]:
-    """The names of our metrics as they are shown, each with its labels."""
+    """The names of our exposed metrics, each with its labels."""
     samples = [each for each in family.samples if not each.name.endswith("_created")]
     shown = {(each.name, frozenset(each.labels) - {"le"}) for each in samples if each.name.startswith("hearth_")}
     if family.type != "histogram":
@@ -179,7 +179,7 @@ def test_who_works_is_shown(metrics: Metrics) -> None:
 
 
 LABELS = {"code", "condition", "kind", "le", "limit", "phase", "reason", "result", "state", "verb", "where"}
-"""Of our metrics: nothing of them is a name that a tenant chooses."""
+"""The labels of our metrics: none is a name that a tenant chooses."""
 
 
 def test_no_metric_has_a_label_for_what_tenants_name() -> None:
@@ -193,13 +193,13 @@ def test_no_metric_has_a_label_for_what_tenants_name() -> None:
 
 
 def find_label_names(metrics: Metrics) -> list[tuple[str, tuple[str, ...]]]:
-    """The labels of each metric of ours, by its name."""
+    """The labels of each of our metrics, by its name."""
     collectors = {id(each): each for each in vars(metrics).values() if hasattr(each, "_labelnames")}
     assert len(collectors) > 5
     return [(each._name, tuple(each._labelnames)) for each in collectors.values()]
 
 
-# A scrape of one process shows what both do.
+# A scrape of one process includes both.
 
 
 def test_samples_of_both_are_added_up() -> None:

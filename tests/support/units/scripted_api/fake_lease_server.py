@@ -23,7 +23,7 @@ LATENCY = 0.005
 
 @dataclass(slots=True)
 class LeaseServer:
-    """Keeps the Lease, tells its watchers, and remembers who held it when."""
+    """Stores the Lease, notifies its watchers, and records each holder with its time."""
 
     lease: Object | None = None
     has_namespace: bool = True
@@ -59,7 +59,7 @@ class LeaseServer:
         self._tell("DELETED", gone)
 
     def show(self) -> None:
-        """Tell the Lease as it is once more, as a stream does that starts again."""
+        """Send the current Lease once more, like a restarted stream."""
         assert self.lease is not None
         self._tell("ADDED", self.lease)
 

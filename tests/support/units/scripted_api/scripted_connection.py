@@ -66,7 +66,7 @@ class ScriptedConnection:
         return answer(sent) if callable(answer) else answer
 
     def stream(self, path: str, **rest: object) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        """Never there: anyone who watches keeps trying, and tells nothing."""
+        """Never available: watchers keep trying and report nothing."""
         raise errors.Unreachable(f"nothing streams from {path}")
 
 

@@ -204,7 +204,7 @@ def page(version: int, *items: Object, token: str = "") -> Object:
 
 
 async def elapse(seconds: float) -> None:
-    """Let so many seconds of virtual time go by, and all that is due in them happen."""
+    """Let that many seconds of virtual time pass, with everything that is due in them."""
     loop = virtual_time.get_loop()
     over = loop.create_future()
     loop.call_later(seconds, over.set_result, None)

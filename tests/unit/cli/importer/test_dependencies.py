@@ -1,4 +1,4 @@
-"""What waits for what: the references that kinds keep, and what kinds imply."""
+"""Dependencies between manifests: the references of each kind, and dependencies that kinds imply."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The target of one process: which definition has failed; and that only what this operator signed is read back."""
+"""The target of one process: the failed definition, and that only data signed by this operator is read back."""
 
 from __future__ import annotations
 

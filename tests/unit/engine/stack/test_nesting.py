@@ -1,4 +1,4 @@
-"""Stacks that nest Stacks end somewhere, regardless of what their templates and labels say."""
+"""The depth of nested Stacks is bounded, no matter what their templates and labels say."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Events about repairs: who changed what, at the first time, without sensitive values, and not for thousands at once."""
+"""Events about repairs: who changed which field, only the first time, without sensitive values, and never thousands at
+once.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tenants write onto children, or onto objects that are to look like children, while an operator works."""
+"""Changes by tenants to children, or to objects that imitate children, while an operator works."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Steps are taken in turn, a bounded number at a time, and none that is no longer wanted."""
+"""Steps run in turn, at most a bounded number at a time, and obsolete steps are dropped."""
 
 from __future__ import annotations
 

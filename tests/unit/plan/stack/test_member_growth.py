@@ -24,7 +24,7 @@ def test_members_beyond_the_limit_are_held_until_it_is_gone() -> None:
     growth = MemberGrowth()
     assert growth.update(BLUEPRINT, observe("c[a]")) == set()
     assert growth.set_limits({"c": GrowthLimit(most=3, makers="Stack b")})
-    # A member that is no longer wanted counts as well, and another collection does not.
+    # Unwanted members also count; members of other collections do not.
     assert growth.update(BLUEPRINT, observe("c[a]", "c[old]", "other[x]")) == {"c[d]", "c[e]"}
     assert "it may have at most 3 members" in growth.explain("c[d]")
     assert growth.explain("c[b]") == ""

@@ -99,7 +99,7 @@ def test_dependents_of_an_unready_resource_wait_again() -> None:
 
 
 def applied(planner: StackPlanner, child: Child) -> Apply:
-    """The apply that would give `child` once more."""
+    """The apply that would produce `child` again."""
     manifest = planner.find_desired(child.resource)
     assert manifest is not None
     return Apply(

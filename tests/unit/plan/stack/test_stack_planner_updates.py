@@ -37,7 +37,7 @@ ZONES = [{"name": f"z{number}", "size": number} for number in range(5)]
 
 
 def compile_it(resources: Any, zones: Any, previous: Blueprint | None = None) -> Blueprint:
-    """The blueprint, which shares what did not change with the previous one."""
+    """The blueprint, which shares unchanged parts with the previous one."""
     definition = Definition(template={"parameters": PARAMETERS, "resources": resources}, parameters={"zones": zones})
     made = compiler.compile_template(definition, stack=blueprints.STACK, kinds=KINDS)
     return made if previous is None else chunked_work.finish(changed_members.share(made, previous))
@@ -88,7 +88,7 @@ FREE = {name: each for name, each in RESOURCES.items() if name in ("base", "work
     "others": config({"b": "${base.data.a}"}, forEach="params.names", key="item"),
     "end": config({"b": "${base.data.a}"}, dependsOn=["others"]),
 }
-"""Nothing depends on which members `workers` has."""
+"""Nothing depends on the list of members of `workers`."""
 
 
 def resize(chance: random.Random) -> Any:

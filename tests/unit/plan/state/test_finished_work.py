@@ -104,7 +104,7 @@ def test_what_is_no_record_is_none(encoded: Any) -> None:
     assert not work.entries
 
 
-# ---------------------------------------------------------------- which objects run once
+# ---------------------------------------------------------------- objects that run once
 
 JOB, POD = "Job.batch", "Pod"
 

@@ -245,7 +245,7 @@ def test_only_so_many_are_kept() -> None:
     assert found == list(range(1000 - limits.REVISION_HISTORY, 1000))
 
 
-# ---------------------------------------------------------------- what other components say
+# ---------------------------------------------------------------- messages of other components
 
 
 def make_status(reason: str, message: str) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from hearth.template.cel import cel_values, expressions
 
 
 def evaluate(text: str, **values: Any) -> Outcome:
-    """What `text` comes to."""
+    """The value of `text`."""
     return expressions.bind(expressions.parse(text), path="here", constants={}).evaluate(values)
 
 

@@ -270,7 +270,7 @@ def test_large_lists_in_one_text_are_pieces_by_themselves() -> None:
             rests += evaluator.asked == 2
     assert evaluator.asked == 2
     assert all(after - before <= 1 for before, after in itertools.pairwise(asked))
-    # One after the second answer, one after each list is written, and what follows.
+    # One pause after the second response, one after writing each list, and the rest.
     assert rests >= 3
 
 

@@ -186,7 +186,7 @@ def compile_read(
 
 
 def team(name: str, address: str = "1", **metadata: str) -> dict[str, Any]:
-    """A Service as it is read."""
+    """A Service from the API server."""
     return {"metadata": {"name": name, **metadata}, "spec": {"clusterIP": address}}
 
 

@@ -185,7 +185,7 @@ def test_a_nested_stack_may_read_the_secret_itself() -> None:
     assert blueprint.resources["a"].requires == ("s",)
 
 
-# ---------------------------------------------------------------- outputs of nested Stacks, which are masked
+# ---------------------------------------------------------------- masked outputs of nested Stacks
 
 INNER: dict[str, Any] = {"apiVersion": "hearth.dev/v1alpha1", "kind": "Stack", "spec": {"template": {"resources": {}}}}
 OUTPUTS = {"password": "(sensitive)", "host": "db.prod", "note": "not (sensitive) at all"}
@@ -289,7 +289,7 @@ def test_sensitive_outputs_of_many_stacks_are_found_without_unpacking_them(
     assert found == expected
 
 
-# ---------------------------------------------------------------- masks, which are not taken for the value
+# ---------------------------------------------------------------- masks are not mistaken for values
 
 
 def find_mistakes(resources: Any, *, given: Any = None, rules: Any = None) -> list[str]:

@@ -57,7 +57,7 @@ def make_rules(inner: strategies.SearchStrategy[Any]) -> strategies.SearchStrate
     )
 
 
-# Where it tells of `false` the reference is not consistent.
+# The reference implementation is inconsistent in its messages about `false`.
 RULES = strategies.recursive(make_rules(strategies.just(True)), make_rules, max_leaves=6)
 
 

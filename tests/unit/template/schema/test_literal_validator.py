@@ -169,7 +169,7 @@ POD = literal_validator.find_built_in("v1/Pod")
 
 
 def in_kind(kind: str, spec: str, rest: str = "", *, api_version: str = "v1") -> str:
-    """A template whose resource `a` is of that kind; `number` gives 80 and `text` gives A, by parameters."""
+    """A template whose resource `a` has that kind; the parameters `number` and `text` are 80 and A."""
     return f"""
 parameters: {{number: {{type: integer, default: 80}}, text: {{type: string, default: A}}}}
 resources:

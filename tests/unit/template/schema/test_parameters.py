@@ -68,7 +68,7 @@ INGRESS = {
     ],
 )
 def test_defaults_within_a_value(rules: dict[str, Any], given: dict[str, Any], expected: Any) -> None:
-    """A property with a default may be left out of a map that is there; the given value stays as it is."""
+    """A property with a default may be missing from a map; the given value is not changed."""
     before = copy.deepcopy((rules, given))
     assert resolve({"x": rules}, given) == ({"x": expected}, [])
     assert (rules, given) == before

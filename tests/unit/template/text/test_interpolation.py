@@ -94,7 +94,8 @@ def test_a_string_without_marks_is_left_alone(string: str) -> None:
         assert interpolation.parse(string) == ((string,) if string else ())
 
 
-# ---------------------------------------------------------------- a `${…}` that is no expression: the message says what to write
+# ---------------------------------------------------------------- a `${…}` that is no expression: the message suggests
+# a correction
 
 EXPANSIONS = (
     "VAR:-default", "VAR:=x", "VAR:?is not set", "VAR:+--flag", "VAR:0:3", "#array[@]", "array[@]", "array[*]", "!name@",

@@ -1,4 +1,6 @@
-"""What became of a Stack: Events, revisions and deletions in one order, revisions in rows, and what changed between two."""
+"""The history of a Stack: Events, revisions and deletions in one order, revisions in rows, and differences
+between two.
+"""
 
 from __future__ import annotations
 

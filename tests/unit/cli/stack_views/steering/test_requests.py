@@ -1,4 +1,4 @@
-"""The objects that `snapshot`, `mark` and `unmark` create, and what `restore` writes."""
+"""The objects that `snapshot`, `mark` and `unmark` create, and the patch of `restore`."""
 
 from __future__ import annotations
 

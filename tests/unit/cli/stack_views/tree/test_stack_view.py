@@ -1,4 +1,4 @@
-"""What `tree` and the demonstration make of the objects that they find: a row for each resource, in words."""
+"""The rows that `tree` and the demo print: one row per resource, in words."""
 
 from __future__ import annotations
 
