@@ -1,4 +1,4 @@
-"""What all models of the API share."""
+"""The base class of the API models, and helpers for their fields."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from pydantic.config import JsonDict
 Counter: TypeAlias = Annotated[int, pydantic.Field(ge=0, json_schema_extra={"format": "int64"})]
 Timestamp: TypeAlias = Annotated[str, pydantic.Field(json_schema_extra={"format": "date-time"})]
 LIST_BY_TYPE: JsonDict = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]}
-"""Of a list of conditions: one of each type."""
+"""For a list of conditions: a map whose key is the type."""
 NOT_OBSERVED: JsonDict = {"default": {"observedGeneration": -1}}
-"""Of the status. Tools that follow kstatus take an object without a status for current; with this they wait."""
+"""Default of the status. Tools that follow kstatus treat an object without a status as current; with this default, they
+wait."""
 
 
 class ApiModel(pydantic.BaseModel):
-    """What all parts of the API share: camel case outside, frozen, no unknown field."""
+    """Base class of all API models: camelCase aliases, frozen, no unknown fields."""
 
     model_config = pydantic.ConfigDict(
         alias_generator=to_camel, populate_by_name=True, frozen=True, extra="forbid", use_attribute_docstrings=True
@@ -25,7 +26,7 @@ class ApiModel(pydantic.BaseModel):
 
 
 def optional_list(most: int, *, least: int | None = None, kind: Literal["atomic", "set"] = "atomic") -> Any:
-    """Return the field of a list that may be missing. kind: `atomic` has one owner, each entry of a `set` its own."""
+    """Return an optional list field. kind: an `atomic` list has one owner, and each entry of a `set` has its own."""
     schema: JsonDict = {"x-kubernetes-list-type": kind}
     return pydantic.Field(default=None, min_length=least, max_length=most, json_schema_extra=schema)
 

@@ -1,4 +1,4 @@
-"""The CustomResourceDefinitions as data, made from the pydantic models of `hearth.model.api.stack` and its neighbours.
+"""Generates the CustomResourceDefinitions from the pydantic models in `hearth.model.api`.
 
 Knows what Kubernetes calls a structural schema, and how pydantic's JSON schema differs from one; must not know where
 the result is written to.
@@ -16,15 +16,15 @@ from hearth.model import names
 from hearth.model.api import health_mark, resource_group, stack, stack_definition, stack_snapshot
 
 DROPPED = frozenset({"title", "$defs", "additionalProperties", "properties", "items", "anyOf", "$ref", "const"})
-"""Words of pydantic's schema that are left out or written in another way."""
+"""Keywords of pydantic's schema that are omitted or converted."""
 ANYTHING = {"x-kubernetes-preserve-unknown-fields": True, "nullable": True}
-"""Only with both of these does the API server take any value at all, null among them."""
+"""The API server accepts any value, including null, only with both of these."""
 READING_ORDER = ("description", "type", "format", "enum", "default")
 """Keywords that come first in each node; nested nodes come last."""
 
 
 def column(name: str, path: str, *, of: str = "string", **more: Any) -> dict[str, Any]:
-    """Return a column of `kubectl get`. of: the type; more: the other words of a CustomResourceDefinition."""
+    """Return a column of `kubectl get`. of: the type; more: other fields of the column in the CustomResourceDefinition."""
     return {"name": name, "type": of, "jsonPath": path, **more}
 
 
@@ -122,7 +122,7 @@ def make_crd(
     scale: Mapping[str, str] | None = None,
     is_namespaced: bool = True,
 ) -> dict[str, Any]:
-    """Make the CustomResourceDefinition of the kind that a model is named after; it has the status that the model has.
+    """Make the CustomResourceDefinition of a model. The kind has the model's name, and a status if the model has one.
 
     scale: the paths of the scale subresource, None if it has none.
     """

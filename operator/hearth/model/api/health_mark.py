@@ -125,8 +125,8 @@ class HealthMarkStatus(ApiModel):
 
 
 class HealthMark(ApiModel):
-    """A report about the health of one object of a Stack, from a person or a program that sees something that the
-    operator cannot see. It applies to that object only: once the object is replaced, the mark has no effect.
+    """Reports whether one object of a Stack is healthy, for problems that a person or a program sees but the operator
+    cannot. The mark applies only to that object: once the object is replaced, it has no effect.
     """
 
     spec: HealthMarkSpec

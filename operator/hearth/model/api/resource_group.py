@@ -100,8 +100,8 @@ class RollingUpdate(ApiModel):
     """Maximum number of members that change at the same time: a number, or a percentage of all members, e.g. `25%`,
     rounded down but at least 1. Default: 1."""
     min_in_service: Counter | None = None
-    """Number of members that stay ready during the update. If a batch would leave fewer, the group has extra members
-    until the update is done. Members that are not ready can always be changed. Default: 0."""
+    """Minimum number of members that stay ready during the update. If a batch would leave fewer, the group runs extra
+    members until the update is complete. Members that are not ready can always be changed. Default: 0."""
     pause_time: Duration | None = None
     """Pause between two batches, e.g. `30s`. At most one hour. Default: no pause."""
 
@@ -134,11 +134,11 @@ class ResourceGroupSpec(ApiModel):
     """Members to remove, by index. A removed index is not used again. While `replicas` stays the same, new members
     replace the removed ones."""
     removal_policies_mode: Literal["Append", "Update"] | None = None
-    """`Append`: an index that was ever listed stays removed. `Update`: only the current list counts. Default: `Append`.
-    """
+    """`Append`: an index that has ever been listed stays removed. `Update`: only the current list counts. Default:
+    `Append`."""
     environment: Environment | None = None
     paused: bool | None = None
-    """While true, the operator neither writes nor deletes members. The status shows the pending steps. Changes of the
+    """While true, the operator neither writes nor deletes members. The status shows the pending steps. Changes to the
     spec take effect afterward. Default: false."""
     suspended: bool | None = None
     """While true, members that are workloads are stopped, as in a Stack. Default: false."""
@@ -148,12 +148,12 @@ class ResourceGroupSpec(ApiModel):
     """Maximum time to complete a change, e.g. `90s` or `1h30m`. A change that takes longer fails. Default: no limit."""
     service_account_name: ServiceAccountName | None = None
     """ServiceAccount in the namespace of the group. The operator uses its permissions to manage the members, as in a
-    Stack. Default: the operator's flag `--tenancy` decides."""
+    Stack. Default: depends on the operator's flag `--tenancy`."""
     kube_config: KubeConfig | None = None
     """Kubeconfig of another cluster to create the members in, as in a Stack. Default: the cluster of the group."""
     deletion_policy: Literal["Delete", "Abandon"] | None = None
     """What happens to the members when the group is deleted. `Delete`: the operator deletes them. `Abandon`: all
-    members are kept unchanged, without an owner. Default: `Delete`."""
+    members are kept unchanged and no longer managed. Default: `Delete`."""
     adoption_policy: Literal["Refuse", "Adopt"] | None = None
     """What happens if an object with a member's name already exists and belongs to no Stack or group. `Adopt`: the
     operator takes over the object. `Refuse`: the object stays unchanged, and the member fails. Default: `Refuse`."""
@@ -174,18 +174,18 @@ class ResourceGroupStatus(ConvergenceStatus):
     problems: list[ProblemEntry] | None = base.optional_list(PROBLEMS_LIMIT)
     """The first 20 members that have a problem."""
     revision: Counter | None = None
-    """Number of the definition that runs. A change of `replicas` creates a new revision as well."""
+    """Number of the definition that runs. A change to `replicas` creates a new revision as well."""
     last_completed_revision: Counter | None = None
-    """The revision that completed last."""
+    """The revision that completed most recently."""
     previous_completed_revision: Counter | None = None
-    """The revision that completed before that."""
+    """The revision that completed before `lastCompletedRevision`."""
     last_failed_revision: Counter | None = None
-    """The revision that failed last, even if it has completed since."""
+    """The revision that failed most recently, even if it has completed since."""
     history_unknown: bool | None = None
     """Whether the earlier revisions are unknown, because this operator did not write the status."""
     signature: str | None = None
     """The operator's signature of the status fields that it reads back. The operator treats a status without it as
-    lost."""
+    missing."""
     target: TargetStatus | None = None
     controller_state: ControllerState | None = None
     handled: dict[str, str] | None = None
@@ -201,8 +201,8 @@ class ResourceGroupStatus(ConvergenceStatus):
 
 
 class ResourceGroup(ApiModel):
-    """Any number of members: objects that are created from one template and managed like the resources of a Stack. Each
-    member has an index. Members can change in batches, and `kubectl scale` or an autoscaler can set their number.
+    """A set of objects, called members, that are created from one template and managed like the resources of a Stack.
+    Each member has an index. Members can change in batches, and `kubectl scale` or an autoscaler can set their number.
     """
 
     model_config = base.validated(GROUP_NAME_RULE)

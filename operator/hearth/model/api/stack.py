@@ -83,15 +83,15 @@ STACK_NAME_RULE: JsonDict = {
 class Parameter(ApiModel):
     """One parameter, described with keywords of JSON Schema.
 
-    Keywords that are not listed here are allowed as well if they constrain one value: `minimum`, `maximum`,
-    `multipleOf`, `pattern`, `minLength`, `maxLength`, `format`, `items`, `minItems`, `maxItems`, `uniqueItems`,
-    `properties`, `required`, `additionalProperties`, `const` and others.
+    Other keywords are allowed as well if they constrain a single value: `minimum`, `maximum`, `multipleOf`, `pattern`,
+    `minLength`, `maxLength`, `format`, `items`, `minItems`, `maxItems`, `uniqueItems`, `properties`, `required`,
+    `additionalProperties`, `const` and others.
     """
 
     model_config = pydantic.ConfigDict(json_schema_extra=PRESERVE)
 
     type: Literal["string", "integer", "number", "boolean", "array", "object"] | None = None
-    """Type of the value, e.g. `integer`. Default: any type; expressions that use the parameter are then not
+    """Type of the value, e.g. `integer`. Default: any type, and expressions that use the parameter are not
     type-checked."""
     description: str | None = None
     """Purpose of the parameter, for the users who set it."""
@@ -108,7 +108,8 @@ class Manifest(ApiModel):
     """The desired object, as for `kubectl apply`. Any value can contain `${…}` expressions.
 
     `metadata.name` defaults to `<stack>-<resource>`, and `metadata.namespace` to the namespace of the Stack. A value
-    that is a single expression, e.g. `${params.replicas}`, keeps the type of its result. A null value removes its key.
+    that is a single expression, e.g. `${params.replicas}`, keeps the type of its result. Keys with a null value are
+    removed.
     """
 
     model_config = pydantic.ConfigDict(json_schema_extra=PRESERVE)
@@ -131,7 +132,7 @@ class ReplacePolicy(ApiModel):
     `Never` for all other kinds."""
     replace_on: list[FieldPath] | None = base.optional_list(limits.RULES, least=1, kind="set")
     """Fields that require a new object when they change, even though the API server accepts the change in place, e.g.
-    `spec.storageClassName`. A change of these fields uses `CreateFirst` for every kind unless `replace` is set. If the
+    `spec.storageClassName`. A change to these fields uses `CreateFirst` for every kind unless `replace` is set. If the
     manifest sets `metadata.name`, `replace: DeleteFirst` is required."""
 
 
@@ -142,8 +143,8 @@ class RollingPolicy(ApiModel):
     """Maximum number of members that change at the same time: a number, or a percentage of all members, e.g. `25%`,
     rounded down but at least 1. Default: 1."""
     min_ready: Counter | None = None
-    """Number of members that stay ready during the update. Members that are not ready can always be changed. Default:
-    0."""
+    """Minimum number of members that stay ready during the update. Members that are not ready can always be changed.
+    Default: 0."""
     pause: Duration | None = None
     """Pause between two batches, e.g. `30s`. At most one hour. Default: no pause."""
 
@@ -196,7 +197,8 @@ class Resource(ApiModel):
     `readyWhen` and `optional`."""
     optional: bool | None = None
     """Whether a missing `externalRef` object counts as ready. The object then has no fields: `has(gateway.status)` is
-    false, and `gateway.?status` has no value. Default: false, so everything that reads the object waits for it."""
+    false, and `gateway.?status` has no value. Default: false, so resources and outputs that read the object wait for
+    it."""
     for_each: Expression | None = None
     """An expression on `params`, `conditions` and `stack`, without `${}`, that returns a list or a map, e.g.
     `params.zones`. Each element becomes a member: a resource `workers[<key>]` with its own object. In the manifest,
@@ -228,9 +230,9 @@ class Resource(ApiModel):
     Examples: `spec.replicas`, `spec.template.spec.containers[name="web"].image`,
     `metadata.annotations[example.com/owner]`."""
     deletion_policy: Literal["Delete", "Retain"] | None = None
-    """What happens to an obsolete child: its resource was removed, the child was replaced, or the Stack is deleted.
-    `Delete`: the operator deletes the child. `Retain`: the child is kept unchanged, without an owner. Default:
-    `Delete`."""
+    """What happens to the child when it is no longer needed, because the resource was removed, the child was replaced,
+    or the Stack is deleted. `Delete`: the operator deletes the child. `Retain`: the child is kept unchanged and no
+    longer managed. Default: `Delete`."""
     completion: Completion | None = None
     """What happens when an object that succeeded no longer exists. `Once`: it stays finished, and is recreated only if
     its definition changes or you set the annotation `hearth.dev/retry`. `Rerun`: it is recreated. Default: `Once` for
@@ -239,8 +241,8 @@ class Resource(ApiModel):
     retry: RunRetry | None = None
     adoption_policy: Literal["Refuse", "Adopt"] | None = None
     """What happens if an object with the child's name already exists and belongs to no Stack. `Adopt`: the operator
-    takes over the object and applies the manifest. It never deletes an adopted object, even when the object is
-    obsolete. `Refuse`: the resource fails. Default: `spec.adoptionPolicy`."""
+    takes over the object and applies the manifest. It never deletes an adopted object, even when the object is no
+    longer needed. `Refuse`: the resource fails. Default: `spec.adoptionPolicy`."""
 
 
 class Output(ApiModel):
@@ -275,7 +277,7 @@ class Template(ApiModel):
     resources: dict[str, Resource] = pydantic.Field(
         json_schema_extra=named_map("a resource", limit=limits.INLINE_RESOURCES, reserved=RESERVED_NAMES)
     )
-    """The resources by name. Their order does not matter: a resource is applied after the resources that its
+    """The resources, by name. Their order does not matter: a resource is applied after the resources that its
     expressions use."""
     outputs: dict[str, Output] | None = pydantic.Field(
         default=None, json_schema_extra=named_map("an output", limit=limits.ENTRIES)
@@ -299,22 +301,23 @@ class Rollback(ApiModel):
     if the first definition failed. The operator retries the failed definition when it changes or when you set the
     annotation `hearth.dev/retry`. Default: false."""
     to_revision: Counter | None = None
-    """The revision to roll back to, at any time and from any state. 0 means the last completed revision other than the
-    definition in the spec. A later change of the template or its parameters overrides it. Default: no rollback."""
+    """The revision to roll back to, at any time and from any state. 0 means the last completed revision that differs
+    from the spec. A later change to the template or its parameters overrides it. Default: no rollback."""
     to_snapshot: Annotated[str, pydantic.Field(min_length=1, max_length=limits.NAME_LENGTH)] | None = None
     """The StackSnapshot to restore, in the namespace of the Stack: its revision, and the data of its volumes. Each
-    PersistentVolumeClaim is replaced with a new one that has the data of its VolumeSnapshot; meanwhile all workloads
-    are suspended. Restored once. A later change of the template or its parameters ends the restore."""
+    PersistentVolumeClaim is replaced with a new one that has the data of its VolumeSnapshot. All workloads are
+    suspended in the meantime. Restored once. A later change to the template or its parameters ends the restore."""
 
 
 class Retry(ApiModel):
-    """How to retry failed resources. Retries never end."""
+    """How to retry failed resources. The operator never stops retrying."""
 
     limit: Counter | None = None
-    """Failures of one resource after which the Stack reports Failed and `rollback.onFailure` applies. Retries continue.
-    Default: 5."""
+    """Number of failures of one resource after which the Stack reports Failed and `rollback.onFailure` applies. Retries
+    continue. Default: 5."""
     max_backoff: Duration | None = None
-    """Maximum delay between two attempts, e.g. `90s` or `5m`. Default: the operator's flag `--max-backoff`, 5m."""
+    """Maximum delay between two attempts, e.g. `90s` or `5m`. Default: the value of the operator's flag
+    `--max-backoff`, which defaults to 5m."""
 
 
 class Healing(ApiModel):
@@ -322,7 +325,7 @@ class Healing(ApiModel):
 
     policy: Literal["Automatic", "OnUpdate"] | None = None
     """`Automatic`: the operator replaces such an object immediately, and updates the resources that use its values.
-    `OnUpdate`: the operator replaces it with the next change of the definition or the next requested retry. Default:
+    `OnUpdate`: the operator replaces it at the next change to the definition or the next requested retry. Default:
     `Automatic`."""
     max_unhealthy: Any = pydantic.Field(default=None, json_schema_extra=NUMBER_OR_SHARE)
     """The operator only replaces objects while at most this many resources are unhealthy, so that a wrong health rule
@@ -344,7 +347,7 @@ class StackSpec(ApiModel):
     template_ref: TemplateReference | None = None
     template_refs: list[TemplateReference] | None = base.optional_list(limits.TEMPLATE_SOURCES, least=1)
     """Several objects that each contain a part of the template, for a template that is too large for a single object.
-    Their parameters, conditions, resources and outputs are merged. The same name in two parts is an error."""
+    Their parameters, conditions, resources and outputs are merged. A name that occurs in two parts is an error."""
     parameters: dict[str, Any] | None = pydantic.Field(
         default=None, json_schema_extra={"maxProperties": limits.ENTRIES}
     )
@@ -356,12 +359,12 @@ class StackSpec(ApiModel):
     environment: Environment | None = None
     paused: bool | None = None
     """While true, the operator neither writes nor deletes children, even if the Stack is deleted. The status shows the
-    pending steps. Changes of the spec take effect afterward. Default: false."""
+    pending steps. Changes to the spec take effect afterward. Default: false."""
     suspended: bool | None = None
     """While true, workloads are stopped, dependents first: Deployments, StatefulSets and ReplicaSets are scaled to
     zero, and Jobs, CronJobs, nested Stacks and other kinds that can be suspended are suspended. The operator writes
-    nothing else. Changes of the spec and requests to roll back take effect afterward. When it becomes false, all
-    workloads are restored in order. Default: false."""
+    nothing else. Changes to the spec and rollback requests take effect afterward. When it becomes false, all workloads
+    are restored in order. Default: false."""
     rollback: Rollback | None = None
     retry: Retry | None = None
     healing: Healing | None = None
@@ -371,18 +374,19 @@ class StackSpec(ApiModel):
     service_account_name: ServiceAccountName | None = None
     """ServiceAccount in the namespace of the Stack. The operator uses its permissions to write, read and delete
     children, and to read templates and parameters from other objects. Children can be in any namespace where the
-    account has permissions. Default: the operator's flag `--tenancy` decides; by default, children must be in the
-    namespace of the Stack."""
+    account has permissions. Default: depends on the operator's flag `--tenancy`; unless it is set, children must be in
+    the namespace of the Stack."""
     kube_config: KubeConfig | None = None
     """Kubeconfig of another cluster to create the children in, with the permissions of that kubeconfig. The Stack, its
-    revisions and its Events stay in this cluster. The operator follows changes of the Secret. A Stack with children
+    revisions and its Events stay in this cluster. The operator follows changes to the Secret. A Stack with children
     cannot move to another API server. Default: the cluster of the Stack."""
     revision_history_limit: Annotated[Counter, pydantic.Field(le=limits.REVISION_HISTORY)] | None = None
     """Number of earlier revisions to keep for rollbacks, in addition to revisions that are still in use. At most 100.
     Default: 10."""
     deletion_policy: Literal["Delete", "Abandon"] | None = None
     """What happens to the children when the Stack is deleted. `Delete`: the operator deletes them, except for resources
-    with `deletionPolicy: Retain`. `Abandon`: all children are kept unchanged, without an owner. Default: `Delete`."""
+    with `deletionPolicy: Retain`. `Abandon`: all children are kept unchanged and no longer managed. Default: `Delete`.
+    """
     adoption_policy: Literal["Refuse", "Adopt"] | None = None
     """What happens if an object with a child's name already exists and belongs to no Stack. `adoptionPolicy` of a
     resource overrides it. `Adopt`: the operator takes over the object. `Refuse`: the object stays unchanged, and the
@@ -390,8 +394,8 @@ class StackSpec(ApiModel):
 
 
 class Stack(ApiModel):
-    """A template and its parameters. The operator creates the objects that the template describes, and keeps them in
-    that state when something fails, drifts or is deleted.
+    """A template and its parameters. The operator creates the objects that the template describes and keeps them in the
+    desired state, even when something fails, drifts or is deleted.
     """
 
     model_config = base.validated(STACK_NAME_RULE)
@@ -409,7 +413,7 @@ class StackTemplateSpec(ApiModel):
 
 class StackTemplate(ApiModel):
     """A template that Stacks in all namespaces can use: `spec.templateRef: {kind: StackTemplate, name: …}`. Every Stack
-    can read it and follows its changes.
+    can read it, and Stacks that use it follow its changes.
     """
 
     spec: StackTemplateSpec

@@ -160,7 +160,7 @@ class InstanceOptions(ApiModel):
     `Refuse`."""
     deletion_policy: Literal["Delete", "Abandon"] | None = None
     """What happens to the objects when the instance is deleted. `Delete`: the operator deletes them, except for
-    resources with `deletionPolicy: Retain`. `Abandon`: all objects are kept unchanged, without an owner. Default:
+    resources with `deletionPolicy: Retain`. `Abandon`: all objects are kept unchanged and no longer managed. Default:
     `Delete`."""
     revision_history_limit: Annotated[Counter, pydantic.Field(le=limits.REVISION_HISTORY)] | None = None
     """Number of earlier revisions of the instance to keep. At most 100. Default: 10."""
@@ -204,7 +204,7 @@ class RolloutWave(ApiModel):
     name: str = pydantic.Field(pattern=PLURAL, max_length=63)
     """Name of the wave in statuses and messages: `canary`."""
     select: InstanceSelector | None = None
-    """Which instances belong to the wave. Default: all."""
+    """Instances that belong to the wave. Default: all."""
     size: Any = pydantic.Field(default=None, json_schema_extra=NUMBER_OR_SHARE)
     """Maximum number of instances in the wave: a number, or a percentage of all instances, e.g. `10%`. Default: no
     limit."""
@@ -238,8 +238,8 @@ class Rollout(ApiModel):
     pause: Duration | None = None
     """How long all instances of a wave must stay ready before the next wave starts, e.g. `30m`. Default: no pause."""
     max_failed: Counter | None = None
-    """How many instances can fail before the rollout stops: it stops with the next failure. If several namespaces have
-    instances, all failures in one namespace count as one. Default: 0."""
+    """How many instances can fail. The next failure stops the rollout. If several namespaces have instances, all
+    failures in one namespace count as one. Default: 0."""
     progress_deadline: Duration | None = None
     """Maximum time to update an instance. An instance that takes longer counts as failed. Default: `30m`."""
     on_failure: Literal["Stop", "Rollback"] | None = None
@@ -269,7 +269,7 @@ class StackDefinitionSpec(ApiModel):
     """The template, as in a Stack. Its parameters become the fields in `spec` of each instance, and its outputs the
     fields in `status.outputs`."""
     template_refs: list[TemplateReference] | None = base.optional_list(limits.TEMPLATE_SOURCES, least=1)
-    """Objects that contain the template, or parts of it, instead of `template`. Every change of these objects creates a
+    """Objects that contain the template, or parts of it, instead of `template`. Every change to these objects creates a
     new revision."""
     template_namespace: Annotated[str, pydantic.Field(pattern=PLURAL, max_length=63)] | None = None
     """Namespace of the ConfigMaps in `templateRefs`. With `account`, it must be the namespace of the account."""
@@ -291,8 +291,8 @@ class StackDefinitionSpec(ApiModel):
     permissions on these objects. The operator only uses accounts that its flag `--definition-accounts` lists. Default:
     an instance has the permissions of a Stack in its namespace."""
     boundary: Literal["Namespace", "Cluster"] | None = None
-    """Where the objects of an instance can be. Only with `account`. `Namespace`: in the namespace of the instance.
-    `Cluster`: wherever the account has permissions. Default: `Namespace`."""
+    """Namespaces that can contain the objects of an instance. Only with `account`. `Namespace`: the namespace of the
+    instance. `Cluster`: all namespaces where the account has permissions. Default: `Namespace`."""
     deletion_policy: Literal["Delete", "Orphan"] | None = None
     """What happens when the definition is deleted. `Delete`: the operator waits until no instance exists, then deletes
     the kind. `Orphan`: the kind, its instances and their objects are kept but no longer managed, and the operator
@@ -335,12 +335,12 @@ class RolloutStatus(ApiModel):
     failed: Counter
     """Number of updated instances that failed."""
     waiting: Counter
-    """Number of instances that are updated later."""
+    """Number of instances that wait for their update."""
     held: Counter
     """Number of instances that are not updated: their users paused, suspended, stopped, pinned or rolled them back, or
     something that their users control prevents the update, e.g. parameters that do not fit, or a quota."""
     ready_since: Timestamp | None = None
-    """Time since when all instances of the wave are ready, during the pause after the wave."""
+    """Time when all instances of the wave became ready, during the pause after the wave."""
     restart: str | None = pydantic.Field(default=None, max_length=253)
     """The last handled value of `hearth.dev/rollout-restart`."""
     instances: list[ReportedInstance] | None = base.optional_list(20)

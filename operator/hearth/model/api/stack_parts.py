@@ -88,8 +88,8 @@ class KubeConfig(ApiModel):
 
     secret_ref: KubeConfigSecret
     """Secret that contains the kubeconfig. The operator uses only inline tokens and certificates. It rejects a
-    kubeconfig with files, programs, a proxy or impersonation. If the context sets a namespace, children must be in that
-    namespace."""
+    kubeconfig that uses files, programs, a proxy or impersonation. If the context sets a namespace, children must be in
+    that namespace."""
 
 
 class LabelRequirement(ApiModel):
@@ -155,8 +155,8 @@ class Breakpoint(ApiModel):
     every member. `cache/db` is the resource `db` of the nested Stack `cache`: the operator copies the entry into
     `spec.environment` of that Stack, with the rest of the path."""
     at: list[Hook] = pydantic.Field(min_length=1, max_length=8, json_schema_extra={"x-kubernetes-list-type": "set"})
-    """Hooks before (`Pre…`) or after (`Post…`) the action on the resource, no matter which action the Stack itself
-    performs. At a `Post…` hook, the object of the resource is ready, but resources that require it still wait."""
+    """Hooks before (`Pre…`) or after (`Post…`) the action on the resource, regardless of the action of the whole Stack.
+    At a `Post…` hook, the object of the resource is ready, but resources that require it still wait."""
 
 
 class RestrictedAction(ApiModel):
@@ -179,7 +179,7 @@ class Environment(ApiModel):
     """
 
     breakpoints: list[Breakpoint] | None = base.optional_list(limits.ENVIRONMENT_RULES)
-    """Where resources stop and wait. To continue at one breakpoint, set the annotation `hearth.dev/continue:
-    web/PreUpdate` on the Stack (once per revision), or remove the entry."""
+    """Where resources stop and wait. To continue past one breakpoint, set the annotation
+    `hearth.dev/continue: web/PreUpdate` on the Stack (once per revision), or remove the entry."""
     restricted_actions: list[RestrictedAction] | None = base.optional_list(limits.ENVIRONMENT_RULES)
     """Actions that are denied on resources."""

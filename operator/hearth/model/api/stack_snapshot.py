@@ -72,7 +72,7 @@ class SnapshotVolume(ApiModel):
 
 
 class StackSnapshotStatus(ApiModel):
-    """The result of the snapshot."""
+    """Progress and result of the snapshot."""
 
     phase: Literal["InProgress", "Complete", "Failed"] | None = None
     """`InProgress`: the snapshot waits for the Stack or for VolumeSnapshots. `Complete`: the snapshot has all of its

@@ -31,7 +31,7 @@ class Condition(ApiModel):
     last_transition_time: Timestamp
     """Time of the last change of `status`."""
     reason: str = pydantic.Field(min_length=1, max_length=1_024)
-    """The reason in one word, for programs."""
+    """Machine-readable reason in one word."""
     message: str = pydantic.Field(max_length=32_768)
     """The reason as text: why the Stack waits, or the problem and the next step."""
 
@@ -70,7 +70,7 @@ class ProblemEntry(ApiModel):
     namespace: str | None = None
     """Namespace of its child. Absent for cluster-scoped kinds."""
     reason: str
-    """The reason in one word, for programs."""
+    """Machine-readable reason in one word."""
     message: str
     """The problem and the next step."""
     next_retry_time: Timestamp | None = None
@@ -81,7 +81,7 @@ class CheckStatus(ApiModel):
     """Result of the last check. `handled.check` identifies the check."""
 
     checked_at: Timestamp
-    """Time when all objects were listed."""
+    """Time when the objects were listed."""
     objects: Counter
     """Number of children that the API server listed."""
     problem_count: Counter
@@ -111,7 +111,7 @@ class PostDeleteStatus(ApiModel):
     resource: str
     """Name of the resource in the template."""
     requires: list[str] | None = base.optional_list(PASSED_LIMIT)
-    """Resources that it required. Their children are deleted later."""
+    """Resources that the resource required. Their children are deleted later."""
 
 
 class RestoredClaimStatus(ApiModel):
@@ -148,7 +148,7 @@ class RollbackStatus(ApiModel):
     restored: bool | None = None
     """Whether the restore completed. It is not repeated for the same definition."""
     ended: bool | None = None
-    """Whether a retry ended the rollback. The definition in the spec then applies again."""
+    """Whether a retry ended the rollback. If true, the definition in the spec applies again."""
 
 
 class SuspendStatus(ApiModel):
@@ -171,9 +171,9 @@ class TargetStatus(ApiModel):
     """`Spec`: the definition in the spec. `Rollback`: a rollback that `spec.rollback` requests. `AutomaticRollback`:
     the definition in the spec failed."""
     since: Timestamp
-    """Time when it became the target. `spec.timeout` counts from here."""
+    """Time when the revision became the target. `spec.timeout` counts from here."""
     completed: bool | None = None
-    """Whether it has completed since then."""
+    """Whether the revision has completed since it became the target."""
     message: str | None = None
     """The failure that caused an automatic rollback."""
     reason: str | None = None
@@ -203,12 +203,12 @@ class BatchStatus(ApiModel):
 
 
 class DetachedSetStatus(ApiModel):
-    """A StatefulSet that is deleted without its Pods and claims. The next StatefulSet gets its name."""
+    """A StatefulSet that is deleted without its Pods and claims. Its successor gets the same name."""
 
     resource: str
     """Name of the resource in the template."""
     incarnation: Counter
-    """Incarnation of the StatefulSet. The next StatefulSet has the same."""
+    """Incarnation of the StatefulSet. Its successor has the same incarnation."""
     namespace: str
     """Namespace of the StatefulSet."""
     name: str
@@ -291,21 +291,22 @@ class StackStatus(ConvergenceStatus):
 
     revision: Counter | None = None
     """Number of the definition (template and parameters) that runs. The first accepted definition is 1, the next new
-    one 2. If an earlier definition is used again, it keeps its number."""
+    one 2. An earlier definition that is used again keeps its number."""
     last_completed_revision: Counter | None = None
-    """The revision that completed last."""
+    """The revision that completed most recently."""
     previous_completed_revision: Counter | None = None
-    """The revision that completed before that."""
+    """The revision that completed before `lastCompletedRevision`."""
     earlier_completed_revisions: list[Counter] | None = base.optional_list(limits.REVISION_HISTORY)
-    """More revisions that completed earlier. The history uses them to tell completed revisions from others."""
+    """Revisions that completed before these two. `kubectl stack history` uses them to tell completed revisions from
+    others."""
     last_failed_revision: Counter | None = None
-    """The revision that failed last, even if it has completed since."""
+    """The revision that failed most recently, even if it has completed since."""
     history_unknown: bool | None = None
     """Whether the earlier revisions are unknown, because this operator did not write the status. Such a Stack is never
-    rolled back to an empty one."""
+    rolled back to an empty Stack."""
     signature: str | None = None
     """The operator's signature of the status fields that it reads back. The operator treats a status without it as
-    lost."""
+    missing."""
     target: TargetStatus | None = None
     controller_state: ControllerState | None = None
     handled: dict[str, str] | None = None
