@@ -176,6 +176,8 @@ def assess_child(context: ResourceContext, child: Child) -> ResourceStatus:
     is_limited = context.reader.is_limited
     if is_limited and (withheld := read_access.withhold_rules(context.resource, child, context.reader)):
         return withheld
+    if context.sources and (unread := readiness.find_unread_source(child, context.sources)):
+        return unread
     status = readiness.assess(context.resource, child, context.values, context.rules)
     if status.cause is Cause.NOT_OBSERVED:
         status = readiness.explain_silence(child, status, context.memory, now=context.now)

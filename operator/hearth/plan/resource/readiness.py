@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import re
+from collections.abc import Iterable
 
-from hearth.model import limits
+from hearth.model import limits, object_fields
 from hearth.model.child import Child
 from hearth.model.text import finalizers
 from hearth.model.text.enumeration import enumerate_names
@@ -16,6 +18,9 @@ from hearth.plan.state.resource_status import Cause, ResourceState, ResourceStat
 from hearth.template.blueprint import Evaluable, EvaluationError, Known, Pending, ResourceBlueprint, Values
 from hearth.template.cel import expressions
 
+SOURCE_KINDS = frozenset({"ConfigMap", "Secret", "StackTemplate.hearth.dev"})
+"""Kinds that a Stack reads its definition from."""
+VERSION = re.compile("[0-9]{1,20}")
 UNHEALTHY = "Unhealthy"
 """The reason for an object that is marked unhealthy."""
 
@@ -131,6 +136,21 @@ def _follow(rules: tuple[Evaluable, ...], values: Values, child: Child) -> Resou
                     child, ResourceState.FAILED, "ExpressionFailed", f"{outcome.path}: {outcome.message}"
                 )
     return make_status(child, ResourceState.READY, "Ready", "its readyWhen rules are met")
+
+
+def find_unread_source(child: Child, sources: Iterable[Child]) -> ResourceStatus | None:
+    """Return the status of a nested Stack whose own status describes an older version of a source of its definition.
+
+    sources: the objects that it requires. A change of them alone leaves its generation as it is.
+    """
+    versions = {(each.kind.name, each.namespace, each.name): each for each in sources if each.kind.key in SOURCE_KINDS}
+    for entry in object_fields.entries(child.fields, "status", "sources") if versions else ():
+        kind, namespace, name = (object_fields.text(entry, word) for word in ("kind", "namespace", "name"))
+        source, version = versions.get((kind, namespace, name)), object_fields.text(entry, "resourceVersion")
+        if source is not None and VERSION.fullmatch(version) and int(version) < source.resource_version:
+            message = f"its operator has not read the latest change of {source.ref} yet"
+            return make_status(child, ResourceState.PROGRESSING, "Progressing", message)
+    return None
 
 
 def is_stale(child: Child) -> bool:

@@ -267,6 +267,9 @@ class ResourcePlanner:
             is_paused=self.is_paused,
             is_at_rest=self.is_at_rest,
             awaits_repair=any(found.is_held for found in required.values()),
+            sources=tuple(child for found in required.values() for child in requirements.find_children(found))
+            if resource.is_stack
+            else (),
         )
         status = self._decide(subject)
         if (moved := status.child) is not None and moved.is_identified and moved.resource != resource.name:
