@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from hearth.model import names
+from hearth.model import names, object_fields
 from hearth.model.kinds import Kind, ObjectRef
 
 
@@ -72,11 +72,15 @@ def make_source_data(data: Mapping[str, str], version: object) -> SourceData:
 
 
 def find_source_data(raw: Mapping[str, Any], kind: str, *, is_binary: bool = False) -> SourceData:
-    """Return the data of a source of that kind; of a StackTemplate the template as JSON, at `TEMPLATE_KEY`."""
-    version = (raw.get("metadata") or {}).get("resourceVersion")
+    """Return the data of a source of that kind; of a StackTemplate the template as JSON, at `TEMPLATE_KEY`.
+
+    raw: of any shape, since a preview reads it from a file.
+    """
+    version = object_fields.text(raw, "metadata", "resourceVersion")
     if kind != STACK_TEMPLATE.name:
-        return make_source_data(raw.get("binaryData" if is_binary else "data") or {}, version)
-    template = (raw.get("spec") or {}).get("template")
+        data = object_fields.mapping(raw, "binaryData" if is_binary else "data")
+        return make_source_data({key: value for key, value in data.items() if isinstance(value, str)}, version)
+    template = object_fields.find(raw, "spec", "template")
     return make_source_data({} if template is None else {TEMPLATE_KEY: orjson.dumps(template).decode()}, version)
 
 

@@ -79,6 +79,11 @@ def matching(pattern: re.Pattern[str] | str, mistake: str) -> Callable[..., str 
     help="Let the Stack take over existing objects (spec.adoptionPolicy: Adopt).",
 )
 @click.option(
+    "--secret-parameters",
+    is_flag=True,
+    help="Convert literal values of Secrets to sensitive parameters, and write a Secret with these values.",
+)
+@click.option(
     "--from-helm",
     "release",
     callback=matching(RELEASE, "is not a valid name of a release"),
@@ -139,6 +144,7 @@ def import_(  # noqa: PLR0913 -- each is an option
     report: str | None,
     *,
     adopt: bool,
+    secret_parameters: bool,
     from_kro: bool,
     from_heat: bool,
     strict: bool,
@@ -169,14 +175,14 @@ def import_(  # noqa: PLR0913 -- each is an option
     Exit code 0: done; 1: mistakes, or --strict and something is lost; 2: wrong usage.
     """
     if from_heat:
-        if len(files) != 1 or adopt or from_kro or group is not None or release is not None:
+        if len(files) != 1 or adopt or secret_parameters or from_kro or group is not None or release is not None:
             raise click.UsageError("--from-heat takes one template, and no options of other imports")
         write_heat(files[0], environments, registry, name=name, namespace=namespace, is_strict=strict, report=report)
         return
     if environments or registry or strict or report is not None:
         raise click.UsageError("--environment, --registry-dir, --strict and --report are for --from-heat")
     if from_kro:
-        if not files or name or namespace or adopt or release is not None:
+        if not files or name or namespace or adopt or secret_parameters or release is not None:
             raise click.UsageError("--from-kro takes files, and no other option than --group")
         write_kro(read_all(files), group=group)
         return
@@ -185,14 +191,15 @@ def import_(  # noqa: PLR0913 -- each is an option
     if bool(files) == (release is not None):
         raise click.UsageError("specify files, or a release with --from-helm")
     if release is None:
-        write(read_all(files), name=name or name_after(files[0]), namespace=namespace, adopts=adopt)
+        texts, named = read_all(files), name or name_after(files[0])
+        write(texts, name=named, namespace=namespace, adopts=adopt, has_secret_parameters=secret_parameters)
         return
     known: ClusterOptions = click.get_current_context().meta.get(cluster_options.KEY, ClusterOptions())
     cluster = known.override(kubeconfig=kubeconfig, context=context, namespace=namespace)
-    import_release(cluster, release, name=name or make_name(release))
+    import_release(cluster, release, name=name or make_name(release), has_secret_parameters=secret_parameters)
 
 
-def import_release(cluster: ClusterOptions, release: str, *, name: str) -> NoReturn:
+def import_release(cluster: ClusterOptions, release: str, *, name: str, has_secret_parameters: bool) -> NoReturn:
     """Write the Stack of a release of Helm, and end the program."""
 
     async def work(session: Session) -> int:
@@ -201,7 +208,7 @@ def import_release(cluster: ClusterOptions, release: str, *, name: str) -> NoRet
             found = await helm_releases.get_release(session, namespace, release)
         for hook in found.hooks:
             text_output.write_warning(f"the hook {hook} is left out: a Stack runs none")
-        write([found.text], name=name, namespace=namespace, adopts=True)
+        write([found.text], name=name, namespace=namespace, adopts=True, has_secret_parameters=has_secret_parameters)
         secrets = f"kubectl delete secrets -n {namespace} -l owner=helm,name={release}"
         text_output.write_note(f"`helm uninstall` would delete the objects; once the Stack is ready: {secrets}")
         return 0
@@ -220,10 +227,14 @@ def reporting() -> Iterator[None]:
         raise SystemExit(1) from error
 
 
-def write(texts: Sequence[SourceText], *, name: str, namespace: str | None, adopts: bool) -> None:
+def write(
+    texts: Sequence[SourceText], *, name: str, namespace: str | None, adopts: bool, has_secret_parameters: bool = False
+) -> None:
     """Write the Stack of all manifests. Ends the program if there are mistakes."""
     with reporting():
-        result = stack_assembly.assemble(texts, name=name, namespace=namespace, adopts=adopts)
+        result = stack_assembly.assemble(
+            texts, name=name, namespace=namespace, adopts=adopts, has_secret_parameters=has_secret_parameters
+        )
         objects = stack_assembly.divide(result.stack)
     for sentence in result.warnings:
         text_output.write_warning(sentence)
@@ -234,6 +245,11 @@ def write(texts: Sequence[SourceText], *, name: str, namespace: str | None, adop
         count = len(objects) - 1
         message = f"the template is too large for one object: it is in {count} compressed ConfigMap{'s'[: count > 1]}"
         text_output.write_note(f"{message}, which the Stack names in spec.templateRefs")
+    if result.secret is not None:
+        objects.insert(0, result.secret)
+        called, count = result.secret["metadata"]["name"], len(result.secret["stringData"])
+        noun = "1 parameter" if count == 1 else f"{count} parameters"
+        text_output.write_note(f"secret/{called} has the values of {noun}: keep it apart from the Stack")
     for called in stack_assembly.find_unapplicable(objects):
         text_output.write_note(f"{called} is too large for plain `kubectl apply`: use `kubectl apply --server-side`")
     click.echo("---\n".join(map(kubectl_yaml.write, objects)), nl=False)

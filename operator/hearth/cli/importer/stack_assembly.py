@@ -39,6 +39,7 @@ from hearth.template.text import bounds
 
 RUNNING_ONCE = frozenset({"Job.batch", "Pod"})
 """Kinds that no change reaches: another definition needs another object."""
+PARAMETERS_SUFFIX = "-parameters"
 USUAL_NAMESPACE = "default"
 """Namespace that kubectl uses by default."""
 
@@ -53,12 +54,22 @@ class Import:
     """Points for the user to check, one sentence each."""
     notes: tuple[str, ...] = ()
     """What became of annotations for other tools, one sentence each."""
+    secret: Object | None = None
+    """The Secret with the values of parameters that replace literal values of imported Secrets; None without any."""
 
 
-def assemble(texts: Sequence[SourceText], *, name: str, namespace: str | None, adopts: bool = False) -> Import:
+def assemble(
+    texts: Sequence[SourceText],
+    *,
+    name: str,
+    namespace: str | None,
+    adopts: bool = False,
+    has_secret_parameters: bool = False,
+) -> Import:
     """Return the Stack of all manifests in the texts. Raises InvalidDefinition with all errors.
 
-    adopts: whether the Stack takes over existing objects.
+    adopts: whether the Stack takes over existing objects; has_secret_parameters: whether literal values of Secrets become
+    parameters.
     """
     default_namespace = namespace or USUAL_NAMESPACE
     documents, left_out = read_installed(texts, default_namespace=default_namespace)
@@ -84,14 +95,20 @@ def assemble(texts: Sequence[SourceText], *, name: str, namespace: str | None, a
         }
         for position, (resource, document) in enumerate(zip(resource_names, documents, strict=True))
     }
-    parameters = complete(list(zip(documents, resources.values(), strict=True)))
+    made = list(zip(documents, resources.values(), strict=True))
+    parameters = complete(made)
+    notes = [f"the parameter {each} has no value yet: set it with spec.parametersFrom" for each in parameters]
+    values = extract_values(made, resources, parameters) if has_secret_parameters else {}
     stack = make_stack(resources, parameters, name=name, namespace=namespace, adopts=adopts)
+    secret = make_secret(stack, values) if values else None
     check_size(stack["spec"]["template"], path=texts[0].source)
-    warnings += secret_literals.find_warnings(stack["spec"]["template"])
-    notes = [f"{call(documents[position])} stays when the Stack goes: {reason}" for position, reason in kept.items()]
-    notes += describe_unheeded(documents)
-    notes += [f"the parameter {each} has no value yet: set it with spec.parametersFrom" for each in parameters]
-    return Import(stack=stack, warnings=tuple(warnings), notes=tuple(notes))
+    literals = list(secret_literals.find_warnings(stack["spec"]["template"]))
+    warnings += literals
+    if literals and not has_secret_parameters:
+        notes.append("to make parameters of literal values of Secrets, import with --secret-parameters")
+    stays = [f"{call(documents[position])} stays when the Stack goes: {reason}" for position, reason in kept.items()]
+    notes = [*stays, *describe_unheeded(documents), *notes]
+    return Import(stack=stack, warnings=tuple(warnings), notes=tuple(notes), secret=secret)
 
 
 def read_installed(
@@ -137,6 +154,47 @@ def complete(made: Sequence[tuple[ManifestDocument, Object]]) -> dict[str, Objec
     if mistakes:
         raise InvalidDefinition(mistakes)
     return parameters
+
+
+def extract_values(
+    made: Iterable[tuple[ManifestDocument, Object]], resources: Iterable[str], parameters: dict[str, Object]
+) -> dict[str, str]:
+    """Put a parameter in the place of each literal value of a Secret, add it to `parameters`, and return the values.
+
+    made: each document with its resource, in the order of `resources`.
+    """
+    values: dict[str, str] = {}
+    for name, (document, resource) in zip(resources, made, strict=True):
+        manifest = resource["manifest"]
+        if not secret_literals.is_secret(manifest):
+            continue
+        for part in secret_literals.PARTS:
+            literal = {
+                key: value
+                for key, value in object_fields.mapping(document.manifest, part).items()
+                if isinstance(value, str)
+                and value
+                and key not in secret_literals.PUBLIC
+                and not redaction.is_mask(value)
+            }
+            for key, value in literal.items():
+                wanted = withheld_values.name_parameter(name, (key,))
+                parameter = resource_naming.find_free(wanted, parameters) if wanted in parameters else wanted
+                parameters[parameter] = {"type": "string", "sensitive": True}
+                values[parameter] = value
+                withheld_values.put(manifest, (part, key), f"${{params.{parameter}}}")
+    return values
+
+
+def make_secret(stack: Object, values: Mapping[str, str]) -> Object:
+    """Return the Secret with the values of parameters, and let the Stack read it."""
+    manifests = (each["manifest"] for each in stack["spec"]["template"]["resources"].values())
+    taken = {object_fields.text(each, "metadata", "name") for each in manifests if each["kind"] == "Secret"}
+    wanted = names.shorten(stack["metadata"]["name"] + PARAMETERS_SUFFIX, length=names.NAME_LENGTH)
+    name = next(each for at in itertools.count(1) if (each := wanted if at == 1 else f"{wanted}{at}") not in taken)
+    stack["spec"] = {"parametersFrom": [{"secretRef": {"name": name}}], **stack["spec"]}
+    metadata = {**stack["metadata"], "name": name}
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": dict(values)}
 
 
 def find_masked(made: Iterable[tuple[ManifestDocument, Object]]) -> Iterator[Mistake]:

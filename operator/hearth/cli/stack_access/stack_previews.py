@@ -81,9 +81,17 @@ async def preview_stack(session: Session, stack: StackState, wanted: Object, *, 
 
 
 async def get_form(session: Session, stack: StackState) -> InstanceForm:
-    """Return the revision of its StackDefinition that an instance has. Raises ApiStatusError if the user may not read it."""
+    """Return the revision of its StackDefinition that an instance has. Raises SourceForbidden if the user may not read it."""
     name, number = f"{stack.kind.plural}.{stack.kind.group}", instance_form.find_last(stack.status)
-    definition = await session.get(STACK_DEFINITION, "", name)
+    try:
+        definition = await session.get(STACK_DEFINITION, "", name)
+    except errors.ApiStatusError as refused:
+        if not refused.is_forbidden:
+            raise
+        raise errors.SourceForbidden(
+            f"you may not get StackDefinition {name}, whose template a preview of {stack.title} needs: ask for the right to get "
+            "stackdefinitions.hearth.dev and to list controllerrevisions.apps in the namespace of the operator"
+        ) from refused
     stored = await revisions.list_definition_revisions(session, definition)
     if not stored.is_readable:
         raise errors.SourceForbidden(

@@ -384,6 +384,47 @@ def make_stack(resources: int, *, size: int) -> Object:
     }
 
 
+def make_secret(name: str, **parts: Any) -> str:
+    return json.dumps({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, **parts})
+
+
+def test_literal_values_of_secrets_become_parameters_with_a_secret() -> None:
+    texts = [
+        make_secret("db", data={"password": "YQ=="}, stringData={"url": "http://${host}", "empty": ""}),
+        make_secret("shop-parameters", data={"tls.crt": "YQ==", "tls.key": "Yg=="}),
+    ]
+    made = stack_assembly.assemble(
+        [SourceText(source="app.yaml", content="\n---\n".join(texts))],
+        name="shop",
+        namespace="prod",
+        has_secret_parameters=True,
+    )
+    spec, resources = made.stack["spec"], made.stack["spec"]["template"]["resources"]
+
+    assert made.secret == {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": "shop-parameters2", "namespace": "prod"},
+        "stringData": {"dbPassword": "YQ==", "dbUrl": "http://${host}", "shopParametersTlsKey": "Yg=="},
+    }
+    assert spec["parametersFrom"] == [{"secretRef": {"name": "shop-parameters2"}}]
+    assert set(spec["template"]["parameters"]) == set(made.secret["stringData"])
+    assert all(each == {"type": "string", "sensitive": True} for each in spec["template"]["parameters"].values())
+    assert resources["db"]["manifest"]["data"] == {"password": "${params.dbPassword}"}
+    assert resources["db"]["manifest"]["stringData"] == {"url": "${params.dbUrl}", "empty": ""}
+    assert resources["shopParameters"]["manifest"]["data"]["tls.crt"] == "YQ=="
+    assert not any("literal" in each for each in (*made.warnings, *made.notes))
+
+
+def test_without_the_option_literal_values_stay_and_it_is_named() -> None:
+    text = SourceText(source="app.yaml", content=make_secret("db", data={"password": "YQ=="}))
+    made = stack_assembly.assemble([text], name="shop", namespace=None)
+
+    assert made.secret is None
+    assert "parametersFrom" not in made.stack["spec"]
+    assert "to make parameters of literal values of Secrets, import with --secret-parameters" in made.notes
+
+
 class Shelf:
     """The ConfigMaps that were written."""
 

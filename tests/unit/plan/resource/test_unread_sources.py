@@ -17,7 +17,7 @@ SOURCE = {"kind": "ConfigMap", "namespace": "prod", "name": "source", "resourceV
 
 
 @pytest.mark.parametrize(
-    ("entry", "version", "kind", "is_unread"),
+    ("entry", "version", "kind", "is_outdated"),
     [
         pytest.param(SOURCE, 6, blueprints.CONFIG_MAP, True, id="an older version"),
         pytest.param(SOURCE, 5, blueprints.CONFIG_MAP, False, id="the present version"),
@@ -30,7 +30,7 @@ SOURCE = {"kind": "ConfigMap", "namespace": "prod", "name": "source", "resourceV
         pytest.param("text", 6, blueprints.CONFIG_MAP, False, id="no entry"),
     ],
 )
-def test_a_status_counts_once_it_describes_the_sources(entry: Any, version: int, kind: Kind, is_unread: bool) -> None:
+def test_a_status_counts_once_it_describes_the_sources(entry: Any, version: int, kind: Kind, is_outdated: bool) -> None:
     nested = blueprints.make_child(
         {"metadata": {**METADATA, "name": "inner"}}, kind=STACK, uid="1", status={"sources": [entry]}
     )
@@ -38,6 +38,6 @@ def test_a_status_counts_once_it_describes_the_sources(entry: Any, version: int,
 
     found = readiness.find_unread_source(nested, [source])
 
-    assert (found is not None) == is_unread
+    assert (found is not None) == is_outdated
     if found is not None:
         assert found.message == "its operator has not read the latest change of configmap/source yet"
