@@ -251,8 +251,14 @@ COMMANDS: Final[list[tuple[str, tuple[str, ...]]]] = [
     (HEAT, ("import", "--from-heat")),
     (MANIFESTS, ("import",)),
     (MANIFESTS, ("import", "--adopt", "-n", "prod")),
+    (MANIFESTS, ("import", "--secret-parameters")),
+    *((each, ("stack", "lint")) for each in (KRO, MANIFESTS, HEAT)),
+    *((each, ("stack", "render", "-f")) for each in (DEFINITION, MANIFESTS)),
+    *((each, ("import", "--from-kro")) for each in (KRO, MANIFESTS, HEAT)),
+    *((each, ("import",)) for each in (STACK, DEFINITION, KRO)),
+    (MANIFESTS, ("import", "--from-heat")),
 ]
-"""Each file, and the commands that read it."""
+"""Each file, and the commands that read it, or get it by mistake."""
 DAMAGE: Final = [
     *(None, True, 0, -1, 1.5, 2**62, "", "x", "${", "${a.b}", "${1}", "y" * 5_000, "\x00", "é\n"),
     *([], {}, [None], ["x", 1], {"": None}, {"x": {"y": 1}}, [[{"a": 1}]], json.loads("[" * 90 + "]" * 90)),
