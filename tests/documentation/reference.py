@@ -169,10 +169,10 @@ def make_pod_failures_page() -> str:
     """Return the table of messages about failing Pods."""
     lines = [PODS_HINT, "", "# When Pods fail", ""]
     lines += [
-        "What a Stack and `kubectl stack why` report when the Pods of its resources do not become ready. The tests bring",
-        "about each of these on a real node, and expect these texts. `…` stands for names, counts and messages that differ.",
-        "While it is being created, the phase of the Stack is `CreateInProgress`. Hearth waits for a workload until it says",
-        "itself that it has failed, so the reason of `Ready` is `Progressing` until then.",
+        "The reports of a Stack and of `kubectl stack why` when the Pods of its resources do not become ready. The tests",
+        "create each situation on a real node and expect these texts. `…` replaces names, counts and messages that differ.",
+        "During its creation, the phase of the Stack is `CreateInProgress`. Hearth waits for a workload until the workload",
+        "reports a failure, so the reason of `Ready` is `Progressing` until then.",
         "",
         "| situation | reason of `Ready` | `kubectl stack why` |",
         "|---|---|---|",

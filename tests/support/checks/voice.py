@@ -21,6 +21,8 @@ PHRASES: Final = {
     re.compile(each["phrase"]): str(each["instead"])
     for each in yaml.safe_load((repository.ROOT / "tests/unit/foreign_phrases.yaml").read_text())
 }
+FIGURES: Final = repository.DOCS / "performance.md"
+"""Tables of measurements, which have short labels."""
 SENTENCE_WORDS: Final = 3
 """Words from which a literal in code counts as a sentence that a person may read."""
 
@@ -99,7 +101,7 @@ def clean(text: str) -> str:
 def find_published() -> Iterator[Page]:
     """Yield the pages that users read: README, docs, API descriptions, and the messages and help of each package."""
     yield read_markdown(repository.ROOT / "README.md")
-    yield from map(read_markdown, sorted((repository.ROOT / "docs").rglob("*.md")))
+    yield from map(read_markdown, sorted(set(repository.DOCS.rglob("*.md")) - {FIGURES}))
     yield from map(read_descriptions, sorted((repository.ROOT / "crds").glob("*.yaml")))
     for folder in sorted(path for path in (repository.ROOT / "operator/hearth").iterdir() if path.is_dir()):
         yield read_code(folder)[1]
