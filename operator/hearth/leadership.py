@@ -87,8 +87,8 @@ class AlwaysLeader:
     def explain_loss(self) -> errors.HearthError:
         """Explain which process leads, and what to do next."""
         return leader_elector.LeaseHeld(
-            f"{self._leader}, which works on the same Stacks; set --leader-election to stand by until it ends, or "
-            f"--ignore-leader to work beside it, although both then undo each other's work"
+            f"{self._leader}, which manages the same Stacks; set --leader-election to wait until it ends, or "
+            f"--ignore-leader to start anyway, although both then undo each other's work"
         )
 
     def start(self) -> None:

@@ -1,4 +1,4 @@
-{{/* The flags of `hearth run`: each value of `settings` that is set, and the names that the rights state. */}}
+{{/* The flags of `hearth run`: each value of `settings` that is set, and the names in the roles. */}}
 {{- define "hearth.args" -}}
 {{- $settings := deepCopy .Values.settings -}}
 {{- if .Values.webhook.enabled -}}

@@ -34,7 +34,7 @@ class Programs:
 COMMANDS: Mapping[str, Entry] = {
     "run": Entry("hearth.cli.commands.run:run", "Run the operator."),
     "crds": Entry("hearth.cli.commands.crds:crds", "Print the CustomResourceDefinitions."),
-    "demo": Entry("hearth.cli.commands.demo:demo", "Show live how a Stack is created."),
+    "demo": Entry("hearth.cli.commands.demo:demo", "Create an example Stack and show its progress live."),
     "import": Entry("hearth.cli.commands.import_:import_", "Convert plain manifests to a Stack."),
     "stack": Entry(
         "hearth.cli.stack_commands.stack_group:stack", "Inspect and control Stacks. The same as `kubectl stack`."

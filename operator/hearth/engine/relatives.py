@@ -561,6 +561,6 @@ def is_offer_valid(live: Mapping[str, Any], ref: ObjectRef, node: Node, services
 def describe_wait(node: Node) -> str:
     """Explain that a Stack of the same tree has the object until it has read its own definition."""
     return (
-        f"belongs to the Stack {node} of the same tree; it is taken over once that Stack does not want it any more "
-        f"(if both name it, remove it from one of the two){adoption.EXCHANGED}"
+        f"still belongs to the Stack {node} of the same tree; it will be taken over when that Stack no longer needs it "
+        f"(if both define it, remove it from one of them){adoption.EXCHANGED}"
     )

@@ -40,7 +40,7 @@ CLUSTER_MEASURES: Mapping[str, str] = {
     "reachable": "1 while the other cluster answers, 0 while it does not.",
     "stacks": "Stacks whose objects are in the other cluster.",
     "cached_objects": "Objects of the other cluster in the watch caches.",
-    "cached_bytes": "What is kept of the contents of children in the other cluster.",
+    "cached_bytes": "Cached bytes of the children in the other cluster.",
     "requests": "Requests to the other cluster since its connection was opened.",
     "failed_requests": "Those that got no answer, or a code of 500 or more.",
 }
@@ -105,7 +105,7 @@ class Metrics:
         """Make the metrics of faults and limits."""
         self._internal_errors = self._count(
             "hearth_internal_errors",
-            "Unexpected exceptions, by the part of the operator in which they occurred; each is a bug.",
+            "Unexpected exceptions, by the part of the operator that raised them; each is a bug.",
             "where",
         )
         self._skipped_objects = self._count(
@@ -222,7 +222,7 @@ class Metrics:
         self._sampler.clusters = clusters
         self._sampler.samples = (
             ("hearth_cached_objects", "Objects in the watch caches.", "kind", cached_objects),
-            ("hearth_cached_bytes", "What is kept of the contents of children and Stacks.", "kind", cached_bytes),
+            ("hearth_cached_bytes", "Cached bytes of children and Stacks.", "kind", cached_bytes),
             ("hearth_stacks", "Stacks by phase.", "phase", stacks),
             ("hearth_stack_conditions", "Stacks by condition that is True.", "condition", conditions),
             ("hearth_oldest_action_seconds", "Age of the oldest action in progress, by phase.", "phase", actions),

@@ -121,7 +121,7 @@ async def test_a_claim_in_use(
     await user.connection.request("POST", f"/api/v1/namespaces/{user.namespace}/pods", body=pod)
     await shell("kubectl delete stack shop --wait=false")
 
-    said = await explain_until(kubectl_stack, "pod/theirs: uses it: the claim goes after the pod")
+    said = await explain_until(kubectl_stack, "pod/theirs: uses it: the claim is deleted after the pod")
 
     assert f"→ kubectl delete pod theirs -n {user.namespace}" in said
     await follow(said, shell, user)

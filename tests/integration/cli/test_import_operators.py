@@ -135,7 +135,7 @@ async def test_what_helm_keeps_stays_when_the_stack_goes(workers: Crew, user: Re
     claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "data", **keep}, "spec": spec}
     config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}, "data": {"a": "b"}}
     text, said = import_text(yaml.safe_dump_all([claim, config]), user.namespace, "--name", "shop")
-    assert "PersistentVolumeClaim data stays when the Stack goes: helm.sh/resource-policy: keep" in said
+    assert "PersistentVolumeClaim data is kept when the Stack is deleted: helm.sh/resource-policy: keep" in said
     kubectl = Kubectl(kubeconfig=kubeconfig, namespace=user.namespace)
     await workers.hire()
     await asyncio.to_thread(kubectl.call, "create", "-f", "-", stdin=text)
@@ -207,7 +207,7 @@ async def test_a_withheld_value_is_never_overwritten(workers: Crew, user: RealUs
     for mask in ("(sensitive)", "password: (sensitive)\n"):
         await asyncio.to_thread(masked.give, mask)
         await asyncio.to_thread(
-            masked.wait_refused, "spec.parameters.configConfigYaml: contains the word that stands for"
+            masked.wait_refused, "spec.parameters.configConfigYaml: contains the placeholder that people see"
         )
         assert await asyncio.to_thread(masked.read) == before
 

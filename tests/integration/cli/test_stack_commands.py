@@ -72,7 +72,7 @@ async def test_rollback_and_back_again(workers: Crew, user: RealUser, kubectl_st
     assert "already rolled back to revision 1" in await kubectl_stack.expect("rollback", "shop", "--to", "1")
     # Applying the same file again changes nothing.
     assert f"again: kubectl stack retry shop -n {user.namespace}" in await kubectl_stack.expect("wait", "shop", code=1)
-    assert "you rolled back from, is applied again" in await kubectl_stack.expect("retry", "shop", "--wait")
+    assert "you rolled back from, is retried" in await kubectl_stack.expect("retry", "shop", "--wait")
     await kubectl_stack.expect("wait", "shop", "--timeout", "60s")
     await kubectl_stack.expect("rollback", "shop", "--to", "1", "--wait")
     await user.patch(address(user.namespace), {"spec": {"parameters": {"size": "xl"}}})

@@ -28,7 +28,7 @@ from hearth.template.text import kubectl_yaml
 def demo(
     kubeconfig: str, example: str, namespace: str, timeout: timedelta, kubectl: str | None, *, namespaced: bool
 ) -> None:
-    """Show live how a Stack is created.
+    """Create an example Stack and show its progress live.
 
     Installs the CustomResourceDefinitions, starts the operator, applies the example, shows a tree of its resources
     until it is ready, and then suggests what to try next. Ctrl-C stops the operator; objects in the cluster are kept.

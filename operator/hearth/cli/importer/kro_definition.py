@@ -396,7 +396,7 @@ def find_missing(conversions: Sequence[Conversion], texts: Sequence[SourceText])
         yield Mistake(path=texts[0].source, message=f"contains no {KIND} of {GROUP}")
     for conversion in conversions:
         if not conversion.kind:
-            yield Mistake(path=conversion.document.place, message="spec.schema.kind is missing; state the kind")
+            yield Mistake(path=conversion.document.place, message="spec.schema.kind is missing; set it to the kind")
         for mistake in find_wrong_types(conversion.document.manifest):
             message = f"{mistake.path}: {mistake.message}"
             yield Mistake(path=conversion.document.place, message=message)

@@ -60,7 +60,7 @@ class SchemaReader:
         """Return the rules of a field: a text with a type and markers, or a map of fields."""
         self.left -= 1
         if depth > DEPTH or self.left <= 0:
-            return SchemaField(rules={}, unknown=(": stands for too many fields, or contains itself",))
+            return SchemaField(rules={}, unknown=(": describes too many fields, or contains itself",))
         if isinstance(stated, dict):
             return self._read_map(stated, path, depth=depth + 1)
         if not isinstance(stated, str):

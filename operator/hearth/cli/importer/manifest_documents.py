@@ -157,7 +157,7 @@ def find_mistake(manifest: Mapping[str, Any], *, place: str) -> Mistake | None:
     for key in ("apiVersion", "kind"):
         value = manifest.get(key)
         if not isinstance(value, str) or not value:
-            found = f"found {describe_type(value)}" if key in manifest else "there is none"
+            found = f"found {describe_type(value)}" if key in manifest else "found nothing"
             return Mistake(path=place, message=f"{key} must be text, {found}{NEXT_STEP}")
     metadata = manifest.get("metadata")
     if metadata is None:

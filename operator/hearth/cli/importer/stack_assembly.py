@@ -106,7 +106,9 @@ def assemble(
     warnings += literals
     if literals and not has_secret_parameters:
         notes.append("to make parameters of literal values of Secrets, import with --secret-parameters")
-    stays = [f"{call(documents[position])} stays when the Stack goes: {reason}" for position, reason in kept.items()]
+    stays = [
+        f"{call(documents[position])} is kept when the Stack is deleted: {reason}" for position, reason in kept.items()
+    ]
     notes = [*stays, *describe_unheeded(documents), *notes]
     return Import(stack=stack, warnings=tuple(warnings), notes=tuple(notes), secret=secret)
 

@@ -193,7 +193,7 @@ async def mark(context: Context) -> Decision:
     """Declare the object of a resource unhealthy."""
     reason = context.form.get("reason", "").strip()
     if not reason:
-        return Decision(refusal="say what is wrong with the object: the reason is shown wherever the mark is")
+        return Decision(refusal="enter why the object is unhealthy: the reason is shown together with the mark")
     return put_mark(context, reason)
 
 
@@ -310,7 +310,7 @@ ACTIONS: Final[tuple[Action, ...]] = (
     Action(
         name="continue",
         title="Continue",
-        explanation="The resource continues past the breakpoint at which it waits.",
+        explanation="The resource continues past its breakpoint.",
         attempt=continue_,
         find_fields=find_breakpoints,
         judge=judge_breakpoints,
@@ -318,13 +318,13 @@ ACTIONS: Final[tuple[Action, ...]] = (
     Action(
         name="pause",
         title="Pause",
-        explanation="The operator stops all writes for this Stack, and shows what it would do.",
+        explanation="The operator stops all writes for this Stack, and shows the pending steps.",
         judge=lambda stack, _: verbs.set_paused(stack, paused=True),
     ),
     Action(
         name="unpause",
         title="Unpause",
-        explanation="The operator may write again: what it held back is done now.",
+        explanation="The operator can write again, and performs the pending steps.",
         judge=lambda stack, _: verbs.set_paused(stack, paused=False),
     ),
     Action(

@@ -67,7 +67,7 @@ async def locate(session: Session, namespace: str, argument: str) -> StackLocati
     """Return where the object is that an argument names. Raises UnknownType, ApiStatusError and Unreachable."""
     found, path = await locate_within(session, namespace, argument)
     if path:
-        raise UnknownType(f"{argument!r} names no Stack: names have no slash, apart from that of TYPE/NAME")
+        raise UnknownType(f"{argument!r} is not the name of a Stack: a name has no slash, except in TYPE/NAME")
     return found
 
 

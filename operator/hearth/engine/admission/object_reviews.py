@@ -47,8 +47,8 @@ CONSEQUENCE = "nothing is changed"
 STORED = "it is stored, and nothing is applied until this is corrected"
 SNAPSHOT_COMPLETE = "Complete"
 NO_REASON = (
-    "spec.reason: is missing, so the object is marked with the name of this HealthMark alone; "
-    "say what is wrong, for those who look at the object"
+    "spec.reason: is missing, so the object is marked only with the name of this HealthMark; "
+    "set it to explain why the object is unhealthy"
 )
 API_VERSION = f"{names.GROUP}/{names.VERSION}"
 

@@ -97,7 +97,7 @@ def explain_absence(services: Services, stack: StackObject, name: str) -> str:
     if not services.snapshots.is_synced:
         return f"{PATH}: the StackSnapshots could not be listed yet; the operator retries"
     found = sorted(each.name for each in services.snapshots.snapshots_of(stack.namespace, stack.owner_key))
-    there = f"those of this Stack: {enumerate_names(found)}" if found else "this Stack has none"
+    there = f"this Stack has: {enumerate_names(found)}" if found else "this Stack has none"
     return f"{PATH}: namespace {stack.namespace} has no StackSnapshot {name}; {there}"
 
 

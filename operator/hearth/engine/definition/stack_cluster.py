@@ -194,7 +194,7 @@ async def read_kubeconfig(reader: SourceReader, stack: StackObject, reference: K
     except ApiStatusError as error:
         if not error.is_not_found:
             raise
-        way_out = "set spec.deletionPolicy: Abandon to leave what is in that cluster" if stack.deleting else ""
+        way_out = "set spec.deletionPolicy: Abandon to keep the objects in that cluster" if stack.deleting else ""
         ways_out = " or ".join(filter(None, ("create it with a kubeconfig", way_out)))
         message = f"{PLACE}: {secret} does not exist in namespace {secret.namespace}; {ways_out}"
         raise SourceNotFound(message) from error
@@ -218,7 +218,7 @@ def find_value(data: Mapping[str, str], reference: KubeconfigRef, ref: ObjectRef
 def decode(raw: str) -> str:
     """Decode a Secret's value. Raises KubeconfigRefused."""
     if len(raw) > 2 * limits.KUBECONFIG_BYTES:
-        raise KubeconfigRefused(f"is larger than {limits.KUBECONFIG_BYTES} bytes; keep the used context alone")
+        raise KubeconfigRefused(f"is larger than {limits.KUBECONFIG_BYTES} bytes; keep only the context that is used")
     try:
         return base64.b64decode(raw, validate=True).decode()
     except (binascii.Error, UnicodeDecodeError):

@@ -167,7 +167,7 @@ class ResourceLocator:
         if not self.services.management_cluster.has_listed(kind):
             return None
         known = self.services.management_cluster.tree.list_names(key.namespace, kind=kind)
-        there = f"there are: {enumerate_names(known)}" if known else "there is none"
+        there = f"there are: {enumerate_names(known)}" if known else "it contains no others"
         return _without(gone, "StackNotFound", f"namespace {key.namespace} has no {key.owner}; {there}")
 
     def add_stack(self, stack: StackObject) -> None:
@@ -246,7 +246,7 @@ def explain_unnamed(
     others = sorted(child.name for child in children if not child.deleting)
     there = f"it has: {enumerate_names(others)}" if others else "it has none"
     kind, name = mark.spec["target"]["kind"], mark.spec["target"]["name"]
-    message = f"{kind} {name} is no object of resource {key.resource} of {key.owner} any more; {there}"
+    message = f"{kind} {name} no longer belongs to resource {key.resource} of {key.owner}; {there}"
     return MarkProblem(reason="TargetNotFound", message=message)
 
 

@@ -112,7 +112,7 @@ class StackObserver:
     def _explain_absence(self, snapshot: StackSnapshotObject) -> str:
         kind, _ = names.split_owner(snapshot.owner_key)
         found = self.services.management_cluster.tree.list_names(snapshot.namespace, kind=kind)
-        there = f"there are: {enumerate_names(found)}" if found else "there is none"
+        there = f"there are: {enumerate_names(found)}" if found else "it contains no others"
         return f"namespace {snapshot.namespace} has no {names.describe_owner(snapshot.owner_key)}; {there}"
 
     async def _find_content(

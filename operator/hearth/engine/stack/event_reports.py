@@ -41,7 +41,7 @@ CLAIMS_KEPT = "ClaimsKept"
 PODS_RESTARTED = "PodsRestarted"
 RESTARTED = "was marked unhealthy: its Pods are restarted one by one, and keep their claims"
 CONTAINER_KEPT = "KeptWithContents"
-LEFT = "no Stack owns it any more: delete it yourself once you need neither"
+LEFT = "no Stack owns it anymore: delete it yourself when you need neither"
 RUN_FAILED = "RunFailed"
 OUTLOOK = "its object stays to be looked at until it is run again"
 CONTROLLER_LABEL = "batch.kubernetes.io/controller-uid"
@@ -120,7 +120,7 @@ class EventReports(StackPart):
                 step.resource,
                 step.ref,
                 RECREATED,
-                "did not exist although the Stack was complete, and was created again",
+                "did not exist although the Stack was complete, and was recreated",
             )
 
     def _is_missing(self, name: str, planner: StackPlanner) -> bool:
@@ -236,7 +236,7 @@ def describe_kept(step: Detach | Restart | Release, note: str) -> tuple[str, str
     """Return the reason and message of the Event about what a step kept; None if there is nothing to say."""
     match step:
         case Detach():
-            return (CLAIMS_KEPT, f"was deleted to be created again; {note}") if note else None
+            return (CLAIMS_KEPT, f"was deleted and will be recreated; {note}") if note else None
         case Restart():
             return PODS_RESTARTED, RESTARTED
         case Release():

@@ -144,8 +144,8 @@ class Nesting:
                 sources = definition_sources.find_template_sources(step.ref.namespace, step.manifest["spec"])
                 source = ", ".join(str(each.ref) for each in sources)
                 message = (
-                    f"cannot apply {step.ref}: its template, {source}, with the same parameters is that of Stack "
-                    f"{node}, in which it is nested ({describe(way)}), so nesting would never end; "
+                    f"cannot apply {step.ref}: its template, {source}, with the same parameters is also used by Stack "
+                    f"{node}, which contains it ({describe(way)}), so nesting would never end; "
                     f"pass a different parameter to the nested Stack, and test it in `when`"
                 )
                 return StepFailure(reason=blocked_status.NESTED_IN_ITSELF, message=message, is_final=True)

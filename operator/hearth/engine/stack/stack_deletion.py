@@ -72,7 +72,9 @@ class StackDeletion(StackPart):
             if self._may_let_go(planner):
                 self._tasks.run(faults.PART, self._let_go)
         elif planner.withheld:
-            self.blocked_by = f"waits until other Stacks take over what they name: {describe_withheld(planner)}"
+            self.blocked_by = (
+                f"waits until other Stacks take over objects that they define: {describe_withheld(planner)}"
+            )
         elif left_pods:
             self.blocked_by = left_pods
         elif planner.is_complete and not is_releasing:

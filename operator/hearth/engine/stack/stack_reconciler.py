@@ -108,7 +108,7 @@ class StackReconciler:
         """
         planned = self._reconcile(stack, dirty)
         if self.cache_sync.has_questions:
-            self._tasks.run("look for what may not be watched", self.cache_sync.ask)
+            self._tasks.run("look for objects that may not be watched", self.cache_sync.ask)
         self.faults.clear(faults.PASS)
         self.faults.settle(self._tasks)
         return planned

@@ -141,13 +141,13 @@ class DefinitionObjects:
         except errors.ApiStatusError as error:
             if error.code == 403:
                 return (
-                    f"the operator may not write the ValidatingAdmissionPolicy {name}, which decides who may set "
+                    f"the operator may not write the ValidatingAdmissionPolicy {name}, which restricts the users of "
                     f"serviceAccountName and kubeConfig ({error}); grant that with manifests/definitions/rbac.yaml: {hint}"
                 )
             if error.code == 404:
                 return (
-                    "the API server serves no admissionregistration.k8s.io/v1 ValidatingAdmissionPolicy, which decides who "
-                    f"may set serviceAccountName and kubeConfig; Kubernetes 1.30 and newer do: {hint}"
+                    "the API server serves no admissionregistration.k8s.io/v1 ValidatingAdmissionPolicy, which restricts "
+                    f"the users of serviceAccountName and kubeConfig; Kubernetes 1.30 and newer do: {hint}"
                 )
             raise
         return ""
@@ -261,7 +261,9 @@ def judge(live: Object) -> KindState:
     """Return the API server's message about a CustomResourceDefinition."""
     status = live.get("status") or {}
     if "deletionTimestamp" in live["metadata"]:
-        return KindState(waits_for="its CustomResourceDefinition is being deleted, with all objects; it is made again")
+        return KindState(
+            waits_for="its CustomResourceDefinition is being deleted, with all objects, and will be recreated"
+        )
     accepted = conditions.find(status, "NamesAccepted")
     if accepted.get("status") == "False":
         return KindState(refusal=f"the API server does not accept the names: {accepted.get('message')}; choose others")

@@ -33,7 +33,7 @@ INVALID = (400, 422)
 BUSY = (408, 409, 429)
 CLAIMS_AT_MOST = 5
 """Attempts to write the field owners of an object whose status a controller writes at the same time."""
-STAYS = "the API server keeps what left the definition: {}"
+STAYS = "the API server keeps fields that were removed from the definition: {}"
 
 
 @contextlib.asynccontextmanager

@@ -180,7 +180,7 @@ class Detachment:
         ):
             return self._forbid(said, kind=VOLUME_CLAIM)
         return self._fail(
-            f"{said}; the StorageClass of a claim must have allowVolumeExpansion: true, and the claim must be bound; else "
+            f"{said}; the StorageClass of a claim must have allowVolumeExpansion: true, and the claim must be bound; otherwise "
             f"revert the size"
         )
 

@@ -69,9 +69,9 @@ REASONS: Mapping[type[object], str] = {
 FORBIDDEN = "Forbidden"
 """Reason of a step that the account of the Stack has no right to."""
 OPEN_QUESTION = (
-    "; the API server does not tell whether a new object would be accepted: correct or revert the change, or set "
-    "updatePolicy.replace: DeleteFirst on the resource, which deletes the object, and all that it holds, before it is "
-    "made again"
+    "; the API server does not report whether it would accept a new object: correct or revert the change, or set "
+    "updatePolicy.replace: DeleteFirst on the resource, which deletes the object, and all data in it, before it is "
+    "recreated"
 )
 """The addition to a message about a change that may be of an immutable field."""
 FINAL = api_errors.InvalidManifest | api_errors.MaybeImmutable
@@ -239,7 +239,7 @@ class StepExecutor:
         objection = kin.find_objection(owner, live, step.ref)
         if objection is None and "deletionTimestamp" in metadata:
             objection = Objection(
-                message="is being deleted; it is created again when that object is gone", is_final=False
+                message="is being deleted; it will be recreated after that object is deleted", is_final=False
             )
         if objection is not None:
             return StepFailure(
@@ -605,7 +605,7 @@ def _await_pod(step: Apply, pod: str) -> StepFailure:
     ref = ObjectRef(group="", kind=POD.name, namespace=step.ref.namespace, name=pod)
     return StepFailure(
         reason="PodsTerminating",
-        message=f"{step.ref} is created when {ref} is gone, which is still ending and mounts the same claim",
+        message=f"{step.ref} will be created after {ref}, which mounts the same claim, has stopped",
         is_wait=True,
         causes=(retry_triggers.object_trigger(POD, ref),),
     )

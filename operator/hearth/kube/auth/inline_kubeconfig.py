@@ -144,7 +144,9 @@ def parse(text: str, *, allows_loopback: bool = False, owner: str = "") -> Inlin
 def read(text: str) -> Mapping[str, Any]:
     """Return the content. Raises KubeconfigRefused if it is too large or no map; the message does not repeat it."""
     if len(text) > limits.KUBECONFIG_BYTES:
-        raise errors.KubeconfigRefused(f"is larger than {limits.KUBECONFIG_BYTES} bytes; keep the used context alone")
+        raise errors.KubeconfigRefused(
+            f"is larger than {limits.KUBECONFIG_BYTES} bytes; keep only the context that is used"
+        )
     try:
         depth, nodes = limits.KUBECONFIG_DEPTH, limits.KUBECONFIG_NODES
         documents = list(kubectl_yaml.parse_documents(text, kubectl_yaml.Bounds(depth=depth, nodes=nodes)))
@@ -201,7 +203,7 @@ def find_wrong_server(cluster: Mapping[str, Any], at: str, *, allows_loopback: b
     elif url.scheme != "https":
         yield f"{at}.server must begin with https://, so that no other machine reads the credentials"
     elif url.user is not None or url.password is not None or url.query_string or url.fragment:
-        yield f"{at}.server must contain a host, a port and a path alone"
+        yield f"{at}.server must contain only a host, a port and a path"
     elif not allows_loopback and (denial := deny_host(host)):
         yield f"{at}.server: {denial}"
 
@@ -340,7 +342,7 @@ def find_wrong_certificates(pem: bytes) -> str:
                 warnings.simplefilter("ignore")
                 key = x509.load_pem_x509_certificate(each).public_key()
         except Exception:  # noqa: BLE001 -- its errors are of many classes
-            return "has a certificate that cannot be read; use those of the cluster as they are"
+            return "has a certificate that cannot be read; copy the certificates of the cluster unchanged"
         if not is_usual(key):
             return f"has a certificate whose key is of another kind; use one that is {KEY_KINDS}"
     return ""

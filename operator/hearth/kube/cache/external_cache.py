@@ -28,7 +28,7 @@ from hearth.model.memory_shares import memory_shares
 GENERATION: Path = ("metadata", "generation")
 EXCESS = (
     f"the Stacks of this namespace read external objects of {limits.EXTERNAL_WATCHES_PER_NAMESPACE} kinds and namespaces "
-    f"already, or those of all namespaces of {limits.EXTERNAL_WATCHES}; read fewer kinds or namespaces"
+    f"already, or of all namespaces for {limits.EXTERNAL_WATCHES}; read fewer kinds or namespaces"
 )
 Place: TypeAlias = tuple[str, str]
 """`Kind.group` and namespace, "" for all."""

@@ -94,7 +94,7 @@ class HttpResponseParser:
         # The other bytes are heads, the lines before chunks, the trailer, and data behind the response.
         others = self._received - len(events.body)
         if others > limits.HEADER_BYTES + limits.CHUNK_LINE_BYTES * events.chunks:
-            raise MalformedResponse(f"the answer has {others} bytes besides its body")
+            raise MalformedResponse(f"the answer has {others} bytes in addition to its body")
 
     def _end(self, *, keep_alive: bool) -> HttpResponse:
         events = self._events

@@ -30,7 +30,7 @@ _MASKED = re.compile(
 calls something (sensitive) has it elsewhere."""
 ELLIPSIS = "…"
 """The replacement for a redacted part of a sentence."""
-MASKED = "contains the word that stands for a sensitive value where people read it, not the value"
+MASKED = "contains the placeholder that people see instead of a sensitive value, not the value"
 """The mistake in a definition that was copied from there. It does not quote the word, which is the value here."""
 FORMS_KEPT = 8
 """Definitions whose values are cached in all quoted forms; the values are in memory anyway."""

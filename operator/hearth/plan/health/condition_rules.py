@@ -168,7 +168,9 @@ def assess_quota(fields: Fields) -> HealthResult:
         return ready("Exists")
     if stated == limits:
         return ready("Counted")
-    return progressing("NotCounted", "its limits are not in force yet: its controller has not counted what is used")
+    return progressing(
+        "NotCounted", "its limits are not in force yet: its controller has not counted the objects in use"
+    )
 
 
 def assess_namespace(fields: Fields) -> HealthResult:

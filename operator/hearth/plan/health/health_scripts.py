@@ -126,7 +126,7 @@ def find_scripts(documents: Mapping[str, str]) -> Iterator[tuple[str, str, str] 
         elif key.startswith(HEALTH_PREFIX):
             group, separator, name = key.removeprefix(HEALTH_PREFIX).rpartition("_")
             if not name or "_" in group or (separator and not group):
-                hint = "write resource.customizations.health.<group>_<Kind>, or the kind alone in the core group"
+                hint = "write resource.customizations.health.<group>_<Kind>, or only the kind in the core group"
                 yield Mistake(path=key, message=f"names no kind; {hint}")
             else:
                 yield f"{group}/{name}" if group else name, text, key

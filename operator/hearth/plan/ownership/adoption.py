@@ -32,8 +32,8 @@ class AdoptionDenial:
 
 
 EXCHANGED = (
-    "; if that Stack has removed it and waits for an object of this one, so that each waits for the other, request a cleanup "
-    "of both (annotation hearth.dev/cleanup), which deletes what each has removed"
+    "; if that Stack has removed it and both Stacks wait for each other, request a cleanup "
+    "of both (annotation hearth.dev/cleanup), which deletes all objects that were removed"
 )
 """The addition to a message about two Stacks that exchange objects."""
 
@@ -55,11 +55,11 @@ def find_adoption_denial(
         return AdoptionDenial(reason="NotOwned", message=message, is_final=True, is_of_stack=True)
     if "deletionTimestamp" in live["metadata"]:
         hold = finalizers.describe_hold(live["metadata"].get("finalizers") or ())
-        message = f"is being deleted{f' ({hold})' if hold else ''}; it is created again when that object is gone"
+        message = f"is being deleted{f' ({hold})' if hold else ''}; it will be recreated after that object is deleted"
         return AdoptionDenial(reason="Terminating", message=message, is_final=False)
     if adopts:
         return None
-    gone = ", which is gone" if stack is not None else ""
+    gone = ", which no longer exists" if stack is not None else ""
     message = (
         f"{owner}{gone}; it was not changed: "
         f"adopt it with adoptionPolicy: Adopt, give the resource another name, or delete the object"

@@ -75,7 +75,7 @@ def waiting(
 
 def unreadable(child: Child) -> ResourceStatus:
     """Return the status of a resource whose object shows only part of its content."""
-    message = f"{child.ref} cannot be read: {child.defect}; or delete the object, which is then created again"
+    message = f"{child.ref} cannot be read: {child.defect}; or delete the object, which is then recreated"
     return ResourceStatus(state=ResourceState.FAILED, reason="ObjectUnreadable", message=message, child=child)
 
 
@@ -83,7 +83,7 @@ def too_large(child: Child, path: Path) -> ResourceStatus:
     """Return the status of a resource whose object exceeds the stored size of the fields that are read."""
     message = (
         f"{child.ref}: {'.'.join(path)}, which this Stack reads, is too large: at most {limits.OBJECT_KEPT_BYTES // 1024} KiB are "
-        f"stored of the fields that are read from one object, and {memory_shares.total // 2**20} MiB of all objects that Stacks have, of which each namespace has half of what others leave; "
+        f"stored of the fields that are read from one object, and {memory_shares.total // 2**20} MiB of all objects of Stacks, where each namespace can use half of the space that others leave; "
         f"make it smaller, or read fewer of its fields"
     )
     return ResourceStatus(state=ResourceState.FAILED, reason="ObjectTooLarge", message=message, child=child)

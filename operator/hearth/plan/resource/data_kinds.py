@@ -15,7 +15,7 @@ STATEFUL_SET: Final = "StatefulSet.apps"
 LOSSES: Final[Mapping[str, str]] = {
     "PersistentVolumeClaim": "the new claim is empty, and the present one is deleted with its data, unless its volume "
     "has the reclaim policy Retain",
-    "PersistentVolume": "the present volume is deleted, and what is bound to it loses its data",
+    "PersistentVolume": "the present volume is deleted, and its claim loses its data",
     "Namespace": "everything in the present namespace is deleted with it",
     "CustomResourceDefinition.apiextensions.k8s.io": "all objects of its kind are deleted with the present one",
     f"{names.STACK}.{names.GROUP}": "all objects of the present one are deleted with it, among them its claims",
@@ -23,8 +23,8 @@ LOSSES: Final[Mapping[str, str]] = {
 }
 """Effect of an object's replacement on its data, by `Kind.group`."""
 SET_LOSSES: Final[Mapping[Replacement, str]] = {
-    Replacement.CREATE_FIRST: "the new StatefulSet has another name, so its claims are new and empty, and those of the "
-    "present one are left, unused",
+    Replacement.CREATE_FIRST: "the new StatefulSet has another name, so its claims are new and empty, and the present "
+    "claims are left, unused",
     Replacement.DELETE_FIRST: "its Pods stop first, claims keep their size, and those with "
     "persistentVolumeClaimRetentionPolicy.whenDeleted: Delete are deleted",
 }

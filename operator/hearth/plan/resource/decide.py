@@ -36,7 +36,7 @@ from hearth.plan.state.steps import Delete
 from hearth.plan.target import volume_restore
 from hearth.template.blueprint import Replacement
 
-RUN_ON_REQUEST = f"it is not run again by itself; annotate the Stack with {names.REQUEST_RETRY} to run it again"
+RUN_ON_REQUEST = f"it is not rerun automatically; annotate the Stack with {names.REQUEST_RETRY} to run it again"
 REQUIRES_PATH: ElementPath = ("metadata", "annotations", names.ANNOTATION_REQUIRES)
 KEPT_WHEN_FAILED = (Replacement.NEVER, Replacement.KEEP_CLAIMS)
 """The policies under which a failed object stays. A StatefulSet that takes over the Pods of a failed one fails as well."""
@@ -237,7 +237,7 @@ def stop_former(context: ResourceContext) -> ResourceStatus | None:
         if child.deleting:
             return assess_child(context, child)
         if is_retained(context, child):
-            message = f"its Pods would run next to those of {child.ref}; {explain_retained(context, child)}"
+            message = f"its Pods would run next to the Pods of {child.ref}; {explain_retained(context, child)}"
             return readiness.make_status(child, ResourceState.FAILED, "Immutable", message)
         order = explain_order(context.desired, child)
         return step_planning.plan_delete(context, child, f"is replaced because its kind or name changed: {order}")
@@ -485,5 +485,5 @@ def _replace_unhealthy(context: ResourceContext, child: Child, replacement: Repl
         return step_planning.plan_restart(context, child, f"{why}; its Pods are restarted one by one")
     if replacement is Replacement.DELETE_FIRST and not is_retained(context, child):
         order = explain_order(context.desired, child)
-        return step_planning.plan_delete(context, child, f"{why}; {order}, then it is created again")
+        return step_planning.plan_delete(context, child, f"{why}; {order}, then it is recreated")
     return plan_replacement(context)

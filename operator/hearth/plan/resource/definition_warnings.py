@@ -50,8 +50,8 @@ def find_containers_with_retained(blueprint: Blueprint) -> Iterator[str]:
         if inside is not None:
             yield (
                 f"{resource.path}: is kept as long as {members.root_of(inside.name)} is, which has deletionPolicy: Retain "
-                f"and would be deleted with this {resource.kind}; set deletionPolicy: Retain here as well if that is what "
-                f"you want"
+                f"and would be deleted with this {resource.kind}; set deletionPolicy: Retain here as well if you want "
+                f"that"
             )
 
 
@@ -146,7 +146,7 @@ def describe_replacement(resource: ResourceBlueprint, kind: str, manifest: Mappi
     advice = "write KeepClaims, or " if kind == data_kinds.STATEFUL_SET else ""
     return (
         f"{resource.path}.updatePolicy.{word}: {shown} may lose the data of a {resource.kind}: {loss}; "
-        f"{advice}remove it if that is not what you want"
+        f"{advice}remove it if you do not want that"
     )
 
 
@@ -158,6 +158,6 @@ def describe_name(resource: ResourceBlueprint, kind: str, manifest: Mapping[str,
     if longest is None or not isinstance(name, str) or len(name) <= longest:
         return ""
     return (
-        f"{resource.path}.manifest.metadata.name: has {len(name)} characters, and what is derived from the name of a "
-        f"{resource.kind} may become too long above {longest}, so that it gets no Pod; shorten it"
+        f"{resource.path}.manifest.metadata.name: has {len(name)} characters, and names that are derived from a "
+        f"{resource.kind}'s name may become too long above {longest}, so it gets no Pod; shorten it"
     )

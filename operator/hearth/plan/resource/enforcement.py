@@ -306,7 +306,7 @@ def _explain_repetition(record: StepRecord) -> tuple[str, str]:
     if record.is_vanishing:
         known = record.evidence or f"another client deletes it; {AUDIT_LOG}"
         return VANISHES, (
-            f"was created {record.creations} times and is gone each time: {known}; creations are delayed: end that, or "
+            f"was created {record.creations} times and disappeared each time: {known}; creations are delayed: end that, or "
             f"take the resource out of the template ({RETRY})"
         )
     if record.is_unsteady:

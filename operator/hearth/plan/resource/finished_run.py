@@ -25,8 +25,8 @@ FINISHED = "Finished"
 """Reason of a resource that is ready although its object is deleted or being deleted."""
 VALUE_GONE = "ValueGone"
 """Reason of a resource that needs a value of a finished and deleted object."""
-GONE_TEXT = "has finished; its object is gone by its own lifetime and is not made again"
-GOING_TEXT = "has finished; its object is being deleted and is not made again"
+GONE_TEXT = "has finished; its object was deleted at the end of its lifetime and is not recreated"
+GOING_TEXT = "has finished; its object is being deleted and is not recreated"
 
 
 def plan(context: ResourceContext, child: Child | None, desired: DesiredObject) -> ResourceStatus | None:
@@ -143,7 +143,7 @@ def keep_dependent(
         return dataclasses.replace(status, is_terminal=False, reason=reason, message=message)
     name = find_root(lost[0])
     message = (
-        f"needs {', '.join(lost)}, which is gone: {gone[name]} has finished and does not exist any more; read no more "
+        f"needs {', '.join(lost)}, which no longer exists: {gone[name]} has finished and was deleted; read no more "
         f"of it than metadata.name, or run it again: annotate the Stack with {names.REQUEST_RETRY}={name}/<any new text>"
     )
     return ResourceStatus(state=ResourceState.WAITING, reason=VALUE_GONE, message=message, cause=Cause.VALUE_MISSING)
@@ -152,8 +152,8 @@ def keep_dependent(
 def explain_unchanged(lost: list[str]) -> str:
     """Explain that an object stays as it is, even if its definition changes."""
     return (
-        f"keeps its object as it is, because it is made of {', '.join(lost)}, which is gone with its finished object; a "
-        f"change of its definition is not applied before that is run again"
+        f"keeps its object as it is, because it is made of {', '.join(lost)}, which was deleted with its finished object; a "
+        f"change of its definition is not applied before that is rerun"
     )
 
 

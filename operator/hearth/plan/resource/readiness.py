@@ -34,7 +34,7 @@ def assess(resource: ResourceBlueprint, child: Child, values: Values, rules: Hea
             child,
             ResourceState.PROGRESSING,
             "Terminating",
-            f"is being deleted{held}; it is created again when the deletion completes",
+            f"is being deleted{held}; it will be recreated when the deletion completes",
         )
     if child.unhealthy_reason is not None:
         status = make_status(child, ResourceState.FAILED, UNHEALTHY, f"is marked unhealthy: {child.unhealthy_reason}")

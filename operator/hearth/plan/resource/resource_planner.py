@@ -327,7 +327,7 @@ class ResourcePlanner:
             # The number of the next object follows from those that exist, and tells later which one a completed revision
             # needs.
             return blocked_status.waiting(
-                f"waits for the first list of all {unlisted.key} objects, of which one may be of this resource"
+                f"waits for the first list of all {unlisted.key} objects, because one of them may belong to this resource"
             )
         if stopping := decide.stop_former(context):
             return stopping

@@ -186,7 +186,7 @@ class MemberRemovals:
             if each.is_excess:
                 kept = [members.key_of(member) for member in each.waiting]
                 yield (
-                    f"{name}: {len(kept)} members are no longer wanted, more than may go by themselves within ten minutes "
+                    f"{name}: {len(kept)} members are no longer wanted, more than can be removed automatically within ten minutes "
                     f"(updatePolicy.maxRemoved); their objects stay: {enumerate_names(kept)}; to delete them: {request}"
                 )
 

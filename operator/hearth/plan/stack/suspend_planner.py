@@ -263,7 +263,7 @@ class SuspendPlanner:
             return readiness.make_status(child, ResourceState.PROGRESSING, "Terminating", "is being deleted")
         if rule.is_set(child):
             return readiness.make_status(
-                child, ResourceState.PROGRESSING, "Suspending", "is suspended; what it still runs is finishing"
+                child, ResourceState.PROGRESSING, "Suspending", "is suspended; its last runs are finishing"
             )
         if not self.suspend_order.may_suspend(child.resource):
             status = readiness.make_status(

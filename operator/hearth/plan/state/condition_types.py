@@ -124,7 +124,7 @@ TABLE: Final[Mapping[ConditionType, ConditionTraits]] = {
         is_cause=True,
     ),
     ConditionType.DELETION_BLOCKED: ConditionTraits(
-        meaning="a deletion waits for something outside the operator; the message says what it is",
+        meaning="a deletion waits for something outside the operator, which the message names",
         word="deletion blocked",
     ),
     ConditionType.CHECK_PENDING: ConditionTraits(

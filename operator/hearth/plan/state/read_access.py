@@ -139,7 +139,7 @@ def withhold_words(child: Child, status: ResourceStatus, reader: Reader) -> Reso
     """Return the status of an object that is not ready, without the object's own words if the account may not get it."""
     match reader.find(child):
         case Access.DENIED:
-            message = f"is not ready, and what it reports is not shown: {reader.explain(child)}"
+            message = f"is not ready, and its report is not shown: {reader.explain(child)}"
             return dataclasses.replace(status, reason=FORBIDDEN, message=message)
         case Access.UNKNOWN:
             cause = Cause.EVALUATING if status.cause in (Cause.OTHER, Cause.NOT_OBSERVED) else status.cause

@@ -102,11 +102,11 @@ def find_warnings(resources: Iterable[ResourceBlueprint]) -> Iterator[str]:
         goes = has_own_lifetime(key, orjson.loads(resource.constant)[0])
         if resource.completion is Completion.RERUN and goes:
             yield (
-                f"{resource.path}.completion: is Rerun, but this {kind} goes by itself once it has finished, so it is run "
-                f"again and again; omit completion, or take what ends its life out of the manifest"
+                f"{resource.path}.completion: is Rerun, but this {kind} is deleted automatically after it finishes, so it is run "
+                f"again and again; omit completion, or remove its limited lifetime from the manifest"
             )
         if resource.completion is Completion.ONCE and key in ENDLESS_KINDS:
-            yield f"{resource.path}.completion: is Once, but a {kind} never finishes, so it is not made again if deleted; omit it"
+            yield f"{resource.path}.completion: is Once, but a {kind} never finishes, so it is not recreated if deleted; omit it"
 
 
 def has_finished(child: Child, run: RunPolicy) -> bool:

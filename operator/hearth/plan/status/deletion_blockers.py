@@ -61,8 +61,8 @@ def find_deletion_block(planner: StackPlanner, memory: InMemoryState, *, beyond:
 def explain_lost_rights(account: str) -> str:
     """Explain what helps if the account of a Stack, or its rights, were deleted before the Stack."""
     return (
-        f"; if ServiceAccount {account} or its rights were deleted first, create them again until the Stack is gone, or "
-        f"name another account in spec.serviceAccountName; with spec.deletionPolicy: Abandon, it keeps its objects and "
+        f"; if ServiceAccount {account} or its rights were deleted first, recreate them until the Stack is deleted, or "
+        f"set another account in spec.serviceAccountName; with spec.deletionPolicy: Abandon, it keeps its objects and "
         f"needs only the right to patch them"
     )
 

@@ -399,7 +399,7 @@ def _waited_for(planner: StackPlanner) -> str:
     unwatched = sorted(kind.key for kind in planner.kinds.unsynced)
     for kind, words in planner.kinds.denied.items():
         if kind in planner.kinds.unsynced:
-            return f"the operator is not allowed to list {kind.key} objects, of which some may exist: {words}"
+            return f"the operator is not allowed to list {kind.key} objects, and some may exist: {words}"
     if unwatched:
         return f"waits for the first list of all {unwatched[0]} objects"
     surge = planner.blueprint.surge

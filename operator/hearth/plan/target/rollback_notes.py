@@ -62,8 +62,8 @@ def describe_end(
         f"{verb}: {enumeration.enumerate_names(names, most=NAMED_AT_MOST)}" for verb, names in parts if names
     )
     return (
-        f"ended the rollback to {what}: the whole definition in the spec is applied again as revision {target.revision}, "
-        f"also what the rollback had taken back{f' ({found})' if found else ''}"
+        f"ended the rollback to {what}: the whole definition in the spec is restored as revision {target.revision}, "
+        f"including all changes that the rollback had undone{f' ({found})' if found else ''}"
     )
 
 
@@ -84,6 +84,6 @@ def warn_of_end(status: Mapping[str, Any], *, name: str, namespace: str) -> str:
     is_failed = target["cause"] == TargetCause.AUTOMATIC and isinstance(failed, int)
     numbers = f" {back} {failed}" if is_failed and back not in (failed, EMPTY_REVISION) else ""
     return (
-        f"spec: this edit ends the rollback to revision {back}; the whole definition in the spec is applied again, also "
-        f"what the rollback took back: kubectl stack history {name}{numbers} -n {namespace}"
+        f"spec: this edit ends the rollback to revision {back}; the whole definition in the spec is restored, including "
+        f"all changes that the rollback undid: kubectl stack history {name}{numbers} -n {namespace}"
     )

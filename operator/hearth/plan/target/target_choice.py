@@ -171,7 +171,7 @@ def _resolve_rollback(
     if other is None or (other != EMPTY_REVISION and other not in hashes):
         raise RollbackRevisionNotFound(
             "spec.rollback.toRevision: 0 means the last completed revision other than the one in the spec, "
-            f"and there is none; set a revision number, or remove rollback.toRevision; stored revisions: {kept}"
+            f"and no such revision exists; set a revision number, or remove rollback.toRevision; stored revisions: {kept}"
         )
     return RollbackRequest(to_revision=stated, spec_hash=request.hash, revision=other)
 

@@ -40,7 +40,7 @@ from hearth.template.schema.shapes import Type
 from hearth.template.text import bounds
 
 IN_PLAIN_TEXT = (
-    "spec.parameters of a nested Stack is readable by everyone who can read Stacks; "
+    "spec.parameters of a nested Stack is readable by every reader of Stacks; "
     "put the value into a Secret, and reference it in the nested Stack's spec.parametersFrom"
 )
 """Why no sensitive value may be there, and the next step."""
@@ -149,7 +149,7 @@ def refuse_many_reads(
             message = f"reads {what}{times}; a template may read at most {limits.MEMBER_READS} members in all"
             evaluator.note(
                 found[0].analyzed.source.path,
-                f"{message}; read them in one resource, or state the names of their objects and use dependsOn",
+                f"{message}; read them in one resource, or set the names of their objects and use dependsOn",
             )
             return
 

@@ -21,14 +21,14 @@ RISKS: Final[Mapping[str, str]] = {
     "namespace": "chooses where the object is",
     "serviceAccountName": "chooses whose rights a Pod has",
     "serviceAccount": "chooses whose rights a Pod has",
-    "roleRef": "chooses which rights are given",
-    "rules": "chooses which rights are given",
-    "subjects": "chooses who is given rights",
-    "clusterRoleSelectors": "chooses which rights are given",
-    "hostPath": "chooses what of the node is seen",
-    "securityContext": "chooses what a container may do on its node",
-    "hostNetwork": "chooses what a Pod sees of its node",
-    "hostPID": "chooses what a Pod sees of its node",
+    "roleRef": "chooses the rights that are granted",
+    "rules": "chooses the rights that are granted",
+    "subjects": "chooses the users who get rights",
+    "clusterRoleSelectors": "chooses the rights that are granted",
+    "hostPath": "chooses files of the node to expose",
+    "securityContext": "chooses the privileges of a container on its node",
+    "hostNetwork": "chooses whether a Pod can see its node",
+    "hostPID": "chooses whether a Pod can see its node",
     "webhooks": "chooses who reviews requests",
     "kubeConfig": "chooses the cluster",
 }
@@ -61,7 +61,7 @@ def find_warnings(spec: Mapping[str, Any]) -> Iterator[str]:
             for parameter in sorted(find_parameters(interpolation.find_expressions(text), of_elements)):
                 if not is_narrow(rules.get(parameter)):
                     yield (
-                        f"{path}: the parameter {parameter} {risk}, with the rights of spec.account; state an enum or a "
+                        f"{path}: the parameter {parameter} {risk}, with the rights of spec.account; set an enum or a "
                         f"pattern in {TEMPLATE}.parameters.{parameter}, or a fixed value"
                     )
 
@@ -72,7 +72,7 @@ def find_risks(value: Any, path: str, risk: str = "", *, is_privileged: bool) ->
         for key, inner in value.items():
             found = risk or RISKS.get(str(key), "")
             if key == "image" and is_privileged:
-                found = "chooses what runs with more rights than usual"
+                found = "chooses a program that runs with more rights than usual"
             yield from find_risks(inner, f"{path}{error_hints.write_key(str(key))}", found, is_privileged=is_privileged)
     elif isinstance(value, list):
         for at, inner in enumerate(value):

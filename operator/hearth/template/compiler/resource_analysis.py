@@ -33,7 +33,7 @@ IDENTITY_NAMES = AllowedNames(
 
 REFERENCE_NAMES = AllowedNames(
     names=frozenset({"params", "conditions", "stack"}),
-    rule="externalRef may use only params, conditions and stack, because what is read must be known beforehand",
+    rule="externalRef may use only params, conditions and stack, because the object to read must be known beforehand",
 )
 OWN_RULE = "readyWhen of an external object may use only that object, params, conditions and stack"
 

@@ -260,7 +260,7 @@ def refuse_sensitive_reference(analyzed: AnalyzedResource, evaluator: PartialEva
     """Record each part of a reference that contains a sensitive value: the status and requests show it."""
     for mark in analyzed.parsed.strings:
         if found := list(filter(evaluator.is_sensitive, analyzed.find_within(mark))):
-            evaluator.refuse_sensitive(mark.path, found, why="what is read is not secret; use another parameter")
+            evaluator.refuse_sensitive(mark.path, found, why="the object to read is not secret; use another parameter")
 
 
 def note_dependents(

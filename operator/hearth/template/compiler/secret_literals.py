@@ -31,8 +31,8 @@ def find_warnings(template: Any, path: str = "spec.template") -> Iterator[str]:
                 ]
                 if keys:
                     yield (
-                        f"{where}.{part}: has the literal value of {enumeration.enumerate_names(keys)}, which everyone reads who "
-                        "may read the Stack or its revisions; write ${params.NAME} with a parameter that is sensitive: true, "
+                        f"{where}.{part}: has the literal value of {enumeration.enumerate_names(keys)}, which every reader of "
+                        "the Stack or its revisions sees; write ${params.NAME} with a parameter that is sensitive: true, "
                         "and set it with spec.parametersFrom"
                     )
         nested = object_fields.find(manifest, "spec", "template")

@@ -130,7 +130,9 @@ def find_unsayable_words(rules: Mapping[str, Any], path: str) -> Iterator[Mistak
         yield Mistake(path=f"{path}.type", message=message)
     for word in COMBINED:
         if word in rules:
-            message = "has no counterpart in the schema of a CustomResourceDefinition; state the rule with other words"
+            message = (
+                "has no equivalent in the schema of a CustomResourceDefinition; express the rule with other keywords"
+            )
             yield Mistake(path=f"{path}.{word}", message=message)
     if rules.get("uniqueItems") and not is_scalar(rules.get("items")):
         limit = rules.get("maxItems")
@@ -138,7 +140,7 @@ def find_unsayable_words(rules: Mapping[str, Any], path: str) -> Iterator[Mistak
             message = f"compares all entries with one another; add maxItems: {SET_LIMIT} or less"
             yield Mistake(path=f"{path}.uniqueItems", message=message)
     if isinstance(rules.get("additionalProperties"), dict) and rules.get("properties"):
-        message = "is beside properties, but a map of a CustomResourceDefinition has either; remove one of them"
+        message = "cannot be combined with properties in a CustomResourceDefinition; remove one of them"
         yield Mistake(path=f"{path}.additionalProperties", message=message)
 
 

@@ -93,7 +93,7 @@ def find_wrong_text(value: Any, shape: Shape) -> str:
         base64.b64decode(value.replace("\r", "").replace("\n", ""), validate=True)
     except (binascii.Error, ValueError):
         # The text may be a secret that a user forgot to encode.
-        return "must be base64, found a text that is none; encode it, or write it in stringData if this is a Secret"
+        return "must be base64, found a text in another form; encode it, or write it in stringData if this is a Secret"
     return ""
 
 

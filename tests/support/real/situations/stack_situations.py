@@ -83,7 +83,7 @@ STACK_SITUATIONS = (
         name="template",
         resources={"web": resource(config(data={"a": "${params.none}", "b": "${params.nothing}"}))},
         expected=[
-            "the definition is rejected, and what runs stays as it is",
+            "the definition is rejected, and the running objects stay unchanged",
             "data.a",
             "data.b",
             "→ kubectl edit stack template -n NS",

@@ -114,7 +114,7 @@ def test_an_example_with_nothing_to_change_gives_what_it_can() -> None:
         "see its resources, live": "kubectl stack tree shop -w",
         "see the same in a browser": "kubectl stack ui",
         "delete a child: Hearth recreates it": "kubectl delete configmap/a",
-        "ask what a Stack waits for, while it is not ready": "kubectl stack why shop",
+        "ask why a Stack is not ready": "kubectl stack why shop",
         "delete the stack": "kubectl delete stack shop",
     }
 

@@ -66,7 +66,7 @@ def test_a_kind_that_only_ends_like_a_list_is_none() -> None:
     [
         pytest.param(
             f"{CONFIG}---\nkind: Service\n",
-            "1.yaml, document 2 (line 5): apiVersion must be text, there is none; every manifest starts with apiVersion and kind",
+            "1.yaml, document 2 (line 5): apiVersion must be text, found nothing; every manifest starts with apiVersion and kind",
             id="no apiVersion",
         ),
         pytest.param(

@@ -234,7 +234,7 @@ def test_what_another_tool_keeps_is_kept(key: str, value: str) -> None:
     (resource,) = result.stack["spec"]["template"]["resources"].values()
     assert resource["deletionPolicy"] == "Retain"
     called = "a.yaml, document 1 (line 1): PersistentVolumeClaim data"
-    assert result.notes[0] == f"{called} stays when the Stack goes: {key}: {value.strip()}"
+    assert result.notes[0] == f"{called} is kept when the Stack is deleted: {key}: {value.strip()}"
 
 
 @pytest.mark.parametrize(

@@ -154,7 +154,9 @@ def test_a_mask_is_refused(manifest: dict[str, Any], place: str) -> None:
     with pytest.raises(errors.InvalidDefinition) as caught:
         assemble(manifest)
 
-    assert str(caught.value).startswith(f"a.yaml, document 1 (line 1): {place} contains the word that stands for")
+    assert str(caught.value).startswith(
+        f"a.yaml, document 1 (line 1): {place} contains the placeholder that people see"
+    )
 
 
 @pytest.mark.parametrize(

@@ -182,7 +182,11 @@ BUDGET = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget"}
             "must be a quantity, found the text '1Gx'; write a number with a unit, e.g. 500m or 2Gi",
         ),
         (CONFIG | {"data": {"a": "${other.metadata.nmae}"}}, "data.a", "did you mean 'name'?"),
-        (CONFIG | {"kind": "Secret", "data": {"a": "hunter 2"}}, "data.a", "must be base64, found a text that is none"),
+        (
+            CONFIG | {"kind": "Secret", "data": {"a": "hunter 2"}},
+            "data.a",
+            "must be base64, found a text in another form",
+        ),
         ({"apiVersion": "v1", "kind": "List", "items": []}, "kind", "write each of its items as a resource"),
         ({"apiVersion": "apps/v1", "kind": "Deploymnt"}, "kind", "does not have; did you mean 'Deployment'?"),
     ],

@@ -523,7 +523,7 @@ def test_a_pod_of_a_controller_is_named_without_a_command() -> None:
     causes = object_causes.explain_deletion(claim, Evidence(claim_users=pods)).causes
 
     assert [(each.message, each.command) for each in causes] == [
-        ("uses it: the claim goes after the pod", "kubectl delete pod theirs -n b"),
+        ("uses it: the claim is deleted after the pod", "kubectl delete pod theirs -n b"),
         ("uses it, and belongs to replicaset/web-1", ""),
     ]
 

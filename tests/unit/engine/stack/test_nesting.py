@@ -69,8 +69,8 @@ async def test_a_template_that_nests_itself_is_refused_before_anything_is_writte
     assert read_problem(stacks["r"], "left") == (
         "NestedInItself",
         (
-            "cannot apply stack.hearth.dev/r-left: its template, configmap/bomb, with the same parameters is that of Stack "
-            "default/r, in which it is nested (default/r), so nesting would never end; pass a different parameter to the "
+            "cannot apply stack.hearth.dev/r-left: its template, configmap/bomb, with the same parameters is also used by Stack "
+            "default/r, which contains it (default/r), so nesting would never end; pass a different parameter to the "
             "nested Stack, and test it in `when`"
         ),
     )

@@ -82,7 +82,7 @@ async def test_a_deleted_object_is_reported(world: FakeWorld) -> None:
     await world.user.delete(locate("shop-a"))
     await world.wait_rest()
     assert find_repairs(world) == [
-        "a (configmap/shop-a): did not exist although the Stack was complete, and was created again"
+        "a (configmap/shop-a): did not exist although the Stack was complete, and was recreated"
     ]
     # `a` is replaced by creating its successor first, `b` by deleting it first.
     for name in ("shop-a", "shop-b"):

@@ -146,8 +146,8 @@ def test_kinds_are_named_as_argo_cd_names_them() -> None:
 @pytest.mark.parametrize(
     ("documents", "expected"),
     [
-        ({"resource.customizations.health.": "x"}, "resource.customizations.health.: names no kind; write resource.customizations.health.<group>_<Kind>, or the kind alone in the core group"),
-        ({"resource.customizations.health._Pod": "x"}, "resource.customizations.health._Pod: names no kind; write resource.customizations.health.<group>_<Kind>, or the kind alone in the core group"),
+        ({"resource.customizations.health.": "x"}, "resource.customizations.health.: names no kind; write resource.customizations.health.<group>_<Kind>, or only the kind in the core group"),
+        ({"resource.customizations.health._Pod": "x"}, "resource.customizations.health._Pod: names no kind; write resource.customizations.health.<group>_<Kind>, or only the kind in the core group"),
         ({"resource.customizations": "["}, "resource.customizations: is no YAML: line 2, column 1: while parsing a flow node: did not find expected node content"),
         ({"resource.customizations": "[]"}, "resource.customizations: must be a map of kinds, each with health.lua"),
         ({KEY: "x", "ours": "- {kinds: [example.com/Gadget], cases: [{state: ready}]}"}, f"{KEY}: example.com/Gadget has a rule already (ours, line 1); take one of them out"),

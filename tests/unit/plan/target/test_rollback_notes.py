@@ -50,14 +50,14 @@ def test_the_end_names_what_comes_back() -> None:
     before, target = make(2, TargetCause.AUTOMATIC), make(5, TargetCause.SPEC)
 
     assert rollback_notes.describe_end(before, target, old=["a", "b"], new=["a", "c"], changed=["a"]) == (
-        "ended the rollback to revision 2: the whole definition in the spec is applied again as revision 5, also what "
-        "the rollback had taken back (changed: a; added: c; removed: b)"
+        "ended the rollback to revision 2: the whole definition in the spec is restored as revision 5, including all changes that "
+        "the rollback had undone (changed: a; added: c; removed: b)"
     )
     many = rollback_notes.describe_end(before, target, old=[], new=[f"r{at}" for at in range(1000)], changed=[])
     assert many.endswith("r18, r19 and 980 more)")
     nothing = rollback_notes.describe_end(make(0, TargetCause.AUTOMATIC), target, old=["a"], new=["a"], changed=[])
     assert nothing.startswith("ended the rollback to nothing: ")
-    assert nothing.endswith("taken back")
+    assert nothing.endswith("undone")
 
 
 @pytest.mark.parametrize(
@@ -65,14 +65,14 @@ def test_the_end_names_what_comes_back() -> None:
     [
         pytest.param(
             {"target": {"cause": "AutomaticRollback", "revision": 2}, "lastFailedRevision": 4},
-            "spec: this edit ends the rollback to revision 2; the whole definition in the spec is applied again, also what "
-            "the rollback took back: kubectl stack history shop 2 4 -n prod",
+            "spec: this edit ends the rollback to revision 2; the whole definition in the spec is restored, including all changes that "
+            "the rollback undid: kubectl stack history shop 2 4 -n prod",
             id="automatic",
         ),
         pytest.param(
             {"target": {"cause": "Rollback", "revision": 2}, "lastFailedRevision": 3},
-            "spec: this edit ends the rollback to revision 2; the whole definition in the spec is applied again, also what "
-            "the rollback took back: kubectl stack history shop -n prod",
+            "spec: this edit ends the rollback to revision 2; the whole definition in the spec is restored, including all changes that "
+            "the rollback undid: kubectl stack history shop -n prod",
             id="by a user, who may have gone back from another one than what failed last",
         ),
         pytest.param({"target": {"cause": "Spec", "revision": 2}}, "", id="no rollback"),

@@ -112,8 +112,8 @@ def test_another_order_is_a_new_one() -> None:
     ("to_revision", "completed", "part"),
     [
         (7, COMPLETED, "no revision 7; stored revisions: 1, 2, 3"),
-        (0, CompletedRevisions(), "there is none"),
-        (0, CompletedRevisions(last=9), "there is none"),
+        (0, CompletedRevisions(), "no such revision exists"),
+        (0, CompletedRevisions(last=9), "no such revision exists"),
     ],
     ids=["unknown", "nothing completed", "forgotten since"],
 )

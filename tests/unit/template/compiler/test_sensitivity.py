@@ -137,7 +137,7 @@ def test_an_expression_that_fails_later_tells_no_value() -> None:
             "resources: {a: {manifest: {apiVersion: hearth.dev/v1alpha1, kind: Stack, "
             "spec: {parameters: {q: 'x ${params.p}'}}}}}",
             "spec.template.resources.a.manifest.spec.parameters.q: uses the sensitive parameter 'p', "
-            "and spec.parameters of a nested Stack is readable by everyone who can read Stacks; "
+            "and spec.parameters of a nested Stack is readable by every reader of Stacks; "
             "put the value into a Secret, and reference it in the nested Stack's spec.parametersFrom",
             id="a parameter of a nested Stack",
         ),
@@ -332,7 +332,7 @@ def encode(text: str) -> str:
 def test_a_mask_in_a_manifest_is_a_mistake(resources: Any, place: str) -> None:
     (mistake,) = find_mistakes(resources)
 
-    assert mistake.startswith(f"spec.template.resources.a.manifest.{place}: contains the word that stands for")
+    assert mistake.startswith(f"spec.template.resources.a.manifest.{place}: contains the placeholder that people see")
     assert "or ${'(sensitive)'} if the very word is meant" in mistake
 
 
@@ -351,7 +351,7 @@ def test_a_mask_in_a_manifest_is_a_mistake(resources: Any, place: str) -> None:
 def test_a_mask_as_a_sensitive_value_is_a_mistake(value: str) -> None:
     (mistake,) = find_mistakes(config(data={"p": "${params.password}"}), given=value)
 
-    assert mistake.startswith("spec.parameters.password: contains the word that stands for a sensitive value")
+    assert mistake.startswith("spec.parameters.password: contains the placeholder that people see a sensitive value")
     assert mistake.endswith("; set the value itself")
     assert "slaPeriod" not in mistake
 

@@ -54,7 +54,7 @@ class HeatFolders:
             return inside[0]
         if found or ".." in name or name.startswith("/"):
             raise Lost(f"{error_hints.shorten(name)} is outside the directory of the template; pass --registry-dir")
-        raise Lost(f"{error_hints.shorten(name)} does not exist beside the template; pass --registry-dir")
+        raise Lost(f"{error_hints.shorten(name)} does not exist in the directory of the template; pass --registry-dir")
 
     def read_text(self, path: Path) -> str:
         """Return the text of a file that `find_file` found. Raises Lost."""

@@ -34,7 +34,7 @@ def declare_group(resource: HeatResource, scope: TemplateScope) -> None:
     is_scaling = resource.type == GROUPS[1]
     definition = resource.properties.get("resource" if is_scaling else "resource_def")
     if not isinstance(definition, Mapping) or not isinstance(definition.get("type"), str):
-        raise Lost("states no resource")
+        raise Lost("defines no resource")
     type_, folder = scope.shared.environment.find_type(definition["type"], ())
     word = resource.properties.get("index_var", "%index%")
     pattern = word if isinstance(word, str) and word and not is_scaling else ""

@@ -178,7 +178,7 @@ def read_context(resource: HeatResource, scope: TemplateScope) -> Object:
             made["kubeConfig"] = {"secretRef": {"name": secret}}
             shown = secret if isinstance(secret, str) else "named after the region, in lower case,"
             scope.notes.append(
-                f"{resource.stated_name} is in another region: a Secret {shown} with a kubeconfig says in which cluster its controllers are"
+                f"{resource.stated_name} is in another region: a Secret {shown} must contain a kubeconfig of the cluster of its controllers"
             )
         else:
             reason = "the kubeconfig and clouds.yaml there say it"

@@ -104,7 +104,7 @@ def read_attribute(resource: HeatResource, path: Sequence[Value], scope: Templat
 def read_addresses(resource: HeatResource, path: Sequence[Value], scope: TemplateScope) -> Value:
     """Return an address of a server: `[network, position]`, or `[network, position, addr]`. Raises Lost."""
     if not path or not isinstance(path[0], str | heat_values.Expression):
-        raise Lost("all addresses by network have no equivalent; read those of one network")
+        raise Lost("all addresses by network have no equivalent; read the addresses of one network")
     network = heat_values.to_cel(scope.import_object(path[0], "Network")).removesuffix(".metadata.name")
     interfaces = scope.read_object(resource, "status.resource.interfaces")
     if interfaces.type == heat_values.OPTIONAL:

@@ -77,7 +77,9 @@ def convert_parameter(stated: Mapping[str, Any], *, group: str, default: Any, va
     if stated_type == "number" and any(map(is_fraction, [default, value, *list_bounds(stated)])):
         type_ = "number"
     lost = [f"{error_hints.shorten(word)} has no equivalent" for word in stated if word not in FIELDS]
-    lost += [] if stated_type in TYPES else [f"the type {error_hints.describe(stated.get('type'))} is none of Heat"]
+    lost += (
+        [] if stated_type in TYPES else [f"the type {error_hints.describe(stated.get('type'))} does not exist in Heat"]
+    )
     lost += ["immutable has no equivalent"] if stated.get("immutable") in (True, "true") else []
     rules, held = convert_constraints(object_fields.entries(stated, "constraints"), type_, lost)
     if description := describe(stated, group):

@@ -210,7 +210,9 @@ class TemplateConversion:
             held += found.held
         if held:
             listed = enumeration.enumerate_names(list(dict.fromkeys(held)))
-            scope.notes.append(f"{listed}: what a parameter names is imported, and everything waits until it exists")
+            scope.notes.append(
+                f"{listed}: objects that parameters name are imported, and everything waits until they exist"
+            )
 
     def _convert_conditions(self) -> Object:
         scope, made = self.scope, {}

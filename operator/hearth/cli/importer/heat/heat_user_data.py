@@ -155,7 +155,7 @@ def declare_deployment(resource: HeatResource, scope: TemplateScope) -> None:
     server, config = (find_stated(resource, word, scope) for word in ("server", "config"))
     actions = resource.properties.get("actions", ["CREATE"])
     if scope.find_resource(server).kind != "Server":
-        raise Lost("its server is none of this template")
+        raise Lost("its server is not in this template")
     found = scope.find_resource(config)
     if found.type != CONFIGS[0] or found.properties.get("group") not in AT_BOOT:
         raise Lost("its configuration needs an agent on the server; put it into an image or a script")
@@ -167,7 +167,7 @@ def declare_deployment(resource: HeatResource, scope: TemplateScope) -> None:
     resource.losses.append(
         Loss(
             place="properties",
-            reason="runs once, when the server boots; it reports nothing, and what depends on it waits for the server alone",
+            reason="runs once, when the server boots; it reports nothing, and its dependents only wait for the server",
         )
     )
     scope.deployments.setdefault(server, []).append(resource)

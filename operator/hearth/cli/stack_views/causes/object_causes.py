@@ -483,11 +483,11 @@ def explain_deletion(child: FoundChild, evidence: Evidence) -> Cause:
     parts = ["is being deleted"]
     if foreign:
         parts[0] += f", held by the finalizers {others}: their controllers must remove them"
-        parts.append("if these are gone for good, remove the finalizers yourself")
+        parts.append("if these controllers no longer exist, remove the finalizers yourself")
     elif others:
         parts[0] += f", held by the finalizers {others}"
     if finalizers.FOREGROUND in child.finalizers:
-        parts.append("it stays until its pods are gone")
+        parts.append("it stays until its pods are deleted")
     since = object_fields.text(child.raw, "metadata", "deletionTimestamp")
     return Cause(
         subject=str(child), message="; ".join(parts), since=since, command=advise_deletion(child, foreign), causes=below
@@ -520,7 +520,9 @@ def find_holders(child: FoundChild, evidence: Evidence) -> Iterator[Cause]:
         claim = object_fields.mapping(child.raw, "spec", "claimRef")
         if named := object_fields.text(claim, "name"):
             where = f"persistentvolumeclaim/{named} in {object_fields.text(claim, 'namespace')}"
-            yield Cause(subject=safe_text.one_line(where), message="is bound to it: the volume goes after the claim")
+            yield Cause(
+                subject=safe_text.one_line(where), message="is bound to it: the volume is deleted after the claim"
+            )
 
 
 def ask_why(child: FoundChild) -> str:
@@ -536,7 +538,7 @@ def explain_groups(namespace: FoundChild) -> Iterator[Cause]:
         name = f"{version}.{group}"
         yield Cause(
             subject=f"apiservice.apiregistration.k8s.io/{name}",
-            message="does not answer: start the server behind it, or delete the APIService if it is gone for good",
+            message="does not answer: start the server behind it, or delete the APIService if the server no longer exists",
             command=advice.join("kubectl delete apiservice", name),
         )
 
@@ -548,7 +550,7 @@ def explain_user(pod: FoundChild) -> Cause:
     )
     if owner is None:
         command = advice.join("kubectl delete pod", pod.name, "-n", pod.namespace)
-        return Cause(subject=str(pod), message="uses it: the claim goes after the pod", command=command)
+        return Cause(subject=str(pod), message="uses it: the claim is deleted after the pod", command=command)
     named = f"{object_fields.text(owner, 'kind').lower()}/{object_fields.text(owner, 'name')}"
     return Cause(subject=str(pod), message=safe_text.one_line(f"uses it, and belongs to {named}"))
 

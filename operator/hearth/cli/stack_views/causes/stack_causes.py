@@ -20,12 +20,12 @@ from hearth.plan.state import condition_types
 from hearth.plan.state.condition_types import ClusterReason
 
 UNSETTLED: Final = frozenset({RowState.PROGRESSING, RowState.FAILED, RowState.STOPPED})
-MISTAKEN: Final = "the definition is rejected, and what runs stays as it is"
-UNREAD: Final = "the definition cannot be read, and what runs stays as it is"
+MISTAKEN: Final = "the definition is rejected, and the running objects stay unchanged"
+UNREAD: Final = "the definition cannot be read, and the running objects stay unchanged"
 REJECTED: Final = {
     **dict.fromkeys(("InvalidTemplate", "SpecUnreadable", "RevisionNotFound"), MISTAKEN),
     **dict.fromkeys(("SourceNotFound", "SourceForbidden", "RevisionUnavailable", "RevisionTampered"), UNREAD),
-    "RevisionStoreFailed": "the definition cannot be stored, and what runs stays as it is",
+    "RevisionStoreFailed": "the definition cannot be stored, and the running objects stay unchanged",
     "ServiceAccountRequired": "nothing is changed",
 }
 """Reasons of `Ready` that concern the definition as a whole, and what follows from each."""

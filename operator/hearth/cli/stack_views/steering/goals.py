@@ -14,7 +14,7 @@ from hearth.plan.state import condition_types
 from hearth.template.text import error_hints
 
 NOT_OBSERVED: Final = "waits for the operator to observe the change"
-FIRST_STATUS: Final = "waits for the operator to take it up; if that lasts, see that one is running"
+FIRST_STATUS: Final = "waits for the operator; if this takes long, check that an operator is running"
 
 
 class GoalType(enum.StrEnum):
@@ -72,7 +72,7 @@ def parse(text: str) -> Goal:
         word = GoalType.DELETED
     if word not in list(GoalType) or word in (GoalType.CHECKED, GoalType.PROMOTED, GoalType.SETTLED):
         raise ValueError(
-            f"{text!r} is none of ready, suspended, stopped, deleted, phase=PHASE, condition=TYPE[=STATUS]"
+            f"{text!r} is not a state to wait for; use ready, suspended, stopped, deleted, phase=PHASE or condition=TYPE[=STATUS]"
         )
     type_ = GoalType(word)
     needs_detail = type_ in (GoalType.PHASE, GoalType.CONDITION)

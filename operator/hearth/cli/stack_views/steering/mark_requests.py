@@ -42,11 +42,11 @@ class MarkState:
 def find_refusal(stack: StackState, resource: str) -> str:
     """Return why no object of that resource can be marked; "" if it may be."""
     if stack.is_group and not MEMBER.fullmatch(resource):
-        return f"{resource!r} is no member of {stack.title}; members are named by their index, like 3"
+        return f"{resource!r} is no member of {stack.title}; specify the index of a member, like 3"
     if not stack.is_group and not PATH.fullmatch(resource):
         return f"{resource!r} is not the name of a resource; names are like web, workers[a] or cache/db"
     if stack.is_deleting:
-        return f"{stack.title} is being deleted; nothing is replaced any more"
+        return f"{stack.title} is being deleted, so nothing is replaced"
     if stack.is_group and stack.is_observed:
         index, listed = resource.partition("/")[0], stack_view.list_members(stack)
         if index not in listed:
@@ -91,7 +91,7 @@ def describe(mark: Object) -> str:
     spec = mark["spec"]
     if spec["markUnhealthy"]:
         return f"{spec['resource']} is unhealthy: {spec['reason']}"
-    return f"{spec['resource']} is not marked any more"
+    return f"{spec['resource']} is no longer marked"
 
 
 def read_state(mark: Object | None) -> MarkState:

@@ -157,7 +157,7 @@ def undo(definition: DefinitionState) -> VerbResult:
         )
         return Refusal(said=said)
     if not definition.completed or not definition.phase:
-        return Refusal(said="no earlier revision has completed its rollout, so there is none to go back to")
+        return Refusal(said="no earlier revision has completed its rollout, so the rollout cannot be undone")
     note = f"the spec still states revision {definition.revision}: change it, or `kubectl stack rollout restart`"
     return annotate(names.ROLLOUT_UNDO, str(definition.revision), notes=(note,))
 

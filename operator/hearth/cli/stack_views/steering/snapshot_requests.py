@@ -55,16 +55,18 @@ class SnapshotState:
         return (
             f"{ready.reason}: {ready.message}"
             if ready.reason
-            else "waits for the operator to take it up; if that lasts, see that one is running"
+            else "waits for the operator; if this takes long, check that an operator is running"
         )
 
 
 def find_refusal(stack: StackState) -> str:
     """Return why no snapshot of the Stack is taken; "" if it is."""
     if stack.is_deleting:
-        return f"{stack.title} is being deleted; no snapshot is taken any more"
+        return f"{stack.title} is being deleted, so no snapshot can be taken"
     if object_fields.mapping(stack.spec, "kubeConfig"):
-        return f"the objects of {stack.title} are in another cluster; a snapshot contains those of this one only"
+        return (
+            f"the objects of {stack.title} are in another cluster; a snapshot can only contain objects of this cluster"
+        )
     return ""
 
 

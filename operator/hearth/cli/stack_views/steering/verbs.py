@@ -90,7 +90,7 @@ def retry(stack: StackState, *, token: str, resource: str = "") -> VerbResult:
     if stack.is_rolled_back_automatically:
         notes = ("the definition in the spec, which failed and was rolled back, is tried again", *notes)
     elif stack.is_rolled_back and stack.is_ready:
-        notes = ("the definition in the spec, which you rolled back from, is applied again", *notes)
+        notes = ("the definition in the spec, which you rolled back from, is retried", *notes)
         return request(stack, names.REQUEST_RETRY, token, key="retry", notes=notes, goal=READY)
     return request(stack, names.REQUEST_RETRY, token, key="retry", notes=notes)
 
@@ -206,7 +206,7 @@ def set_paused(stack: StackState, *, paused: bool) -> VerbResult:
     """Stop all writes of the operator, or permit them again."""
     if stack.is_paused == paused:
         return AlreadySo(said="already paused" if paused else "not paused")
-    notes = ("the condition Paused lists what the operator would do",) if paused else ()
+    notes = ("the condition Paused lists the pending steps",) if paused else ()
     return Write(
         patches=(stack.patch_options({"paused": True if paused else None}),),
         said=f"patched: {stack.options_path}.paused={str(paused).lower()}",
@@ -248,7 +248,7 @@ def promote(stack: StackState, *, revision: int) -> VerbResult:
 def scale(group: StackState, *, replicas: int) -> VerbResult:
     """Set the number of members of a ResourceGroup, by a patch of its scale subresource."""
     if group.is_deleting:
-        return Refusal(said=f"resourcegroup/{group.name} is being deleted; its size does not change any more")
+        return Refusal(said=f"resourcegroup/{group.name} is being deleted, so its size no longer changes")
     if object_fields.number(group.spec, "replicas") == replicas:
         return AlreadySo(said=f"already has spec.replicas={replicas}")
     patch: Object = {"spec": {"replicas": replicas}}

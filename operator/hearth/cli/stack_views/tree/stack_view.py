@@ -271,14 +271,17 @@ class RowContext:
     def assess_leaving(self, name: str, child: FoundChild | None) -> tuple[RowState, str]:
         """Return the state and note for a resource whose object is being deleted, or does not exist."""
         if name in self.finished:
-            return RowState.FINISHED, "it ran once; its object is gone" if child is None else "its object is deleted"
+            return (
+                RowState.FINISHED,
+                "it ran once; its object no longer exists" if child is None else "its object is deleted",
+            )
         if child is None:
             return self.assess_absent(name)
         has_condition = bool(object_fields.text(self.objects.resources, members.root_of(name), "when"))
         if members.root_of(name) in self.excluded or (has_condition and self.has_all):
             return RowState.EXCLUDED, f"its when is false; its object {describe_deletion(child)}"
         if not has_condition and not members.is_member(name):
-            return RowState.PROGRESSING, f"{describe_deletion(child)}, and is created again"
+            return RowState.PROGRESSING, f"{describe_deletion(child)}, and will be recreated"
         return (RowState.OBSOLETE if self.has_all else RowState.PROGRESSING), describe_deletion(child)
 
     def assess_child(self, name: str, child: FoundChild) -> tuple[RowState, str]:

@@ -132,7 +132,7 @@ def flatten(rows: tuple[ResourceRow, ...], *, before: str = "") -> Iterator[tupl
 def draw_head(view: StackView, *, seconds: float | None) -> Line:
     """Return the line of the Stack itself."""
     if not view.exists:
-        return [(view.title, "bold"), (f"{GAP}is gone", "magenta")]
+        return [(view.title, "bold"), (f"{GAP}is deleted", "magenta")]
     style = "green" if view.is_ready else "red" if view.is_stalled else "yellow"
     parts: Line = [(view.title, "bold"), (f" in {view.namespace}", "dim"), (f"{GAP}{view.phase}", style)]
     if view.summary:
@@ -184,7 +184,7 @@ def describe_changes(before: StackView | None, after: StackView) -> Iterator[str
     """Describe each change since the previous view: the phase, and each resource that changed."""
     if not after.exists:
         if before is None or before.exists:
-            yield f"{after.title} is gone"
+            yield f"{after.title} is deleted"
         return
     known = {(row.resource, row.object): row for row in before.rows} if before is not None else {}
     for row in after.rows:

@@ -124,7 +124,7 @@ def test_a_wait_ends_when_a_snapshot_needs_help() -> None:
     assert SnapshotState(make_snapshot(phase="Failed")).needs_help
     assert SnapshotState(rejected).needs_help
     assert SnapshotState(None).needs_help
-    assert SnapshotState({}).message == "waits for the operator to take it up; if that lasts, see that one is running"
+    assert SnapshotState({}).message == "waits for the operator; if this takes long, check that an operator is running"
 
 
 # ---------------------------------------------------------------- HealthMarks

@@ -125,7 +125,7 @@ def test_waiting_for_a_kind_is_no_failure() -> None:
 def test_a_child_that_is_being_deleted_comes_back() -> None:
     rows = find_rows(BOUND, make_child(CONFIG, "web", metadata={"deletionTimestamp": "now"}))
 
-    assert rows[1][2:] == ("progressing", "is being deleted, and is created again")
+    assert rows[1][2:] == ("progressing", "is being deleted, and will be recreated")
 
 
 GOING = {"deletionTimestamp": "now"}

@@ -59,7 +59,7 @@ def test_nested_rows_are_indented_and_ages_are_shown() -> None:
 
 
 def test_a_stack_that_is_gone_has_one_line() -> None:
-    assert write(StackView(name="shop", namespace="prod", exists=False)) == "stack/shop  is gone"
+    assert write(StackView(name="shop", namespace="prod", exists=False)) == "stack/shop  is deleted"
 
 
 def test_every_state_has_a_sign_and_a_colour() -> None:
@@ -103,7 +103,7 @@ def test_what_changed_is_reported_alone() -> None:
 def test_that_a_stack_is_gone_is_reported_once() -> None:
     gone = StackView(name="shop", namespace="prod", exists=False)
 
-    assert list(tree_view.describe_changes(VIEW, gone)) == ["stack/shop is gone"]
+    assert list(tree_view.describe_changes(VIEW, gone)) == ["stack/shop is deleted"]
     assert list(tree_view.describe_changes(gone, gone)) == []
 
 
