@@ -278,7 +278,7 @@ def test_what_holds_a_kept_object_is_kept_with_it() -> None:
         "dbs": "Retain", "main": "Retain", "prod": "Retain", "test": None
     }  # fmt: skip
     assert result.notes[0].endswith(
-        "CustomResourceDefinition dbs.example.com stays when the Stack goes: Db main would go with it"
+        "CustomResourceDefinition dbs.example.com is kept when the Stack is deleted: Db main would go with it"
     )
 
 
