@@ -169,7 +169,11 @@ async def test_an_action_writes_what_the_verb_writes(visitor: Visitor) -> None:
 
 async def test_what_does_not_apply_is_said_and_writes_nothing(visitor: Visitor) -> None:
     token = await visitor.find_action_token()
-    for action, said in (("cleanup", "nothing waits for deletion"), ("unpause", "not paused"), ("mark", "say what is")):
+    for action, said in (
+        ("cleanup", "nothing waits for deletion"),
+        ("unpause", "not paused"),
+        ("mark", "enter why the object is unhealthy"),
+    ):
         reply = await visitor.act({"action": action, "resource": "web", "action_token": token})
         assert reply.status == 409
         assert said in reply.text
