@@ -351,7 +351,9 @@ def test_a_mask_in_a_manifest_is_a_mistake(resources: Any, place: str) -> None:
 def test_a_mask_as_a_sensitive_value_is_a_mistake(value: str) -> None:
     (mistake,) = find_mistakes(config(data={"p": "${params.password}"}), given=value)
 
-    assert mistake.startswith("spec.parameters.password: contains the placeholder that people see instead of a sensitive value")
+    assert mistake.startswith(
+        "spec.parameters.password: contains the placeholder that people see instead of a sensitive value"
+    )
     assert mistake.endswith("; set the value itself")
     assert "slaPeriod" not in mistake
 
