@@ -1,4 +1,4 @@
-"""The operator as a process of its own, with its usual command. It always stops with the demo."""
+"""Runs the operator as a separate process with its usual command, and stops it with the demo."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hearth.model import value_class
 from hearth.settings import DEFAULT_OPERATOR_NAMESPACE, LEASE_HELD_EXIT_CODE
 
 GRACE: Final = 6.0
-"""Seconds that it may take to stop; it should take at most five."""
+"""Seconds that the operator has to stop; it should need at most five."""
 LINES_SHOWN: Final = 15
 DEFINITION_GROUP: Final = "platform.example"
 """The API group where StackDefinitions may create kinds, as in the documentation."""
@@ -63,8 +63,8 @@ async def run_operator(
 ) -> AsyncIterator[Operator]:
     """Run the operator within the block.
 
-    namespace: the only one that it serves; None for all. folder: folder of its log; None for the default one. options:
-    further flags of `hearth run`.
+    namespace: the only namespace to serve; None for all. folder: where to write the log; None for the default. options:
+    additional flags of `hearth run`.
     """
     port = find_free_port()
     handle, name = tempfile.mkstemp(prefix="hearth-operator-", suffix=".log", dir=folder)

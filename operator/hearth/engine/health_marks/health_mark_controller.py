@@ -39,7 +39,8 @@ from hearth.plan.status import status_changes
 logger = structlog.get_logger(__name__)
 
 REMOTE_WORKERS = 2
-"""Workers for all other clusters together: those that hang must not delay the marks of the home cluster."""
+"""Maximum number of concurrent writes to all other clusters: clusters that hang must not delay the marks of the home
+cluster."""
 RETRY = 2.0
 """Seconds until a failed status write is retried."""
 LOOK_FOR_TARGETS = 5.0
@@ -107,7 +108,7 @@ class HealthMarkController:
         self._loop.enqueue(mark.namespace if mark is not None else "", uid)
 
     def on_reconcile(self, stack: StackObject, what: Collection[DirtyItem]) -> None:
-        """Enqueue the marks that a reconcile of the Stack affects. Costs one lookup without marks."""
+        """Enqueue the marks that a reconcile of the Stack affects. If there are none, this costs one lookup."""
         self._locator.add_stack(stack)
         if found := self._targets.find_affected(stack, what):
             self.enqueue(found)
@@ -258,7 +259,9 @@ class HealthMarkController:
         return False
 
     async def _execute(self, step: steps.WriteHealthMark, stack: StackObject) -> step_execution.StepResult | None:
-        """Execute the step and return its result; None while its cluster is away or others are busy enough."""
+        """Execute the step and return its result; None while its cluster is unreachable, or while too many writes to
+        other clusters are in progress.
+        """
         link = self._services.find_link(stack.uid)
         is_away = link.is_remote and (link.remote is None or link.remote.trouble is not None)
         if is_away or (link.is_remote and self._remote_writes >= REMOTE_WORKERS):

@@ -4,9 +4,9 @@ The limit starts low and grows by one with every answer until one of these signa
 - Flow control: the API server throttles a write. The limit halves, and no write starts during the requested pause.
 - No answer, while no other write is answered either: the API server is unavailable. A few writes suffice to detect
   its return.
-- Latency: even the fastest answer of a round takes several times as long as that class of write ever did. A queue at
-  the API server then delays all its clients. The limit drops slightly, and stays there only at the same throughput.
-  Slow answers are no signal on their own: a webhook or another client's work may be slow.
+- Latency: even the fastest answer of a round takes several times as long as the fastest answer on record for that class
+  of write. A queue at the API server then delays all its clients. The limit drops slightly, and stays there only at the
+  same throughput. Slow answers alone are not a signal: a webhook or another client's work may be slow.
 
 Pure arithmetic with the clock as an argument, so tests run it in simulated time. Must not know Stacks, queues or
 requests.
@@ -18,10 +18,12 @@ import math
 from collections.abc import Hashable
 
 INITIAL_LIMIT = 4
-"""Initial writes in flight: enough to keep a small API server busy, few enough to measure its fastest answers."""
+"""Initial number of writes in flight: enough to keep a small API server busy, few enough to measure its fastest
+answers."""
 MIN_LIMIT = 1
 PROBE_LIMIT = 4
-"""Limit without answers. One write that hangs for half a minute must not hide that others are answered again."""
+"""Limit while the API server does not answer. One write that hangs for half a minute must not hide that others are
+answered again."""
 MIN_LIMIT_BY_LATENCY = 8
 """Minimum limit for latency cuts: it keeps the cores of a small API server busy."""
 SLOWDOWN_FACTOR = 4.0
@@ -42,7 +44,7 @@ SAME_THROUGHPUT = 0.9
 Other clients that start to write at that time also take a share.
 """
 SETTLE_TIME = 15.0
-"""Seconds without latency cuts after a useless one. At this interval, a trial costs one percent."""
+"""Seconds without latency cuts after a cut that did not help. At this interval, a trial costs one percent."""
 THROTTLED_FACTOR = 0.5
 SAFE_FACTOR = 0.8
 """Fraction of the throttled limit up to which the limit grows with every answer."""
@@ -90,11 +92,11 @@ class ConcurrencyLimiter:
 
     @property
     def limit(self) -> int:
-        """Writes that may be in flight apart from any pause; at least one."""
+        """Maximum number of writes in flight outside a pause; at least one."""
         return int(self._limit)
 
     def find_limit(self, now: float) -> int:
-        """Return the writes that may be in flight now; 0 during a pause."""
+        """Return the maximum number of writes in flight now; 0 during a pause."""
         return int(self._limit) if now >= self._held_until else 0
 
     def find_pause(self, now: float) -> float:
@@ -177,11 +179,11 @@ class ConcurrencyLimiter:
         done = self._answers / (now - self._first_at)
         before, self._before = self._before, None
         if before is not None and done < SAME_THROUGHPUT * before[1]:
-            # A lower limit did less, so a higher one may do more.
+            # The lower limit reduced the throughput, so a higher limit may increase it.
             self._limit, self._safe = max(self._limit, before[0]), min(2 * before[0], self._most)
             self._settled_until = now + SETTLE_TIME
         elif slowness > SLOWDOWN_FACTOR and min(self._round.values()) > MIN_SLOWDOWN and self._may_cut(now):
-            # Neither one of several cuts in a row nor all of them together may cost more.
+            # Keep the best throughput as the reference, so that several cuts in a row cannot add up to a larger loss.
             self._before = self._limit, max(done, before[1] if before is not None else 0.0)
             self._safe = max(DECREASE_FACTOR * self._limit, float(MIN_LIMIT_BY_LATENCY))
             self._cut(self._safe, now)

@@ -1,7 +1,7 @@
-"""HTTP under one set of credentials, with errors translated to those of `hearth.model.errors`.
+"""Sends HTTP requests with one set of credentials, and translates errors to those of `hearth.model.errors`.
 
-aiohttp handles streams and all traffic through a proxy. Hearth's own pool handles requests at a quarter of the CPU.
-Must not know when credentials change or requests are repeated: `hearth.kube.client.connection` does.
+aiohttp handles streams and all traffic through a proxy. Hearth's own pool handles other requests with a quarter of the
+CPU time. Must not know when credentials change or requests are repeated: `hearth.kube.client.connection` does.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ EXCERPT_LENGTH = 200
 FOREIGN_CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20"
 """With TLS 1.2; every API server since Kubernetes 1.9 has them."""
 FOREIGN_CURVE = "prime256v1"
-"""The one group of TLS 1.2 and 1.3 that every server has. The usual ones include Diffie-Hellman with 8,192 bits."""
+"""The only group that every server supports with TLS 1.2 and 1.3. The default groups include Diffie-Hellman with 8,192
+bits."""
 OPENAPI = "/openapi/"
 NO_ANSWER = (aiohttp.ClientError, OSError, TimeoutError)
 ReadAnswer: TypeAlias = Callable[[bytes], Object | None]
@@ -50,7 +51,7 @@ class HttpTransport:
     def __init__(
         self, credentials: Credentials, context: ssl.SSLContext | None, traffic: Traffic | None = None
     ) -> None:
-        """Send nothing. context: for HTTPS; traffic: the account of a server that is not trusted."""
+        """Create the clients; send nothing. context: for HTTPS; traffic: the account of a server that is not trusted."""
         self._traffic = traffic
         self.credentials = credentials
         self._pool: ConnectionPool | None = None
@@ -58,7 +59,7 @@ class HttpTransport:
             self._pool = ConnectionPool(
                 credentials.server, context=context, server_name=credentials.server_name, agent=AGENT, traffic=traffic
             )
-        # Last, since nothing would close it if the address of the server is malformed.
+        # Create the session last: nothing would close it if the pool rejects a malformed address.
         self.session = make_session(credentials, context, traffic)
         self._users = 0
         self._is_retired = False
@@ -95,7 +96,8 @@ class HttpTransport:
         """Send a request and return the parsed response. read: reads one that need not be parsed as a whole."""
         self._users += 1
         if method == "GET":
-            # Lists are long. Responses to writes are short, or the server's CPU is more valuable.
+            # Compression pays off for long lists. Responses to writes are short, or the server's CPU time is more
+            # valuable.
             headers["Accept-Encoding"] = "gzip"
         try:
             if self._pool is None:
@@ -266,7 +268,7 @@ def make_context(credentials: Credentials) -> ssl.SSLContext | None:
 
 
 def restrict(context: ssl.SSLContext) -> None:
-    """Use nothing whose cost the server chooses: in a Diffie-Hellman group of its own, a handshake takes a second."""
+    """Forbid algorithms whose cost the server chooses: with a custom Diffie-Hellman group, a handshake takes a second."""
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_ciphers(FOREIGN_CIPHERS)
     context.set_ecdh_curve(FOREIGN_CURVE)
@@ -278,7 +280,7 @@ def load_certificate(context: ssl.SSLContext, certificate: bytes, key: bytes) ->
         file = Path(folder) / "client.pem"
         file.touch(mode=0o600)
         file.write_bytes(certificate.rstrip() + b"\n" + key)
-        # Without a pass phrase, OpenSSL would ask the terminal for one, in this thread, for ever.
+        # Without this password, OpenSSL would prompt for one on the terminal and block this thread forever.
         context.load_cert_chain(file, password=lambda: "")
 
 
@@ -316,7 +318,7 @@ async def salvage_answer(raw: bytes) -> Object | None:
 def refused(code: int, retry_after: str, raw: bytes) -> errors.ApiStatusError:
     """Create the error for a response other than 2xx. retry_after: the header, "" if missing."""
     try:
-        # A larger one is no status.
+        # A larger body is not a Status.
         body = orjson.loads(raw) if len(raw) <= limits.WIRE_VALUES else None
     except orjson.JSONDecodeError:
         body = None
@@ -347,7 +349,7 @@ async def read_pieces(response: aiohttp.ClientResponse, target: str) -> AsyncIte
     try:
         async for piece in response.content.iter_any():
             yield piece
-            # A watch waits for minutes here, and its first piece is large.
+            # Free the memory: a watch waits here for minutes, and its first piece is large.
             del piece
     except NO_ANSWER as error:
         raise unreachable("GET", target, error) from error

@@ -374,7 +374,7 @@ class StackSpec(ApiModel):
     service_account_name: ServiceAccountName | None = None
     """ServiceAccount in the namespace of the Stack. The operator uses its permissions to write, read and delete
     children, and to read templates and parameters from other objects. Children can be in any namespace where the
-    account has permissions. Default: depends on the operator's flag `--tenancy`; unless it is set, children must be in
+    account has permissions. Default: depends on the operator's flag `--tenancy`, which by default limits children to
     the namespace of the Stack."""
     kube_config: KubeConfig | None = None
     """Kubeconfig of another cluster to create the children in, with the permissions of that kubeconfig. The Stack, its

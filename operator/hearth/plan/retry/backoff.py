@@ -1,6 +1,6 @@
-"""Attempts: the operation, the number of failures, and the time of the next try. Pure: time and jitter are arguments.
+"""Counts the failures of operations and computes the time of the next attempt. Pure: time and jitter are arguments.
 
-An attempt's ID identifies the operation; another ID has its own count. Repairs of drift are delayed in the same way.
+An attempt's ID identifies the operation; a different ID has its own count. Drift repairs are delayed in the same way.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from hearth.model import growing_delay, value_class
 from hearth.plan.retry.retry_triggers import RetryTriggers
 
 FIRST_DELAY = 1.0
-"""Seconds. Short, because many errors end within a second (a webhook restarts, quota becomes available)."""
+"""Seconds. Short, because many errors resolve within a second (a webhook restarts, quota becomes available)."""
 MAX_BACKOFF = 300.0
 """Seconds; the default of `retry.maxBackoff`."""
 RUN_DELAY = 30.0
-"""Seconds; the first delay before failed work is run again. What ran may have had effects, and its object and log are
-there to be looked at until then."""
+"""Seconds; the first delay before failed work is rerun. The failed run may have had side effects, and its object and
+log can be inspected until then."""
 LIMIT = 5
 """Failures after which a resource counts as failed; retries continue."""
 EARLY_SHARE = 1 / 16
@@ -29,8 +29,8 @@ An object that changes every second must not cause a thousand retries per second
 failures, and nineteen seconds for a delay of five minutes.
 """
 ASKED_AGAIN = (1.2, 5.0)
-"""Seconds until a failed early retry is repeated: an API server enforces a policy, or denies a right,
-for about a second after that has changed. The minimum share of the delay counts from the last of them."""
+"""Seconds until a failed early retry is repeated: an API server keeps enforcing a policy, or denying a permission, for
+about a second after it has changed. The minimum share of the delay counts from the last repetition."""
 
 
 class SuspendPurpose(enum.StrEnum):
@@ -38,7 +38,7 @@ class SuspendPurpose(enum.StrEnum):
 
     SUSPEND = "suspend"
     RESUME = "resume"
-    """The object has its definition, so suspending has no more effect."""
+    """The object has its definition again, so the suspension has no further effect."""
     RESTORE = "restore"
     """The definition cannot be applied now, so the object runs as before."""
 
@@ -121,15 +121,15 @@ class Attempt:
     limit: int = LIMIT
     """Failures after which the phase of the Stack ends in Failed."""
     most: int | None = None
-    """The resource's own limit; the lower one counts."""
+    """The resource's own limit. The lower of the two limits applies."""
     is_internal: bool = False
     """Whether the last failure was an error of the operator."""
     is_wait: bool = False
-    """Whether the last attempt only came too early, which is no failure."""
+    """Whether the last attempt was only too early, which is not a failure."""
 
     @property
     def is_exhausted(self) -> bool:
-        """Return whether it makes the phase of the Stack end in Failed."""
+        """Return whether the attempt makes the phase of the Stack end in Failed."""
         limit = self.limit if self.most is None else min(self.limit, self.most)
         return self.is_final or (self.failures >= limit and not self.is_wait)
 
@@ -168,7 +168,7 @@ class StepFailure:
     is_name_taken: bool = False
     """Whether another Stack's object has the generated name, so that another name helps."""
     is_wait: bool = False
-    """Whether it only came too early, so that it never counts as a failure of the resource."""
+    """Whether the step was only too early, so it never counts as a failure of the resource."""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,7 +187,7 @@ class BackoffPolicy:
     """From 0 to 1: shortens a delay by up to a quarter, so that simultaneous failures do not retry simultaneously."""
 
     def find_delay(self, failures: float, *, first: float = FIRST_DELAY) -> float:
-        """Return the seconds to wait after so many failures. first: after the first one."""
+        """Return the seconds to wait after this many failures. first: seconds to wait after the first failure."""
         return growing_delay.find(failures, first=first, longest=self.max_backoff) * (1 - self.jitter() / 4)
 
 
@@ -237,9 +237,10 @@ def reset(attempt: Attempt, *, now: float) -> Attempt:
 # memory only: a new process repairs at once and counts from the start.
 
 CONFLICT_AFTER = 3
-"""Repairs until it counts as a conflict: one or two changes may come from a person, three come from a controller."""
+"""Number of repairs after which drift counts as a conflict. A person may change a field once or twice; a third change
+comes from a controller."""
 EXPIRY_FACTOR = 2.0
-"""Multiple of the maximum delay without drift after which the record expires.
+"""The record expires after this multiple of the maximum delay without drift.
 
 Longer than any delay, so that delayed repairs never look like the end of the conflict.
 """

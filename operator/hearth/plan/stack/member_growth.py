@@ -1,7 +1,7 @@
-"""How many members a collection may have while its list contains objects that are made from its own members.
+"""Limits the members of a collection whose list contains objects that are created from its own members.
 
-Two Stacks that read each other's objects by labels create members without end, since each new member adds an object to
-the other list. Knows names and numbers. Must not know how such a circle is found.
+Two Stacks that select each other's objects by label would create members forever, because each new member adds an
+object to the other list. Must not know how such a cycle is found.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ class GrowthLimit:
     """The limit of one collection."""
 
     most: int
-    """Its members with objects, including those that are no longer wanted."""
+    """Maximum number of members with objects, including obsolete ones."""
     makers: str
-    """The Stacks whose objects its elements come from and that are made from its members, as messages name them."""
+    """The Stacks that create elements of the collection from its own members, as messages name them."""
 
 
 class MemberGrowth:
-    """The collections of one Stack. Kept beside its planners."""
+    """The growth limits of the collections of one Stack."""
 
     def __init__(self) -> None:
         self._limits: Mapping[str, GrowthLimit] = MappingProxyType({})
@@ -40,7 +40,7 @@ class MemberGrowth:
         return is_changed
 
     def update(self, blueprint: Blueprint, children: ObservedChildren) -> frozenset[str]:
-        """Decide which members are created; return those for which that changed."""
+        """Decide which members to create; return the members whose decision changed."""
         held, before = frozenset[str](), self._held
         if self._limits:
             present = set(children.resources())

@@ -88,7 +88,7 @@ class DesiredResource:
     namespace: str
     """The namespace of the child, or "" for cluster scope."""
     hash: str
-    """Hash of the manifest without the operator's labels and generated name: a change of only those causes no write."""
+    """Hash of the manifest without the operator's labels and generated name: a change to only those causes no write."""
     owner: ChildOwner
     applied_fields: AppliedFields | None = None
     """The fields of the manifest that other field managers may take, or None."""
@@ -97,7 +97,7 @@ class DesiredResource:
     inherited_rules: InheritedRules | None = None
     """The rules that the object inherits from the parent's environment, or None."""
     run: RunPolicy | None = None
-    """How to treat an object that runs to completion; None if it runs on."""
+    """How to treat an object that runs to completion; None if it keeps running."""
     inputs: object = None
     """The inputs of the evaluation. While they are unchanged, this object stays valid."""
     _incarnation: int = 0
@@ -117,7 +117,9 @@ class DesiredResource:
         return bool(self.name)
 
     def at(self, incarnation: int, *, child: Child | None = None, name: str = "") -> DesiredObject:
-        """Return the desired object of that incarnation. child: the existing object; name: of one that existed."""
+        """Return the desired object of that incarnation. child: the existing object; name: the name of an earlier
+        object.
+        """
         present = child.name if child is not None else name
         ref = next((ref for ref in self.refs_at(incarnation) if ref.name == present), None) if present else None
         ref = ref or self.ref_at(incarnation)
@@ -131,7 +133,9 @@ class DesiredResource:
         )
 
     def has_former_name(self, child: Child) -> bool:
-        """Return whether the object's name has the suffix of another UID of the Stack, from before it was restored."""
+        """Return whether the object's name has the suffix of another UID of the Stack, from before the Stack was
+        restored.
+        """
         if self.name is not None or child.incarnation <= 1 or not child.is_identified:
             return False
         if (
@@ -152,10 +156,10 @@ class DesiredResource:
         return self._ref
 
     def refs_at(self, incarnation: int) -> tuple[ObjectRef, ...]:
-        """Return the references where the object of that incarnation may exist: the present one first.
+        """Return the references under which the object of that incarnation may exist, the current one first.
 
-        Before names were cut to the length that their kind allows, an object may have got a longer name, which it
-        keeps.
+        Earlier versions did not shorten names to the length that the kind allows. An object with a longer name keeps
+        it.
         """
         ref = self.ref_at(incarnation)
         if self.name is not None or self.kind.key not in names.NAME_LENGTHS:
@@ -199,9 +203,9 @@ def make_desired(  # noqa: PLR0913 -- each is a separate part of the object
 
 
 def hash_desired(manifest: Object, *, is_retained: bool, hashes: HashFunction) -> str:
-    """Hash all parts of its resource's definition that a child shows.
+    """Hash all parts of a resource's definition that are visible in its child.
 
-    A deletion policy other than the default is part of the hash, so a change of only the policy causes one write.
+    A deletion policy other than the default is part of the hash, so a change to only the policy causes one write.
     """
     return hashes.hash([manifest, names.RETAIN]) if is_retained else hashes.hash(manifest)
 
@@ -231,7 +235,7 @@ def make_name(desired: DesiredResource, *, incarnation: int, length: int | None 
 
 
 def add_tracking_metadata(metadata: Object, desired: DesiredResource, *, ref: ObjectRef, incarnation: int) -> None:
-    """Add the owner to `metadata`: everything that a restarted operator must know of the child."""
+    """Add the owner to `metadata`: everything that a restarted operator must know about the child."""
     whose, stack = desired.owner, desired.owner.stack
     requires = ",".join(whose.requires)
     identity = names.identity(

@@ -1,6 +1,6 @@
-"""Which objects run to completion, and the consequence when one succeeded and was deleted, or failed.
+"""Finds objects that run to completion, and decides what happens when one fails, or is deleted after it succeeded.
 
-Decides by kind, manifest and the words of a status. Must not know other settings of a resource.
+Decides by the kind, the manifest and well-known status values. Must not know other settings of a resource.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ PRUNED_KINDS = frozenset(
         "PipelineRun.tekton.dev", "TaskRun.tekton.dev", "CustomRun.tekton.dev",
     }
 )  # fmt: skip
-"""Kinds that run once and whose controller may prune them by a setting of its own, which no object shows."""
+"""Kinds that run once and that their controller may prune because of its own settings, which are not visible in any
+object."""
 LIFETIME_FIELDS = frozenset(
     {
         "ttlSecondsAfterFinished", "ttlSecondsAfterCompletion", "ttlSecondsAfterCompleted", "ttlSecondsAfterSucceed",
@@ -31,7 +32,7 @@ LIFETIME_FIELDS = frozenset(
 )  # fmt: skip
 """Fields of a spec that let an object expire once it has finished."""
 RESTARTS_NOT = frozenset({"Never", "OnFailure"})
-"""Restart policies of a pod that ends. The garbage collector of pods removes it some time after that."""
+"""Restart policies of Pods that run to completion. The Pod garbage collector deletes such Pods some time later."""
 ENDLESS_KINDS = frozenset(
     {
         "ConfigMap", "Secret", "Service", "ServiceAccount", "Namespace", "PersistentVolumeClaim", "Deployment.apps",
@@ -43,7 +44,7 @@ ENDLESS_KINDS = frozenset(
 DONE_CONDITIONS = frozenset({"complete", "completed", "succeeded", "finished"})
 DONE_WORDS = frozenset({"complete", "completed", "succeed", "succeeded", "finished", "done"})
 STATE_FIELDS = ("phase", "state", "status")
-"""Fields of a status that say in one word how far its object is."""
+"""Status fields that describe the progress of an object in one word."""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,15 +54,15 @@ class RunPolicy:
     is_once: bool
     """Whether it stays finished when its object is deleted."""
     is_stated: bool = False
-    """Whether the resource states that."""
+    """Whether the resource sets `completion`."""
     limit: int | None = None
     """Automatic retries after a failure; None: no limit."""
     max_backoff: float | None = None
-    """Seconds between two runs at most; None: as for the Stack."""
+    """Maximum seconds between two runs; None: the setting of the Stack."""
 
 
 def find(resource: ResourceBlueprint, kind: Kind, manifest: Mapping[str, Any]) -> RunPolicy | None:
-    """Return how to treat the objects of a resource; None if they run on, as most do."""
+    """Return how to treat the objects of a resource; None if they keep running, as most objects do."""
     stated, retry = resource.completion, resource.retry
     if not (stated or retry or is_run(kind.key, manifest)):
         return None
@@ -110,9 +111,9 @@ def find_warnings(resources: Iterable[ResourceBlueprint]) -> Iterator[str]:
 
 
 def has_finished(child: Child, run: RunPolicy) -> bool:
-    """Return whether an object that is ready has also finished: by its own words.
+    """Return whether a ready object has also finished, according to its status.
 
-    A kind without such words has finished once it is ready, if the resource states that it runs once.
+    If the resource sets `completion`, an object whose status does not say so has finished as soon as it is ready.
     """
     return says_done(child.fields) or (run.is_stated and child.kind.key not in {JOB, POD})
 

@@ -1,9 +1,11 @@
-"""Mistakes in a manifest's literals: unknown fields, wrong types, repeated elements, placeholders of sensitive values.
+"""Finds errors in the literals of a manifest: unknown fields, wrong types, duplicates, placeholders of sensitive
+values.
 
 `hearth.template.cel.type_checker` validates expressions. Fields that the schema leaves open are not validated. A
-placeholder was copied from a status, a preview or an export; applied, it would overwrite the sensitive value. The API
-server merges some lists element by element, and rejects a list with two elements of the same key: two ports of one
-number, an environment variable set twice. For Kubernetes' own kinds, these lists are known without a schema.
+placeholder was copied from a status, a preview or an export; applying it would overwrite the sensitive value. The API
+server merges some lists element by element, and rejects two elements with the same key, e.g. two ports with the same
+number or an environment variable that is set twice. For the built-in kinds of Kubernetes, these lists are known without
+a schema.
 """
 
 from __future__ import annotations
@@ -40,10 +42,10 @@ QUOTED = {
     Type.NUMBER: re.compile(r"[+-]?[0-9]{1,18}(\.[0-9]{1,18})?"),
     Type.BOOLEAN: re.compile(r"true|false|yes|no|on|off", re.IGNORECASE),
 }
-"""Texts that are such a value without their quotes."""
+"""Texts that would be values of the type without their quotes."""
 OR_ESCAPE = f"write the value or a parameter, or ${{'{redaction.SENSITIVE}'}} if the very word is meant"
 PROSE = frozenset({"description", "title"})
-"""Fields that people write for people, as schemas have them."""
+"""Fields with text for people, which are common in schemas."""
 BUILT_IN: Final = Path(__file__).with_name("keyed_lists.json")
 """The lists of Kubernetes' own kinds, from its published schemas: see `keyed_lists.prune` of the tests."""
 SCALAR_TYPES: Final = frozenset({Type.STRING, Type.INTEGER, Type.NUMBER, Type.BOOLEAN})
@@ -57,7 +59,7 @@ def check(value: Any, shape: Shape, *, path: str, effort: Effort) -> Iterator[Mi
 
 
 def find_wrong(value: Any, shape: Shape, effort: Effort) -> list[tuple[str, str]]:
-    """Find the paths below `value` with a mistake, and the mistake. Paths are written only for mistakes."""
+    """Return the path and the message of each error below `value`. Paths are only built for errors."""
     if shape.notation and (wrong_text := find_wrong_text(value, shape)):
         return [("", wrong_text)]
     if shape.type is Type.OPEN or value is None or (isinstance(value, str) and interpolation.has_expressions(value)):
@@ -78,7 +80,7 @@ def find_wrong(value: Any, shape: Shape, effort: Effort) -> list[tuple[str, str]
 
 
 def find_wrong_text(value: Any, shape: Shape) -> str:
-    """Explain why a text is not in the notation that the location has; "" if it is, or has expressions."""
+    """Explain why a value is not in the required notation; "" if it is, or if it contains expressions."""
     if shape is shapes.QUANTITY:
         if isinstance(value, bool | dict | list) or (
             isinstance(value, str) and not interpolation.has_expressions(value) and not quantity.is_quantity(value)
@@ -168,13 +170,13 @@ def find_place(shape: Shape, keys: Sequence[str | int]) -> Shape:
 
 
 def find_masked(manifest: Mapping[str, Any], *, path: str) -> Iterator[Mistake]:
-    """Find the replacements of sensitive values in a manifest at `path` that stand there as if they were the values."""
+    """Find the placeholders that a manifest at `path` contains in place of sensitive values."""
     for place in find_masked_paths(manifest, path=path):
         yield Mistake(path=place, message=f"{redaction.MASKED}; {OR_ESCAPE}")
 
 
 def find_masked_paths(manifest: Mapping[str, Any], *, path: str) -> Iterator[str]:
-    """Yield the paths of the replacements in a manifest at `path`; in a Secret also where one is part of a text."""
+    """Yield the paths of placeholders in a manifest at `path`; in a Secret, also of texts that contain one."""
     is_secret = manifest.get("kind") == "Secret" and manifest.get("apiVersion") == "v1"
     for place, text in find_texts(manifest, path):
         if redaction.is_mask(text) or (
@@ -184,7 +186,7 @@ def find_masked_paths(manifest: Mapping[str, Any], *, path: str) -> Iterator[str
 
 
 def find_texts(value: Any, path: str) -> Iterator[tuple[str, str]]:
-    """Yield each text in a value with its path, but for prose."""
+    """Yield each text in a value with its path, except descriptions."""
     match value:
         case str():
             yield path, value
@@ -208,8 +210,7 @@ def decode_text(text: str) -> str:
 def find_list_shape(known: Shape, api_version: str, kind: str) -> Shape:
     """Find the shape that knows which lists have keys: the shape of Kubernetes' own kind, otherwise the `known` one.
 
-    This gives a definition the same mistakes with and without a cluster; an API server never removes a key from a
-    schema.
+    A definition then has the same errors with and without a cluster; an API server never removes a key from a schema.
     """
     built_in = find_built_in(f"{api_version}/{kind}")
     return known if built_in is shapes.OPEN else built_in
@@ -224,7 +225,7 @@ def read_built_in() -> Mapping[str, Mapping[str, Schema]]:
 
 @functools.lru_cache(maxsize=256)
 def find_built_in(kind: str) -> Shape:
-    """Find the shape of a kind of Kubernetes by `apps/v1/Deployment`; OPEN for any other."""
+    """Find the shape of a built-in kind, e.g. `apps/v1/Deployment`; OPEN for other kinds."""
     content = read_built_in()
     name = content["kinds"].get(kind)
     definitions = content["definitions"]
@@ -234,7 +235,7 @@ def find_built_in(kind: str) -> Shape:
 
 
 def find_repeated(value: Any, shape: Shape, *, shows_values: bool = True) -> list[tuple[str, str]]:
-    """Find the paths below `value` of elements that repeat an earlier one, and describe each repetition.
+    """Return the path and a description of each element below `value` that repeats an earlier element.
 
     At most as many as one message lists. An element with an expression in its key, or with null there, is not compared.
     shows_values: whether a message may contain values.
@@ -248,7 +249,7 @@ def find_repeated(value: Any, shape: Shape, *, shows_values: bool = True) -> lis
 
 
 def walk_lists(value: Any, shape: Shape, *, shows_values: bool, depth: int = 0) -> Iterator[tuple[str, str]]:
-    """Yield the path and the mistake of each repeated element in a value."""
+    """Yield the path and a description of each repeated element in a value."""
     if shape is shapes.OPEN or depth > limits.JSON_DEPTH:
         return
     if isinstance(value, dict):
@@ -282,7 +283,7 @@ def compare_elements(elements: list[Any], shape: Shape, *, shows_values: bool) -
 
 
 def identify(element: Any, keys: tuple[str, ...], shape: Shape) -> Identity | None:
-    """Return what tells an element apart; None if that is not known, or the API server rejects it anyway."""
+    """Return the identity of an element; None if it is unknown, or if the API server rejects the element anyway."""
     if not keys:
         return (normalize(element),) if is_known_scalar(element) else None
     if not isinstance(element, dict):
@@ -299,12 +300,12 @@ def is_known_scalar(value: Any) -> bool:
 
 
 def normalize(value: Any) -> Any:
-    """Return a value that is equal only if JSON's is: true is not 1."""
+    """Return a value that compares as in JSON, where true does not equal 1."""
     return ("boolean", value) if isinstance(value, bool) else value
 
 
 def explain_repetition(first: int, keys: tuple[str, ...], identity: Identity, *, shows_values: bool) -> str:
-    """Describe a repeated element. first: the position of the one that it repeats."""
+    """Describe a repeated element. first: the position of the element that it repeats."""
     values = [each[1] if isinstance(each, tuple) else each for each in identity]
     if not keys:
         what = f" ({error_hints.describe(values[0])})" if shows_values else ""

@@ -1,6 +1,6 @@
-"""Values of a template during its conversion: plain JSON where some values are expressions, or texts that contain them.
+"""Values of a Heat template during its conversion: JSON in which some values are expressions or contain them.
 
-Each form is bounded, so that no template multiplies itself. Pure.
+The size of each form is limited, so that a small template cannot expand into a huge one. Pure.
 """
 
 from __future__ import annotations
@@ -15,15 +15,16 @@ from hearth.model import limits, value_class
 from hearth.template.text import interpolation, kubectl_yaml
 
 TEXT_LENGTH: Final = limits.SOURCE_BYTES
-"""Characters of one text with all that is put into it."""
+"""Maximum number of characters of one text, including all inserted values."""
 IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 WORDS: Final = re.compile(r"[\w .,:;/@%+=#&()*<>|!?-]*", re.ASCII)
 TRUE: Final = ("true", "t", "yes", "on", "y", "1")
-"""What Heat takes for true, in lower case."""
+"""Texts that Heat accepts as true, in lower case."""
 OPTIONAL: Final = "optional"
-"""Type of a read of a resource with a condition: a field that consists of it is left out if the resource is absent."""
+"""Type of an expression that reads a conditional resource: a field that consists of it is omitted if the resource is
+absent."""
 CSV: Final = "csv"
-"""Type of a `comma_delimited_list`, which Heat joins within a text."""
+"""Type of a `comma_delimited_list`, which Heat joins when it is part of a text."""
 
 
 class Lost(Exception):
@@ -47,13 +48,13 @@ class Mixed:
 
 @value_class.dataclass(frozen=True, slots=True)
 class Finished:
-    """Something that is written as it is: the template of a nested Stack, whose expressions are its own."""
+    """A value that is written unchanged: the template of a nested Stack, which has its own expressions."""
 
     value: Any
 
 
 Value: TypeAlias = Any
-"""JSON with Expression, Mixed and Finished in the place of any value."""
+"""JSON in which any value can be an Expression, Mixed or Finished."""
 
 
 def make_expression(text: str, type_: str = "") -> Expression:
@@ -83,7 +84,7 @@ def join(parts: Iterable[str | Expression]) -> str | Mixed:
 
 
 def list_parts(value: Value) -> Sequence[str | Expression]:
-    """Return a value within a text, as Heat writes it."""
+    """Return the parts of a value inside a text, as Heat writes it."""
     match value:
         case Mixed():
             return value.parts
@@ -102,7 +103,7 @@ def list_parts(value: Value) -> Sequence[str | Expression]:
 
 
 def write_as_text(expression: Expression) -> Expression:
-    """Return an expression that can stand in a text."""
+    """Return an expression that can be part of a text."""
     match expression.type:
         case "csv":
             return make_expression(f"{expression.text}.join(',')", "string")
@@ -115,12 +116,12 @@ def write_as_text(expression: Expression) -> Expression:
 
 
 def write_present(expression: Expression) -> str:
-    """Return an expression that has a value in any case: of a resource that is not there, the empty text."""
+    """Return an expression that always has a value: an empty text if the resource is absent."""
     return f"{expression.text}.orValue('')" if expression.type == OPTIONAL else expression.text
 
 
 def is_plain(value: Value) -> bool:
-    """Return whether no expression is in a value."""
+    """Return whether a value contains no expressions."""
     if isinstance(value, Mapping):
         return all(map(is_plain, value.values()))
     if isinstance(value, list):
@@ -173,13 +174,13 @@ def to_cel(value: Value) -> str:
 
 
 def write_operand(expression: Expression) -> str:
-    """Return an expression that is certainly a text."""
+    """Return an expression that always evaluates to a string."""
     text = write_as_text(expression)
     return text.text if text.type == "string" else f"string({text.text})"
 
 
 def quote(text: str) -> str:
-    """Return a text as a literal of an expression."""
+    """Return a text as a CEL string literal."""
     return f"'{text}'" if WORDS.fullmatch(text) else orjson.dumps(text).decode()
 
 
@@ -252,7 +253,7 @@ def to_type(value: Value, type_: str) -> Value:
 
 
 def to_list(value: Value) -> list[Value]:
-    """Return the elements of a list that the template states, also of one that it writes as text. Raises Lost."""
+    """Return the elements of a list in the template, which can also be written as text. Raises Lost."""
     if isinstance(value, str):
         return [each.strip() for each in value.split(",")] if value else []
     if not isinstance(value, list):
