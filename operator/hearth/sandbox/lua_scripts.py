@@ -38,7 +38,7 @@ local function make_environment(object)
       concat = table.concat, insert = table.insert, remove = table.remove, sort = table.sort, unpack = table.unpack,
       getn = function(list) return #list end,
     },
-    -- A verdict depends on the object alone, so there is no time.
+    -- A verdict depends only on the object, so there is no time.
     os = {time = function() return 0 end},
     ipairs = ipairs, pairs = pairs, next = next, select = select, type = type,
     tostring = tostring, tonumber = tonumber, error = error,
