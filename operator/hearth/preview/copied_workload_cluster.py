@@ -185,7 +185,7 @@ class CopiedWorkloadCluster:
             if not error.is_forbidden or self._user:
                 if self._unknown.is_within(manifest) and error.code in REFUSED:
                     # The remaining part of the manifest says nothing about the whole.
-                    return merged, f"it depends on values that only the run knows: {error}"
+                    return merged, f"it depends on values that are only known at run time: {error}"
                 raise
             return merged, NOT_PERMITTED.format(error)
         return answer, ""

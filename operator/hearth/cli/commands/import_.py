@@ -207,7 +207,7 @@ def import_release(cluster: ClusterOptions, release: str, *, name: str, has_secr
         with reporting():
             found = await helm_releases.get_release(session, namespace, release)
         for hook in found.hooks:
-            text_output.write_warning(f"the hook {hook} is left out: a Stack runs none")
+            text_output.write_warning(f"the hook {hook} is omitted: Stacks do not run hooks")
         write([found.text], name=name, namespace=namespace, adopts=True, has_secret_parameters=has_secret_parameters)
         secrets = f"kubectl delete secrets -n {namespace} -l owner=helm,name={release}"
         text_output.write_note(f"`helm uninstall` would delete the objects; once the Stack is ready: {secrets}")

@@ -370,7 +370,7 @@ ACTIONS: Final[tuple[Action, ...]] = (
     Action(
         name="unmark",
         title="Take back mark",
-        explanation="The mark on the present object is taken back.",
+        explanation="The mark is removed from the current object.",
         attempt=unmark,
         is_for_resource=True,
     ),

@@ -72,7 +72,7 @@ class ClusterOptions:
     def _may_connect(self, server: str) -> bool:
         if self.other_clusters is not None or not (sys.stdin.isatty() and sys.stderr.isatty()):
             return bool(self.other_clusters)
-        return click.confirm(f"Connect to {safe_text.one_line(server)}, which a Stack names?", err=True)
+        return click.confirm(f"Connect to {safe_text.one_line(server)}, which a Stack specifies?", err=True)
 
     def find_namespace(self) -> str:
         """Return the given namespace, otherwise the context's."""

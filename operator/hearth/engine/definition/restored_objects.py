@@ -99,7 +99,7 @@ async def _copy_revision(services: Services, stack: StackObject, former: Revisio
     except (TamperedRevision, ApiStatusError) as error:
         if isinstance(error, ApiStatusError) and not error.is_not_found:
             raise
-        logger.warning("a revision cannot be taken back", stack=stack.uid, revision=former.name, error=str(error))
+        logger.warning("a revision cannot be reclaimed", stack=stack.uid, revision=former.name, error=str(error))
         return
     if not stored_definition.is_as_stored(stored, former.hash, hashes.of_stack(former.owner)):
         return

@@ -128,7 +128,7 @@ def _describe_change(step: Apply, live: Object) -> str:
     ours = tuple(each for each in found.values() if drift.is_tracking_metadata(each.path))
     if lost:
         text = _describe_values(step, live, seen, lost)
-        return f"{text}; stop that writer, take its value into the template, or leave the field to it with ignoreFields"
+        return f"{text}; stop that writer, copy its value into the template, or leave the field to it with ignoreFields"
     if not ours:
         return ""
     managers = reverted_values.describe_managers(live, ManagerQuery(child=seen, lost=ours, manifest=step.manifest))

@@ -154,7 +154,7 @@ def run_program(
         except subprocess.TimeoutExpired as error:
             kill_program(process, has_group=not is_interactive)
             raise Stopped(
-                f"did not end within {seconds:g} seconds and was killed; run it by hand to see why"
+                f"did not end within {seconds:g} seconds and was killed; run it manually to see why"
             ) from error
         except BaseException:
             kill_program(process, has_group=not is_interactive)

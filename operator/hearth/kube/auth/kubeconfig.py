@@ -110,7 +110,7 @@ def read_file(file: Path) -> Mapping[str, Any]:
     """Return the content of one file."""
     content = yaml.load(file.read_bytes(), Loader=yaml.CSafeLoader)
     if not isinstance(content, dict):
-        raise InvalidKubeconfig(f"{file} is not a mapping, as a kubeconfig must be")
+        raise InvalidKubeconfig(f"{file} is not a kubeconfig: it must be a map")
     return content
 
 

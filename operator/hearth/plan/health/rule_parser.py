@@ -161,7 +161,7 @@ class _RuleParser:
                 continue
             kind, text, place = found
             if not KIND.fullmatch(kind):
-                self.validator.note(place, f"'{kind}' is no kind; write group/Kind without a version")
+                self.validator.note(place, f"'{kind}' is not a kind; write group/Kind without a version")
             elif kind in self.health.seen:
                 self.validator.note(
                     place, f"{kind} has a rule already ({self.health.seen[kind]}); take one of them out"

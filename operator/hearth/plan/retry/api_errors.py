@@ -238,7 +238,7 @@ def after_dry_run(refused: NeedsDryRun | MaybeImmutable, verdict: DryRunVerdict)
         case MaybeImmutable(), _:
             return dataclasses.replace(refused, is_proven=verdict is DryRunVerdict.VALID)
         case NeedsDryRun(), DryRunVerdict.VALID:
-            cause = "a new object would be accepted, so fields that others added cause this"
+            cause = "a new object would be accepted, so fields that other clients added cause this"
             return Denied(message=f"{refused.message}; {cause}")
         case _:
             return Unavailable(message=refused.message)

@@ -136,5 +136,5 @@ def find_mistakes(stated: Mapping[str, Any]) -> Iterator[Mistake]:
         zoneinfo.ZoneInfo(zone)
     except (KeyError, ValueError, OSError):
         yield Mistake(
-            path="spec.rollout.window.zone", message=f"is {zone!r}, which is no time zone; write e.g. Europe/Berlin"
+            path="spec.rollout.window.zone", message=f"is {zone!r}, which is not a time zone; write e.g. Europe/Berlin"
         )

@@ -167,7 +167,7 @@ def explain(decision: RolloutDecision, *, is_public: bool = False) -> tuple[Defi
             others = "all other objects" if decision.updated else "all objects"
             left = f"{decision.updated} still have it{held}; " if decision.updated else ""
             back = f"{left}{others} are back at revision {record.completed}"
-            return DefinitionReason.ROLLED_BACK, f"revision {revision} was taken back: {back}; correct the definition"
+            return DefinitionReason.ROLLED_BACK, f"revision {revision} was rolled back: {back}; correct the definition"
         case RolloutPhase.PROGRESSING:
             return explain_progress(decision, far=far, held=held)
 
@@ -204,7 +204,7 @@ def find_events(decision: RolloutDecision, before: Any) -> Iterator[tuple[str, s
         yield (
             WARNING,
             HELD,
-            f"{count} objects do not follow revision {record.revision}; status.rollout.heldInstances says why",
+            f"{count} instances do not move to revision {record.revision}; status.rollout.heldInstances gives the reasons",
         )
 
 

@@ -61,7 +61,7 @@ class MemberGrowth:
         root = members.root_of(name)
         limit = self._limits[root]
         return (
-            f"is not created: {root} would grow without end, because its elements come from objects of {limit.makers} that "
+            f"is not created: {root} would grow forever, because its elements come from objects of {limit.makers} that "
             f"are made from members of {root}; it may have at most {limit.most} members; let the selector of the list "
             "exclude these objects"
         )

@@ -59,7 +59,9 @@ def convert_double(value: float) -> int | float:
 def convert_key(key: Any) -> str:
     """Return `key` if it can be the key of a map."""
     if not isinstance(key, str):
-        raise UnrepresentableValue(f"gives a map with the key {key!r}; keys must be text, convert with string()")
+        raise UnrepresentableValue(
+            f"gives a map with the key {key!r}; keys must be strings, convert them with string()"
+        )
     return key
 
 

@@ -66,7 +66,7 @@ class HeatFolders:
                 raise Lost(f"{name} is too large")
             return path.read_bytes().decode()
         except (OSError, UnicodeDecodeError) as error:
-            raise Lost(f"{name} is no text that can be read") from error
+            raise Lost(f"{name} is not readable text") from error
 
 
 def parse_document(text: SourceText) -> Mapping[str, Any]:

@@ -135,7 +135,7 @@ def str_replace(argument: Any, references: References) -> Value:
     text = translate(template, references)
     replaced = translate(params, references) if not isinstance(params, Mapping) or is_function(params) else params
     if not isinstance(replaced, Mapping):
-        raise Lost("str_replace with parameters that only a run knows")
+        raise Lost("str_replace with parameters that are only known at run time")
     values: dict[str, Value] = {}
     for key, each in replaced.items():
         try:
@@ -210,7 +210,7 @@ def make_url(argument: Any, references: References) -> Value:
     if isinstance(query, Mapping) and heat_values.is_plain(query):
         query = urllib.parse.urlencode(query)
     elif query is not None and not isinstance(query, str):
-        raise Lost("make_url: a query that only a run knows")
+        raise Lost("make_url: a query that is only known at run time")
     login = [*([":", password] if password is not None else []), "@"] if user is not None else []
     is_address = isinstance(host, str) and ":" in host and not host.startswith("[")
     pieces: list[Value] = [
@@ -270,9 +270,9 @@ def map_replace(argument: Any, references: References) -> Value:
     keys, values = take_map(changes, "map_replace", "keys", "values")
     keys, values = keys or {}, values or {}
     if not isinstance(stated, Mapping) or not isinstance(keys, Mapping) or not isinstance(values, Mapping):
-        raise Lost("map_replace of a map that only a run knows has no equivalent: CEL computes no keys")
+        raise Lost("map_replace of a map that is only known at run time has no equivalent: CEL cannot compute keys")
     if not heat_values.is_plain(keys):
-        raise Lost("map_replace with keys that only a run knows has no equivalent: CEL computes no keys")
+        raise Lost("map_replace with keys that are only known at run time has no equivalent: CEL cannot compute keys")
     made: dict[str, Value] = {}
     for key, value in stated.items():
         other = values.get(value, value) if isinstance(value, str | int | float | bool) else value
@@ -293,7 +293,7 @@ def repeat(argument: Any, references: References) -> Value:
             raise Lost(f"repeat makes more than {COMBINATIONS} elements")
         return [fill(template, dict(zip(lists, row, strict=True)), references) for row in rows]
     if len(lists) > 1:
-        raise Lost("repeat over several lists that only a run knows")
+        raise Lost("repeat over several lists that are only known at run time")
     ((word, listed),) = lists.items()
     element = make_expression("each", "string" if isinstance(listed, Expression) and listed.type == CSV else "")
     body = to_cel(fill(template, {word: element}, references))
@@ -318,7 +318,7 @@ def fill(template: Any, variables: Mapping[str, Value], references: References) 
     def change_key(key: str) -> str:
         changed = change(key)
         if not isinstance(changed, str):
-            raise Lost("repeat with keys that only a run knows has no equivalent: CEL computes no keys")
+            raise Lost("repeat with keys that are only known at run time has no equivalent: CEL cannot compute keys")
         return changed
 
     return translate(change(template), references)

@@ -269,7 +269,7 @@ def read_removals(resource: HeatResource) -> Object:
     ]
     known = [each for each in indices if re.fullmatch("0|[1-9][0-9]{0,4}", each)]
     if len(known) < len(indices):
-        reason = "names members by something else than their index"
+        reason = "names members by something other than their index"
         resource.losses.append(Loss(place="properties.removal_policies", reason=reason, value=indices))
     made: Object = {"removalPolicies": [{"resources": known}]} if known else {}
     mode = resource.properties.get("removal_policies_mode")
@@ -280,7 +280,7 @@ def read_member(resource: HeatResource, scope: TemplateScope, nested: NestedTemp
     """Return an attribute of one member, or of all. Raises Lost."""
     is_scaling = resource.type == GROUPS[1]
     if not path or not all(isinstance(each, str | int) for each in path):
-        raise Lost("an attribute of a group that only a run knows")
+        raise Lost("an attribute of a group that is only known at run time")
     if path[0] == "current_size" and is_scaling:
         return scope.read_object(resource, "status.replicas", "integer")
     index, attribute = split_path([str(each) for each in path], is_scaling=is_scaling)

@@ -72,7 +72,7 @@ def declare_stack(resource: HeatResource, scope: TemplateScope) -> None:
     """Convert the template that a resource contains. Raises Lost."""
     content = scope.translate(resource.properties.get("template"))
     if not isinstance(content, str):
-        raise Lost("its template is one that only a run knows")
+        raise Lost("its template is only known at run time")
     stated = object_fields.mapping(resource.properties, "template")
     folder = scope.folder
     if isinstance(stated.get("get_file"), str):

@@ -167,7 +167,7 @@ class ObjectRules:
             reference = self._scope.import_object(chosen, "Network")
             return [self._add_port(0, {"networkRef": reference})]
         if not isinstance(networks, list):
-            raise Lost("networks is a list that only a run knows; write its elements out")
+            raise Lost("networks is a list that is only known at run time; list its elements in the template")
         return [port for at, each in enumerate(networks) if (port := self._make_port(at, each)) is not None]
 
     def _make_port(self, at: int, stated: Any) -> Object | None:

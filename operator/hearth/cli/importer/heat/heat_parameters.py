@@ -203,7 +203,7 @@ def convert_value(value: Any, type_: str) -> Any:
             return value if value is None else heat_values.to_string(value)
         case "integer" | "number":
             if not is_number(value):
-                raise Lost(f"is no number: {error_hints.describe(value)}")
+                raise Lost(f"is not a number: {error_hints.describe(value)}")
             return simplify(value)
         case "boolean":
             return heat_values.to_boolean(value)

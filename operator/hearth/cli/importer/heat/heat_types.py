@@ -109,7 +109,7 @@ class FieldMaker:
         if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
             raise Lost(f"must be a map, found {error_hints.describe(value)}")
         if len(value) == 1 and isinstance(found := self._reader.translate(value), Expression):
-            raise Lost(f"is a map that only a run knows: {found.text[:60]}")
+            raise Lost(f"is a map that is only known at run time: {found.text[:60]}")
         return value
 
     def _put_value(self, fields: Object, value: Any, rule: Row, place: str) -> None:
@@ -190,7 +190,7 @@ def list_pairs(value: Value, key: str, inner: str) -> Value:
         text = f"{value.text}.map(each, {{{heat_values.quote(key)}: each, {heat_values.quote(inner)}: string({value.text}[each])}})"
         return heat_values.make_expression(text, "list")
     if not isinstance(value, Mapping):
-        raise Lost("is no map")
+        raise Lost("is not a map")
     return [{key: name, inner: heat_values.to_string(each)} for name, each in value.items()]
 
 

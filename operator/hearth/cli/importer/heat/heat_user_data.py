@@ -162,7 +162,7 @@ def declare_deployment(resource: HeatResource, scope: TemplateScope) -> None:
     if not isinstance(actions, list) or "CREATE" not in actions:
         raise Lost("it does not run when the server is created; nothing else runs on a server")
     if is_after(resource, server, scope):
-        raise Lost("it needs values that exist only after the server: user data is made before")
+        raise Lost("it needs values that only exist after the server is created, but user data is rendered before")
     resource.waits_for = server
     resource.losses.append(
         Loss(
@@ -242,7 +242,7 @@ def read_deployment(resource: HeatResource, scope: TemplateScope) -> tuple[str, 
             str(each.get("name")): each.get("default") for each in object_fields.entries(config.properties, "inputs")
         }
         if not isinstance(values, Mapping):
-            raise Lost("its values are a map that only a run knows")
+            raise Lost("its values are a map that is only known at run time")
         lines = [part for name, value in {**inputs, **values}.items() for part in export(name, value)]
         if not lines:
             return make_headers("plain") + "\n", text

@@ -208,7 +208,7 @@ def to_integer(value: Value) -> Value:
     """Return a value as a whole number. Raises Lost for any other value."""
     match value:
         case bool() | dict() | list():
-            raise Lost("is no number")
+            raise Lost("is not a number")
         case Expression():
             return value if value.type == "integer" else make_expression(f"int({to_cel(value)})", "integer")
         case Mixed():
@@ -219,7 +219,7 @@ def to_integer(value: Value) -> Value:
             try:
                 return int(float(value))
             except (ValueError, OverflowError) as error:
-                raise Lost("is no whole number") from error
+                raise Lost("is not an integer") from error
 
 
 def to_boolean(value: Value) -> Value:
@@ -236,7 +236,7 @@ def to_boolean(value: Value) -> Value:
         case str() | int():
             return str(value).lower() in TRUE
         case _:
-            raise Lost("is no boolean")
+            raise Lost("is not a boolean")
 
 
 def to_type(value: Value, type_: str) -> Value:
@@ -257,7 +257,7 @@ def to_list(value: Value) -> list[Value]:
     if isinstance(value, str):
         return [each.strip() for each in value.split(",")] if value else []
     if not isinstance(value, list):
-        raise Lost("is a list that only a run knows; write its elements out")
+        raise Lost("is a list that is only known at run time; list its elements in the template")
     return value
 
 

@@ -83,7 +83,7 @@ def explain_retained(objects: StackObjects) -> Cause | None:
     refs = enumeration.enumerate_names(sorted(kept), most=stack_view.NAMED_AT_MOST)
     message = f"kept until all resources are ready: {refs}"
     if object_fields.find(stack.status, "controllerState", "cleanupWaived") is True:
-        message += "; a cleanup was requested, which deletes each as soon as no other object needs it"
+        message += "; a cleanup was requested, which deletes each object as soon as no other object needs it"
         return Cause(subject=find_subject(stack), message=message)
     message += "; to delete them now, with their data, so that a rollback creates them again without it:"
     command = advice.join("kubectl stack cleanup", stack.argument, "-n", stack.namespace)

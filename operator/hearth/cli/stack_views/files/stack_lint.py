@@ -131,7 +131,7 @@ SCHEMA: Final = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/os/schemas/sarif
 RULES: Final = {
     "invalid-parameter": "A parameter is missing, unknown, or not of its type.",
     "invalid-dependency": "A resource depends on one that does not exist, or on itself.",
-    "invalid-condition": "A condition or a rule of readiness is no valid expression.",
+    "invalid-condition": "A condition or a readiness rule is not a valid expression.",
     "invalid-manifest": "A manifest has an invalid field or expression.",
     "invalid-definition": "The definition of the Stack is not valid.",
 }

@@ -150,7 +150,7 @@ def promote(definition: DefinitionState) -> VerbResult:
 def undo(definition: DefinitionState) -> VerbResult:
     """Roll back the revision that is being rolled out."""
     if definition.phase in REVERTED:
-        return AlreadySo(said=f"already taken back: {definition.message}")
+        return AlreadySo(said=f"already rolled back: {definition.message}")
     if definition.phase == RolloutPhase.COMPLETE:
         said = (
             f"revision {definition.revision} has completed its rollout; apply the definition as it was before instead"
@@ -165,7 +165,7 @@ def undo(definition: DefinitionState) -> VerbResult:
 def restart(definition: DefinitionState, *, token: str) -> VerbResult:
     """Restart a rollout that was stopped or rolled back."""
     if definition.phase not in (RolloutPhase.STOPPED, *REVERTED):
-        return Refusal(said=f"nothing was stopped or taken back: {definition.message}")
+        return Refusal(said=f"no rollout was stopped or rolled back: {definition.message}")
     # Otherwise it would be rolled back again.
     removed = (names.ROLLOUT_UNDO,) if names.ROLLOUT_UNDO in definition.annotations else ()
     return annotate(names.ROLLOUT_RESTART, token, removed=removed)
