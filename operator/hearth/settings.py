@@ -63,7 +63,7 @@ class Settings:
     serve_operator_namespace: bool = False
     """Whether Stacks may be in the operator's own namespace, if it is the only one that is served."""
     tenancy: Mode = Mode.ISOLATED
-    """What Stacks may do with the operator's own rights."""
+    """Permissions of Stacks without a ServiceAccount."""
     definition_groups: frozenset[str] = frozenset()
     """API groups where StackDefinitions may create kinds; none: StackDefinitions are not served."""
     definition_accounts: frozenset[str] = frozenset()
@@ -96,7 +96,7 @@ class Settings:
     ignore_leader: bool = False
     """Whether to work although another process leads the same Stacks; only without `leader_election`."""
     lease_name: str | None = None
-    """Of the Lease for their election; None: derived from the Stacks they serve."""
+    """Name of the Lease for the election; None: derived from the Stacks that the processes serve."""
     lease_duration: timedelta = timedelta(seconds=15)
     """How long others respect a Lease that is not renewed."""
     renew_deadline: timedelta = timedelta(seconds=10)
@@ -104,7 +104,7 @@ class Settings:
     retry_period: timedelta = timedelta(seconds=2)
     """Between two renewals, and two attempts at one."""
     share: Share = WHOLE
-    """Of all Stacks, the part that this process works on."""
+    """The share of all Stacks that this process serves."""
     profile: str | None = None
     """A file for a profile of the whole run."""
 

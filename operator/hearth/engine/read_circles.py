@@ -55,7 +55,7 @@ NO_READING: Final = StackReading()
 
 
 class OtherStacks(Protocol):
-    """What is known of a Stack that others read."""
+    """Looks up Stacks that other Stacks read."""
 
     def find_parent(self, uid: str) -> str:
         """Return the UID of the Stack in which it is nested, "" for none."""

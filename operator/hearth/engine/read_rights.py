@@ -63,7 +63,7 @@ class ReadRights:
     def __init__(self, cluster: WorkloadCluster, *, queue: WorkQueue, clock: Clock, namespace: str = "") -> None:
         """Ask nothing before the first `find_answer`. namespace: the only one that the operator serves, "" for all."""
         self.trigger = RetryTrigger(type=TriggerType.ALL_RIGHTS, namespace=namespace)
-        """What changes the answers."""
+        """Trigger for a change of the answers."""
         self._cluster = cluster
         self._queue = queue
         self._clock = clock

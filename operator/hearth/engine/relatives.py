@@ -35,7 +35,7 @@ OFFER = "offer"
 
 
 class Signing(Signatures, Signer, Protocol):
-    """What signs and verifies."""
+    """Signs and verifies."""
 
 
 class ObjectCluster(Protocol):

@@ -88,7 +88,7 @@ class Services:
     relatives: Relatives = field(default_factory=Relatives)
     """The loaded Stacks of each tree."""
     circles: ReadCircles = field(default_factory=ReadCircles)
-    """Whose objects each Stack reads."""
+    """The Stacks whose objects each Stack reads."""
     on_limit: Callable[[str], None] = lambda _limit: None
     """Counts a limit that was reached, by its name in `docs/limits.md`."""
     read_rights: ReadRights = field(init=False)

@@ -26,7 +26,7 @@ class AdmissionCallbacks:
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class DefinitionCallbacks:
-    """What becomes of StackDefinitions."""
+    """Callbacks for StackDefinitions."""
 
     reconcile: ReconcileDefinition
     leads: Callable[[str], bool] = lambda _uid: True

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 GROWTH: Final = 2.0
-"""By which each further failure multiplies the delay."""
+"""Factor by which each failure multiplies the delay."""
 MOST_DOUBLINGS: Final = 30
 
 

@@ -252,7 +252,8 @@ TENANT_CPU_BURST = 5.0
 TENANT_PAUSE = 5.0
 """Longest seconds between two looks at whether a share is free again."""
 CLUSTERS_KEPT_FRACTION = 4
-"""Of the memory of the process for other clusters, Stacks may keep one part in so many; connections and code take the rest."""
+"""Divisor for the share of memory that Stacks may use in the process for other clusters; connections and code take the
+rest."""
 CLUSTER_ERROR_LENGTH = 500
 """Characters of another cluster's answer that are shown."""
 HEALTH_MARKS_PER_NAMESPACE = 1000

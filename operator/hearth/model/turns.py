@@ -89,7 +89,7 @@ class Namespace:
     """The others in line, in the order of their turns."""
     running: int = 0
     line: OrderedDict[str, int] | None = None
-    """The line that it stands in."""
+    """The line that contains it."""
 
 
 class FairTurns:

@@ -1,4 +1,5 @@
-"""What a preview assumes of objects that the run changes: they become ready, and their status is unknown until then.
+"""Assumptions of a preview about objects that the run changes: they become ready, and their status is unknown until
+then.
 
 A stand-in replaces a value that only the run can know. Everything else about a blueprint stays unchanged, so that the
 planner decides as in the run.

@@ -34,7 +34,7 @@ LABEL = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 STACK_NAME = re.compile(r"[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?")
 NAME_LENGTH = 63
 ORDER = re.compile(r"(?:[0-9]+-)+(?=[a-z])")
-"""What people begin the name of a file with so that files are applied in order: `00-`."""
+"""Prefix of a file name that makes files apply in order: `00-`."""
 
 RELEASE = re.compile(r"(?!.{54})[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?")
 """The names that Helm allows."""

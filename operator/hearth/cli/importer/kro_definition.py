@@ -25,7 +25,7 @@ from hearth.template.text import error_hints, interpolation
 GROUP: Final = "kro.run"
 KIND: Final = "ResourceGraphDefinition"
 PREFIX: Final = "kro.run/"
-"""What kro's own labels and annotations begin with."""
+"""Prefixes of kro's own labels and annotations."""
 SCHEMA_FIELDS: Final = frozenset(
     {
         "additionalPrinterColumns",
@@ -45,7 +45,7 @@ RESOURCE_FIELDS: Final = frozenset(
 )
 POLICY: Final = re.compile(r"policy\(\)\.with(Retain|Delete)\(\)")
 STANDARD_COLUMNS: Final = (".metadata.creationTimestamp", ".status.state")
-"""What every list of instances shows, in other words."""
+"""Columns that every list of instances already has in another form."""
 COLUMN_PATH: Final = re.compile(r"\.(spec|status)\.(\w+)")
 INDEXES: Final = re.compile(r"lists\.range\(size\((.+)\)\)")
 """A list of the positions in another list."""

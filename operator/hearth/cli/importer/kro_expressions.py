@@ -31,7 +31,7 @@ NAMES: Final[Sequence[tuple[tuple[str, ...], str]]] = (
     (("json", ".", "marshal"), "toJson"),
     (("omit", "(", ")"), "null"),
 )
-"""What kro calls so, as tokens, and how Hearth does."""
+"""Names in kro, as tokens, and the corresponding names in Hearth."""
 HEX_DIGEST: Final = ('"%x"', ".", "format", "(", "[", "hash", ".", "sha256", "(")
 """The beginning of a digest as text; in Hearth, `sha256` gives the text."""
 BEGINNINGS: Final = frozenset(old[0] for old, _ in NAMES)

@@ -104,7 +104,7 @@ Send: TypeAlias = Callable[[], Awaitable[object]]
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """What becomes of an action now."""
+    """Whether an action applies now, and why not."""
 
     refusal: str = ""
     """Why it does not apply."""

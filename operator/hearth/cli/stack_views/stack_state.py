@@ -30,7 +30,7 @@ ABSENT: Final = Condition()
 
 
 class NamedObject:
-    """What every object has, as properties of a class whose `raw` is the object."""
+    """Properties that every object has, for a class whose `raw` is the object."""
 
     __slots__ = ()
     raw: Object

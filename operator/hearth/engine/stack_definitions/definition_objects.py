@@ -32,7 +32,7 @@ from hearth.template.instances import instance_form, instance_policy, instance_s
 from hearth.template.instances.instance_form import InstanceForm
 
 ALLOWED_BY: Final = "manifests/definitions/roles.yaml, or rbac.definitionRoles of the chart"
-"""What lets the operator make roles."""
+"""Manifest and chart value that allow the operator to create roles."""
 PURPOSES: Final = {
     CUSTOM_RESOURCE_DEFINITION: "kind of a StackDefinition",
     CLUSTER_ROLE: "role of a StackDefinition",
@@ -207,7 +207,7 @@ def contains(found: Any, wanted: Any) -> bool:
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class KindState:
-    """What became of the kind."""
+    """Whether the kind is served, and why not."""
 
     is_served: bool = False
     refusal: str = ""

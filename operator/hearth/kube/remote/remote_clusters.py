@@ -38,7 +38,7 @@ class OpenCluster:
 
     remote: KubeRemoteCluster
     namespace: str
-    """Whose kubeconfig it is."""
+    """The namespace of the kubeconfig."""
     users: dict[str, str] = field(default_factory=dict)
     """By UID of a Stack: its namespace."""
     cancel_close: Callable[[], None] | None = None

@@ -34,7 +34,7 @@ RENEW_AT = 2 / 3
 SPREAD = timedelta(minutes=10)
 """Age of an authority from which it signs serving certificates: until then every API server has learned to trust it."""
 CLOCK_SKEW = timedelta(hours=1)
-"""By which clocks may differ."""
+"""Tolerated difference between clocks."""
 AUTHORITY_NAME = "hearth-webhook-ca"
 UNUSABLE = (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm)
 """Exceptions of the library for bytes that are not a certificate or key, or do not belong together."""

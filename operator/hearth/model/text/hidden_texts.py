@@ -15,7 +15,7 @@ from hearth.model.text import redaction
 
 
 class HiddenTexts(Protocol):
-    """What knows the sensitive values of one Stack."""
+    """Provides the sensitive values of one Stack."""
 
     @property
     def hidden_texts(self) -> frozenset[str]:

@@ -49,7 +49,7 @@ class ResourceContext:
     records: SuspendRecords
     """Records of suspended objects."""
     reader: Reader
-    """As which account the Stack reads its objects."""
+    """The account that the Stack uses to read its objects."""
     environment: ActiveEnvironment = active_environment.UNRESTRICTED
     """The environment that the user set for the Stack."""
 

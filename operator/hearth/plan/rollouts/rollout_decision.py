@@ -28,7 +28,7 @@ BUSY = frozenset({Health.WORKING, Health.RETRYING})
 
 
 class RolloutPhase(enum.StrEnum):
-    """How a rollout stands."""
+    """State of a rollout."""
 
     PROGRESSING = "Progressing"
     PAUSED = "Paused"
@@ -58,7 +58,7 @@ class RolloutRecord:
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class RolloutRequests:
-    """What users ask of a rollout."""
+    """Requests of users for a rollout."""
 
     is_paused: bool = False
     undo: int = 0
@@ -81,7 +81,7 @@ class HeldInstance:
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class RolloutDecision:
-    """What to do, and how far it is."""
+    """The next changes of a rollout, and its progress."""
 
     record: RolloutRecord
     wave: str = ""

@@ -286,7 +286,7 @@ def find_mistakes(form: InstanceForm, rules: Mapping[str, Any], spec: Any) -> Ch
 RESULT_TYPES: Final = {"BOOL": "boolean", "INT": "integer", "STRING": "string", "UINT": "integer"}
 """Types of values by the type of a result in CEL. A double may be a number or text."""
 NAMES_OF_OBJECTS: Final = re.compile(r"(?!params\.)[A-Za-z_]\w*\.metadata\.(name|namespace|uid)")
-"""What every object has as text."""
+"""Metadata that is text in every object."""
 
 
 def find_output_types(template: Mapping[str, Any]) -> dict[str, str]:

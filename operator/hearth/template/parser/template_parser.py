@@ -76,7 +76,7 @@ OWN_METADATA = frozenset({"name", "namespace"})
 ITEM_BY_POSITION = re.compile(r"\[(\*|\d+)\]|(^|\.)\*(\.|$)")
 """`containers[0]`, `containers[*]`, `containers.*`."""
 MAX_LIMIT = 2**63 - 1
-"""As the schema of the API."""
+"""The same limit as in the schema of the API."""
 DURATION_LENGTH = 32
 """Characters, as in the schema of the API."""
 

@@ -71,7 +71,7 @@ class HeatResource:
 
 @dataclass(slots=True, kw_only=True)
 class SharedImport:
-    """What all templates of one conversion share."""
+    """State that all templates of one conversion share."""
 
     folders: HeatFolders
     environment: HeatEnvironment

@@ -38,7 +38,7 @@ class Loss:
     place: str
     reason: str
     value: Any = None
-    """What stood there."""
+    """The value in the Heat template."""
 
 
 class PropertyReader(Protocol):

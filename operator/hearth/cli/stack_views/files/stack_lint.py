@@ -1,4 +1,4 @@
-"""What `lint` says of a Stack in a file: nested Stacks, the lines of mistakes, the report for code hosts. Pure."""
+"""Report of `lint` on a Stack in a file: nested Stacks, the lines of mistakes, the report for code hosts. Pure."""
 
 from __future__ import annotations
 

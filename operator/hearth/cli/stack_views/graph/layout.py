@@ -1,5 +1,5 @@
-"""Where each node of a graph lies, and the way of each edge: columns from left to right, few crossings, short edges.
-Pure.
+"""Layout of a graph, the position of each node and the path of each edge: columns from left to right, few crossings,
+short edges. Pure.
 
 The layered layout of Sugiyama, Tagawa and Toda (1981): an edge over several columns gets a place in each of them, the
 order within columns follows the mean position of neighbors, and the heights are as close to the heights of the

@@ -53,7 +53,7 @@ class Goal:
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class GoalState:
-    """How far a Stack is, in one word and one line."""
+    """Progress of a Stack, in one word and one line."""
 
     verdict: GoalVerdict
     message: str

@@ -26,7 +26,7 @@ MEMBER: Final = re.compile(rf"(0|[1-9][0-9]{{0,4}})(/{RESOURCE}){{0,7}}")
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class MarkState:
-    """How far the operator is with a mark."""
+    """Progress of a mark."""
 
     is_ready: bool = False
     is_rejected: bool = False

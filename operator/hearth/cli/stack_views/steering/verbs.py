@@ -29,7 +29,7 @@ GITOPS: Final = (
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class Write:
-    """What to write, and when it is done."""
+    """The patches of a command, and the state to wait for."""
 
     patches: tuple[Object, ...]
     """Merge patches in this order. The operator must have observed each before the next one."""
@@ -40,7 +40,7 @@ class Write:
     handled: tuple[str, str] | None = None
     """The request and its token, which `status.handled` shows once the operator has taken it."""
     goal: Goal = SETTLED
-    """What `--wait` waits for."""
+    """The state that `--wait` waits for."""
     stack: str = ""
     """The Stack to write to if it is not the named one: a nested Stack of the same namespace."""
 

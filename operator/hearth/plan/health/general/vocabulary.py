@@ -106,7 +106,7 @@ NO_MEANINGS: Final[Mapping[Meaning | None, Meaning]] = {
     Meaning.WAITING: Meaning.READY,
     Meaning.READY: Meaning.WAITING,
 }
-"""What `no` makes of the following word."""
+"""Meaning of a word after `no`, by its own meaning."""
 
 
 def split(text: str) -> tuple[str, ...]:
