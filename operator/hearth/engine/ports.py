@@ -168,13 +168,17 @@ class ClusterRequests(Protocol):
         """Return the complete live object. Raises `ApiStatusError` with code 404 if it does not exist."""
 
     async def create_object(self, manifest: Object, *, kind: Kind) -> Object:
-        """Create an object that is no child; return it as stored. Raises `ApiStatusError` with 409 if the name is taken."""
+        """Create an object that is not a child; return it as stored. Raises `ApiStatusError` with 409 if the name is
+        taken.
+        """
 
     async def change_object(self, ref: ObjectRef, patch: Object, *, kind: Kind) -> Object:
-        """Write a merge patch of an object that is no child; preconditions stand in its metadata. Return it as stored."""
+        """Write a merge patch of an object that is not a child; preconditions stand in its metadata. Return it as
+        stored.
+        """
 
     async def delete_object(self, raw: Object, *, kind: Kind) -> None:
-        """Delete exactly this object, which is no child (precondition: UID); ignore one that was deleted.
+        """Delete exactly this object, which is not a child (precondition: UID); ignore one that was deleted.
 
         Raises `ApiStatusError` with 409 if another object has the name.
         """

@@ -148,7 +148,7 @@ class KubeWorkloadCluster:
         return await self._create(api_requests.generated(manifest), kind, query=api_requests.DRY_RUN_QUERY)
 
     async def create_object(self, manifest: Object, *, kind: Kind) -> Object:
-        """Create an object that is no child, and return the response."""
+        """Create an object that is not a child, and return the response."""
         return await self._create(manifest, kind)
 
     async def _create(self, manifest: Object, kind: Kind, *, query: dict[str, str] | None = None) -> Object:
@@ -170,12 +170,12 @@ class KubeWorkloadCluster:
         return await self._sender.send("get", kind, api_requests.object_path(kind, ref.namespace, ref.name))
 
     async def change_object(self, ref: ObjectRef, patch: Object, *, kind: Kind) -> Object:
-        """Write a merge patch of an object that is no child, and return the response."""
+        """Write a merge patch of an object that is not a child, and return the response."""
         path = api_requests.object_path(kind, ref.namespace, ref.name)
         return await self._sender.send("patch", kind, path, body=patch)
 
     async def delete_object(self, raw: Object, *, kind: Kind) -> None:
-        """Delete exactly this object, which is no child; ignore one that was deleted."""
+        """Delete exactly this object, which is not a child; ignore one that was deleted."""
         body = api_requests.delete_options(raw["metadata"]["uid"])
         await self._sender.send_existing("delete", kind, api_requests.path_of(kind, raw["metadata"]), body=body)
 

@@ -51,7 +51,7 @@ def find_applied_path(path: Path, *, group: str, kind: str) -> Path:
 
 
 def find_unencodable(manifest: Object, *, group: str, kind: str) -> Iterator[str]:
-    """Find the keys of `stringData` whose value is no text, so that it cannot be converted."""
+    """Find the keys of `stringData` whose value is not text, so that it cannot be converted."""
     stated = manifest.get("stringData") if (group, kind) == SECRET else None
     if isinstance(stated, dict):
         yield from (key for key, value in stated.items() if value is not None and not isinstance(value, str))
@@ -69,7 +69,7 @@ def encode_texts(manifest: Object) -> Object:
 
 
 def encode(text: str) -> str:
-    """Return the text in Base64. A lone surrogate, which is no valid text, becomes a question mark."""
+    """Return the text in Base64. A lone surrogate, which is not valid text, becomes a question mark."""
     return base64.b64encode(text.encode(errors="replace")).decode()
 
 

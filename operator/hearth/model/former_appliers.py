@@ -244,7 +244,7 @@ def is_leaf(node: Node) -> bool:
 
 
 def is_overlapping(one: Node, other: Node) -> bool:
-    """Return whether two sets have a field in common that is no map or list around others."""
+    """Return whether two sets have a field in common that is not a map or list around others."""
     for key in one.keys() & other.keys() - {"."}:
         if is_leaf(one[key]) or is_leaf(other[key]) or is_overlapping(one[key], other[key]):
             return True

@@ -265,7 +265,7 @@ class CopiedWorkloadCluster:
         return True
 
     async def _unless_forbidden(self, send: Callable[[], Awaitable[object]]) -> str:
-        """Send a dry run; return why it was not checked. A missing object is no error."""
+        """Send a dry run; return why it was not checked. A missing object is not an error."""
         try:
             await send()
         except ApiStatusError as error:
@@ -357,15 +357,15 @@ class CopiedWorkloadCluster:
         return await self._live.get(ref, kind=kind, user=self._user)
 
     async def create_object(self, manifest: Object, *, kind: Kind) -> Object:
-        """Try to create an object that is no child."""
+        """Try to create an object that is not a child."""
         return await self._live.try_create(manifest, kind=kind, user=self._user)
 
     async def change_object(self, ref: ObjectRef, patch: Object, *, kind: Kind) -> Object:
-        """Try to change an object that is no child."""
+        """Try to change an object that is not a child."""
         return await self._live.try_change(ref, patch, kind=kind, user=self._user)
 
     async def delete_object(self, raw: Object, *, kind: Kind) -> None:
-        """Try to delete an object that is no child."""
+        """Try to delete an object that is not a child."""
         ref = _refer(kind, raw)
         await self._live.try_delete(ref, kind=kind, uid=raw["metadata"]["uid"], user=self._user)
 

@@ -117,7 +117,7 @@ async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, end
 
 
 def parse_request_line(head: bytes) -> tuple[str, str]:
-    """Parse method and path without the query; both are empty if this is no request."""
+    """Parse method and path without the query; both are empty if this is not a request."""
     words = head.split(b"\r\n", 1)[0].decode("latin-1").split(" ")
     if len(words) != 3 or not words[2].startswith("HTTP/1."):
         return "", ""

@@ -383,7 +383,9 @@ def convert_all(texts: Sequence[SourceText], *, group: str | None) -> KroImport:
 
 
 def find_strangers(documents: Sequence[ManifestDocument], known: Collection[tuple[str, str]]) -> Iterator[Mistake]:
-    """Yield a mistake for each document that is no instance of a definition in the same files. known: groups and kinds."""
+    """Yield a mistake for each document that is not an instance of a definition in the same files. known: groups and
+    kinds.
+    """
     for document in documents:
         if (document.group, document.kind) not in known:
             message = f"{document.kind} {document.name} is no object of a kind of these files; pass its {KIND} as well"

@@ -257,7 +257,7 @@ def split(expression: str) -> list[str]:
 
 
 def is_name(tokens: Sequence[str], at: int) -> bool:
-    """Return whether a token is no field of something else."""
+    """Return whether a token is not a field of something else."""
     return not is_after_dot(tokens[max(0, at - 4) : at])
 
 

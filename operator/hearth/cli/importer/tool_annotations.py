@@ -1,7 +1,8 @@
 """Annotations that tell another tool how to treat an object, and their replacement in a Stack.
 
-Some say that the object must survive, which a Stack can promise as well. Some say that it is no object of an ordinary
-installation. The others of these tools mean nothing to Hearth, so they are reported. Must not know other manifests.
+Some say that the object must survive, which a Stack can promise as well. Some say that it is not an object of an
+ordinary installation. The others of these tools mean nothing to Hearth, so they are reported. Must not know other
+manifests.
 """
 
 from __future__ import annotations
@@ -121,7 +122,7 @@ def find_exclusion(document: ManifestDocument) -> str:
 
 
 def find_hook(document: ManifestDocument) -> str:
-    """Return the tool whose hook the object is; "" if it is no hook."""
+    """Return the tool whose hook the object is; "" if it is not a hook."""
     stated = dict(list_stated(document, "annotations"))
     return "Helm" if HELM_HOOK in stated else "Argo CD" if ARGO_HOOK in stated else ""
 

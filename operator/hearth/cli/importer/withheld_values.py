@@ -23,7 +23,7 @@ FieldPath: TypeAlias = tuple[str | int, ...]
 ANNOTATION: Final = f"{names.GROUP}/withheld"
 """JSON: a list of `{path, parameter, type}`."""
 FIXED: Final[tuple[FieldPath, ...]] = (("apiVersion",), ("kind",), ("metadata", "name"), ("metadata", "namespace"))
-"""Fields that no expression may set; an object's name is no secret anyway."""
+"""Fields that no expression may set; an object's name is not secret anyway."""
 TYPES: Final = {bool: "boolean", int: "integer", float: "number", list: "array", dict: "object"}
 
 

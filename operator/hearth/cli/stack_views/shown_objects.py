@@ -170,7 +170,7 @@ Read: TypeAlias = tuple[str, tuple[str, ...]]
 PARAMETERS: Final = "params"
 LOOP_VARIABLE: Final = "item"
 UNREADABLE: Final[Read] = ("", ())
-"""The read of a text that is no expression."""
+"""The read of a text that is not an expression."""
 
 
 def find_sensitive_fields(objects: StackObjects) -> dict[str, set[FieldPath]]:

@@ -215,7 +215,7 @@ async def deny_certain(
 
 
 def deny(review: Review, text: str) -> ReviewResult:
-    """Deny the write, or only warn if it leaves the definition as it is."""
+    """Deny the write, or only warn if it leaves the definition unchanged."""
     if is_definition_kept(review):
         return ReviewResult(warnings=review_module.to_warnings(text))
     return ReviewResult(denial=text)
@@ -229,7 +229,7 @@ def reads_other_objects(spec: Object, definition: Definition | None) -> bool:
 
 
 def is_definition_kept(review: Review) -> bool:
-    """Return whether the write leaves an existing definition as it is."""
+    """Return whether the write leaves an existing definition unchanged."""
     if review.old is None:
         return False
     before, after = review_module.read_spec(review.old), review.spec

@@ -352,7 +352,7 @@ class VolumeWrites:
     """As the account of the Stack."""
 
     async def create(self, volume: SnapshotVolume, *, stack: str) -> ObservedVolume | None:
-        """Create a VolumeSnapshot; return why that failed, or None. An existing object of that name stays as it is."""
+        """Create a VolumeSnapshot; return why that failed, or None. An existing object of that name stays unchanged."""
         kind = self.volumes.kind
         if kind is None:
             return None

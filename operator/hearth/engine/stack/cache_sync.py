@@ -172,8 +172,8 @@ class CacheSync(StackPart):
         """Return the seconds to withhold the status because it would describe facts that are not known yet.
 
         A status that describes the present generation stays until every answer is there, however long that takes: a
-        restart is no news. A new generation is reported after the grace period, with the answers it waits for. The same
-        counts for answers about the account's read rights.
+        restart is not news. A new generation is reported after the grace period, with the answers it waits for. The
+        same counts for answers about the account's read rights.
         """
         left = max(0.0, self._grace_until - self._services.clock.monotonic())
         is_incomplete = self._needs_full_refresh or bool(self.unsynced)

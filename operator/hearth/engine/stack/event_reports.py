@@ -62,7 +62,7 @@ class EventReports(StackPart):
         self._missing: dict[str, None] = {}
         """Resources whose object another client deleted, and whose next one is being created."""
         self._deleted: dict[str, None] = {}
-        """Resources whose object the operator deleted, so that a new one is no repair.
+        """Resources whose object the operator deleted, so that a new one is not a repair.
 
         These two are nearly always empty, and an empty dict takes a third of the memory of an empty set.
         """

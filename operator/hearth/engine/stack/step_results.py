@@ -76,10 +76,10 @@ class StepResults(StackPart):
         if failure.immutable and isinstance(step, Apply) and step.uid is not None:
             self._memory.immutable[step.uid] = RefusedChange(step.hash, failure.immutable, failure.is_proven)
             if failure.is_proven:
-                # This is no failure yet: the resource's policy decides what follows.
+                # This is not a failure yet: the resource's policy decides what follows.
                 return
         if failure.is_name_taken and isinstance(step, Apply):
-            # This is no failure either: the next object has another name.
+            # This is not a failure either: the next object has another name.
             self._memory.taken[key] = self._memory.taken.get(key, frozenset()) | {step.ref}
             return
         self._remember(key, failure, subject=steps.attempt_id(step), missed=missed, about=find_subject(step))

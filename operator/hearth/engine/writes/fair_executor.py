@@ -109,7 +109,8 @@ class FairExecutor:
         return sum(map(len, self._queues.values()))
 
     def find_stall(self) -> str:
-        """Explain a stall; "" for none. An unavailable or throttling API server is no stall, because steps still end.
+        """Explain a stall; "" for none. An unavailable or throttling API server is not a stall, because steps still
+        end.
 
         Neither are slow steps while workers are free: the waiting steps belong to the same Stacks. A queue may wait at
         a limit of 0, because the API server requested a pause.

@@ -1,8 +1,8 @@
 """Deletion of a StatefulSet without its Pods and claims, once its claims have the size of their new templates.
 
 All of it is tried before anything is written: a claim that cannot be enlarged, or a definition that the API server does
-not accept, leaves the StatefulSet as it is. After a crash the same step continues, because claims that are large enough
-are left alone. Must not know the next StatefulSet's creation.
+not accept, leaves the StatefulSet unchanged. After a crash the same step continues, because claims that are large
+enough are left alone. Must not know the next StatefulSet's creation.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ def _describe_values(step: Apply, live: Object, seen: Child, lost: Sequence[Lost
 async def explain_unrepairable(
     step: Step, result: Result, *, cluster: ClusterRequests, boundary: Boundary
 ) -> Result | StepFailure:
-    """Return the failure of a repair that the API server does not allow; any other result as it is.
+    """Return the failure of a repair that the API server does not allow; any other result unchanged.
 
     The definition did not change, so that no replacement of the object is due.
     """

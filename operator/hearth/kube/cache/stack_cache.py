@@ -394,7 +394,7 @@ def pack_spec(spec: object, share: Callable[[bytes], bytes]) -> PackedSpec:
 
 
 def find_account(spec: object) -> str:
-    """Return the ServiceAccount that a spec names, also if it is no valid name; "" for none."""
+    """Return the ServiceAccount that a spec names, also if it is not a valid name; "" for none."""
     named = spec.get("serviceAccountName") if isinstance(spec, dict) else None
     return str(named) if named is not None else ""
 

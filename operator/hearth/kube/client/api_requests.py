@@ -42,11 +42,11 @@ RELATIVE = frozenset({".", ".."})
 SEGMENT = re.compile(rf"[^/%\x00-\x1f\x7f]{{1,{limits.NAME_LENGTH}}}")
 """One segment of a path."""
 PLAIN = re.compile(rf"[A-Za-z0-9._-]{{1,{limits.NAME_LENGTH}}}")
-"""A segment that quoting leaves as it is: nearly every name."""
+"""A segment that quoting leaves unchanged: nearly every name."""
 GENERATED_LENGTH = 50
 """Maximum prefix length of generated names; the server adds five characters and its limit is 63."""
 TEXT = "text"
-"""The key of an answer that is no JSON, see `read_text`."""
+"""The key of an answer that is not JSON, see `read_text`."""
 PAGE_SIZE = 500
 """Objects in one list response: parsing them blocks the event loop for some ten milliseconds."""
 SMALLER = 8
@@ -258,5 +258,5 @@ def access_review(
 
 
 def read_text(data: bytes) -> Object:
-    """Return an answer that is no JSON, for example a log, under the key `TEXT`."""
+    """Return an answer that is not JSON, for example a log, under the key `TEXT`."""
     return {TEXT: data.decode(errors="replace")}

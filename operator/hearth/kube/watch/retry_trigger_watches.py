@@ -96,7 +96,7 @@ class TriggerSourceWatch:
         self._on_change = on_change
         self._on_forbidden = on_forbidden
         self._is_listing = False
-        # A copy, since it is no sign of the server's return that a watch of triggers works again.
+        # A copy, since it is not a sign of the server's return that a watch of triggers works again.
         self._server = dataclasses.replace(context, on_return=lambda: None)
         self._reflector: Reflector | None = None
 

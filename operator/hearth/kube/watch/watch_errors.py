@@ -180,7 +180,7 @@ def is_ordinary(reason: WatchEndReason, *, is_resumable: bool, failures: int) ->
         # A server answers so for a second after a CRD was installed: "storage is (re)initializing".
         return True
     if reason is WatchEndReason.NOT_SERVED and failures > 1:
-        # Reported once; a kind can be missing for ever.
+        # Reported once; a kind can be missing forever.
         return True
     # If the watch resumes after a stall, the server most likely skipped a bookmark, and nothing is lost.
     return reason in ORDINARY or (reason is WatchEndReason.STALLED and is_resumable)

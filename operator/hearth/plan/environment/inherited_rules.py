@@ -24,7 +24,7 @@ DIGITS = 16
 """Hexadecimal digits of a record. Only consecutive environments of one Stack are compared, so collisions do not matter."""
 
 TOKEN_LENGTH = 64
-"""Characters of a retry token that is handed down as it is. A longer one is handed down as a hash."""
+"""Characters of a retry token that is handed down unchanged. A longer one is handed down as a hash."""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)

@@ -132,7 +132,8 @@ def assess_budget(fields: Fields) -> HealthResult:
 def assess_autoscaler(fields: Fields) -> HealthResult:
     """Return ready unless the HorizontalPodAutoscaler cannot scale its target. One that is not there yet is awaited.
 
-    Metrics are temporarily missing, at least whenever the pods are new. The message reports this, and it is no failure.
+    Metrics are temporarily missing, at least whenever the pods are new. The message reports this, and it is not a
+    failure.
     """
     conditions = read_conditions(fields)
     able, active = conditions.get("AbleToScale"), conditions.get("ScalingActive")

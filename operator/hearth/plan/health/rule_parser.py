@@ -201,7 +201,7 @@ class _RuleParser:
         return rule_cases.make_entry(tuple(self.read_cases(node, rule, kinds)))
 
     def read_words(self, node: yaml.Node, known: Collection[str], what: str) -> dict[str, yaml.Node] | None:
-        """Return the values of a mapping by key, or None if the node is no mapping."""
+        """Return the values of a mapping by key, or None if the node is not a mapping."""
         if not isinstance(node, yaml.MappingNode):
             self.note(node, f"{what} must be a map with {error_hints.list_words(tuple(known))}")
             return None

@@ -1,8 +1,8 @@
 """Parts of a live object that make the API server reject an apply that it would accept otherwise. Pure.
 
 Two obstacles are known. Server-side apply turns a map into null when its last key is no longer applied; where the
-schema accepts null, that is no error, but differs from the manifest. And it leaves list items of other field managers
-in place, which may contradict the applied ones (two ports of one name).
+schema accepts null, that is not an error, but differs from the manifest. And it leaves list items of other field
+managers in place, which may contradict the applied ones (two ports of one name).
 
 Predicts the result of an apply from `managedFields`, so that a dry run can try it without an obstacle. Must not know
 why an apply was rejected.

@@ -340,7 +340,7 @@ def _waits_for_request(context: ResourceContext, run: RunPolicy, attempt: Attemp
 def find_replacing_change(
     context: ResourceContext, child: Child, desired: DesiredObject, finding: DriftFinding
 ) -> ReplacingChange | None:
-    """Find the change that requires another object, if any. Drift is no change."""
+    """Find the change that requires another object, if any. Drift is not a change."""
     if context.resource.replace_on:
         stated = volume_restore.keep_content(context.desired.manifest, child)
         manifest = field_paths.without(stated, [lost.path for lost in finding.tolerated])

@@ -249,7 +249,7 @@ def _is_change(before: str, after: str) -> bool:
 
 
 # Delays of writes that repeat although the definition does not change. While that lasts the status is steady: an object that
-# is recreated again and again is no progress, and one that has only just come back is not ready yet.
+# is recreated again and again is not progress, and one that has only just come back is not ready yet.
 
 VANISHES = "ObjectVanishes"
 UNDONE = "ChangeUndone"

@@ -150,7 +150,7 @@ def keep_dependent(
 
 
 def explain_unchanged(lost: list[str]) -> str:
-    """Explain that an object stays as it is, even if its definition changes."""
+    """Explain that an object stays unchanged, even if its definition changes."""
     return (
         f"keeps its object as it is, because it is made of {', '.join(lost)}, which was deleted with its finished object; a "
         f"change of its definition is not applied before that is rerun"

@@ -28,9 +28,10 @@ OWN_FIELD = f"f:{names.GROUP}/"
 def find_replaced_field(
     resource: ResourceBlueprint, child: Child, manifest: Mapping[str, Any], applied: AppliedFields | None = None
 ) -> str | None:
-    """Find the first `replaceOn` field that the manifest changes, as dotted path. A field that cannot be read is skipped.
+    """Find the first `replaceOn` field that the manifest changes, as dotted path. A field that cannot be read is
+    skipped.
 
-    applied: of the manifest. A value that was applied before is no change, even if the object has another one since.
+    applied: of the manifest. A value that was applied before is not a change, even if the object has another one since.
     """
     if child.defect:
         return None

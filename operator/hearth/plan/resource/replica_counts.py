@@ -1,7 +1,7 @@
 """The number of replicas of an object whose template leaves that number to others, e.g. an autoscaler. Pure.
 
-A new object in place of another one starts with the number that runs, and a number that leaves the template stays as it is:
-the API server would fill in 1, and the autoscaler would have to start again from there.
+A new object in place of another one starts with the number that runs, and a number that leaves the template stays
+unchanged: the API server would fill in 1, and the autoscaler would have to start again from there.
 """
 
 from __future__ import annotations

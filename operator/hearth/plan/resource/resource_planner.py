@@ -583,7 +583,7 @@ def find_represented(context: ResourceContext, status: ResourceStatus) -> Child 
 def wait(status: ResourceStatus, health_status: ResourceStatus | None, child: Child | None) -> ResourceStatus:
     """Return the status of a member that waits for its batch.
 
-    That its present object has failed is no failure of the update, which will change or replace it.
+    That its present object has failed is not a failure of the update, which will change or replace it.
     """
     has_failed = health_status is not None and health_status.state is ResourceState.FAILED
     message = f"{health_status.message}; it {WAITS}" if health_status is not None and has_failed else WAITS

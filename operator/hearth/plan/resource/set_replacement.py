@@ -49,7 +49,7 @@ def _list_sizes(stateful_set: Mapping[str, Any]) -> dict[str, str]:
 
 
 def read_size(claim: Mapping[str, Any]) -> str:
-    """Return the size that a claim, or a template of claims, requests; "" if that is no quantity."""
+    """Return the size that a claim, or a template of claims, requests; "" if that is not a quantity."""
     size = (((claim.get("spec") or {}).get("resources") or {}).get("requests") or {}).get("storage")
     return str(size) if quantity.is_quantity(str(size)) else ""
 

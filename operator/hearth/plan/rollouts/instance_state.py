@@ -141,7 +141,7 @@ def find_message(status: Mapping[str, Any]) -> str:
 
 
 def find_hold_cause(settings: Mapping[str, Any], status: Mapping[str, Any]) -> str:
-    """Return why an instance stays as it is by a decision of its user; "" if it does not.
+    """Return why an instance stays unchanged by a decision of its user; "" if it does not.
 
     settings: its options, in the form of a Stack's spec.
     """

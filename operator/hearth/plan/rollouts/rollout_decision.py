@@ -73,7 +73,7 @@ class RolloutRequests:
 
 @value_class.dataclass(frozen=True, slots=True)
 class HeldInstance:
-    """An instance that stays as it is, or that cannot follow."""
+    """An instance that stays unchanged, or that cannot follow."""
 
     instance: InstanceState
     reason: str

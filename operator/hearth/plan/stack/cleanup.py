@@ -163,7 +163,7 @@ class ObsoleteChildren:
 
         A record of a deleted incarnation counts for each remaining incarnation.
         """
-        # A dependent of all members is no member itself.
+        # A dependent of all members is not a member itself.
         if members.is_member(child.resource):
             for uids in self._dependents.get(members.name_all(members.root_of(child.resource)), {}).values():
                 yield from uids

@@ -53,7 +53,7 @@ def is_start_only(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
     """Return whether the Stack only started to work towards another target, without anything else to report."""
     if not str(after["phase"]).endswith("InProgress") or after.get("problems"):
         return False
-    # A repair is no start.
+    # A repair is not a start.
     is_new = any(before.get(key) != after.get(key) for key in ("observedGeneration", "revision"))
     is_new = is_new or (after["phase"] == phases.Phase.DELETE_IN_PROGRESS != before.get("phase"))
     return is_new and find_changes(before, after).keys() <= START and _extras(before) == _extras(after)

@@ -70,7 +70,7 @@ class RollbackRequest:
         return self.revision != EMPTY_REVISION
 
     def is_overridden(self, spec_hash: str) -> bool:
-        """Return whether a definition of that hash takes precedence. An unknown hash, "", is no change."""
+        """Return whether a definition of that hash takes precedence. An unknown hash, "", is not a change."""
         return self.is_ended or bool(self.spec_hash and spec_hash and self.spec_hash != spec_hash)
 
 

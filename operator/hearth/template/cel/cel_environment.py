@@ -85,7 +85,7 @@ class CelError:
     """Both from 1."""
     message: str
     is_syntax: bool = False
-    """Whether the text is no expression at all, so that it may be meant as text."""
+    """Whether the text is not an expression at all, so that it may be meant as text."""
 
 
 class CelCompileError(ValueError):

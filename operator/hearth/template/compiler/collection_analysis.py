@@ -195,7 +195,7 @@ def is_sensitive(collection: AnalyzedCollection, evaluator: PartialEvaluator) ->
 
 
 def make_key(item: Any, *, is_unique: bool) -> str:
-    """Return the key of an external object: its name, with a hash if the name is no valid key or another object may
+    """Return the key of an external object: its name, with a hash if the name is not a valid key or another object may
     share it.
 
     is_unique: whether no other object has its name.

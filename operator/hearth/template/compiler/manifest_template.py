@@ -44,7 +44,7 @@ class ParsedManifest:
     """A parsed raw value: the skeleton without nulls, the strings with expressions, and syntax mistakes."""
 
     def __init__(self, raw: Any, *, path: str, opaque: Keys | None = None) -> None:
-        """Parse `raw`, which stands at `path`.
+        """Parse `raw`, at `path`.
 
         opaque: the path to a part that is another template and stays unchanged.
         """
@@ -245,7 +245,7 @@ class ManifestTemplate:
     def evaluate(self, given: Values, *, stand_in: StandIn | None = None) -> Outcome:
         """Return a new value for each caller; EvaluationError if it becomes too large.
 
-        stand_in: returns the replacement for a slot without a value; None leaves the slot as it is.
+        stand_in: returns the replacement for a slot without a value; None leaves the slot unchanged.
         """
         if not self.slots:
             found: list[Any] = orjson.loads(self.raw)

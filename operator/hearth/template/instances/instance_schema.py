@@ -178,7 +178,7 @@ def find_type(rules: Mapping[str, Any]) -> str | None:
 
 
 def is_scalar(rules: Any) -> bool:
-    """Return whether a value of these rules is no map and no list."""
+    """Return whether a value of these rules is neither a map nor a list."""
     return isinstance(rules, dict) and find_type(rules) in COLUMN_TYPES
 
 

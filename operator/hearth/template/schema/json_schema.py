@@ -122,7 +122,7 @@ class _Check:
         """The most recently used ones; all of them may take too much memory."""
 
     def find(self, schema: Any, value: Any, keys: Keys) -> Result:
-        """Find the rules that `value`, which stands under `keys`, violates."""
+        """Find the rules that `value` at `keys` violates."""
         if schema is False:
             yield Fault(keys, "false", f"no value is allowed here, found {error_hints.describe(value)}")
         if not isinstance(schema, dict):

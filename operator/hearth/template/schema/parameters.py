@@ -233,9 +233,10 @@ def complete(rules: Rules, value: Any, place: Place, budget: Budget) -> ChunkedW
 
 
 def fill_defaults(rules: Any, value: Any, budget: Budget) -> Any:
-    """Return `value` with the default of each property that a map in it lacks; a map that is missing itself is not made.
+    """Return `value` with the default of each property that a map in it lacks; a map that is missing itself is not
+    made.
 
-    Unchanged parts are shared with `value`, which stays as it is. Raises json_schema.Exhausted.
+    Unchanged parts are shared with `value`, which is not modified. Raises json_schema.Exhausted.
     """
     if not isinstance(rules, dict):
         return value

@@ -102,12 +102,12 @@ def find_expressions(value: Any) -> Iterator[str]:
 
 
 def is_like_shell(expression: str) -> bool:
-    """Return whether a text that is no expression is one that a shell expands."""
+    """Return whether a text that is not an expression is one that a shell expands."""
     return _SHELL.match(expression) is not None
 
 
 def for_shell(expression: str) -> str:
-    """Return the next step for an expression that a shell is to expand: to write it so that it stays as it is."""
+    """Return the next step for an expression that a shell is to expand: to write it so that it stays unchanged."""
     quoted = expression if len(expression) <= QUOTED_LENGTH else expression[: QUOTED_LENGTH - 1] + "…"
     return f"if a shell is to expand it, write {LITERAL_OPENING}{quoted}}}"
 

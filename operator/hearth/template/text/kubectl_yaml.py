@@ -388,7 +388,7 @@ def write(value: Any) -> str:
     Characters that hide or reorder their neighbors are written as escapes.
     """
     text: str = yaml.dump(value, Dumper=Dumper, sort_keys=False, width=UNLIMITED, allow_unicode=True)
-    # libyaml leaves some as they are. Each text that has one is in double quotes, where an escape has the same meaning.
+    # libyaml leaves some unchanged. Each text that has one is in double quotes, where an escape has the same meaning.
     return MISLEADING.sub(_escape, text)
 
 

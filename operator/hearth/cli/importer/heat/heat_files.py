@@ -96,7 +96,7 @@ def parse_template(text: SourceText) -> Mapping[str, Any]:
 
 
 def find_wrong_sections(document: Mapping[str, Any], source: str) -> Iterator[Mistake]:
-    """Yield a mistake for each section, and each entry of one, that is no map."""
+    """Yield a mistake for each section, and each entry of one, that is not a map."""
     for section in SECTIONS:
         entries = document.get(section)
         if entries is not None and not isinstance(entries, dict):

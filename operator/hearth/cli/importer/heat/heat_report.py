@@ -156,7 +156,7 @@ def write_plain(value: Any) -> str:
 
 def write_stack(stack: Object) -> str:
     """Return a Stack as YAML, with its comments."""
-    # A digest of all that stands in the text is no part of it.
+    # A digest of the whole text cannot be part of it.
     mark = f"comment{hashlib.sha256(write_plain(stack).encode()).hexdigest()}"
     comments: list[str] = []
 

@@ -160,7 +160,7 @@ def read_texts(files: Sequence[str]) -> dict[str, str]:
 
 
 def parse_texts(texts: Mapping[str, str]) -> dict[str, Sequence[Any]]:
-    """Return the documents by file. Ends the program if one is no YAML."""
+    """Return the documents by file. Ends the program if one is not YAML."""
     documents: dict[str, Sequence[Any]] = {}
     for file, text in texts.items():
         try:

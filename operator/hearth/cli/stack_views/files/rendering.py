@@ -36,7 +36,7 @@ class Rendered:
 
     name: str
     manifest: Object | None
-    """None if it is not certain, or is no object."""
+    """None if it is not certain, or is not an object."""
     why: str = ""
     """Why it is missing."""
 

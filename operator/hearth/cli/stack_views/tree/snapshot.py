@@ -183,7 +183,7 @@ def find_named(resource: Any, names: Collection[str]) -> list[str]:
 
 
 def find_roots(text: str) -> tuple[str, ...]:
-    """Return the names that an expression reads; none if it is no expression."""
+    """Return the names that an expression reads; none if it is not an expression."""
     # It takes some time to import, and most trees need none of it.
     from hearth.template.cel import cel_environment, expressions
 

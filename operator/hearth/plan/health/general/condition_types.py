@@ -141,7 +141,9 @@ class Said:
 
 
 def read(item: Mapping[str, Any], *, is_work: bool) -> Said | None:
-    """Return the meaning of a condition, or None if it is no condition. is_work: whether its kind runs to completion."""
+    """Return the meaning of a condition, or None if it is not a condition. is_work: whether its kind runs to
+    completion.
+    """
     type_, status, reason, message = item.get("type"), item.get("status"), item.get("reason"), item.get("message")
     if not isinstance(type_, str):
         return None

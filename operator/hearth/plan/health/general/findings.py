@@ -144,7 +144,7 @@ class Findings:
                 continue
             has_failed = said.type in condition_types.FINAL and said.meaning is Meaning.FAILED
             counts_beside = has_failed or (said.type in condition_types.BESIDE and said.meaning is not Meaning.READY)
-            # Work that was accepted is Ready while it runs, and may be Running for ever once it is Complete.
+            # Work that was accepted is Ready while it runs, and may be Running forever once it is Complete.
             counts_beside = counts_beside or (runs and said.shape is Shape.RUNNING)
             if decisive is None and said.shape is Shape.UNREAD and tells_by_reason(said):
                 self.add(Meaning.WAITING, vocabulary.make_reason(said.reason), said.message)
@@ -235,7 +235,7 @@ class Findings:
             self.add(Meaning.READY, "Ready")
 
     def read_condition(self, item: Any) -> Said | None:
-        """Return the finding of an entry in a list of conditions, or None if it is no condition."""
+        """Return the finding of an entry in a list of conditions, or None if it is not a condition."""
         return condition_types.read(item, is_work=self.is_work) if isinstance(item, Mapping) else None
 
     def settle(self) -> None:

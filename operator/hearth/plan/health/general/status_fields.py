@@ -218,7 +218,7 @@ def find_reporting(status: Mapping[str, Any], reads: Collection[Path]) -> frozen
 
 
 def resolve(schema: Any, find_definition: FindDefinition) -> Mapping[str, Any]:
-    """Return the schema that a reference points to; a schema without a reference is returned as it is."""
+    """Return the schema that a reference points to; a schema without a reference is returned unchanged."""
     if not isinstance(schema, Mapping):
         return {}
     reference = schema.get("$ref")
