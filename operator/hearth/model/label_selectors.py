@@ -107,7 +107,7 @@ def _find_in_labels(labels: Any, *, path: str) -> Iterator[Mistake]:
         return
     for key, value in labels.items():
         if not (isinstance(key, str) and KEY.fullmatch(key)):
-            yield Mistake(path=path, message=f"has the key '{str(key)[:63]}', which is no label")
+            yield Mistake(path=path, message=f"has the key '{str(key)[:63]}', which is not a label")
         elif not (isinstance(value, str) and VALUE.fullmatch(value)):
             yield Mistake(path=f"{path}[{key}]", message="must be text that a label can have; put numbers in quotes")
 

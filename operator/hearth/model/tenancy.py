@@ -107,7 +107,7 @@ class Boundary:
             )
         if self.lacks_account:
             return (
-                "the Stack names no ServiceAccount, and the operator does nothing with its own rights (--tenancy=strict); "
+                "the Stack names no ServiceAccount, and the operator does nothing with its own permissions (--tenancy=strict); "
                 "set spec.serviceAccountName"
             )
         if self.account and not ACCOUNT.fullmatch(self.account):

@@ -277,7 +277,7 @@ def find_tries(stack: Object, view: StackView, kubectl: str) -> Iterator[tuple[s
         yield "change it by hand: Hearth reverts it", f"{kubectl} set image {workload} '*=example.com/other'"
     wrong = find_wrong(stack)
     if wrong is not None:
-        yield "set an invalid parameter: Hearth reports the mistake", patch(kubectl, name, {wrong[0]: wrong[1]})
+        yield "set an invalid parameter: Hearth reports the error", patch(kubectl, name, {wrong[0]: wrong[1]})
     yield "ask why a Stack is not ready", f"{stack_command} why {name}"
     yield "delete the stack", f"{kubectl} delete stack {name}"
 

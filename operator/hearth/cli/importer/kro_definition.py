@@ -199,7 +199,7 @@ class Conversion:
                 priority = {"priority": column["priority"]} if column.get("priority") else {}
                 yield {"name": object_fields.text(column, "name"), word: known[found[2]], **priority}
             elif path not in STANDARD_COLUMNS:
-                self.lost.append(f"spec.schema.additionalPrinterColumns[{at}]: {path} is no parameter or output")
+                self.lost.append(f"spec.schema.additionalPrinterColumns[{at}]: {path} is not a parameter or output")
 
     def _convert_resource(self, stated: Mapping[str, Any], path: str, kinds: ConvertedKinds) -> Object:
         self._note_unknown(stated, RESOURCE_FIELDS, path)
@@ -305,7 +305,7 @@ class Conversion:
 
         for expression in interpolation.find_expressions(value):
             self.lost += [
-                f"{path}: {each} is no output of that kind"
+                f"{path}: {each} is not an output of that kind"
                 for each in kro_expressions.find_unknown_status(expression, words)
             ]
         return kro_expressions.translate_all(value, translate)

@@ -44,6 +44,6 @@ def explain_unknown_kind(api_version: str, kind: str) -> str:
     if not kind or not of_version or kind in of_version:
         return ""
     if kind == "List" or (kind.endswith("List") and kind.removesuffix("List") in of_version):
-        return f"is a {kind}, which is no object of its own; write each of its items as a resource"
+        return f"is a {kind}, which is not a single object; write each of its items as a resource"
     hint = error_hints.did_you_mean(kind, of_version)
     return f"is {error_hints.quote(kind)}, which {api_version} of Kubernetes {content['version']} does not have{hint}"

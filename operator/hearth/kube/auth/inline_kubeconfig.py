@@ -335,7 +335,7 @@ def find_wrong_certificates(pem: bytes) -> str:
 
     for each in found:
         if PEM_BEGIN.match(each) is None or CERTIFICATE not in each[:64]:
-            return "has a PEM block that is no certificate; remove it"
+            return "has a PEM block that is not a certificate; remove it"
         try:
             with warnings.catch_warnings():
                 # An odd serial number is no reason to refuse a certificate, nor to warn a user who did not make it.

@@ -158,7 +158,7 @@ def find_wrong_fields(spec: Mapping[str, Any]) -> Iterator[Mistake]:
         return
     rules = parameters.get(scale["parameter"])
     if not isinstance(rules, dict) or rules.get("type") != "integer":
-        message = f"is {scale['parameter']}, which is no parameter of type integer; name one"
+        message = f"is {scale['parameter']}, which is not a parameter of type integer; specify one"
         yield Mistake(path="spec.scale.parameter", message=message)
 
 

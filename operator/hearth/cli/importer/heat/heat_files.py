@@ -169,7 +169,7 @@ class HeatEnvironment:
             if found is None or found[0] == name:
                 return name, folder
             name, folder = found
-        raise Lost("the environment maps the type again and again")
+        raise Lost("the environment maps the type in a cycle")
 
     def _find_mapping(self, name: str) -> tuple[str, Path | None] | None:
         if name in self.registry:

@@ -151,7 +151,7 @@ def make_parameters(
             passed[own] = heat_parameters.match_parameter(value, parameter.type)
     unknown = [name for name in values if name not in nested.scope.parameters and values[name] is not None]
     resource.losses += [
-        Loss(place=f"parameters.{error_hints.shorten(name)}", reason="is no parameter of the nested template")
+        Loss(place=f"parameters.{error_hints.shorten(name)}", reason="is not a parameter of the nested template")
         for name in unknown
     ]
     for word, (own, rules) in nested.scope.own_parameters.items():

@@ -268,7 +268,7 @@ class ObjectRules:
         """Refer to the first port of a server."""
         server = value.get("get_resource") if isinstance(value, Mapping) and len(value) == 1 else None
         if not isinstance(server, str) or self._scope.find_resource(server).kind != "Server":
-            raise Lost("is no server of this template")
+            raise Lost("is not a server of this template")
         self._fields["portRef"] = make_expression(
             f"{self._scope.resources[server].name}.spec.resource.ports[0].portRef", "string"
         )

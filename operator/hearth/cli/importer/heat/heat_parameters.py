@@ -220,7 +220,7 @@ def parse_json(value: Any) -> Any:
     try:
         return orjson.loads(value) if value.strip() else {}
     except orjson.JSONDecodeError as error:
-        raise Lost("is no JSON") from error
+        raise Lost("is not JSON") from error
 
 
 def match_parameter(value: Any, type_: str) -> Any:

@@ -178,7 +178,7 @@ def find_stated(resource: HeatResource, word: str, scope: TemplateScope) -> str:
     stated = resource.properties.get(word)
     name = stated.get("get_resource") if isinstance(stated, Mapping) and len(stated) == 1 else None
     if not isinstance(name, str):
-        raise Lost(f"its {word} is no resource of this template")
+        raise Lost(f"its {word} is not a resource of this template")
     scope.find_resource(name)
     return name
 
@@ -249,7 +249,7 @@ def read_deployment(resource: HeatResource, scope: TemplateScope) -> tuple[str, 
         first, *rest = heat_values.list_parts(text)
         shebang = SHELL.match(first) if isinstance(first, str) else None
         if shebang is None or not isinstance(first, str):
-            raise Lost("its values are variables of a shell, and it is no script of one")
+            raise Lost("its values are variables of a shell, and it is not a shell script")
         return make_headers("x-shellscript") + "\n", heat_values.join(
             [shebang[0], *lines, first[shebang.end() :], *rest]
         )
@@ -263,7 +263,7 @@ def export(name: str, value: Value) -> Sequence[Any]:
     if value is None:
         return []
     if not NAME.fullmatch(name):
-        raise Lost(f"its input {error_hints.shorten(name)} is no name of a variable")
+        raise Lost(f"its input {error_hints.shorten(name)} is not the name of a variable")
     quoted = [
         part.replace("'", "'\\''")
         if isinstance(part, str)
