@@ -45,7 +45,7 @@ SMOKE_STORIES = frozenset(
     {
         "C14-update-replace", "M01-mark-by-name", "P01-suspend-and-resume", "adopt", "breakpoint-create",
         "collection-rollback", "create", "create-fails-and-recovers", "finished-group", "keep-claims",
-        "replace-delete-first", "restricted-rollback", "retain-removed", "rollback-by-user", "tree-handover",
+        "mark-keep-claims", "replace-delete-first", "restricted-rollback", "retain-removed", "rollback-by-user", "tree-handover",
     }
 )  # fmt: skip
 """Stories on a real server that together take every type of step."""

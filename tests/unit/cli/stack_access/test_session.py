@@ -155,7 +155,7 @@ def test_a_name_alone_is_that_of_a_stack_and_costs_no_request() -> None:
     [
         ("site/shop", "name one of sites.more.example/shop, sites.other.example/shop"),
         ("other/shop", "the server has no type 'other' of Stacks; it has "),
-        ("webapp/shop/page", "names have no slash"),
+        ("webapp/shop/page", "a name has no slash"),
     ],
 )
 def test_what_names_nothing_says_what_there_is(argument: str, words: str) -> None:
