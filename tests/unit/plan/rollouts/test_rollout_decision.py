@@ -473,7 +473,7 @@ def test_one_that_was_held_goes_back_once_it_is_released() -> None:
     cluster = Cluster([make(0), make(1, revision=2, hold="is paused")], {"onFailure": "Rollback"})
     found = cluster.run(2, lambda each: Health.FAILED if each.revision == 2 else Health.WELL)
     assert rollout_report.explain(found)[1] == (
-        "revision 2 was taken back: 1 still have it; 1 held: n/i001: is paused; all other objects are back at revision 1; "
+        "revision 2 was rolled back: 1 still have it; 1 held: n/i001: is paused; all other objects are back at revision 1; "
         "correct the definition"
     )
 

@@ -54,7 +54,7 @@ def test_each_verb_writes_one_annotation() -> None:
     [
         (rollouts.undo(make("Complete")), "has completed its rollout"),
         (rollouts.undo(make("Stopped", completed=0)), "no earlier revision"),
-        (rollouts.restart(make(), token="now"), "nothing was stopped"),
+        (rollouts.restart(make(), token="now"), "no rollout was stopped"),
         (rollouts.promote(make()), "no wave is followed by a pause"),
         (rollouts.promote(make(strategy="Manual")), "kubectl stack promote site/NAME"),
     ],
