@@ -1,6 +1,6 @@
-"""The admission handlers. Each only passes a write on for review, or adds the finalizer; none decides anything.
+"""Admission handlers. They pass a write on for review or add the finalizer, and make no decisions.
 
-A handler that raises anything denies the write, so the reviews that it calls raise nothing.
+An exception in a handler would deny the write, so reviews do not raise.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ class AdmissionHandlers:
         report(await self.admission.review(make_review()), warnings)
 
     async def add_finalizer(self, meta: Mapping[str, Any], patch: kopf.Patch, **_: Any) -> None:
-        """Add the finalizer to a Stack or ResourceGroup at its creation."""
+        """Add the finalizer to a new Stack or ResourceGroup."""
         known = list(meta.get("finalizers") or ())
         if names.FINALIZER not in known:
             patch.metadata["finalizers"] = [*known, names.FINALIZER]
 
 
 def make_review() -> Review:
-    """Make the review of the current request's write."""
+    """Create the review of the current request."""
     request = webhook_server.current_request.get()
     user = request.get("userInfo") or {}
     author = Author(
@@ -53,14 +53,14 @@ def make_review() -> Review:
 
 
 def report(result: ReviewResult, warnings: list[str]) -> None:
-    """Pass on the result of a review."""
+    """Return the warnings of a review to the client, and raise if it denies the write."""
     warnings.extend(result.warnings)
     if result.denial:
         raise kopf.AdmissionError(result.denial, code=INVALID)
 
 
 def register(admission: AdmissionCallbacks, registry: kopf.OperatorRegistry) -> None:
-    """Make the handlers known to kopf, by the names of the webhooks in the configurations."""
+    """Register the handlers with kopf under the names of the webhooks in the webhook configurations."""
     handlers = AdmissionHandlers(admission)
     for plural in REVIEWED:
         kopf.on.validate(names.GROUP, names.VERSION, plural, id=f"{plural}.hearth.dev", registry=registry)(

@@ -1,6 +1,6 @@
-"""`hearth.engine.ports.SnapshotClient` on a real API server: the cache of all StackSnapshots, and writes of them.
+"""Implements `hearth.engine.ports.SnapshotClient` on a real API server: caches all StackSnapshots and writes to them.
 
-Must not know the meaning of a snapshot.
+Does not know what snapshots are for.
 """
 
 from __future__ import annotations
@@ -34,9 +34,7 @@ class KubeSnapshotClient(WatchedCache[StackSnapshotObject]):
         namespace: str = "",
         observer: ClusterObserver | None = None,
     ) -> None:
-        """on_change: gets the UID of a StackSnapshot that another writer created, changed or deleted, or of whose VolumeSnapshots
-        one was.
-        """
+        """on_change: gets the UID of a StackSnapshot after another writer changed it or one of its VolumeSnapshots."""
         self._on_change = on_change
         self._namespace = namespace
         self._sender = api_requests.ApiClient(connection, observer)
@@ -63,7 +61,7 @@ class KubeSnapshotClient(WatchedCache[StackSnapshotObject]):
         return self._store.records.keys()
 
     def watch_volumes(self, kind: Kind) -> None:
-        """Report changes of VolumeSnapshots with the label of a StackSnapshot from now on."""
+        """Start to report changes to VolumeSnapshots that have the label of a StackSnapshot."""
         if self._volume_reflector is None:
             path = api_requests.collection_path(kind, self._namespace)
             selector = {"labelSelector": names.LABEL_SNAPSHOT_UID}
@@ -74,21 +72,21 @@ class KubeSnapshotClient(WatchedCache[StackSnapshotObject]):
             self._volume_reflector.start()
 
     async def write_snapshot_status(self, snapshot: StackSnapshotObject, status: Object) -> None:
-        """Merge-patch the status of a StackSnapshot; ignore a deleted one."""
+        """Merge-patch the status of a StackSnapshot. Does nothing if it was deleted."""
         await self._patch(snapshot, {"status": status}, "/status")
 
     async def write_snapshot_finalizers(self, snapshot: StackSnapshotObject, finalizers: Sequence[str]) -> None:
-        """Replace the finalizers of a StackSnapshot; ignore a deleted one."""
+        """Replace the finalizers of a StackSnapshot. Does nothing if it was deleted."""
         await self._patch(snapshot, {"metadata": {"finalizers": list(finalizers)}})
 
     async def _patch(self, snapshot: StackSnapshotObject, body: Object, subresource: str = "") -> None:
-        """Send a merge patch; the API server rejects it unless the version matches."""
+        """Send a merge patch with the resource version, so that the API server rejects it if the object has changed."""
         metadata = {**body.get("metadata", {}), "resourceVersion": str(snapshot.resource_version)}
         path = api_requests.object_path(STACK_SNAPSHOT, snapshot.namespace, snapshot.name) + subresource
         patch = {**body, "metadata": metadata}
         answer = await self._sender.send_existing("patch", STACK_SNAPSHOT, path, body=patch)
         if answer is None or ("deletionTimestamp" in answer["metadata"] and not answer["metadata"].get("finalizers")):
-            # Its event may be late, and the next look must not write again.
+            # The watch event may be late. Without this, the next reconcile would write again.
             self.forget(snapshot.uid)
         else:
             self.put(answer)
@@ -121,7 +119,7 @@ class SnapshotIndex:
             self._by_stack.setdefault((new.namespace, new.owner_key), {})[new.uid] = new
 
     def _drop(self, old: StackSnapshotObject) -> None:
-        # A successor of the same name may have been seen before the deletion of this one.
+        # A new object with the same name may have arrived before the deletion of this one.
         if (known := self._by_name.get((old.namespace, old.name))) is not None and known.uid == old.uid:
             del self._by_name[old.namespace, old.name]
         of_stack = self._by_stack.get((old.namespace, old.owner_key), {})
@@ -130,16 +128,16 @@ class SnapshotIndex:
             self._by_stack.pop((old.namespace, old.owner_key), None)
 
     def find_by_name(self, namespace: str, name: str) -> StackSnapshotObject | None:
-        """Return the StackSnapshot of that name; None if it does not exist."""
+        """Return the StackSnapshot with this name, or None if it does not exist."""
         return self._by_name.get((namespace, name))
 
     def list_of_stack(self, namespace: str, owner_key: str) -> Sequence[StackSnapshotObject]:
-        """Return the StackSnapshots that name that Stack."""
+        """Return the StackSnapshots of a Stack."""
         return tuple(self._by_stack.get((namespace, owner_key), {}).values())
 
 
 class VolumeSnapshotHandler:
-    """Receiver of VolumeSnapshots: stores none, and reports to which StackSnapshot each claims to belong."""
+    """Handler for VolumeSnapshots. Stores nothing; reports the StackSnapshot in the label of each VolumeSnapshot."""
 
     def __init__(self, on_change: Callable[[str], None]) -> None:
         """on_change: gets the UID of a StackSnapshot."""
@@ -159,7 +157,7 @@ class VolumeSnapshotHandler:
         self.on_object(raw)
 
     def on_synced(self, version: int | None) -> None:
-        """Complete a list."""
+        """End a list."""
 
 
 def parse_snapshot(raw: Object) -> StackSnapshotObject:

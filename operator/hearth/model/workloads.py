@@ -1,4 +1,4 @@
-"""Kinds whose objects own Pods, and manifests whose Pods may not run next to the Pods of an earlier object. Pure."""
+"""Kinds that own Pods, and manifests whose Pods must not run at the same time as the Pods of the old object. Pure."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ POD_OWNERS: Final = frozenset(
         "Job.batch", "CronJob.batch", "Rollout.argoproj.io",
     }
 )  # fmt: skip
-"""By `Kind.key`. Their controllers create nothing for an object that is being deleted, so it may wait for its Pods. The
-operator of any other kind might create them again and again, and the deletion would never end."""
+"""By `Kind.key`. Their controllers create no Pods for an object that is being deleted, so its deletion can wait for its
+Pods. Controllers of other kinds might recreate the Pods, and the deletion would never end."""
 POD_KINDS: Final = POD_OWNERS | {"Pod"}
-"""Kinds whose objects exist until their Pods are deleted, once the operator deletes them."""
+"""Kinds whose objects, when deleted by the operator, exist until their Pods are deleted."""
 
 OWN_CLAIM: Final = re.compile(r"\$\{(?!params\b)")
 """In the name of a claim in a nested Stack: an expression that reads a resource of that Stack."""
 
 
 def find_stop_reason(manifest: Mapping[str, Any]) -> str:
-    """Return why old Pods must terminate before new ones start, as a clause; "" if both may run.
+    """Explain, as a clause, why old Pods must terminate before new Pods start. Empty if both can run.
 
     A claim counts at any depth: the Pods may belong to a custom kind or to a nested Stack. Claims that a nested Stack
     creates itself do not count, since the next nested Stack has its own.
@@ -42,7 +42,7 @@ def find_stop_reason(manifest: Mapping[str, Any]) -> str:
 
 
 def find_pod_labels(manifest: Mapping[str, Any]) -> Mapping[str, str]:
-    """Return the labels that the Pods of a workload have; empty for what creates no Pods itself."""
+    """Return the labels of a workload's Pods. Empty for objects that create no Pods."""
     spec = manifest.get("spec")
     template = manifest if manifest.get("kind") == "Pod" else spec.get("template") if isinstance(spec, dict) else None
     metadata = template.get("metadata") if isinstance(template, dict) else None
@@ -51,7 +51,7 @@ def find_pod_labels(manifest: Mapping[str, Any]) -> Mapping[str, str]:
 
 
 def find_claims(manifest: Mapping[str, Any]) -> Iterator[str]:
-    """Find the names of claims that volumes mount; "" for one that is not known yet."""
+    """Find the names of the claims that volumes mount. Yields an empty string for a name that is not known yet."""
     values: list[Any] = [manifest]
     while values:
         value = values.pop()

@@ -1,7 +1,7 @@
 """Decision on one HealthMark: the object that it binds to, the write to that object, and the status of the mark.
 
-Pure. A mark binds to one object, and its status names that object before any write. So the mark never affects the
-object's successor, even after a crash. `hearth.plan.resource.decide` acts on the mark on the object.
+Pure. A mark binds to one object, and its status names that object before any write. Therefore, even after a crash,
+the mark never affects the successor of that object. `hearth.plan.resource.decide` acts on the mark on the object.
 This module only writes that mark, once for each generation of the HealthMark.
 """
 
@@ -20,7 +20,7 @@ READY = "Ready"
 RESOLVED = "Resolved"
 TOO_NEW = "ObjectTooNew"
 ROUTE = ("stackName", "groupName", "stackRef", "resource")
-"""The fields of a status that name the owner and the resource of the object, or how far a path was followed."""
+"""Fields of a status with the owner and the resource of the object, or with the part of a path that was resolved."""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +34,7 @@ class ParsedHealthMark:
     """Time of the last write of its spec; RFC 3339."""
     is_unhealthy: bool
     reason: str
-    """"" if it gives none."""
+    """Empty if the mark gives none."""
     status: Mapping[str, Any]
     is_restored: bool = False
     """Whether it was resolved before it was restored from a backup, which dropped its status."""
@@ -46,7 +46,7 @@ class ParsedHealthMark:
 
     @property
     def mark_id(self) -> str:
-        """Return what identifies this generation of the mark on its object."""
+        """Identifier of this generation of the mark on its object."""
         return f"{self.uid}/{self.generation}"
 
     @property
@@ -61,7 +61,7 @@ class ParsedHealthMark:
 
     @property
     def is_over(self) -> bool:
-        """Return whether the mark never acts again: it is resolved, or was written before every object of its resource."""
+        """Whether the mark has no further effect: it is resolved, or older than every object of its resource."""
         return self.is_resolved or (self.is_observed and self._reason == TOO_NEW)
 
     @property
@@ -70,7 +70,7 @@ class ParsedHealthMark:
 
     @property
     def is_written(self) -> bool:
-        """Return whether the object has carried this generation of the mark."""
+        """Whether this generation of the mark was written to its object."""
         return self.is_observed and conditions.find(self.status, READY).get("status") == "True"
 
 
@@ -84,12 +84,12 @@ class MarkProblem:
 
 
 VALID = MarkProblem(reason="Pending", message="the mark is valid")
-"""It is written next."""
+"""The mark will be written to its object next."""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class MarkedResource:
-    """Known state of the resource that a mark names."""
+    """Known state of the resource that a mark refers to."""
 
     stack: str
     """The key of the Stack or group within its namespace, see `hearth.model.names.owner_key`."""
@@ -97,9 +97,9 @@ class MarkedResource:
     current: Child | None = None
     """The current object of the resource."""
     named: Child | None = None
-    """The object that the mark itself names, if it does and that object exists."""
+    """The object in `spec.target` of the mark. None without a target, or if the object does not exist."""
     is_named: bool = False
-    """Whether the mark names an object rather than the resource."""
+    """Whether the mark has a `spec.target` instead of a resource."""
     bound: Child | None = None
     """The object that the mark is bound to, while it exists."""
     is_wanted: bool = True
@@ -107,11 +107,11 @@ class MarkedResource:
     is_ready: bool = False
     """Whether the resource is ready with its current object."""
     problem: MarkProblem | None = None
-    """Why the operator may not write to the object now, or why there is no object."""
+    """Why the operator cannot write to the object now, or why there is no object."""
     newer: str = ""
     """A newer HealthMark on the same object that contradicts this one."""
     is_forwarded: bool = False
-    """Whether the path continues in a Stack of another process; `resource` is the rest of the path there."""
+    """Whether the path continues in a Stack of another process. `resource` is then the remaining path."""
 
     @property
     def subject(self) -> Child | None:
@@ -121,10 +121,10 @@ class MarkedResource:
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class MarkDecision:
-    """Next actions for a mark: the step first, then the status."""
+    """What to do next for a mark: run the step first, then write the status."""
 
     status: Object | None = None
-    """The whole status; None if it does not change."""
+    """The complete status. None if it does not change."""
     step: WriteHealthMark | None = None
 
 
@@ -157,9 +157,7 @@ def decide(mark_state: ParsedHealthMark, marked: MarkedResource, *, now: float) 
 
 
 def _bind(mark_state: ParsedHealthMark, marked: MarkedResource, *, now: float) -> MarkDecision:
-    """Bind the mark to the object that it names, otherwise to the resource's current one, unless that is newer than the
-    mark.
-    """
+    """Bind the mark to its target or to the current object of its resource, unless that is newer than the mark."""
     child = marked.subject
     if child is None:
         absent = MarkProblem(reason="ObjectNotFound", message=f"{describe(marked)} has no object yet")
@@ -177,7 +175,7 @@ def _bind(mark_state: ParsedHealthMark, marked: MarkedResource, *, now: float) -
 
 
 def _resolve(mark_state: ParsedHealthMark, marked: MarkedResource, *, now: float) -> MarkDecision:
-    """Resolve a mark whose object is deleted, once a successor exists or the Stack has no such resource."""
+    """Resolve a mark of a deleted object, once a successor exists or the Stack no longer has the resource."""
     uid = mark_state.status["observedUID"]
     if marked.current is not None:
         message = f"the marked object is deleted; {marked.current.ref} is now the object of {describe(marked)}"
@@ -218,12 +216,12 @@ def pending(problem: MarkProblem) -> MarkConditions:
 
 
 def marked(child: Child) -> MarkConditions:
-    """Make the conditions while the object carries a mark."""
+    """Make the conditions of a mark that is on its object."""
     return MarkConditions(reason="Marked", message=f"{child.ref} is marked unhealthy: {child.unhealthy_reason}")
 
 
 def restarting(child: Child) -> MarkConditions:
-    """Make the conditions while the Pods of the object are restarted instead of a replacement."""
+    """Make the conditions of a mark whose object is not replaced: its Pods are being restarted."""
     message = f"the Pods of {child.ref} are restarted one by one; delete a Pod that does not become ready"
     return MarkConditions(reason="Restarting", message=message)
 
@@ -240,7 +238,7 @@ def restored() -> MarkConditions:
 
 
 def healthy(child: Child) -> MarkConditions:
-    """Make the conditions once the object has no mark, as requested."""
+    """Make the conditions of a mark that requested a healthy object, once the object is unmarked."""
     return MarkConditions(reason="Healthy", message=f"{child.ref} has no mark", resolved="True")
 
 
@@ -251,7 +249,7 @@ def taken_back(child: Child) -> MarkConditions:
 
 
 def describe(marked: MarkedResource) -> str:
-    """Return text in the form `resource web of Stack shop`."""
+    """Describe the resource, e.g. `resource web of Stack shop`."""
     return f"resource {marked.resource} of {names.describe_owner(marked.stack)}"
 
 
@@ -277,7 +275,7 @@ def report(
     if uid is not None or marked.is_forwarded:
         status |= {**names.write_owner(marked.stack), "resource": marked.resource}
     elif mark_state.is_observed:
-        # The process that the path was forwarded to keeps that.
+        # Keep the route: the process that the path was forwarded to wrote it.
         status |= {key: mark_state.status[key] for key in ROUTE if key in mark_state.status}
     if successor is not None:
         status["replacedBy"] = {
@@ -293,7 +291,7 @@ def report(
 def _condition(
     mark_state: ParsedHealthMark, type_: str, status: str, mark_conditions: MarkConditions, *, now: float
 ) -> Object:
-    """Build one condition. Its transition time is unchanged while its status is unchanged."""
+    """Build one condition. It keeps its transition time if its status does not change."""
     before = conditions.find(mark_state.status, type_)
     return {
         "type": type_,

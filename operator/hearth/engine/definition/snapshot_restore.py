@@ -1,6 +1,6 @@
-"""Resolution of `spec.rollback.toSnapshot`: the revision and the VolumeSnapshots to restore, or why that is impossible.
+"""Resolves `spec.rollback.toSnapshot` to the revision and the VolumeSnapshots to restore, or explains why it cannot.
 
-Reads only. A request that was resolved is never resolved again.
+Only reads. Each request is resolved at most once.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ PATH = "spec.rollback.toSnapshot"
 
 
 async def resolve(services: Services, stack: StackObject, name: str) -> RollbackRequest:
-    """Return the request to restore the StackSnapshot of that name. Raises SnapshotNotUsable."""
+    """Return the request to restore the StackSnapshot with this name. Raises SnapshotNotUsable."""
     snapshot = services.snapshots.find_snapshot_by_name(stack.namespace, name)
     if snapshot is None:
         raise SnapshotNotUsable("SnapshotNotFound", explain_absence(services, stack, name))
@@ -53,13 +53,13 @@ async def resolve(services: Services, stack: StackObject, name: str) -> Rollback
 
 
 def require_claims(blueprint: Blueprint, rollback: RollbackRequest | None) -> None:
-    """Raise SourceNotFound if the revision to roll back to lacks claims of the snapshot. rollback: the request, if any."""
+    """Raise SourceNotFound if the requested revision does not have all claims of the snapshot."""
     if rollback is not None and (missing := volume_restore.find_missing(blueprint, rollback)):
         raise SourceNotFound(f"it has no PersistentVolumeClaims {', '.join(missing)}, which the snapshot contains")
 
 
 def make_claim(volume: SnapshotVolume) -> RestoredClaim:
-    """Return how a restore treats one volume."""
+    """Convert one volume of a snapshot to a claim to restore."""
     claim = volume.claim if volume.is_of_stateful_set else ""
     return RestoredClaim(resource=volume.resource, snapshot=volume.snapshot, claim=claim)
 
@@ -78,9 +78,10 @@ def explain_missing_set(volume: SnapshotVolume, child: Child | None, *, revision
 
 
 def find_guard(stack: StackObject, volume: SnapshotVolume, child: Child | None) -> str:
-    """Return what forbids to replace the claim of a StatefulSet; "" for nothing. child: the object of the resource.
+    """Explain why the claim of a StatefulSet must not be replaced. Empty if it can be replaced.
 
-    Checked before anything is suspended. A breakpoint forbids nothing: the restore stops at it.
+    child: the object of the resource. Checked before any workload is suspended. Breakpoints do not count, because the
+    restore stops at them.
     """
     rules = environment_rules.parse(
         stack.spec.get("environment"), has_parents=names.ANNOTATION_INHERITED_RULES in stack.annotations
@@ -102,7 +103,7 @@ def explain_absence(services: Services, stack: StackObject, name: str) -> str:
 
 
 def check(stack: StackObject, snapshot: StackSnapshotObject, parsed: ParsedSnapshot) -> None:
-    """Raise SnapshotNotUsable unless the snapshot is a complete one of this very Stack."""
+    """Raise SnapshotNotUsable unless the snapshot is complete and belongs to this Stack."""
     name, memory = snapshot.name, parsed.memory
     if snapshot.owner_key != stack.owner_key:
         owner = names.describe_owner(snapshot.owner_key)
@@ -114,7 +115,7 @@ def check(stack: StackObject, snapshot: StackSnapshotObject, parsed: ParsedSnaps
         ready = conditions.find(parsed.status, "Ready")
         cause = ready.get("message") or "the operator has not processed it yet"
         if ready.get("reason") == "StackNotComplete":
-            # A Stack whose request is rejected completes nothing, so each would wait for the other.
+            # Deadlock: a Stack whose request is rejected never completes, and the snapshot waits for the Stack.
             cause += f"; remove {PATH} until the StackSnapshot is complete"
         phase = SnapshotPhase.FAILED if parsed.is_tampered else memory.phase or SnapshotPhase.IN_PROGRESS
         message = f"{PATH}: StackSnapshot {name} is not complete (phase {phase}): {cause}"

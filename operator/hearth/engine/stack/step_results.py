@@ -1,6 +1,6 @@
-"""Recorded results of a Stack's steps: failures and their retries, created objects, complete ownership.
+"""Records the results of a Stack's steps: failures and their retries, created objects, complete ownership.
 
-Must not decide. May be lost at any time.
+Makes no decisions. Its state can be lost at any time.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ logger = structlog.get_logger(__name__)
 
 
 class StepResults(StackPart):
-    """Updates of one Stack's in-memory state with the results of its steps."""
+    """Updates the in-memory state of one Stack with the results of its steps."""
 
     def __init__(self, context: StackContext) -> None:
         super().__init__(context)
         self._backoff: tuple[ReconcileOptions, BackoffPolicy] | None = None
-        """The policy that follows from these options: every step asks for it."""
+        """Options and their policy, cached because every step reads it."""
 
     def begin(self, key: str, step: Step) -> bool:
-        """Count a step and record it as in flight; return False if it must wait, since others were taken meanwhile."""
+        """Count a step and record it as in flight. Returns False if it must wait because other steps started first."""
         now, work = self._services.clock.monotonic(), steps.find_work(step)
         if self._memory.find_due(key, step, work) > now:
             self._services.queue.enqueue(self._uid, key)
@@ -76,10 +76,10 @@ class StepResults(StackPart):
         if failure.immutable and isinstance(step, Apply) and step.uid is not None:
             self._memory.immutable[step.uid] = RefusedChange(step.hash, failure.immutable, failure.is_proven)
             if failure.is_proven:
-                # This is not a failure yet: the resource's policy decides what follows.
+                # Not a failure yet: the policy of the resource decides the next step.
                 return
         if failure.is_name_taken and isinstance(step, Apply):
-            # This is not a failure either: the next object has another name.
+            # Not a failure: the next object gets another name.
             self._memory.taken[key] = self._memory.taken.get(key, frozenset()) | {step.ref}
             return
         self._remember(key, failure, subject=steps.attempt_id(step), missed=missed, about=find_subject(step))
@@ -95,7 +95,7 @@ class StepResults(StackPart):
                 self._memory.asked.pop(key, None)
                 self._note_replicas(key, step)
                 if step.child.uid in self._memory.counted_failures:
-                    # It is deleted to be tried again: nothing was undone by others.
+                    # The operator deleted it for a retry; no other client undid a write.
                     self._memory.governor.note_own_removal(step.child.resource)
             case Suspend():
                 if step.repaired_paths:
@@ -103,7 +103,7 @@ class StepResults(StackPart):
             case Detach():
                 self._note_replicas(key, step)
             case Restart():
-                # The next mark of the same object is another one.
+                # Another mark of the same object counts as a new failure.
                 self._memory.counted_failures.pop(step.child.uid, None)
             case Release() | WriteHealthMark() | CreatePart() | DeletePart():
                 pass
@@ -111,9 +111,9 @@ class StepResults(StackPart):
                 assert_never(step)
 
     def _note_replicas(self, key: str, step: Delete | Detach) -> None:
-        """Remember how many replicas the next object of the resource may start with."""
+        """Remember the replica count with which the next object of the resource can start."""
         count = replica_counts.read_count(step.child)
-        # An obsolete object has another key than its resource, and no successor.
+        # The key of an obsolete object differs from its resource, and it has no successor.
         if key == step.child.resource and count is not None and not step.child.is_held_down:
             self._memory.replica_counts[key] = count
 
@@ -123,7 +123,7 @@ class StepResults(StackPart):
             self._memory.replica_counts.pop(key, None)
         if done.child is None:
             return
-        # The operator never owned a field that is missing in the answer to its own apply. Only later losses are drift.
+        # A field that is missing in the response to our own apply was never ours. Only later losses are drift.
         seen = (step.hash, done.child.ownership)
         self._memory.record_ownership(done.child.uid, seen, field_ownership.DriftFinding(tolerated=done.tolerated))
         self._memory.altered.pop(done.child.uid, None)
@@ -132,7 +132,7 @@ class StepResults(StackPart):
         if step.repaired_fields:
             self._count_repair(key, step.repaired_fields)
         else:
-            # Another definition no longer contains the contested field.
+            # The new definition no longer contains the contested field.
             self._memory.drift_conflicts.pop(key, None)
 
     def apply_refresh(self, refreshed: RefreshResult, planner: StackPlanner) -> None:
@@ -141,7 +141,7 @@ class StepResults(StackPart):
         self._count_failures(refreshed.newly_failed, planner)
 
     def _count_failures(self, names: Iterable[str], planner: StackPlanner) -> None:
-        """Count a permanently failed object as one attempt at its resource; count a marked object separately."""
+        """Count each permanently failed object as a failed attempt of its resource. Count marked objects separately."""
         for name in names:
             status = planner.statuses[name]
             if status.child is not None:
@@ -162,11 +162,11 @@ class StepResults(StackPart):
                 )
 
     def awaited_triggers(self, waiting: Collection[str]) -> set[retry_triggers.RetryTrigger]:
-        """Return the retry triggers of the failed steps under these keys."""
+        """Return the retry triggers of the failed steps with these keys."""
         return {cause for key in waiting if (attempt := self._memory.attempts.get(key)) for cause in attempt.triggers}
 
     def expedite(self, trigger: retry_triggers.RetryTrigger) -> None:
-        """Retry everything now that failed because of this trigger."""
+        """Immediately retry all steps that failed because of this trigger."""
         for key in self._memory.on_trigger(trigger, now=self._services.clock.monotonic()):
             self._services.queue.enqueue(self._uid, key)
 
@@ -202,7 +202,7 @@ class StepResults(StackPart):
         )
 
     def _log_write(self, step: Step, reverted: str) -> None:
-        """Log a successful write: at night, the log must show the operator's actions. reverted: see `StepDone`."""
+        """Log a successful write. The log must show everything that the operator did. reverted: see `StepDone`."""
         repaired = step.repaired_fields if isinstance(step, Apply) else ""
         fields = {"fields": reverted or repaired} if repaired else {}
         resource, ref = find_subject(step)
@@ -216,7 +216,7 @@ class StepResults(StackPart):
 
     @property
     def backoff(self) -> BackoffPolicy:
-        """Return the backoff policy: the Stack's settings, otherwise the operator's."""
+        """The backoff policy: the settings of the Stack, with the operator's defaults."""
         options, usual = self._definition_sync.options, self._services.backoff
         if self._backoff is None or self._backoff[0] is not options:
             longest = options.max_backoff if options.max_backoff is not None else usual.max_backoff
@@ -224,7 +224,7 @@ class StepResults(StackPart):
         return self._backoff[1]
 
     def _find_run_backoff(self, name: str, planner: StackPlanner) -> BackoffPolicy:
-        """Return the backoff policy of an object that failed: slow from the first failure if it runs to completion."""
+        """Return the backoff policy of a failed object. Work that runs to completion starts with a long delay."""
         usual, desired = self.backoff, planner.find_desired(name)
         run = desired.resource.run if desired is not None else None
         if run is None:
@@ -237,7 +237,7 @@ class StepResults(StackPart):
         )
 
     def _count_repair(self, name: str, repaired: str) -> None:
-        """Count a repaired change; repairs of repeated changes are delayed more and more."""
+        """Count a repaired change. Repeated changes are repaired with growing delays."""
         self._memory.drift_conflicts[name] = backoff.after_repair(
             self._memory.drift_conflicts.get(name),
             repaired,
@@ -246,12 +246,12 @@ class StepResults(StackPart):
         )
 
     def _count_mark(self, name: str, uid: str) -> None:
-        """Count the mark of an object; replacements after repeated marks are delayed more and more."""
+        """Count the mark of an object. After repeated marks, objects are replaced with growing delays."""
         now, settings = self._services.clock.monotonic(), self.backoff
         self._memory.mark_backoffs[name] = healing.after_mark(
             self._memory.mark_backoffs.get(name), uid, now=now, backoff=settings
         )
-        # Repeated marks have a delay of their own.
+        # Repeated marks have their own delay.
         self._memory.governor.allow(name, now=now)
 
 

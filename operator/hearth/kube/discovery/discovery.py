@@ -1,7 +1,7 @@
-"""The kinds that the API server serves and their OpenAPI v3 schemas, stored in memory and refreshed on demand.
+"""Kinds that the API server serves and their OpenAPI v3 schemas, cached in memory and refreshed on demand.
 
-Schemas are fetched for requested kinds, by group and version, once per hash. To limit memory, descriptions are dropped and a
-definition stays JSON until its first use. Must not know how kinds and schemas are used.
+Fetches the schemas of requested kinds by group and version, once per hash. To save memory, it drops descriptions and
+parses a definition only on first use. Does not know how kinds and schemas are used.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ AGGREGATED = ",".join(
 )
 """The format with all kinds in one response; served since Kubernetes 1.26."""
 REFRESH_INTERVAL = 1.0
-"""Minimum seconds between two requests, for any number of templates with kinds that are not served (yet)."""
+"""Minimum seconds between two requests, even if many templates use kinds that are not served (yet)."""
 WORD = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?")
-"""Pattern of a group, version, kind or plural: they become unquoted parts of paths."""
+"""Pattern of a group, version, kind or plural. They become parts of URL paths without escaping."""
 VERBS = frozenset({"delete", "list", "patch", "watch"})
-"""The verbs that a kind needs for its objects to be children: apply, watch, delete."""
+"""Verbs that a kind must support so that its objects can be children: apply, watch, delete."""
 
 KindMap: TypeAlias = Mapping[tuple[str, str], Kind]
 """By apiVersion and kind."""
@@ -40,12 +40,12 @@ REFERENCE_PREFIX = "#/components/schemas/"
 INDEX_INTERVAL = 1.0
 """Minimum seconds between two reads of the index, which every refresh of the kinds requests."""
 SCHEMA_RETRY = 10.0
-"""Seconds before a failed document is requested again; a broken aggregated API stays broken for a while."""
+"""Seconds before a failed document is requested again. A broken aggregated API rarely recovers quickly."""
 SCHEMA_TIMEOUT = 20.0
 """Seconds; the server computes a document on its first request."""
 PUBLISH_TIMEOUT = 5.0
-"""Seconds to wait for the schema of a kind that was just added. The server serves a kind first, and publishes its schema
-about a second later; of some kinds it never does.
+"""Seconds to wait for the schema of a new kind. The server serves a kind about a second before it publishes the schema.
+For some kinds, it never publishes one.
 """
 VALUES = frozenset({"default", "enum", "example"})
 """The schema keywords that contain values, not schemas."""
@@ -77,11 +77,11 @@ class Discovery:
         self._reported = 0
         """The generation that was reported last."""
         self.refresh = refresh_timing.SingleFlight(self._refresh, interval=REFRESH_INTERVAL)
-        """Ask the server again. Concurrent callers share one request; raises `ApiStatusError` or `Unreachable`."""
+        """Fetches the kinds again. Concurrent callers share one request. Raises `ApiStatusError` or `Unreachable`."""
 
     @property
     def generation(self) -> int:
-        """Return a number that increases when a kind is added or removed or changes its schema."""
+        """Number that increases when a kind is added, removed, or gets another schema."""
         return self._generation + self.schemas.generation
 
     def find(self, api_version: str, kind: str) -> Kind | None:
@@ -110,7 +110,7 @@ class Discovery:
     def _replace(self, found: KindMap) -> None:
         before, after = set(self._kinds.values()), set(found.values())
         self.schemas.forget(before - after)
-        # At the first refresh nothing is known to be new.
+        # At the first refresh, no kind is known to be new.
         self.schemas.expect(after - before if before else ())
         self._kinds = found
         self._generation += 1
@@ -121,7 +121,7 @@ class Discovery:
             self._on_change()
 
     def _parse_answer(self, answer: Object) -> Iterator[Kind]:
-        """Yield all usable kinds of a response."""
+        """Yield all usable kinds in a response."""
         if answer.get("kind") != "APIGroupDiscoveryList":
             raise errors.Unreachable(
                 f"discovery: expected an APIGroupDiscoveryList, found {answer.get('kind')!r}; "
@@ -132,7 +132,7 @@ class Discovery:
             yield from self._parse_group(group)
 
     def _parse_group(self, group: Any) -> Sequence[Kind]:
-        """Return the usable kinds of a group; none if its API server describes it in an unreadable form."""
+        """Return the usable kinds of a group. Empty if the API server's description of the group is unreadable."""
         name = find_name(group)
         found: list[Kind] = []
         try:
@@ -146,7 +146,7 @@ class Discovery:
         return [kind for kind in found if is_well_formed(kind)]
 
     def _parse_version(self, group: str, entry: Object) -> Iterator[Kind]:
-        """Yield the usable kinds of a group's version; the previous ones while its API server does not respond."""
+        """Yield the usable kinds of a group version, or the previous kinds while its API server does not respond."""
         resources = entry.get("resources") or ()
         if not resources and entry.get("freshness") == "Stale":
             wanted = (group, entry["version"])
@@ -164,14 +164,14 @@ class Discovery:
 
 
 def find_name(group: Any) -> str:
-    """Return the name of a group; "" for the core group, and if it has none."""
+    """Return the name of a group. Empty for the core group and for a group without a name."""
     metadata = group.get("metadata") if isinstance(group, dict) else None
     name = metadata.get("name") if isinstance(metadata, dict) else None
     return name if isinstance(name, str) else ""
 
 
 def is_well_formed(kind: Kind) -> bool:
-    """Return whether all parts of the kind can be parts of a path."""
+    """Whether all parts of the kind are safe to use in a URL path."""
     words: tuple[object, ...] = (kind.version, kind.name, kind.plural, *([kind.group] if kind.group else []))
     return all(
         isinstance(word, str) and len(word) <= limits.NAME_LENGTH and WORD.fullmatch(word) is not None for word in words
@@ -188,19 +188,19 @@ class Schemas:
         observer: salvage.SkipObserver | None = None,
         hold: Callable[[int], None] = lambda _change: None,
     ) -> None:
-        """hold: gets the change of the stored bytes; raises OSError if they are too many."""
+        """hold: called with the change in stored bytes. Raises OSError if the total exceeds the limit."""
         self._connection = connection
         self._hold = hold
         self._held: dict[GroupVersion, int] = {}
         """Stored bytes by document."""
         self._skips = salvage.Skips("OpenAPI", observer)
         self._hashes: dict[GroupVersion, str] = {}
-        """The index's hash of each document: the part of the document's URL that represents the content."""
+        """Hash of each document, from the index. It is the part of the document's URL that identifies its content."""
         self._loaded: dict[GroupVersion, str] = {}
-        """The hash under which each document was loaded."""
+        """Hash of each document when it was loaded."""
         self._requested: set[GroupVersion] = set()
         self._expected: dict[KindKey, float] = {}
-        """Until when the schema of a new kind is waited for."""
+        """Deadline of the wait for the schema of each new kind."""
         self._retry_at: dict[GroupVersion, float] = {}
         self._by_kind: dict[KindKey, str] = {}
         """The name of the definition."""
@@ -209,10 +209,10 @@ class Schemas:
         self._loading = asyncio.Lock()
         self._update_index = refresh_timing.SingleFlight(self._get_index, interval=INDEX_INTERVAL)
         self.generation = 0
-        """Number that increases when a requested schema changes or arrives later than its request."""
+        """Increases when a requested schema changes, or arrives after a kind was used without it."""
 
     def close(self) -> None:
-        """Release the account of the stored documents."""
+        """Report the stored bytes as released."""
         self._hold(-sum(self._held.values()))
         self._held.clear()
 
@@ -230,19 +230,19 @@ class Schemas:
         return parsed
 
     def expect(self, kinds: Collection[Kind]) -> None:
-        """Let `load` wait for the schemas of these kinds, which were just added."""
+        """Make `load` wait for the schemas of these new kinds."""
         now = asyncio.get_running_loop().time()
         self._expected = {key: until for key, until in self._expected.items() if until > now}
         self._expected |= {find_key(kind): now + PUBLISH_TIMEOUT for kind in kinds}
 
     def forget(self, kinds: Collection[Kind]) -> None:
-        """Drop the schemas of these kinds, which were removed: another kind of the same name may follow."""
+        """Drop the schemas of removed kinds, because a later kind can have the same name."""
         for kind in kinds:
             if self._by_kind.pop(find_key(kind), None) is not None:
                 self._loaded.pop((kind.group, kind.version), None)
 
     async def load(self, kinds: Collection[Kind]) -> None:
-        """Load these kinds for `find_schema`; skip unavailable schemas. Send nothing for known kinds."""
+        """Load the schemas of these kinds for `find_schema`. Skips unavailable and already loaded schemas."""
         await self._load_missing(kinds)
         while any(map(self._is_expected, kinds)):
             await self.refresh()
@@ -265,7 +265,7 @@ class Schemas:
                 self._requested.add(pair)
 
     async def refresh(self) -> None:
-        """Check whether requested documents changed or became available, and load those."""
+        """Load requested documents that changed or became available."""
         if not self._requested:
             return
         await self._update_index()
@@ -274,7 +274,7 @@ class Schemas:
                 await self._load(pair)
 
     async def _get_index(self) -> None:
-        """Read the list of documents; after a failure, the last list stays valid."""
+        """Read the list of documents. If that fails, keep the previous list."""
         try:
             answer = await self._connection.request("GET", SCHEMAS_PATH, timeout=SCHEMA_TIMEOUT)
         except (errors.ApiStatusError, errors.Unreachable):
@@ -290,14 +290,14 @@ class Schemas:
         }
 
     async def _load(self, pair: GroupVersion) -> None:
-        """Load one document unless it is missing or known. New content is counted at once: the caller may be cancelled."""
+        """Load a missing or changed document. Counts new content immediately, because the caller may be cancelled."""
         wanted = self._hashes.get(pair)
         if wanted is None or self._loaded.get(pair) == wanted:
             return
         group, version = pair
         path = f"{SCHEMAS_PATH}/apis/{group}/{version}" if group else f"{SCHEMAS_PATH}/api/{version}"
         try:
-            # No hash in the URL: for a document that changed meanwhile, that would redirect. This one is newer.
+            # Without the hash in the URL: if the document changed in the meantime, a URL with the hash would redirect.
             document = await self._connection.request("GET", path, timeout=SCHEMA_TIMEOUT)
         except (errors.ApiStatusError, errors.Unreachable):
             self._retry_at[pair] = asyncio.get_running_loop().time() + SCHEMA_RETRY
@@ -308,7 +308,7 @@ class Schemas:
         try:
             self._hold(size - self._held.get(pair, 0))
         except OSError:
-            # Its kinds are untyped, like the kinds of a document that is too large.
+            # Treat its kinds as untyped, as for a document that is too large.
             self._note_unreadable(pair, "components.schemas")
             return
         self._held[pair] = size
@@ -317,26 +317,27 @@ class Schemas:
         for name in raw:
             self._parsed.pop(name, None)
         for name in unreadable:
-            # The previous definition describes a different content.
+            # The previous definition is outdated.
             self._raw.pop(name, None)
             self._parsed.pop(name, None)
             self._note_unreadable(pair, name)
         self.generation += pair in self._requested
 
     def _note_unreadable(self, pair: GroupVersion, name: str) -> None:
-        """Report once that a definition is omitted: kinds that use it are untyped."""
+        """Report once that a definition was skipped, so that kinds that use it are untyped."""
         self._skips.note({"uid": (pair, name), "name": name}, reason="schema", detail="/".join(filter(None, pair)))
 
 
 def find_key(kind: Kind) -> KindKey:
-    """Return the part of a kind that its definition names."""
+    """Return the parts of a kind that identify its definition."""
     return kind.group, kind.version, kind.name
 
 
 def extract_definitions(document: Object) -> tuple[dict[str, bytes], dict[KindKey, str], list[str]]:
-    """Return the stored form of an OpenAPI document; an unreadable definition does not affect the others.
+    """Parse an OpenAPI document into the form in which it is stored.
 
-    That is the definitions by name, as JSON; the name of the definition by kind; and the names of omitted definitions.
+    Returns the definitions as JSON by name, the name of the definition by kind, and the names of unreadable
+    definitions, which do not affect the others.
     """
     components = document.get("components")
     found = components.get("schemas") if isinstance(components, dict) else None
@@ -345,7 +346,7 @@ def extract_definitions(document: Object) -> tuple[dict[str, bytes], dict[KindKe
     unreadable = [] if salvage.find_omission(document) is None else ["components.schemas"]
     for name, schema in found.items() if isinstance(found, dict) else ():
         try:
-            # A kind whose definition is unreadable is described, so its schema is not waited for.
+            # A kind whose definition is unreadable counts as published, so nothing waits for its schema.
             for kind in find_described_kinds(schema):
                 by_kind[kind] = name
             raw[name] = packing.pack(without_texts(schema))
@@ -368,7 +369,7 @@ def find_described_kinds(schema: Any) -> Iterator[KindKey]:
 
 
 def without_texts(schema: Any, *, depth: int = 0) -> Any:
-    """Return the schema without its descriptions, which are most of it; retain a property of that name.
+    """Return the schema without descriptions, which take most of its size. Keeps properties named `description`.
 
     Raises RecursionError if it is nested too deeply.
     """

@@ -1,6 +1,6 @@
-"""Health of one kind by cases defined as data: the first case that matches gives the result.
+"""Health rules that consist of cases: the first case that matches gives the result.
 
-Evaluates what `hearth.plan.health.rule_parser` has parsed. Must not know where cases are written.
+Evaluates the cases that `hearth.plan.health.rule_parser` parsed. Does not know where they come from.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ class ConditionMatch:
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class RuleCase:
-    """Row of the table: the test and its result."""
+    """One case: a test and its result."""
 
     matches: tuple[ConditionMatch, ...] = ()
-    """Alternatives; one must match. Empty: the case requires no condition."""
+    """One of these must match. If empty, the case requires no condition."""
     when: Expression | None = None
     state: HealthState
     terminal: bool = False
@@ -76,9 +76,9 @@ class RuleCases:
     rule: HealthRule = general_rule.OF_ANY_KIND
     """The general rule for the kind."""
     rests: tuple[str, ...] = ()
-    """Fields of the spec that the cases read and that suspend the object: many controllers then no longer touch it."""
+    """Spec fields that suspend the object and that the cases read. Many controllers ignore a suspended object."""
     forgives: bool = False
-    """Whether a failure that the next pass does not meet again means progress."""
+    """Whether a failure that the next reconcile is likely to fix counts as progressing."""
 
     @property
     def is_complete(self) -> bool:
@@ -86,7 +86,7 @@ class RuleCases:
         return any(not case.matches and case.when is None for case in self.cases)
 
     def __call__(self, fields: Fields, /) -> HealthResult:
-        """Assess the object. Never raises, since a failed expression gives a result too."""
+        """Assess the object. Never raises: if an expression fails, the result is unknown."""
         if any(read(fields, f"spec.{name}") is True for name in self.rests):
             return self._assess(fields)
         return assess_observed(fields, self._assess)
@@ -102,7 +102,7 @@ class RuleCases:
 
 
 def make_entry(cases: tuple[RuleCase, ...]) -> HealthRuleEntry:
-    """Create the row for a kind with these cases."""
+    """Create the rule of a kind from its cases."""
     paths = set(ALWAYS_READ)
     for case in cases:
         for expression in case.expressions:
@@ -117,7 +117,7 @@ def make_entry(cases: tuple[RuleCase, ...]) -> HealthRuleEntry:
 
 
 def complete(entry: HealthRuleEntry, general: HealthRuleEntry) -> HealthRuleEntry:
-    """Return the row of a kind whose cases leave some objects to this general rule."""
+    """Return the rule of a kind that applies this general rule to objects that match no case."""
     assert isinstance(entry.rule, RuleCases)  # noqa: S101 -- tells the type checker
     return dataclasses.replace(
         entry,
@@ -127,20 +127,20 @@ def complete(entry: HealthRuleEntry, general: HealthRuleEntry) -> HealthRuleEntr
 
 
 def make_forgiving(entry: HealthRuleEntry) -> HealthRuleEntry:
-    """Return the row of a kind whose cases take a conflict of two writers for progress, as the general rule does."""
+    """Return the rule of a kind that treats a conflict of two writers as progressing, like the general rule."""
     assert isinstance(entry.rule, RuleCases)  # noqa: S101 -- tells the type checker
     return dataclasses.replace(entry, rule=dataclasses.replace(entry.rule, forgives=True))
 
 
 def forgive(result: HealthResult) -> HealthResult:
-    """Return progressing in place of a failure that the next pass does not meet again."""
+    """Turn a failure that the next reconcile is likely to fix into progressing."""
     if result.state is not HealthState.FAILED or result.terminal or not condition_types.passes(result.message):
         return result
     return dataclasses.replace(result, state=HealthState.PROGRESSING)
 
 
 def read_conditions(fields: Fields) -> dict[str, Mapping[str, Any]]:
-    """Return the raw conditions by type, without those that describe an older generation of the object."""
+    """Return the raw conditions by type, without outdated ones."""
     found: dict[str, Mapping[str, Any]] = {}
     for item in read_items(fields, "status.conditions"):
         name = item.get("type")
@@ -179,7 +179,7 @@ def assess_case(case: RuleCase, fields: Fields, conditions: Mapping[str, Mapping
 def find_condition(
     matches: tuple[ConditionMatch, ...], conditions: Mapping[str, Mapping[str, Any]]
 ) -> Mapping[str, Any] | None:
-    """Return the first of the required conditions that matches."""
+    """Return the first condition that matches, if any."""
     for each in matches:
         condition = conditions.get(each.type)
         if condition is not None and condition.get("status") in each.statuses:
@@ -188,13 +188,13 @@ def find_condition(
 
 
 def read_word(condition: Mapping[str, Any], word: str) -> str:
-    """Return a condition's value for this key, or "" for anything but text."""
+    """Return a field of a condition if it is a string, otherwise an empty string."""
     value = condition.get(word)
     return value if isinstance(value, str) else ""
 
 
 def write(text: Text, values: Mapping[str, Mapping[str, Any]]) -> str:
-    """Format the text with the values of its expressions. An expression without a value gives nothing."""
+    """Format the text with the values of its expressions. An expression without a value adds nothing."""
     return "".join(part if isinstance(part, str) else evaluate(part, values) for part in text).strip()
 
 

@@ -1,6 +1,6 @@
-"""The part of a Stack's spec that controls reconciliation, apart from the definition.
+"""Options in a Stack's spec that control reconciliation. They are not part of the definition.
 
-It always comes from the live spec. It is not part of a definition, hash or revision.
+They always come from the live spec, never from a revision, and do not affect the hash of the definition.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class ReconcileOptions:
     rollback_on_failure: bool = False
     """Whether a failed target causes a rollback to the last completed revision."""
     to_revision: int | None = None
-    """The revision of the rollback request; 0: the last completed one."""
+    """Requested rollback revision. 0 means the last completed revision."""
     to_snapshot: str = ""
     """The StackSnapshot of the restore request; "" for none."""
     retry_limit: int = backoff.LIMIT
@@ -48,7 +48,7 @@ class ReconcileOptions:
 
 
 def parse(spec: Mapping[str, Any], *, has_parents: bool = False) -> ReconcileOptions:
-    """Parse the options of a spec, which the API server has validated. has_parents: some rules come from a parent."""
+    """Parse the options of a spec that the API server validated. has_parents: whether some rules come from a parent."""
     rollback, retry = spec.get("rollback") or {}, spec.get("retry") or {}
     return ReconcileOptions(
         is_paused=bool(spec.get("paused")),

@@ -1,4 +1,4 @@
-"""Goals of a wait: whether a Stack has reached one, cannot reach it without help, or is still in progress. Pure."""
+"""Goals of `kubectl stack wait`: whether a Stack has reached one, cannot reach it, or is still in progress. Pure."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class GoalType(enum.StrEnum):
     """The possible goals."""
 
     READY = "ready"
-    """The definition in the spec is ready: a rollback from it does not count."""
+    """The definition in the spec is ready. A Stack that rolled back from it does not count."""
     SETTLED = "settled"
-    """The target is ready, the goal of most verbs."""
+    """The target revision is ready. The goal of most commands."""
     SUSPENDED = "suspended"
     STOPPED = "stopped"
     DELETED = "deleted"
@@ -34,12 +34,12 @@ class GoalType(enum.StrEnum):
 
 
 class GoalVerdict(enum.Enum):
-    """Closed set: how far a Stack is."""
+    """Whether a Stack has reached its goal."""
 
     REACHED = "reached"
     WAITING = "waiting"
     FAILED = "failed"
-    """It is not reached unless a person helps. The operator may still retry."""
+    """The goal cannot be reached without a user. The operator may still retry."""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,16 +53,16 @@ class Goal:
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class GoalState:
-    """Progress of a Stack, in one word and one line."""
+    """Progress of a Stack: a verdict and a one-line message."""
 
     verdict: GoalVerdict
     message: str
 
 
 IN_USE: Final = frozenset({GoalType.READY, GoalType.SETTLED})
-"""Goals of a Stack that runs."""
+"""Goals that require a running Stack."""
 ROLLED_BACK_FROM: Final = frozenset({"CreateFailed", "UpdateFailed"})
-"""Phases from which `rollback.onFailure` leads on."""
+"""Phases in which `rollback.onFailure` starts a rollback."""
 
 
 def parse(text: str) -> Goal:
@@ -93,8 +93,8 @@ def assess(
 ) -> GoalState:
     """Assess the progress of the Stack.
 
-    handled: a request that the operator must have taken before the status counts; sources: the versions of objects that
-    the definition is read from, which the status must have seen as well.
+    handled: annotation and value of a request that the status must confirm. sources: resource versions of the objects
+    that contain the definition; the status must describe these versions or later ones.
     """
     if stack is None:
         reached = goal.type is GoalType.DELETED
@@ -116,7 +116,7 @@ def assess(
 
 
 def find_unseen(stack: StackState, sources: Mapping[SourceKey, str]) -> str:
-    """Return what change of the spec or of a source the status does not describe yet; "" if it is up to date."""
+    """Describe the change to the spec or a source that the status does not cover yet. Empty if it is up to date."""
     if not stack.is_observed:
         return FIRST_STATUS if stack.is_new else NOT_OBSERVED
     for key, version in sorted(stack.list_sources().items()):
@@ -127,7 +127,7 @@ def find_unseen(stack: StackState, sources: Mapping[SourceKey, str]) -> str:
 
 
 def assess_condition(stack: StackState, detail: str) -> GoalState:
-    """Assess a condition, as `kubectl wait --for=condition` does, and only for the present generation."""
+    """Assess a condition like `kubectl wait --for=condition`. The status must describe the current generation."""
     type_, _, status = detail.partition("=")
     found = stack.condition(type_)
     is_reached = found.status.lower() == (status or "True").lower()
@@ -135,7 +135,7 @@ def assess_condition(stack: StackState, detail: str) -> GoalState:
 
 
 def assess_observed(stack: StackState, goal: Goal) -> GoalState:
-    """Assess a Stack whose status describes the present spec."""
+    """Assess a Stack whose status describes the current spec."""
     ready = stack.ready
     if goal.type is GoalType.CHECKED:
         return assess_check(stack)
@@ -153,7 +153,7 @@ def assess_observed(stack: StackState, goal: Goal) -> GoalState:
 
 
 def explain_failure(stack: StackState, goal: Goal) -> str:
-    """Return why the goal is not reached unless a person helps; "" if it may be."""
+    """Explain why the goal cannot be reached without a user. Empty if it still can."""
     if goal.type is GoalType.DELETED:
         command = f"kubectl delete {stack.resource_type} {stack.name} -n {stack.namespace}"
         return "" if stack.is_deleting else f"it is not being deleted: {command}"
@@ -173,11 +173,11 @@ def explain_failure(stack: StackState, goal: Goal) -> str:
 
 
 def will_roll_back(stack: StackState) -> bool:
-    """Whether the operator is about to roll back on its own, so that the failure is not the end yet."""
+    """Whether the operator will roll back automatically, so that the failure is not final."""
     is_wanted = object_fields.find(stack.spec, "rollback", "onFailure") is True and not stack.is_paused
     is_of_spec = stack.target_cause == "Spec"
     is_unknown = object_fields.find(stack.status, "historyUnknown") is True
-    # A definition that was not applied at all is not rolled back either.
+    # A definition that was never applied is not rolled back.
     is_applied = not condition_types.is_unapplied(object_fields.text(stack.status, "state"))
     return is_wanted and is_of_spec and is_applied and not is_unknown and stack.phase in ROLLED_BACK_FROM
 
@@ -192,7 +192,7 @@ def explain_pause(stack: StackState) -> str:
 
 
 def assess_check(stack: StackState) -> GoalState:
-    """Assess a check that the operator has taken."""
+    """Assess a check that the operator has handled."""
     count = object_fields.number(stack.status, "check", "problemCount")
     objects = object_fields.number(stack.status, "check", "objects") or 0
     if not count:
@@ -211,6 +211,6 @@ def assess_check(stack: StackState) -> GoalState:
 
 
 def describe(stack: StackState) -> str:
-    """Return `UpdateInProgress 3/7: waits for web (deployment/shop-web): 1 of 3 pods are ready`."""
+    """Describe the state, e.g. `UpdateInProgress 3/7: waits for web (deployment/shop-web): 1 of 3 pods are ready`."""
     head = " ".join(part for part in (stack.phase, stack.summary) if part)
     return f"{head}: {stack.ready.message}" if stack.ready.message else head
