@@ -323,4 +323,4 @@ def test_certificates_are_read_before_they_are_used() -> None:
     assert "has 33 PEM blocks" in inline_kubeconfig.find_wrong_certificates(one * 33)
     assert "whose key is of another kind" in inline_kubeconfig.find_wrong_certificates(one + other)
     assert "cannot be read" in inline_kubeconfig.find_wrong_certificates(one.replace(b"M", b"N"))
-    assert "is no certificate" in inline_kubeconfig.find_wrong_certificates(one + write(P256))
+    assert "is not a certificate" in inline_kubeconfig.find_wrong_certificates(one + write(P256))

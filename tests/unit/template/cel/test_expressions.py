@@ -90,7 +90,7 @@ def test_a_branch_that_is_not_taken_needs_nothing() -> None:
         ("[web.?a]", {"a": 1}, "optional within a list"),
         ("1.0 / double(web.a)", {"a": 0}, "not a JSON number"),
         ("type(web.a)", {"a": 0}, "which a manifest cannot contain"),
-        ("{web.a: 1}", {"a": 1}, "keys must be text"),
+        ("{web.a: 1}", {"a": 1}, "keys must be strings"),
     ],
 )
 def test_what_waiting_does_not_mend(text: str, web: dict[str, Any], message: str) -> None:
@@ -161,7 +161,7 @@ def test_converting(value: Any, expected: Any) -> None:
     ("value", "message"),
     [
         pytest.param(float("nan"), "not a JSON number", id="not a number"),
-        pytest.param({1: "a"}, "keys must be text", id="a key that is no text"),
+        pytest.param({1: "a"}, "keys must be strings", id="a key that is no text"),
         pytest.param(object(), "which a manifest cannot contain", id="a value of another world"),
     ],
 )
