@@ -130,8 +130,8 @@ async def run_operator(settings: Settings, build: BuildRuntime, grace: float) ->
     if settings.share.place is Place.ELSEWHERE:
         clusters_process.follow_parent(stopping.set, render=observer.render)
     source = await find_checked_source(settings)
-    others = ClustersProcess(settings, on_end=observer.on_clusters_process_end)
-    engine = build(settings, source, observer, others.note_stack)
+    clusters = ClustersProcess(settings, on_end=observer.on_clusters_process_end)
+    engine = build(settings, source, observer, clusters.note_stack)
     sample(observer, engine)
     leader = leadership.make_leadership(settings, source, observer, grace=grace)
 
@@ -141,7 +141,7 @@ async def run_operator(settings: Settings, build: BuildRuntime, grace: float) ->
     lateness = process_upkeep.Lateness()
     async with contextlib.AsyncExitStack() as parts:
         parts.callback(observer.close)
-        endpoints = make_endpoints(engine, leader, observer, lateness, others=others, admission=admission)
+        endpoints = make_endpoints(engine, leader, observer, lateness, clusters=clusters, admission=admission)
         address = await parts.enter_async_context(run_http(endpoints, settings, observer))
 
         await parts.enter_async_context(run_admission(admission, kopf))
@@ -153,7 +153,7 @@ async def run_operator(settings: Settings, build: BuildRuntime, grace: float) ->
 
         if leader.acquired.is_set():
             frames = find_frames(settings, kopf, source, engine, observer)
-            await parts.enter_async_context(run_active(engine, frames, others, observer, lateness))
+            await parts.enter_async_context(run_active(engine, frames, clusters, observer, lateness))
             log.info("started", version=hearth.__version__, http=str(address), namespace=settings.namespace or "all")
             await supervision.wait_any(leader.lost.wait(), stopping.wait(), name="wait for an event")
         log.info("stopping")
@@ -252,7 +252,7 @@ def make_endpoints(
     metrics: Metrics,
     lateness: process_upkeep.Lateness,
     *,
-    others: ClustersProcess,
+    clusters: ClustersProcess,
     admission: AdmissionService | None = None,
 ) -> http_server.Endpoints:
     """Make the HTTP endpoints. A standby is ready when it knows the leader, and either when it serves the webhook."""
@@ -264,7 +264,7 @@ def make_endpoints(
     return http_server.Endpoints(
         alive=lambda: [*runtime.find_dead_watches(), *lateness.find_trouble()],
         ready=find_not_ready,
-        metrics=lambda: metrics.render(others.metrics),
+        metrics=lambda: metrics.render(clusters.metrics),
     )
 
 
@@ -302,14 +302,14 @@ async def run_admission(admission: AdmissionService | None, kopf: KopfSupervisor
 async def run_active(
     runtime: Runtime,
     frames: Sequence[KopfSupervisor],
-    others: ClustersProcess,
+    clusters: ClustersProcess,
     metrics: Metrics,
     lateness: process_upkeep.Lateness,
 ) -> AsyncIterator[None]:
     """Run the parts that only the active process has. frames: see `find_frames`."""
     metrics.on_leading()
     await runtime.start()
-    others.start(runtime.count_elsewhere)
+    clusters.start(runtime.count_elsewhere)
     for each in frames:
         each.start()
 
@@ -326,7 +326,7 @@ async def run_active(
     finally:
         measuring.cancel()
         # Together: kopf takes its time to stop, and the engine must not work meanwhile.
-        await asyncio.gather(runtime.stop(), others.stop(), *(each.stop() for each in frames))
+        await asyncio.gather(runtime.stop(), clusters.stop(), *(each.stop() for each in frames))
 
 
 def handle_signals(grace: float) -> asyncio.Event:

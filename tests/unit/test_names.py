@@ -30,7 +30,6 @@ PAIRS = {
     ("bound", "Child"): "which of several: the one that a mark is bound to",
     ("successor", "Child"): "which of several",
     ("replaced", "Child"): "which of several",
-    ("definer", "StackState"): "which of two Stacks: the one whose template has the resource",
     ("cluster", "KubeconfigEntry"): "the name of the list in a kubeconfig",
     ("user", "KubeconfigEntry"): "the name of the list in a kubeconfig",
     ("service", "ManifestDocument"): "a document of that kind",

@@ -189,9 +189,11 @@ class KubeManagementCluster:
     async def remove_finalizer(self, stack: StackObject) -> None:
         """Remove Hearth's finalizer; ignore a deleted Stack."""
 
-        async def write(seen: StackObject) -> None:
-            if names.FINALIZER in seen.finalizers:
-                await self._write_finalizers(seen, lambda known: [name for name in known if name != names.FINALIZER])
+        async def write(latest_stack: StackObject) -> None:
+            if names.FINALIZER in latest_stack.finalizers:
+                await self._write_finalizers(
+                    latest_stack, lambda known: [name for name in known if name != names.FINALIZER]
+                )
 
         # Another client may change the Stack or its status. The finalizer still belongs to Hearth.
         await self._write_to_live(stack, write)
@@ -216,8 +218,8 @@ class KubeManagementCluster:
     async def write_status(self, stack: StackObject, status: Object) -> None:
         """Merge-patch the status; ignore a deleted Stack."""
 
-        async def write(seen: StackObject) -> None:
-            answer = await self._patch(seen, {"status": status}, "/status")
+        async def write(latest_stack: StackObject) -> None:
+            answer = await self._patch(latest_stack, {"status": status}, "/status")
             self._find_cache(stack).put(answer)
 
         # Only resourceVersion protects a status write from reaching the next Stack of the same name. If this Stack still
@@ -226,12 +228,12 @@ class KubeManagementCluster:
 
     async def _write_to_live(self, stack: StackObject, write: Callable[[StackObject], Awaitable[None]]) -> None:
         """Write to the known state, or to the live one if that is another; ignore a deleted Stack."""
-        seen: StackObject | None = stack
+        latest_stack: StackObject | None = stack
         for is_last in (False, False, True):
-            if seen is None:
+            if latest_stack is None:
                 return
             try:
-                await write(seen)
+                await write(latest_stack)
             except errors.ApiStatusError as refused:
                 if refused.is_not_found:
                     return
@@ -239,7 +241,7 @@ class KubeManagementCluster:
                     raise
             else:
                 return
-            seen = await self._get_stack(stack)
+            latest_stack = await self._get_stack(stack)
 
     async def _get_stack(self, stack: StackObject) -> StackObject | None:
         """Return the live Stack with the same UID, or None if it does not exist."""

@@ -237,7 +237,7 @@ class PreviewRun:
                 cluster=self.world.cluster.acting_as(boundary.user),
                 manager=names.field_manager(stack.namespace, stack.name, kind=stack.kind),
                 may_exist=services.may_exist_for(stack.uid),
-                ours=services.hashes,
+                our_signatures=services.hashes,
                 boundary=boundary,
             ).execute_step(step),
             lambda: step_execution.explain_internal_error(step),

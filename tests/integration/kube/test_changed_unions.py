@@ -228,7 +228,7 @@ def make_executor(cluster: KubeWorkloadCluster, namespace: str) -> StepExecutor:
         cluster=cluster,
         manager=OURS,
         may_exist=lambda *_: False,
-        ours=HASHER,
+        our_signatures=HASHER,
         boundary=Boundary(namespace=namespace, is_confined=False),
     )
 

@@ -62,7 +62,7 @@ class StackReader:
             return None
         self.others.budget.reset()
         stack = location.parse(raw)
-        return await self.complete(stack, definer=await self.find_definer(stack))
+        return await self.complete(stack, outermost_stack=await self.find_outermost(stack))
 
     async def get(self, location: StackLocation) -> StackObjects:
         """Return the same as `read`. Raises ApiStatusError, also if the Stack does not exist."""
@@ -71,7 +71,7 @@ class StackReader:
             raise stack_locations.make_absence(location)
         return found
 
-    async def find_definer(self, stack: StackState) -> StackState | None:
+    async def find_outermost(self, stack: StackState) -> StackState | None:
         """Return the outermost Stack that contains this one, or this one itself; None if it cannot be read."""
         for _ in range(limits.NESTED_DEPTH):
             if not stack.parent:
@@ -92,10 +92,10 @@ class StackReader:
         stack: StackState,
         *,
         depth: int = 0,
-        definer: StackState | None = None,
+        outermost_stack: StackState | None = None,
         numbers: Iterator[int] | None = None,
     ) -> StackObjects:
-        """Return the Stack with all that belongs to it. definer: see `StackObjects`; numbers: of the nested Stacks."""
+        """Return the Stack with all that belongs to it. outermost_stack: see `StackObjects`; numbers: of the nested Stacks."""
         numbers = numbers or itertools.count(1)
         stored = await revisions.list_revisions(self.session, stack)
         template = await self.find_template(stack, stored)
@@ -122,10 +122,15 @@ class StackReader:
                 is_nested = child.is_stack or (child.is_group and self.with_groups)
                 if is_nested and next(numbers) < NESTED_AT_MOST:
                     nested[child.uid] = await self.complete(
-                        StackState(child.raw), depth=depth + 1, definer=definer, numbers=numbers
+                        StackState(child.raw), depth=depth + 1, outermost_stack=outermost_stack, numbers=numbers
                     )
         return StackObjects(
-            stack=stack, template=template, children=children, nested=nested, definer=definer, unreadable=unreadable
+            stack=stack,
+            template=template,
+            children=children,
+            nested=nested,
+            outermost_stack=outermost_stack,
+            unreadable=unreadable,
         )
 
     async def _find_session(self, stack: StackState) -> tuple[Session, str]:

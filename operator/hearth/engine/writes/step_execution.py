@@ -106,7 +106,7 @@ class StepExecutor:
     manager: str
     """The field manager of the Stack."""
     may_exist: StackMayExist
-    ours: Signatures
+    our_signatures: Signatures
     boundary: Boundary
     """Of the Stack. A step beyond it sends no request, even if it was planned."""
     stack_uid: str = ""
@@ -195,7 +195,7 @@ class StepExecutor:
             if not (error.is_not_found or error.is_forbidden):
                 raise
             return None
-        owner = adoption.find_proven_stack(live, ref, self.ours)
+        owner = adoption.find_proven_stack(live, ref, self.our_signatures)
         return child.parse_child(live, kind=kind, paths=()) if owner and kin.is_related(owner) else None
 
     async def _write_part(self, step: PartStep) -> None:
@@ -223,7 +223,7 @@ class StepExecutor:
             if not error.is_forbidden or not self.boundary.account:
                 raise
             return self._leave_unseen(step)
-        owner = adoption.find_proven_stack(live, step.ref, self.ours)
+        owner = adoption.find_proven_stack(live, step.ref, self.our_signatures)
         if owner and owner in self.former_uids():
             # It was restored from a backup after its Stack.
             return await self._change(
@@ -296,12 +296,12 @@ class StepExecutor:
         metadata, manifest = live["metadata"], step.manifest
         annotations = metadata.get("annotations") or {}
         stack_uid = manifest["metadata"]["labels"][names.LABEL_STACK_UID]
-        is_ours = adoption.is_child_of(live, step.ref, stack_uid=stack_uid, ours=self.ours) or is_taken_up(
-            metadata, step
-        )
+        is_ours = adoption.is_child_of(
+            live, step.ref, stack_uid=stack_uid, our_signatures=self.our_signatures
+        ) or is_taken_up(metadata, step)
         if not is_ours:
             objection = adoption.find_adoption_denial(
-                live, ref=step.ref, adopts=step.may_adopt, may_exist=self.may_exist, ours=self.ours
+                live, ref=step.ref, adopts=step.may_adopt, may_exist=self.may_exist, our_signatures=self.our_signatures
             )
             if objection is not None:
                 message = f"{step.ref} exists already and {objection.message}"
@@ -483,7 +483,7 @@ def make_executor(stack: StackObject, services: Services) -> StepExecutor:
         cluster=services.find_link(stack.uid).cluster.acting_as(boundary.user),
         manager=names.field_manager(stack.namespace, stack.name, kind=stack.kind),
         may_exist=services.may_exist_for(stack.uid),
-        ours=services.hashes,
+        our_signatures=services.hashes,
         stack_uid=stack.uid,
         boundary=boundary,
         kin=Kin(stack.uid, services),
@@ -499,7 +499,7 @@ def make_part_executor(
         cluster=cluster,
         manager="",
         may_exist=services.may_exist_for(stack_uid),
-        ours=services.hashes,
+        our_signatures=services.hashes,
         stack_uid=stack_uid,
         boundary=boundary,
     )

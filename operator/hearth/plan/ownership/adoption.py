@@ -39,13 +39,13 @@ EXCHANGED = (
 
 
 def find_adoption_denial(
-    live: Mapping[str, Any], *, ref: ObjectRef, adopts: bool, may_exist: StackMayExist, ours: Signatures
+    live: Mapping[str, Any], *, ref: ObjectRef, adopts: bool, may_exist: StackMayExist, our_signatures: Signatures
 ) -> AdoptionDenial | None:
     """Find the reason against the adoption of the live object at `ref`; None if it can be adopted.
 
-    adopts: whether the adoption policy allows it; ours: verifies our signatures.
+    adopts: whether the adoption policy allows it; our_signatures: verifies our signatures.
     """
-    stack = find_stack(live, ref, ours)
+    stack = find_stack(live, ref, our_signatures)
     owner = describe_owner(live, is_proven=stack is not None)
     if stack is not None and may_exist(stack, find_stack_namespace(live)):
         message = (
@@ -67,22 +67,22 @@ def find_adoption_denial(
     return AdoptionDenial(reason="NotOwned", message=message, is_final=True)
 
 
-def is_child_of(live: Mapping[str, Any], ref: ObjectRef, *, stack_uid: str, ours: Signatures) -> bool:
+def is_child_of(live: Mapping[str, Any], ref: ObjectRef, *, stack_uid: str, our_signatures: Signatures) -> bool:
     """Return whether our signature proves that this object is a child of that Stack, regardless of other metadata."""
     text = str((live["metadata"].get("annotations") or {}).get(names.ANNOTATION_SIGNATURE, ""))
     identity = names.identity(
         stack_uid=stack_uid, group=ref.group, kind=ref.kind, namespace=ref.namespace, name=ref.name
     )
-    return signatures.read(identity, text, signatures=ours) is not None
+    return signatures.read(identity, text, signatures=our_signatures) is not None
 
 
-def find_proven_stack(live: Mapping[str, Any], ref: ObjectRef, ours: Signatures) -> str:
+def find_proven_stack(live: Mapping[str, Any], ref: ObjectRef, our_signatures: Signatures) -> str:
     """Return the UID of the Stack whose child this object is, as a signature proves; "" for none."""
     uid = names.owner_of(str((live["metadata"].get("annotations") or {}).get(names.ANNOTATION_IDENTITY, "")))
-    return uid if uid and is_child_of(live, ref, stack_uid=uid, ours=ours) else ""
+    return uid if uid and is_child_of(live, ref, stack_uid=uid, our_signatures=our_signatures) else ""
 
 
-def find_stack(live: Mapping[str, Any], ref: ObjectRef, ours: Signatures) -> str | None:
+def find_stack(live: Mapping[str, Any], ref: ObjectRef, our_signatures: Signatures) -> str | None:
     """Return the UID of the Stack whose child this object is, even if that Stack is deleted.
 
     Copied annotations make no child. Without a signature, for example on an old object, a label that our apply owns is
@@ -92,7 +92,7 @@ def find_stack(live: Mapping[str, Any], ref: ObjectRef, ours: Signatures) -> str
     labelled = str((metadata.get("labels") or {}).get(names.LABEL_STACK_UID, ""))
     named = names.owner_of(str((metadata.get("annotations") or {}).get(names.ANNOTATION_IDENTITY, "")))
     for uid in dict.fromkeys((named, labelled)):
-        if uid and is_child_of(live, ref, stack_uid=uid, ours=ours):
+        if uid and is_child_of(live, ref, stack_uid=uid, our_signatures=our_signatures):
             return uid
     return labelled if labelled and child.is_labelled(metadata) else None
 

@@ -712,7 +712,7 @@ def test_a_rollback_is_offered_where_it_helps(reason: str, is_offered: bool) -> 
     made = make_objects(reason, problems=[], unreadable={})
     status = {**made.stack.raw["status"], "phase": "UpdateFailed", "lastCompletedRevision": 2}
     stack = StackState({**made.stack.raw, "status": status})
-    objects = StackObjects(stack=stack, template=made.template, children=(), definer=stack)
+    objects = StackObjects(stack=stack, template=made.template, children=(), outermost_stack=stack)
 
     offered = [each.command for each in stack_causes.explain(objects, Evidence())]
     assert ("kubectl stack rollback a -n b" in offered) is is_offered

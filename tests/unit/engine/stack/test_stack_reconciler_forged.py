@@ -171,7 +171,7 @@ async def test_an_unsigned_object_is_taken_up_as_it_is_on_the_server(
         cluster=FakeWorkloadCluster(FakeWire(world.server, world.traffic), WorkQueue(), signatures=HASHER),
         manager=blueprints.MANAGER,
         may_exist=lambda uid, namespace: uid == blueprints.STACK.uid,
-        ours=HASHER,
+        our_signatures=HASHER,
         boundary=blueprints.TRUSTED,
     )
     result = await executor.execute_step(step)

@@ -40,7 +40,7 @@ def object_to(metadata: dict[str, Any], *, adopts: bool) -> adoption.AdoptionDen
         ref=REF,
         adopts=adopts,
         may_exist=lambda uid, namespace: uid == LIVING,
-        ours=blueprints.HASHER,
+        our_signatures=blueprints.HASHER,
     )
 
 
@@ -93,7 +93,7 @@ def test_the_namespace_of_its_stack_is_asked_about() -> None:
         return True
 
     adoption.find_adoption_denial(
-        {"metadata": identity("uid-2")}, ref=REF, adopts=True, may_exist=may_exist, ours=blueprints.HASHER
+        {"metadata": identity("uid-2")}, ref=REF, adopts=True, may_exist=may_exist, our_signatures=blueprints.HASHER
     )
     assert asked == [("uid-2", "prod")]
 

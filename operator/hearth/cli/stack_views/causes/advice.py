@@ -50,14 +50,14 @@ FREE: Final = "adoptionPolicy: Adopt"
 def advise_problem(  # noqa: PLR0911 -- one answer for each reason
     stack: StackState,
     problem: Mapping[str, Any],
-    definer: StackState | None,
+    outermost_stack: StackState | None,
     *,
     exists: bool = True,
     resources: Mapping[str, Any] | None = None,
 ) -> str:
     """Return the command for a problem in the status; "" if its message says everything.
 
-    definer: the Stack whose definition contains the resources; None if it is not known; exists: whether there is an
+    outermost_stack: the Stack whose definition contains the resources; None if it is not known; exists: whether there is an
     object; resources: of the template, which an instance does not contain; None for those in the spec.
     """
     reason, message = object_fields.text(problem, "reason"), object_fields.text(problem, "message")
@@ -65,7 +65,7 @@ def advise_problem(  # noqa: PLR0911 -- one answer for each reason
     namespace = object_fields.text(problem, "namespace")
     match reason:
         case "NotOwned":
-            return advise_adoption(stack, resource, definer) if FREE in message else ""
+            return advise_adoption(stack, resource, outermost_stack) if FREE in message else ""
         case "Unhealthy":
             return join("kubectl stack unmark", stack.argument, resource, "-n", stack.namespace)
         case "NamespaceNotFound" if namespace:
@@ -86,7 +86,7 @@ def advise_problem(  # noqa: PLR0911 -- one answer for each reason
     if reason == "FieldNotFound" and (read := advise_external(stack, message, resources)):
         return read
     if is_nested or reason in EDITED:
-        return advise_edit(definer, message)
+        return advise_edit(outermost_stack, message)
     return describe_object(stack, problem) if exists else ""
 
 
@@ -103,32 +103,32 @@ def advise_external(stack: StackState, message: str, resources: Mapping[str, Any
     return join("kubectl edit", object_fields.text(read, "kind").lower(), name, "-n", namespace)
 
 
-def advise_edit(definer: StackState | None, message: str) -> str:
+def advise_edit(outermost_stack: StackState | None, message: str) -> str:
     """Return the command that fixes a definition at its source; "" if an edit there would be reverted.
 
-    definer: as for `advise_problem`; message: the mistake, with its path.
+    outermost_stack: as for `advise_problem`; message: the mistake, with its path.
     """
-    if definer is None or verbs.note_git(definer, "spec"):
+    if outermost_stack is None or verbs.note_git(outermost_stack, "spec"):
         return ""
     if found := SOURCE.search(message):
-        return join("kubectl edit", found[1], found[2], "-n", definer.namespace)
-    return join("kubectl edit", definer.resource_type, definer.name, "-n", definer.namespace)
+        return join("kubectl edit", found[1], found[2], "-n", outermost_stack.namespace)
+    return join("kubectl edit", outermost_stack.resource_type, outermost_stack.name, "-n", outermost_stack.namespace)
 
 
-def advise_adoption(stack: StackState, resource: str, definer: StackState | None) -> str:
+def advise_adoption(stack: StackState, resource: str, outermost_stack: StackState | None) -> str:
     """Return the command that lets a resource adopt the object that exists; "" if its template is not in this Stack."""
     root = members.root_of(resource)
     is_not_here = root not in object_fields.mapping(stack.spec, "template", "resources")
-    if stack is not definer or is_not_here or verbs.note_git(stack, "spec"):
+    if stack is not outermost_stack or is_not_here or verbs.note_git(stack, "spec"):
         return ""
     patch = {"spec": {"template": {"resources": {root: {"adoptionPolicy": "Adopt"}}}}}
     text = json.dumps(patch, separators=(",", ":"))
     return join("kubectl patch stack", stack.name, "-n", stack.namespace, "--type=merge -p", text)
 
 
-def advise_rollback(stack: StackState, definer: StackState | None) -> str:
+def advise_rollback(stack: StackState, outermost_stack: StackState | None) -> str:
     """Return the command that goes back to what last completed; "" if nothing did, or it is what fails."""
-    is_own = stack is definer and not stack.is_group and not stack.is_deleting
+    is_own = stack is outermost_stack and not stack.is_group and not stack.is_deleting
     if (
         not is_own
         or stack.is_rolled_back

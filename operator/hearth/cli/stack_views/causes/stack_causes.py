@@ -58,7 +58,7 @@ def explain(objects: StackObjects, evidence: Evidence) -> tuple[Cause, ...]:
     found = [each for each in found if not each.message.startswith(UNSEEN)] or found
     # What cannot be read concerns every revision: a rollback would wait for it as well.
     is_unreadable = REJECTED.get(stack.ready.reason) == UNREAD
-    if found and not is_unreadable and (command := advice.advise_rollback(stack, objects.definer)):
+    if found and not is_unreadable and (command := advice.advise_rollback(stack, objects.outermost_stack)):
         message = (
             f"revision {verbs.find_other_completed(stack)} is the last that completed: the way back, if it is needed"
         )
@@ -172,7 +172,7 @@ def explain_definition(objects: StackObjects) -> Iterator[Cause]:
     subject, here = find_subject(stack), ("-n", stack.namespace)
     if is_rejected(stack) and not stack.condition("DeletionBlocked").is_true:
         message = f"{REJECTED[stack.ready.reason]}: {stack.ready.message}"
-        command = advise_rejection(stack, objects.definer)
+        command = advise_rejection(stack, objects.outermost_stack)
         yield Cause(subject=subject, message=safe_text.clean(message), since=stack.ready.since, command=command)
     if stack.is_rolled_back_automatically:
         message = safe_text.one_line(object_fields.text(stack.status, "target", "message") or stack.ready.message)
@@ -198,11 +198,11 @@ def explain_switches(stack: StackState) -> Iterator[Cause]:
         yield Cause(subject=subject, message=message, command=command)
 
 
-def advise_rejection(stack: StackState, definer: StackState | None) -> str:
+def advise_rejection(stack: StackState, outermost_stack: StackState | None) -> str:
     """Return the command for a definition that is not applied; "" where the message says what to do."""
     match stack.ready.reason:
         case "InvalidTemplate" | "SpecUnreadable":
-            return advice.advise_edit(definer, stack.ready.message)
+            return advice.advise_edit(outermost_stack, stack.ready.message)
         case "RevisionNotFound" | "RevisionUnavailable" | "RevisionTampered":
             return advice.join("kubectl stack history", stack.argument, "-n", stack.namespace)
     return ""
@@ -301,7 +301,9 @@ def explain_row(objects: StackObjects, row: ResourceRow, evidence: Evidence) -> 
     else:
         below = ()
     command = (
-        advice.advise_problem(stack, problem, objects.definer, exists=child is not None, resources=objects.resources)
+        advice.advise_problem(
+            stack, problem, objects.outermost_stack, exists=child is not None, resources=objects.resources
+        )
         if problem is not None
         else ""
     )

@@ -102,7 +102,7 @@ class StackObjects:
     children: Sequence[FoundChild]
     nested: Mapping[str, StackObjects] = field(default_factory=dict)
     """Nested Stacks by UID."""
-    definer: StackState | None = None
+    outermost_stack: StackState | None = None
     """The Stack whose definition states this one, itself if it is not nested; None if the user may not read it."""
     unreadable: Mapping[str, str] = field(default_factory=dict)
     """By `Kind.key`, why objects of that kind are not shown; by "" why none is."""
