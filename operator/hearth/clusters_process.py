@@ -183,7 +183,7 @@ async def send(inner: asyncio.subprocess.Process, settings: Settings) -> None:
 
 
 async def read_text(pipe: asyncio.StreamReader) -> bytes | None:
-    """Return the next text of the process; None if it is too long. Raises IncompleteReadError once the process ended."""
+    """Return the next text of the process, or None if it is too long. Raises IncompleteReadError once the process ended."""
     (length,) = LENGTH.unpack(await pipe.readexactly(LENGTH.size))
     return await pipe.readexactly(length) if length <= METRICS_BYTES else None
 
@@ -202,7 +202,7 @@ async def end(inner: asyncio.subprocess.Process) -> None:
 
 
 def measure_memory(pid: int) -> int:
-    """Return the bytes of a process in memory; 0 if it ended, or the system does not tell."""
+    """Return the bytes of a process in memory, or 0 if it ended, or the system does not tell."""
     try:
         return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * PAGE
     except (OSError, ValueError, IndexError):

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def hide_package(name: str) -> Iterator[None]:
-    """Within, the top-level package of that name counts as not installed, unless it is loaded already."""
+    """Within, the top-level package with that name counts as not installed, unless it is loaded already."""
     if name in sys.modules:
         yield
         return

@@ -150,7 +150,7 @@ class KubeRuntime:
     def _make_definitions(
         self, namespace: str, make_cache: Callable[..., StackCache]
     ) -> KubeStackDefinitionClient | None:
-        """Make the client of StackDefinitions; None if this process serves none."""
+        """Make the client of StackDefinitions. Returns None if this process serves none."""
         if not self._settings.serves_definitions:
             return None
         return KubeStackDefinitionClient(

@@ -145,7 +145,7 @@ class Settings:
         )
 
     def validate(self) -> str:
-        """Return which settings contradict each other, in a sentence; "" if none do."""
+        """Return which settings contradict each other, in a sentence, or "" if none do."""
         if self.leader_election and self.ignore_leader:
             return "--ignore-leader is for a process without --leader-election; remove one of them"
         if self.namespace == self.operator_namespace and not self.serve_operator_namespace:

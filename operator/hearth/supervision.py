@@ -1,7 +1,7 @@
 """Runs the tasks and callbacks of the process: the one place that handles unexpected exceptions.
 
 Such an exception is logged with its stack, counted, and retried with backoff; it ends no worker and no other task. Its
-message and the values of variables are never logged, since they may be secret. Must not know the tasks, or the handling
+message and the values of variables are never logged, because they may be secret. Must not know the tasks, or the handling
 of a particular resource's failure: the caller passes a callback for that.
 """
 
@@ -71,7 +71,7 @@ class Supervisor:
     def report(self, where: str, error: BaseException, **fields: object) -> None:
         """Count an unexpected exception, and log it: with its stack the first time, then briefly. Never raises.
 
-        where: one of a few fixed words, since it is the label of a metric; fields: for the log, nothing secret.
+        where: one of a few fixed words, because it is the label of a metric; fields: for the log, nothing secret.
         """
         with contextlib.suppress(Exception):
             self.on_error(where)

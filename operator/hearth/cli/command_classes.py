@@ -63,7 +63,7 @@ class LazyGroup(click.Group):
         ctx: click.Context,  # noqa: ARG002 -- click calls it so
         cmd_name: str,
     ) -> click.Command | None:
-        """Return the subcommand of that name, or None."""
+        """Return the subcommand with that name, or None."""
         entry = self.entries.get(self.aliases.get(cmd_name, cmd_name))
         if entry is None:
             return None

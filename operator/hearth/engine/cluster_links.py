@@ -1,7 +1,7 @@
 # ruff: noqa: ARG002 -- the parameters that matter nothing are those of the port
 """Which cluster each Stack's objects are in, as decided once its definition was read.
 
-A running Stack keeps its link until the next one is ready, even if its spec says otherwise meanwhile. While its cluster is
+A running Stack keeps its link until the next one is ready, even if its spec says otherwise in the meantime. While its cluster is
 unknown, or was never reached, it has one without kinds and children.
 """
 

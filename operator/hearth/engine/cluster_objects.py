@@ -41,7 +41,7 @@ class ParsedSpec:
     spec: Object | None
 
     def take(self) -> Object | None:
-        """Return the spec, and keep it no longer; None if it was taken before."""
+        """Return the spec, and keep it no longer, or None if it was taken before."""
         spec, self.spec = self.spec, None
         return spec
 
@@ -70,7 +70,7 @@ class StackObject:
     packed_labels: bytes = field(default=b"{}", repr=False)
     """Of an instance: JSON of its labels."""
     replicas: int | None = None
-    """Of an instance: the fields of its scale subresource; None if it has none."""
+    """Of an instance: the fields of its scale subresource, or None if it has none."""
     packed_stated: bytes = field(default=b"", repr=False)
     """Of an instance: JSON of its own spec, which another revision of its StackDefinition puts into another form."""
     parent: str = ""
@@ -80,7 +80,7 @@ class StackObject:
     service_account: str = ""
     """The ServiceAccount that the spec names; "" for none."""
     pin_mistake: str = ""
-    """Of an instance: why it does not get the revision that it names; "" if it does, or names none."""
+    """Of an instance: why it does not get the revision that it names, or "" if it does, or names none."""
     minimum_revision: int = 0
     """Of an instance: the oldest revision of its StackDefinition that it may have or go back to."""
     definer: DefinerAccount | None = None
@@ -90,14 +90,14 @@ class StackObject:
     packed_spec: bytes = field(repr=False)
     """JSON of the spec without template and parameters. JSON needs a fifth of the memory of a parsed template."""
     packed_template: bytes = field(default=b"", repr=False)
-    """JSON of the template; empty if the spec has none. Apart, because many Stacks have an equal one, which they share."""
+    """JSON of the template, or empty if the spec has none. Apart, because many Stacks have an equal one, which they share."""
     packed_parameters: bytes = field(default=b"", repr=False)
-    """JSON of the parameters; empty if the spec has none. Apart, because they may be long and few need them."""
+    """JSON of the parameters, or empty if the spec has none. Apart, because they may be long and few need them."""
     packed_status: bytes = field(repr=False)
     parsed_spec: Object | None = field(default=None, repr=False, compare=False)
     """See `with_parsed_spec`."""
     arrived_spec: ParsedSpec | None = field(default=None, repr=False, compare=False)
-    """The spec as it was parsed from its event; None if it is not kept."""
+    """The spec as it was parsed from its event, or None if it is not kept."""
     phase: str = ""
     """The phase in the status."""
     true_conditions: tuple[str, ...] = ()
@@ -107,7 +107,7 @@ class StackObject:
     is_size_scaled: bool = False
     """Of a group: whether the scale subresource set its size, so that no user sets it in the spec."""
     defect: str = ""
-    """Why `spec` lacks unreadable parts; "" if it is complete."""
+    """Why `spec` lacks unreadable parts, or "" if it is complete."""
 
     @property
     def labels(self) -> Mapping[str, str]:
@@ -226,7 +226,7 @@ class Revision:
 
 
 def find_kubeconfig(spec: object) -> KubeconfigRef | None:
-    """Return the reference; None if the objects are in this cluster. An unreadable one has no name."""
+    """Return the reference, or None if the objects are in this cluster. An unreadable one has no name."""
     found: Any = spec.get("kubeConfig") if isinstance(spec, dict) else None
     if found is None:
         return None

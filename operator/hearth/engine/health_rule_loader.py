@@ -41,7 +41,7 @@ class HealthRuleLoader:
         self._documents: Mapping[str, str] = {}
         """The documents of the last successful read."""
         self._trouble = ""
-        """Why the last read failed; "" if it succeeded."""
+        """Why the last read failed, or "" if it succeeded."""
         self._cancel_retry: Callable[[], None] | None = None
 
     async def start(self) -> None:

@@ -20,7 +20,7 @@ class NamedTasks:
         self._running: dict[str, asyncio.Task[None]] = {}
 
     def __contains__(self, name: object) -> bool:
-        """Return whether the action of that name is running."""
+        """Return whether the action with that name is running."""
         running = self._running.get(name) if isinstance(name, str) else None
         return running is not None and not running.done()
 
@@ -34,7 +34,7 @@ class NamedTasks:
         return any(name.startswith(prefix) and not task.done() for name, task in self._running.items())
 
     def run(self, name: str, work: supervision.Work) -> None:
-        """Start `work` unless an action of that name is running."""
+        """Start `work` unless an action with that name is running."""
         running = self._running.get(name)
         # A finished task may still be registered. It must not swallow this new request.
         if running is None or running.done():
@@ -52,7 +52,7 @@ class NamedTasks:
         self._on_success(name)
 
     async def wait(self) -> None:
-        """Wait until no action runs, including those that start meanwhile."""
+        """Wait until no action runs, including those that start in the meantime."""
         while self._running:
             await asyncio.wait(list(self._running.values()))
             # The callbacks of a finished task run after those who wait for it.

@@ -74,7 +74,7 @@ class ClusterChildren(Protocol):
         """
 
     def find_denial(self, kind: Kind, *, namespace: str = "") -> str:
-        """Return the server's reason for denying the watch of a followed kind; "" if no denial is known."""
+        """Return the server's reason for denying the watch of a followed kind, or "" if no denial is known."""
 
     def is_failing(self, kind: Kind, *, namespace: str = "") -> bool:
         """Return whether the last attempt to list a followed kind failed, other than by a denial."""
@@ -140,7 +140,7 @@ class ClusterWrites(Protocol):
         """Write the unhealthy reason to exactly this object (preconditions: UID and version); None removes the reason.
 
         mark_id: of the HealthMark that it comes from; "" for none.
-        Returns the written object; None if it was deleted or is no longer a child of that Stack. Updates the cache.
+        Returns the written object, or None if it was deleted or is no longer a child of that Stack. Updates the cache.
         Raises `ApiStatusError` with 409 if the object keeps changing.
         """
 
@@ -152,7 +152,7 @@ class ClusterTrials(Protocol):
         """Return the result of a forced server-side apply without writing it."""
 
     async def check_definition(self, manifest: Object, *, kind: Kind) -> None:
-        """Create the object in a strict dry run; return if nothing but an existing object of that name prevents it."""
+        """Create the object in a strict dry run; return if nothing but an existing object with that name prevents it."""
 
     async def create_dry_run(self, manifest: Object, *, kind: Kind) -> Object:
         """Return the object as it would be created under a generated name. Strict; writes nothing."""
@@ -233,7 +233,7 @@ class ManagementStacks(Protocol):
     """The cache of Stacks."""
 
     def find_stack(self, uid: str) -> StackObject | None:
-        """Return the Stack; None if it was deleted."""
+        """Return the Stack, or None if it was deleted."""
 
     def stacks(self) -> Collection[str]:
         """Return the UIDs of all Stacks of this process; `find_stack` finds no others."""
@@ -246,10 +246,10 @@ class ManagementStacks(Protocol):
         """Return whether all Stacks, or all ResourceGroups, are known. The operator may lack the right to one of them."""
 
     def find_forms(self, key: str) -> InstanceForms | None:
-        """Return the revisions of the StackDefinition that makes a kind; None if none does. key: `Kind.group`."""
+        """Return the revisions of the StackDefinition that makes a kind, or None if none does. key: `Kind.group`."""
 
     def complete_kind(self, name: str) -> str:
-        """Return `Kind.group` of the one kind of that name that a StackDefinition creates; "" without one, or with
+        """Return `Kind.group` of the one kind with that name that a StackDefinition creates; "" without one, or with
         several.
         """
 
@@ -278,10 +278,10 @@ class ManagementRevisions(Protocol):
         """Make the Stack the owner of a revision, so that it is deleted with it; ignore one that was deleted."""
 
     async def get_revision(self, stack: StackObject, name: str) -> Revision | None:
-        """Return a live revision in the Stack's namespace, past the cache; None if it does not exist."""
+        """Return a live revision in the Stack's namespace, past the cache, or None if it does not exist."""
 
     async def create_revision(self, stack: StackObject, revision: Revision, definition: Object) -> Revision:
-        """Store a revision owned by the Stack. An existing revision of that name stays unchanged and is returned.
+        """Store a revision owned by the Stack. An existing revision with that name stays unchanged and is returned.
 
         Raises InvalidDefinition if the definition is too large to be stored, TamperedRevision if another object has the
         name of a further object.
@@ -341,7 +341,7 @@ class HealthMarkClient(Protocol):
     """The HealthMarks of the management cluster."""
 
     def find_mark(self, uid: str) -> HealthMarkObject | None:
-        """Return the HealthMark; None if it was deleted."""
+        """Return the HealthMark, or None if it was deleted."""
 
     def marks(self) -> Collection[str]:
         """Return the UIDs of all HealthMarks."""
@@ -427,10 +427,10 @@ class SnapshotClient(Protocol):
         """Whether all StackSnapshots are known."""
 
     def find_snapshot(self, uid: str) -> StackSnapshotObject | None:
-        """Return the StackSnapshot; None if it was deleted."""
+        """Return the StackSnapshot, or None if it was deleted."""
 
     def find_snapshot_by_name(self, namespace: str, name: str) -> StackSnapshotObject | None:
-        """Return the StackSnapshot of that name; None if it does not exist."""
+        """Return the StackSnapshot with that name, or None if it does not exist."""
 
     def snapshots(self) -> Collection[str]:
         """Return the UIDs of all StackSnapshots."""
@@ -467,16 +467,16 @@ class StackDefinitionClient(Protocol):
         """Return the stored revisions of the StackDefinition with that UID, by rising number."""
 
     async def get_definition(self, name: str) -> Object | None:
-        """Return a StackDefinition; None if it does not exist."""
+        """Return a StackDefinition, or None if it does not exist."""
 
     async def write_finalizers(self, raw: Object, finalizers: list[str]) -> Object | None:
-        """Set the finalizers of a StackDefinition (precondition: its version); None if it no longer exists."""
+        """Set the finalizers of a StackDefinition (precondition: its version). Returns None if it no longer exists."""
 
     async def write_definition_status(self, raw: Object, status: Object) -> None:
         """Merge-patch the status of a StackDefinition; ignore one that was deleted."""
 
     async def get_object(self, kind: Kind, name: str) -> Object | None:
-        """Return an object without a namespace; None if it does not exist."""
+        """Return an object without a namespace, or None if it does not exist."""
 
     async def apply_object(self, kind: Kind, manifest: Object) -> Object:
         """Apply an object without a namespace; return it as stored."""
@@ -539,11 +539,11 @@ class RemoteCluster(Protocol):
 
     @property
     def trouble(self) -> tuple[str, str] | None:
-        """Return reason and message of why the cluster cannot be used now; None if it answers."""
+        """Return reason and message of why the cluster cannot be used now, or None if it answers."""
 
     @property
     def identity(self) -> str:
-        """Return an identity that no other cluster has, not even one at the same address; "" if the credentials do not
+        """Return an identity that no other cluster has, not even one at the same address, or "" if the credentials do not
         show it.
         """
 

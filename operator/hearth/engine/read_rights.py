@@ -152,7 +152,7 @@ class ReadRights:
     def _note_user(self, stack_uid: str, key: Key, question: Question) -> None:
         keys = self._by_stack.setdefault(stack_uid, set())
         if len(keys) >= limits.READ_RIGHTS:
-            # Names and namespaces of earlier definitions add up. Only the present ones are repeated.
+            # Names and namespaces of earlier definitions add up. Only the current ones are repeated.
             self.forget(stack_uid)
             keys = self._by_stack.setdefault(stack_uid, set())
             self._questions[key] = question
@@ -169,7 +169,7 @@ class ReadRights:
     def _repeat_after(self, delay: float) -> None:
         left = max(delay, self._not_before - self._clock.monotonic())
         if self._again:
-            # They are being asked. What changed meanwhile is asked after that, and after the pause that it causes.
+            # They are being asked. What changed in the meantime is asked after that, and after the pause that it causes.
             self._is_repeat_due = True
         elif left <= 0:
             self._again.update(dict.fromkeys(self._questions))

@@ -87,7 +87,7 @@ class ReadDefinition(Protocol):
 
     @property
     def rejection(self) -> object | None:
-        """Return why the spec is refused; None if it is not."""
+        """Return why the spec is refused, or None if it is not."""
 
 
 class LoadedStack(Protocol):
@@ -273,7 +273,7 @@ class Relatives:
     def find_objection(
         self, uid: str, owner: str, live: Mapping[str, Any], ref: ObjectRef, services: TreeServices
     ) -> Objection | None:
-        """Return why the Stack does not take over an object of another Stack of its tree; None if it may.
+        """Return why the Stack does not take over an object of another Stack of its tree, or None if it may.
 
         owner: UID of the Stack whose child the object is.
         """
@@ -433,7 +433,7 @@ class Kin:
         return self.services.relatives.is_related(self.uid, owner, self.services)
 
     def find_cluster_of(self, owner: str) -> WorkloadCluster | None:
-        """Return the cluster as the account of another Stack accesses it; None if another process works on that Stack."""
+        """Return the cluster as the account of another Stack accesses it, or None if another process works on that Stack."""
         stack = self.services.management_cluster.find_stack(owner)
         return self.services.find_cluster(stack) if stack is not None else None
 
@@ -455,7 +455,7 @@ class Kin:
         return None
 
     def find_objection(self, owner: str, live: Mapping[str, Any], ref: ObjectRef) -> Objection | None:
-        """Return why an object of that Stack is not taken over; None if it is."""
+        """Return why an object of that Stack is not taken over, or None if it is."""
         return self.services.relatives.find_objection(self.uid, owner, live, ref, self.services)
 
 

@@ -76,13 +76,13 @@ class Services:
     share: Share = WHOLE
     """The share of all Stacks that this process is responsible for."""
     definitions: StackDefinitionClient | None = None
-    """The StackDefinitions; None if this operator serves none."""
+    """The StackDefinitions, or None if this operator serves none."""
     definition_groups: frozenset[str] = frozenset()
     """API groups where StackDefinitions may create kinds."""
     checks_authors: bool = True
     """Whether authors may choose only the ServiceAccounts and kubeconfigs that they may use themselves."""
     remote_clusters: RemoteClusters | None = None
-    """The other clusters that Stacks use; None if this operator uses none."""
+    """The other clusters that Stacks use, or None if this operator uses none."""
     links: ClusterLinks = field(default_factory=ClusterLinks)
     """Which cluster each Stack's objects are in."""
     relatives: Relatives = field(default_factory=Relatives)
@@ -101,7 +101,7 @@ class Services:
         object.__setattr__(self, "read_rights", rights)
 
     def find_namespace(self, stack_uid: str) -> str:
-        """Return the namespace of a Stack; "" if no Stack has that UID."""
+        """Return the namespace of a Stack, or "" if no Stack has that UID."""
         stack = self.management_cluster.find_stack(stack_uid)
         return stack.namespace if stack is not None else ""
 

@@ -97,7 +97,7 @@ class StackController:
             services, find_reconciler=self._find_reconciler, on_limit=observer.on_limit
         )
         self.definitions = make_definitions(services, self._builder)
-        """The controller of StackDefinitions; None if this operator serves none."""
+        """The controller of StackDefinitions, or None if this operator serves none."""
         self._nesting = Nesting(services=services, on_limit=observer.on_limit)
         self._user_rules = HealthRuleLoader(services)
         self._loop: asyncio.Task[None] | None = None
@@ -246,7 +246,7 @@ class StackController:
         return UnloadedStack(stack, frozenset(kinds), known)
 
     def _load(self, stack: StackObject) -> StackReconciler | None:
-        """Create the reconciler of a Stack; None if others must start first."""
+        """Create the reconciler of a Stack. Returns None if others must start first."""
         before = self._unloaded.load(stack.uid)
         if before is None and not self._may_start(stack):
             return None
@@ -369,10 +369,10 @@ class StackController:
 
 
 def make_definitions(services: Services, builder: RevisionBuilder) -> StackDefinitionController | None:
-    """Make the controller of StackDefinitions; None if this operator serves none."""
+    """Make the controller of StackDefinitions. Returns None if this operator serves none."""
     if services.definitions is None:
         return None
-    # Imported here, since the schemas of their kinds need a large library.
+    # Imported here, because the schemas of their kinds need a large library.
     from hearth.engine.stack_definitions.definition_controller import StackDefinitionController
 
     return StackDefinitionController(services, services.definitions, builder=builder, groups=services.definition_groups)

@@ -66,7 +66,7 @@ def parse_snapshot(snapshot: StackSnapshotObject, hashes: HashFunction) -> Parse
 def _verify(
     snapshot: StackSnapshotObject, status: Object, signature: object, hashes: HashFunction
 ) -> SnapshotMemory | None:
-    """Return the signed content of a status; None if this operator did not write it."""
+    """Return the signed content of a status, or None if this operator did not write it."""
     if not isinstance(signature, str):
         return None
     try:

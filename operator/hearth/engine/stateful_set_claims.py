@@ -94,7 +94,7 @@ async def list_live(
 
 
 async def find_live(cluster: ClusterRequests, ref: ObjectRef, *, kind: Kind) -> Mapping[str, Any] | None:
-    """Return the live object; None if it does not exist."""
+    """Return the live object, or None if it does not exist."""
     try:
         return await cluster.get(ref, kind=kind)
     except ApiStatusError as error:

@@ -99,7 +99,7 @@ class WorkQueue:
         self._find_namespace = find_namespace
 
     def find_namespace(self, stack_uid: str) -> str:
-        """Return the namespace of a Stack by its UID; "" if it is unknown."""
+        """Return the namespace of a Stack by its UID, or "" if it is unknown."""
         return self._find_namespace(stack_uid)
 
     def __contains__(self, stack_uid: object) -> bool:
@@ -185,7 +185,7 @@ class WorkQueue:
         return taken
 
     def get(self) -> tuple[str, set[DirtyItem], float] | None:
-        """Return the next Stack, its dirty parts and the time since when; None if none waits."""
+        """Return the next Stack, its dirty parts and the time since when, or None if none waits."""
         if not self._line:
             if not self._broadcasts and not self._health_marks and not self._snapshots:
                 self._arrived.clear()

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from hearth.kube.webhook.webhook_server import WebhookServer
 
 ReconcileDefinition: TypeAlias = Callable[[str], Awaitable[None]]
-"""Reconciles the StackDefinition of that name. Raises ApiStatusError and Unreachable."""
+"""Reconciles the StackDefinition with that name. Raises ApiStatusError and Unreachable."""
 ReviewWrite: TypeAlias = "Callable[[Review], Awaitable[ReviewResult]]"
 
 

@@ -112,7 +112,7 @@ class KopfHandlers:
     callbacks: HandlerCallbacks
 
     async def authenticate(self, **_: Any) -> kopf.ConnectionInfo:
-        """Return the present credentials."""
+        """Return the current credentials."""
         # Reading may run an exec plugin, which takes its time.
         return make_connection_info(await asyncio.to_thread(self.source.load))
 
@@ -131,7 +131,7 @@ def make_registry(source: CredentialSource, callbacks: HandlerCallbacks) -> kopf
         return registry
     kopf.on.event(*CUSTOM_KINDS, id="wake-discovery", registry=registry)(handlers.wake_discovery)
     if callbacks.admission is not None:
-        # Imported here, since the certificates need a large library.
+        # Imported here, because the certificates need a large library.
         from hearth.handlers import admission_handlers
 
         admission_handlers.register(callbacks.admission, registry)

@@ -197,7 +197,7 @@ class KopfSupervisor:
 
 
 async def find_error(reconcile: ReconcileDefinition, name: str) -> Exception | None:
-    """Return why a definition could not be reconciled; None if it was."""
+    """Return why a definition could not be reconciled, or None if it was."""
     try:
         await reconcile(name)
     except (ApiStatusError, Unreachable) as error:

@@ -95,12 +95,12 @@ class KubeManagementCluster:
         return cache is not None and cache.is_synced
 
     def find_forms(self, key: str) -> InstanceForms | None:
-        """Return the revisions of the StackDefinition that makes a kind; None if none does. key: `Kind.group`."""
+        """Return the revisions of the StackDefinition that makes a kind, or None if none does. key: `Kind.group`."""
         cache = self._caches.get(key)
         return cache.forms if cache is not None else None
 
     def complete_kind(self, name: str) -> str:
-        """Return `Kind.group` of the one kind of that name that a StackDefinition creates; "" without one, or with
+        """Return `Kind.group` of the one kind with that name that a StackDefinition creates; "" without one, or with
         several.
         """
         found = [key for key in self._caches if key.startswith(f"{name}.")]
@@ -131,7 +131,7 @@ class KubeManagementCluster:
             await self._sender.send_existing("patch", CONTROLLER_REVISION, path, body=patch)
 
     async def get_revision(self, stack: StackObject, name: str) -> Revision | None:
-        """Return the live revision of that name, or None if it does not exist."""
+        """Return the live revision with that name, or None if it does not exist."""
         path = api_requests.object_path(CONTROLLER_REVISION, stack.namespace, name)
         live = await self._sender.send_existing("get", CONTROLLER_REVISION, path)
         return controller_revision.parse_revision(live["metadata"]) if live is not None else None
@@ -222,7 +222,7 @@ class KubeManagementCluster:
             answer = await self._patch(latest_stack, {"status": status}, "/status")
             self._find_cache(stack).put(answer)
 
-        # Only resourceVersion protects a status write from reaching the next Stack of the same name. If this Stack still
+        # Only resourceVersion protects a status write from reaching the next Stack with the same name. If this Stack still
         # exists, another client changed another part of it. Hearth can then still write the fields that it owns.
         await self._write_to_live(stack, write)
 

@@ -74,11 +74,11 @@ class KubeStackDefinitionClient:
         return sorted(found, key=lambda each: each.number)
 
     async def get_definition(self, name: str) -> Object | None:
-        """Return a StackDefinition; None if it does not exist."""
+        """Return a StackDefinition, or None if it does not exist."""
         return await self.get_object(STACK_DEFINITION, name)
 
     async def write_finalizers(self, raw: Object, finalizers: list[str]) -> Object | None:
-        """Set the finalizers of a StackDefinition; None if it no longer exists."""
+        """Set the finalizers of a StackDefinition. Returns None if it no longer exists."""
         metadata = {"finalizers": finalizers, "resourceVersion": raw["metadata"]["resourceVersion"]}
         path = api_requests.object_path(STACK_DEFINITION, "", raw["metadata"]["name"])
         return await self._sender.send_existing("patch", STACK_DEFINITION, path, body={"metadata": metadata})
@@ -90,7 +90,7 @@ class KubeStackDefinitionClient:
         await self._sender.send_existing("patch", STACK_DEFINITION, path, body=body)
 
     async def get_object(self, kind: Kind, name: str) -> Object | None:
-        """Return an object without a namespace; None if it does not exist."""
+        """Return an object without a namespace, or None if it does not exist."""
         return await self._sender.send_existing("get", kind, api_requests.object_path(kind, "", name))
 
     async def apply_object(self, kind: Kind, manifest: Object) -> Object:

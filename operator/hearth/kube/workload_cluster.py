@@ -135,7 +135,7 @@ class KubeWorkloadCluster:
     async def check_definition(self, manifest: Object, *, kind: Kind) -> None:
         """Send a strict dry-run create with the same name; return if the API server accepts the definition.
 
-        It looks for an object of that name last, so that such a conflict means that all else is in order.
+        It looks for an object with that name last, so that such a conflict means that all else is in order.
         """
         try:
             await self._create(api_requests.without_state(manifest), kind, query=api_requests.DRY_RUN_QUERY)
@@ -235,7 +235,7 @@ class KubeWorkloadCluster:
         )
 
     async def _change_child(self, child: Child, make_patch: Callable[[Child], Object]) -> Child | None:
-        """Write a merge patch of the known state, or of the live one if they differ; None if it was deleted."""
+        """Write a merge patch of the known state, or of the live one if they differ. Returns None if it was deleted."""
         try:
             return await self.change(child.ref, make_patch(child), kind=child.kind)
         except errors.ApiStatusError as refused:

@@ -103,7 +103,7 @@ class Child:
     ownership: FieldOwnership | None
     """None if the object has no entry of a Hearth field manager."""
     defect: str = ""
-    """Why parts of the object cannot be read and are missing in `fields`; "" if the object is complete."""
+    """Why parts of the object cannot be read and are missing in `fields`, or "" if the object is complete."""
     omitted: tuple[Path, ...] = ()
     """The required fields that are not in `fields` because they are too large."""
     size: int = 0
@@ -140,7 +140,7 @@ class Child:
 
     @property
     def unhealthy_reason(self) -> str | None:
-        """Return why the object is marked unhealthy; None if it is not marked."""
+        """Return why the object is marked unhealthy, or None if it is not marked."""
         annotations = self.fields["metadata"].get("annotations") or {}
         if names.ANNOTATION_UNHEALTHY not in annotations:
             return None
@@ -148,7 +148,7 @@ class Child:
 
     @property
     def marked_by(self) -> str:
-        """Return the HealthMark that the mark comes from; "" if none is known."""
+        """Return the HealthMark that the mark comes from, or "" if none is known."""
         return str((self.fields["metadata"].get("annotations") or {}).get(names.ANNOTATION_MARKED_BY, ""))
 
     @property
@@ -250,7 +250,7 @@ def find_hidden_output(hidden: str, wanted: Collection[str], *, or_any: bool) ->
 def find_facts(
     metadata: Mapping[str, Any], *, kind: Kind, stack_uid: str, signatures: Signatures | None, known: Child | None
 ) -> Facts | None:
-    """Return what Hearth's signature on the object proves; None if it proves nothing."""
+    """Return what Hearth's signature on the object proves, or None if it proves nothing."""
     text = (metadata.get("annotations") or {}).get(names.ANNOTATION_SIGNATURE, "")
     if not text or signatures is None:
         return None
@@ -279,7 +279,7 @@ def recall_facts(known: Child | None, *, stack_uid: str) -> Facts | None:
 
 
 def read_requires(annotations: Mapping[str, str], facts: Facts | None) -> tuple[str, ...]:
-    """Parse the inputs of the object's evaluation; empty if the value is not in Hearth's format."""
+    """Parse the inputs of the object's evaluation. Returns an empty result if the value is not in Hearth's format."""
     text = annotations.get(names.ANNOTATION_REQUIRES, "")
     if not text or facts is None or signatures_module.digest(text) != facts.requires:
         return ()
@@ -332,7 +332,7 @@ def find_entry(entries: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None
     """Find the entry of the Stack that the object belongs to.
 
     An object that moved from one Stack to another carries an entry of both. The entry that owns the label with the
-    Stack's UID is the owner's, since no two Stacks can apply the same UID.
+    Stack's UID is the owner's, because no two Stacks can apply the same UID.
     """
     ours = [entry for entry in entries if former_appliers.is_of_stack(entry)]
     if len(ours) > 1:
@@ -397,7 +397,7 @@ def find_collapsed(
 
 
 def find_item(live: Any, key: str) -> Any:
-    """Find the item of a keyed list that a key of `fieldsV1` names; None if it names none or an unknown one."""
+    """Find the item of a keyed list that a key of `fieldsV1` names, or None if it names none or an unknown one."""
     if not isinstance(live, list) or not key.startswith("k:"):
         return None
     wanted = parse_key(key)

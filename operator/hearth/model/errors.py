@@ -102,7 +102,7 @@ class ApiStatusError(HearthError):
 
     @property
     def is_already_exists(self) -> bool:
-        """Return whether nothing but an object of the same name prevents a create, since the API server checks that last."""
+        """Return whether nothing but an object with the same name prevents a create, because the API server checks that last."""
         status = self.status or {}
         is_named = bool((status.get("details") or {}).get("name"))
         return self.code == 409 and status.get("reason") == "AlreadyExists" and is_named
@@ -112,7 +112,7 @@ class Unreachable(HearthError):
     """No response arrived, so it is unknown whether the request took effect. Retry after a delay."""
 
     retry_after: float | None = None
-    """None, since no server gave a delay."""
+    """None, because no server gave a delay."""
 
 
 class AnswerTooLarge(Unreachable):

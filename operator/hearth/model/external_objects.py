@@ -48,9 +48,9 @@ class ExternalView:
     is_kind_gone: bool = False
     """Whether the API server serves the kind no longer, which says nothing about its objects."""
     denial: str = ""
-    """The API server's reason for denying the operator the watch; "" if it does not."""
+    """The API server's reason for denying the operator the watch, or "" if it does not."""
     excess: str = ""
-    """Which limit prevents the watch; "" if none does."""
+    """Which limit prevents the watch, or "" if none does."""
 
 
 UNKNOWN_VIEW = ExternalView()

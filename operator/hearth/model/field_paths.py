@@ -39,7 +39,7 @@ PAIR = re.compile(r'\s*([^=,\s"]+)\s*=\s*("(?:[^"\\]|\\.)*"|[^,"]+?)\s*(?:,|\Z)'
 
 
 def parse(text: str) -> PathPattern | None:
-    """Parse the pattern in `text`; None if it is invalid or too long.
+    """Parse the pattern in `text`. Returns None if it is invalid or too long.
 
     Keys that are not plain words are in brackets: `metadata.annotations[example.com/owner]`.
     """

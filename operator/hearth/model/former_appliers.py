@@ -88,7 +88,7 @@ def gives_way(entry: Mapping[str, Any], manager: str) -> bool:
 
 
 def take_over(live: Object, manifest: Object, *, manager: str) -> list[Object] | None:
-    """Return the `managedFields` that let an apply by `manager` replace the former appliers; None for the present ones.
+    """Return the `managedFields` that let an apply by `manager` replace the former appliers; None for the current ones.
 
     live: the adopted object, which still belongs to no Stack; manifest: the next one that is applied to it.
     """
@@ -152,7 +152,7 @@ def unite(kept: Sequence[Object], taken: Sequence[Object], live: Object, *, mana
 
 
 def reduce_claims(live: Object, manifest: Object, *, manager: str) -> list[Object] | None:
-    """Return the `managedFields` that reduce `manager` to the fields of the manifest; None if it owns no others.
+    """Return the `managedFields` that reduce `manager` to the fields of the manifest, or None if it owns no others.
 
     After a refused removal: the fields then have no owner, and the next apply does not touch them.
     """
@@ -165,7 +165,7 @@ def reduce_claims(live: Object, manifest: Object, *, manager: str) -> list[Objec
 
 
 def give_up_claims(live: Object, manifest: Object, *, manager: str) -> list[Object] | None:
-    """Return the `managedFields` that take the fields of `manager` from all former appliers; None for the present ones.
+    """Return the `managedFields` that take the fields of `manager` from all former appliers; None for the current ones.
 
     For an object that was adopted earlier, when its definition changes: removed fields then disappear from the object.
     """

@@ -69,7 +69,7 @@ class Kinds(Protocol):
         """Return every kind whose objects can be listed, watched, written and deleted."""
 
     def find_schema(self, kind: Kind) -> Mapping[str, Any] | None:
-        """Find its OpenAPI v3 schema with `$ref` resolved by `find_definition`; None if no schema was loaded."""
+        """Find its OpenAPI v3 schema with `$ref` resolved by `find_definition`, or None if no schema was loaded."""
 
     def find_definition(self, reference: str) -> Mapping[str, Any] | None:
         """Find the target of a `$ref` within a schema of `find_schema`."""

@@ -303,7 +303,7 @@ WEIGHED_NODES = 20_000
 """Values that are counted to bound the cost of an expression, which takes a millisecond. A larger input is not
 evaluated in the operator's process."""
 EVALUATION_MICROSECONDS = 5_000.0
-"""Time of one expression in the operator's process, by its upper bound. The process does no other work meanwhile."""
+"""Time of one expression in the operator's process, by its upper bound. The process does no other work in the meantime."""
 EVALUATION_BYTES = 8 * 1024 * 1024
 """Memory of one expression in the operator's process, by its upper bound."""
 USUAL_INPUT_NODES, USUAL_INPUT_TEXT, USUAL_INPUT_ELEMENTS = 50, 500, 8
@@ -399,7 +399,7 @@ SCRIPT_MEMORY = 16 * 1024 * 1024
 SCRIPTS_COMPILED = 128
 """Compiled health scripts that an evaluator process keeps: most clusters have a dozen."""
 SCRIPT_VERDICTS_KEPT = 4_096
-"""Verdicts of one health script that count while it runs again. Without one, the object is progressing meanwhile."""
+"""Verdicts of one health script that count while it runs again. Without one, the object is progressing in the meantime."""
 ADMISSION_SECONDS = 4.0
 """Time of one admission review; the API server waits 5 s. Beyond it the write is allowed, and the engine decides."""
 ADMISSION_REVIEWS = 8

@@ -23,7 +23,7 @@ EVERY = "*"
 GROUP_MEMBER = "member"
 """The resource that represents the members of a ResourceGroup. A member's name is its index: `3`."""
 APPEND, UPDATE = "Append", "Update"
-"""Whether earlier removal policies stay in force in addition to the present ones."""
+"""Whether earlier removal policies stay in force in addition to the current ones."""
 
 
 def name_member(collection: str, key: str) -> str:
@@ -84,7 +84,7 @@ class GroupSize:
 def find_removed(known: Iterable[int], listed: Iterable[int], *, mode: str) -> tuple[int, ...]:
     """Return the indices that are removed from now on, in ascending order.
 
-    known: indices removed before; listed: indices in the present removal policies. When a member is no longer listed,
+    known: indices removed before; listed: indices in the current removal policies. When a member is no longer listed,
     its index stays removed with `Append`, and may return with `Update`.
     """
     return tuple(sorted({*known, *listed} if mode == APPEND else set(listed)))

@@ -280,7 +280,7 @@ def write_owner(key: str) -> dict[str, Any]:
 
 
 def read_owner(fields: Mapping[str, Any]) -> str:
-    """Return the key of the owner that the spec or status of a HealthMark or StackSnapshot names; "" if it names none."""
+    """Return the key of the owner that the spec or status of a HealthMark or StackSnapshot names, or "" if it names none."""
     if group := fields.get("groupName", ""):
         return owner_key(GROUP_KIND, str(group))
     reference = fields.get("stackRef")

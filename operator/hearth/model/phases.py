@@ -54,7 +54,7 @@ class PhaseConditions:
     reconciling: bool
     stalled: bool
     reason: str | None
-    """The reason of the condition `Ready`; None if the first problem gives it."""
+    """The reason of the condition `Ready`, or None if the first problem gives it."""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Arithmetic of rolling updates: how many members change at once, and how far a group grows meanwhile.
+"""Arithmetic of rolling updates: how many members change at once, and how far a group grows in the meantime.
 
 Pure numbers. Must not know members, objects or time.
 """
@@ -39,7 +39,7 @@ def find_next(*, batch: int, available: int, in_service: int) -> int:
 def plan_batches(size: int, *, outdated: int, batch: int, in_service: int) -> Iterator[int]:
     """Yield the sizes of the successive batches if every change succeeds; they add up to `outdated`.
 
-    size: of the group, with all members in service; it grows by `find_surge` meanwhile.
+    size: of the group, with all members in service; it grows by `find_surge` in the meantime.
     """
     in_service = min(in_service, size)
     available = size + find_surge(size, batch=batch, in_service=in_service)

@@ -49,7 +49,7 @@ def write(identity: str, *, resource: str, incarnation: int, requires: str, sign
 
 
 def read(identity: str, text: str, *, signatures: Signatures) -> Facts | None:
-    """Return the claim that the annotation proves for the object with that identity; None if it proves nothing."""
+    """Return the claim that the annotation proves for the object with that identity, or None if it proves nothing."""
     if len(text) > limits.SIGNATURE_LENGTH:
         return None
     facts, _, signature = text.rpartition("/")

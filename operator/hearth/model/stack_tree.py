@@ -96,7 +96,7 @@ class StackTree:
                 del self._nested[node.parent]
 
     def find_uid(self, namespace: str, name: str, *, kind: str = names.STACK) -> str:
-        """Return the UID of the Stack of that name; "" if it does not exist."""
+        """Return the UID of the Stack with that name, or "" if it does not exist."""
         return self._names.get(namespace, {}).get((kind, name), "")
 
     def list_uids(self, namespace: str) -> Collection[str]:
@@ -113,7 +113,7 @@ class StackTree:
         return self._ordered[namespace, kind]
 
     def find(self, uid: str) -> Node | None:
-        """Find the Stack; None if it does not exist."""
+        """Find the Stack, or None if it does not exist."""
         return self._nodes.get(uid)
 
     def find_nested(self, uid: str) -> Collection[str]:
@@ -157,7 +157,7 @@ class StackTree:
         return ()
 
     def _drop_name(self, node: Node) -> None:
-        # The next Stack of that name may have been seen before the deletion of this one.
+        # The next Stack with that name may have been seen before the deletion of this one.
         by_name = self._names[node.namespace]
         if by_name.get((node.kind, node.name)) == node.uid:
             self._ordered.pop((node.namespace, node.kind), None)

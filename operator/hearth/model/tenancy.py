@@ -68,7 +68,7 @@ class Boundary:
     account: str = ""
     """The ServiceAccount that all requests about the Stack's objects and sources are made as; "" for the operator's own."""
     definer: DefinerAccount | None = None
-    """The account, if a StackDefinition names it; None if the Stack does, and it is in the Stack's namespace."""
+    """The account, if a StackDefinition names it, or None if the Stack does, and it is in the Stack's namespace."""
     is_definer_denied: bool = False
     """Whether the operator may not act as that account."""
     lacks_account: bool = False
@@ -193,7 +193,7 @@ class Boundary:
 
 
 def write_grant(subject: str, verbs: str, resource: str, *, role: str, namespace: str, name: str = "") -> str:
-    """Return the commands that give rights by a role of that name.
+    """Return the commands that give rights by a role with that name.
 
     subject: a flag of kubectl, `--user=…` or `--serviceaccount=…`; namespace: "" for all; name: the only object, "" for all.
     """

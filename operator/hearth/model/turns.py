@@ -148,7 +148,7 @@ class FairTurns:
             self._place(found)
 
     def take(self, room: int) -> str | None:
-        """Take the member whose turn it is out of the line, and count it as in progress; None if none may start.
+        """Take the member whose turn it is out of the line, and count it as in progress. Returns None if none may start.
 
         room: how many may be in progress at once.
         """

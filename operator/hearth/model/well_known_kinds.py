@@ -61,7 +61,7 @@ class SourceData(dict[str, str]):
     """The data of a source."""
 
     version: str = ""
-    """The resource version of the object that has it; "" if unknown."""
+    """The resource version of the object that has it, or "" if unknown."""
 
 
 def make_source_data(data: Mapping[str, str], version: object) -> SourceData:
@@ -74,7 +74,7 @@ def make_source_data(data: Mapping[str, str], version: object) -> SourceData:
 def find_source_data(raw: Mapping[str, Any], kind: str, *, is_binary: bool = False) -> SourceData:
     """Return the data of a source of that kind; of a StackTemplate the template as JSON, at `TEMPLATE_KEY`.
 
-    raw: of any shape, since a preview reads it from a file.
+    raw: of any shape, because a preview reads it from a file.
     """
     version = object_fields.text(raw, "metadata", "resourceVersion")
     if kind != STACK_TEMPLATE.name:

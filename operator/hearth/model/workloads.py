@@ -27,7 +27,7 @@ def find_stop_reason(manifest: Mapping[str, Any]) -> str:
     """Explain, as a clause, why old Pods must terminate before new Pods start. Empty if both can run.
 
     A claim counts at any depth: the Pods may belong to a custom kind or to a nested Stack. Claims that a nested Stack
-    creates itself do not count, since the next nested Stack has its own.
+    creates itself do not count, because the next nested Stack has its own.
     """
     is_nested = names.is_stack(str(manifest.get("apiVersion")).partition("/")[0], manifest.get("kind"))
     claims = (name for name in find_claims(manifest) if not (is_nested and OWN_CLAIM.search(name)))

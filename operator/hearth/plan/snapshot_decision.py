@@ -105,10 +105,10 @@ class SnapshotProblem:
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedStack:
-    """The present state of the Stack."""
+    """The current state of the Stack."""
 
     problem: SnapshotProblem | None = None
-    """Why the snapshot cannot be bound now; None if all fields below are known."""
+    """Why the snapshot cannot be bound now, or None if all fields below are known."""
     uid: str = ""
     revision: int = 0
     account: str = ""
@@ -158,7 +158,7 @@ class SnapshotDecision:
     create: tuple[SnapshotVolume, ...] = ()
     delete: tuple[SnapshotVolume, ...] = ()
     status: Object | None = None
-    """The whole status; None if it does not change."""
+    """The whole status, or None if it does not change."""
 
 
 NOTHING = SnapshotDecision()

@@ -46,7 +46,7 @@ class Change:
     """Whether it happens depends on values that only the run can know."""
     fields: tuple[FieldChange, ...] = ()
     unchecked: str = ""
-    """Why the API server did not check the change; "" if it did."""
+    """Why the API server did not check the change, or "" if it did."""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +65,7 @@ class Preview:
     """The Stacks and groups in it that are created, changed or deleted."""
     notes: tuple[str, ...] = ()
     rejection: str = ""
-    """Why the definition is refused, so that nothing happens; "" if it is accepted."""
+    """Why the definition is refused, so that nothing happens, or "" if it is accepted."""
     mistakes: tuple[Mistake, ...] = field(default=())
     """Every mistake of a definition that is refused."""
 

@@ -328,7 +328,7 @@ class CopiedWorkloadCluster:
         return await self._live.try_apply(manifest, kind=kind, manager=manager, force=True, user=self._user)
 
     async def check_definition(self, manifest: Object, *, kind: Kind) -> None:
-        """Try to create the object; one of that name may exist."""
+        """Try to create the object; one with that name may exist."""
         filled = self._unknown.fill(manifest, None)
         try:
             await self._live.try_create(api_requests.without_state(filled), kind=kind, user=self._user)
@@ -453,7 +453,7 @@ class AssumedKinds:
         return kind in self._schemas
 
     def find(self, api_version: str, kind: str) -> Kind | None:
-        """Find the kind; None if neither the cluster nor a definition has it."""
+        """Find the kind, or None if neither the cluster nor a definition has it."""
         return self._live.find(api_version, kind) or self._added.get((api_version, kind))
 
     def all(self) -> Collection[Kind]:

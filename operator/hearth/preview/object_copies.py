@@ -28,13 +28,13 @@ class DryRunWrite:
     """One write."""
 
     before: Object | None
-    """The object in the copy; None if there was none."""
+    """The object in the copy, or None if there was none."""
     after: Object | None
-    """The object after the write; None if it was deleted."""
+    """The object after the write, or None if it was deleted."""
     stated: Object | None = None
     """The manifest that was applied, with stand-ins."""
     unchecked: str = ""
-    """Why the API server did not check the write; "" if it did."""
+    """Why the API server did not check the write, or "" if it did."""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)

@@ -325,7 +325,7 @@ def make_filter(
 ) -> Callable[[Change], Change]:
     """Return the function that hides the sensitive values of a change. Call it once everything was compiled.
 
-    If a manifest has one, neither the old nor the new value is shown. before: the manifests of the present target, by
+    If a manifest has one, neither the old nor the new value is shown. before: the manifests of the current target, by
     resource; applied: the manifests of the preview.
     """
     texts = frozenset(world.builder.sensitive_texts)

@@ -109,7 +109,7 @@ async def find_candidates(world: PreviewWorld, present: StackObject, number: int
 
 
 async def plan_stored(world: PreviewWorld, present: StackObject, number: int, target: Target) -> ResourcePlanner | None:
-    """Return a planner of a stored revision; None if that cannot be compiled now."""
+    """Return a planner of a stored revision, or None if that cannot be compiled now."""
 
     async def compile_() -> Blueprint:
         return (await world.builder.compile_stored(present, number, surge=target.surge)).blueprint
@@ -193,7 +193,7 @@ async def read_externals(world: PreviewWorld, present: StackObject, blueprint: B
 def evaluate(
     world: PreviewWorld, present: StackObject, planner: ResourcePlanner, *, gone: dict[str, str] | None = None
 ) -> Iterator[Candidate]:
-    """Yield the desired objects of a blueprint with the present values. Every object counts as ready.
+    """Yield the desired objects of a blueprint with the current values. Every object counts as ready.
 
     gone: receives the hash of each resource that has no object.
     """
@@ -231,7 +231,7 @@ async def recognize_children(world: PreviewWorld, found: list[list[Candidate]], 
 
 
 async def choose(world: PreviewWorld, candidates: list[Candidate], *, is_at_rest: bool) -> Candidate | None:
-    """Return the candidate that the object has, by dry runs unless the Stack is at rest; None if it has none of them."""
+    """Return the candidate that the object has, by dry runs unless the Stack is at rest, or None if it has none of them."""
     if is_at_rest:
         return candidates[0]
     for candidate in candidates:

@@ -41,7 +41,7 @@ NANOSECONDS: Final = 1_000_000_000
 
 @dataclass(slots=True, eq=False)
 class Trace:
-    """A reconcile, as the parent of requests. They end later than it, since it awaits nothing."""
+    """A reconcile, as the parent of requests. They end later than it, because it awaits nothing."""
 
     parent: Context | None = None
     """None until the reconcile has ended."""

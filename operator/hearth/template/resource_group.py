@@ -26,7 +26,7 @@ ROLLING_FIELDS = {"maxBatchSize": "maxBatchSize", "minInService": "minReady", "p
 """By field of `spec.rollingUpdate`, the field of `updatePolicy.rolling`."""
 NAME_PATH = "spec.template.manifest.metadata.name"
 OWN_NAMES = re.compile(r"\$\{([^}]*[^}.\w])?(index|key|item)\b")
-"""An expression that differs from member to member. A field of that name does not."""
+"""An expression that differs from member to member. A field with that name does not."""
 LITERAL = re.compile(r"'[^']*'|\"[^\"]*\"")
 """A text within an expression."""
 ROLLING_PATH = "spec.template.updatePolicy.rolling"

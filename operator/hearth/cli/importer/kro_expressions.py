@@ -88,7 +88,7 @@ def translate_all(value: Any, translate_text: Callable[[str], str]) -> Any:
 
 
 def read_single(text: Any) -> str | None:
-    """Return the expression that a text consists of; None if it is something else."""
+    """Return the expression that a text consists of, or None if it is something else."""
     try:
         parts = interpolation.parse(text) if isinstance(text, str) else ()
     except interpolation.UnterminatedExpression:

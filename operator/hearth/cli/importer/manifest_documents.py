@@ -58,12 +58,12 @@ class ManifestDocument:
 
     @property
     def name(self) -> str:
-        """Return the name; "" if the manifest has none."""
+        """Return the name, or "" if the manifest has none."""
         return self.metadata.get("name") or ""
 
     @property
     def namespace(self) -> str:
-        """Return the namespace; "" if the manifest has none."""
+        """Return the namespace, or "" if the manifest has none."""
         return self.metadata.get("namespace") or ""
 
     def locate(self, default_namespace: str) -> ObjectRef:
@@ -115,7 +115,7 @@ def read(text: SourceText) -> Iterator[ManifestDocument | Mistake]:
 
 
 def parse_json(text: str) -> Object | None:
-    """Return the map that a JSON text contains; None if it must be read as YAML, which also reports its mistakes.
+    """Return the map that a JSON text contains, or None if it must be read as YAML, which also reports its mistakes.
 
     Not all of JSON is YAML: only in JSON, a character beyond 16 bits may be two escapes.
     """
@@ -153,7 +153,7 @@ def take_apart(value: Any, *, place: str, inherited: Mapping[str, str]) -> Itera
 
 
 def find_mistake(manifest: Mapping[str, Any], *, place: str) -> Mistake | None:
-    """Return why it is not a manifest; "" if it is one."""
+    """Return why it is not a manifest, or "" if it is one."""
     for key in ("apiVersion", "kind"):
         value = manifest.get(key)
         if not isinstance(value, str) or not value:

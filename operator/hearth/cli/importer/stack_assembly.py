@@ -454,18 +454,18 @@ PROGRAMS: Final[Mapping[str, str]] = {
 }
 """Groups in the apiVersion of programs' own files. No API server serves them."""
 KUBECONFIG: Final = "Config"
-"""The kind of a kubeconfig, in the core group, which has none of that name."""
+"""The kind of a kubeconfig, in the core group, which has none with that name."""
 
 
 def find_program(document: ManifestDocument) -> str:
-    """Return the program whose file the document is; "" if it is an object."""
+    """Return the program whose file the document is, or "" if it is an object."""
     if not document.group and document.kind == KUBECONFIG:
         return "kubectl: it holds credentials"
     return PROGRAMS.get(document.group, "")
 
 
 def find_maker(document: ManifestDocument, documents: Sequence[ManifestDocument]) -> str:
-    """Return who makes the object: `its owner ReplicaSet web-7d4`; "" if that may be a person. documents: all of them."""
+    """Return who makes the object: `its owner ReplicaSet web-7d4`, or "" if that may be a person. documents: all of them."""
     kind = document.key
     for owner in object_fields.entries(document.metadata, "ownerReferences"):
         if owner.get("controller") is True or kind == "EndpointSlice.discovery.k8s.io":

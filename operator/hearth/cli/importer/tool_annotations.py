@@ -122,7 +122,7 @@ def find_exclusion(document: ManifestDocument) -> str:
 
 
 def find_hook(document: ManifestDocument) -> str:
-    """Return the tool whose hook the object is; "" if it is not a hook."""
+    """Return the tool whose hook the object is, or "" if it is not a hook."""
     stated = dict(list_stated(document, "annotations"))
     return "Helm" if HELM_HOOK in stated else "Argo CD" if ARGO_HOOK in stated else ""
 

@@ -80,7 +80,7 @@ class AccessRules:
         return is_same(token, self.secrets.token)
 
     def find_refusal(self, method: str, path: str, headers: Mapping[str, str], *, cookie: str) -> str:
-        """Return why a request to a path under the root is refused; "" if it is not."""
+        """Return why a request to a path under the root is refused, or "" if it is not."""
         if not is_same(path[: len(self.root)], self.root) or not is_same(cookie, self.secrets.cookie):
             return "open the address that `kubectl stack ui` printed: it has the token that this browser lacks"
         if headers.get("Sec-Fetch-Site", "") not in OWN_SITES:
@@ -90,7 +90,7 @@ class AccessRules:
         return ""
 
     def find_action_refusal(self, token: str) -> str:
-        """Return why a form with that token is refused; "" if it is not."""
+        """Return why a form with that token is refused, or "" if it is not."""
         is_own = is_same(token, self.secrets.action_token)
         return "" if is_own else "the form lacks the token of this page: reload the page"
 

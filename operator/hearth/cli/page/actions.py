@@ -1,7 +1,7 @@
 """The write behind each button: decided by the same functions as the verbs of `kubectl stack`. Must not know HTML or
 HTTP.
 
-A decision is made twice: when the user is asked to confirm, and again on the present object when the form arrives.
+A decision is made twice: when the user is asked to confirm, and again on the current object when the form arrives.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ async def find_revisions(session: Session, stack: StackState) -> tuple[Field, ..
 
 
 def describe_age(revision: Object | None) -> str:
-    """Return how old a stored revision is, as a part of a label; "" if that is not known."""
+    """Return how old a stored revision is, as a part of a label, or "" if that is not known."""
     created = object_fields.text(revision, "metadata", "creationTimestamp") if revision is not None else ""
     return f", made {ages.describe(created, now=time.time())} ago" if created else ""
 
@@ -112,7 +112,7 @@ class Decision:
     """The written fields, in the words of `kubectl stack`."""
     notes: tuple[str, ...] = ()
     send: Send | None = None
-    """Sends it; None if nothing is written."""
+    """Sends the write. None if nothing is written."""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,9 +134,9 @@ class Action:
     explanation: str
     """Its effect, in a sentence."""
     judge: Callable[[StackState, str], VerbResult] | None = None
-    """The verb, for a token, if the Stack is enough to decide it; None if more must be read."""
+    """The verb, for a token, if the Stack is enough to decide it, or None if more must be read."""
     attempt: Callable[[Context], Awaitable[Decision]] | None = None
-    """Decides with the form and further objects; None if `judge` decides everything."""
+    """Decides with the form and further objects. Returns None if `judge` decides everything."""
     find_fields: Callable[[Session, StackState], Awaitable[tuple[Field, ...]]] | None = None
     """Input that the user must enter or choose; None for nothing."""
     is_for_resource: bool = False
@@ -268,7 +268,7 @@ def judge_breakpoints(stack: StackState, token: str) -> VerbResult:
 
 
 def find_refusals(stack: StackState, *, has_snapshot: bool) -> dict[str, str]:
-    """Return by action why it does not apply now; "" if it does, or if only the attempt can tell."""
+    """Return by action why it does not apply now, or "" if it does, or if only the attempt can tell."""
     judged = {
         each.name: describe_refusal(each.judge(stack, UNUSED)) if each.judge is not None else "" for each in ACTIONS
     }

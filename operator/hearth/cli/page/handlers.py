@@ -337,7 +337,7 @@ class Changes(Generic[Content]):
     """Changes since the last message to the browser."""
 
     def __init__(self, get: Callable[[], Awaitable[Content]]) -> None:
-        """get: the present content. Raises ApiStatusError and Unreachable."""
+        """get: the current content. Raises ApiStatusError and Unreachable."""
         self._get = get
         self._problem = ""
 

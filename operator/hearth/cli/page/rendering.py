@@ -153,7 +153,7 @@ GRAPH_STYLE: Final = "graph.css"
 
 @functools.lru_cache(maxsize=8)
 def find_static(name: str) -> tuple[bytes, str] | None:
-    """Return content and content type of the file of that name, or None."""
+    """Return content and content type of the file with that name, or None."""
     if name == GRAPH_STYLE:
         return graph_drawing.read_style().encode(), "text/css"
     if name not in TYPES:

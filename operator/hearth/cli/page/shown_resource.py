@@ -54,7 +54,7 @@ class ShownResource:
     causes: tuple[Cause, ...]
     events: tuple[AgedEntry, ...]
     live: str
-    """YAML; "" if there is no object."""
+    """YAML, or "" if there is no object."""
     manifest: str
     """YAML."""
     pods: tuple[ShownPod, ...]
@@ -70,7 +70,7 @@ class ShownResource:
 def describe(
     objects: StackObjects, name: str, evidence: Evidence, *, object_: str = "", now: float
 ) -> ShownResource | None:
-    """Describe a resource; None if there is no such one. object_: which of several, as `configmap/web-1`; now: seconds."""
+    """Describe a resource. Returns None if it does not exist. object_: which of several, as `configmap/web-1`; now: seconds."""
     row = find_row(objects, name, object_=object_)
     if row is None:
         return None
@@ -243,7 +243,7 @@ def list_owned(value: Any, owned: Mapping[str, Any], path: FieldPath) -> Iterato
 
 
 def find_place(value: Any, element: str) -> tuple[str, Any] | None:
-    """Return the name and value for an entry of `fieldsV1` within a value; None if it is missing."""
+    """Return the name and value for an entry of `fieldsV1` within a value, or None if it is missing."""
     key = element[2:]
     if element.startswith("f:"):
         return (key, value[key]) if isinstance(value, Mapping) and key in value else None

@@ -37,7 +37,7 @@ class ShownStack:
     summary: str
     ready: int
     total: int
-    """Resources that are ready, and all; 0 if unknown."""
+    """Resources that are ready, and all, or 0 if unknown."""
     revision: int | None
     words: tuple[str, ...]
     """Facts that a person should know in addition to the phase."""

@@ -44,7 +44,7 @@ class StackSource:
         self._kinds = {shown_stack.make_word(kind): kind for kind in (STACK, RESOURCE_GROUP)}
 
     async def find_kind(self, word: str) -> Kind | None:
-        """Return the kind of an address: `stacks`, `webapps.platform.example`; None if the server has none of that name."""
+        """Return the kind of an address: `stacks`, `webapps.platform.example`, or None if the server has none with that name."""
         # Only kinds of StackDefinitions include their group.
         if word not in self._kinds and "." in word:
             self._kinds = {shown_stack.make_word(kind): kind for kind in await stack_locations.list_kinds(self.session)}

@@ -42,12 +42,12 @@ class Followed:
 
 
 def make_token() -> str:
-    """Return a token that was never used before: the present time, as `flux reconcile` writes it."""
+    """Return a token that was never used before: the current time, as `flux reconcile` writes it."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 async def read_source_versions(session: Session, stack: StackState) -> dict[SourceKey, str]:
-    """Return the present versions of the objects that the definition is read from, of those that the user may read."""
+    """Return the current versions of the objects that the definition is read from, of those that the user may read."""
     found: dict[SourceKey, str] = {}
     for key in stack.list_sources():
         kind = well_known_kinds.SOURCE_KINDS.get(key[0])
@@ -100,7 +100,7 @@ async def wait_until(
 async def send(session: Session, stack: StackState, write: Write) -> Object:
     """Send the patches of a verb; return the Stack as it then is.
 
-    Each patch names the UID, so that it never meets another Stack of that name.
+    Each patch names the UID, so that it never meets another Stack with that name.
     """
     # A nested Stack is one, also within a group or an instance.
     kind = STACK if write.stack else stack.kind

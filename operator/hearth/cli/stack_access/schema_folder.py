@@ -64,7 +64,7 @@ class FolderKinds:
         return own if own is not None else built_in_schemas.find_definition(reference)
 
     def _load(self, file: Path) -> Mapping[str, Any] | None:
-        """Read a schema once; None if it is not a JSON object."""
+        """Read a schema once. Returns None if it is not a JSON object."""
         if file not in self._loaded:
             try:
                 content = simplify(orjson.loads(file.read_bytes()))

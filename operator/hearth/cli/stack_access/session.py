@@ -207,7 +207,7 @@ class Session:
         )
 
     async def watch_one(self, kind: Kind, namespace: str, name: str) -> AsyncIterator[Object | None]:
-        """Yield the object in each state that is seen, first the present one; None while it does not exist. Never ends.
+        """Yield the object in each state that is seen, first the current one; None while it does not exist. Never ends.
 
         Raises ApiStatusError and Unreachable for the first state only: later ones are waited for.
         """
@@ -230,7 +230,7 @@ class Session:
     ) -> AsyncIterator[tuple[str, Object]]:
         """Yield the type and object of each event until the stream ends, for any reason: list again then.
 
-        Users without the right to watch see no event. version: where to begin; "" for the present state, as ADDED.
+        Users without the right to watch see no event. version: where to begin; "" for the current state, as ADDED.
         """
         from hearth.kube.watch.watch_events import LineSplitter
 

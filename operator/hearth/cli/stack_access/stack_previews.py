@@ -262,7 +262,7 @@ async def read_revisions(session: Session, present: Object | None) -> list[tuple
 
 
 async def read_definition(session: Session, revision: Object) -> Object:
-    """Return a definition; empty if it is unreadable."""
+    """Return a definition, or empty if it is unreadable."""
     try:
         return await revisions.get_definition(session, revision)
     except (errors.TamperedRevision, errors.ApiStatusError):
@@ -270,7 +270,7 @@ async def read_definition(session: Session, revision: Object) -> Object:
 
 
 async def read_stacks(session: Session, wanted: Object) -> list[str] | None:
-    """Return the UIDs of all Stacks, if adoption may ask for them; None if the user may not list them."""
+    """Return the UIDs of all Stacks, if adoption may ask for them, or None if the user may not list them."""
     if b"adoptionPolicy" not in orjson.dumps(object_fields.mapping(wanted, "spec")):
         return None
     try:

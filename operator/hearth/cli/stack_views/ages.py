@@ -1,4 +1,4 @@
-"""Times in Kubernetes objects, and ages as kubectl writes them. Pure: the caller passes the present time."""
+"""Times in Kubernetes objects, and ages as kubectl writes them. Pure: the caller passes the current time."""
 
 from __future__ import annotations
 

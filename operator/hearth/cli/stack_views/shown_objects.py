@@ -98,7 +98,7 @@ def locate(live: Any, written: Any, path: FieldPath) -> FieldPath:
 
 
 def find_index(live: Any, written: Any, index: int) -> int | None:
-    """Return the index of an item of the manifest in the live list; None if it is uncertain."""
+    """Return the index of an item of the manifest in the live list, or None if it is uncertain."""
     if not isinstance(live, list) or not isinstance(written, list):
         return None
     name = object_fields.text(written[index], "name")

@@ -188,7 +188,7 @@ class StackState(NamedObject):
 
     @property
     def parent_namespace(self) -> str:
-        """Return the namespace of that Stack, as the field manager of its applies names it; "" if none does."""
+        """Return the namespace of that Stack, as the field manager of its applies names it, or "" if none does."""
         managers = (
             object_fields.text(each, "manager") for each in object_fields.entries(self.raw, "metadata", "managedFields")
         )
@@ -207,7 +207,7 @@ class StackState(NamedObject):
 
     @property
     def is_observed(self) -> bool:
-        """Return whether the status describes the present spec."""
+        """Return whether the status describes the current spec."""
         observed = object_fields.number(self.status, "observedGeneration")
         return observed is not None and observed == object_fields.number(self.raw, "metadata", "generation")
 
@@ -280,12 +280,12 @@ class StackState(NamedObject):
 
     @property
     def is_ready(self) -> bool:
-        """Return whether it is Ready, with the present spec."""
+        """Return whether it is Ready, with the current spec."""
         return self.is_observed and self.ready.is_true
 
     @property
     def is_stalled(self) -> bool:
-        """Return whether it is Stalled, with the present spec."""
+        """Return whether it is Stalled, with the current spec."""
         return self.is_observed and self.condition("Stalled").is_true
 
     @property

@@ -1,4 +1,4 @@
-"""The words before the slash of `stack/shop` and `rg/queue`, in lower case. Light, since every start of the program imports it."""
+"""The words before the slash of `stack/shop` and `rg/queue`, in lower case. Light, because every start of the program imports it."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 Stacks are compiled as the engine does, against the kinds that the cluster serves. A definition that reads other objects
 is never denied, because these may change before the operator reads them; nor is a write that leaves the definition
 unchanged, so that an invalid Stack can still be paused or deleted. Both get warnings. A StackSnapshot, or a request to
-restore one, gets a warning if it names an object that does not exist, since it waits for that object; a mark is denied,
+restore one, gets a warning if it names an object that does not exist, because it waits for that object; a mark is denied,
 since it never applies to a later object.
 """
 
@@ -174,7 +174,7 @@ async def compile_fully(builder: RevisionBuilder, definition: Definition, stack:
 
 
 def warn_of_rollback(review: Review) -> str:
-    """Return that the edit ends a rollback; "" if it does not, or requests another one."""
+    """Return that the edit ends a rollback, or "" if it does not, or requests another one."""
     if review.old is None or is_definition_kept(review):
         return ""
     before, after = (review_module.read_spec(each).get("rollback") for each in (review.old, review.new))
@@ -305,7 +305,7 @@ def find_request(stack: Object | None) -> str:
 
 
 def describe_stack(stack: Object | None, *, name: str, namespace: str) -> str:
-    """Explain why a snapshot of the Stack would not be taken now; "" if it would."""
+    """Explain why a snapshot of the Stack would not be taken now. Returns "" if it would."""
     if stack is None:
         return f"spec.stackName: namespace {namespace} has no Stack {name}; the snapshot waits until there is one"
     if review_module.read_spec(stack).get("kubeConfig") is not None:
@@ -319,7 +319,7 @@ def describe_stack(stack: Object | None, *, name: str, namespace: str) -> str:
 
 
 def describe_snapshot(snapshot: Object, *, name: str) -> str:
-    """Explain why a snapshot is not restored at once; "" if it is."""
+    """Explain why a snapshot is not restored at once. Returns "" if it is."""
     status = snapshot.get("status")
     phase = status.get("phase") if isinstance(status, dict) else None
     if (snapshot.get("metadata") or {}).get("deletionTimestamp"):
@@ -330,7 +330,7 @@ def describe_snapshot(snapshot: Object, *, name: str) -> str:
 
 
 async def find_live(builder: RevisionBuilder, kind_name: str, *, namespace: str, name: str) -> Object | None:
-    """Return the live object; None if it does not exist. Raises ApiStatusError or Unreachable if that is unknown."""
+    """Return the live object, or None if it does not exist. Raises ApiStatusError or Unreachable if that is unknown."""
     kind = builder.cluster.kinds.find(API_VERSION, kind_name)
     if kind is None:
         return None
@@ -357,7 +357,7 @@ async def review_mark(builder: RevisionBuilder, review: Review) -> ReviewResult:
 
 
 async def _find_mark_denial(builder: RevisionBuilder, namespace: str, spec: Object, *, owner: str) -> str:
-    """Return why the mark cannot apply to anything; "" if it can, or if that is unknown."""
+    """Return why the mark cannot apply to anything, or "" if it can, or if that is unknown."""
     kind, name = names.split_owner(owner)
     if kind not in names.STACK_KINDS:
         # Only the operator that serves the StackDefinition knows its instances.
@@ -387,7 +387,7 @@ async def _find_mark_denial(builder: RevisionBuilder, namespace: str, spec: Obje
 
 
 async def _find_resources(builder: RevisionBuilder, namespace: str, stack: Object) -> Mapping[str, Any] | None:
-    """Return the resources of a Stack by name; None if they may differ from the resources of its spec."""
+    """Return the resources of a Stack by name, or None if they may differ from the resources of its spec."""
     if is_in_transition(stack):
         return None
     try:

@@ -42,7 +42,7 @@ class Review:
 
     @property
     def name(self) -> str:
-        """The name of the object; "" if the API server generates it later."""
+        """The name of the object, or "" if the API server generates it later."""
         return str((self.new.get("metadata") or {}).get("name") or "")
 
     @property
@@ -90,7 +90,7 @@ def make_stack(raw: Object, *, namespace: str) -> StackObject:
 
 
 def read_spec(raw: Object | None) -> Object:
-    """Return the spec of an object, a group's in the form of a Stack's; empty if it has none."""
+    """Return the spec of an object, a group's in the form of a Stack's, or empty if it has none."""
     spec: Any = (raw or {}).get("spec")
     if not isinstance(spec, dict):
         return {}

@@ -67,7 +67,7 @@ class Reviewer:
         return await (self.review_definition(review) if kind == names.DEFINITION_KIND else self.review_stack(review))
 
     async def review_stack(self, review: Review) -> ReviewResult:
-        """Review a Stack: the author first, since the review reads sources as the ServiceAccount."""
+        """Review a Stack: the author first, because the review reads sources as the ServiceAccount."""
         denial = await self._find_author_denial(review)
         if denial:
             return ReviewResult(denial=denial)
@@ -85,7 +85,7 @@ class Reviewer:
         return await self._review(review, definition_review.review_definition)
 
     async def _find_definer_denial(self, review: Review) -> str:
-        """Return why the author may not make a revision with that account, or of these templates; "" if he may."""
+        """Return why the author may not make a revision with that account, or of these templates, or "" if he may."""
         is_kept = review.old is not None and review_module.read_spec(review.old) == review.spec
         if self.author_check is None or is_kept:
             return ""

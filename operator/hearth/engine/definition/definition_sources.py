@@ -363,7 +363,7 @@ def parse_source(
 
 
 def decode_text(raw: str) -> str | None:
-    """Decode a Secret's value; None if it is not text."""
+    """Decode a Secret's value. Returns None if it is not text."""
     try:
         return base64.b64decode(raw or "", validate=True).decode()
     except (binascii.Error, UnicodeDecodeError):

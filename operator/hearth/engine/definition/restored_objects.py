@@ -28,7 +28,7 @@ REASON = "ObjectsTakenBack"
 
 
 async def take_back(services: Services, stack: StackObject, cluster: WorkloadCluster) -> None:
-    """Sign all objects of the Stack's former UIDs again, for the present UID. Raises ApiStatusError, Unreachable.
+    """Sign all objects of the Stack's former UIDs again, for the current UID. Raises ApiStatusError, Unreachable.
 
     Each write can be repeated: an object with the new signature is not found again. cluster: as the account of the
     Stack accesses it.

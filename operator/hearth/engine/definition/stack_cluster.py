@@ -45,11 +45,11 @@ class StackCluster:
         self._uid = uid
         self._services = services
         self._problem: DefinitionRejection | None = None
-        """Why the cluster in the spec is not used; None if it is."""
+        """Why the cluster in the spec is not used, or None if it is."""
         self._hidden: tuple[frozenset[str], ...] = ()
         """The credentials in use, and those before."""
         self._identity = ""
-        """The identity of the cluster that was linked last; "" if unknown."""
+        """The identity of the cluster that was linked last, or "" if unknown."""
         self.is_lost = False
         """Whether the credentials were deleted with the namespace, and no connection is open."""
 
@@ -60,7 +60,7 @@ class StackCluster:
 
     @property
     def problem(self) -> DefinitionRejection | None:
-        """Why nothing may be written to the cluster now; None if it may."""
+        """Why nothing may be written to the cluster now, or None if it may."""
         if self._problem is not None:
             return self._problem
         link = self._services.links.find(self._uid)
@@ -86,14 +86,14 @@ class StackCluster:
     async def choose(self, stack: StackObject, before: str | None) -> bool:
         """Link the Stack to the cluster in its spec; return whether that is another connection than before.
 
-        before: URL of the API server that has its objects, "" for the home cluster; None if it has none.
+        before: URL of the API server that has its objects, "" for the home cluster, or None if it has none.
         Raises ApiStatusError or Unreachable if the home cluster does not answer.
         """
         former = self._services.links.find(self._uid)
         try:
             await self._choose(stack, before)
         except ClusterDenied as error:
-            # A problem lasts until the decision: what waits for the home cluster must not write meanwhile.
+            # A problem lasts until the decision: what waits for the home cluster must not write in the meantime.
             self._problem = await self._find_problem(stack, error, before)
         else:
             self._problem, self.is_lost = None, False
@@ -102,7 +102,7 @@ class StackCluster:
     async def _find_problem(
         self, stack: StackObject, denied: ClusterDenied, before: str | None
     ) -> DefinitionRejection | None:
-        """Return why the cluster is not used; None if the open connection is. before: see `choose`."""
+        """Return why the cluster is not used, or None if the open connection is. before: see `choose`."""
         self.is_lost = False
         message = str(denied)
         if stack.deleting and denied.reason in GONE:

@@ -138,7 +138,7 @@ class RevisionResources:
     """Number of updates."""
 
     def __init__(self, read: Callable[[StackObject, int], Awaitable[Set[str] | None]]) -> None:
-        """read: reads the names of a stored revision; None if it is unavailable."""
+        """read: reads the names of a stored revision, or None if it is unavailable."""
         self._read = read
         self._names: dict[int, Set[str]] = {}
 

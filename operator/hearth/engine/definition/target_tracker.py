@@ -77,7 +77,7 @@ class TargetTracker:
     is_resumed: bool = False
     """Whether an earlier process worked on the Stack and wrote no status, so that the next one cannot wait."""
     is_loaded: bool = False
-    """Whether the state of an earlier process was loaded, so that the present target is known."""
+    """Whether the state of an earlier process was loaded, so that the current target is known."""
     _is_unseen: bool = False
     """Whether no status was ever written."""
     _written: object = None
@@ -342,7 +342,7 @@ class TargetTracker:
             )
 
     def find_continue_request(self, stack: StackObject) -> str:
-        """Return the continue request as written; "" if it is handled already."""
+        """Return the continue request as written, or "" if it is handled already."""
         order = stack.annotations.get(names.REQUEST_CONTINUE, "")[:ORDER_LENGTH]
         return order if self.handled.get(CONTINUE) != order else ""
 

@@ -43,7 +43,7 @@ class SignedMarks:
     """By UID: the last verified mark, and the version of it that counts."""
 
     def find_mark(self, uid: str) -> HealthMarkObject | None:
-        """Return the HealthMark with its verified status; None if it was deleted."""
+        """Return the HealthMark with its verified status, or None if it was deleted."""
         mark = self.marks.find_mark(uid)
         if mark is None:
             self._verified.pop(uid, None)

@@ -129,7 +129,7 @@ class Targets:
     def _list_children(self, stack: StackObject, what: Collection[DirtyItem]) -> Iterator[Child]:
         """List the objects of these resources that a mark in the Stack's namespace may name."""
         link = self.find_link(stack.uid)
-        # A mark names an object of its own cluster; one of the same name elsewhere is another.
+        # A mark names an object of its own cluster; one with the same name elsewhere is another.
         found: Mapping[str, tuple[Child, ...]] = {} if link.is_remote else link.cluster.children(stack.uid)
         dirty = (item for item in what if isinstance(item, str) and item in found)
         names = found if DirtyScope.ALL_RESOURCES in what else dirty

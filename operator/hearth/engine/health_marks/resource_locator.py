@@ -119,7 +119,7 @@ class ResourceLocator:
         )
 
     def observe(self, mark: HealthMarkObject, key: ResourceKey) -> MarkedResource | None:
-        """Return the state of a resource; None if too little is known."""
+        """Return the state of a resource, or None if too little is known."""
         stack = self.find_stack(key)
         if stack is None:
             return self._explain_absence(key)
@@ -158,7 +158,7 @@ class ResourceLocator:
         )
 
     def _explain_absence(self, key: ResourceKey) -> MarkedResource | None:
-        """Return why there is no such Stack; None if it may just not be known yet."""
+        """Return why there is no such Stack, or None if it may just not be known yet."""
         gone = MarkedResource(stack=key.stack, resource=key.resource, is_wanted=False)
         kind, _ = names.split_owner(key.stack)
         if kind not in names.STACK_KINDS and "." not in kind:
@@ -207,7 +207,7 @@ class ResourceLocator:
         )
 
     def find_stack(self, key: ResourceKey) -> StackObject | None:
-        """Return the Stack of the resource; None if it does not exist."""
+        """Return the Stack of the resource, or None if it does not exist."""
         management_cluster = self.services.management_cluster
         found = management_cluster.find_stack(self._uids.get((key.namespace, key.stack), ""))
         if found is None:
@@ -240,7 +240,7 @@ def find_named(mark: HealthMarkObject, children: Iterable[Child]) -> Child | Non
 def explain_unnamed(
     mark: HealthMarkObject, key: ResourceKey, named: Child | None, children: Iterable[Child]
 ) -> MarkProblem | None:
-    """Explain that the object which the mark names no longer exists; None if it does, or if it names none."""
+    """Explain that the object which the mark names no longer exists. Returns None if it does, or if it names none."""
     if "target" not in mark.spec or named is not None:
         return None
     others = sorted(child.name for child in children if not child.deleting)
@@ -297,7 +297,7 @@ class MarkPath:
     resources: tuple[ResourceKey, ...] = ()
     """All resources on the path, the marked one last. A change of any of them enqueues the mark."""
     resource: ResourceKey | None = None
-    """The marked resource; None if unknown."""
+    """The marked resource, or None if unknown."""
     marked: MarkedResource | None = None
     """What to report if the path ends early; None also while too little is known."""
 

@@ -75,7 +75,7 @@ class SnapshotController:
         """By UID of a Stack with snapshots: its namespace and name."""
 
     def start(self) -> None:
-        """Start the controller and enqueue every snapshot; those with a revision first, since they keep their slots."""
+        """Start the controller and enqueue every snapshot; those with a revision first, because they keep their slots."""
         self._loop.start()
         uids = self._services.snapshots.snapshots()
         self.enqueue(sorted(uids, key=lambda uid: not self._has_revision(uid)))
@@ -352,7 +352,7 @@ class VolumeWrites:
     """As the account of the Stack."""
 
     async def create(self, volume: SnapshotVolume, *, stack: str) -> ObservedVolume | None:
-        """Create a VolumeSnapshot; return why that failed, or None. An existing object of that name stays unchanged."""
+        """Create a VolumeSnapshot; return why that failed, or None. An existing object with that name stays unchanged."""
         kind = self.volumes.kind
         if kind is None:
             return None

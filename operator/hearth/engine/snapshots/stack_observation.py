@@ -31,7 +31,7 @@ class StackObserver:
     find_reconciler: Callable[[str], StackReconciler | None]
 
     def find_stack(self, snapshot: StackSnapshotObject) -> StackObject | None:
-        """Return the Stack of a snapshot; None if it is not in this process."""
+        """Return the Stack of a snapshot, or None if it is not in this process."""
         management_cluster = self.services.management_cluster
         kind, name = names.split_owner(snapshot.owner_key)
         return management_cluster.find_stack(management_cluster.tree.find_uid(snapshot.namespace, name, kind=kind))
@@ -60,7 +60,7 @@ class StackObserver:
             reconciler.definition.on_snapshot_changed(snapshot.name)
 
     def is_being_restored(self, snapshot: StackSnapshotObject, memory: SnapshotMemory) -> bool | None:
-        """Return whether its Stack is being restored from this snapshot; None if that is unknown now.
+        """Return whether its Stack is being restored from this snapshot, or None if that is unknown now.
 
         After a start, it is unknown until the target of the Stack is loaded. Later, while a request is processed that may
         become the target: it may have checked the snapshot before its deletion.

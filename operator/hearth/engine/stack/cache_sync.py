@@ -57,7 +57,7 @@ class CacheSync(StackPart):
         self._is_provisional = is_provisional
         self._grace_until = 0.0
         self._reported_generation = -1
-        """The generation that the status described at the last refresh; -1 if it was an older one."""
+        """The generation that the status described at the last refresh, or -1 if it was an older one."""
         self._is_evaluated = True
         """Whether no answer has been missing once since the last refresh."""
         self._is_asking = False
@@ -171,7 +171,7 @@ class CacheSync(StackPart):
     def grace_left(self) -> float:
         """Return the seconds to withhold the status because it would describe facts that are not known yet.
 
-        A status that describes the present generation stays until every answer is there, however long that takes: a
+        A status that describes the current generation stays until every answer is there, however long that takes: a
         restart is not news. A new generation is reported after the grace period, with the answers it waits for. The
         same counts for answers about the account's read rights.
         """
@@ -184,7 +184,7 @@ class CacheSync(StackPart):
 
     @property
     def _is_reported(self) -> bool:
-        """Whether the status described the present generation at the last refresh, and no work waits for the next one."""
+        """Whether the status described the current generation at the last refresh, and no work waits for the next one."""
         stack = self._services.management_cluster.find_stack(self._uid)
         if stack is None or stack.generation != self._reported_generation:
             return False

@@ -121,7 +121,7 @@ class CheckControl(StackPart):
     def __init__(self, context: StackContext) -> None:
         super().__init__(context)
         self.result: CheckResult | None = None
-        """Result of the last check; None if there was none."""
+        """Result of the last check, or None if there was none."""
         self.error = ""
         """Why the requested check cannot run yet."""
         self._is_recalled = False

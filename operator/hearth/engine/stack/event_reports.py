@@ -142,7 +142,7 @@ class EventReports(StackPart):
         return True
 
     async def _report_deletions(self) -> None:
-        """Post one Event about all objects with data that were deleted meanwhile."""
+        """Post one Event about all objects with data that were deleted in the meantime."""
         while self._gone and (stack := self._services.management_cluster.find_stack(self._uid)) is not None:
             gone, self._gone = self._gone, []
             more = f" and {len(gone) - SHOWN} more" if len(gone) > SHOWN else ""
@@ -180,7 +180,7 @@ class EventReports(StackPart):
         await self._services.management_cluster.emit_event(stack, type_="Warning", reason=RUN_FAILED, message=message)
 
     async def _find_words(self, stack: StackObject, child: Child) -> str:
-        """Return how the work ended in the words of its container; "" if that cannot be read.
+        """Return how the work ended in the words of its container, or "" if that cannot be read.
 
         Read once for each failure, as the account of the Stack.
         """
@@ -233,7 +233,7 @@ class EventReports(StackPart):
 
 
 def describe_kept(step: Detach | Restart | Release, note: str) -> tuple[str, str] | None:
-    """Return the reason and message of the Event about what a step kept; None if there is nothing to say."""
+    """Return the reason and message of the Event about what a step kept, or None if there is nothing to say."""
     match step:
         case Detach():
             return (CLAIMS_KEPT, f"was deleted and will be recreated; {note}") if note else None

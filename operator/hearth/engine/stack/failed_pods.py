@@ -68,7 +68,7 @@ class FailedPods(StackPart):
 
 
 def find_workload(planner: StackPlanner) -> tuple[Child, str] | None:
-    """Return the first workload that is not ready, with the selector of its Pods; None if all are ready."""
+    """Return the first workload that is not ready, with the selector of its Pods, or None if all are ready."""
     names = sorted(name for state in UNFINISHED for name in planner.by_state[state])
     for name in names:
         child, desired = planner.statuses[name].child, planner.find_desired(name)

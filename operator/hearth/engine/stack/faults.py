@@ -52,7 +52,7 @@ class Faults:
         return delay
 
     def find_due(self, work: str) -> float:
-        """Return the monotonic time in seconds of the next retry; 0 if the work did not fail."""
+        """Return the monotonic time in seconds of the next retry, or 0 if the work did not fail."""
         failing = self._failing.get(work)
         return failing.due if failing is not None else 0.0
 

@@ -179,7 +179,7 @@ class UnloadedStack:
     """The state that is kept of a Stack without a reconciler."""
 
     stack: StackObject
-    """With the status that the operator wrote last. Another writer may change the live Stack's status meanwhile."""
+    """With the status that the operator wrote last. Another writer may change the live Stack's status in the meantime."""
     kinds: frozenset[Kind]
     """The kinds of its objects."""
     names: Mapping[int, Set[str]]
@@ -190,7 +190,7 @@ class UnloadedStacks:
     """The Stacks without a reconciler, and the due times of the others."""
 
     def __init__(self, services: Services, *, unload: Callable[[str], UnloadedStack | None]) -> None:
-        """unload: discards the reconciler of a Stack and returns the state to keep; None if the Stack is not idle."""
+        """unload: discards the reconciler of a Stack and returns the state to keep, or None if the Stack is not idle."""
         self._services = services
         self._unload = unload
         self._due: dict[str, float] = {}
@@ -237,7 +237,7 @@ class UnloadedStacks:
         self._cancel = self._services.clock.call_later(pause, self._look)
 
     def load(self, uid: str) -> UnloadedStack | None:
-        """Return the kept state of an unloaded Stack; None if it was loaded. The caller creates its reconciler."""
+        """Return the kept state of an unloaded Stack, or None if it was loaded. The caller creates its reconciler."""
         found = self._unloaded.pop(uid, None)
         if found is not None:
             self._loads[uid] = self._loads.get(uid, 0) + 1

@@ -1,7 +1,7 @@
 """Releases objects of one Stack: removes the finalizer from finished work, and offers unwanted objects to the tree.
 
 The finalizer is removed once the success of an object is stored, or there is nothing to store, even if the Stack is
-suspended, rejected or deleted meanwhile. This is the one place that removes it from an object that stays the Stack's.
+suspended, rejected or deleted in the meantime. This is the one place that removes it from an object that stays the Stack's.
 An offer is an annotation of the object, for the Stacks of the tree in other processes; within one process none is
 needed. Must not know how success is recognized.
 """
@@ -107,7 +107,7 @@ class ReleasedObjects(StackPart):
         return is_settled and status.child is not None and status.child.uid == child.uid
 
     async def _release_all(self) -> None:
-        """Release one object after the other, those that become due meanwhile too."""
+        """Release one object after the other, those that become due in the meantime too."""
         while self._due:
             uid = next(iter(self._due))
             try:

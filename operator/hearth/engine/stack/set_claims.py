@@ -172,7 +172,7 @@ class SetClaims(StackPart):
         return ClaimPlan()
 
     def _find_objection(self, claim: RestoredClaim, live: Mapping[str, Any], stateful_set: Mapping[str, Any]) -> str:
-        """Return why a claim must not be deleted, and what to do; "" if it may."""
+        """Return why a claim must not be deleted, and what to do, or "" if it may."""
         if foreign := volume_restore.explain_foreign_claim(live, stateful_set):
             return f"{foreign}, so its data is not replaced; delete it, or restore from another snapshot"
         child, blueprint = self._find_child(claim), self._definition_sync.blueprint
@@ -207,7 +207,7 @@ class ClaimPlan:
 
     step: PartStep | None = None
     waiting: str = ""
-    """The reason to wait; "" if it is merely about to be deleted."""
+    """The reason to wait, or "" if it is merely about to be deleted."""
     is_done: bool = False
     """Whether the claim is replaced."""
 

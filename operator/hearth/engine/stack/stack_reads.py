@@ -3,7 +3,7 @@ name.
 
 External objects are followed in the cluster of the Stack's objects, and define the members of its collections. The
 owner of a field is one GET for each of the few named resources: the cache stores only the operator's own part of
-`managedFields`, since the other parts would outweigh the rest of a child. Must not know the watches, nor the use of the
+`managedFields`, because the other parts would outweigh the rest of a child. Must not know the watches, nor the use of the
 objects in the plan.
 """
 
@@ -250,7 +250,7 @@ class StackReads(StackPart):
     def look_up_managers(self, planner: StackPlanner, *, backoff: BackoffPolicy) -> float:
         """Start the lookups that the last reconcile requested; each answer enqueues its resource.
 
-        Returns the seconds until the next one that is delayed, since others about the same resource went before it; 0 for
+        Returns the seconds until the next one that is delayed, because others about the same resource went before it; 0 for
         none.
         """
         memory = self._memory
@@ -316,7 +316,7 @@ class ReadMakers:
 
     status: ExternalStatus
     proven: Mapping[tuple[str, str], Maker | None]
-    """By UID and signature of an object; None if no Stack made it."""
+    """By UID and signature of an object, or None if no Stack made it."""
     makers: Counter[Maker | None]
 
 

@@ -386,7 +386,7 @@ class StackReconciler:
         return self.is_refused or (self.planner is not None and self.planner.is_waiting_for_kinds)
 
     def find_idle_kinds(self) -> Collection[Kind] | None:
-        """Return the kinds that the state of an idle Stack depends on; None if it is not idle."""
+        """Return the kinds that the state of an idle Stack depends on, or None if it is not idle."""
         planner, now = self.planner, self._services.clock.monotonic()
         is_busy = (
             self._tasks.has_any
@@ -505,7 +505,7 @@ class StackReconciler:
         self.cache_sync.refresh()
 
     def _update_planner(self, stack: StackObject, blueprint: Blueprint) -> bool:
-        """Continue with the present planner if only manifests of some resources changed; return whether that was so."""
+        """Continue with the current planner if only manifests of some resources changed; return whether that was so."""
         planner = self.planner
         if planner is None or stack.deleting or not planner.update_blueprint(blueprint):
             return False

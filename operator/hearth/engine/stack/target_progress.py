@@ -1,6 +1,6 @@
 """Progress of one Stack's target: completed, failed, or out of time; and of its rolling updates.
 
-Of these, the ends of batches are recorded, and a group grows meanwhile. Must not decide what follows, see
+Of these, the ends of batches are recorded, and a group grows in the meantime. Must not decide what follows, see
 `hearth.plan.target.target`, nor choose members, see `hearth.plan.state.rolling_updates`.
 """
 

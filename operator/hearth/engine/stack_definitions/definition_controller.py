@@ -96,7 +96,7 @@ class ServedDefinition:
     states: dict[str, tuple[StackObject, InstanceState]] = field(default_factory=dict)
     """Values read from that very record of an instance, by UID."""
     raw: Object | None = None
-    """The definition as it was last accepted; None if its instances do not have the newest revision."""
+    """The definition as it was last accepted, or None if its instances do not have the newest revision."""
     pause: float = LOOK
     """Seconds until the next look at instances that do not change."""
     judged: int = 0
@@ -360,7 +360,7 @@ class StackDefinitionController:
             served.forms.by_number.pop(number, None)
 
     async def _read_template(self, raw: Object, owner_stack: StackObject) -> ReadSpec | None:
-        """Return the spec with its template; None if that is not there, or anything is wrong, which is reported."""
+        """Return the spec with its template, or None if that is not there, or anything is wrong, which is reported."""
         spec, name = raw["spec"], owner_stack.name
         self._follow_sources(name, frozenset(each.ref for each in definition_sources.find_definition_sources(spec)))
         mistakes: list[Mistake] = [*self._find_wrong_group(spec), *self._find_wrong_account(spec)]

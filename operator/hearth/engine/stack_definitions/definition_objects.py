@@ -44,7 +44,7 @@ NOTHING = b"{}"
 
 
 class NotOwn(Exception):
-    """An object of that name exists that was not made for the StackDefinition."""
+    """An object with that name exists that was not made for the StackDefinition."""
 
 
 @value_class.dataclass(frozen=True, slots=True)
@@ -211,7 +211,7 @@ class KindState:
 
     is_served: bool = False
     refusal: str = ""
-    """Why it cannot be made; "" if it can."""
+    """Why it cannot be made, or "" if it can."""
     waits_for: str = ""
     """Reason to wait until it is served."""
 
@@ -235,7 +235,7 @@ def find_recorded_roles(raw: Object) -> list[str]:
 def make_roles(spec: Mapping[str, Any]) -> list[Object]:
     """Create the roles for users of the kind, aggregated into the standard roles, if the spec requests them.
 
-    No role may write a status, since the operator believes the status of an instance.
+    No role may write a status, because the operator believes the status of an instance.
     """
     if not spec.get("roles"):
         return []

@@ -229,7 +229,7 @@ class StatusWriter:
             self._on_settled(stack_uid)
 
     def _find_retry(self, stack_uid: str) -> float:
-        """Return the monotonic time in seconds of the retry; 0 if the spec changed."""
+        """Return the monotonic time in seconds of the retry, or 0 if the spec changed."""
         stack, reconciler = self._management_cluster.find_stack(stack_uid), self._find_reconciler(stack_uid)
         if stack is None or reconciler is None or self._failed_at[stack_uid] != stack.generation:
             return 0.0
@@ -377,7 +377,7 @@ def find_unfinished(planner: StackPlanner | None) -> frozenset[str]:
 class StatusRateLimiter:
     """When a change of a Stack is worth a write: times of written and pending statuses, by Stack, in monotonic seconds.
 
-    Real changes are written at once. Progress and short repairs are delayed if the Stack is large or one of many, since each
+    Real changes are written at once. Progress and short repairs are delayed if the Stack is large or one of many, because each
     write makes the API server process the whole Stack.
     """
 

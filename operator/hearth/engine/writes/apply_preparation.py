@@ -47,7 +47,7 @@ async def time_limit() -> AsyncIterator[None]:
 
 
 async def find_ending_pod(step: Apply, *, cluster: ClusterRequests) -> str | None:
-    """Return the name of a Pod that is still ending, and mounts a claim of the object to create; None if none is known.
+    """Return the name of a Pod that is still ending, and mounts a claim of the object to create, or None if none is known.
 
     Another client may have deleted the former object, so that its Pods outlive it. Asks only for a workload that mounts a
     claim, and only for Pods with its labels. An account that may not list Pods does not wait.
@@ -130,7 +130,7 @@ async def give_up_claims(step: Apply, *, cluster: WorkloadCluster, manager: str)
 
 
 async def _keep_rest(step: Apply, *, cluster: WorkloadCluster, manager: str) -> Child | None:
-    """Let the next apply remove nothing. Return the object as written; None if the apply would remove nothing anyway."""
+    """Let the next apply remove nothing. Return the object as written, or None if the apply would remove nothing anyway."""
     live = await cluster.get(step.ref, kind=step.kind)
     owners = former_appliers.reduce_claims(live, step.manifest, manager=manager)
     if owners is None:
@@ -341,7 +341,7 @@ async def apply_without_defaults(step: Apply, live: Object, *, cluster: Workload
         except ApiStatusError as error:
             if not error.is_conflict or attempt == CLAIMS_AT_MOST:
                 raise
-        # A controller wrote the status meanwhile.
+        # A controller wrote the status in the meantime.
         live = await cluster.get(step.ref, kind=step.kind)
     if not is_claimed:
         return None
@@ -400,7 +400,7 @@ async def suspend_without_obstacle(step: Suspend, live: Object, *, cluster: Clus
 async def find_items(
     step: Apply, live: Object, foreign: Sequence[FieldsPath], *, cluster: ClusterTrials
 ) -> list[FieldsPath] | None:
-    """Return the fewest `foreign` items without which the API server accepts the change; None if it never does."""
+    """Return the fewest `foreign` items without which the API server accepts the change, or None if it never does."""
     if await is_change_accepted(step, live, dropped=(), cluster=cluster):
         return []
     if not foreign or len(foreign) > limits.FOREIGN_ITEMS:

@@ -136,7 +136,7 @@ class FairExecutor:
                 return
 
     def _next(self) -> tuple[str, str] | None:
-        """Start the first key of the next Stack; None if nothing waits or the limit is reached."""
+        """Start the first key of the next Stack. Returns None if nothing waits or the limit is reached."""
         stack_uid = self._turns.take(self._find_room())
         if stack_uid is None:
             return None

@@ -28,7 +28,7 @@ class NeverRests(Exception):
 
 
 class ObjectLoop:
-    """One object is processed once at a time, and again if it is enqueued meanwhile. Each has at most one timer."""
+    """One object is processed once at a time, and again if it is enqueued in the meantime. Each has at most one timer."""
 
     def __init__(
         self, *, where: str, advance: Callable[[str], Awaitable[bool]], enqueue: Callable[[str], None], clock: Clock

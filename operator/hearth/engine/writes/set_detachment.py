@@ -95,7 +95,7 @@ class Detachment:
         """Enlarge the claims, after all of it was tried."""
         live = await stateful_set_claims.find_live(self.cluster, self.step.child.ref, kind=self.step.child.kind)
         if live is None or live["metadata"]["uid"] != self.step.child.uid:
-            # Another client deleted it meanwhile. The deletion finds out what that means.
+            # Another client deleted it in the meantime. The deletion finds out what that means.
             return ""
         if objection := self._find_objection(live):
             return self._fail(objection)
@@ -124,7 +124,7 @@ class Detachment:
         ]
 
     def _find_objection(self, live: Mapping[str, Any]) -> str:
-        """Return why the StatefulSet cannot be replaced under its name, even if all its claims can be enlarged; "" if it can."""
+        """Return why the StatefulSet cannot be replaced under its name, even if all its claims can be enlarged, or "" if it can."""
         if set_replacement.is_selector_changed(live, self.step.manifest):
             return (
                 "spec.selector changes, so its Pods would be left without a controller, and they have the names of the new "

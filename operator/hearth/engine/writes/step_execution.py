@@ -83,7 +83,7 @@ class StepDone:
     """An executed step."""
 
     child: Child | None
-    """The object as written; None if it was deleted or released, or no longer existed."""
+    """The object as written, or None if it was deleted or released, or no longer existed."""
     tolerated: tuple[LostField, ...] = ()
     """Manifest fields left to other field managers."""
     reverted: str = ""
@@ -183,7 +183,7 @@ class StepExecutor:
                 await owner_cluster.change(ref, patch, kind=container.kind)
 
     async def _find_container(self, ref: ObjectRef, kin: Kin) -> Child | None:
-        """Return a Namespace or CustomResourceDefinition of the tree; None if the tree has none of that name."""
+        """Return a Namespace or CustomResourceDefinition of the tree, or None if the tree has none with that name."""
         found = kin.find_container(ref)
         if found is not None or kin.is_alone:
             return found
@@ -290,7 +290,7 @@ class StepExecutor:
         )
 
     async def _take_over(self, step: Apply, live: Object) -> StepResult:
-        """Handle an existing object of the same name: update one that is or may become a child, otherwise do not touch
+        """Handle an existing object with the same name: update one that is or may become a child, otherwise do not touch
         it.
         """
         metadata, manifest = live["metadata"], step.manifest
@@ -413,7 +413,7 @@ class StepExecutor:
     async def _judge_definition(
         self, refused: api_errors.NeedsDryRun | api_errors.MaybeImmutable, step: Apply
     ) -> DryRunVerdict:
-        """Judge by a dry run whether the API server would accept the definition as a new object of the same name."""
+        """Judge by a dry run whether the API server would accept the definition as a new object with the same name."""
         try:
             await self.cluster.check_definition(step.manifest, kind=step.kind)
         except ApiStatusError as error:

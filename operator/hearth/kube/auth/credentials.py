@@ -142,7 +142,7 @@ class ServiceAccountSource:
         return with_proxy(credentials, self.environ)
 
     def find_namespace(self) -> str:
-        """Return the namespace of the pod; "" if it is not mounted."""
+        """Return the namespace of the pod, or "" if it is not mounted."""
         with contextlib.suppress(OSError):
             return (self.folder / "namespace").read_text().strip()
         return ""

@@ -190,7 +190,7 @@ def wait_readable(pipes: Collection[int], until: float | None) -> Sequence[int]:
 
 
 def find_left(until: float | None) -> float | None:
-    """Return the seconds until this moment; None if there is no limit."""
+    """Return the seconds until this moment, or None if there is no limit."""
     return None if until is None else max(0.0, until - time.monotonic())
 
 

@@ -243,7 +243,7 @@ def find_wrong_pem(value: object, at: str) -> Iterator[str]:
 
 
 def decode(value: object) -> bytes | None:
-    """Decode base64 with or without line breaks; None if it is not valid."""
+    """Decode base64 with or without line breaks. Returns None if it is not valid."""
     if not isinstance(value, str):
         return None
     try:
@@ -302,7 +302,7 @@ class InlineSource:
 
 
 def find_wrong_key(pem: bytes) -> str:
-    """Return why a private key is not used; "" if it is.
+    """Return why a private key is not used, or "" if it is.
 
     Keys and certificates are bounded by their content, before OpenSSL uses them: a key that it loads in a millisecond
     may take minutes for one signature.
@@ -311,7 +311,7 @@ def find_wrong_key(pem: bytes) -> str:
         return f"has more than {limits.CLUSTER_PEM_BYTES} bytes; use a key that is {KEY_KINDS}"
     if b"ENCRYPTED" in pem:
         return "is encrypted; store it without a pass phrase"
-    # Imported here, since only kubeconfigs with certificates need this large library.
+    # Imported here, because only kubeconfigs with certificates need this large library.
     from cryptography.hazmat.primitives import serialization
 
     try:
@@ -323,7 +323,7 @@ def find_wrong_key(pem: bytes) -> str:
 
 
 def find_wrong_certificates(pem: bytes) -> str:
-    """Return why a chain of certificates is not used; "" if it is."""
+    """Return why a chain of certificates is not used, or "" if it is."""
     if len(pem) > limits.CLUSTER_PEM_BYTES * limits.CLUSTER_CERTIFICATES:
         return f"has more than {limits.CLUSTER_PEM_BYTES * limits.CLUSTER_CERTIFICATES} bytes"
     found = list(split(pem))

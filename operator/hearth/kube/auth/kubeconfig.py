@@ -34,12 +34,12 @@ class KubeconfigEntry:
     """The folder of its file, to which paths in the entry are relative."""
 
     def find_file(self, key: str) -> Path | None:
-        """Return the file that `key` specifies; None if the data itself is present, or neither."""
+        """Return the file that `key` specifies, or None if the data itself is present, or neither."""
         name = self.content.get(key)
         return self.folder / name if name and not self.content.get(f"{key}-data") else None
 
     def read(self, key: str) -> bytes | None:
-        """Return the base64 data of `<key>-data`, otherwise the content of the file in `key`; None if neither is
+        """Return the base64 data of `<key>-data`, otherwise the content of the file in `key`, or None if neither is
         present.
         """
         data = self.content.get(f"{key}-data")
@@ -58,7 +58,7 @@ class KubeconfigContext:
     user: KubeconfigEntry
     """An empty entry if the context has no user, as behind an authenticating proxy."""
     namespace: str = ""
-    """The namespace of commands that name none; "" if the context has none."""
+    """The namespace of commands that name none, or "" if the context has none."""
 
 
 def find_context(paths: Sequence[str], name: str | None) -> KubeconfigContext:

@@ -360,7 +360,7 @@ class ChildCache:
         return cache.follow(paths)
 
     def find_denial(self, kind: Kind, *, namespace: str = "") -> str:
-        """Return the API server's message if it denies the watch of a followed kind; "" if no denial is known."""
+        """Return the API server's message if it denies the watch of a followed kind, or "" if no denial is known."""
         cache = self._followed.get(self._find_key(kind, namespace))
         return cache.watch.denial if cache is not None else ""
 

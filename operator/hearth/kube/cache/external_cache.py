@@ -225,7 +225,7 @@ def find_version(found: Child) -> tuple[str, int]:
 def choose(records: Collection[Child]) -> Iterator[Child]:
     """Return the objects in the order of namespaces and names, of each name the newest.
 
-    While one object is replaced by another of the same name, both may be known.
+    While one object is replaced by another with the same name, both may be known.
     """
     newest: dict[tuple[str, str], Child] = {}
     for each in records:
@@ -257,7 +257,7 @@ def has_changed(
     if old.packed_fields == new.packed_fields:
         return False
     before, after = old.fields, new.fields
-    # Whether a status describes the present generation is part of the health of an object.
+    # Whether a status describes the current generation is part of the health of an object.
     paths = (GENERATION, *query.paths)
     return any(cache_budget.find(before, path) != cache_budget.find(after, path) for path in paths)
 
@@ -322,7 +322,7 @@ class ExternalCache:
         await asyncio.gather(*(watch.close() for watch in self._watches.values()), *self._closing)
 
     def _find_or_open(self, query: ExternalQuery, namespace: str) -> ExternalWatch | None:
-        """Return the watch of a query; None if the namespace of the Stack has its share already."""
+        """Return the watch of a query, or None if the namespace of the Stack has its share already."""
         place = find_place(query)
         watch = self._watches.get(place)
         if watch is not None and watch.kind == query.kind:

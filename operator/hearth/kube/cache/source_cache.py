@@ -71,7 +71,7 @@ class CachedSource:
     @property
     def newest(self) -> SourceRecord | None:
         """Return the newest known record."""
-        # During the replacement of one object by another of the same name, both may be known.
+        # During the replacement of one object by another with the same name, both may be known.
         return max(self._store.records.values(), key=lambda record: record.resource_version, default=None)
 
     def put(self, raw: Object) -> None:
@@ -176,7 +176,7 @@ class SourceCache:
         return raw
 
     def find_uid(self, ref: ObjectRef) -> str:
-        """Return the UID of a followed source; "" if unknown."""
+        """Return the UID of a followed source, or "" if unknown."""
         source = self._sources.get(ref)
         if source is None:
             return self._shared[ref.kind].find_uid(ref)
@@ -272,7 +272,7 @@ class SharedSources:
         self._on_change = on_change
         self._connection = context.connection
         self._known: dict[ObjectRef, Version | None] = {}
-        """Every followed source; None if no such object is known."""
+        """Every followed source, or None if no such object is known."""
         self._shown: set[ObjectRef] = set()
         self._cancel_timer: Callable[[], None] = lambda: None
         self._running: set[asyncio.Task[None]] = set()
@@ -303,7 +303,7 @@ class SharedSources:
                 self._on_change(ref)
 
     def find_uid(self, ref: ObjectRef) -> str:
-        """Return the UID of a source; "" if unknown."""
+        """Return the UID of a source, or "" if unknown."""
         version = self._known.get(ref)
         return version.uid if version is not None else ""
 
@@ -333,7 +333,7 @@ class SharedSources:
             self._note(ref, find_version(raw))
 
     def on_deleted(self, raw: Object) -> None:
-        """Handle a deleted object, unless another object of the same name exists."""
+        """Handle a deleted object, unless another object with the same name exists."""
         ref, version = self._ref(raw), self._known.get(self._ref(raw))
         if version is not None and version.uid == raw["metadata"]["uid"]:
             self._note(ref, None)

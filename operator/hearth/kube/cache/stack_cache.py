@@ -45,11 +45,11 @@ LARGE = 16 * 1024
 HEAD = frozenset({"apiVersion", "kind", "metadata"})
 SPEC, STATUS = b',"spec":{', b',"status":{'
 """The API server writes the fields of a custom resource in the order of the alphabet, and a quote within a text with a
-backslash. So the first one ends the metadata, whose own members of that name are texts, and the last one begins the
+backslash. So the first one ends the metadata, whose own members with that name are texts, and the last one begins the
 status, unless it is within the status; then what follows it is not JSON."""
 
 FindSpec: TypeAlias = Callable[[Object], object | None]
-"""Returns the replacement for the spec of an object with that metadata; None if its spec is unknown."""
+"""Returns the replacement for the spec of an object with that metadata, or None if its spec is unknown."""
 
 
 class StackCache(WatchedCache[StackObject]):
@@ -147,11 +147,11 @@ class StackCache(WatchedCache[StackObject]):
         return super().put(raw)
 
     def read_answer(self, text: bytes) -> Object | None:
-        """Read the answer to a write of the operator for `put`; None if its spec is not known, so that it must be parsed."""
+        """Read the answer to a write of the operator for `put`. Returns None if its spec is not known, so that it must be parsed."""
         return read(text, self._find_spec)
 
     def _find_spec(self, metadata: Object) -> StackObject | None:
-        """Return the record that has the spec of an object with this metadata, to take its place; None if none has."""
+        """Return the record that has the spec of an object with this metadata, to take its place, or None if none has."""
         known = self._find_known(metadata)
         is_same = known is not None and known.generation == metadata.get("generation") and not known.defect
         return known if is_same else None

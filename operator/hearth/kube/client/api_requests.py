@@ -109,7 +109,7 @@ class ApiClient:
     async def send_existing(
         self, verb: str, kind: Kind, path: str, *, query: dict[str, str] | None = None, body: Object | None = None
     ) -> Object | None:
-        """Send a request and return its response; None if the server has no such object, or does not serve its kind."""
+        """Send a request and return its response, or None if the server has no such object, or does not serve its kind."""
         try:
             return await self.send(verb, kind, path, query=query, body=body)
         except errors.ApiStatusError as refused:
@@ -118,7 +118,7 @@ class ApiClient:
             return None
 
     async def create_new(self, kind: Kind, body: Object) -> Object | None:
-        """Create an object and return it; None if another one has its name."""
+        """Create an object and return it. Returns None if another one has its name."""
         try:
             return await self.send(
                 "create", kind, collection_path(kind, body["metadata"].get("namespace", "")), body=body

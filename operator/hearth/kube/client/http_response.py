@@ -172,7 +172,7 @@ class ParserEvents:
 
 
 def find_fault(version: str, fields: Mapping[str, str]) -> str:
-    """Return why llhttp's strict mode is not strict enough for this head; empty if it is."""
+    """Return why llhttp's strict mode is not strict enough for this head, or empty if it is."""
     if version not in VERSIONS:
         return f"the answer is in HTTP/{version}"
     if fields.get("transfer-encoding", "chunked").lower() != "chunked":

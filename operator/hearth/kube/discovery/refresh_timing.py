@@ -21,7 +21,7 @@ LATE_KINDS = 2.0
 """Seconds after which the kinds are read once more: the API server's list of them follows their definitions with a delay."""
 SCHEMA_DELAYS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
 """Seconds before each search for schemas. A schema is published after about a second, by a busy server later. Until
-then the server shows none, or the schema of a former kind of the same name, so a schema that is found does not end
+then the server shows none, or the schema of a former kind with the same name, so a schema that is found does not end
 the search.
 """
 

@@ -100,7 +100,7 @@ class LeaderElector:
     ) -> None:
         """Create the candidate. now: seconds since the epoch, only for display."""
         self.error = "has not read its lease yet"
-        """Why the holder of the lease is unknown; empty if it is known."""
+        """Why the holder of the lease is unknown, or empty if it is known."""
         self._config = config
         self._now = now
         self._uniform = uniform

@@ -112,7 +112,7 @@ class LeaseClient:
         return await self._create(spec)
 
     async def change(self, lease: Lease, spec: Object) -> Lease | None:
-        """Change these fields and return the Lease; None if its version differs from the one read, or it was deleted."""
+        """Change these fields and return the Lease, or None if its version differs from the one read, or it was deleted."""
         metadata = {"resourceVersion": str(lease.version), "labels": self._labels, "ownerReferences": self._owners}
         body = {"metadata": metadata, "spec": spec}
         try:

@@ -146,7 +146,7 @@ def write_data(data: Object) -> bytes:
 
 
 def find_excess(raw: bytes) -> str:
-    """Describe how the JSON of a definition exceeds the limits of a revision; "" if it does not."""
+    """Describe how the JSON of a definition exceeds the limits of a revision. Returns "" if it does not."""
     if len(raw) > limits.REVISION_BYTES:
         return f"it has {len(raw)} bytes as JSON, at most {limits.REVISION_BYTES} are stored"
     if packing.has_more_values(raw, limits.REVISION_VALUES):
@@ -174,7 +174,7 @@ def name_parts(name: str, count: int) -> list[str]:
 
 
 def read_part_count(annotations: Mapping[str, str]) -> int:
-    """Return the number of further objects; 0 if it is implausible, so that the content cannot match its hash."""
+    """Return the number of further objects, or 0 if it is implausible, so that the content cannot match its hash."""
     text = annotations.get(names.ANNOTATION_PARTS, "0")
     count = int(text) if text.isascii() and text.isdigit() and len(text) <= limits.COUNT_DIGITS else 0
     return count if count <= limits.REVISION_PARTS else 0
@@ -227,7 +227,7 @@ def parse_revision(metadata: Object) -> Revision:
 
 
 def read_number(text: str) -> int:
-    """Return the number in an annotation; 0 if it has none."""
+    """Return the number in an annotation, or 0 if it has none."""
     return int(text) if text.isascii() and text.isdigit() and len(text) <= limits.COUNT_DIGITS else 0
 
 

@@ -175,7 +175,7 @@ class KubeRemoteCluster:
         )
 
     def _judge(self, error: errors.ApiStatusError) -> tuple[str, str] | None:
-        """Return the problem that an answer shows; None if the cluster works."""
+        """Return the problem that an answer shows, or None if the cluster works."""
         said = str(error)[: limits.CLUSTER_ERROR_LENGTH]
         if error.code == UNAUTHORIZED:
             return ClusterReason.UNAUTHORIZED, (
@@ -220,7 +220,7 @@ class KubeRemoteCluster:
 
 
 async def read_identity(connection: WatchConnection) -> str:
-    """Return the UID of the namespace `kube-system`, which no other cluster has; "" if it may not be read.
+    """Return the UID of the namespace `kube-system`, which no other cluster has, or "" if it may not be read.
 
     Raises ApiStatusError or Unreachable if the server cannot answer now.
     """

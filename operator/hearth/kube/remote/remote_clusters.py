@@ -1,6 +1,6 @@
 """The port `RemoteClusters`: opens a cluster for its first Stack and closes it a minute after its last.
 
-Equal kubeconfigs share a cluster, since they grant the same; different ones share nothing, even for the same server.
+Equal kubeconfigs share a cluster, because they grant the same; different ones share nothing, even for the same server.
 """
 
 from __future__ import annotations

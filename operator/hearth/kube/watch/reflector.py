@@ -141,7 +141,7 @@ class Reflector:
     """A list and watch of one collection, active from `start` to `close`."""
 
     denial = ""
-    """The API server's message if it denies the watch; "" if no denial is known."""
+    """The API server's message if it denies the watch, or "" if no denial is known."""
     is_answered = False
     """Whether the server has answered an attempt, including with a rejection."""
     is_failing = False
@@ -221,7 +221,7 @@ class Reflector:
 
     @property
     def version(self) -> int:
-        """Return the resourceVersion up to which everything was delivered; 0 if unknown."""
+        """Return the resourceVersion up to which everything was delivered, or 0 if unknown."""
         return self._version or 0
 
     async def wait_synced(self) -> None:
@@ -239,7 +239,7 @@ class Reflector:
     def restart(self, *, path: str, metadata_only: bool, selector: Mapping[str, str] | None = None) -> None:
         """Start again with another path or contents; the handler retains its data until the new list is complete.
 
-        selector: another one, None for the present one.
+        selector: another one, None for the current one.
         """
         self.path = path
         if selector is not None:

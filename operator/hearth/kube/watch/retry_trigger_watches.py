@@ -96,7 +96,7 @@ class TriggerSourceWatch:
         self._on_change = on_change
         self._on_forbidden = on_forbidden
         self._is_listing = False
-        # A copy, since it is not a sign of the server's return that a watch of triggers works again.
+        # A copy, because it is not a sign of the server's return that a watch of triggers works again.
         self._server = dataclasses.replace(context, on_return=lambda: None)
         self._reflector: Reflector | None = None
 
@@ -263,7 +263,7 @@ async def get_webhook_source(connection: WatchConnection, kinds: Kinds) -> Trigg
             names.update(find_services(listed.get("items") or ()))
     if not names:
         return None
-    # One watch for all: a Service of the same name in another namespace costs one unnecessary retry.
+    # One watch for all: a Service with the same name in another namespace costs one unnecessary retry.
     selector = f"{LABEL_SERVICE} in ({','.join(sorted(names))})"
     return TriggerSource(api_version="discovery.k8s.io/v1", kind="EndpointSlice", labels=selector)
 

@@ -96,7 +96,7 @@ class LineSplitter:
 
 
 def find_identity(line: bytes) -> Echo | None:
-    """Read an event's object and state, at a fraction of the cost of parsing; None if that is unclear."""
+    """Read an event's object and state, at a fraction of the cost of parsing. Returns None if that is unclear."""
     found = IDENTITY.match(line)
     if found is not None:
         return found[1], found[2].decode(errors="replace"), int(found[3])

@@ -50,7 +50,7 @@ class CertificateSet:
     authorities: bytes = b""
     """The certificates to trust, the newest first."""
     authority_key: bytes = field(default=b"", repr=False)
-    """The key of the newest authority; empty if another program issues the certificates."""
+    """The key of the newest authority, or empty if another program issues the certificates."""
     certificate: bytes = b""
     """The serving certificate, with its chain."""
     key: bytes = field(default=b"", repr=False)
@@ -230,7 +230,7 @@ def _write_key(key: ec.EllipticCurvePrivateKey) -> bytes:
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class CertificateSecret:
-    """The Secret of that name in the operator's namespace."""
+    """The Secret with that name in the operator's namespace."""
 
     client: ApiClient
     namespace: str
@@ -289,7 +289,7 @@ def parse_secret(raw: Object | None) -> CertificateSet:
 
 
 def decode_value(text: Any) -> bytes:
-    """Decode a value of a Secret; empty if it is missing or invalid."""
+    """Decode a value of a Secret. Returns an empty result if it is missing or invalid."""
     try:
         return base64.b64decode(text or "", validate=True)
     except (binascii.Error, TypeError, ValueError):

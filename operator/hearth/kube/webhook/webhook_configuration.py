@@ -34,7 +34,7 @@ KINDS = tuple(
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class WebhookConfigurations:
-    """The two configurations of that name."""
+    """The two configurations with that name."""
 
     connection: Connection
     name: str

@@ -31,7 +31,7 @@ SHUTDOWN_TIMEOUT = 1.0
 """Seconds for reviews in progress; the API server allows a write whose review is cut off."""
 IDENTIFYING_FIELDS = ("apiVersion", "kind", "metadata")
 current_request: ContextVar[dict[str, Any]] = ContextVar("current_request")
-"""The whole `request` of the AdmissionReview that the handler is called for. kopf gets only the metadata, since it
+"""The whole `request` of the AdmissionReview that the handler is called for. kopf gets only the metadata, because it
 copies and compares whole objects, which takes longer than the review.
 """
 Serve: TypeAlias = Callable[..., Awaitable[Any]]
@@ -40,7 +40,7 @@ FIRST_BYTE_TIMEOUT = 5.0
 """Seconds until the first byte of a connection; the API server sends it at once."""
 HANDSHAKE_TIMEOUT = 5.0
 CLOSE_TIMEOUT = 1.0
-"""Seconds for the peer's end of TLS. Its memory is held meanwhile."""
+"""Seconds for the peer's end of TLS. Its memory is held in the meantime."""
 ACCEPT_PAUSE = 0.1
 """Seconds until the next attempt where the process has too many open files."""
 BACKLOG = 128

@@ -69,7 +69,7 @@ def find_forms(hidden: frozenset[str]) -> tuple[str, ...]:
 
 
 def _find_lines(hidden: Collection[str]) -> Collection[str]:
-    """Return the long lines of the values, since a program may quote a single line; empty if they are too many to
+    """Return the long lines of the values, because a program may quote a single line, or empty if they are too many to
     search.
     """
     found = {

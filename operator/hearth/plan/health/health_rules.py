@@ -86,7 +86,7 @@ class Schemas(Protocol):
     """Schemas of the kinds that the cluster serves, from memory."""
 
     def find_schema(self, kind: Kind) -> Mapping[str, Any] | None:
-        """Find the OpenAPI v3 schema of the kind's objects; None if no schema was loaded. The same object while unchanged."""
+        """Find the OpenAPI v3 schema of the kind's objects, or None if no schema was loaded. The same object while unchanged."""
 
     def find_definition(self, reference: str) -> Mapping[str, Any] | None:
         """Find the target of a `$ref` within a schema of `find_schema`."""

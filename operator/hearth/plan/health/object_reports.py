@@ -44,7 +44,7 @@ def find_deletion_messages(kind: str, fields: Fields) -> dict[str, str]:
 
 
 def explain_deletion(kind: str, fields: Fields) -> str:
-    """Return the obstacle to the deletion in one sentence; "" if the object does not report it. kind: `Kind.key`."""
+    """Return the obstacle to the deletion in one sentence, or "" if the object does not report it. kind: `Kind.key`."""
     return "; ".join(message.rstrip(".") for message in find_deletion_messages(kind, fields).values() if message)
 
 
@@ -71,11 +71,11 @@ class RunEnd:
     exit_code: int
     reason: str = ""
     finished_at: str = ""
-    """RFC 3339; "" if unknown."""
+    """RFC 3339, or "" if unknown."""
 
 
 def find_run_end(pods: Iterable[Object]) -> RunEnd | None:
-    """Return the end of the container that failed last, in any of the pods; None if none did."""
+    """Return the end of the container that failed last, in any of the pods, or None if none did."""
     ends = [end for pod in pods for end in _find_ends(pod)]
     return max(ends, key=lambda end: end.finished_at, default=None)
 
@@ -127,7 +127,7 @@ def _hides(line: str, hidden: Collection[str]) -> bool:
 
 
 def explain_pods(pods: Iterable[Object]) -> str:
-    """Return `container app of pod/web-1: ErrImagePull: not found`; "" if no Pod says anything."""
+    """Return `container app of pod/web-1: ErrImagePull: not found`, or "" if no Pod says anything."""
     newest = sorted(pods, key=lambda pod: health_result.read_text(pod, "metadata.creationTimestamp"), reverse=True)
     return next(filter(None, map(_explain_pod, newest)), "")
 

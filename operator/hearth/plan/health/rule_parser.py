@@ -363,7 +363,7 @@ class _RuleParser:
         return tuple(text)
 
     def _examine(self, source: str, place: str, owner: str, names: Collection[str]) -> tuple[Expression, str] | None:
-        """Parse the expression and return it with its result type in CEL notation; None if it has errors."""
+        """Parse the expression and return it with its result type in CEL notation. Returns None if it has errors."""
         try:
             parsed = expressions.parse(source)
             judgement = self.validator.scope.check(parsed)

@@ -26,7 +26,7 @@ class SuspendRule:
     sets: Mapping[Path, Any]
     """The fields that suspend an object, and their values."""
     overrides: Mapping[Path, Any]
-    """Further fields, and the values that they must have meanwhile. They are set where the object has other values."""
+    """Further fields, and the values that they must have in the meantime. They are set where the object has other values."""
     done_when: Expression | None = None
     """Test whether the object runs nothing anymore. None: as soon as the fields are set."""
     unless: Expression | None = None

@@ -183,7 +183,7 @@ def explain(waiting_result: HealthResult, blocking_condition: ObjectCondition | 
 
 
 def describe_shortage(fields: Fields) -> str:
-    """Describe the missing parts of an overdue rollout, or "" if nothing is missing."""
+    """Describe the missing parts of an overdue rollout. Returns "" if nothing is missing."""
     waiting = find_rollout(fields)
     return explain(waiting, read_conditions(fields).get("ReplicaFailure")).message if waiting is not None else ""
 
@@ -278,10 +278,10 @@ def find_stuck_pod(fields: Fields, wanted: int) -> HealthResult | None:
 
 
 def name_stuck_pod(fields: Fields, wanted: int) -> str:
-    """Return the pod of neither the present nor the next revision that the controller waits for; "" for none.
+    """Return the pod of neither the current nor the next revision that the controller waits for; "" for none.
 
     It updates one pod after the other, from the last, and waits for each to become ready, also if the template was changed
-    or changed back meanwhile. So a pod that never starts stays until a user deletes it (kubernetes/kubernetes#67250).
+    or changed back in the meantime. So a pod that never starts stays until a user deletes it (kubernetes/kubernetes#67250).
     """
     if (
         read_text(fields, "spec.podManagementPolicy") == "Parallel"

@@ -41,7 +41,7 @@ EXCHANGED = (
 def find_adoption_denial(
     live: Mapping[str, Any], *, ref: ObjectRef, adopts: bool, may_exist: StackMayExist, our_signatures: Signatures
 ) -> AdoptionDenial | None:
-    """Find the reason against the adoption of the live object at `ref`; None if it can be adopted.
+    """Find the reason against the adoption of the live object at `ref`, or None if it can be adopted.
 
     adopts: whether the adoption policy allows it; our_signatures: verifies our signatures.
     """

@@ -89,7 +89,7 @@ def make_applied_fields(
     owner: str,
     hashes: HashFunction,
 ) -> AppliedFields | None:
-    """Make the record of `manifest`; None if other managers may keep none of its fields, and none replaces the object.
+    """Make the record of `manifest`. Returns None if other managers may keep none of its fields, and none replaces the object.
 
     replacing: the fields of `replaceOn`.
     """

@@ -150,7 +150,7 @@ def predict_whole(manifest: Object, live: Object) -> tuple[Object, Object]:
 
 
 def find_emptied(manifest: Object, live: Object, *, manager: str = "") -> Object:
-    """Return the merge patch that removes the maps that an apply would turn into null; empty if there are none.
+    """Return the merge patch that removes the maps that an apply would turn into null, or empty if there are none.
 
     manager: the field manager that applies; "" for the Stack's own.
     """
@@ -204,7 +204,7 @@ def find_nulls(stated: Any, live: Any, owners: Owners) -> Object | list[Any] | N
 
 
 def find_nulls_in_items(stated: Any, live: Sequence[Any], owners: Owners) -> list[Any] | None:
-    """Return the list without the maps in its items that an apply would turn into null; None if there are none.
+    """Return the list without the maps in its items that an apply would turn into null, or None if there are none.
 
     A merge patch replaces lists as a whole, so it contains all items, including items of others.
     """
@@ -314,7 +314,7 @@ def hand_over(live: Object, items: Collection[FieldsPath]) -> list[Object]:
 
 
 def renew_version(live: Object, version: str) -> list[Object] | None:
-    """Return the `managedFields` with this apiVersion in the operator's entries; None if they have it already.
+    """Return the `managedFields` with this apiVersion in the operator's entries, or None if they have it already.
 
     A field has the same path in all versions, unless the version that the definition uses now has another path for it.
     """

@@ -163,7 +163,7 @@ def fits(item: Mapping[str, Any], keys: Mapping[str, Any]) -> bool:
 
 
 def find_first_field(value: Any, *, path: str) -> str | None:
-    """Find the first field within `value` that can have an owner; None if no field can."""
+    """Find the first field within `value` that can have an owner, or None if no field can."""
     if isinstance(value, dict):
         named = (find_first_field(inner, path=join(path, key)) for key, inner in value.items())
         return next((field for field in named if field is not None), None)

@@ -211,7 +211,7 @@ def _replace(context: ResourceContext, child: Child, change: ReplacingChange, de
 
 
 def is_retained(context: ResourceContext, child: Child) -> bool:
-    """Return whether nothing may delete the object for its successor, since it or something in it is kept."""
+    """Return whether nothing may delete the object for its successor, because it or something in it is kept."""
     return step_planning.is_retained(child, context.blueprint) or bool(context.find_contents(child))
 
 
@@ -316,7 +316,7 @@ def _retry(context: ResourceContext, failed_status: ResourceStatus) -> ResourceS
 def _find_hindrance(
     context: ResourceContext, status: ResourceStatus, child: Child, *, is_asked: bool
 ) -> ResourceStatus | None:
-    """Return the status of a failed object that may not be replaced, or not yet; None if it may."""
+    """Return the status of a failed object that may not be replaced, or not yet, or None if it may."""
     if is_retained(context, child):
         # Every failed attempt would remain permanently, so only the object's owner makes room for the next.
         message = f"{status.message}; {explain_retained(context, child)}"
@@ -405,7 +405,7 @@ def replace_unhealthy(
         if status.requeue_at is not None:
             outlook = f"its replacement is not done yet ({status.message})"
     else:
-        # Changes in place continue, since the object may stay in use for a long time.
+        # Changes in place continue, because the object may stay in use for a long time.
         status = decide(context, child, desired, finding)
         reason, outlook = obstacle.reason, obstacle.message
         if status.cause is Cause.MARKED_UNHEALTHY:
@@ -451,7 +451,7 @@ def _find_restart_obstacle(context: ResourceContext, child: Child) -> HealingDel
 
 
 def _find_mark_hold(context: ResourceContext) -> tuple[str, str] | None:
-    """Return reason and text of the user's setting that prevents the replacement; None if no setting does."""
+    """Return reason and text of the user's setting that prevents the replacement, or None if no setting does."""
     rule = context.environment.rules.find_restriction(context.name, Action.REPLACE)
     if rule is not None:
         return enforcement.RESTRICTED, f"its replacement is denied by {rule.place}"

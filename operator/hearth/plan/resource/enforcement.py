@@ -142,7 +142,7 @@ def find_denial(
 
 
 def hold_part(environment: ActiveEnvironment, step: PartStep) -> HeldPart | None:
-    """Return what prevents a step for a part of a resource; None if nothing does."""
+    """Return what prevents a step for a part of a resource, or None if nothing does."""
     if environment.is_unrestricted or not isinstance(step, DeletePart):
         return None
     if (denial := find_denial(environment.rules, step.resource, step.actions)) is not None:

@@ -43,7 +43,7 @@ def plan(context: ResourceContext, child: Child | None, desired: DesiredObject) 
 
 
 def _plan_going(context: ResourceContext, child: Child) -> ResourceStatus | None:
-    """Return the status of a resource whose object succeeded and is being deleted; None if it did not succeed."""
+    """Return the status of a resource whose object succeeded and is being deleted, or None if it did not succeed."""
     if not context.memory.finished.has(context.name, child.hash) and not _has_finished_going(context, child):
         return None
     status = readiness.make_status(child, ResourceState.READY, FINISHED, GOING_TEXT)
@@ -128,7 +128,7 @@ def keep_dependent(
     values: Values,
     rules: HealthRules,
 ) -> ResourceStatus | None:
-    """Return the status of a resource that reads a value of finished, deleted work; None if it reads none.
+    """Return the status of a resource that reads a value of finished, deleted work, or None if it reads none.
 
     An object with that value stays unchanged. A new one cannot be created without it.
     """

@@ -98,7 +98,7 @@ def name_items(items: list[Any]) -> dict[str, Any]:
 
 
 def find_name(item: Any) -> str:
-    """Return the name of a list item; "" if it has none."""
+    """Return the name of a list item, or "" if it has none."""
     if not isinstance(item, dict):
         return ""
     metadata = item.get("metadata")

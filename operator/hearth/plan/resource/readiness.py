@@ -100,7 +100,7 @@ def explain_silence(child: Child, status: ResourceStatus, memory: InMemoryState,
 
 
 def _find_failure(rules: tuple[Evaluable, ...], values: Values, child: Child) -> ResourceStatus | None:
-    """Evaluate the resource's own `failedWhen` rules; None if no rule is met."""
+    """Evaluate the resource's own `failedWhen` rules. Returns None if no rule is met."""
     outcomes = [rule.evaluate(values) for rule in rules]
     for number, outcome in enumerate(outcomes):
         if isinstance(outcome, Known) and outcome.value is True:

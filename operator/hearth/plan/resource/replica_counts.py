@@ -19,7 +19,7 @@ SCALED_KINDS: Final = frozenset({"Deployment.apps", "ReplicaSet.apps", "Stateful
 
 
 def find_kept_count(context: ResourceContext, desired: DesiredObject, child: Child | None) -> int | None:
-    """Return the number of replicas that the object keeps, or starts with; None if the manifest or the API server decides.
+    """Return the number of replicas that the object keeps, or starts with, or None if the manifest or the API server decides.
 
     child: the object to change, None for a new one.
     """

@@ -49,7 +49,7 @@ def _list_sizes(stateful_set: Mapping[str, Any]) -> dict[str, str]:
 
 
 def read_size(claim: Mapping[str, Any]) -> str:
-    """Return the size that a claim, or a template of claims, requests; "" if that is not a quantity."""
+    """Return the size that a claim, or a template of claims, requests, or "" if that is not a quantity."""
     size = (((claim.get("spec") or {}).get("resources") or {}).get("requests") or {}).get("storage")
     return str(size) if quantity.is_quantity(str(size)) else ""
 
@@ -67,7 +67,7 @@ def make_resize(claim: Mapping[str, Any], size: str) -> Object:
 
 
 def find_kept_pods(manifest: Mapping[str, Any]) -> str:
-    """Return why the controller would not restart all Pods of the StatefulSet for a new Pod template; "" if it would."""
+    """Return why the controller would not restart all Pods of the StatefulSet for a new Pod template, or "" if it would."""
     strategy = (manifest.get("spec") or {}).get("updateStrategy") or {}
     if strategy.get("type") == "OnDelete":
         return "spec.updateStrategy.type: OnDelete leaves the restart of its Pods to you"
@@ -98,7 +98,7 @@ def find_next(detached: DetachedSet, children: Iterable[Child]) -> Child | None:
 
 
 def is_left_pod(pod: Mapping[str, Any], name: str) -> bool:
-    """Return whether a Pod of that name is one that a deleted StatefulSet left behind, and that has no controller."""
+    """Return whether a Pod with that name is one that a deleted StatefulSet left behind, and that has no controller."""
     metadata = pod["metadata"]
     is_of_set = (metadata.get("labels") or {}).get(POD_NAME_LABEL) == name
     return is_of_set and not any(owner.get("controller") for owner in metadata.get("ownerReferences") or ())

@@ -171,7 +171,7 @@ def plan_removal(child: Child, blueprint: Blueprint, find_contents: FindContents
 
 
 def find_recorded(child: Child) -> str:
-    """Return the object that makes this one stay, from its annotation; "" if it stays for its own sake."""
+    """Return the object that makes this one stay, from its annotation, or "" if it stays for its own sake."""
     annotations = child.fields["metadata"].get("annotations") or {}
     is_own = annotations.get(names.ANNOTATION_DELETION_POLICY) == names.RETAIN
     return "" if is_own else str(annotations.get(names.ANNOTATION_KEEPS, ""))[: limits.NAME_LENGTH]

@@ -1,4 +1,4 @@
-"""Writes that suspend, resume and restore one object, and the record that the object stores meanwhile.
+"""Writes that suspend, resume and restore one object, and the record that the object stores in the meantime.
 
 A separate field manager applies only the fields that suspend the object. So this needs no definition, and the object's
 own definition is unchanged. The same apply writes the record of the previous values as an annotation. A record is trusted
@@ -165,7 +165,7 @@ def is_like(value: Any, model: Any) -> bool:
 
 
 def suspend(child: Child, rule: SuspendRule, records: SuspendRecords) -> Suspend:
-    """Plan the step that scales an object down, or scales it down again if another client started it meanwhile."""
+    """Plan the step that scales an object down, or scales it down again if another client started it in the meantime."""
     is_again = records.is_suspended_now(child)
     before = records.read(child)
     if before.is_resumed:

@@ -162,7 +162,7 @@ class StepFailure:
     """Events that may end the failure, if a watch can observe them."""
     server: ServerResponse = ServerResponse.ANSWERS
     code: int = 0
-    """HTTP code of the API server's error; 0 if it sent none."""
+    """HTTP code of the API server's error, or 0 if it sent none."""
     is_internal: bool = False
     """Whether it is an error of the operator."""
     is_name_taken: bool = False

@@ -87,7 +87,7 @@ RBAC = api_errors.RBAC_GROUP
 def find_triggers(
     first: api_errors.ErrorClass, last: api_errors.ErrorClass, *, code: int, kind: Kind, ref: ObjectRef
 ) -> RetryTriggers:
-    """Find the triggers for a failed write; empty if no watch can observe any.
+    """Find the triggers for a failed write, or empty if no watch can observe any.
 
     first: class of the error response; last: class after a dry run or an access review; code: its HTTP code.
     """
@@ -126,7 +126,7 @@ def _forbidden_though_allowed(kind: Kind, ref: ObjectRef) -> RetryTriggers:
 
 
 def find_sources(trigger: RetryTrigger) -> tuple[TriggerSource, ...]:
-    """Return the objects to watch for a trigger; empty if another component reports it."""
+    """Return the objects to watch for a trigger, or empty if another component reports it."""
     match trigger.type:
         case TriggerType.LIMITS:
             security = TriggerSource(api_version="v1", kind="Namespace", name=trigger.namespace)

@@ -35,7 +35,7 @@ class Health(enum.Enum):
     ROLLED_BACK = "RolledBack"
     """It failed, and went back on its own: it runs, but not with its revision."""
     BLOCKED = "Blocked"
-    """It fails for a cause on the side of its user, for example an object of the same name."""
+    """It fails for a cause on the side of its user, for example an object with the same name."""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,17 +50,17 @@ class InstanceState:
     observed: int = 0
     """The revision that its status describes; 0 for none."""
     active: int = 0
-    """The revision that its objects have; 0 if that is not known."""
+    """The revision that its objects have, or 0 if that is not known."""
     health: Health
     since: float | None = None
-    """When it began to be in progress, in seconds since the epoch; None if it is not."""
+    """When it began to be in progress, in seconds since the epoch, or None if it is not."""
     pin: int | None = None
     pin_mistake: str = ""
-    """Why it does not get the revision of its pin; "" if it does."""
+    """Why it does not get the revision of its pin, or "" if it does."""
     hold: str = ""
     """The user's decision that keeps it unchanged although the definition changes; "" without one."""
     unfit: str = ""
-    """Why its spec does not fit the newest revision; "" if it does."""
+    """Why its spec does not fit the newest revision, or "" if it does."""
     labels: Mapping[str, str] = field(default_factory=dict)
     promoted: int = 0
     """The revision that its user promoted it to; 0 for none."""
@@ -141,7 +141,7 @@ def find_message(status: Mapping[str, Any]) -> str:
 
 
 def find_hold_cause(settings: Mapping[str, Any], status: Mapping[str, Any]) -> str:
-    """Return why an instance stays unchanged by a decision of its user; "" if it does not.
+    """Return why an instance stays unchanged by a decision of its user, or "" if it does not.
 
     settings: its options, in the form of a Stack's spec.
     """
@@ -159,5 +159,5 @@ def find_hold_cause(settings: Mapping[str, Any], status: Mapping[str, Any]) -> s
 
 
 def read_since(status: Mapping[str, Any]) -> str:
-    """Return since when an instance is in progress, as its status says; "" if it is not."""
+    """Return since when an instance is in progress, as its status says, or "" if it is not."""
     return conditions.summarize(status)[1]

@@ -85,7 +85,7 @@ class RolloutDecision:
 
     record: RolloutRecord
     wave: str = ""
-    """The name of the present wave; "" for none."""
+    """The name of the current wave; "" for none."""
     wave_size: int = 0
     """Instances in that wave."""
     moves: Mapping[str, int] = field(default_factory=dict)
@@ -206,7 +206,7 @@ def limit_progress(instance: InstanceState, policy: RolloutPolicy, *, now: float
 
 
 def find_hold_cause(instance: InstanceState, *, newest: int, minimum: int) -> str:
-    """Return why an instance stays at its revision; "" if it follows the definition."""
+    """Return why an instance stays at its revision, or "" if it follows the definition."""
     if instance.revision < minimum:
         return ""
     if instance.hold:
@@ -313,7 +313,7 @@ def advance_wave(
     requests: RolloutRequests,
     now: float,
 ) -> RolloutDecision:
-    """Move the next instances of the present wave, or begin the next wave."""
+    """Move the next instances of the current wave, or begin the next wave."""
     while record.wave < len(waves.members):
         wave = waves.members[record.wave]
         pending = [each for each in wave if each.revision != waves.newest]
@@ -402,5 +402,5 @@ def move_stragglers(
 
 
 def find_name(waves: Waves, record: RolloutRecord) -> str:
-    """Return the name of the present wave."""
+    """Return the name of the current wave."""
     return waves.names[record.wave] if record.wave < len(waves.names) else ""

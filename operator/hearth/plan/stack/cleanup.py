@@ -56,7 +56,7 @@ class ObsoleteChildren:
     _resources: dict[str, set[str]] = field(default_factory=dict)
     """By resource, and by collection as a whole, the UIDs of its obsolete children."""
     _heads: dict[str, None] | None = None
-    """See `_find_heads`; None if unknown."""
+    """See `_find_heads`, or None if unknown."""
 
     @property
     def has_any(self) -> bool:
@@ -257,7 +257,7 @@ class TreeClaim:
     stack: str
     """`namespace/name`."""
     resource: str = ""
-    """The resource of that Stack; "" if the Stack as a whole is not known well enough."""
+    """The resource of that Stack, or "" if the Stack as a whole is not known well enough."""
     is_certain: bool = False
     is_foreign: bool = False
     """Whether another process works on the Stack, so that the object must be offered to it."""

@@ -143,7 +143,7 @@ class CleanupPlanner:
         self._named: dict[str, None] = {}
         """UIDs of the obsolete objects that a resource names, or may."""
         self._moving: dict[str, None] = {}
-        """The resources that name an object which became obsolete, since the planner last emptied this map."""
+        """The resources that name an object which became obsolete since the planner last emptied this map."""
         self._on_error = on_error
         self._policy = CleanupPolicy()
         self._by_resource: dict[str, tuple[Child, ...]] = {}

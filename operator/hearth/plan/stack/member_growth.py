@@ -55,7 +55,7 @@ class MemberGrowth:
         return missing[max(0, self._limits[root].most - number) :]
 
     def explain(self, name: str) -> str:
-        """Return why a member is not created; "" if it is."""
+        """Return why a member is not created, or "" if it is."""
         if name not in self._held:
             return ""
         root = members.root_of(name)

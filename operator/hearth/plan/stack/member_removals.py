@@ -40,7 +40,7 @@ class Removals:
     is_excess: bool = False
     """Whether too many members wait to be removed without a user's consent."""
     is_full: bool = False
-    """The same, but also before that is decided: no further member is created meanwhile."""
+    """The same, but also before that is decided: no further member is created in the meantime."""
 
     @property
     def waiting(self) -> list[str]:

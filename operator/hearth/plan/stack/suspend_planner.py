@@ -39,7 +39,7 @@ class SuspendOrder:
     running: dict[str, None] = field(default_factory=dict)
     """The resources that still run."""
     changed: set[str] = field(default_factory=set)
-    """Resources that became suspendable, or no longer are, since the planner last emptied this set."""
+    """Resources that became suspendable, or no longer are since the planner last emptied this set."""
     _requires: dict[str, AbstractSet[str]] = field(default_factory=dict)
     """The resources that the objects of each resource were made from. All members of a collection as a whole, which is
     one name here, are among those that it requires."""
@@ -48,7 +48,7 @@ class SuspendOrder:
     _free: set[str] = field(default_factory=set)
     """The resources in `running` that no dependent blocks."""
     _heads: set[str] | None = None
-    """See `_find_heads`; None if unknown."""
+    """See `_find_heads`, or None if unknown."""
 
     def update(self, name: str, requires: frozenset[str], *, is_running: bool) -> None:
         """Update dependencies and running state of a resource."""
@@ -106,7 +106,7 @@ class SuspendOrder:
         return self._heads
 
     def _forget_heads(self) -> None:
-        """Find the resources in cycles again, since others may go now."""
+        """Find the resources in cycles again, because others may go now."""
         if self._heads is not None:
             self.changed.update(self.running)
             self._heads = None

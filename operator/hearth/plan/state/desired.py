@@ -97,7 +97,7 @@ class DesiredResource:
     inherited_rules: InheritedRules | None = None
     """The rules that the object inherits from the parent's environment, or None."""
     run: RunPolicy | None = None
-    """How to treat an object that runs to completion; None if it keeps running."""
+    """How to treat an object that runs to completion, or None if it keeps running."""
     inputs: object = None
     """The inputs of the evaluation. While they are unchanged, this object stays valid."""
     _incarnation: int = 0

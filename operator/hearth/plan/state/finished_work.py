@@ -66,7 +66,7 @@ class FinishedWork:
         return entry is not None and shorten(hash_) in entry.definitions
 
     def has_object(self, ref: ObjectRef, hash_: str) -> bool:
-        """Return whether an object of that name finished with that definition, under any name of its resource."""
+        """Return whether an object with that name finished with that definition, under any name of its resource."""
         name, digest = str(ref), shorten(hash_)
         return any(each.object == name and digest in each.definitions for each in self.entries.values())
 

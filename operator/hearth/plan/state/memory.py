@@ -208,7 +208,7 @@ class InMemoryState:
         return identify(offered) != identify(before)
 
     def find_part_failure(self, owner: str) -> Attempt | None:
-        """Return the failure of a step for a part that is still due; None if none failed."""
+        """Return the failure of a step for a part that is still due, or None if none failed."""
         for key, step in self.parts.items():
             attempt = self.attempts.get(key) if key.startswith(f"/{owner}/") else None
             if attempt is not None and attempt.attempt_id == steps.attempt_id(step):
@@ -262,12 +262,12 @@ class InMemoryState:
         return sooner
 
     def finish(self, key: str) -> set[RetryTrigger]:
-        """Remove a step that is no longer in flight. Return the triggers that occurred meanwhile."""
+        """Remove a step that is no longer in flight. Return the triggers that occurred in the meantime."""
         self.in_flight.pop(key, None)
         return self.missed_triggers.pop(key, set())
 
     def reset_for_target(self, wanted: Container[str]) -> None:
-        """Forget attempts for other resources, deletions included, since the target now contains these."""
+        """Forget attempts for other resources, deletions included, because the target now contains these."""
         self.attempts = {key: attempt for key, attempt in self.attempts.items() if key in wanted}
         self.parts.clear()
         self.asked = {key: None for key in self.asked if key in wanted}

@@ -53,7 +53,7 @@ class Reader:
 
     @property
     def _limit(self) -> ReadAccess | None:
-        """The access of the Stack's account; None if all that the boundary allows may be read."""
+        """The access of the Stack's account, or None if all that the boundary allows may be read."""
         return self.access if self.boundary.account else None
 
     @property

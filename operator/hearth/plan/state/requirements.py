@@ -111,7 +111,7 @@ class CollectionStatus:
         return self.list_with_former(self._statuses.get(name) for name in self.members)
 
     def list_with_former(self, statuses: Iterable[ResourceStatus | None]) -> ObjectList | None:
-        """Return the objects of all members, by these statuses, and of former ones that stay; None if one is missing."""
+        """Return the objects of all members, by these statuses, and of former ones that stay, or None if one is missing."""
         found: list[Child | Mapping[str, Any]] = []
         for status in statuses:
             source = (status.child or status.finished_fields) if status is not None else None

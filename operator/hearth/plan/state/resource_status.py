@@ -90,7 +90,7 @@ class ResourceStatus:
     values.
     """
     restore_step: Step | None = None
-    """The separate step that restores the child meanwhile, so that it runs as before."""
+    """The separate step that restores the child in the meantime, so that it runs as before."""
     is_stuck: bool = False
     """Whether the definition cannot be applied soon, and the existing object keeps running unchanged."""
     finished_fields: Mapping[str, Any] | None = None

@@ -151,7 +151,7 @@ class RollingUpdate:
         return chosen
 
     def find_due(self, *, now: float) -> float | None:
-        """Return the monotonic time when the pause ends; None if nothing waits for it."""
+        """Return the monotonic time when the pause ends, or None if nothing waits for it."""
         if not self.waiting or self.batch or self.last_end is None or now >= self._paused_until:
             return None
         return self._paused_until
@@ -177,7 +177,7 @@ class RollingUpdate:
 
     @property
     def _has_updated(self) -> bool:
-        """Whether a batch led to the present template. Not if none has ended, or if the template was changed back."""
+        """Whether a batch led to the current template. Not if none has ended, or if the template was changed back."""
         known = self.settled if self.updated is None else self.updated
         still = known.intersection(self.policy.members)
         # Those that were removed tell nothing, and the pause continues.
@@ -244,7 +244,7 @@ class RollingUpdates:
         self._by_member = {name: each for each in self._updates for name in each.policy.members}
 
     def find(self, name: str) -> RollingUpdate | None:
-        """Return the rolling update that a resource is part of; None if it may change at any time."""
+        """Return the rolling update that a resource is part of, or None if it may change at any time."""
         return self._by_member.get(name)
 
     def choose(self, *, now: float) -> list[str]:
@@ -252,7 +252,7 @@ class RollingUpdates:
         return [name for each in self._updates for name in each.choose(now=now)]
 
     def find_due(self, *, now: float) -> float | None:
-        """Return the monotonic time when the next pause ends; None if nothing waits for one."""
+        """Return the monotonic time when the next pause ends, or None if nothing waits for one."""
         due = (each.find_due(now=now) for each in self._updates)
         return min((each for each in due if each is not None), default=None)
 

@@ -62,7 +62,7 @@ class RunPolicy:
 
 
 def find(resource: ResourceBlueprint, kind: Kind, manifest: Mapping[str, Any]) -> RunPolicy | None:
-    """Return how to treat the objects of a resource; None if they keep running, as most objects do."""
+    """Return how to treat the objects of a resource, or None if they keep running, as most objects do."""
     stated, retry = resource.completion, resource.retry
     if not (stated or retry or is_run(kind.key, manifest)):
         return None

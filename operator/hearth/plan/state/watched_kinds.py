@@ -40,7 +40,7 @@ class WatchedKinds:
     """The kinds (`Kind.group`) that are watched only in the namespaces of Stacks."""
 
     def find_unlisted(self) -> Kind | None:
-        """Return a kind whose first list is in progress, so that objects may be missing; None if every list is
+        """Return a kind whose first list is in progress, so that objects may be missing, or None if every list is
         complete.
 
         Objects of denied kinds are never shown.
@@ -61,7 +61,7 @@ class WatchedKinds:
         return kind
 
     def find_unwatched_place(self, kind: Kind, ref: ObjectRef, *, namespace: str) -> str:
-        """Return why the operator does not see an object at this place; "" if it does. namespace: of the Stack."""
+        """Return why the operator does not see an object at this place, or "" if it does. namespace: of the Stack."""
         if self.only_namespace and ref.namespace not in ("", self.only_namespace):
             return f"is in namespace {ref.namespace}, but this operator serves only {self.only_namespace}"
         if kind.key in self.in_namespace_of_stack and ref.namespace != namespace:

@@ -122,7 +122,7 @@ def finds_any(planner: StackPlanner) -> bool:
 
 
 def find_phase(result: CheckResult | None) -> Phase | None:
-    """Return the phase that a check sets; None if it sets none."""
+    """Return the phase that a check sets, or None if it sets none."""
     if result is None or not result.is_current:
         return None
     return Phase.CHECK_FAILED if result.problem_count else Phase.CHECK_COMPLETE
@@ -150,7 +150,7 @@ def find_condition(refusal: str) -> Iterator[ExtraCondition]:
 
 
 def describe_news(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[Phase, str] | None:
-    """Return the outcome and a message for a new result; None if both statuses have the same check."""
+    """Return the outcome and a message for a new result, or None if both statuses have the same check."""
     token = str((after.get("handled") or {}).get(VERB))
     outcome = decode(after)
     if outcome is None or token == str((before.get("handled") or {}).get(VERB)):
@@ -190,7 +190,7 @@ def is_reported(result: CheckResult | None, status: Mapping[str, Any]) -> bool:
 
 
 def decode(status: Mapping[str, Any]) -> CheckResult | None:
-    """Decode the result from a status; None if it is absent or invalid."""
+    """Decode the result from a status. Returns None if it is absent or invalid."""
     entry = status.get(VERB)
     if not entry:
         return None

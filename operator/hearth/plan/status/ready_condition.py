@@ -58,7 +58,7 @@ class StatusInput:
     address: StackAddress = field(default_factory=StackAddress)
     """Its name in commands."""
     replicas: int | None = None
-    """Of an instance: the fields of its scale subresource; None if it has none."""
+    """Of an instance: the fields of its scale subresource, or None if it has none."""
     group_uid: str = ""
     """The UID of a ResourceGroup; "" for a Stack."""
     is_deleting: bool = False
@@ -94,7 +94,7 @@ class StatusInput:
     blocked_by: str = ""
     """The cause, other than its children, that blocks the deletion of the Stack; "" for none."""
     cluster_problem: DefinitionRejection | None = None
-    """Why the other cluster that has the objects cannot be used; None if it can, and for the home cluster."""
+    """Why the other cluster that has the objects cannot be used, or None if it can, and for the home cluster."""
     halted_by: str = ""
     """What a restore waits for, other than the objects of the Stack; "" for nothing."""
     circle: tuple[str, ...] = ()
@@ -124,7 +124,7 @@ class StatusInput:
 
     @property
     def checked(self) -> Phase | None:
-        """Return the phase that the last check sets; None if the phase of the target applies."""
+        """Return the phase that the last check sets, or None if the phase of the target applies."""
         return check_result.find_phase(self.check) if self.is_completed else None
 
 

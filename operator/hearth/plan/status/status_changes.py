@@ -31,7 +31,7 @@ BY_PHASE = frozenset({"Ready", "Reconciling", "Stalled"})
 
 
 def find_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Object:
-    """Make the merge patch from one status to the other; empty if they are equal."""
+    """Make the merge patch from one status to the other. Returns an empty result if they are equal."""
     patch: Object = {}
     for key in before.keys() - after.keys():
         patch[key] = None

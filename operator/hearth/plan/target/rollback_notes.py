@@ -68,7 +68,7 @@ def describe_end(
 
 
 def warn_of_end(status: Mapping[str, Any], *, name: str, namespace: str) -> str:
-    """Return the warning for an edit of the definition while a rollback is the target; "" if none is.
+    """Return the warning for an edit of the definition while a rollback is the target, or "" if none is.
 
     status: of the Stack before the edit. Any client may have written it, so it only decides about this text.
     """

@@ -34,7 +34,7 @@ class RestoredClaim:
     resource: str
     snapshot: str
     claim: str = ""
-    """The name of a claim that the StatefulSet of the resource made; "" if the claim is the object of the resource."""
+    """The name of a claim that the StatefulSet of the resource made, or "" if the claim is the object of the resource."""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,7 +182,7 @@ class Target:
 
     @property
     def started_at(self) -> float | None:
-        """Return the start of the current action in seconds since the epoch; None if it completed."""
+        """Return the start of the current action in seconds since the epoch, or None if it completed."""
         if self.suspend is not None and not (self.suspend.is_completed and not self.suspend.is_suspended):
             return None if self.suspend.is_completed else self.suspend.since
         return None if self.is_completed else self.since

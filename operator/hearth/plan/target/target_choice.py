@@ -28,14 +28,14 @@ class TargetRequest:
     """Input for the choice of the target, from the Stack at one moment."""
 
     hash: str
-    """Hash of the definition in its spec; "" if the operator cannot read it now."""
+    """Hash of the definition in its spec, or "" if the operator cannot read it now."""
     to_revision: int | None = None
     to_snapshot: str = ""
     """The name of the StackSnapshot to restore; "" for none."""
     rollback: RollbackRequest | None = None
-    """What that name resolves to now; None if it was resolved before."""
+    """What that name resolves to now, or None if it was resolved before."""
     failure: str = ""
-    """Why the current target failed permanently; "" if it did not."""
+    """Why the current target failed permanently, or "" if it did not."""
     failure_reason: str = ""
     """One CamelCase word."""
     is_retried: bool = False
@@ -106,7 +106,7 @@ def _is_given_up(request: TargetRequest, before: Target) -> bool:
 
 
 def _find_last_hash(before: Target | None, hashes: Mapping[int, str]) -> str:
-    """Return the hash of the last definition in the spec that was a target; "" if unknown.
+    """Return the hash of the last definition in the spec that was a target, or "" if unknown.
 
     A definition that ended a rollback does not revive it by becoming unreadable.
     """

@@ -103,7 +103,7 @@ def _encode_rollback(rollback: RollbackRequest) -> Object:
 
 
 def decode(status: Mapping[str, Any]) -> Target | None:
-    """Decode the target from a status; None if it is absent or invalid."""
+    """Decode the target from a status. Returns None if it is absent or invalid."""
     shown = status.get(TARGET)
     if not shown:
         return None
@@ -260,7 +260,7 @@ def sign(status: Object, *, uid: str, hashes: HashFunction) -> Object:
 
 
 def read_memory(status: Mapping[str, Any], *, uid: str, hashes: HashFunction) -> Mapping[str, Any] | None:
-    """Return the controller state that this operator wrote into the status of that Stack; None if it wrote none."""
+    """Return the controller state that this operator wrote into the status of that Stack, or None if it wrote none."""
     signature = status.get(SIGNATURE)
     if not isinstance(signature, str):
         return None

@@ -1,7 +1,7 @@
 """An upper bound of an expression's time and memory, from its syntax tree and the sizes of its inputs.
 
 The bound is rough: it may be many times too high, but must not be too low. The estimator is made once per text, and the
-bound is computed for each evaluation. Most expressions need no bound, since they only select and compare. Knows the
+bound is computed for each evaluation. Most expressions need no bound, because they only select and compare. Knows the
 syntax tree, and the cost of each CEL function. Must not know limits, nor the consequences of exceeding them.
 """
 

@@ -64,7 +64,7 @@ Answer: TypeAlias = Value | Failure | Absent | Unwritable | Excess
 
 @value_class.dataclass(frozen=True, slots=True)
 class PackedInput:
-    """A list of objects that the evaluator unpacks itself, since that takes long."""
+    """A list of objects that the evaluator unpacks itself, because that takes long."""
 
     objects: ObjectList = field(repr=False)
     paths: frozenset[Path]

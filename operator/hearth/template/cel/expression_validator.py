@@ -60,7 +60,7 @@ class ExpressionValidator:
     def examine(
         self, text: str, *, path: str, allowed: AllowedNames, is_within_text: bool = False
     ) -> ValidExpression | None:
-        """Validate an expression; None if it has mistakes. Raises InvalidDefinition if there are too many.
+        """Validate an expression. Returns None if it has mistakes. Raises InvalidDefinition if there are too many.
 
         is_within_text: whether `${…}` is around it, which may be meant as text.
         """

@@ -100,7 +100,7 @@ def write_tree(tree: Any) -> bytes:
 
 
 def find_offset(tree: Any, node: Any) -> int:
-    """Find the position of `node` in the text, in characters; 0 if it is not recorded."""
+    """Find the position of `node` in the text, in characters, or 0 if it is not recorded."""
     return next((position.value for position in tree.source_info.positions if position.key == node.id), 0)
 
 

@@ -267,7 +267,7 @@ _LIST, _MAP = "LIST<", "MAP<"
 
 
 def parse_type(name: str) -> Any:
-    """Return the type of that name, as CEL writes it; dynamic if it is not known."""
+    """Return the type with that name, as CEL writes it; dynamic if it is not known."""
     if name in _PLAIN:
         return _PLAIN[name]
     if name.startswith(_LIST):
@@ -278,7 +278,7 @@ def parse_type(name: str) -> Any:
 
 
 def find_element(name: str) -> str:
-    """Return the type of the elements of a list, or of the values of a map with texts as keys; "" if it is not known."""
+    """Return the type of the elements of a list, or of the values of a map with texts as keys, or "" if it is not known."""
     if name.startswith(_LIST):
         return name[len(_LIST) : -1]
     return name.partition(", ")[2][:-1] if name.startswith(f"{_MAP}STRING, ") else ""

@@ -202,7 +202,7 @@ class Bound:
         return self.values[0] if self.values is not None and len(self.values) == 1 else None
 
     def pick(self, key: Any = None) -> Bound:
-        """Return its field or element of that name or number; any, if `key` is None."""
+        """Return its field or element with that name or number; any, if `key` is None."""
         if self.values is None:
             found = self._element
             return found if found is not None else Bound(self.nodes, self.text, self.nodes)
@@ -253,7 +253,7 @@ class Meter:
     """The sum of the costs of an expression's parts."""
 
     most: float
-    """Microseconds above which the estimate stops, since it would take as long as the evaluation."""
+    """Microseconds above which the estimate stops, because it would take as long as the evaluation."""
     time: float = 0.0
     """Microseconds."""
     memory: float = 0.0

@@ -130,7 +130,7 @@ def explain(error: interpolation.UnterminatedExpression) -> str:
 
 
 def write(raw: Any) -> bytes | None:
-    """Return `raw` as JSON, which shows some things fastest; None if JSON cannot represent it."""
+    """Return `raw` as JSON, which shows some things fastest, or None if JSON cannot represent it."""
     try:
         return orjson.dumps(raw)
     except TypeError:

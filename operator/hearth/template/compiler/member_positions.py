@@ -113,7 +113,7 @@ def find_end(masked: str, start: int) -> int | None:
 def find_beyond(
     text: str, name: str, sizes: Mapping[str, int], evaluator: PartialEvaluator, elements: Sequence[Element]
 ) -> ChunkedWork[int | None]:
-    """Return a position that the expression gives and the collection does not have; None if all are there or unknown."""
+    """Return a position that the expression gives and the collection does not have, or None if all are there or unknown."""
     for other, size in sizes.items():
         if other in text:
             text = re.sub(rf"\bsize\(\s*{other}\s*\)|(?<![\w.]){other}\.size\(\)", str(size), text)
@@ -134,7 +134,7 @@ def find_beyond(
 
 
 def evaluate(parsed: Parsed, constants: Mapping[str, object]) -> int | None:
-    """Return the number that an expression on known values gives; None if it gives none, or takes long."""
+    """Return the number that an expression on known values gives, or None if it gives none, or takes long."""
     outcome = expressions.bind(parsed, path="", constants=constants, needs_bound=True).evaluate({})
     is_number = isinstance(outcome, Known) and isinstance(outcome.value, int) and not isinstance(outcome.value, bool)
     return outcome.value if is_number and isinstance(outcome, Known) else None

@@ -297,7 +297,7 @@ def validate_strings(
 def examine_mark(
     text: InterpolatedString, shape: Shape, validator: ExpressionValidator, allowed: AllowedNames
 ) -> list[str | ValidExpression] | None:
-    """Return the pieces of one string with expressions; None if one of them contains a mistake."""
+    """Return the pieces of one string with expressions, or None if one of them contains a mistake."""
     place = literal_validator.find_place(shape, text.keys)
     pieces = [
         validator.examine(

@@ -131,7 +131,7 @@ def expand(resources: Iterable[AnalyzedResource], evaluator: PartialEvaluator) -
 def find_required(
     bound: BoundResource, present: Mapping[str, Sequence[BoundResource]], evaluator: PartialEvaluator
 ) -> list[str]:
-    """Find the present resources that it reads or depends on: `web`, one member, or all members `workers[*]`."""
+    """Find the current resources that it reads or depends on: `web`, one member, or all members `workers[*]`."""
     own = bound.analyzed.source.name
     found: set[str] = set()
     for other in {name for evaluable in bound.evaluables() for name in evaluable.reads}:

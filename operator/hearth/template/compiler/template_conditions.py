@@ -43,7 +43,7 @@ def find_shape(names: tuple[str, ...]) -> Shape:
 def read_test(
     raw: Any, validator: ExpressionValidator, *, path: str, example: str = "params.replicas > 1"
 ) -> str | None:
-    """Return the text of an expression, written bare or within `${…}`; None if it is not text."""
+    """Return the text of an expression, written bare or within `${…}`, or None if it is not text."""
     if not isinstance(raw, str):
         validator.note(path, f'must be an expression, found {error_hints.describe(raw)}; write e.g. "{example}"')
         return None
@@ -66,7 +66,7 @@ def read_test(
 def examine(
     raw: Any, validator: ExpressionValidator, *, path: str, allowed: AllowedNames = ALLOWED
 ) -> ConditionValue | None:
-    """Validate a condition or `when`; None if it contains a mistake."""
+    """Validate a condition or `when`. Returns None if it contains a mistake."""
     if isinstance(raw, bool):
         return ConditionValue(literal=raw)
     written = read_test(raw, validator, path=path)

@@ -87,7 +87,7 @@ class InstanceForm:
         return settings
 
     def find_replicas(self, parameters: Mapping[str, Any]) -> int | None:
-        """Return the fields of the scale subresource; None if the kind has no scale. parameters: as `find_parameters`
+        """Return the fields of the scale subresource, or None if the kind has no scale. parameters: as `find_parameters`
         returns them.
         """
         return object_fields.number(parameters.get(self.scale, self.usual_scale)) if self.scale else None
@@ -208,7 +208,7 @@ class InstanceForms:
         return own if pin is None or self.find_pin_mistake(spec, own.number) else self.by_number[pin]
 
     def find_pin_mistake(self, spec: Any, own: int) -> str:
-        """Return why an instance does not get the revision that it names; "" if it does. own: its revision."""
+        """Return why an instance does not get the revision that it names, or "" if it does. own: its revision."""
         pin, floor = self.find_pin(spec), max(own, self.newest.minimum)
         if pin is None or pin == own:
             return ""
@@ -225,12 +225,12 @@ class InstanceForms:
         return ""
 
     def find_pin(self, spec: Any) -> int | None:
-        """Return the revision that an instance names to stay at; None if it names none, or may not."""
+        """Return the revision that an instance names to stay at, or None if it names none, or may not."""
         return object_fields.number(spec, OPTIONS, PIN) if self.newest.is_pinnable else None
 
 
 def find_last(status: Any) -> int | None:
-    """Return the revision that an instance had when its status was written; None if that names none."""
+    """Return the revision that an instance had when its status was written, or None if that names none."""
     observed = object_fields.number(status, OBSERVED)
     return observed if observed is not None else object_fields.number(status, PIN)
 
@@ -311,7 +311,7 @@ def find_output_types(template: Mapping[str, Any]) -> dict[str, str]:
 
 
 def find_value_type(value: Any, scope: TypeScope) -> str:
-    """Return the type of a value with expressions; "" if only its evaluation shows it."""
+    """Return the type of a value with expressions, or "" if only its evaluation shows it."""
     if isinstance(value, bool):
         return "boolean"
     if isinstance(value, int):

@@ -208,7 +208,7 @@ def convert(rules: Any) -> dict[str, Any]:
 
 
 def describe(rules: Mapping[str, Any]) -> str:
-    """Return the description of a field. The schema itself has no default, since it would be stored in every object."""
+    """Return the description of a field. The schema itself has no default, because it would be stored in every object."""
     parts = [str(rules["description"]).strip()] if rules.get("description") else []
     if "default" in rules:
         text = orjson.dumps(rules["default"]).decode()

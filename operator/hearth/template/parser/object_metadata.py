@@ -65,7 +65,7 @@ def find_reason(mistake: Mistake) -> str:
 
 
 def object_to_name(name: Any) -> str:
-    """Return why the value is not a valid object name; "" if it may be one."""
+    """Return why the value is not a valid object name, or "" if it may be one."""
     if not isinstance(name, str):
         return f"must be text, found {error_hints.describe(name)}; put it in quotes{OR_CONVERT}"
     if not name:
@@ -80,7 +80,7 @@ def object_to_name(name: Any) -> str:
 
 
 def object_to_namespace(namespace: Any) -> str:
-    """Return why the value is not a valid namespace name; "" if it may be one."""
+    """Return why the value is not a valid namespace name, or "" if it may be one."""
     objection = object_to_name(namespace)
     if objection or NAMESPACE.fullmatch(namespace):
         return objection

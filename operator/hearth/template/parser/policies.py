@@ -26,7 +26,7 @@ SHARE = re.compile(r"([1-9][0-9]?|100)%")
 
 
 def adopts(stated: str | None) -> bool | None:
-    """Return whether an `adoptionPolicy` allows adopting an existing object; None if it is not set."""
+    """Return whether an `adoptionPolicy` allows adopting an existing object, or None if it is not set."""
     return None if stated is None else stated == ADOPT
 
 

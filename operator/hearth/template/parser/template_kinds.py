@@ -58,7 +58,7 @@ def find_manifests(resources: Any) -> list[Mapping[str, Any]]:
 
 
 def read_word(stated: Any, params: Object) -> str:
-    """Read an `apiVersion` or `kind`; "" if it cannot be determined."""
+    """Read an `apiVersion` or `kind`. Returns "" if it cannot be determined."""
     if not isinstance(stated, str) or not interpolation.has_expressions(stated):
         return stated if isinstance(stated, str) else ""
     try:
@@ -71,7 +71,7 @@ def read_word(stated: Any, params: Object) -> str:
 
 
 def evaluate(expression: str, params: Object) -> str | None:
-    """Evaluate an expression on parameters to text; None if there is no result."""
+    """Evaluate an expression on parameters to text. Returns None if there is no result."""
     parsed = expressions.parse(expression)
     outcome = expressions.bind(parsed, path="", constants={"params": expressions.enlarge(params)}).evaluate({})
     if not isinstance(outcome, Known) or outcome.value is None:

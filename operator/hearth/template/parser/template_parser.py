@@ -102,9 +102,9 @@ class ResourceSource:
     depends_on: list[tuple[str, str]] = field(default_factory=list)
     """Names, each with its path."""
     for_each: Any = None
-    """An expression, if it is a collection; None if it is not set."""
+    """An expression, if it is a collection, or None if it is not set."""
     key: Any = None
-    """The expression of a member's key; None if it is not set."""
+    """The expression of a member's key, or None if it is not set."""
     when: Any = None
     """Text, a boolean, or None if it is not set."""
     ready_when: list[tuple[str, str]] = field(default_factory=list)
@@ -126,7 +126,7 @@ class ResourceSource:
     retry: RunRetry | None = None
     """None if it is not set."""
     max_removed: int | str | None = None
-    """How many members of a collection may disappear without a user's edit, a number or a percentage; None if not set.
+    """How many members of a collection may disappear without a user's edit, a number or a percentage, or None if not set.
     """
     external: ExternalSource | None = None
     """Of an object that the Stack only reads, whose reference `manifest` then is; None for all others."""
@@ -358,7 +358,7 @@ class TemplateParser:
             self.note(f"{path}.allNamespaces", "and namespace exclude each other; remove one of them")
 
     def read_retry(self, raw: Object, path: str) -> RunRetry | None:
-        """Parse how failed work is run again; None if it is not set."""
+        """Parse how failed work is run again. Returns None if it is not set."""
         if raw.get("retry") is None:
             return None
         stated, path = self.read_map(raw, "retry", path), f"{path}.retry"
@@ -374,7 +374,7 @@ class TemplateParser:
         return RunRetry(limit=limit, max_backoff=times.parse_duration(longest) if longest is not None else None)
 
     def read_rolling(self, raw: Object, policy: Object, path: str) -> RollingSource | None:
-        """Parse how the members of a collection change; None if it is not set."""
+        """Parse how the members of a collection change. Returns None if it is not set."""
         stated = self.read_map(policy, "rolling", path)
         if policy.get("rolling") is None:
             return None
@@ -385,7 +385,7 @@ class TemplateParser:
         return policies.read_rolling(stated, path, note=self.note)
 
     def read_max_removed(self, raw: Object, policy: Object, path: str) -> int | str | None:
-        """Parse how many members may disappear without a user's edit; None if not set."""
+        """Parse how many members may disappear without a user's edit. Returns None if not set."""
         stated = policy.get("maxRemoved")
         if stated is None:
             return None
@@ -433,7 +433,7 @@ class TemplateParser:
         return stated
 
     def read_replacement(self, policy: Object, manifest: Any, path: str) -> Replacement | None:
-        """Parse how to replace the resource; None if it is not set."""
+        """Parse how to replace the resource. Returns None if it is not set."""
         stated = self.read_choice(policy, "replace", path, of=Replacement)
         is_named = object_fields.find(manifest, "metadata", "name") is not None
         if stated is Replacement.CREATE_FIRST and is_named:

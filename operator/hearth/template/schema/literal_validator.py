@@ -80,7 +80,7 @@ def find_wrong(value: Any, shape: Shape, effort: Effort) -> list[tuple[str, str]
 
 
 def find_wrong_text(value: Any, shape: Shape) -> str:
-    """Explain why a value is not in the required notation; "" if it is, or if it contains expressions."""
+    """Explain why a value is not in the required notation. Returns "" if it is, or if it contains expressions."""
     if shape is shapes.QUANTITY:
         if isinstance(value, bool | dict | list) or (
             isinstance(value, str) and not interpolation.has_expressions(value) and not quantity.is_quantity(value)
@@ -200,7 +200,7 @@ def find_texts(value: Any, path: str) -> Iterator[tuple[str, str]]:
 
 
 def decode_text(text: str) -> str:
-    """Return the decoded text of a base64 value; "" if it is not base64."""
+    """Return the decoded text of a base64 value, or "" if it is not base64."""
     try:
         return base64.b64decode(text, validate=True).decode()
     except (binascii.Error, ValueError):
@@ -283,7 +283,7 @@ def compare_elements(elements: list[Any], shape: Shape, *, shows_values: bool) -
 
 
 def identify(element: Any, keys: tuple[str, ...], shape: Shape) -> Identity | None:
-    """Return the identity of an element; None if it is unknown, or if the API server rejects the element anyway."""
+    """Return the identity of an element, or None if it is unknown, or if the API server rejects the element anyway."""
     if not keys:
         return (normalize(element),) if is_known_scalar(element) else None
     if not isinstance(element, dict):

@@ -104,7 +104,7 @@ class Shape:
 
     @property
     def list_keys(self) -> tuple[str, ...] | None:
-        """Return the fields that tell the elements of a list apart: () if their whole values do; None if nothing does."""
+        """Return the fields that tell the elements of a list apart: () if their whole values do, or None if nothing does."""
         if self._schema.get("type") != "array":
             return None
         match self._schema.get("x-kubernetes-list-type"):
@@ -116,7 +116,7 @@ class Shape:
         return None
 
     def find_default(self, key: str) -> Any:
-        """Find the value that the API server sets for a missing field; None if it sets none.
+        """Find the value that the API server sets for a missing field, or None if it sets none.
 
         An empty default does not count: schemas have it for fields that are required.
         """
@@ -230,7 +230,7 @@ CLUSTERS_KEPT = 16
 SCHEMAS_KEPT = 256
 """Shapes of whole kinds: more than a cluster's templates use."""
 _remembered: OrderedDict[int, _Remembered] = OrderedDict()
-# Each is stored with its schema, whose identity no other one gets meanwhile.
+# Each is stored with its schema, whose identity no other one gets in the meantime.
 _by_schema: OrderedDict[int, tuple[Schema, Shape]] = OrderedDict()
 
 

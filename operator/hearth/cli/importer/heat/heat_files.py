@@ -40,7 +40,7 @@ class HeatFolders:
         self._left = READ_BYTES
 
     def find_file(self, name: str, beside: Path | None) -> Path:
-        """Return the file of that name next to another one, or in one of the directories. Raises Lost."""
+        """Return the file with that name next to another one, or in one of the directories. Raises Lost."""
         name = name.removeprefix("file://")
         if "://" in name:
             raise Lost(f"{error_hints.shorten(name)} is in a network; pass a copy of the file")

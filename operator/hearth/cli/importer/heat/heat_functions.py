@@ -36,7 +36,7 @@ class References(Protocol):
         """Return the text of a file."""
 
     def read_condition(self, name: str) -> Value:
-        """Return the condition of that name."""
+        """Return the condition with that name."""
 
     def lose(self, what: str, reason: str) -> None:
         """Note a part of a value that is lost, although the rest stays."""

@@ -47,11 +47,11 @@ class HeatResource:
     folder: Path | None = None
     """Where that file is looked for."""
     row: Row = field(default_factory=dict)
-    """Its row in the table of types; empty if Hearth replaces it."""
+    """Its row in the table of types, or empty if Hearth replaces it."""
     kind: str = ""
     """The kind of its object, if a row makes it."""
     made: Object | None = None
-    """The resource of the Stack; None if it becomes a part of another one, or of none."""
+    """The resource of the Stack, or None if it becomes a part of another one, or of none."""
     waits_for: str = ""
     """The name, in the template, of the resource that it is a part of."""
     reason: str = ""

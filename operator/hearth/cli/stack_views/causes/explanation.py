@@ -24,11 +24,11 @@ class Cause:
     """Its subject: `web (deployment/shop-web)`."""
     message: str
     since: str = ""
-    """RFC 3339; "" if unknown."""
+    """RFC 3339, or "" if unknown."""
     next_try: str = ""
-    """RFC 3339; "" if none is planned."""
+    """RFC 3339, or "" if none is planned."""
     command: str = ""
-    """The command that helps, or shows more; "" if none does."""
+    """The command that helps, or shows more, or "" if none does."""
     causes: tuple[Cause, ...] = ()
 
 

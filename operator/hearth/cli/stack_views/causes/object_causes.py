@@ -28,7 +28,7 @@ CREATION: Final = ("FailedCreate", "FailedDelete")
 
 
 def explain(child: FoundChild, evidence: Evidence) -> tuple[Cause, ...]:
-    """Return what explains that the object is not ready; () if only the object itself does."""
+    """Return what explains that the object is not ready, or () if only the object itself does."""
     if child.is_deleting:
         return (explain_deletion(child, evidence),)
     if child.kind.name == "Pod" and not child.kind.group:
@@ -216,7 +216,7 @@ def explain_claims(pod: FoundChild, evidence: Evidence) -> Iterator[Cause]:
 
 
 def explain_claim(child: FoundChild, evidence: Evidence) -> Cause | None:
-    """Return why a claim is not bound, in the words of its Events; None if it is, or waits for its pod."""
+    """Return why a claim is not bound, in the words of its Events, or None if it is, or waits for its pod."""
     phase = object_fields.text(child.raw, "status", "phase")
     event = evidence.find_event(child.uid)
     if child.is_deleting:
@@ -265,7 +265,7 @@ def find_event_of(
 
 
 def explain_kill(pod: FoundChild, name: str, status: Mapping[str, Any], evidence: Evidence) -> Cause | None:
-    """Return why the kubelet restarts a container: a probe or a hook fails; None if the container ends without that.
+    """Return why the kubelet restarts a container: a probe or a hook fails, or None if the container ends without that.
 
     The exit code means nothing then: it is the program's answer to SIGTERM.
     """
@@ -305,7 +305,7 @@ def strip_end(message: str) -> str:
 
 
 def explain_waiting(pod: FoundChild, name: str, status: Mapping[str, Any]) -> Cause | None:
-    """Return why a container does not start; None if it does."""
+    """Return why a container does not start, or None if it does."""
     waiting = object_fields.mapping(status, "state", "waiting")
     reason, message = object_fields.text(waiting, "reason"), object_fields.text(waiting, "message")
     if reason in STARTING:
@@ -330,7 +330,7 @@ def explain_crash(pod: FoundChild, name: str, status: Mapping[str, Any]) -> Caus
 def explain_terminated(
     pod: FoundChild, name: str, status: Mapping[str, Any], *, is_init: bool, log: str = ""
 ) -> Cause | None:
-    """Return how a container ended; None if it runs, or ended well. log: the end of its log."""
+    """Return how a container ended, or None if it runs, or ended well. log: the end of its log."""
     ended = object_fields.mapping(status, "state", "terminated")
     is_sidecar = find_init_containers(pod).get(name, False)
     is_done = object_fields.number(ended, "exitCode") == 0
@@ -495,7 +495,7 @@ def explain_deletion(child: FoundChild, evidence: Evidence) -> Cause:
 
 
 def advise_deletion(child: FoundChild, foreign: list[str]) -> str:
-    """Return the command that ends the wait; "" if no command helps with this object."""
+    """Return the command that ends the wait, or "" if no command helps with this object."""
     if names.is_stack(child.kind.group, child.kind.name):
         return ask_why(child)
     if not foreign:

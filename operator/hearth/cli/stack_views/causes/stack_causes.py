@@ -44,12 +44,12 @@ UNUSABLE: Final = frozenset(
 
 
 def find_causes(objects: StackObjects, path: Sequence[str], evidence: Evidence) -> tuple[Cause, ...] | None:
-    """Return the causes; None if there is no such resource. path: into nested Stacks, empty for the Stack."""
+    """Return the causes, or None if there is no such resource. path: into nested Stacks, empty for the Stack."""
     return explain_resource(objects, path, evidence) if path else explain(objects, evidence)
 
 
 def explain(objects: StackObjects, evidence: Evidence) -> tuple[Cause, ...]:
-    """Return the root causes of a Stack that is not as it should be; () if it is."""
+    """Return the root causes of a Stack that is not as it should be, or () if it is."""
     stack = objects.stack
     found = [*explain_account(objects, evidence), *explain_whole(objects), *explain_conditions(stack)]
     if not stack.is_new:
@@ -91,7 +91,7 @@ def explain_retained(objects: StackObjects) -> Cause | None:
 
 
 def explain_resource(objects: StackObjects, path: Sequence[str], evidence: Evidence) -> tuple[Cause, ...] | None:
-    """Return the chain of one resource; () if it is ready, None if there is no such resource. path: into nested Stacks."""
+    """Return the chain of one resource, or () if it is ready, None if there is no such resource. path: into nested Stacks."""
     name, *rest = path
     if rest:
         child = objects.choose_children().get(name)
@@ -158,7 +158,7 @@ def find_subject(stack: StackState) -> str:
 
 
 def explain_silence(stack: StackState) -> Cause:
-    """Return that no operator has reported on the present generation."""
+    """Return that no operator has reported on the current generation."""
     return Cause(
         subject=find_subject(stack),
         message="no operator has reported on the present generation: is one running, and does it serve this namespace?",

@@ -229,7 +229,7 @@ def read_source_entry(stated: Mapping[str, Any]) -> Object:
 
 
 def find_data(source: ParameterSource, stack_file: StackFile) -> dict[str, str]:
-    """Return the data of a ConfigMap or Secret next to the Stack, as a cluster stores it; empty if it is missing."""
+    """Return the data of a ConfigMap or Secret next to the Stack, as a cluster stores it, or empty if it is missing."""
     found: dict[str, str] = {}
     for document in find_beside(stack_file, source.ref):
         stored = object_fields.mapping(document, "data")

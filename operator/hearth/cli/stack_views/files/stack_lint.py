@@ -70,7 +70,7 @@ def find_line(text: str, stack: str, path: str, *, kind: str = names.STACK) -> i
 
 
 def is_stack(root: yaml.MappingNode, name: str, *, kind: str) -> bool:
-    """Return whether a document is the Stack, or another kind, of that name."""
+    """Return whether a document is the Stack, or another kind, with that name."""
     found, metadata = find_value(root, "kind"), find_value(root, "metadata")
     named = find_value(metadata, "name") if isinstance(metadata, yaml.MappingNode) else None
     is_kind = isinstance(found, yaml.ScalarNode) and found.value == kind

@@ -23,7 +23,7 @@ Edge: TypeAlias = tuple[str, str]
 """The ids of a required node and of one that requires it."""
 ID_BYTES: Final = 10
 REPLACED_AT_MOST: Final = 2
-"""Obsolete objects shown next to the present object of a resource; a picture of more would be wider than a page."""
+"""Obsolete objects shown next to the current object of a resource; a picture of more would be wider than a page."""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +41,7 @@ class Node:
     breakpoints: tuple[str, ...] = ()
     """The hooks that stop the resource."""
     replaced: tuple[Node, ...] = ()
-    """Its obsolete objects, shown next to the present one."""
+    """Its obsolete objects, shown next to the current one."""
     count: int = 1
     """How many are folded."""
     layers: tuple[int, int] | None = None
@@ -76,7 +76,7 @@ def describe(
 def make_nodes(objects: StackObjects, rows: Sequence[ResourceRow]) -> tuple[dict[str, Node], list[Node]]:
     """Return the nodes by resource, in the order of creation, and the nodes of objects without a resource.
 
-    Each replaced object is next to the present one of its resource.
+    Each replaced object is next to the current one of its resource.
     """
     rules = find_breakpoints(objects)
     known = set(map(safe_text.one_line, objects.resources))
@@ -243,7 +243,7 @@ def make_fold(state: RowState, nodes: Sequence[Node], span: tuple[int, int]) -> 
 
 
 def measure_need(node: Node) -> int:
-    """Return how much a node needs the attention of a person; 0 if it does not."""
+    """Return how much a node needs the attention of a person, or 0 if it does not."""
     if node.state in SETTLED or node.state in (RowState.WAITING, RowState.OBSOLETE):
         return 1 if node.replaced else 0
     return 1 + stack_view.SEVERITY.index(node.state)

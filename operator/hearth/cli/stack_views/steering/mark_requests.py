@@ -40,7 +40,7 @@ class MarkState:
 
 
 def find_refusal(stack: StackState, resource: str) -> str:
-    """Return why no object of that resource can be marked; "" if it may be."""
+    """Return why no object of that resource can be marked, or "" if it may be."""
     if stack.is_group and not MEMBER.fullmatch(resource):
         return f"{resource!r} is no member of {stack.title}; specify the index of a member, like 3"
     if not stack.is_group and not PATH.fullmatch(resource):

@@ -65,7 +65,7 @@ class DefinitionState(NamedObject):
 
     @property
     def is_observed(self) -> bool:
-        """Return whether the status describes the present spec and requests."""
+        """Return whether the status describes the current spec and requests."""
         generation = object_fields.number(self.raw, "metadata", "generation")
         restart = object_fields.text(self.annotations, names.ROLLOUT_RESTART)
         is_begun = not restart or not self.phase or restart == object_fields.text(self.rollout, "restart")

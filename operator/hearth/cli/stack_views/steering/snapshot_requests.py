@@ -60,7 +60,7 @@ class SnapshotState:
 
 
 def find_refusal(stack: StackState) -> str:
-    """Return why no snapshot of the Stack is taken; "" if it is."""
+    """Return why no snapshot of the Stack is taken, or "" if it is."""
     if stack.is_deleting:
         return f"{stack.title} is being deleted, so no snapshot can be taken"
     if object_fields.mapping(stack.spec, "kubeConfig"):
@@ -128,7 +128,7 @@ def make_patch(stack: StackState, **request: Any) -> Object:
 
 
 def explain_unusable(stack: StackState, snapshot: Object) -> str:
-    """Return why the Stack cannot be restored from the snapshot now; "" if it may be."""
+    """Return why the Stack cannot be restored from the snapshot now, or "" if it may be."""
     state, name = SnapshotState(snapshot), object_fields.text(snapshot, "metadata", "name")
     if stack.is_deleting:
         return f"{stack.title} is being deleted; a deletion cannot be rolled back"

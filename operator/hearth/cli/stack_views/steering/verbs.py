@@ -146,7 +146,7 @@ def write_rollback(stack: StackState, wanted: int, *, stated: int | None) -> Wri
 
 
 def find_other_completed(stack: StackState) -> int:
-    """Return the last completed revision other than the definition in the spec; 0 if none is known."""
+    """Return the last completed revision other than the definition in the spec, or 0 if none is known."""
     last = object_fields.number(stack.status, "lastCompletedRevision") or 0
     previous = object_fields.number(stack.status, "previousCompletedRevision") or 0
     is_spec = stack.target_cause == "Spec"

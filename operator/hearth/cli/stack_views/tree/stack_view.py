@@ -433,7 +433,7 @@ def evaluate_conditions(template: Mapping[str, Any], stack: StackState) -> dict[
 
 
 def evaluate(text: Any, constants: Mapping[str, Any]) -> bool | None:
-    """Return whether a condition is met; None if that is not known here."""
+    """Return whether a condition is met, or None if that is not known here."""
     from hearth.template.blueprint import Known
     from hearth.template.cel import cel_environment, expressions
 

@@ -168,7 +168,7 @@ def draw_row(
 
 
 def shorten(text: str, width: int) -> str:
-    """Return a text that is not wider: the middle gives way, since both ends tell objects apart."""
+    """Return a text that is not wider: the middle gives way, because both ends tell objects apart."""
     if len(text) <= width:
         return text
     end = (width - 1) // 2

@@ -73,7 +73,7 @@ class FieldReader:
         weak: list[str] = []
         speaks_as_whole = bool(self._findings)
         self._reason = status.get(REASON)
-        # Sorted, since the cache keeps fields in any order, and the first finding gives the reason.
+        # Sorted, because the cache keeps fields in any order, and the first finding gives the reason.
         names = sorted(status)[: limits.HEALTH_PARTS]
         for name in names:
             value, role = status[name], find_role(name)
