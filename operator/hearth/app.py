@@ -64,7 +64,7 @@ class Runtime(Protocol):
         """Handle a change of the served kinds."""
 
     def find_dead_watches(self) -> Sequence[str]:
-        """Return what works no more until the process restarts, a sentence each."""
+        """Return one sentence for each feature that stops working until the process restarts."""
 
     def find_not_ready(self) -> Sequence[str]:
         """Return the caches that are not synced yet, a sentence each."""

@@ -84,7 +84,7 @@ class Settings:
     webhook_configuration: str = DEFAULT_WEBHOOK
     """Name of the webhook configurations that are kept up to date."""
     check_authors: bool = True
-    """Whether the webhook denies a Stack whose author may not use the ServiceAccount that it names."""
+    """Whether the webhook denies a Stack whose author is not allowed to use the ServiceAccount that it names."""
     log_format: LogFormat = "text"
     log_level: LogLevel = "info"
     max_concurrent_writes: int = 32

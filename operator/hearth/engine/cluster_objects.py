@@ -144,7 +144,7 @@ class StackObject:
 
     @property
     def spec_version(self) -> tuple[int, int]:
-        """Return what changes whenever `spec` does: the generation, and the revision of the StackDefinition."""
+        """Return the version of `spec`: the generation, and the revision of the StackDefinition."""
         return self.generation, self.definition_revision
 
     @property

@@ -55,7 +55,7 @@ class TreeServices(Protocol):
 
     @property
     def hashes(self) -> Signing:
-        """Return what signs and verifies."""
+        """Return the object that signs and verifies."""
 
     @property
     def queue(self) -> WorkQueue:
@@ -465,7 +465,7 @@ def is_retained(child: Child, planner: StackPlanner | None) -> bool:
 
 
 def summarize(loaded: LoadedStack) -> tuple[object, ...]:
-    """Return what changes whenever a Stack may name other objects."""
+    """Return a value that changes whenever the Stack may refer to other objects."""
     planner = loaded.planner
     if planner is None:
         return (loaded.definition.generation, loaded.definition.rejection is None)

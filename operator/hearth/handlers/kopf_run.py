@@ -198,7 +198,7 @@ class GenerationStorage(kopf.AnnotationsDiffBaseStorage):
     """Remembers the generation and the requests that were handled last. The spec itself may be larger than all annotations together."""
 
     def build(self, *, body: kopf.Body, extra_fields: Iterable[Any] | None = None) -> Any:  # noqa: ARG002 -- kopf's own
-        """Return what kopf compares to tell whether a definition changed."""
+        """Return the value that kopf compares to detect a changed definition."""
         stated = {name: text for name, text in body.metadata.annotations.items() if name in names.ROLLOUT_REQUESTS}
         return cast("Any", {"spec": {"generation": body.metadata.get("generation", 0), "requests": stated}})
 

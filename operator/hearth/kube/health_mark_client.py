@@ -64,7 +64,7 @@ class KubeHealthMarkClient(WatchedCache[HealthMarkObject]):
         body = {**change, "metadata": metadata}
         answer = await self._sender.send_existing("patch", HEALTH_MARK, path, body=body)
         if answer is None:
-            # Its event may be late, and the next look must not write again.
+            # The watch event may be late. Without this, the next reconcile would write again.
             self.forget(mark.uid)
         else:
             self.put(answer)

@@ -205,7 +205,7 @@ class KubeManagementCluster:
         if len(known) >= limits.STACK_FINALIZERS_KEPT:
             path = api_requests.object_path(self._find_cache(stack).kind, stack.namespace, stack.name)
             live = await self._sender.send("get", self._find_cache(stack).kind, path)
-            # If it is another state than the cached one, the version in the patch is rejected.
+            # If it differs from the cached state, the API server rejects the version in the patch.
             known = live["metadata"].get("finalizers") or ()
         finalizers = change(known)
         answer = await self._patch(stack, {"metadata": {"finalizers": finalizers}})

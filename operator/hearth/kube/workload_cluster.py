@@ -317,7 +317,7 @@ class KubeWorkloadCluster:
                     return True
                 if not refused.is_forbidden:
                     raise
-                # The account may not see it, so that only the limit on removals protects the members.
+                # The account is not allowed to see it, so that only the limit on removals protects the members.
                 continue
             deleted = [each for each in answer.get("items") or () if "deletionTimestamp" in each["metadata"]]
             if deleted and listed is CUSTOM_RESOURCE_DEFINITION:

@@ -183,7 +183,7 @@ SOURCE_WATCHES = 32
 SOURCE_KEPT_BYTES = 64 * 1024
 """Size of a ConfigMap's data that is cached. Larger data is read again each time. Ordinary templates have a few KiB."""
 SOURCE_POLL = 30.0
-"""Seconds between two polls of a source if the operator may not watch the kind as a whole."""
+"""Seconds between two polls of a source if the operator is not allowed to watch the kind as a whole."""
 SELECTOR_REQUIREMENTS = 16
 """Labels in one selector of external objects. Selectors of real controllers have one to four."""
 EXTERNAL_WATCHES_PER_NAMESPACE = 16

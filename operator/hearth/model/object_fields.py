@@ -9,7 +9,7 @@ EMPTY: Final[Mapping[str, Any]] = {}
 
 
 def find(value: Any, *path: str) -> Any:
-    """Return what lies under `path`, or None."""
+    """Return the value at `path`, or None."""
     for key in path:
         if not isinstance(value, Mapping):
             return None

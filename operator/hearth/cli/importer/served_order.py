@@ -34,7 +34,7 @@ USER, GROUP = "system:serviceaccount:", "system:serviceaccounts"
 PASSING: Final = frozenset({"Job.batch", "CronJob.batch"})
 """Kinds whose pods end."""
 MOST_SERVERS: Final = 16
-"""Workloads that could serve one kind. More of them tell nothing."""
+"""Maximum number of workloads that could serve one kind. With more, the owner is unclear."""
 NATIVE_GROUPS: Final = frozenset(
     {
         *("", "apps", "autoscaling", "batch", "extensions", "policy"),

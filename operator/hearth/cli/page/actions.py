@@ -145,7 +145,7 @@ class Action:
     """Whether it reverts running objects or replaces data, so that its button shows it."""
 
     async def decide(self, context: Context) -> Decision:
-        """Return what becomes of the action now."""
+        """Return the outcome of the action."""
         if self.attempt is not None:
             return await self.attempt(context)
         assert self.judge is not None  # noqa: S101 -- it has one of the two
@@ -262,7 +262,7 @@ def judge_rollback(stack: StackState, _: str) -> VerbResult:
 
 
 def judge_breakpoints(stack: StackState, token: str) -> VerbResult:
-    """Return what clearing the first breakpoint would be."""
+    """Return the action that clears the first breakpoint."""
     where = str(stack.breakpoints[0]) if stack.breakpoints else ""
     return verbs.continue_(stack, where=where, token=token)
 

@@ -30,7 +30,7 @@ class DryRunCluster:
     """`hearth.preview.live_cluster.LiveCluster` of one session."""
 
     def __init__(self, session: Session, *, namespace: str) -> None:
-        """namespace: of the Stack, where objects are listed if the user may not list all namespaces."""
+        """namespace: of the Stack, where objects are listed if the user is not allowed to list all namespaces."""
         self._session = session
         self._namespace = namespace
 
@@ -155,7 +155,7 @@ def find_applier(present: Object) -> str:
 
 
 def find_last_applied(present: Object) -> Object | None:
-    """Return what `kubectl apply` applied last, None if it did not."""
+    """Return the manifest that `kubectl apply` applied last, or None."""
     text = object_fields.text(present, "metadata", "annotations", field_changes.LAST_APPLIED)
     try:
         found = orjson.loads(text) if text else None

@@ -29,12 +29,12 @@ class StoredRevisions:
 
 
 async def list_revisions(session: Session, stack: StackState) -> StoredRevisions:
-    """Return the revisions that belong to the Stack; none if the user may not list them."""
+    """Return the revisions that belong to the Stack; none if the user is not allowed to list them."""
     return await list_owned(session, stack.uid, namespace=stack.namespace)
 
 
 async def list_definition_revisions(session: Session, definition: Object) -> StoredRevisions:
-    """Return the revisions of a StackDefinition; none if the user may not list them.
+    """Return the revisions of a StackDefinition; none if the user is not allowed to list them.
 
     Only its status says where they are: anyone may create others elsewhere that name it as their owner.
     """
@@ -45,7 +45,7 @@ async def list_definition_revisions(session: Session, definition: Object) -> Sto
 
 
 async def list_owned(session: Session, uid: str, *, namespace: str) -> StoredRevisions:
-    """Return the revisions that belong to a Stack or StackDefinition; none if the user may not list them."""
+    """Return the revisions that belong to a Stack or StackDefinition; none if the user is not allowed to list them."""
     try:
         found = await session.list(
             CONTROLLER_REVISION, namespace, selector=f"{names.LABEL_STACK_UID}={uid}", only_metadata=True

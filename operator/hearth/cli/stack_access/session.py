@@ -114,7 +114,7 @@ class Session:
         self.kinds = Discovery(connection, on_change=lambda: None)
         self.schemas = self.kinds.schemas
         self.denied: dict[tuple[Kind, str], errors.ApiStatusError] = {}
-        """By kind and namespace ("" for all), the answers that the user may not list these objects."""
+        """By kind and namespace ("" for all), the answers that the user is not allowed to list these objects."""
 
     async def get(self, kind: Kind, namespace: str, name: str) -> Object:
         """Return the object. Raises ApiStatusError; NotInstalled for a kind of ours that the server does not serve."""
@@ -133,7 +133,7 @@ class Session:
     async def list_allowed(
         self, kind: Kind, namespace: str, *, selector: str = "", only_metadata: bool = False
     ) -> list[Object]:
-        """Return the same as `list`; none if the user may not list them, or the kind is not served."""
+        """Return the same as `list`; none if the user is not allowed to list them, or the kind is not served."""
         try:
             return await self.list(kind, namespace, selector=selector, only_metadata=only_metadata)
         except errors.ApiStatusError as refused:

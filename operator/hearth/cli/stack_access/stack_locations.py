@@ -166,7 +166,7 @@ async def list_all(
 ) -> list[StackState]:
     """Return the objects of all these kinds, sorted; namespace: "" for all. Raises ApiStatusError and Unreachable.
 
-    Kinds that the user may not list are left out, see `Session.denied`; ApiStatusError if that is all of them.
+    Kinds that the user cannot list are left out, see `Session.denied`; ApiStatusError if that is all of them.
     """
 
     async def list_of(kind: Kind) -> list[StackState]:

@@ -81,7 +81,7 @@ async def preview_stack(session: Session, stack: StackState, wanted: Object, *, 
 
 
 async def get_form(session: Session, stack: StackState) -> InstanceForm:
-    """Return the revision of its StackDefinition that an instance has. Raises SourceForbidden if the user may not read it."""
+    """Return the revision of its StackDefinition that an instance has. Raises SourceForbidden if the user cannot read it."""
     name, number = f"{stack.kind.plural}.{stack.kind.group}", instance_form.find_last(stack.status)
     try:
         definition = await session.get(STACK_DEFINITION, "", name)
@@ -270,7 +270,7 @@ async def read_definition(session: Session, revision: Object) -> Object:
 
 
 async def read_stacks(session: Session, wanted: Object) -> list[str] | None:
-    """Return the UIDs of all Stacks, if adoption may ask for them, or None if the user may not list them."""
+    """Return the UIDs of all Stacks, if adoption may ask for them, or None if the user is not allowed to list them."""
     if b"adoptionPolicy" not in orjson.dumps(object_fields.mapping(wanted, "spec")):
         return None
     try:

@@ -295,7 +295,7 @@ class StackState(NamedObject):
 
     @property
     def is_rolled_back(self) -> bool:
-        """Return whether the target is another definition than that in the spec."""
+        """Return whether the target differs from the definition in the spec."""
         return self.target_cause in {"Rollback", "AutomaticRollback"}
 
     @property

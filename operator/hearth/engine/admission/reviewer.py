@@ -182,7 +182,7 @@ class AuthorCheck:
     access: AccessReviews
 
     async def find_denial(self, author: Author, *, namespace: str, account: str) -> str:
-        """Return why the author may not use that ServiceAccount, or "". A fault is a denial: no later check is made."""
+        """Return why the author cannot use that ServiceAccount, or "". A fault is a denial: no later check is made."""
         try:
             # Anyone who can create Pods can run one as any ServiceAccount of the namespace.
             if await self.access.may(author, "impersonate", "serviceaccounts", namespace=namespace, name=account):

@@ -67,7 +67,7 @@ class SourceReader:
     async def get_source(self, ref: ObjectRef, *, place: str, is_binary: bool = False) -> Mapping[str, str]:
         """Return the data of a source, or the binary data of a ConfigMap, in base64. place: where the definition names it.
 
-        Raises SourceForbidden if the account may not read it, otherwise ApiStatusError or Unreachable.
+        Raises SourceForbidden if the account is not allowed to read it, otherwise ApiStatusError or Unreachable.
         """
         get = self.management_cluster.get_binary_data if is_binary else self.management_cluster.get_source
         try:
@@ -315,7 +315,7 @@ async def read_parameters(
 ) -> dict[str, SourceValue]:
     """Read the values of the wanted parameters from all sources; the last source of a key wins.
 
-    Raises SourceNotFound with the names of all missing sources, SourceForbidden if the account may not read one.
+    Raises SourceNotFound with the names of all missing sources, SourceForbidden if the account cannot read one.
     """
     found: dict[str, SourceValue] = {}
     missing: list[str] = []

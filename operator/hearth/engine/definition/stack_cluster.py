@@ -146,7 +146,7 @@ class StackCluster:
         await self._note_identity(stack, remote, has_objects=before is not None)
 
     async def _note_identity(self, stack: StackObject, remote: RemoteCluster, *, has_objects: bool) -> None:
-        """Post an Event if another cluster than before answers at the same address."""
+        """Post an Event if a different cluster now responds at the same address."""
         former, self._identity = self._identity, remote.identity or self._identity
         if has_objects and former and former != self._identity:
             await self._services.management_cluster.emit_event(

@@ -383,7 +383,7 @@ def find_tokens(stack: StackObject) -> dict[str, str]:
 
 def needs_persistence(target: Target) -> bool:
     """Return whether the status must contain the target, because the spec does not determine all of it."""
-    # Only the status tells where objects in another cluster are.
+    # Only the status records which other cluster has the objects.
     has_memory = bool(target.cluster or target.removed or target.surge or target.breakpoint_key or target.detached)
     return target.is_rollback or not target.cleared.is_empty or has_memory
 

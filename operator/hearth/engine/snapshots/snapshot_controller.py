@@ -270,7 +270,7 @@ class SnapshotController:
         return bool(patch)
 
     def _look_later(self, uid: str) -> None:
-        """Schedule the next look at a snapshot that waits."""
+        """Schedule the next check of a waiting snapshot."""
         delay = growing_delay.find(self._looks[uid] + 1, first=POLL, longest=LONGEST_POLL)
         self._looks[uid] += 1
         self._loop.enqueue_later(uid, delay)

@@ -46,7 +46,7 @@ class CacheSync(StackPart):
         self.unsynced: dict[Kind, frozenset[Path]] = {}
         """Kinds whose caches are not synced yet, with the required fields of their objects."""
         self.denied: dict[Kind, str] = {}
-        """Kinds that the account may not watch, with the API server's reason."""
+        """Kinds that the account is not allowed to watch, with the API server's reason."""
         self.absent: frozenset[Kind] = packing.NOTHING
         """Denied kinds that the Stack can have no object of: the account may neither read nor write them."""
         self._requested: frozenset[Kind] = packing.NOTHING

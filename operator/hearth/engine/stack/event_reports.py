@@ -36,7 +36,7 @@ DELETED = "DataDeleted"
 CLAIMS_LEFT = "whose claims stay unless its persistentVolumeClaimRetentionPolicy says otherwise"
 DATA_LOST = "with the data in it"
 SHOWN = 20
-"""Deleted objects that one Event names; it may not be long."""
+"""Maximum number of deleted objects that one Event lists."""
 CLAIMS_KEPT = "ClaimsKept"
 PODS_RESTARTED = "PodsRestarted"
 RESTARTED = "was marked unhealthy: its Pods are restarted one by one, and keep their claims"

@@ -53,7 +53,7 @@ LONGEST = 3600.0
 INTERVAL = 0.05
 """Seconds between two looks for Stacks that are due."""
 PAUSE = 0.02
-"""Seconds until the next look if more are due than one look has time for."""
+"""Seconds until the next check if more Stacks are due than one check has time for."""
 SECONDS_PER_LOOK = 0.01
 """Time that one look may take, so that no event waits for long. A Stack takes a fifth of a millisecond."""
 KIND_POLL_INTERVAL = 10.0
@@ -194,7 +194,7 @@ class UnloadedStacks:
         self._services = services
         self._unload = unload
         self._due: dict[str, float] = {}
-        """By loaded Stack: monotonic time in seconds of the next look at it."""
+        """By loaded Stack: monotonic time in seconds of its next check."""
         self._looks: dict[str, int] = {}
         """How often each Stack was not idle since its last event."""
         self._unloaded: dict[str, UnloadedStack] = {}
@@ -203,7 +203,7 @@ class UnloadedStacks:
         self._schemas: dict[Kind, Mapping[str, Any] | None] = {}
         """The kinds of unloaded Stacks, with the schemas that their health was assessed by."""
         self._next = math.inf
-        """Monotonic time in seconds of the next look; infinite if no Stack is due."""
+        """Monotonic time in seconds of the next check. Infinite if no Stack is due."""
         self._cancel: Callable[[], None] = lambda: None
 
     def __contains__(self, uid: object) -> bool:

@@ -176,5 +176,5 @@ class ReleasedObjects(StackPart):
         try:
             await self._services.find_cluster(stack).change(child.ref, patch, kind=child.kind)
         except (ApiStatusError, Unreachable) as error:
-            # The next look at the object offers it again.
+            # The next check of the object offers it again.
             logger.info("offer failed", stack=stack.uid, object=str(child.ref), error=str(error))

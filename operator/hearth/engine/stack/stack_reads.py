@@ -99,7 +99,7 @@ class StackReads(StackPart):
             self._services.queue.enqueue(self._uid, DirtyScope.STACK)
 
     def _trace(self, planner: StackPlanner) -> StackReading:
-        """Return what the Stack reads of objects that Stacks made."""
+        """Return the objects of other Stacks that the Stack reads."""
         stacks = self._find_read_stacks(planner)
         if not planner.blueprint.externals:
             return StackReading(stacks=stacks)
@@ -367,7 +367,7 @@ def find_position(root: str, blueprint: Blueprint) -> int:
 
 
 def find_maker(child: Child, signatures: Signatures) -> Maker | None:
-    """Return what made an object, if its signature proves that."""
+    """Return the resource that created an object, if the signature proves it."""
     if not child.stack_uid or not child.signature:
         return None
     identity = names.identity(

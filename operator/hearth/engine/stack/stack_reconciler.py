@@ -168,7 +168,7 @@ class StackReconciler:
     def _refresh(self, stack: StackObject, planner: StackPlanner, dirty: set[DirtyItem]) -> RefreshResult:
         """Plan the dirty parts again, and remember the planner's findings."""
         if planner.set_boundary(self._services.find_boundary(stack)):
-            # The limits of another account say nothing about this one.
+            # The limits of another account do not apply to this one.
             self.memory.retry(self._services.clock.monotonic())
             self.memory.field_managers.clear()
             dirty.add(DirtyScope.ALL_RESOURCES)
@@ -210,7 +210,7 @@ class StackReconciler:
         is_suspended = definition.is_suspended or definition.is_halting
         is_turned = planner.set_suspended(is_suspended=is_suspended)
         if is_turned:
-            # Attempts of one direction say nothing about the other.
+            # Failures while suspending do not count against resuming.
             self.memory.reset_for_target(())
         is_limited = self.memory.set_limit(definition.options.retry_limit)
         is_paused_anew = planner.set_paused(

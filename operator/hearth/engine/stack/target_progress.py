@@ -61,7 +61,7 @@ class TargetProgress(StackPart):
         elif not targets.failure and self._may_give_up(target):
             reason, failure = ready_condition.explain_failure(describe(), planner, self._memory)
             is_failed = bool(failure) and reason not in failure_causes.OUTAGES
-            # The rollback deletes the Pods that tell why.
+            # The rollback deletes the Pods that show the cause.
             if is_failed and (said := self._failed_pods.find(target, planner)) is not None:
                 definition_sync.fail(reason, "; ".join(filter(None, (failure, said))))
 

@@ -98,7 +98,7 @@ class ServedDefinition:
     raw: Object | None = None
     """The definition as it was last accepted, or None if its instances do not have the newest revision."""
     pause: float = LOOK
-    """Seconds until the next look at instances that do not change."""
+    """Seconds until the next check of instances that do not change."""
     judged: int = 0
     """The revision that `unfit` and `rules` are about."""
     rules: Mapping[str, Any] = field(default_factory=dict)
@@ -377,7 +377,7 @@ class StackDefinitionController:
                     raw, reason=DefinitionReason.SOURCE_NOT_FOUND, message=message, activity=OperatorActivity.STALLED
                 )
                 if isinstance(error, SourceForbidden):
-                    # No event tells that a right is granted.
+                    # No event reports that a permission was granted.
                     self._schedule_reconcile(name, RIGHTS_RETRY)
                 return None
         if not mistakes:

@@ -318,7 +318,7 @@ class DefinitionRevisions:
         return verified_revisions.sort(revisions, self.hashes, owner_stack)
 
     async def read(self, owner_stack: StackObject, revision: Revision) -> InstanceForm:
-        """Return what instances need of a revision. Raises TamperedRevision if its content is not as it was stored."""
+        """Return the parts of a revision that instances need. Raises TamperedRevision if its content is not as it was stored."""
         stored = await self.management_cluster.get_definition(owner_stack, revision)
         if not stored_definition.is_as_stored(stored, revision.hash, self.hashes.of_stack(owner_stack.uid)):
             raise TamperedRevision(verified_revisions.explain(revision))

@@ -171,7 +171,7 @@ async def _remove_leaving_fields(
             return step
         live = await cluster.get(step.ref, kind=step.kind)
     except ApiStatusError:
-        # The apply itself reports the problem, or the account may not read the object.
+        # The apply itself reports the problem, or the account is not allowed to read the object.
         return step
     if live["metadata"]["uid"] != step.uid:
         return step
@@ -302,7 +302,7 @@ async def remove_other_version(step: Apply, *, cluster: WorkloadCluster, manager
         predicted = await _predict(step, cluster=cluster, manager=manager)
         live = await cluster.get(step.ref, kind=step.kind)
     except ApiStatusError:
-        # The apply itself reports the problem, or the account may not read the object.
+        # The apply itself reports the problem, or the account is not allowed to read the object.
         return
     created = await _predict_new(step, cluster=cluster)
     if created is None or live["metadata"]["uid"] != step.uid:

@@ -60,7 +60,7 @@ LEAST_ROUND = 8
 SHORTEST_ROUND = 0.5
 """Seconds; shorter measurements are too noisy."""
 SHORTEST = 0.001
-"""Seconds; faster times say nothing about the API server."""
+"""Seconds. Faster times do not indicate anything about the API server."""
 FADING = 600.0
 """Seconds after which the fastest times count as twice as long, unless they occur again."""
 

@@ -150,7 +150,7 @@ class StepExecutor:
                 done = await Detachment(step, self.cluster, self.boundary).detach()
                 return done if isinstance(done, StepFailure) else StepDone(None, note=done)
             case Release():
-                # First: afterwards nothing tells which Stack the object came from.
+                # First, because afterward nothing shows which Stack the object came from.
                 await self._keep_containers(step.child)
                 await self.cluster.release(step.child)
             case WriteHealthMark():
@@ -281,7 +281,7 @@ class StepExecutor:
         return await apply_preparation.apply_without_obstacle(step, live, cluster=self.cluster, manager=self.manager)
 
     def _leave_unseen(self, step: Apply) -> StepFailure:
-        """Do not touch an existing object that the account may not get. The message only says that it exists."""
+        """Do not touch an existing object that the account cannot get. The message only says that it exists."""
         rights = RetryTrigger(type=TriggerType.RIGHTS, namespace=step.ref.namespace)
         return StepFailure(
             reason=FORBIDDEN,

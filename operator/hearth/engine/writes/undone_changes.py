@@ -31,7 +31,7 @@ OWNERS = 3
 
 
 async def describe_repair(step: Apply, *, cluster: ClusterRequests, boundary: Boundary) -> str:
-    """Return the values that the repair reverts; only the fields if the account may not read the object. Never raises
+    """Return the values that the repair reverts; only the fields if the account cannot read the object. Never raises
     for an API error.
 
     cluster: as the account of the Stack accesses it; boundary: of the Stack.

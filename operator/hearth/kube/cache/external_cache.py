@@ -218,7 +218,7 @@ def find_selector(queries: Collection[ExternalQuery]) -> dict[str, str]:
 
 
 def find_version(found: Child) -> tuple[str, int]:
-    """Return what identifies one state of an object."""
+    """Return the identity of one state of an object."""
     return found.uid, found.resource_version
 
 

@@ -149,7 +149,7 @@ class TriggerWatches:
         self._causes: set[RetryTrigger] = set()
         self._watches: dict[TriggerSource, TriggerSourceWatch] = {}
         self._denied: dict[TriggerSource, float] = {}
-        """Sources that the account may not watch, with the loop's time of the next request."""
+        """Sources that the account is not allowed to watch, with the loop's time of the next request."""
         self._reported: set[str] = set()
         self._running: set[asyncio.Task[None]] = set()
         self._finding: asyncio.Task[None] | None = None

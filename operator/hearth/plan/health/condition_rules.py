@@ -53,7 +53,7 @@ def find_exception(conditions: Mapping[str, ObjectCondition]) -> HealthResult | 
 
 
 def refuse(reason: str, message: str) -> HealthResult:
-    """Return failed, or progressing if the message names an error that the controller's next pass does not meet again."""
+    """Return failed, or progressing if the controller's next reconcile is likely to fix the error in the message."""
     return (progressing if condition_types.passes(message) else failed)(reason, message)
 
 

@@ -125,7 +125,7 @@ class HeldPart:
 
     @property
     def message(self) -> str:
-        """Return what prevents the deletion, and what would allow it."""
+        """Return the reason that prevents the deletion, and the change that would allow it."""
         if self.rule is not None:
             return f"{self.step.ref}: {explain_restriction(self.rule, self.action)}"
         return f"{self.step.ref} is stopped {HOOK_TEXTS[BEFORE[self.action]]} ({BEFORE[self.action]})"
@@ -142,7 +142,7 @@ def find_denial(
 
 
 def hold_part(environment: ActiveEnvironment, step: PartStep) -> HeldPart | None:
-    """Return what prevents a step for a part of a resource, or None if nothing does."""
+    """Return the reason that prevents a step for a part of a resource, or None."""
     if environment.is_unrestricted or not isinstance(step, DeletePart):
         return None
     if (denial := find_denial(environment.rules, step.resource, step.actions)) is not None:

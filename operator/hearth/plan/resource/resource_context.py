@@ -55,7 +55,7 @@ class ResourceContext:
 
     find_contents: FindContents = contain_nothing
     is_rollback: bool = False
-    """Whether the target is another definition than that in the spec."""
+    """Whether the target differs from the definition in the spec."""
     is_paused: bool = False
     """Whether no step may start. Drift is then reported."""
     is_at_rest: bool = False

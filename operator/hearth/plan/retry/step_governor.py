@@ -95,7 +95,7 @@ class StepRecord:
     limit: int = 5
     """Delayed repetitions after which the resource counts as failed."""
     follows: int = 0
-    """Steps that had another content than the one before."""
+    """Steps whose content differed from the previous step."""
     evidence: str = ""
     """What undoes the steps, if known."""
 

@@ -57,7 +57,7 @@ class ClusterReason(enum.StrEnum):
     ABANDONED = "ClusterAbandoned"
     """The credentials were deleted with the namespace, so the objects are left behind. Only the reason of an Event."""
     CHANGED = "ClusterChanged"
-    """The spec names another cluster than the one that has the objects."""
+    """The spec refers to a different cluster than the one that has the objects."""
     INVALID = "KubeConfigInvalid"
     NOT_FOUND = "SourceNotFound"
     FORBIDDEN = "SourceForbidden"

@@ -18,7 +18,7 @@ from hearth.plan.state.resource_status import Cause, ResourceState, ResourceStat
 from hearth.template.blueprint import ResourceBlueprint
 
 FORBIDDEN = "Forbidden"
-"""The reason of a resource whose object, or one that it reads, the account may not get."""
+"""The reason of a resource if the account is not allowed to get its object, or an object that it reads."""
 
 
 class Access(enum.Enum):
@@ -81,7 +81,7 @@ class Reader:
         return self.boundary.explain_read_denial(child.kind, child.ref)
 
 
-# Statuses of resources whose objects the account may not get, or may not be known to get yet. The operator watches all
+# Statuses of resources whose objects the account cannot get, or may not be known to get yet. The operator watches all
 # children with its own rights, so the API server's answer about the account decides.
 
 EVALUATING = "Evaluating"
@@ -91,7 +91,7 @@ ASKING = "waits until the API server answers whether the ServiceAccount of the S
 def find_unreadable(
     resource: ResourceBlueprint, objects: Mapping[str, Sequence[Child]], reader: Reader, *, child: Child | None
 ) -> ResourceStatus | None:
-    """Return the status of a resource that reads an object of another that the account may not get; otherwise None.
+    """Return the status of a resource that reads an object of another that the account cannot get; otherwise None.
 
     objects: of the required resources, by the names under which expressions read them; child: the resource's own
     object.
@@ -136,7 +136,7 @@ def withhold_rules(resource: ResourceBlueprint, child: Child, reader: Reader) ->
 
 
 def withhold_words(child: Child, status: ResourceStatus, reader: Reader) -> ResourceStatus:
-    """Return the status of an object that is not ready, without the object's own words if the account may not get it."""
+    """Return the status of an object that is not ready, without the object's own words if the account cannot get it."""
     match reader.find(child):
         case Access.DENIED:
             message = f"is not ready, and its report is not shown: {reader.explain(child)}"

@@ -12,7 +12,7 @@ from hearth.template.blueprint import ExternalBlueprint, ResourceBlueprint
 
 @value_class.dataclass(frozen=True, slots=True)
 class Denial:
-    """Reason why the operator may not watch the objects of a kind."""
+    """Reason why the operator is not allowed to watch the objects of a kind."""
 
     message: str
 
@@ -33,7 +33,7 @@ class WatchedKinds:
     """The kinds with incomplete caches, where a missing entry does not mean a missing object. The caller may remove kinds
     later, because each use reads the collection."""
     denied: Mapping[Kind, str] = field(default_factory=dict[Kind, str])
-    """The kinds that the operator may not watch, with the API server's message; also read at each use."""
+    """The kinds that the operator is not allowed to watch, with the API server's message; also read at each use."""
     only_namespace: str = ""
     """The only namespace with objects, in addition to cluster scope; "" for any."""
     in_namespace_of_stack: Collection[str] = ()
@@ -76,7 +76,7 @@ class WatchedKinds:
         return any(self.served.find(resource.api_version, resource.kind) is None for resource in resources)
 
     def _explain_denied(self, kind: Kind, namespace: str) -> Denial:
-        """Return that the operator may not watch a kind, with the way out."""
+        """Return that the operator is not allowed to watch a kind, with the way out."""
         way_out = "grant it that right, or remove the resource"
         if kind.key in self.in_namespace_of_stack:
             way_out = (

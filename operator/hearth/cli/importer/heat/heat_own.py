@@ -139,7 +139,7 @@ def declare_wait(resource: HeatResource, scope: TemplateScope) -> None:
 
 
 def only(name: str, read: Callable[[], Value]) -> Callable[[Sequence[Value]], Value]:
-    """Return what reads the only attribute of a resource."""
+    """Return the expression that reads the only attribute of a resource."""
 
     def read_attribute(path: Sequence[Value]) -> Value:
         if not path or path[0] != name:

@@ -28,7 +28,7 @@ CREATION: Final = ("FailedCreate", "FailedDelete")
 
 
 def explain(child: FoundChild, evidence: Evidence) -> tuple[Cause, ...]:
-    """Return what explains that the object is not ready, or () if only the object itself does."""
+    """Return the causes why the object is not ready, or () if only the object itself reports them."""
     if child.is_deleting:
         return (explain_deletion(child, evidence),)
     if child.kind.name == "Pod" and not child.kind.group:

@@ -60,7 +60,7 @@ class StackFile:
 
     @property
     def identity(self) -> StackIdentity:
-        """Return what expressions read as `stack`; the UID is known to a cluster only."""
+        """Return the value of `stack` in expressions. Only a cluster knows the UID."""
         metadata = object_fields.mapping(self.manifest, "metadata")
         namespace = object_fields.text(metadata, "namespace") or DEFAULT_NAMESPACE
         return StackIdentity(name=object_fields.text(metadata, "name"), namespace=namespace, uid="")

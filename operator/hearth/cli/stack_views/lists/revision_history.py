@@ -61,7 +61,7 @@ def find_previous(number: int, revisions: Mapping[int, Object]) -> int | None:
 
 
 def describe_state(number: int, stack: StackState) -> tuple[str, str]:
-    """Return what became of a revision, and its color."""
+    """Return the outcome of a revision, and its color."""
     status = stack.status
     words = []
     if number == stack.target_revision:

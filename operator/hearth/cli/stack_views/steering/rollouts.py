@@ -120,7 +120,7 @@ def advise(definition: DefinitionState) -> Iterator[str]:
 
 
 def describe_revision(definition: DefinitionState, number: int) -> tuple[str, str]:
-    """Return what became of a revision of a StackDefinition, and its color."""
+    """Return the outcome of a StackDefinition revision, and its color."""
     is_newest = number == object_fields.number(definition.raw, "status", "revision")
     is_completed = number == definition.completed
     is_failed = number == definition.revision and definition.phase in (RolloutPhase.STOPPED, *REVERTED)

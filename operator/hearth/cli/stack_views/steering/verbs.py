@@ -271,7 +271,7 @@ def request(
 
 
 def advise_replacement(stack: StackState) -> str:
-    """Return what helps where an object is broken although it is ready."""
+    """Return the command that helps if an object is ready but broken."""
     return (
         f"To replace an object that is broken all the same: kubectl stack mark {stack.argument} RESOURCE "
         f"-n {stack.namespace} --reason TEXT"

@@ -103,7 +103,7 @@ class StackObjects:
     nested: Mapping[str, StackObjects] = field(default_factory=dict)
     """Nested Stacks by UID."""
     outermost_stack: StackState | None = None
-    """The Stack whose definition states this one, itself if it is not nested; None if the user may not read it."""
+    """The Stack whose definition states this one, itself if it is not nested; None if the user cannot read it."""
     unreadable: Mapping[str, str] = field(default_factory=dict)
     """By `Kind.key`, why objects of that kind are not shown; by "" why none is."""
 

@@ -61,7 +61,7 @@ NOT_READY: Final = ("progressing", "waiting", "failed")
 NAMED_AT_MOST: Final = 3
 """Maximum number of names in a note, so that it fits on its line."""
 NOT_SEEN: Final = "not seen"
-"""The note of a resource whose kind the user may not read."""
+"""The note of a resource whose kind the user is not allowed to read."""
 TO_DELETE: Final = "to be deleted"
 """That of an obsolete object whose deletion has not begun."""
 PERHAPS_EXCLUDED: Final = "is being applied, unless its when is false"

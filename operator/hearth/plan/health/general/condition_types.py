@@ -115,7 +115,7 @@ class Said:
     """The meaning of one condition."""
 
     meaning: Meaning | None
-    """None: it says nothing."""
+    """None if it reports nothing about health."""
     shape: Shape
     type: str
     reason: str
@@ -219,7 +219,7 @@ def only_waits(reason: str, message: Any) -> bool:
 
 
 def passes(message: Any) -> bool:
-    """Return whether the message names an error that the next pass does not meet again."""
+    """Return whether the next reconcile is likely to fix the error in the message."""
     return contains(message, PASSES_IN_MESSAGE)
 
 

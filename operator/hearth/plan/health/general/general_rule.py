@@ -307,7 +307,7 @@ class GeneralRule:
         return self._judge_silent(status)
 
     def _judge_silent(self, status: Mapping[str, Any]) -> HealthResult:
-        """Return the verdict on an object that says nothing of itself."""
+        """Return the verdict on an object that reports nothing about its state."""
         declared = self._shape.declared or frozenset()
         said = any(status.get(name) not in (None, "", [], {}) for name in REPORTING)
         empty = {name for name in self._shape.parts if status.get(name) in ([], {})}

@@ -175,7 +175,7 @@ def _read(text: str) -> Meaning | None:
 
 
 def is_plain(reason: str) -> bool:
-    """Return whether a reason says nothing but that the last pass failed: `Error`, `ReconcileError`."""
+    """Return whether a reason only says that the last reconcile failed: `Error`, `ReconcileError`."""
     words = split(reason[: limits.HEALTH_WORD_CHARACTERS])
     return PLAIN_REASONS.issuperset(words) and any(WORDS.find(word) is Meaning.FAILED for word in words)
 
