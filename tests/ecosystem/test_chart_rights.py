@@ -123,13 +123,13 @@ def describe(rule: Object) -> str:
 
 
 def test_every_rule_is_needed(release: Release) -> None:
-    """By a Stack of every kind, an account, a mark, a snapshot, the webhook, or rejected writes."""
+    """By a Stack of every kind, a shared template, an account, a mark, a snapshot, the webhook, or rejected writes."""
     log = AuditLog(audit_log.find(release.kubeconfig))
     release.kubectl.apply(snapshot_crds.load())
     release.install()
     release.start()
     release.let_webhook_be_called()
-    for play in (play_every_kind, play_account, play_quota, play_policy, play_webhook, play_failed_run):
+    for play in (play_every_kind, play_template, play_account, play_quota, play_policy, play_webhook, play_failed_run):
         play(release)
     release.stop()
 
@@ -178,6 +178,16 @@ def play_every_kind(release: Release) -> None:
     user.apply([make_object("StackSnapshot", "snapshot", {"stackName": "kinds"})])
     user.wait("stacksnapshot/snapshot", "jsonpath={.status.volumes[0].snapshotUID}")
     user.call("delete", "stacksnapshot/snapshot", "stack/kinds", "--timeout=120s")
+
+
+def play_template(release: Release) -> None:
+    """A Stack whose template is in a StackTemplate."""
+    user = make_user(release, "template")
+    template = {"resources": {"settings": CONFIG_MAP}}
+    user.apply([make_object("StackTemplate", "shared", {"template": template})])
+    user.apply([make_object("Stack", "template", {"templateRef": {"kind": "StackTemplate", "name": "shared"}})])
+    user.wait("stack/template", "condition=Ready")
+    user.call("delete", "stack/template", "stacktemplate/shared", "--timeout=120s")
 
 
 def play_account(release: Release) -> None:
