@@ -248,7 +248,7 @@ async def test_a_release_of_helm_is_taken_over(workers: Crew, user: RealUser, ku
     before = await asyncio.to_thread(read)
     made = await kubectl_stack.run("import", "--from-helm", "web")
     assert made.returncode == 0, made.stderr
-    assert "the hook job/migrate (pre-upgrade) is left out" in made.stderr
+    assert "the hook job/migrate (pre-upgrade) is omitted" in made.stderr
     file = tmp_path / "stack.yaml"
     file.write_text(made.stdout)
     await asyncio.to_thread(run_kubectl, kubeconfig, "create", f"-f={file}")
