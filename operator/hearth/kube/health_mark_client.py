@@ -60,8 +60,7 @@ class KubeHealthMarkClient(WatchedCache[HealthMarkObject]):
     async def _patch(self, mark: HealthMarkObject, change: Object, subresource: str = "") -> None:
         """Send a merge patch; the API server rejects it unless the version matches."""
         path = api_requests.object_path(HEALTH_MARK, mark.namespace, mark.name) + subresource
-        metadata = {**change.get("metadata", {}), "resourceVersion": str(mark.resource_version)}
-        body = {**change, "metadata": metadata}
+        body = api_requests.at_version(change, mark.resource_version)
         answer = await self._sender.send_existing("patch", HEALTH_MARK, path, body=body)
         if answer is None:
             # The watch event may be late. Without this, the next reconcile would write again.
@@ -79,11 +78,7 @@ class KubeHealthMarkClient(WatchedCache[HealthMarkObject]):
         is_same = (
             old is not None
             and new is not None
-            and (old.spec, old.status, old.resolution)
-            == (
-                *(new.spec, new.status),
-                new.resolution,
-            )
+            and (old.spec, old.status, old.resolution) == (new.spec, new.status, new.resolution)
         )
         if either is not None and not is_ours and not is_same:
             self._on_change(either.uid)

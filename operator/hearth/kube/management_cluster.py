@@ -252,10 +252,9 @@ class KubeManagementCluster:
 
     async def _patch(self, stack: StackObject, body: Object, subresource: str = "") -> Object:
         """Send a merge patch and return the Stack; the API server rejects it unless the version matches."""
-        metadata = {**body.get("metadata", {}), "resourceVersion": str(stack.resource_version)}
         cache = self._find_cache(stack)
         path = api_requests.object_path(cache.kind, stack.namespace, stack.name) + subresource
-        patch = {**body, "metadata": metadata}
+        patch = api_requests.at_version(body, stack.resource_version)
         return await self._sender.send("patch", cache.kind, path, body=patch, read=cache.read_answer)
 
     async def emit_event(self, stack: StackObject, *, type_: str, reason: str, message: str) -> None:

@@ -81,9 +81,8 @@ class KubeSnapshotClient(WatchedCache[StackSnapshotObject]):
 
     async def _patch(self, snapshot: StackSnapshotObject, body: Object, subresource: str = "") -> None:
         """Send a merge patch with the resource version, so that the API server rejects it if the object has changed."""
-        metadata = {**body.get("metadata", {}), "resourceVersion": str(snapshot.resource_version)}
         path = api_requests.object_path(STACK_SNAPSHOT, snapshot.namespace, snapshot.name) + subresource
-        patch = {**body, "metadata": metadata}
+        patch = api_requests.at_version(body, snapshot.resource_version)
         answer = await self._sender.send_existing("patch", STACK_SNAPSHOT, path, body=patch)
         if answer is None or ("deletionTimestamp" in answer["metadata"] and not answer["metadata"].get("finalizers")):
             # The watch event may be late. Without this, the next reconcile would write again.

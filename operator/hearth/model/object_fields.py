@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
 EMPTY: Final[Mapping[str, Any]] = {}
+RESOURCE_VERSION: Final = re.compile("[0-9]{1,20}")
 
 
 def find(value: Any, *path: str) -> Any:
@@ -51,3 +53,9 @@ def texts(value: Any, *path: str) -> list[str]:
     """Return the texts in the list under `path`."""
     found = find(value, *path)
     return [each for each in found if isinstance(each, str)] if isinstance(found, list) else []
+
+
+def is_older_version(version: str, than: str) -> bool:
+    """Whether both texts are resource versions and the first one is lower. Any client may have written them."""
+    are_versions = RESOURCE_VERSION.fullmatch(version) and RESOURCE_VERSION.fullmatch(than)
+    return bool(are_versions) and int(version) < int(than)

@@ -91,7 +91,9 @@ def number(names: Sequence[str]) -> list[str]:
 
 
 def find_free(name: str, taken: Collection[str]) -> str:
-    """Return `name` with the smallest number that makes it unique."""
+    """Return `name`, with the smallest number that makes it unique if it is taken."""
+    if name not in taken:
+        return name
     candidates = (fit(name, str(count)) for count in itertools.count(2))
     return next(candidate for candidate in candidates if candidate not in taken)
 

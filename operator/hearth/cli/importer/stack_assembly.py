@@ -148,14 +148,21 @@ def complete(made: Sequence[tuple[ManifestDocument, Object]]) -> dict[str, Objec
             if isinstance(found, Mistake):
                 mistakes.append(found)
                 continue
-            is_taken = found.parameter in parameters
-            name = resource_naming.find_free(found.parameter, parameters) if is_taken else found.parameter
-            parameters[name] = {"type": found.type, "sensitive": True}
-            withheld_values.put(resource["manifest"], found.path, f"${{params.{name}}}")
+            put_parameter(found.parameter, found.type, resource["manifest"], found.path, parameters)
     mistakes += [*find_wrong_keys(made), *find_masked(made)]
     if mistakes:
         raise InvalidDefinition(mistakes)
     return parameters
+
+
+def put_parameter(
+    name: str, type_: str, manifest: Object, path: withheld_values.FieldPath, parameters: dict[str, Object]
+) -> str:
+    """Put a sensitive parameter in the place of a value, add it to `parameters`, and return its name, like the wanted one."""
+    free = resource_naming.find_free(name, parameters)
+    parameters[free] = {"type": type_, "sensitive": True}
+    withheld_values.put(manifest, path, f"${{params.{free}}}")
+    return free
 
 
 def extract_values(
@@ -181,10 +188,8 @@ def extract_values(
             }
             for key, value in literal.items():
                 wanted = withheld_values.name_parameter(name, (key,))
-                parameter = resource_naming.find_free(wanted, parameters) if wanted in parameters else wanted
-                parameters[parameter] = {"type": "string", "sensitive": True}
+                parameter = put_parameter(wanted, "string", manifest, (part, key), parameters)
                 values[parameter] = value
-                withheld_values.put(manifest, (part, key), f"${{params.{parameter}}}")
     return values
 
 

@@ -10,13 +10,14 @@ objects in the plan.
 from __future__ import annotations
 
 import functools
+import operator
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from hearth.engine import relatives
 from hearth.engine.cluster_objects import StackObject
 from hearth.engine.ports import ClusterKinds, WorkloadCluster
-from hearth.engine.read_circles import Maker, StackReading
+from hearth.engine.read_circles import NO_READING, Maker, StackReading
 from hearth.engine.services import Services
 from hearth.engine.stack.stack_part import StackContext, StackPart
 from hearth.engine.work_queue import DirtyScope
@@ -59,6 +60,7 @@ class StackReads(StackPart):
         """By name."""
         self._inputs: tuple[Blueprint | None, Mapping[str, Inputs]] = (None, {})
         """A blueprint, and what its resources are made from."""
+        self._traced: TracedMakers | None = None
 
     def follow(self, stack: StackObject, planner: StackPlanner) -> set[str]:
         """Follow the objects that the planner reads, and no others; return the names that are read differently than
@@ -102,27 +104,38 @@ class StackReads(StackPart):
         """Return the objects of other Stacks that the Stack reads."""
         stacks = self._find_read_stacks(planner)
         if not planner.blueprint.externals:
-            return StackReading(stacks=stacks)
-        reads = map(planner.externals.get, planner.blueprint.externals)
+            return StackReading(stacks=stacks) if stacks else NO_READING
+        reads = tuple(map(planner.externals.get, planner.blueprint.externals))
         is_complete = all(read is not None and read.status.reason != external_status.READING for read in reads)
         nested = {
             status.child.uid: members.root_of(name)
             for name in planner.nested
             if (status := planner.statuses.get(name)) is not None and status.child is not None
         }
+        makers = self._trace_makers(planner, reads, nested)
+        return StackReading(stacks=stacks, makers=makers, nested=nested, is_complete=is_complete)
+
+    def _trace_makers(
+        self, planner: StackPlanner, reads: tuple[ExternalStatus | None, ...], nested: Mapping[str, str]
+    ) -> Mapping[str, frozenset[Maker]]:
+        """Return the makers of the objects that each resource is made from; traced only when something it reads changed.
+
+        reads: of all external objects, in the order of the blueprint; nested: resources by UID of a nested Stack.
+        """
+        blueprint, known = planner.blueprint, self._traced
+        is_known = known is not None and known.blueprint is blueprint and known.nested == nested
+        if known is not None and is_known and all(map(operator.is_, known.reads, reads)):
+            return known.makers
         makers = {
             root: frozenset(
                 maker for name in read.externals for maker in self._count_makers(name, planner) if maker is not None
             )
             | {(uid, "") for uid, resource in nested.items() if resource in read.resources}
-            for root, read in self._find_inputs(planner.blueprint).items()
+            for root, read in self._find_inputs(blueprint).items()
         }
-        return StackReading(
-            stacks=stacks,
-            makers={root: each for root, each in makers.items() if each},
-            nested=nested,
-            is_complete=is_complete,
-        )
+        makers = {root: each for root, each in makers.items() if each}
+        self._traced = TracedMakers(blueprint=blueprint, reads=reads, nested=nested, makers=makers)
+        return makers
 
     def _find_inputs(self, blueprint: Blueprint) -> Mapping[str, Inputs]:
         if self._inputs[0] is not blueprint:
@@ -290,6 +303,7 @@ class StackReads(StackPart):
         self._definition_sync.builder.large.discard(self._uid)
         self._makers.clear()
         self._inputs = (None, {})
+        self._traced = None
         self._services.circles.note(self._uid, None)
         self._services.circles.note_waiting(self._uid, None)
         self._leave()
@@ -318,6 +332,16 @@ class ReadMakers:
     proven: Mapping[tuple[str, str], Maker | None]
     """By UID and signature of an object, or None if no Stack made it."""
     makers: Counter[Maker | None]
+
+
+@value_class.dataclass(frozen=True, slots=True, kw_only=True)
+class TracedMakers:
+    """The makers of the objects that each resource of a blueprint is made from, and the values they were traced from."""
+
+    blueprint: Blueprint
+    reads: tuple[ExternalStatus | None, ...]
+    nested: Mapping[str, str]
+    makers: Mapping[str, frozenset[Maker]]
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)

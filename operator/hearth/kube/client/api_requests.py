@@ -204,6 +204,11 @@ def delete_options(
     }
 
 
+def at_version(body: Object, version: int) -> Object:
+    """Return a merge patch that the API server rejects if the object has changed since that version."""
+    return {**body, "metadata": {**body.get("metadata", {}), "resourceVersion": str(version)}}
+
+
 def release_patch(metadata: Mapping[str, Any], *, uid: str, version: int, finalizers: Sequence[str] = ()) -> Object:
     """Return the merge patch that removes Hearth's metadata from an object in exactly this state."""
     kept: Object = {"uid": uid, "resourceVersion": str(version)}

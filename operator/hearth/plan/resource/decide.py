@@ -215,10 +215,15 @@ def is_retained(context: ResourceContext, child: Child) -> bool:
     return step_planning.is_retained(child, context.blueprint) or bool(context.find_contents(child))
 
 
+def describe_retained(context: ResourceContext, child: Child) -> str:
+    """Describe why an object is retained, as a clause."""
+    is_own = step_planning.is_retained(child, context.blueprint)
+    return step_planning.describe_retained(child, "" if is_own else context.find_contents(child))
+
+
 def explain_retained(context: ResourceContext, child: Child) -> str:
     """Explain why no other object can take the place of a retained one."""
-    is_own = step_planning.is_retained(child, context.blueprint)
-    return step_planning.explain_retained(child, "" if is_own else context.find_contents(child))
+    return f"{describe_retained(context, child)}, so it is not deleted for a replacement; delete it yourself"
 
 
 def explain_order(wanted: DesiredResource, child: Child) -> str:
@@ -438,7 +443,7 @@ def find_mark_delay(context: ResourceContext, child: Child, replacement: Replace
 def _find_restart_obstacle(context: ResourceContext, child: Child) -> HealingDelay | None:
     """Return why the Pods of a marked StatefulSet cannot be restarted one by one, or None if they can."""
     if is_retained(context, child):
-        why = explain_retained(context, child).partition(", so ")[0]
+        why = describe_retained(context, child)
         message = f"{why}, so its Pods are not restarted; run: kubectl rollout restart statefulset/{child.name} -n {child.namespace}"
         return HealingDelay(reason="Retained", message=message)
     if child.kind.key != data_kinds.STATEFUL_SET:

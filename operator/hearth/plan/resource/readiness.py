@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Iterable
 
-from hearth.model import limits, object_fields
+from hearth.model import limits, object_fields, well_known_kinds
 from hearth.model.child import Child
 from hearth.model.text import finalizers
 from hearth.model.text.enumeration import enumerate_names
@@ -18,9 +17,8 @@ from hearth.plan.state.resource_status import Cause, ResourceState, ResourceStat
 from hearth.template.blueprint import Evaluable, EvaluationError, Known, Pending, ResourceBlueprint, Values
 from hearth.template.cel import expressions
 
-SOURCE_KINDS = frozenset({"ConfigMap", "Secret", "StackTemplate.hearth.dev"})
+SOURCE_KINDS = frozenset(kind.key for kind in well_known_kinds.SOURCE_KINDS.values())
 """Kinds that a Stack reads its definition from."""
-VERSION = re.compile("[0-9]{1,20}")
 UNHEALTHY = "Unhealthy"
 """The reason for an object that is marked unhealthy."""
 
@@ -147,7 +145,7 @@ def find_unread_source(child: Child, sources: Iterable[Child]) -> ResourceStatus
     for entry in object_fields.entries(child.fields, "status", "sources") if versions else ():
         kind, namespace, name = (object_fields.text(entry, word) for word in ("kind", "namespace", "name"))
         source, version = versions.get((kind, namespace, name)), object_fields.text(entry, "resourceVersion")
-        if source is not None and VERSION.fullmatch(version) and int(version) < source.resource_version:
+        if source is not None and object_fields.is_older_version(version, str(source.resource_version)):
             message = f"its operator has not read the latest change of {source.ref} yet"
             return make_status(child, ResourceState.PROGRESSING, "Progressing", message)
     return None

@@ -195,7 +195,6 @@ def explain_retained_data(child: Child) -> str:
     )
 
 
-def explain_retained(child: Child, contents: str = "") -> str:
-    """Explain why no other object can take the place of a retained one."""
-    why = explain_retention(child, contents or find_recorded(child))
-    return f"{child.ref} {why}, so it is not deleted for a replacement; delete it yourself"
+def describe_retained(child: Child, contents: str = "") -> str:
+    """Describe why an object is retained, as a clause. contents: see `Release`."""
+    return f"{child.ref} {explain_retention(child, contents or find_recorded(child))}"

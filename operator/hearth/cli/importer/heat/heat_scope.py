@@ -295,7 +295,7 @@ class TemplateScope:
     def add_parameter(self, name: str, rules: Object) -> Expression:
         """Add a parameter that the template of Heat does without, and return its value."""
         taken = self.parameter_names.values()
-        own = name if name not in taken else resource_naming.find_free(name, set(taken))
+        own = resource_naming.find_free(name, set(taken))
         self.own_parameters[name] = (own, rules)
         return make_expression(f"params.{own}", "string")
 

@@ -121,7 +121,7 @@ def find_unseen(stack: StackState, sources: Mapping[SourceKey, str]) -> str:
         return FIRST_STATUS if stack.is_new else NOT_OBSERVED
     for key, version in sorted(stack.list_sources().items()):
         wanted = sources.get(key, "")
-        if version.isdigit() and wanted.isdigit() and int(version) < int(wanted):
+        if object_fields.is_older_version(version, wanted):
             return f"{NOT_OBSERVED} of {safe_text.one_line(f'{key[0].lower()}/{key[2]}')}"
     return ""
 
