@@ -7,7 +7,7 @@ Must not know the meaning of a mark.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from hearth.engine.cluster_objects import HealthMarkObject
 from hearth.kube.cache import object_store
@@ -20,6 +20,9 @@ from hearth.model.well_known_kinds import HEALTH_MARK
 if TYPE_CHECKING:
     from hearth.kube.client.connection import Connection
     from hearth.model.child import Object
+
+QUERY: Final = {"fieldManager": "hearth-marks"}
+"""With a field manager that only the operator has, its writes do not change when the author wrote the spec."""
 
 
 class KubeHealthMarkClient(WatchedCache[HealthMarkObject]):
@@ -61,7 +64,7 @@ class KubeHealthMarkClient(WatchedCache[HealthMarkObject]):
         """Send a merge patch; the API server rejects it unless the version matches."""
         path = api_requests.object_path(HEALTH_MARK, mark.namespace, mark.name) + subresource
         body = api_requests.at_version(change, mark.resource_version)
-        answer = await self._sender.send_existing("patch", HEALTH_MARK, path, body=body)
+        answer = await self._sender.send_existing("patch", HEALTH_MARK, path, query=QUERY, body=body)
         if answer is None:
             # The watch event may be late. Without this, the next reconcile would write again.
             self.forget(mark.uid)

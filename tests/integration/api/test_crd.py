@@ -349,11 +349,11 @@ def test_stacks_are_found_under_all_their_names(
 @pytest.mark.parametrize(
     ("path", "words"),
     [
-        pytest.param("stack", "The operator converges real objects", id="the kind itself"),
+        pytest.param("stack", "The operator creates the objects that the template describes", id="the kind itself"),
         pytest.param("stack.spec.template.resources", "manifest <Object>", id="a map of objects"),
         pytest.param("stack.spec.template.resources.readyWhen", "web.status.readyReplicas >= 1", id="an example"),
         pytest.param(
-            "stack.spec.template.parameters", "described by keywords of JSON Schema", id="a map described by its type"
+            "stack.spec.template.parameters", "described with keywords of JSON Schema", id="a map described by its type"
         ),
         pytest.param("stack.spec.parameters", "has its default", id="a map of anything"),
         pytest.param("stack.status.problems", "nextRetryTime <string>", id="a list of the status"),

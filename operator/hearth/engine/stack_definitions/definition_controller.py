@@ -315,13 +315,13 @@ class StackDefinitionController:
         return min(served.pause, decision.due)
 
     async def _keep_kind(self, raw: Object, forms: InstanceForms) -> tuple[bool, float | None]:
-        """Create the kind and its roles; return whether everything exists, otherwise the seconds until the next try."""
+        """Create the kind and its roles; return whether everything exists, and the seconds until the next try."""
         state = await self._objects.make(raw, forms=forms.by_number.values())
         if state.refusal:
             await self._report(
                 raw, reason=DefinitionReason.KIND_TAKEN, message=state.refusal, activity=OperatorActivity.STALLED
             )
-            return False, None
+            return False, RIGHTS_RETRY
         if not state.is_served:
             await self._report(raw, reason=DefinitionReason.KIND_NOT_SERVED, message=state.waits_for)
             return False, KIND_RETRY
@@ -542,7 +542,7 @@ class StackDefinitionController:
                     message=left.refusal,
                     activity=OperatorActivity.STALLED,
                 )
-            return None if left.refusal else KIND_RETRY
+            return RIGHTS_RETRY if left.refusal else KIND_RETRY
         if refusal := await self._keep_roles(raw, is_deleting=True):
             await self._report(
                 raw, reason=DefinitionReason.DELETION_BLOCKED, message=refusal, activity=OperatorActivity.STALLED

@@ -40,6 +40,10 @@ PURPOSES: Final = {
     ADMISSION_POLICY_BINDING: "binding of a policy of a StackDefinition",
 }
 """Purpose of a signature on such an object."""
+POLICIES: Final = (ADMISSION_POLICY, ADMISSION_POLICY_BINDING)
+"""Kinds of the objects that only a StackDefinition of the same name can have. The garbage collector deletes them after
+it, so a new StackDefinition of that name may still find them, and updates them.
+"""
 NOTHING = b"{}"
 
 
@@ -159,7 +163,8 @@ class DefinitionObjects:
         """
         name = wanted["metadata"]["name"]
         live = await self.client.get_object(kind, name)
-        if live is not None and not self._is_own(kind, live, uid):
+        owner = self._find_owner(kind, live) if live is not None else uid
+        if owner != uid and not (owner and kind in POLICIES):
             raise NotOwn
         hashed = self.hashes.hash([PURPOSES[kind], wanted])
         if live is not None and is_as_made(live, hashed, wanted, parts):
@@ -180,10 +185,15 @@ class DefinitionObjects:
 
     def _is_own(self, kind: Kind, live: Object, uid: str) -> bool:
         """Return whether this operator made an object for the StackDefinition with that UID."""
+        return self._find_owner(kind, live) == uid
+
+    def _find_owner(self, kind: Kind, live: Object) -> str:
+        """Return the UID of the StackDefinition for which this operator made an object, "" for none."""
         annotations = live["metadata"].get("annotations") or {}
+        uid = str(annotations.get(names.ANNOTATION_DEFINITION) or "")
+        signed = [live["metadata"]["name"], uid]
         signature = annotations.get(names.ANNOTATION_SIGNATURE, "")
-        named = annotations.get(names.ANNOTATION_DEFINITION)
-        return named == uid and self.hashes.is_signed(PURPOSES[kind], [live["metadata"]["name"], uid], signature)
+        return uid if self.hashes.is_signed(PURPOSES[kind], signed, signature) else ""
 
 
 def is_as_made(live: Object, hashed: str, wanted: Object, parts: tuple[str, ...]) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from hearth.engine.stack_definitions.definition_controller import RIGHTS_RETRY
 from hearth.model import errors, names, sharding, well_known_kinds
 from hearth.model.child import Object
 from hearth.template.instances import instance_schema
@@ -374,10 +375,39 @@ async def test_a_kind_whose_instances_choose_rights_is_served_after_the_policy_t
     assert await world.user.find(KIND) is None
 
     world.traffic.troubles.clear()
-    await world.user.replace_spec(DEFINITION, {**spec, "template": make_spec(layout="two")["template"]})
-    await world.wait_rest()
+    await world.wait(RIGHTS_RETRY + 10)
     assert find_ready(await read(world, DEFINITION))[0] == "Complete"
     assert [await world.user.find(each) is None for each in (KIND, POLICY, BINDING)] == [False, False, False]
+
+
+@fake_world.in_world
+async def test_a_policy_of_a_deleted_definition_is_updated_and_one_of_another_client_is_not(world: FakeWorld) -> None:
+    await world.start_controller()
+    spec = make_spec() | {"options": ["serviceAccountName"]}
+    await define(world, spec)
+    left = await read(world, POLICY)
+    await world.user.delete(DEFINITION)
+    await world.wait_rest()
+    definition = {
+        "apiVersion": DEFINITION.api_version,
+        "kind": DEFINITION.kind,
+        "metadata": {"name": NAME},
+        "spec": spec,
+    }
+    await world.user.create({**left, "metadata": {**left["metadata"], "ownerReferences": []}})
+    await world.user.create(definition)
+    await world.wait(10.0)
+    assert find_ready(await read(world, DEFINITION))[0] == "Complete"
+    owner = (await read(world, DEFINITION))["metadata"]["uid"]
+    assert [each["uid"] for each in (await read(world, POLICY))["metadata"]["ownerReferences"]] == [owner]
+
+    await world.user.delete(DEFINITION)
+    await world.wait_rest()
+    await world.user.create({**left, "metadata": {"name": NAME}})
+    await world.user.create(definition)
+    await world.wait(10.0)
+    reason, message = find_ready(await read(world, DEFINITION))
+    assert (reason, "a ValidatingAdmissionPolicy or binding" in message) == ("KindTaken", True)
 
 
 @fake_world.in_world
