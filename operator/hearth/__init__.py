@@ -1,6 +1,6 @@
-"""Hearth: a Kubernetes operator that keeps Stacks converged.
+"""Hearth, a Kubernetes operator that keeps Stacks converged.
 
-This module holds only the version, so that importing it costs nothing and pulls in no layer.
+Contains only the version, so importing it is cheap and loads no other layer.
 """
 
 __version__ = "0.1.0"

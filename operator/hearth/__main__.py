@@ -1,4 +1,7 @@
-"""The entry of the program: passes objects to the command line that it must not import itself."""
+"""Entry points of `hearth`, of `kubectl stack`, and of the process for other clusters.
+
+The command line (`hearth.cli`) receives `run` as an argument, because it does not import the operator.
+"""
 
 from __future__ import annotations
 
@@ -38,14 +41,18 @@ def serve_clusters() -> None:
 
 
 def kubectl_stack() -> None:
-    """Run `kubectl stack` with the arguments of this process: kubectl finds the plugin by the name of the program."""
+    """Run `kubectl stack` with the arguments of this process. kubectl finds the plugin by the name of its
+    executable.
+    """
     from hearth.cli.stack_commands import stack_group
 
     stack_group.stack(prog_name="kubectl stack")
 
 
 def complete_kubectl_stack() -> None:
-    """Complete a command line of `kubectl stack`: kubectl calls this program with the words, the last one unfinished."""
+    """Complete a command line of `kubectl stack`. kubectl passes the words as arguments; the last one may be
+    unfinished.
+    """
     from hearth.cli.stack_commands import stack_group
 
     stack_group.complete()

@@ -1,6 +1,7 @@
-"""The admission webhook of one process: its own connection and discovery, its certificates, and the reviews.
+"""The admission webhook of one process: its API connection, discovery, certificates and reviews.
 
-Runs in every replica, leader or not, next to the engine: neither waits for the requests of the other.
+Every replica serves it, leader or not. It shares no connection with the engine, so neither waits for the other's
+requests.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ class SubjectAccessReviews:
 
 
 class AdmissionService:
-    """Serves reviews from its start on."""
+    """Serves admission reviews once it is started."""
 
     def __init__(self, settings: Settings, address: Address, source: CredentialSource, observer: Observer) -> None:
         self._settings = settings
@@ -104,15 +105,15 @@ class AdmissionService:
 
     @property
     def callbacks(self) -> AdmissionCallbacks:
-        """The server, and the reviews that it asks for."""
+        """The webhook server, and the reviewer that it calls."""
         return AdmissionCallbacks(server=self._server, review=self._review)
 
     def start(self) -> None:
-        """Begin; wait for missing objects."""
+        """Start in the background, and wait there for missing objects."""
         self._tasks.append(supervision.spawn_forever("admission", self._run))
 
     async def stop(self) -> None:
-        """Stop. A review that is cut off allows its write."""
+        """Stop. A review that is interrupted allows its write."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, self._kind_refresh.close(), return_exceptions=True)
@@ -159,7 +160,7 @@ class AdmissionService:
             await asyncio.sleep(delay)
 
     async def _open(self) -> KeyedHasher:
-        """Reach the server and learn its kinds, trying until it succeeds."""
+        """Connect to the API server, discover its kinds and read the hash key; retry until that succeeds."""
         while self._hasher is None or self._reviewer is None:
             try:
                 await self._connection.open()
@@ -191,7 +192,9 @@ class AdmissionService:
         return AuthorCheck(SubjectAccessReviews(self._client))
 
     async def _refresh_certificate(self, hasher: KeyedHasher) -> bool:
-        """Renew the certificate if due, have the API server trust it, then serve it; False if that comes later."""
+        """Renew the certificate if due, make the API server trust it, then serve it. Returns False if that must be
+        retried.
+        """
         installed = await self._configurations.load()
         hosts = {host for _, raw in installed for host in webhook_configuration.find_hosts(raw)}
         # The Service that is usually installed, in case no configuration is.

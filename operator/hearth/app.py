@@ -1,6 +1,6 @@
-"""Build and connect the parts of the operator, and run the process around them. No other module does.
+"""Builds the parts of the process around the engine, connects them, and runs the process.
 
-Must make no decision of its own about Stacks: the parts built here decide.
+`hearth.runtime` builds the engine.
 """
 
 from __future__ import annotations
@@ -306,7 +306,7 @@ async def run_active(
     metrics: Metrics,
     lateness: process_upkeep.Lateness,
 ) -> AsyncIterator[None]:
-    """Run the parts that only the active process has. frames: see `find_frames`."""
+    """Run the parts that only the active process runs. frames: see `find_frames`."""
     metrics.on_leading()
     await runtime.start()
     clusters.start(runtime.count_elsewhere)

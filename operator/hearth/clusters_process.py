@@ -1,8 +1,9 @@
-"""The process that serves the Stacks of other clusters: started with the first of them, watched, and replaced.
+"""Manages the child process for the Stacks of other clusters: starts it for the first of them, monitors and restarts
+it.
 
-Even if a tenant's kubeconfig or server holds it up (by parsing, lookups, handshakes, answers), the Stacks of the home
-cluster have their own event loop, resolver, memory and connections. It works at a lower priority, ends with this
-process, and is killed if it hangs or uses too much memory. Must not know its work.
+A tenant's kubeconfig or API server can block this process, but not the Stacks of the home cluster: those have their own
+event loop, resolver, memory and connections. The process runs at a lower priority, exits with its parent, and is killed
+if it hangs or uses too much memory.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ FIRST_VICTIM = "1000"
 
 
 class ClustersProcess:
-    """Runs the process as long as there is a Stack for it."""
+    """Runs the child process while there is a Stack for it."""
 
     def __init__(
         self,
@@ -84,12 +85,12 @@ class ClustersProcess:
         self._task: asyncio.Task[None] | None = None
 
     def start(self, count: Callable[[], int]) -> None:
-        """Start to serve such Stacks once there is one. count: returns their number."""
+        """Start to serve Stacks of other clusters once there is one. count: returns their number."""
         self._count = count
         self._task = supervision.spawn_forever("clusters_process", self._run)
 
     def note_stack(self) -> None:
-        """Note that there is such a Stack."""
+        """Note that a Stack of another cluster exists."""
         self._wanted.set()
 
     async def stop(self) -> None:
@@ -117,7 +118,9 @@ class ClustersProcess:
             self._wanted.set()
 
     async def _serve(self) -> str:
-        """Run one process until it exits; return why it ended, "" if no Stack needs it any longer."""
+        """Run one process until it exits. Returns the reason for the exit, or "" if no Stack needs the process any
+        longer.
+        """
         inner = await asyncio.create_subprocess_exec(
             *self._command,
             stdin=asyncio.subprocess.PIPE,
@@ -134,7 +137,7 @@ class ClustersProcess:
             await end(inner)
 
     async def _listen(self, inner: asyncio.subprocess.Process) -> str:
-        """Return once the process shows no sign of life: why."""
+        """Return the reason once the process shows no sign of life."""
         assert inner.stdout is not None  # noqa: S101 -- it is a pipe
         while True:
             try:
@@ -149,7 +152,7 @@ class ClustersProcess:
             self.metrics = text or self.metrics
 
     async def _watch(self, pid: int) -> str:
-        """Return once the process takes too much memory, or is not needed: why."""
+        """Return the reason once the process uses too much memory or is not needed."""
         most, unused_since = self._settings.clusters_memory * 2**20, time.monotonic()
         while True:
             await asyncio.sleep(LOOK_INTERVAL)
@@ -162,7 +165,7 @@ class ClustersProcess:
 
 
 def make_settings(settings: Settings) -> Settings:
-    """Return the settings of that process: it takes part in no election, and serves no webhook."""
+    """Return the settings of the child process: it takes part in no election and serves no webhook."""
     return dataclasses.replace(
         settings,
         share=dataclasses.replace(settings.share, place=Place.ELSEWHERE),
@@ -202,7 +205,7 @@ async def end(inner: asyncio.subprocess.Process) -> None:
 
 
 def measure_memory(pid: int) -> int:
-    """Return the bytes of a process in memory, or 0 if it ended, or the system does not tell."""
+    """Return the resident memory of a process in bytes, or 0 if it ended or its memory cannot be read."""
     try:
         return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * PAGE
     except (OSError, ValueError, IndexError):

@@ -1,8 +1,8 @@
-"""Whether this process may work: alone, or because it won an election that runs in a thread and event loop of its own.
+"""Decides whether this process may work: as the only process, or as the leader of an election.
 
-There renewals neither wait behind a long pass nor share the engine's connections; and a process that lost its lease
-ends even where the engine's loop hangs. A leader whose engine's loop hangs renews no more, so that another one takes
-over. Must not know the work.
+The election runs in its own thread and event loop. Its renewals therefore do not wait for a long reconcile or for the
+engine's connections, and a process that lost its Lease exits even if the engine's loop hangs. If the engine's loop
+hangs, the leader stops renewing, so another process takes over.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ FORCED_EXIT_CODE = 1
 
 
 class Leadership(Protocol):
-    """Whether to work."""
+    """Whether this process may work."""
 
     acquired: asyncio.Event
     """This process is to work."""
@@ -58,7 +58,7 @@ class Leadership(Protocol):
         """Start the election. Call it in the loop that receives the result."""
 
     async def stop(self) -> None:
-        """Give it back; the work must have ended."""
+        """Give up the leadership. Call it after the work has ended."""
 
     def find_not_ready(self) -> Sequence[str]:
         """Return the reasons why the leader is unknown, a sentence each."""
@@ -101,7 +101,7 @@ class AlwaysLeader:
             )
 
     async def stop(self) -> None:
-        """There is nothing to give back."""
+        """Do nothing: there is no lease to release."""
         if self._search is not None:
             self._search.cancel()
             await asyncio.gather(self._search, return_exceptions=True)
@@ -121,7 +121,7 @@ class AlwaysLeader:
 
 
 class LeaseLeadership:
-    """Stands for a Lease."""
+    """Takes part in the election for a Lease."""
 
     def __init__(
         self,
@@ -159,7 +159,7 @@ class LeaseLeadership:
         self._thread.start()
 
     async def stop(self) -> None:
-        """Give the lease back and end; returns when that is done, or takes too long."""
+        """Release the lease and stop. Returns when that is done or takes too long."""
         self._stopping.set()
         if self._beating is not None:
             self._beating.cancel()
@@ -179,13 +179,15 @@ class LeaseLeadership:
         return [trouble] if trouble else []
 
     async def _beat(self) -> None:
-        """Show the other thread that this loop lives."""
+        """Show the election's thread that the engine's loop is alive."""
         while True:
             self._alive_at = time.monotonic()
             await asyncio.sleep(self._config.duration / BEATS)
 
     def _check_engine(self) -> None:
-        """Check that the engine's loop lives. Raises `LeadershipLost`: it does the work that the lease is for."""
+        """Check that the engine's loop, which does the work that the lease is for, is alive. Raises
+        `LeadershipLost`.
+        """
         silent = time.monotonic() - self._alive_at
         if silent > self._config.duration and not self._stopping.is_set():
             raise leader_elector.LeadershipLost(
@@ -244,7 +246,7 @@ class LeaseLeadership:
             raise
 
     def _call(self, action: Callable[[], None]) -> None:
-        """Have the other loop do it, unless that has ended already."""
+        """Call the action in the engine's loop, unless that loop is closed."""
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(action)
 

@@ -1,6 +1,7 @@
-"""The engine on a real cluster: builds the adapters, connects them, and starts them in the order of their dependencies.
+"""Builds the adapters of the engine for a real cluster, connects them, and starts them in the order of their
+dependencies.
 
-Must make no decision about Stacks, and nothing of the process around it (signals, flags, pages).
+Signals and HTTP endpoints are in `hearth.app`.
 """
 
 from __future__ import annotations
@@ -79,7 +80,9 @@ class LoopClock:
 
 
 class KubeRuntime:
-    """Everything between a connection and the engine: the home cluster, and those that its Stacks name."""
+    """All parts between a connection and the engine, for the home cluster and the other clusters that its Stacks
+    use.
+    """
 
     def __init__(
         self,
@@ -163,7 +166,7 @@ class KubeRuntime:
         )
 
     async def start(self) -> None:
-        """Start, and wait for the API server and the CRDs where they are missing."""
+        """Start. Waits for the API server and the CRDs if they are not available yet."""
         self._beginning = supervision.spawn_until_done("begin", self._start_up)
 
     async def stop(self) -> None:

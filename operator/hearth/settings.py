@@ -1,6 +1,6 @@
-"""Settings of the operator: frozen values, and their parser.
+"""Settings of the operator as frozen values, and their parsers.
 
-Flags and environment variables are the business of `hearth.cli.commands.run`; must not know the use of a setting.
+`hearth.cli.commands.run` defines the flags and environment variables.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class Settings:
 
     @property
     def serves_clusters(self) -> bool:
-        """Return whether this very process connects to other clusters."""
+        """Return whether this process itself connects to other clusters."""
         return self.other_clusters and self.share.place is not Place.HERE
 
     def find_own_part(self) -> Settings:
@@ -125,13 +125,15 @@ class Settings:
         return replace(self, share=replace(self.share, place=Place.HERE))
 
     def find_lease_group(self) -> str:
-        """Name that processes for the same Stacks share. Those of different namespaces do not, unless it is set."""
+        """Return the name that all processes for the same Stacks share. Unless it is set, it differs between
+        namespaces.
+        """
         if self.lease_name is not None:
             return self.lease_name
         return f"{DEFAULT_LEASE}-{self.namespace}" if self.namespace else DEFAULT_LEASE
 
     def find_lease_name(self) -> str:
-        """Of the Lease of this process: each share of the Stacks has its own."""
+        """Return the name of this process's Lease; each share of the Stacks has its own."""
         return self.find_lease_group() if self.share.has_all_buckets else f"{self.find_lease_group()}-{self.share}"
 
     def make_tenancy(self) -> Tenancy:
@@ -145,7 +147,7 @@ class Settings:
         )
 
     def validate(self) -> str:
-        """Return which settings contradict each other, in a sentence, or "" if none do."""
+        """Return a sentence about settings that contradict each other, or "" if none do."""
         if self.leader_election and self.ignore_leader:
             return "--ignore-leader is for a process without --leader-election; remove one of them"
         if self.namespace == self.operator_namespace and not self.serve_operator_namespace:

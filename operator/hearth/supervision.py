@@ -1,8 +1,8 @@
-"""Runs the tasks and callbacks of the process: the one place that handles unexpected exceptions.
+"""Runs the tasks and callbacks of the process, and handles all their unexpected exceptions.
 
-Such an exception is logged with its stack, counted, and retried with backoff; it ends no worker and no other task. Its
-message and the values of variables are never logged, because they may be secret. Must not know the tasks, or the handling
-of a particular resource's failure: the caller passes a callback for that.
+An unexpected exception is logged with its stack, counted, and retried with backoff. It ends no worker and no other
+task. Its message and the values of variables are never logged, because they may be secret. To handle the failure of one
+resource, the caller passes a callback.
 """
 
 from __future__ import annotations
@@ -88,7 +88,9 @@ class Supervisor:
         return longest * (0.5 + 0.5 * self._jitter())
 
     async def run(self, where: str, work: Work, *, ends: bool) -> None:
-        """Run `work` again with backoff whenever it fails, and, unless its return `ends` this, whenever it returns."""
+        """Run `work`, and run it again with backoff when it fails. Unless `ends` is set, also run it again when it
+        returns.
+        """
         failures = 0
         while True:
             started = self._now()
@@ -151,7 +153,7 @@ class Supervisor:
         return guarded
 
     def watch_over(self, task: asyncio.Task[None], name: str) -> None:
-        """Notice when a task ends that was not canceled."""
+        """Record a task that ends without being canceled."""
         task.add_done_callback(lambda ended: self._note_end(ended, name))
 
     def _note_end(self, task: asyncio.Task[None], name: str) -> None:
@@ -206,7 +208,7 @@ def current() -> Supervisor:
 
 @contextlib.contextmanager
 def using(supervisor: Supervisor) -> Iterator[Supervisor]:
-    """Let another supervisor handle what starts in this context."""
+    """Use another supervisor for all tasks that start in this context."""
     token = CURRENT.set(supervisor)
     try:
         yield supervisor
@@ -233,7 +235,7 @@ def contain(
 
 
 def attempt(where: str, action: Callable[[], Result], otherwise: Callable[[], Result], **fields: object) -> Result:
-    """Do the same for an action that is not awaited."""
+    """Return the result of `action`, or of `otherwise` if it raises an unexpected exception. fields: for the log."""
     return current().attempt(where, action, otherwise, fields)
 
 
@@ -256,10 +258,7 @@ def spawn_until_done(where: str, work: Work, *, name: str = "") -> asyncio.Task[
 def spawn(
     where: str, work: Work, *, name: str = "", on_error: Callable[[BaseException], None] | None = None
 ) -> asyncio.Task[None]:
-    """Start a task that runs `work` once. A failure is reported and not retried.
-
-    on_error: gets the exception, to tell whom it concerns.
-    """
+    """Start a task that runs `work` once. A failure is reported and not retried. on_error: receives the exception."""
     return start(current().run_once(where, work, on_error), name=name or where)
 
 
@@ -333,7 +332,7 @@ def handle_loop_error(_loop: asyncio.AbstractEventLoop, context: dict[str, Any])
 
 
 def is_of_closed_connection(error: BaseException) -> bool:
-    """Return whether the event loop's own TLS code met a connection that was closed a moment before: nothing is lost."""
+    """Return whether the event loop's own TLS code used a connection that had just been closed, which is harmless."""
     trace, places = error.__traceback__, list[str]()
     while trace is not None:
         places.append(trace.tb_frame.f_code.co_name)
@@ -349,7 +348,7 @@ def is_being_canceled() -> bool:
 
 
 def find_task_name() -> str:
-    """Of the current task."""
+    """Return the name of the current task."""
     task = asyncio.current_task()
     return task.get_name() if task is not None else ""
 
@@ -388,7 +387,7 @@ def describe_frames(trace: TracebackType | None) -> list[str]:
 
 
 def shorten(frames: list[str]) -> list[str]:
-    """Without the middle of an endless recursion."""
+    """Omit the middle of an endless recursion."""
     half = limits.LOGGED_FRAMES // 2
     if len(frames) <= 2 * half:
         return frames

@@ -1,4 +1,1 @@
-"""Order of names: which name precedes which, and cycles that make an order impossible.
-
-Pure. Must not know templates.
-"""
+"""Topological order and cycles of named nodes. Pure."""

@@ -1,7 +1,7 @@
-"""Topological order of named nodes, each after its requirements, and the cycles that prevent one.
+"""Topological order of named nodes, each after its requirements, and the cycles that prevent such an order.
 
-Must not know more than names and edges. Every function takes time linear in nodes and edges, cycles in those of
-strongly connected components.
+Every function takes time linear in nodes and edges. Cycles take time linear in the nodes and edges of strongly
+connected components.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The kopf side of the process: handlers that pass on what kopf observes, and the supervisor that runs them.
+"""kopf handlers, which pass events on to callbacks, and the supervisor that runs kopf.
 
-Lower layers decide; a handler is shorter than fifteen lines.
+Handlers make no decisions and have fewer than fifteen lines.
 """

@@ -1,4 +1,4 @@
-"""Admission handlers. They pass a write on for review or add the finalizer, and make no decisions.
+"""kopf admission handlers: they pass a write on for review, or add the finalizer to a new Stack.
 
 An exception in a handler would deny the write, so reviews do not raise.
 """

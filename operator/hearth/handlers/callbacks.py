@@ -1,4 +1,4 @@
-"""What kopf's handlers call. Must not know kopf, so that callers need not wait for its import."""
+"""Callbacks that kopf's handlers call. Does not import kopf, which is slow."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class DefinitionCallbacks:
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class HandlerCallbacks:
-    """Safe to be called from kopf's thread."""
+    """Callbacks of all handlers. They are safe to call from kopf's thread."""
 
     on_kinds: Callable[[], None]
     """Kinds may have come, gone or changed."""

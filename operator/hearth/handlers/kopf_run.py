@@ -1,7 +1,7 @@
-"""One run of kopf, with our handlers and settings, and why these. Slow to import, because it imports kopf.
+"""Runs kopf once, with our handlers and settings. Slow to import, because it imports kopf.
 
-Each handler only calls a callback or returns the result of a function; none decides anything. They have a registry of their
-own, never kopf's global one, so that several frames fit into one process.
+Each handler only calls a callback or returns the result of a function. The handlers use their own registry instead of
+kopf's global one, so one process can run kopf several times.
 """
 
 from __future__ import annotations
@@ -61,9 +61,8 @@ async def run_kopf(source: CredentialSource, callbacks: HandlerCallbacks) -> Non
 
 @value_class.dataclass(frozen=True, slots=True)
 class EndlessBackoff:
-    """Pauses in seconds between attempts, without an end; each loop over them starts again.
-
-    kopf's own list ends after 54 seconds, and then so does kopf.
+    """Endless pauses in seconds between attempts; each loop over them starts again. kopf's default list ends after 54
+    seconds, and kopf then exits.
     """
 
     uniform: Callable[[float, float], float] = random.uniform
@@ -139,7 +138,7 @@ def make_registry(source: CredentialSource, callbacks: HandlerCallbacks) -> kopf
 
 
 def make_connection_info(credentials: Credentials, *, now: datetime | None = None) -> kopf.ConnectionInfo:
-    """Make what kopf needs to reach the server. No two are equal, because kopf never uses one again that got a 401."""
+    """Make the connection info of kopf. No two are equal, because kopf never reuses one that received a 401."""
     scheme, _, token = (credentials.authorization or "").partition(" ")
     return kopf.ConnectionInfo(
         server=credentials.server,
@@ -155,7 +154,7 @@ def make_connection_info(credentials: Credentials, *, now: datetime | None = Non
 
 
 def find_expiration(credentials: Credentials, *, now: datetime) -> datetime:
-    """Return when kopf asks again: in a quarter of an hour, or sooner if the credentials expire sooner."""
+    """Return when kopf requests credentials again: in 15 minutes, or when they expire if that is sooner."""
     ends = now + LIFETIME
     if credentials.expires_at is not None:
         ends = min(ends, datetime.fromtimestamp(credentials.expires_at, UTC))
@@ -164,7 +163,7 @@ def find_expiration(credentials: Credentials, *, now: datetime) -> datetime:
 
 
 def begin_at_pem(data: bytes | None) -> bytes | None:
-    """`data` from its first certificate or key on: kopf takes what begins with a comment for base64."""
+    """Return `data` from its first certificate or key on. kopf treats data that begins with a comment as base64."""
     if data is None:
         return None
     start = data.find(PEM_BEGIN)
@@ -204,7 +203,7 @@ class GenerationStorage(kopf.AnnotationsDiffBaseStorage):
 
 
 def register_definition_handlers(definitions: DefinitionCallbacks, registry: kopf.OperatorRegistry) -> None:
-    """Make the handlers known to kopf."""
+    """Register the handlers of StackDefinitions with kopf."""
     handlers = DefinitionHandlers(definitions)
     where = (names.GROUP, names.VERSION, "stackdefinitions")
     kopf.on.create(*where, id="definition", registry=registry, when=handlers.leads)(handlers.handle)

@@ -1,8 +1,8 @@
-"""kopf, supervised, in a separate thread and event loop.
+"""Runs kopf in a separate thread and event loop, and restarts it when it exits.
 
-When kopf ends it cancels all tasks of its loop, and some faults of the API server end it; so nothing of ours lives in
-there, and it is restarted. The engine's loop hears from it only by `call_soon_threadsafe`, and never waits for it. Must
-not import kopf before its thread runs: no other thread may wait for that.
+Some errors of the API server make kopf exit, and it then cancels all tasks of its loop. The rest of the operator
+therefore runs in another loop. kopf's thread reaches that loop only through `call_soon_threadsafe`, and the loop never
+blocks on kopf. This module imports kopf only within kopf's thread, so that no other thread waits for the import.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Evaluates expressions in processes of their own, within limits of time and memory."""
+"""Evaluates expressions in separate processes with limits on time and memory."""

@@ -1,6 +1,7 @@
-"""Protocol between operator and evaluator process: frames over pipes. Must not know more than bytes.
+"""Wire format between the operator and an evaluator process: frames over pipes.
 
-A request is a language, the text of an expression or script, and its inputs as JSON; a reply is one letter that says what it is, and its content.
+A request contains a language, the text of an expression or script, and its inputs as JSON. A reply contains one letter
+for its type, and its content.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""Health scripts in Lua, as Argo CD has them, with limits on steps and memory. Runs in an evaluator process only.
+"""Runs health scripts in Lua, in the format of Argo CD, with limits on steps and memory. Used only in an evaluator
+process.
 
-A script gets the object as the global `obj` and returns a table with `status` and `message`. It has no access to Python,
-files, modules, other runs, or functions that compile code or catch errors. What no step counts (backtracking in a
-pattern, a loop in C) ends with the process, by its CPU limit.
+A script gets the object as the global `obj` and returns a table with `status` and `message`. It cannot access Python,
+files, modules, other runs, or functions that compile code or catch errors. Some work counts as no step, for example
+backtracking in a pattern or a loop in C. The CPU limit ends the process in that case.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ SHORTENED: Final = 4096
 
 
 class ScriptFailure(Exception):
-    """The script has no verdict; the message says why, in Lua's words."""
+    """The script returned no verdict; the message is Lua's own."""
 
 
 class Runtime:
@@ -135,14 +136,14 @@ MAX_INTEGER: Final = 2**63 - 1
 
 
 def describe(error: BaseException) -> str:
-    """Return Lua's message of an error, without the trace of calls."""
+    """Return Lua's message of an error, without the stack trace."""
     # An error without a text has nothing in front of the trace, not even a line break.
     text = f"\n{error}".partition("\nstack traceback:")[0]
     return text.strip()[:SHORTENED] or "raises an error without a text"
 
 
 def refuse_attribute(_object: object, name: object, _is_setting: bool) -> str:
-    """Refuse all access to attributes of Python objects, none of which a script gets."""
+    """Deny all access to attributes of Python objects. A script receives no Python objects."""
     raise AttributeError(name)
 
 

@@ -1,7 +1,8 @@
-"""The port `Evaluations` on evaluator processes: who is asked when, so that no tenant has more than its share.
+"""Implements the port `Evaluations` with a pool of evaluator processes that is shared fairly between tenants.
 
-One expression of each Stack is evaluated at a time, namespaces take turns, and in each of them its Stacks, and one whose expressions take long waits
-several times as long before its next turn. Answers are kept, those that an expression exceeds a limit among them.
+At most one expression of each Stack is evaluated at a time. Namespaces take turns, and so do the Stacks of a namespace.
+After a slow expression, a Stack pauses for several times the duration before its next turn. Results are cached,
+including the result that an expression exceeds a limit.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class Request:
 
 @dataclass(slots=True)
 class Stack:
-    """What one Stack waits for."""
+    """The pending evaluations of one Stack."""
 
     uid: str
     namespace: str
@@ -181,7 +182,7 @@ class Pool:
             await asyncio.sleep(HELD if stack_uid in self._held else 0.0)
 
     def forget(self, stack_uid: str) -> None:
-        """Drop what is pending for a deleted Stack."""
+        """Drop the pending evaluations and results of a deleted Stack."""
         self._results.forget(stack_uid)
         stack = self._stacks.pop(stack_uid, None)
         if stack is not None:
@@ -239,7 +240,7 @@ class Pool:
             del self._bytes_of[stack.namespace]
 
     def _offer(self, stack: Stack) -> None:
-        """Let a Stack take part in the turns, now or when it has rested."""
+        """Let a Stack take part in the turns, now or after its pause."""
         if not stack.queue or stack.running is not None or self._stacks.get(stack.uid) is not stack:
             return
         if stack.rests_until <= self._now():
@@ -295,7 +296,7 @@ class Pool:
                 self._offer(stack)
 
     def _arm_timer(self) -> None:
-        """Look again once a Stack has rested."""
+        """Dispatch again once a Stack's pause ends."""
         if self._cancel_timer is not None:
             self._cancel_timer()
             self._cancel_timer = None
@@ -385,14 +386,14 @@ ENTRY_BYTES = 512
 
 @dataclass(slots=True)
 class Shelf:
-    """The results of one Stack, the latest used last."""
+    """The cached results of one Stack, the least recently used first."""
 
     answers: OrderedDict[bytes, Answer] = field(default_factory=OrderedDict)
     size: int = 0
     """Bytes."""
 
     def drop_oldest(self) -> int:
-        """Forget the one that was not used for longest; the bytes that it took."""
+        """Drop the least recently used result, and return its size in bytes."""
         _, answer = self.answers.popitem(last=False)
         freed = measure(answer)
         self.size -= freed
@@ -400,7 +401,7 @@ class Shelf:
 
 
 class Results:
-    """The results of all Stacks."""
+    """The cached results of all Stacks."""
 
     def __init__(
         self, *, most: int = limits.EVALUATION_RESULTS, most_per_stack: int = limits.EVALUATION_RESULTS_PER_STACK
@@ -413,7 +414,7 @@ class Results:
         """Bytes."""
 
     def find(self, stack: str, key: bytes) -> Answer | None:
-        """Return the answer, which counts as used now."""
+        """Return a cached answer, and mark it as most recently used."""
         shelf = self._shelves.get(stack)
         answer = shelf.answers.get(key) if shelf is not None else None
         if shelf is not None and answer is not None:
@@ -421,7 +422,7 @@ class Results:
         return answer
 
     def keep(self, stack: str, key: bytes, answer: Answer) -> None:
-        """Keep an answer, at the expense of older ones."""
+        """Cache an answer, and drop older ones if there is no room."""
         shelf = self._shelves.setdefault(stack, Shelf())
         shelf.answers[key] = answer
         shelf.size += measure(answer)
@@ -432,7 +433,7 @@ class Results:
             self.size -= max(self._shelves.values(), key=lambda each: each.size).drop_oldest()
 
     def forget(self, stack: str) -> None:
-        """Drop all of a Stack's."""
+        """Drop all results of a Stack."""
         shelf = self._shelves.pop(stack, None)
         if shelf is not None:
             self.size -= shelf.size

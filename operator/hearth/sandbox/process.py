@@ -1,7 +1,7 @@
-"""One evaluator process as its callers see it: started, asked, and killed where it exceeds its time.
+"""Handle for one evaluator process: starts it, sends it expressions, and kills it if it exceeds its time.
 
-Each of its failures (exit, hang, invalid output) becomes a result or `Lost`. Commands without an operator use one with the
-operator's limits, and a limit for all expressions. Must not know files, Stacks, or the order of callers.
+Every failure of the process (exit, hang, invalid output) becomes a result or `Lost`. Commands that run without an
+operator use one process with the operator's limits, plus a limit for all their expressions together.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Process:
 
     @property
     def pid(self) -> int:
-        """Its id."""
+        """The process ID."""
         return self._inner.pid
 
     async def ask(self, text: str, packed: bytes, language: bytes = frames.CEL) -> Answer:
@@ -96,7 +96,7 @@ class Process:
         raise Lost("crashed the process that evaluated it")
 
     async def wait_ready(self) -> None:
-        """Wait until it takes requests. Raises Lost."""
+        """Wait until the process accepts requests. Raises Lost."""
         letter = b""
         with contextlib.suppress(TimeoutError, asyncio.IncompleteReadError, ConnectionError):
             async with asyncio.timeout(START_SECONDS):
@@ -105,7 +105,7 @@ class Process:
             raise Lost("cannot be evaluated because its sandbox process does not start")
 
     async def end(self) -> int:
-        """Kill it, unless it has ended; its return code."""
+        """Kill the process unless it has exited, and return its exit code."""
         self.is_usable = False
         with contextlib.suppress(ProcessLookupError):
             self._inner.kill()
@@ -157,7 +157,7 @@ async def start(command: Sequence[str] = COMMAND) -> Process:
 
 
 def find_import_path() -> str:
-    """Return the folders where Python finds this package and its dependencies."""
+    """Return the folders from which Python imports this package and its dependencies."""
     folder = Path(hearth.__file__).parent.parent
     return os.pathsep.join([str(folder), *(path for path in sys.path if path.endswith("site-packages"))])
 

@@ -1,7 +1,9 @@
-"""An evaluator process: takes expressions and their inputs from its standard input, and answers on its standard output.
+"""Main program of an evaluator process: reads expressions and their inputs from stdin, and writes the results to
+stdout.
 
-Started as `python -m hearth.sandbox.worker` by the operator. It limits itself: CPU for each expression by a timer whose
-signal ends the process, memory for all of them. It has no credentials, no environment and no open file but the two pipes.
+The operator starts it as `python -m hearth.sandbox.worker`. The process limits itself. A timer signal ends it when an
+expression takes too much CPU time; the memory limit applies to all expressions together. It has no credentials, no
+environment variables and no open files except the two pipes.
 """
 
 from __future__ import annotations
@@ -42,7 +44,7 @@ def main() -> None:
 
 
 def confine() -> None:
-    """Let this process take little, and let it be the first to go where memory is short."""
+    """Limit this process's resources, and make the kernel kill it first when memory is short."""
     os.nice(NICENESS)
     for kind in (resource.RLIMIT_CORE, resource.RLIMIT_FSIZE):
         resource.setrlimit(kind, (0, 0))

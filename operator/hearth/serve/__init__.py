@@ -1,4 +1,1 @@
-"""Observability of the process: logs, metrics, and the HTTP server for probes and scrapers.
-
-Only the wiring uses it; it knows no Stack, no cluster and no kopf.
-"""
+"""Observability of the process: logs, metrics, traces, and the HTTP server for probes and scrapers."""

@@ -1,7 +1,7 @@
-"""The one HTTP server of the process: /healthz, /readyz and /metrics, for the kubelet and for Prometheus.
+"""HTTP server of the process: `/healthz` and `/readyz` for the kubelet, and `/metrics` for Prometheus.
 
-Three short answers to GET, so a responder by hand on asyncio's streams is all that it takes: each connection carries
-one request, of a limited size, for a limited time. Must not know what makes the process healthy.
+Written directly on asyncio streams, because it only answers GET for three paths. Each connection carries one request,
+limited in size and time.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class CannotListen(Exception):
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoints:
-    """Where the content of the three paths comes from."""
+    """The functions that provide the content of the three paths."""
 
     alive: Check
     ready: Check
@@ -49,7 +49,7 @@ class HttpReply:
 
 
 class HttpServer:
-    """Serves `pages` from `start` to `stop`, in the event loop that starts it."""
+    """Serves the endpoints from `start` to `stop`, in the event loop that starts it."""
 
     def __init__(self, endpoints: Endpoints, *, on_limit: Callable[[str], None] = lambda _limit: None) -> None:
         """on_limit: gets the name of a limit that is reached, for metrics."""

@@ -1,7 +1,6 @@
-"""Logs of the whole process, our own and the libraries', through the same processors to one stream.
+"""Configures logging: records of Hearth and of its libraries pass through the same processors to one stream.
 
-Callers bind `stack` (the UID; kind and name are written) and `resource` as fields; must not know the content of a
-message.
+Callers bind the fields `stack` (the UID, which is logged as kind and name) and `resource`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The metrics of the process, by the conventions of Prometheus.
+"""Prometheus metrics of the process.
 
-The layers below know only methods with plain arguments (`hearth.engine.ports.Observer`); values that can be counted at
-a scrape are read then, by the functions given to `sample`, and cost nothing otherwise. The counts of the process for
-other clusters are added to this process's own.
+Other layers call the methods of `hearth.engine.ports.Observer`, which take plain arguments. Values that can be counted
+on demand are read at each scrape, by the functions passed to `sample`. The counts of the process for other clusters are
+added to the counts of this process.
 """
 
 from __future__ import annotations
@@ -143,10 +143,10 @@ class Metrics:
         return made
 
     def close(self) -> None:
-        """Send nothing: metrics are read."""
+        """Do nothing: metrics are pulled, not sent."""
 
     def begin_reconcile(self) -> object | None:
-        """Return None: metrics are no traces."""
+        """Return None: metrics have no traces."""
         return None
 
     def resume_reconcile(self, trace: object) -> None:
@@ -259,7 +259,7 @@ class Sampler(registry.Collector):
             yield family
 
     def describe(self) -> Iterable[core.Metric]:
-        """Nothing: the names are known only once the samples are."""
+        """Return nothing: the names are unknown until a scrape."""
         return ()
 
 

@@ -1,7 +1,7 @@
-"""Periodic checks of the process: the lag of its event loop, and memory that it can return.
+"""Periodic checks of the process: the lag of its event loop, and unused memory.
 
-Lag shows blocking code. The allocator of glibc keeps memory that Python frees, so it is returned to the system once a
-burst of work has ended. Must not know the work of the process.
+A lag indicates blocking code. glibc's allocator keeps memory that Python frees, so the process returns that memory to
+the system after each burst of work.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ async def measure_lag(report: Callable[[float], None], *, interval: float = INTE
 
 
 class HeapTrimmer:
-    """Trims the heap when the process comes to rest, once after each burst."""
+    """Trims the heap once after each burst of work, when the process is idle."""
 
     def __init__(
         self, trim: Callable[[], object] | None = None, *, measure_cpu: Callable[[], float] = time.process_time
@@ -72,7 +72,7 @@ class HeapTrimmer:
         self._looks_at_rest = 0
 
     def look(self) -> None:
-        """Trim the heap if the process has just come to rest. The caller looks every few seconds."""
+        """Trim the heap if the process has just become idle. Call it every few seconds."""
         used, before = self._measure_cpu(), self._last_look
         self._last_look = used
         self._looks_at_rest = self._looks_at_rest + 1 if used - before <= IDLE else 0

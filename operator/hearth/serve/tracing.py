@@ -1,9 +1,8 @@
-"""Traces by OpenTelemetry: a span for each reconcile, and within it one for each request that it causes.
+"""OpenTelemetry traces: a span for each reconcile, with a child span for each request that it causes.
 
-Off unless the environment names a collector.
-
-A span has the labels of the metrics, and the Stack of a reconcile. It never has the name of a child, which may contain
-a sensitive value. OpenTelemetry is imported only if traces are on; it sends from a separate thread.
+Traces are off unless the environment specifies a collector; OpenTelemetry is imported only if they are on. A separate
+thread sends the spans. A span has the labels of the metrics and the Stack of the reconcile, but never the name of a
+child, which may contain a sensitive value.
 """
 
 from __future__ import annotations
@@ -62,17 +61,17 @@ class TracedMetrics(Metrics):
         self._now = now
 
     def begin_reconcile(self) -> Trace:
-        """As the port says."""
+        """See `hearth.engine.ports.Observer`."""
         trace = Trace()
         CURRENT.set(trace)
         return trace
 
     def resume_reconcile(self, trace: object) -> None:
-        """As the port says."""
+        """See `hearth.engine.ports.Observer`."""
         CURRENT.set(trace if isinstance(trace, Trace) else None)
 
     def on_reconcile(self, *, result: str, seconds: float, stack: StackObject | None = None) -> None:
-        """As the port says."""
+        """See `hearth.engine.ports.Observer`."""
         super().on_reconcile(result=result, seconds=seconds, stack=stack)
         attributes = {"hearth.result": result}
         if stack is not None:
@@ -84,7 +83,7 @@ class TracedMetrics(Metrics):
             trace.parent = make_context(span)
 
     def on_request(self, *, verb: str, kind: str, code: int, seconds: float) -> None:
-        """As the port says."""
+        """See `hearth.engine.ports.Observer`."""
         super().on_request(verb=verb, kind=kind, code=code, seconds=seconds)
         attributes: dict[str, str | int] = {"hearth.verb": verb, "hearth.kind": kind, "http.response.status_code": code}
         trace = CURRENT.get()
@@ -116,7 +115,7 @@ class TracedMetrics(Metrics):
 
 
 def make_context(span: Span) -> Context:
-    """Return the part of the span that makes it the parent of another, without its content."""
+    """Return the context of a span, which makes it the parent of other spans, without the span's content."""
     from opentelemetry.context import Context
     from opentelemetry.trace import NonRecordingSpan, set_span_in_context
 
