@@ -1,1 +1,4 @@
-"""All decisions: (desired, observed, now) → next steps, what blocks them, when to plan again. Pure."""
+"""Decides the next steps from the desired state, the observed state and the time.
+
+Pure: no requests. Time and random jitter are arguments.
+"""

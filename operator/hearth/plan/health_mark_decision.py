@@ -1,8 +1,8 @@
-"""Decision on one HealthMark: the object that it binds to, the write to that object, and the status of the mark.
+"""Decides the next write and the status of one HealthMark.
 
-Pure. A mark binds to one object, and its status names that object before any write. Therefore, even after a crash,
-the mark never affects the successor of that object. `hearth.plan.resource.decide` acts on the mark on the object.
-This module only writes that mark, once for each generation of the HealthMark.
+A HealthMark is bound to one object. Its status identifies that object before any write, so even after a crash the mark
+never affects a successor of the object. The write only puts the mark onto the object, once for each generation of the
+HealthMark. `hearth.plan.resource.decide` plans the repair of the marked object.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Decision on one StackSnapshot: the revision and claims that it is bound to, its VolumeSnapshots, and its status.
+"""Decides the binding, the VolumeSnapshots and the status of one StackSnapshot.
 
-Pure. A snapshot is bound once: its status names the revision and every VolumeSnapshot before the first one is created,
-so an operator that stops at any point continues with the same ones. A revision that a bound snapshot names is never
-deleted (`hearth.engine.stack_snapshots`). Must not know how objects are read or written.
+A StackSnapshot is bound once. Its status names the revision and all VolumeSnapshots before the first one is created, so
+an operator that restarts at any point continues with the same ones. The revision of a bound snapshot is never deleted
+(`hearth.engine.stack_snapshots`).
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""`spec.environment` as rules: breakpoints and restricted actions. Must not know resources' states."""
+"""Parses and evaluates `spec.environment`: breakpoints and restricted actions."""

@@ -1,6 +1,6 @@
-"""The environment of a Stack in force now: its rules, without the breakpoints cleared under the target.
+"""The rules of `spec.environment` that apply now, without the breakpoints that a user cleared.
 
-Cleared breakpoints include deletions that stop a resource afterwards. The operator cannot derive either from the
+Cleared breakpoints also record the resources that stop after their objects are deleted. Neither can be derived from the
 children, so `status.controllerState` stores both before any step that depends on them.
 """
 

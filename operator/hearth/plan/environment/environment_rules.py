@@ -1,6 +1,6 @@
-"""The breakpoints and restricted actions of a Stack as rules on its resources, compiled once for each generation.
+"""Parses the rules of `spec.environment` and finds the rule that applies to a resource.
 
-Knows only names, hooks and actions. Must not know the status of a resource.
+The rules are parsed once for each generation of the Stack. They match resource names; they never read a status.
 """
 
 from __future__ import annotations

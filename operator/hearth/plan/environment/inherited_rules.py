@@ -1,9 +1,9 @@
-"""Rules and retries that a nested Stack inherits: the environment rules whose paths lead into it, with the rest of the
-path, and a retry.
+"""Environment rules and retry requests that a nested Stack inherits from its parent.
 
-The operator adds them to the manifest of the nested Stack, after its own rules. They are not part of a definition or a
-hash. An annotation records them separately, so that the operator can write a change of only the rules, without an
-update of the resource. Must not know the effect of a rule.
+A rule is inherited if its path leads into the nested Stack; the rest of the path is then relative to that Stack. The
+operator appends the inherited rules to the rules in the nested Stack's manifest. They do not affect its definition or
+its hash. An annotation stores a digest of them, so the operator can apply changed rules without an update of the
+resource.
 """
 
 from __future__ import annotations

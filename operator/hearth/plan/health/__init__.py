@@ -1,4 +1,4 @@
-"""Health and suspend rules by kind, with their data files.
+"""Health and suspend rules for each kind, and their data files.
 
-A result depends only on one object and its kind's schema.
+The health of an object depends only on that object and the schema of its kind.
 """

@@ -1,4 +1,7 @@
-"""Health of single objects of core kinds, and of nested Stacks, by their own status."""
+"""Health rules of core kinds and nested Stacks, based on their status.
+
+Pods, Jobs and workloads are in `workload_rules`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Results of health rules, and safe access to fields of any shape. Must not know any kind."""
+"""Results of health rules, and helpers that read the fields of an object of any shape."""
 
 from __future__ import annotations
 

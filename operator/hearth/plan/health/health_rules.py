@@ -1,7 +1,6 @@
-"""Health of an object by a table of rules per kind; and the fields of objects that caches keep to plan a blueprint.
+"""Finds and runs the health rule for a kind, and lists the fields that the caches must store for it.
 
-Knows the meaning of kinds. Rules must not know Stacks or time: a result depends only on the object and its kind's
-schema.
+Rules never read the Stack or the time: the health depends only on the object and the schema of its kind.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Health by scripts of users, as Argo CD has them: their keys in a ConfigMap, and what their verdicts mean.
+"""Health scripts in Lua that users write, as in Argo CD: their keys in a ConfigMap, and their results.
 
-A script runs in an evaluator process (`hearth.sandbox.lua_scripts`), never here.
+A script never runs in this process. An evaluator process runs it (`hearth.sandbox.lua_scripts`).
 """
 
 from __future__ import annotations

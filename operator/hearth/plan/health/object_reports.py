@@ -1,6 +1,6 @@
-"""Reports of objects for people, beyond their health: obstacles to a deletion, and the end of failed work. Pure.
+"""Describes why an object is not deleted yet, and how its containers failed, for messages.
 
-A Namespace and a CustomResourceDefinition have conditions that name the obstacles, in addition to finalizers.
+In addition to finalizers, the conditions of a Namespace or CustomResourceDefinition explain a pending deletion.
 """
 
 from __future__ import annotations

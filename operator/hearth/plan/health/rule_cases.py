@@ -1,6 +1,6 @@
-"""Health rules that consist of cases: the first case that matches gives the result.
+"""Health rules that consist of cases. The first case that matches determines the result.
 
-Evaluates the cases that `hearth.plan.health.rule_parser` parsed. Does not know where they come from.
+`rule_parser` parses the cases.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Parser for a YAML table of health and suspend rules: returns rules ready for use, or errors with their line.
+"""Parses health and suspend rules from YAML, and reports each error with its line.
 
-An error in one rule leaves the others unchanged. Must not know where the text comes from.
+An error in one rule does not affect other rules.
 """
 
 from __future__ import annotations

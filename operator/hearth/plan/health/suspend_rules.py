@@ -1,6 +1,6 @@
-"""Suspend rules of a kind as data: the fields to set, and when nothing of an object runs anymore.
+"""Suspend rules: the fields that suspend an object of a kind, and the test for whether it has stopped.
 
-`hearth.plan.health.rule_parser` parses them. Must not know Stacks.
+`rule_parser` parses the rules.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Health of Pods and Jobs, and of kinds that run a number of pods: Deployment, ReplicaSet, StatefulSet, DaemonSet.
+"""Health rules of Pods, Jobs, Deployments, ReplicaSets, StatefulSets and DaemonSets.
 
-A rule of the latter reports the first unfinished step of a rollout.
+For kinds with replicas, the result describes the first unfinished part of the rollout.
 """
 
 from __future__ import annotations

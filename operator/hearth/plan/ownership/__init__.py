@@ -1,1 +1,1 @@
-"""Owners of objects and of fields; keyed hashes and signatures. Must not know the reaction to a lost field."""
+"""Ownership of objects and fields, keyed hashes and signatures."""

@@ -1,7 +1,4 @@
-"""Decision whether the operator may adopt an existing object that has a child's name.
-
-Must not know how the operator adopts it, nor why.
-"""
+"""Decides whether the operator may adopt an existing object that has the name of a child."""
 
 from __future__ import annotations
 

@@ -1,10 +1,8 @@
-"""Record of applied values of fields that other managers may keep, or whose change replaces the object.
+"""Records the applied values of fields that other managers may keep, or whose change replaces the object.
 
-It shows whether the manifest changed a value since.
-
-The record is an annotation that the same apply writes: the key's prefix, then a short keyed hash of each field and its
-value. A value equals the last applied one if its hash is in the record. The record reveals neither fields nor values.
-Must not know the owners of fields.
+The record shows whether the manifest has changed such a value since the last apply. It is an annotation that the same
+apply writes: a prefix of the key, then a short keyed hash of each field and its value. A value is unchanged if its hash
+is in the record. The record reveals neither fields nor values.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
-"""Parts of a live object that make the API server reject an apply that it would accept otherwise. Pure.
+"""Predicts an apply from `managedFields`, and finds the parts of a live object that make the API server reject it.
 
-Two obstacles are known. Server-side apply turns a map into null when its last key is no longer applied; where the
-schema accepts null, that is not an error, but differs from the manifest. And it leaves list items of other field
-managers in place, which may contradict the applied ones (two ports of one name).
+There are two obstacles. Server-side apply sets a map to null when its last applied key is removed, and a schema may
+reject null. Where it accepts null, the object differs from the manifest. Server-side apply also keeps list items of
+other field managers, which may conflict with the applied items, for example two ports with the same name.
 
-Predicts the result of an apply from `managedFields`, so that a dry run can try it without an obstacle. Must not know
-why an apply was rejected.
+`hearth.engine.writes.apply_preparation` tries the prediction in a dry run and removes the obstacle.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Drift detection by field ownership: whether the operator still owns every field that a manifest applies.
+"""Detects drift: fields of a manifest that the operator no longer owns.
 
-Compares no values, so that defaults, other notations and mutating webhooks never look like drift. Works on the reduced
-`hearth.model.child.FieldOwnership`. Must not know the live object, nor the managers that took fields.
+It compares no values, so defaults, other notations and mutating webhooks never count as drift. Its input is the reduced
+`hearth.model.child.FieldOwnership`, which does not name the managers that took a field.
 """
 
 from __future__ import annotations

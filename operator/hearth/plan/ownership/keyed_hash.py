@@ -1,7 +1,6 @@
-"""Keyed hashes of definitions, and signatures of values that the operator reads back.
+"""Keyed hashes of definitions, and signatures of values that the operator reads back later.
 
-Equal values have equal hashes, and without the key a hash reveals nothing. Must not know where the key is stored, nor
-the meaning of the hashed values.
+Equal values have equal hashes. Without the key, a hash reveals nothing about its value.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Fields that leave the definition of an object and that an apply does not remove. Pure.
+"""Finds fields that were removed from a manifest and that an apply does not remove from the object.
 
-An apply removes fields that the operator applied before and no longer applies, if no other field manager owns them.
-Three things may keep such a field. The API server fills it again from the old object (`spec.clusterIP: None` of a
-Service). Another field of the object is the same one under a deprecated name (`serviceAccount`). Or the record of field
-ownership was lost, and the API server attributed all fields to a placeholder.
+An apply removes a field that the operator no longer applies, unless another field manager owns it. Three causes can
+keep the field anyway. The API server may copy it from the old object (`spec.clusterIP: None` of a Service). The object
+may have the same field under a deprecated name (`serviceAccount`). Or the record of field ownership was lost, and the
+API server attributed all fields to a placeholder manager.
 """
 
 from __future__ import annotations

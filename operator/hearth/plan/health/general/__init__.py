@@ -1,1 +1,1 @@
-"""The general rule: health of a kind without a rule of its own, by the usual fields and words of a status."""
+"""The general health rule, for kinds without a rule of their own. It reads common status fields and words."""

@@ -1,4 +1,4 @@
-"""Meaning of a condition by its type and status. Knows words and shapes, no kinds."""
+"""Interprets one condition by its type, status, reason and message, for any kind."""
 
 from __future__ import annotations
 

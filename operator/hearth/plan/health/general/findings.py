@@ -1,4 +1,4 @@
-"""Findings from the parts of one status, and the verdict that follows from all of them."""
+"""Collects findings from all parts of a status and derives the health of the object from them."""
 
 from __future__ import annotations
 

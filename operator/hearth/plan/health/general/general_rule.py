@@ -1,6 +1,6 @@
-"""Health of a kind without a rule of its own: by suspension, conditions, words, flags, counts and errors of its status.
+"""Health of kinds without a rule of their own, from the conditions, words, flags, counts and errors in the status.
 
-Knows no kind by its name. Never terminal: a controller may still recover.
+It treats all kinds alike. A failure is never terminal, because the controller may still recover.
 """
 
 from __future__ import annotations

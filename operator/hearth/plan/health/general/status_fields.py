@@ -1,7 +1,4 @@
-"""Roles of the fields of a status by their names, and which of them a kind's schema declares.
-
-Knows names and schemas. Must not know values of objects.
-"""
+"""The role of each status field, by its name, and the fields that the kind's schema declares."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Meaning of the words that controllers use: in names of conditions, in reasons, and in phases.
+"""The meaning of words that controllers use in condition types, reasons and phases.
 
-Knows words only. The words are data (`general_rule.yaml`).
+The word lists are in `general_rule.yaml`.
 """
 
 from __future__ import annotations
