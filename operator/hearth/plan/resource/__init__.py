@@ -1,4 +1,4 @@
-"""Planning of one resource: its status and its next step.
+"""Plans one resource: its status and its next step.
 
-Must not know other resources except through their context.
+Other resources are visible only through the `ResourceContext`.
 """

@@ -1,4 +1,4 @@
-"""Statuses of resources that cannot be planned: no manifest yet, or an object that allows no conclusion."""
+"""Statuses of resources that cannot be planned, because the manifest has no value yet or the object is unusable."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Kinds that hold data, and the effect of a replacement on it. Pure.
+"""Kinds that hold data, and the effect of a replacement on that data.
 
-A custom kind may hold anything, so this module makes no statement about it.
+Custom kinds are not covered.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Plan for one resource whose object exists: update, replace, repair, retry, or no change; and of one marked unhealthy."""
+"""Plans a resource whose object exists: update, replacement, repair, retry or no change."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Valid settings that are probably unintended: replacements that lose data, names that are too long, work that runs
-again and again. Pure.
+"""Warnings about valid definitions that are probably unintended.
+
+Examples are replacements that lose data, names that are too long, and work that runs repeatedly.
 """
 
 from __future__ import annotations

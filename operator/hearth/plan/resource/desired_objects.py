@@ -1,5 +1,6 @@
-"""Desired objects of the resources of one blueprint, and the objects that they name; evaluated only when their inputs
-change.
+"""Evaluates the desired objects of a blueprint, and indexes the objects that its resources name.
+
+A manifest is evaluated again only when its inputs change.
 """
 
 from __future__ import annotations

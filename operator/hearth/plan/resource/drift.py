@@ -1,7 +1,7 @@
-"""Handling of applied fields that the operator no longer owns: repair, or tolerate and report.
+"""Decides which drifted fields of an object to repair and which to tolerate and report.
 
-Decides from field ownership and the record of applied fields (`hearth.plan.ownership.applied_fields`). Must not know
-the values of the live object.
+The decision uses field ownership and the record of applied fields (`hearth.plan.ownership.applied_fields`), not the
+values of the live object.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Rules that keep the planned step of a resource from starting: breakpoints, restricted actions, and delays of repeated
-writes.
+"""Stops planned steps at breakpoints, denies restricted actions and delays repeated writes.
 
-The existing objects determine the step's meaning for the resource, not the name of the Stack's action.
+The objects that exist determine whether a step counts as a create, an update or a replacement. The current action of
+the Stack does not matter.
 """
 
 from __future__ import annotations

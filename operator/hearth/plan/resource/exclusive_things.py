@@ -1,6 +1,4 @@
-"""Properties that only one object of a cluster, or one Pod of a node, can have, so that an object and its successor
-cannot share them. Pure.
-"""
+"""Finds exclusive properties of an object, for example a host port, that it cannot share with its successor."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""External objects: whether they exist, may be read, and are ready. Dependents wait for them.
+"""Status of external objects: whether they exist, are readable and are ready. Dependents wait for them.
 
-An external object is never planned: it has no step, no attempt and no place among the objects of the Stack.
+An external object is read-only: it has no step and no attempt, and is not one of the Stack's objects.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Status of a resource whose object runs to completion: finished and deleted, or failed and restarted.
-
-Must not know how the success is stored, nor the release of an object.
-"""
+"""Status of a resource whose object runs to completion: finished and deleted, or failed and restarted."""
 
 from __future__ import annotations
 

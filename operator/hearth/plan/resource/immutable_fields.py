@@ -1,6 +1,6 @@
-"""The fields that a rejected change of an object is about: the leaves, with both values. Pure.
+"""Finds the exact fields that the API server refused to change, with their old and new values.
 
-The API server often names only a part of the object (`spec`) that contains them.
+The API server often reports only a parent field, for example `spec`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Health of one object that matches its definition: by its resource's own rules, otherwise by the rules of its kind."""
+"""Readiness of one object: from `failedWhen` and `readyWhen` of its resource, or the health rule of its kind."""
 
 from __future__ import annotations
 

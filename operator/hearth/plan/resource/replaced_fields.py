@@ -1,7 +1,7 @@
-"""Fields of `replaceOn` that the definition changes, found by values and field ownership.
+"""Finds changes to the fields in `replaceOn`, which replace the object.
 
-Defaults of the API server, its notation of quantities, the operator's own labels and annotations, and list items of
-other field managers are no change. Must not know what follows from a change.
+Defaults, other notations of a quantity, the operator's own labels and annotations, and list items of other field
+managers do not count as changes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Replacement of objects: its time, its order, and the choice of the object that represents the resource."""
+"""Decides how an object is replaced, and chooses the object that represents the resource."""
 
 from __future__ import annotations
 

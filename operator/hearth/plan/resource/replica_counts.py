@@ -1,7 +1,7 @@
-"""The number of replicas of an object whose template leaves that number to others, e.g. an autoscaler. Pure.
+"""Keeps the number of replicas of an object whose template does not set it, for example because an autoscaler does.
 
-A new object in place of another one starts with the number that runs, and a number that leaves the template stays
-unchanged: the API server would fill in 1, and the autoscaler would have to start again from there.
+A replacement starts with the current number, and a number that is removed from the template stays as it is. Otherwise,
+the API server would set it to 1 and the autoscaler would have to scale up again.
 """
 
 from __future__ import annotations

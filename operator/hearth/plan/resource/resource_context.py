@@ -1,4 +1,4 @@
-"""Input for planning one resource. Values only."""
+"""`ResourceContext`, the input for planning one resource."""
 
 from __future__ import annotations
 

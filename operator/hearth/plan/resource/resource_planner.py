@@ -1,4 +1,4 @@
-"""Planner of one resource: the desired object, the existing object, and the step that closes the difference."""
+"""Plans a resource: compares its desired object with the existing objects and returns the next step."""
 
 from __future__ import annotations
 

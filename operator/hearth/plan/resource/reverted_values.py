@@ -1,6 +1,6 @@
-"""Values that a repair reverts, for messages: each field with its value, who set it, and the restored value.
+"""Describes the values that a repair reverts: the field, its value, its manager and the restored value.
 
-Reads the live object as it was just before the repair. Must not decide anything.
+The values come from the live object just before the repair.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Changes to claims when a StatefulSet is replaced under its name, and obstacles to the replacement. Pure."""
+"""Replacement of a StatefulSet under the same name: new claim sizes, and obstacles to the replacement."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Status of a resource whose object needs a write or a deletion: with the step, or with the time of the next retry.
+"""Status of a resource that needs a write or a deletion, with the step or the time of the next retry.
 
-And the step that removes an obsolete object.
+`plan_removal` returns the step that removes an obsolete object.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Writes that suspend, resume and restore one object, and the record that the object stores in the meantime.
+"""Plans the steps that suspend, resume and restore one object, and reads the suspend record on the object.
 
-A separate field manager applies only the fields that suspend the object. So this needs no definition, and the object's
-own definition is unchanged. The same apply writes the record of the previous values as an annotation. A record is trusted
-if this operator signed it for this exact object, and the suspend field manager still owns it; only fields that the suspend
-rule of the kind sets are used. Must not know when and in what order objects are suspended.
+A separate field manager applies only the suspend fields, so suspending needs no definition and does not change it. The
+same apply stores the previous values as an annotation, the suspend record. The operator trusts a record only if it is
+signed for this object and the suspend field manager still owns it, and then uses only the fields that the suspend rule
+of the kind sets.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Error responses of the API server: the class of each, and its message.
+"""Classifies error responses of the API server and describes them for users.
 
-Classifies by code, reason and causes, never by message text. Must not know the caller, nor earlier attempts.
+The class depends on code, reason and causes, never on the message text.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Counts the failures of operations and computes the time of the next attempt. Pure: time and jitter are arguments.
+"""Counts failed attempts and computes the time of the next one. Drift repairs have the same backoff.
 
-An attempt's ID identifies the operation; a different ID has its own count. Drift repairs are delayed in the same way.
+Failures are counted for each attempt ID: a changed target or object has another ID and starts at zero.
 """
 
 from __future__ import annotations

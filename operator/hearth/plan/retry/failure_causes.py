@@ -1,8 +1,4 @@
-"""Reasons of failures, grouped by the person who can fix them. A StackDefinition must not be judged by a failure that
-it did not cause.
-
-Reasons, never texts. Must not know the consequences of a failure.
-"""
+"""Failure reasons by cause: the user of a Stack, or an outage. They do not count against a StackDefinition."""
 
 from __future__ import annotations
 

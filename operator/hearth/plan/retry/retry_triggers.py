@@ -1,7 +1,4 @@
-"""Events that can end an error, as data, and the objects to watch for them. Pure.
-
-Must not know which step waits, nor how objects are watched.
-"""
+"""Events that can end an error, and the objects to watch for them."""
 
 from __future__ import annotations
 

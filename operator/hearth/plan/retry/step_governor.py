@@ -1,11 +1,10 @@
-"""Delays of steps that repeat although the definition of their resource does not change, for any cause.
+"""Delays steps that repeat although the definition of their resource does not change, for any cause.
 
-Every step of every resource is counted here when it is taken (`StackReconciler.take_step`), and offered only when its
-delay is over (`PlanIndex.plan`), so that no path evades it. Failures and drift conflicts have longer delays of their
-own; this one applies when each write succeeds and something outside makes another one necessary.
+It covers writes that succeed and become necessary again, for example because another client undoes them. Failures and
+drift conflicts have longer delays of their own.
 
-In memory only, and only for recent writes: a new process counts from the start. Pure: time and jitter are arguments.
-Must not know the meaning of a step.
+Every step is counted when it is taken (`StackReconciler.take_step`) and offered only after its delay
+(`PlanIndex.plan`), so no step bypasses the limit. The counts are in memory; a new process starts at zero.
 """
 
 from __future__ import annotations
