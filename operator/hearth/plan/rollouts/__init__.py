@@ -1,1 +1,1 @@
-"""Decisions about the instances of a StackDefinition: which of them gets which revision, and when. Pure."""
+"""Decides which instances of a StackDefinition get which revision, and when."""

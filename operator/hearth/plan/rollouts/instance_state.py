@@ -1,6 +1,6 @@
-"""An instance of a StackDefinition as a rollout sees it, read from its status, which may have any shape.
+"""Reads the state of an instance for a rollout from the instance's status.
 
-A status counts only for the revision and the generation that it names. Must not decide who gets which revision.
+A status counts only if it describes the current generation and the assigned revision. Its fields may have any shape.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Decides which instances get which revision now. A function of the policy, the instances, and the record in the
-status.
+"""Decides which instances get which revision now, from the policy, the instances and the recorded rollout.
 
-An instance that is unhealthy before it is moved follows last and does not count. One that is held stays unchanged and
-does not count at all. Must not read statuses, see `hearth.plan.rollouts.instance_state`.
+An instance that was unhealthy before its move is moved last, and its failure does not count. A held instance keeps its
+revision and does not count either.
 """
 
 from __future__ import annotations

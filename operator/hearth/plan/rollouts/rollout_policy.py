@@ -1,4 +1,4 @@
-"""How a new revision of a StackDefinition reaches its instances: `spec.rollout`, parsed."""
+"""Parses `spec.rollout` of a StackDefinition: waves, windows and limits."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A rollout in the status of its StackDefinition: written for people, read back after a restart; and what users ask of it.
+"""The rollout in the status of a StackDefinition: encoding, decoding, the condition `Ready` and the Events.
 
-With the reasons of the condition `Ready` of a StackDefinition, and which of them deserve an Event.
+After a restart, the operator reads the rollout back from the status. Requests of users come from annotations.
 """
 
 from __future__ import annotations

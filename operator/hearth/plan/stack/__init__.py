@@ -1,1 +1,1 @@
-"""Decisions across resources: order, cleanup, suspension. Must not know how a single resource is assessed."""
+"""Decisions that involve several resources: order, cleanup and suspension."""

@@ -1,6 +1,6 @@
-"""Planner of a suspended Stack whose definition is unavailable: suspends the existing objects.
+"""Plans a Stack whose definition is unavailable: suspends its objects if `spec.suspended` is set, and nothing else.
 
-Plans nothing else. Without a definition, no object is obsolete.
+Without a definition, no object counts as obsolete.
 """
 
 from __future__ import annotations

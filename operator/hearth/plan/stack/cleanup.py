@@ -1,6 +1,7 @@
-"""When an obsolete child may be deleted: after its dependents, unless the policy or another Stack of the tree keeps it.
+"""Decides when obsolete children may be deleted: after their dependents, unless a policy or another Stack keeps them.
 
-The order is incremental, because the deletion of a Stack with thousands of children queries it after every deleted child.
+The order is updated incrementally, because the deletion of a Stack with thousands of children queries it after each
+deleted child.
 """
 
 from __future__ import annotations

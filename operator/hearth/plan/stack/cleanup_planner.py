@@ -1,7 +1,4 @@
-"""Planner of the obsolete objects of one Stack: which of them is deleted, released, restored or held, and when.
-
-Must not know how resources are planned; it reads their statuses.
-"""
+"""Plans the obsolete objects of one Stack: which ones to delete, release, restore or keep, and when."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Limits the members of a collection whose list contains objects that are created from its own members.
+"""Limits the members of a collection whose list contains objects that its own members created.
 
-Two Stacks that select each other's objects by label would create members forever, because each new member adds an
-object to the other list. Must not know how such a cycle is found.
+For example, two Stacks that select each other's objects by label would create members forever, because each new member
+adds an object to the other list.
 """
 
 from __future__ import annotations

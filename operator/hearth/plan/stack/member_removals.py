@@ -1,8 +1,7 @@
-"""Decides which members of a collection may disappear without a user's edit. Where other clients control the list,
-their mistake must not delete the members' data: if too many disappear at once, their objects stay until the user
-releases them.
+"""Decides which members of a collection may be removed without an edit by a user.
 
-Knows names and times. Must not know why a member is no longer wanted.
+Another client may control the list, and its error must not delete the data of the members. If too many members
+disappear at once, their objects stay until the user releases them.
 """
 
 from __future__ import annotations

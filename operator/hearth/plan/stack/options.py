@@ -1,6 +1,6 @@
-"""Options in a Stack's spec that control reconciliation. They are not part of the definition.
+"""Parses the options of a Stack's spec that control reconciliation, for example `paused`.
 
-They always come from the live spec, never from a revision, and do not affect the hash of the definition.
+Options always come from the live spec, never from a revision. They are not part of the definition or its hash.
 """
 
 from __future__ import annotations

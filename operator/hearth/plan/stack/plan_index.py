@@ -1,8 +1,4 @@
-"""Statuses, conditions and steps of one Stack, indexed as they change, so that a status reads only the entries it
-names.
-
-Must not know the planning.
-"""
+"""Indexes the statuses, conditions and steps of one Stack, so that a status reads only the entries that it shows."""
 
 from __future__ import annotations
 

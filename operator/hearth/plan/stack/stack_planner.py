@@ -1,7 +1,7 @@
-"""Planner of one Stack: the status and the next step of every resource, updated incrementally.
+"""Plans one Stack: the status and the next step of each resource, updated incrementally.
 
-The planner is a function of the blueprint, the children and the in-memory state: a new planner from these has the same
-result, which the tests check. So losing it loses nothing. It performs no I/O; the engine executes its steps.
+A plan depends only on the blueprint, the children and the in-memory state. A new planner with the same inputs computes
+the same plan, and the tests check this.
 """
 
 from __future__ import annotations

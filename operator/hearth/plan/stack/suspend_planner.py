@@ -1,7 +1,7 @@
-"""Planner of a suspended Stack: statuses, and suspend steps in their order, derived only from its objects.
+"""Plans a suspended Stack: suspends its objects, dependents first.
 
-It ignores the definition, so that a Stack with an invalid or incomplete definition is suspended like any other. Must not
-know `StackPlanner`.
+The order comes from the records on the objects, not from the definition, so a Stack with an invalid or incomplete
+definition can be suspended as well.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Values that planning passes on: steps, statuses, desired objects, in-memory state. Must not decide."""
+"""Values that the planners share: steps, statuses, desired objects and in-memory state."""

@@ -1,8 +1,7 @@
-"""Values changed under the operator's own field manager name, which field ownership cannot show.
+"""Finds values that were changed under the operator's own field manager name, which field ownership cannot show.
 
-Compares the values of a live object with its manifest, only for a check. A dry run recognizes differences without
-effect: defaults, other spellings, changes by a webhook. An apply of the manifest would leave those unchanged. Pure;
-must not know how the object was read, nor who calls the API server.
+Only a check uses this. It compares a live object with its manifest. A dry run then excludes differences that an apply
+would not change: defaults, other notations, and changes by a webhook.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Conditions of a Stack that kstatus does not define: one table with everything that differs by type.
+"""The conditions of a Stack other than the kstatus conditions, in one table.
 
-A new type is one row: its place in the status, its Event, its word in lists, its effect on `kubectl stack why`, and its
-sentence in the documentation. Also: the reasons why another cluster cannot be used, and the words of lists for the
-state of a Stack.
+To add a type, add a row: its Event, its word in lists, its command in `kubectl stack why` and its documentation. The
+module also defines the reasons why another cluster cannot be used.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Conversion of an evaluated manifest to complete desired objects: with name, labels, annotations and hash."""
+"""Builds the desired object of a resource from its evaluated manifest: adds name, labels, annotations and hash."""
 
 from __future__ import annotations
 

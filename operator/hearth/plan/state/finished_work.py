@@ -1,6 +1,6 @@
-"""Work that has finished: by resource, the definitions that succeeded once and are not run again.
+"""Finished work: for each resource, the definitions that succeeded and are not run again.
 
-It comes from the signed status and goes back there, so no process loses it. Must not know how work is recognized.
+The signed status stores it, so it survives a restart.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Limits of healing: the Stack's policy, the number of unhealthy resources, and the backoff for repeated marks.
+"""Limits the replacement of unhealthy objects: the healing policy, the number of unhealthy resources, and mark backoff.
 
-Pure; time and jitter are arguments. For the replacement itself see `hearth.plan.resource.decide`.
+`hearth.plan.resource.decide` plans the replacement.
 """
 
 from __future__ import annotations

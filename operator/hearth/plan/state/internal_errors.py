@@ -1,6 +1,6 @@
-"""Messages and retries for work that ended in an unexpected exception: a bug of the operator, not an error of its user.
+"""Messages and retries for unexpected exceptions, which are bugs of the operator.
 
-Stores no exception and never its text, which may contain a secret.
+An exception and its text are never stored, because the text may contain a secret.
 """
 
 from __future__ import annotations

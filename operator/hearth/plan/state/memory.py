@@ -1,4 +1,4 @@
-"""Input of a reconcile: the observed children, the in-memory state, and the time. Values only."""
+"""Inputs of a plan other than the definition: the observed children, the in-memory state and the time."""
 
 from __future__ import annotations
 

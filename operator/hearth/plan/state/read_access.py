@@ -1,6 +1,6 @@
-"""Whether the account of a Stack may read an object that the operator has read with its own rights.
+"""Decides whether a Stack may read an object, by the rights of the Stack's account.
 
-Statuses show and use nothing of an object that it may not get. Must not know who asks the API server, nor when.
+The operator reads objects with its own rights. Expressions and statuses use only objects that the account may get.
 """
 
 from __future__ import annotations

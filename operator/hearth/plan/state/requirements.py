@@ -1,7 +1,6 @@
-"""The values that a resource reads of the resources it requires: single ones, or all members of a collection together.
+"""The values that a resource reads from its requirements: single resources, or all members of a collection.
 
-A change of one member costs the same no matter how many there are; only rules that read their objects look at all. Must
-not know how members are planned.
+The cost of a change of one member does not depend on the number of members, unless an expression reads all objects.
 """
 
 from __future__ import annotations

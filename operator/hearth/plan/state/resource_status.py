@@ -1,4 +1,4 @@
-"""Status of one resource, as planning returns it: with its conditions, and with facts that the caller must remember."""
+"""`ResourceStatus`, the plan of one resource: state, next step, conditions and changes of the in-memory state."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Rolling updates of one Stack: which members of a collection may change now, in batches with pauses.
+"""Rolling updates: chooses the members of a collection that may change now, in batches with pauses.
 
-A batch is chosen among the members as they are, so nothing but the end of the last one must survive a crash. Pure: time
-is an argument. For the arithmetic see `hearth.model.rolling_batches`.
+Each batch is chosen from the current members, so the only data that must survive a restart is the end of the last
+batch. The arithmetic is in `hearth.model.rolling_batches`.
 """
 
 from __future__ import annotations

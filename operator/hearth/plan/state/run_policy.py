@@ -1,6 +1,6 @@
-"""Finds objects that run to completion, and decides what happens when one fails, or is deleted after it succeeded.
+"""Finds objects that run to completion, and decides what happens after they fail, or succeed and are deleted.
 
-Decides by the kind, the manifest and well-known status values. Must not know other settings of a resource.
+The policy depends on the kind, the manifest and well-known status fields.
 """
 
 from __future__ import annotations

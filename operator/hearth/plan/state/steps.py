@@ -1,4 +1,4 @@
-"""Steps that change the cluster, as data: planning returns steps, the engine executes them."""
+"""Steps that change the cluster. The planners return steps and the engine executes them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The kinds of a Stack's cluster, and which of their objects the operator sees."""
+"""The kinds that a cluster serves, and the kinds and namespaces that the operator watches."""
 
 from __future__ import annotations
 
