@@ -1,1 +1,1 @@
-"""The status object: phase, conditions, problems. Must not know when the operator writes it."""
+"""Builds the status of a Stack: phase, conditions and problems."""

@@ -1,4 +1,4 @@
-"""Resources that wait at breakpoints of a Stack, whether any other step can proceed, and the messages for both."""
+"""Lists the resources that wait at breakpoints, decides whether other steps can proceed, and describes both."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Result of a check of one Stack, its validity, and its message.
+"""The result of a check of one Stack: its problems, whether it is still current, and its message.
 
-Pure: `hearth.engine.stack.check_control` observes all children first. Must not plan anything: this module only reports
-problems, and the planner repairs them anyway.
+`hearth.engine.stack.check_control` observes all children first. The result only reports problems; the planner repairs
+them independently of checks.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""The conditions of a Stack.
+"""Builds the conditions of a Stack: `Ready`, `Reconciling` and `Stalled` of kstatus, then the extra conditions.
 
-First come the kstatus conditions: `Ready`, `Reconciling` and `Stalled`. Each extra condition reports one fact to the
-owner; their types are rows of `hearth.plan.state.condition_types`.
+The extra conditions are defined in `hearth.plan.state.condition_types`.
 """
 
 from __future__ import annotations

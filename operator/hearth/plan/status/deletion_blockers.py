@@ -1,7 +1,4 @@
-"""Causes that block the deletion of a Stack: for example objects with finalizers, and failed deletions.
-
-Only reports them. Must not decide the reaction.
-"""
+"""Describes why the deletion of a Stack is blocked, for example by finalizers or failed deletions."""
 
 from __future__ import annotations
 

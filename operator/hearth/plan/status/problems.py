@@ -1,4 +1,4 @@
-"""The problems of a Stack's resources, worst first, as many as a status may list."""
+"""Lists the problems of a Stack's resources for its status, the worst first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Phase, `Ready` reason and message, and extra conditions of a Stack."""
+"""Derives the phase, the condition `Ready` and the extra conditions of a Stack."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Builder of a Stack's status from the statuses of its resources. Pure: the engine decides when to write it."""
+"""Builds the whole status of a Stack from the statuses of its resources, including outputs and redaction."""
 
 from __future__ import annotations
 

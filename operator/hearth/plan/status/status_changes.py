@@ -1,7 +1,4 @@
-"""The difference of two statuses: the patch between them, its meaning for a reader, and the Events that it deserves.
-
-Must not know the sources of a status.
-"""
+"""Compares two statuses of a Stack: the merge patch, whether the change is mere progress, and the Events to record."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The target revision, and its cause. Must not know children."""
+"""The target revision of a Stack and its cause."""

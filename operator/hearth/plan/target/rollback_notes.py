@@ -1,8 +1,6 @@
-"""Notes for users about a rollback that a later edit overrides: that it ends, and which changes return with the spec.
-Pure.
+"""Messages for users about an edit that ends a rollback.
 
-An edit of one parameter applies the whole definition in the spec again, including the parts that the rollback had
-reverted.
+An edit of a single parameter restores the whole definition in the spec, including the changes that the rollback undid.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The target revision of a Stack, and its cause: the spec, a rollback request, or an automatic rollback.
+"""The target revision of a Stack and its cause: the spec, a requested rollback, or an automatic rollback.
 
-A rollback only changes the target revision. `status` stores the facts that the operator cannot derive from the spec,
-before the first write that depends on them.
+A rollback changes only the target revision. `status` stores all facts that cannot be derived from the spec, before the
+first write that depends on them.
 """
 
 from __future__ import annotations

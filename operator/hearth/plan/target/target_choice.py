@@ -1,8 +1,4 @@
-"""Choice of the target: the spec, a rollback that the user requests, or the last completed revision after a failure;
-and the start of the chosen one.
-
-Must not know the storage of a target.
-"""
+"""Chooses the target: the spec, a rollback that a user requests, or the last completed revision after a failure."""
 
 from __future__ import annotations
 

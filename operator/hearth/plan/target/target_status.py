@@ -1,6 +1,6 @@
-"""The operator's memory in the status of a Stack for the next process: the target, and the signature over all of it.
+"""Stores the target in the status of a Stack, with a signature, and reads it back after a restart.
 
-`status.target` is for readers; `status.controllerState` is the memory of the operator and not part of the API.
+`status.target` is for users. `status.controllerState` is private to the operator and not part of the API.
 """
 
 from __future__ import annotations

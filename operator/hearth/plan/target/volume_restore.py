@@ -1,8 +1,8 @@
-"""Restore of the volumes of a snapshot, and the content of PersistentVolumeClaims: `spec.dataSource`.
+"""Restores volumes from a StackSnapshot by setting `spec.dataSource` of PersistentVolumeClaims.
 
-The content matters only when a claim is created, and the API server rejects every later change of it. So a claim keeps
-its content, even if its manifest no longer sets any, and a restore replaces claims: the template's claims by the
-blueprint, those of StatefulSets one by one.
+A claim's data source is used only when the claim is created, and the API server rejects later changes. An existing
+claim therefore keeps its data source even if the manifest no longer sets it, and a restore replaces the claim. Claims
+in the template are replaced through the blueprint, and claims of StatefulSets one by one.
 """
 
 from __future__ import annotations
