@@ -1,1 +1,1 @@
-"""Reconciliation of Stacks: carries the decisions of `hearth.plan` to the ports. Async. Must not know HTTP or kopf."""
+"""Reconciles Stacks: carries out the decisions of `hearth.plan` through ports."""

@@ -1,8 +1,8 @@
 # ruff: noqa: ARG002 -- the parameters that matter nothing are those of the port
-"""Which cluster each Stack's objects are in, as decided once its definition was read.
+"""Records the cluster that holds each Stack's objects, as its definition specifies.
 
-A running Stack keeps its link until the next one is ready, even if its spec says otherwise in the meantime. While its cluster is
-unknown, or was never reached, it has one without kinds and children.
+A running Stack keeps its link until the next cluster is ready, even if its spec already names that one. While a Stack's
+cluster is unknown or was never reached, its link has no kinds and no children.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class ClusterLinks:
         self._awaited.pop(stack_uid, None)
 
     def link(self, stack_uid: str, remote: RemoteCluster, *, rules: HealthRules) -> None:
-        """Link a Stack to another cluster, unless it is. rules: of the home cluster."""
+        """Link a Stack to another cluster, unless it is already linked to it. rules: of the home cluster."""
         self._awaited.pop(stack_uid, None)
         before = self._links.get(stack_uid)
         if before is not None and before.remote is remote:

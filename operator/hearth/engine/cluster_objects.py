@@ -1,5 +1,7 @@
-"""Values that cross the ports of the engine: objects of the management cluster, as cached, and what their metadata and specs
-tell in any form that a client may have written. See `hearth.engine.ports`.
+"""Values that cross the ports of the engine: cached objects of the management cluster, and parsers of their metadata
+and specs.
+
+Clients can write anything into an object, so the parsers accept any content.
 """
 
 from __future__ import annotations
@@ -36,12 +38,12 @@ class KubeconfigRef:
 
 @dataclass(slots=True)
 class ParsedSpec:
-    """A parsed spec until its first use."""
+    """A parsed spec that is dropped on its first use."""
 
     spec: Object | None
 
     def take(self) -> Object | None:
-        """Return the spec, and keep it no longer, or None if it was taken before."""
+        """Return the spec and drop it, or return None if it was taken before."""
         spec, self.spec = self.spec, None
         return spec
 

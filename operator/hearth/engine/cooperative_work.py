@@ -1,4 +1,4 @@
-"""Long work that yields to the event loop between chunks. Must not know the kind of work."""
+"""Runs long work in chunks, and yields to the event loop between them."""
 
 from __future__ import annotations
 

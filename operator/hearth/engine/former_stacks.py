@@ -1,7 +1,7 @@
-"""Which Stacks are the same as one of today, from before it was restored from a backup under another UID.
+"""Finds the former UIDs of a Stack that was restored from a backup.
 
-A revision that this operator signed for the former UID, with the namespace and name of the Stack, proves it; what any other
-writer says proves nothing. A Stack that is deleted leaves no such revision, so its successor takes nothing over.
+The proof is a revision that this operator signed for the former UID with the Stack's namespace and name. The revisions
+of a Stack are deleted with it, so a new Stack with the same name takes nothing over.
 """
 
 from __future__ import annotations

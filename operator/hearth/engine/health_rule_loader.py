@@ -1,7 +1,4 @@
-"""Loader of the users' health rules from a ConfigMap in the operator's namespace. Every change applies at once.
-
-Must not know the format of rules; `hearth.plan.health.rule_parser` parses them.
-"""
+"""Loads the users' health rules from a ConfigMap in the operator's namespace, and applies every change at once."""
 
 from __future__ import annotations
 
@@ -29,7 +26,7 @@ MAX_REPORTED = 10
 
 
 class HealthRuleLoader:
-    """The health rules of one operator's users."""
+    """The health rules that users of this operator defined."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
@@ -59,7 +56,7 @@ class HealthRuleLoader:
             self._services.management_cluster.follow_sources(READER, ())
 
     def on_source_changed(self, ref: ObjectRef) -> None:
-        """Handle a changed source, which may be another one than the rules."""
+        """Handle a changed source, which may not be the ConfigMap with the rules."""
         if ref == self._ref:
             self._is_outdated = True
             self._tasks.run("read health rules", self._catch_up)
@@ -89,7 +86,7 @@ class HealthRuleLoader:
         return documents
 
     def _retry_later(self, trouble: str) -> None:
-        """Schedule the next read; the known rules stay in force until then."""
+        """Schedule the next read; the current rules apply until then."""
         if trouble != self._trouble:
             self._trouble = trouble
             logger.warning("cannot read health rules; retrying", configmap=self._name, error=trouble)

@@ -1,4 +1,4 @@
-"""Tasks of one owner, at most one per name at a time. Must not know the kind of work."""
+"""Background tasks of one owner, at most one per name at a time."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class NamedTasks:
         return bool(self._running)
 
     def is_any_running(self, prefix: str) -> bool:
-        """Return whether an action whose name begins like this is running."""
+        """Return whether any action whose name starts with the prefix is running."""
         return any(name.startswith(prefix) and not task.done() for name, task in self._running.items())
 
     def run(self, name: str, work: supervision.Work) -> None:

@@ -1,8 +1,8 @@
-"""Ports of the engine, one protocol per role. Who needs one role takes that, not the cluster with all of them.
+"""Ports of the engine: one protocol per role, so that each caller depends only on the role that it needs.
 
-`hearth.kube` implements them on a real API server, `hearth.preview` on a copy of one, and the tests on a fake cluster.
-Contract tests run the same cases against the first and the last. A request raises `ApiStatusError` for any answer other
-than 2xx and `Unreachable` for no answer. It raises nothing else.
+`hearth.kube` implements them for a real API server, `hearth.preview` for a copy of one, and the tests for a fake
+cluster. Contract tests run the same cases against the real API server and the fake cluster. A request raises
+`ApiStatusError` for any response other than 2xx, `Unreachable` if there is no response, and nothing else.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class ClusterKinds(Protocol):
 
 
 class ClusterChildren(Protocol):
-    """The caches of children, and of what Stacks only read."""
+    """The caches of children, and of external objects, which Stacks only read."""
 
     def follow(self, kind: Kind, paths: Collection[Path], *, namespace: str = "") -> bool:
         """Cache all labeled objects of this kind, with at least these fields of each.
@@ -106,7 +106,7 @@ class ClusterChildren(Protocol):
 
 
 class ClusterWrites(Protocol):
-    """Writes of children. The answer is in the cache when a write returns."""
+    """Writes of children. When a write returns, the cache contains its result."""
 
     async def apply(self, manifest: Object, *, kind: Kind, manager: str, force: bool) -> Child:
         """Apply a complete manifest (name, namespace and labels included) by server-side apply.
@@ -162,7 +162,7 @@ class ClusterTrials(Protocol):
 
 
 class ClusterRequests(Protocol):
-    """Requests about single objects, past all caches."""
+    """Requests about single objects. They bypass all caches."""
 
     async def get(self, ref: ObjectRef, *, kind: Kind) -> Object:
         """Return the complete live object. Raises `ApiStatusError` with code 404 if it does not exist."""
@@ -485,13 +485,15 @@ class StackDefinitionClient(Protocol):
         """Delete exactly this object (precondition: UID); ignore one that was deleted."""
 
     def serve(self, kind: Kind, forms: InstanceForms) -> None:
-        """Watch the instances of a kind from now on, which are Stacks to the engine. forms: how; may grow later."""
+        """Watch the instances of a kind from now on, as Stacks of the engine. forms: their revisions, which may grow
+        later.
+        """
 
     async def wait_served(self, kind: Kind) -> None:
         """Wait until all instances of the kind are known."""
 
     async def withdraw(self, kind: Kind) -> None:
-        """Stop watching them; the engine ignores the remaining instances."""
+        """Stop watching the instances of a kind; the engine ignores the remaining ones."""
 
     async def release_instances(self, kind: Kind) -> int:
         """Remove the operator's finalizer from all instances of a kind that is not watched; return how many had it."""
@@ -500,10 +502,14 @@ class StackDefinitionClient(Protocol):
         """Return all known instances of a kind, whichever process serves them."""
 
     def move(self, kind: Kind, uid: str, number: int) -> None:
-        """Give an instance another revision of its StackDefinition, if this process serves it; its Stack is enqueued."""
+        """Move an instance to another revision of its StackDefinition, if this process serves it, and enqueue its
+        Stack.
+        """
 
     def renew_rights(self, kind: Kind) -> None:
-        """Let the instances of a kind act as the newest revision of their StackDefinition says, whichever they have."""
+        """Apply the rights of the newest revision of a StackDefinition to all its instances, including those of older
+        revisions.
+        """
 
 
 class RemoteCluster(Protocol):

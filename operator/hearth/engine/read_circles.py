@@ -1,7 +1,7 @@
-"""Which loaded Stacks read objects of which others: circles among them, and members that are made of one another.
+"""Detects circles of Stacks that read each other's objects, and collections that grow from their own members.
 
-Two levels. Between Stacks, a circle is worth a warning: most converge. Between their resources, a collection whose list
-has objects that are made from its own members may grow without end, so the number of its members has a limit.
+A circle between Stacks only causes a warning, because most circles converge. A collection whose list contains objects
+that are made from its own members might grow forever, so its number of members is limited.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class GrowingCollection:
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class StackReading:
-    """What one Stack reads of objects that Stacks made."""
+    """The objects of Stacks that one Stack reads."""
 
     stacks: frozenset[str] = NO_STACKS
     """The Stacks whose objects it reads, or waits for."""
@@ -58,7 +58,7 @@ class OtherStacks(Protocol):
     """Looks up Stacks that other Stacks read."""
 
     def find_parent(self, uid: str) -> str:
-        """Return the UID of the Stack in which it is nested, "" for none."""
+        """Return the UID of the Stack in which the given one is nested, or ""."""
 
     def is_awaited(self, uid: str) -> bool:
         """Return whether this process is about to load it."""
@@ -66,7 +66,7 @@ class OtherStacks(Protocol):
 
 @dataclass(slots=True)
 class ReadCircles:
-    """Which loaded Stacks read objects of which others, so that a circle is noticed. Only UIDs and names of resources."""
+    """The Stacks that each loaded Stack reads, to detect circles. Stores only UIDs and names of resources."""
 
     _readings: dict[str, StackReading] = field(default_factory=dict)
     """By Stack."""
@@ -105,7 +105,9 @@ class ReadCircles:
         return (set(before) ^ set(self.find(uid))) | concerned - {uid}
 
     def find(self, uid: str) -> tuple[str, ...]:
-        """Return the Stacks of a shortest circle, from the one whose object this Stack reads; () without one."""
+        """Return the Stacks of a shortest circle, starting with the one whose object this Stack reads, or () if there
+        is no circle.
+        """
         if uid not in self._readings:
             return ()
         came_from: dict[str, str] = {}

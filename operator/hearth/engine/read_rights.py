@@ -1,7 +1,8 @@
-"""The read rights of the accounts of Stacks, from the API server: asked once per account, kind and namespace.
+"""Read rights of the accounts of Stacks: asks the API server once per account, kind and namespace, and caches the
+answers.
 
-The operator watches children with its own rights, so these answers decide which fields a Stack may use and show. A
-change of RBAC repeats all questions. Must not know the readers of the fields.
+The operator watches children with its own rights, so these answers decide which fields a Stack can use and show. After
+a change of RBAC, and otherwise every ten minutes, it asks all questions again.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ class Question:
 
 
 class ReadRights:
-    """The answers for all Stacks of one cluster. Use in one event loop."""
+    """The answers for all Stacks of one cluster. Use it in one event loop only."""
 
     def __init__(self, cluster: WorkloadCluster, *, queue: WorkQueue, clock: Clock, namespace: str = "") -> None:
         """Ask nothing before the first `find_answer`. namespace: the only one that the operator serves, "" for all."""
@@ -82,22 +83,22 @@ class ReadRights:
         self._has_failed = False
 
     def of(self, stack_uid: str) -> StackReadRights:
-        """Return the answers as one Stack looks them up."""
+        """Return the view of the answers for one Stack."""
         return StackReadRights(self, stack_uid)
 
     @property
     def watched(self) -> set[RetryTrigger]:
-        """Return the triggers whose watch must be retained."""
+        """Return the triggers whose watches must be retained."""
         return {self.trigger} if self._questions else set()
 
     def is_asking(self, stack_uid: str) -> bool:
-        """Return whether an answer that concerns the Stack is not there yet. Nearly always there is no question at all."""
+        """Return whether an answer that concerns the Stack is still pending."""
         if not self._new and not self._failed:
             return False
         return any(key in self._new or key in self._failed for key in self._by_stack.get(stack_uid, ()))
 
     def is_failing(self, stack_uid: str) -> bool:
-        """Return whether a question that concerns the Stack failed the last time that it was asked."""
+        """Return whether the last attempt at a question that concerns the Stack failed."""
         return bool(self._failed) and any(key in self._failed for key in self._by_stack.get(stack_uid, ()))
 
     def forget(self, stack_uid: str) -> None:
@@ -110,12 +111,12 @@ class ReadRights:
                     del self._questions[key]
 
     def on_change(self) -> None:
-        """Handle a change of RBAC: ask all questions again, now and once the authorizers know it too."""
+        """Handle a change of RBAC: ask all questions again, now and once the authorizers have observed it too."""
         self._repeat_after(0.0)
         self._clock.call_later(SETTLED_AFTER, lambda: self._repeat_after(0.0))
 
     async def stop(self) -> None:
-        """Ask nothing more."""
+        """Send no further questions."""
         task, self._task = self._task, None
         if task is not None:
             task.cancel()
@@ -232,7 +233,7 @@ class ReadRights:
             due.pop(key, None)
 
     def _take(self, question: Question, *, answer: bool) -> None:
-        """Store an answer, and enqueue the Stacks that it is news for."""
+        """Store an answer, and enqueue the Stacks that it concerns if it changed."""
         if answer != question.answer:
             question.answer = answer
             for uid in question.stacks:

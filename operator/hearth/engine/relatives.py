@@ -1,8 +1,8 @@
-"""The Stacks of one tree: which of them wants an object, and whether another one releases it.
+"""Coordinates the Stacks of one tree: finds the Stack that wants an object, and whether another Stack releases it.
 
-An object that moves from one Stack of a tree to another is handed over: the Stack that had it waits until every other
-one is known well enough, and the one that names it next takes it over with its UID. Only signatures prove a tree; a
-label proves nothing. Keeps no state of its own except the list of loaded Stacks.
+To move an object from one Stack of a tree to another, the first Stack keeps it until the definitions of the other
+Stacks are known. The Stack that names the object next takes it over with its UID. Only signatures prove that Stacks
+belong to one tree, because anyone can write labels.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ class ObjectCluster(Protocol):
 
     @property
     def key(self) -> str:
-        """Return what tells it from other clusters."""
+        """Return the key that identifies the cluster."""
 
 
 class TreeServices(Protocol):
-    """The part of the engine's services that the Stacks of a tree need to know of each other."""
+    """The services that the Stacks of a tree use to learn about each other."""
 
     @property
     def management_cluster(self) -> ManagementStacks:
@@ -83,11 +83,11 @@ class ReadDefinition(Protocol):
 
     @property
     def generation(self) -> int:
-        """Return the generation of the spec that was accepted or refused last."""
+        """Return the generation of the spec that was last accepted or rejected."""
 
     @property
     def rejection(self) -> object | None:
-        """Return why the spec is refused, or None if it is not."""
+        """Return why the spec was rejected, or None if it was accepted."""
 
 
 class LoadedStack(Protocol):
@@ -118,7 +118,7 @@ class Objection:
 
 @dataclass(slots=True)
 class Relatives:
-    """The loaded Stacks, and which of them keep objects for others."""
+    """The loaded Stacks, with the Stacks that keep objects for others."""
 
     _loaded: dict[str, LoadedStack] = field(default_factory=dict)
     """By UID."""
@@ -216,7 +216,9 @@ class Relatives:
         return False
 
     def has_foreign(self, uid: str, services: TreeServices) -> bool:
-        """Return whether another process works on a Stack of the tree, so that no event tells what that wants."""
+        """Return whether another process reconciles a Stack of the tree. This process gets no events about what that
+        Stack wants.
+        """
         members = self.find_tree(uid, services)
         return len(members) > 1 and any(map(services.management_cluster.is_other_shard_uid, members))
 
@@ -401,7 +403,7 @@ class Relatives:
         return ""
 
     def publish_names(self, uid: str, services: TreeServices) -> None:
-        """Let the Stacks that keep objects look again, if this one may name others than before."""
+        """If this Stack may now name other objects than before, let the Stacks that keep objects check again."""
         members = self.find_tree(uid, services)
         if len(members) <= 1:
             return
@@ -423,7 +425,7 @@ class Relatives:
 
 @value_class.dataclass(frozen=True, slots=True)
 class Kin:
-    """The tree of one Stack, as the execution of its steps asks for it."""
+    """The tree of one Stack, as the executor of its steps uses it."""
 
     uid: str
     services: TreeServices

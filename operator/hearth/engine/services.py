@@ -1,4 +1,4 @@
-"""Dependencies shared by the parts of the engine."""
+"""Ports, settings and shared components that all parts of the engine use."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Unassisted(Alone):
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
-    """The ports and their settings."""
+    """The ports, the settings, and the components that Stacks share."""
 
     management_cluster: ManagementCluster
     health_marks: HealthMarkClient
@@ -159,9 +159,8 @@ class Services:
         return self.find_link(stack_uid).cluster
 
     def may_exist_for(self, stack_uid: str) -> Callable[[str, str], bool]:
-        """Return what decides whether the Stack of an object that a Stack would adopt may exist.
-
-        In another cluster, the Stacks of another installation are unknown here, so that each may exist.
+        """Return a function that tells whether the Stack of an object to adopt may exist. In another cluster, the
+        Stacks of other installations are unknown, so each may exist.
         """
         return (lambda _uid, _namespace: True) if self.find_link(stack_uid).is_remote else self.stack_may_exist
 

@@ -1,4 +1,4 @@
-"""Controller of all Stacks: reconciles enqueued Stacks one at a time and hands their steps to the executor."""
+"""Controller of all Stacks: reconciles enqueued Stacks one at a time and passes their steps to the executor."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ LATEST = ""
 
 
 class StackController:
-    """The controller that converges every Stack of one management cluster."""
+    """The controller of all Stacks of one management cluster."""
 
     def __init__(
         self,

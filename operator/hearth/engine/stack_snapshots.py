@@ -1,10 +1,9 @@
-"""StackSnapshots with verified statuses, the revisions that they pin, and their VolumeSnapshots.
+"""Reads and verifies StackSnapshot statuses and their VolumeSnapshots.
 
-A status names the revision that is never deleted, and the VolumeSnapshots that are deleted and restored from. A status
-of another writer does not count. VolumeSnapshots are read, created and deleted as the account of the Stack. Only one
-that this operator created for that binding counts: with the recorded UID, or with a signature over the StackSnapshot
-and its revision. So a copied label or a taken name never leads to a deletion, and a StackSnapshot whose status was
-removed is not complete with the data of another revision. Must not decide when a snapshot is taken.
+The status of a StackSnapshot pins a revision and lists the VolumeSnapshots to restore from and to delete, so only a
+status with the operator's signature counts. A VolumeSnapshot counts if it has the recorded UID, or a signature over the
+StackSnapshot and its revision. A copied label or a reused name therefore never causes a deletion. VolumeSnapshots are
+read, created and deleted as the account of the Stack.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ def sign_status(snapshot: StackSnapshotObject, status: Object, hashes: HashFunct
 
 
 def parse_snapshot(snapshot: StackSnapshotObject, hashes: HashFunction) -> ParsedSnapshot:
-    """Parse a StackSnapshot; a status of another writer counts as tampered."""
+    """Parse a StackSnapshot. A status that another writer changed counts as tampered."""
     status = dict(snapshot.status)
     signature = status.pop(FIELD, None)
     memory = _verify(snapshot, status, signature, hashes)
@@ -110,7 +109,7 @@ class VolumeSnapshots:
 
     @property
     def kind(self) -> Kind | None:
-        """The kind VolumeSnapshot; None while the cluster does not serve it."""
+        """The kind VolumeSnapshot, or None while the cluster does not serve it."""
         return find_volume_kind(self.cluster)
 
     async def observe(self, volume: SnapshotVolume, *, observed_error: ObservedVolume | None = None) -> ObservedVolume:

@@ -1,4 +1,4 @@
-"""Lookup of the PersistentVolumeClaims that StatefulSets make: by their names, as their controller finds them.
+"""Finds the PersistentVolumeClaims of StatefulSets by name, like the StatefulSet controller.
 
 Reads as the account of the caller's cluster; writes nothing.
 """
@@ -21,7 +21,7 @@ class TooManyMissing(Exception):
     """So many claims are missing that the search for further ones would take too long."""
 
     def __init__(self) -> None:
-        """Say what to do."""
+        """Set a message that recommends the next step."""
         super().__init__(
             f"more than {limits.CLAIMS_MISSING} PersistentVolumeClaims of StatefulSets are missing, which is the limit of "
             f"the search for the others; reduce spec.replicas or spec.volumeClaimTemplates, or divide the Stack"
@@ -30,7 +30,9 @@ class TooManyMissing(Exception):
 
 @dataclass(slots=True)
 class Misses:
-    """The claims that one search did not find, in all StatefulSets and templates: a tenant writes how many there are."""
+    """Counts the claims that one search did not find, over all StatefulSets and templates. Their number is under a
+    tenant's control.
+    """
 
     left: int = limits.CLAIMS_MISSING
 

@@ -1,7 +1,7 @@
-"""The stored revisions of one Stack, sorted by whether this operator wrote them.
+"""The stored revisions of one Stack, divided into verified and unverified ones.
 
-The signature covers a revision's metadata. The reader checks the definition by its hash. Must not know how revisions
-are stored or used.
+The signature covers a revision's metadata, including the hash of its definition. Readers of the definition compare it
+to that hash.
 """
 
 from __future__ import annotations

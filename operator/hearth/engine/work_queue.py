@@ -1,4 +1,4 @@
-"""The queue of Stacks to reconcile. Every trigger enqueues a name only. A duplicate changes nothing."""
+"""The queue of Stacks to reconcile. An entry only names the dirty parts of a Stack, so a duplicate changes nothing."""
 
 from __future__ import annotations
 

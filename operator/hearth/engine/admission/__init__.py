@@ -1,1 +1,1 @@
-"""Review of what users write before the API server stores it, by the rules of the engine."""
+"""Reviews Stacks and related objects at admission, by the same rules as the engine."""

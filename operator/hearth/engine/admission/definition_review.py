@@ -1,4 +1,7 @@
-"""Review of a StackDefinition: all its mistakes at once, and whether its author may act as the account that it names."""
+"""Admission review of StackDefinitions. Reports all errors at once.
+
+The review of the author's permissions is in `hearth.engine.admission.reviewer`.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +25,9 @@ CONSEQUENCE = "the definition is not stored"
 
 
 async def review_definition(builder: RevisionBuilder, review: Review) -> ReviewResult:
-    """Return the denial with all mistakes; only warnings if the template is in other objects, which may change.
+    """Return a denial with all errors, or only warnings if the template is in other objects, which may change.
 
-    Problems that only the operator serving StackDefinitions can see are reported in their status.
+    Errors that only the operator serving the StackDefinition can detect are reported in its status.
     """
     owner_stack = review_module.make_stack({**review.new, "spec": {}}, namespace="")
     if owner_stack.deleting:
@@ -49,9 +52,9 @@ async def review_definition(builder: RevisionBuilder, review: Review) -> ReviewR
 
 
 async def find_mistakes(builder: RevisionBuilder, read: ReadSpec, owner_stack: StackObject) -> Sequence[Mistake]:
-    """Find all that is wrong with the spec of a StackDefinition with any parameters.
+    """Find all errors in the spec of a StackDefinition that occur with any parameters.
 
-    owner_stack: the definition as an owner of revisions; nothing is kept of it.
+    owner_stack: the definition as an owner of revisions; it is not stored.
     """
     _, mistakes = await object_reviews.compile_template(builder, read.spec["template"], owner_stack)
     found = [

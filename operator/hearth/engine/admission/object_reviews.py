@@ -1,10 +1,10 @@
-"""The reviews of single objects, by kind: Stacks, StackTemplates, StackSnapshots and HealthMarks.
+"""Admission reviews of Stacks, StackTemplates, StackSnapshots and HealthMarks.
 
-Stacks are compiled as the engine does, against the kinds that the cluster serves. A definition that reads other objects
-is never denied, because these may change before the operator reads them; nor is a write that leaves the definition
-unchanged, so that an invalid Stack can still be paused or deleted. Both get warnings. A StackSnapshot, or a request to
-restore one, gets a warning if it names an object that does not exist, because it waits for that object; a mark is denied,
-since it never applies to a later object.
+A Stack is compiled as in the engine, against the kinds that the cluster serves. Two writes get warnings but no denial:
+a definition that reads other objects, because these may change before the operator reads them, and a write that leaves
+the definition unchanged, so that users can pause or delete an invalid Stack. A StackSnapshot, or a request to restore
+one, gets a warning if it refers to a missing object, because it waits for that object. A HealthMark is denied in that
+case, because it never applies to a later object.
 """
 
 from __future__ import annotations
@@ -174,7 +174,7 @@ async def compile_fully(builder: RevisionBuilder, definition: Definition, stack:
 
 
 def warn_of_rollback(review: Review) -> str:
-    """Return that the edit ends a rollback, or "" if it does not, or requests another one."""
+    """Return a warning if the edit ends a rollback without requesting another one, otherwise ""."""
     if review.old is None or is_definition_kept(review):
         return ""
     before, after = (review_module.read_spec(each).get("rollback") for each in (review.old, review.new))
@@ -187,7 +187,9 @@ def warn_of_rollback(review: Review) -> str:
 
 
 def judge(review: Review, error: errors.InvalidDefinition, *, definition: Definition | None) -> ReviewResult:
-    """Deny the mistakes, unless they may not be the author's. definition: None if it could not be read."""
+    """Deny the write because of the errors, unless they may not be the author's. definition: None if it could not be
+    read.
+    """
     if reads_other_objects(review.spec, definition):
         text = rejections.describe_mistakes(error, consequence=STORED)
         return ReviewResult(warnings=review_module.to_warnings(text))
@@ -197,7 +199,9 @@ def judge(review: Review, error: errors.InvalidDefinition, *, definition: Defini
 async def deny_certain(
     builder: RevisionBuilder, review: Review, stack: StackObject, result: ReviewResult
 ) -> ReviewResult:
-    """Deny mistakes that exist with any values from `spec.parametersFrom`; without such mistakes, the result stays."""
+    """Deny errors that occur with any values from `spec.parametersFrom`; if there are none, return the result
+    unchanged.
+    """
     template, given = review.spec.get("template"), review.spec.get("parameters") or {}
     has_source = any(review.spec.get(each) is not None for each in TEMPLATE_SOURCES)
     if result.denial or has_source or not isinstance(template, dict) or not review.spec.get("parametersFrom"):

@@ -1,4 +1,4 @@
-"""The input and the result of a review. Must not know the transport, nor the requesting user."""
+"""Input and result of an admission review."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The reviews of one process, with limits on their time and number; a review that meets one allows the write.
+"""Runs admission reviews with limits on their duration and number. A review that exceeds a limit allows the write.
 
-The engine judges every Stack again, so a review that cannot be done in time must not hold up anyone.
+Allowing it is safe, because the engine checks every Stack again.
 """
 
 from __future__ import annotations

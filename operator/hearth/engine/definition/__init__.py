@@ -1,1 +1,1 @@
-"""From the spec of a Stack to the active revision: read, compile, store. Must not know children."""
+"""Turns the spec of a Stack into its active revision: reads, compiles and stores the definition."""

@@ -1,8 +1,8 @@
-"""Sources of a definition outside its spec, read as the account of the Stack: its template and its parameters.
+"""Reads a Stack's template and parameters from their sources, as the account of the Stack.
 
-A template is inline, in a ConfigMap or StackTemplate, or united from several, plain or compressed; the operator itself
-reads the template of a StackDefinition. Parameters come from ConfigMaps and Secrets. Reports missing objects and
-invalid content with their location. Must not know the meaning of a template, nor revisions.
+A template is inline, or in one or more ConfigMaps or StackTemplates, optionally compressed. Parameters come from the
+spec, ConfigMaps and Secrets. The operator reads StackTemplates, and the template of a StackDefinition, with its own
+rights. Errors name the location of missing objects and invalid content.
 """
 
 from __future__ import annotations
@@ -174,7 +174,7 @@ async def read_template(reader: SourceReader, namespace: str, spec: Mapping[str,
 
 
 def check_template(template: Object, *, path: str) -> Object:
-    """Return the template if it is within the limits. Raises InvalidDefinition if it is too deep or too large."""
+    """Return the template. Raises InvalidDefinition if it is too deep or too large."""
     excess = bounds.check(template, path=path)
     if excess:
         raise InvalidDefinition(excess)
@@ -242,7 +242,7 @@ def inflate(encoded: str, *, place: str, limit: int) -> str:
 
 
 def unite_templates(sources: Sequence[TemplateSource], templates: Sequence[Object]) -> Object:
-    """Return one template with the names of all. Raises InvalidDefinition for every name that is in two of them."""
+    """Merge templates into one. Raises InvalidDefinition for every name that is in two of them."""
     united: Object = {}
     origins: dict[tuple[str, str], TemplateSource] = {}
     wrong: list[Mistake] = []
@@ -448,7 +448,7 @@ def is_required(rules: Any) -> bool:
 
 
 def find_certain(error: InvalidDefinition, definition: Definition, *, given: Collection[str] = ()) -> list[Mistake]:
-    """Return the mistakes of a definition without values: not those that only say which values are missing.
+    """Return the errors of a definition without values, except those that only report missing values.
 
     given: the parameters that have their values.
     """

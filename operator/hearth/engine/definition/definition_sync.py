@@ -1,6 +1,7 @@
-"""Sync of one Stack's active definition with its spec: read the spec and its sources, choose the target, compile, store.
+"""Syncs the active definition of one Stack with its spec: reads the spec and its sources, chooses the target, compiles
+and stores.
 
-A rejected definition leaves the active revision in place. Must not know children.
+If the definition is rejected, the active revision stays.
 """
 
 from __future__ import annotations

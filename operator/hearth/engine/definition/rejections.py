@@ -1,4 +1,4 @@
-"""Messages about a definition that cannot be accepted, for the author of the Stack."""
+"""Messages for the author of a Stack whose definition cannot be accepted."""
 
 from __future__ import annotations
 

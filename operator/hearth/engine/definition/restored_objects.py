@@ -1,6 +1,6 @@
-"""Objects and revisions that a Stack had before it was restored from a backup, signed again for its present UID.
+"""Signs the objects and revisions of a Stack again after it was restored from a backup, for its new UID.
 
-Must not know the desired state: it changes only metadata, and the ordinary reconcile continues from there.
+Changes only metadata; the ordinary reconcile then continues with the objects.
 """
 
 from __future__ import annotations

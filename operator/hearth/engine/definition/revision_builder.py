@@ -1,6 +1,7 @@
-"""From a Stack's spec to a revision: read, compile, number and store the definition before any child is written.
+"""Builds a revision from a Stack's spec: reads, compiles, numbers and stores the definition before any child is
+written.
 
-Every step is idempotent. An accepted definition costs nothing.
+Every step is idempotent.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Resolves `spec.rollback.toSnapshot` to the revision and the VolumeSnapshots to restore, or explains why it cannot.
+"""Resolves `spec.rollback.toSnapshot` to the revision and the VolumeSnapshots to restore, or explains why that fails.
 
 Only reads. Each request is resolved at most once.
 """

@@ -1,6 +1,6 @@
-"""The cluster with a Stack's objects: read from its kubeconfig, and linked once it was reached.
+"""Finds the cluster of a Stack's objects: reads the kubeconfig, and links the Stack once the cluster was reached.
 
-Must not know the operations there. A Stack stays in the cluster that its first target recorded.
+A Stack stays in the cluster that its first target recorded.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The stored revisions of one Stack, as its definition sync uses them.
-
-Must not know which of them is active, nor which the user wants.
-"""
+"""Reads, stores and deletes the stored revisions of one Stack."""
 
 from __future__ import annotations
 

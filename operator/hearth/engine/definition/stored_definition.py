@@ -1,6 +1,5 @@
-"""Stored form of a definition: a sensitive value is stored only as its origin and a keyed hash.
-
-Must not know when or where definitions are stored.
+"""Converts definitions to and from their stored form, which contains only the source and a keyed hash of sensitive
+values.
 """
 
 from __future__ import annotations

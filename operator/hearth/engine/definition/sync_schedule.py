@@ -1,7 +1,4 @@
-"""Schedule of the syncs of one Stack's definition: the requests for a sync, and the delay after a failed one.
-
-Must not know the content of a sync.
-"""
+"""Schedules the syncs of one Stack's definition: collects requests, and delays the next sync after a failure."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The target of one Stack in this process: loaded from the status once, then persisted by the status writer.
+"""Holds the target of one Stack in this process. It is loaded from the status once; the status writer persists it.
 
-Must not decide: see `hearth.plan.target.target`.
+`hearth.plan.target` makes the decisions.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""The HealthMark controller: finds the marked resource and writes the result of the mark. Must not replace objects."""
+"""The HealthMark controller: finds the marked resource and writes the result of the mark."""

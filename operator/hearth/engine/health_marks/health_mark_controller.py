@@ -1,7 +1,8 @@
-"""Controller of HealthMarks: writes each mark to its object and the result to the mark's status.
+"""Controller of HealthMarks: writes each mark to its object, and the result to the mark's status.
 
-Runs next to the reconciles. It writes the mark to a child, and the reconcile that observes it decides.
-`hearth.plan.health_mark_decision` decides on each mark only from live state; losing the in-memory state is harmless.
+It runs alongside the reconciles. The reconcile that observes a marked child decides what to do with it.
+`hearth.plan.health_mark_decision` decides on each mark from live state only, so the controller can lose its in-memory
+state at any time.
 """
 
 from __future__ import annotations

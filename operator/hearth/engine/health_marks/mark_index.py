@@ -1,7 +1,7 @@
-"""The HealthMarks with verified statuses, and by resource; which of several marks on one resource counts.
+"""Index of HealthMarks by resource. Verifies their statuses, and decides which of several marks on one resource counts.
 
-A status binds a mark to one object. A forged one would let its writer replace any object of the namespace, so a status
-of another writer counts as empty. Must not know the writing of marks.
+A status binds a mark to one object. With a forged status, its writer could have any object of the namespace replaced,
+so a status that the operator did not sign counts as empty.
 """
 
 from __future__ import annotations

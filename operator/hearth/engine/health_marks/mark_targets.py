@@ -1,7 +1,7 @@
-"""Lookup of the resource of an object that a HealthMark names, without a search through all children.
+"""Finds the resource of an object that a HealthMark names, without a search through all children.
 
-Indexes a namespace while a mark in it names an object without a Stack, and finds the mark when that object appears.
-Reads caches; writes nothing.
+While a mark names an object without a Stack, the objects of its namespace are indexed, and the mark is notified when
+the object appears. Reads caches; writes nothing.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Index:
 
 @dataclass(slots=True)
 class Targets:
-    """The objects of the namespaces with searching marks."""
+    """The indexed objects of all namespaces with marks that search for an object."""
 
     find_link: Callable[[str], ClusterLink]
     """Finds the cluster of a Stack's objects by its UID."""
@@ -82,14 +82,16 @@ class Targets:
         return self._get_index(namespace, stacks).list_names(kind)
 
     def wait(self, uid: str, namespace: str, key: Key) -> None:
-        """Register a mark that searches for an object without a Stack; `find_affected` returns the mark when that appears."""
+        """Register a mark that searches for an object without a Stack. `find_affected` returns the mark when the object
+        appears.
+        """
         if self._keys.get(uid) != (namespace, key):
             self.forget(uid)
             self._keys[uid] = (namespace, key)
             self._waiting.setdefault(namespace, {}).setdefault(key, set()).add(uid)
 
     def forget(self, uid: str) -> None:
-        """Remove a mark's search. The last one of a namespace removes its index."""
+        """Remove a mark's search. The last search in a namespace removes the namespace's index."""
         namespace, key = self._keys.pop(uid, ("", None))
         if key is None:
             return

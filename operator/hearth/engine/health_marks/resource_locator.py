@@ -1,7 +1,7 @@
-"""From a HealthMark to its resource, and the state of that: by the object itself, by name, or through nested Stacks.
+"""Finds the resource of a HealthMark, by object, by name, or through nested Stacks, and observes its state.
 
-The path is resolved again whenever a part of it changes, until the mark is bound to an object. A bound mark belongs to
-the Stack of that object while the Stack exists. Reads caches and planners; writes nothing.
+Until the mark is bound to an object, the path is resolved again whenever a part of it changes. A bound mark belongs to
+the Stack of its object while that Stack exists. Reads caches and planners; writes nothing.
 """
 
 from __future__ import annotations
