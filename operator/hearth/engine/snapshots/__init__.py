@@ -1,1 +1,1 @@
-"""StackSnapshots: a revision pinned, VolumeSnapshots taken and deleted."""
+"""The StackSnapshot controller: pins a revision, and creates and deletes VolumeSnapshots."""

@@ -1,7 +1,7 @@
-"""Controller of StackSnapshots: binds each to a revision, takes its VolumeSnapshots, and deletes them with it.
+"""Controller of StackSnapshots: binds each to a revision, creates its VolumeSnapshots, and deletes them with it.
 
-Runs next to the reconciles and writes no child. `hearth.plan.snapshot_decision` decides on each snapshot only from live
-state; losing the in-memory state is harmless.
+It runs alongside the reconciles and writes no children. `hearth.plan.snapshot_decision` decides on each snapshot from
+live state only, so the controller can lose its in-memory state at any time.
 """
 
 from __future__ import annotations
@@ -75,7 +75,9 @@ class SnapshotController:
         """By UID of a Stack with snapshots: its namespace and name."""
 
     def start(self) -> None:
-        """Start the controller and enqueue every snapshot; those with a revision first, because they keep their slots."""
+        """Start the controller and enqueue every snapshot. Snapshots with a revision come first, because they keep
+        their slots.
+        """
         self._loop.start()
         uids = self._services.snapshots.snapshots()
         self.enqueue(sorted(uids, key=lambda uid: not self._has_revision(uid)))
@@ -296,7 +298,7 @@ class SnapshotSlots:
     """By UID of the snapshot."""
 
     def admit(self, snapshot: StackSnapshotObject, *, is_bound: bool) -> bool:
-        """Return whether the snapshot is admitted. A bound one always is: it pins a revision already."""
+        """Return whether the snapshot is admitted. A bound one always is, because it already pins a revision."""
         key = self._stacks.setdefault(snapshot.uid, (snapshot.namespace, snapshot.owner_key))
         admitted = self._admitted.setdefault(key, set())
         if not is_bound and snapshot.uid not in admitted and len(admitted) >= limits.SNAPSHOTS_PER_STACK:

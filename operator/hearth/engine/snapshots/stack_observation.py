@@ -1,4 +1,4 @@
-"""The state of the Stack that a StackSnapshot needs to know. Reads caches, and claims as the account of the Stack."""
+"""Observes the Stack of a StackSnapshot. Reads caches, and reads claims as the account of the Stack."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ STACK, GROUP = (names.GROUP, names.STACK), (names.GROUP, names.GROUP_KIND)
 
 @dataclass(slots=True)
 class StackObserver:
-    """The observer of the Stacks of snapshots."""
+    """Observes the Stacks that StackSnapshots name."""
 
     services: Services
     find_reconciler: Callable[[str], StackReconciler | None]

@@ -1,1 +1,1 @@
-"""The reconciler of one Stack and its helpers. Must not decide: `hearth.plan` does."""
+"""The reconciler of one Stack and its parts. `hearth.plan` makes the decisions."""

@@ -1,6 +1,7 @@
-"""Trust in the caches for one Stack: which kinds are watched and whether every resource was refreshed since.
+"""Tracks whether the caches are complete for one Stack: all its kinds are watched, and every resource was refreshed
+since.
 
-Must not know what children mean. Requests watches and enqueues the Stack when they are synced.
+Requests the watches, and enqueues the Stack when they are synced.
 """
 
 from __future__ import annotations
@@ -90,7 +91,7 @@ class CacheSync(StackPart):
         return needed
 
     def check_synced(self) -> None:
-        """Remove the kinds whose caches are synced."""
+        """Stop waiting for kinds whose caches are synced."""
         cluster, stack = self._link.cluster, self._services.management_cluster.find_stack(self._uid)
         if stack is None:
             return
@@ -120,7 +121,7 @@ class CacheSync(StackPart):
 
     @property
     def has_questions(self) -> bool:
-        """Whether a denied kind still needs the question whether objects of it may exist."""
+        """Whether the operator still has to find out if objects of a denied kind may exist."""
         return self._find_question() is not None
 
     def _find_question(self) -> Kind | None:
@@ -169,11 +170,11 @@ class CacheSync(StackPart):
             self.refresh()
 
     def grace_left(self) -> float:
-        """Return the seconds to withhold the status because it would describe facts that are not known yet.
+        """Return the seconds to withhold the status, because it would contain facts that are not known yet.
 
-        A status that describes the current generation stays until every answer is there, however long that takes: a
-        restart is not news. A new generation is reported after the grace period, with the answers it waits for. The
-        same counts for answers about the account's read rights.
+        A status for the current generation stays until all answers have arrived, because a restart of the operator is
+        not a change to report. For a new generation, the status is written at the latest after the grace period.
+        Answers about the account's read rights count as well.
         """
         left = max(0.0, self._grace_until - self._services.clock.monotonic())
         is_incomplete = self._needs_full_refresh or bool(self.unsynced)

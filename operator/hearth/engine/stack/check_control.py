@@ -1,7 +1,7 @@
-"""Control of `hearth.dev/check`: lists everything and stores the result until it is outdated.
+"""Handles `hearth.dev/check`: lists all objects of the Stack, and stores the result until it is outdated.
 
-Writes to no child. The lists update the cache, so the usual reconcile repairs their findings. Must not decide what
-counts as a problem: see `hearth.plan.status.check_result`.
+It writes to no child. Its lists update the cache, so the usual reconcile repairs the problems that they show.
+`hearth.plan.status.check_result` decides what counts as a problem.
 """
 
 from __future__ import annotations
@@ -51,7 +51,9 @@ class Candidate:
 
 
 class Comparison:
-    """One check of the values of a Stack's objects: lists them whole, and tests by dry run whether an apply would change them."""
+    """One check of the values of a Stack's objects. Lists complete objects, and tests by dry run whether an apply would
+    change them.
+    """
 
     def __init__(self, planner: StackPlanner, *, services: Services, stack: StackObject) -> None:
         self.found: dict[str, Altered] = {}
@@ -116,7 +118,9 @@ class Comparison:
 
 
 class CheckControl(StackPart):
-    """The checks of one Stack in this process. An unwritten one is repeated by the next process."""
+    """The checks of one Stack in this process. If a result is not in the status yet, the next process repeats the
+    check.
+    """
 
     def __init__(self, context: StackContext) -> None:
         super().__init__(context)

@@ -1,8 +1,8 @@
-"""StatefulSets of one Stack that are deleted without their Pods and claims: recorded first, until the next ones exist.
+"""Records StatefulSets of one Stack that are deleted without their Pods and claims, until their successors exist.
 
-The record survives the operator, so that the next StatefulSet has the same name and takes over the Pods and claims. If
-none is wanted any longer, or the Stack is suspended in the meantime, the leftover Pods are deleted; claims stay, as they do
-whenever a StatefulSet is deleted.
+The status contains the record before a deletion starts. After a crash, the next StatefulSet therefore still gets the
+same name, and takes over the Pods and claims. If no successor is wanted, or the Stack is suspended in the meantime, the
+remaining Pods are deleted. The claims stay, as with every deletion of a StatefulSet.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class DetachedSets(StackPart):
             self._tasks.run(TASK, lambda: self._find_due(planner))
 
     def find_problem(self, planner: StackPlanner) -> str:
-        """Return why Pods are left that no StatefulSet will take over, or "" if there are no such Pods, or they may stay."""
+        """Return why Pods remain that no StatefulSet will take over, or "" if there are none, or they may stay."""
         if planner.blueprint.abandons or not any(self._is_unwanted(each, planner) for each in self._list()):
             return ""
         failure = self._memory.find_part_failure(OWNER)

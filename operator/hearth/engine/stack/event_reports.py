@@ -1,7 +1,7 @@
-"""Events about one Stack that a person must see the first time: repairs, deleted data, work that ran and failed, and
-objects that only claim to be its own.
+"""Posts Events about one Stack for its first repairs, deleted data, failed runs, and unproven objects.
 
-Further repairs of the same resource are not reported here: a conflict that continues is a condition of the Stack.
+An unproven object has the labels of the Stack without a valid signature. Further repairs of the same resource are not
+reported here, because a conflict that continues is a condition of the Stack.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ class EventReports(StackPart):
         self._tasks.run(f"repair of {resource}", lambda: emit(stack, type_="Normal", reason=reason, message=message))
 
     def report_runs(self, names: Iterable[str], planner: StackPlanner) -> None:
-        """Report the resources that run to completion and whose object has just failed."""
+        """Report resources that run to completion and whose object just failed."""
         for name in names:
             status, desired = planner.statuses[name], planner.find_desired(name)
             is_run = desired is not None and desired.resource.run is not None

@@ -1,7 +1,4 @@
-"""Why a workload failed, in the words of its Pods: read once before an automatic rollback, which deletes them.
-
-Must not decide whether the target failed, see `hearth.engine.stack.target_progress`.
-"""
+"""Reads why a workload failed from its Pods, once before an automatic rollback deletes them."""
 
 from __future__ import annotations
 
@@ -25,7 +22,7 @@ UNFINISHED: Final = (ResourceState.FAILED, ResourceState.RETRYING, ResourceState
 
 
 class FailedPods(StackPart):
-    """Messages of a failed workload's Pods, once for each target."""
+    """Error messages from the Pods of a failed workload, read once per target."""
 
     def __init__(self, context: StackContext) -> None:
         super().__init__(context)

@@ -1,4 +1,4 @@
-"""Internal errors in the work for one Stack, each until that work succeeds. Must not know the kind of work."""
+"""Records internal errors in the work for one Stack, each until that work succeeds."""
 
 from __future__ import annotations
 

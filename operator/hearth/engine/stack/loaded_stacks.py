@@ -1,9 +1,9 @@
-"""Which Stacks of this process have a reconciler in memory, and which of these may wait.
+"""Limits how many new Stacks start at once, unloads idle Stacks, and tracks Stacks that wait for a kind or a retry
+trigger.
 
-Of a burst of new Stacks, some are complete before the others start. Idle Stacks are unloaded after a while, and loaded
-again by an event. Others may wait for something that no event of their own reports: a new kind, or a retry trigger;
-checking only these skips a thousand idle Stacks. Must not know the start, the content of a reconciler, nor why it
-waits.
+In a burst of new Stacks, some are complete before others start. A Stack without events is unloaded, and its next event
+loads it again. Some Stacks wait for something that no event of their own reports: a new kind, or a retry trigger. Only
+these are checked, so idle Stacks cost nothing.
 """
 
 from __future__ import annotations
@@ -77,9 +77,8 @@ class Start:
 
 
 class StartLimiter:
-    """The Stacks that this process reconciles for the first time, and those that wait for that.
-
-    Namespaces take turns, so a thousand Stacks in one of them do not delay the first one in another.
+    """Limits the Stacks that this process reconciles for the first time. Namespaces take turns, so a thousand new
+    Stacks in one namespace do not delay the first one in another.
     """
 
     def __init__(
@@ -106,7 +105,7 @@ class StartLimiter:
         self._starting: dict[str, Start] = {}
 
     def admit(self, uid: str, namespace: str) -> bool:
-        """Return whether the Stack may start now. A Stack that may not is enqueued once it may."""
+        """Return whether the Stack may start now. Otherwise it is enqueued later."""
         if uid in self._starting:
             return True
         if self._held.has(namespace, uid):
@@ -118,7 +117,7 @@ class StartLimiter:
         return True
 
     def begin(self, uid: str) -> None:
-        """Record a reconcile of a Stack: if it is starting, its time runs."""
+        """Record a reconcile of a Stack. If the Stack is starting, its time starts to count."""
         start = self._starting.get(uid)
         if start is not None and start.cancel is None:
             self._arm(uid, start)
@@ -176,7 +175,7 @@ class StartLimiter:
 
 @value_class.dataclass(frozen=True, slots=True)
 class UnloadedStack:
-    """The state that is kept of a Stack without a reconciler."""
+    """The state that remains in memory for a Stack without a reconciler."""
 
     stack: StackObject
     """With the status that the operator wrote last. Another writer may change the live Stack's status in the meantime."""
@@ -211,7 +210,7 @@ class UnloadedStacks:
         return uid in self._unloaded
 
     def stop(self) -> None:
-        """Unload nothing more."""
+        """Stop unloading."""
         self._due.clear()
         self._cancel()
 
@@ -294,7 +293,7 @@ class UnloadedStacks:
 
 
 class UnsettledStacks:
-    """Look for awaited kinds, and release those that no Stack awaits."""
+    """Polls for kinds that Stacks wait for, and releases retry triggers that no Stack waits for."""
 
     def __init__(self, services: Services, *, on_clusters: Callable[[Collection[str]], None]) -> None:
         """on_clusters: called now and then with the keys of the clusters in use."""
@@ -307,7 +306,7 @@ class UnsettledStacks:
         """By cluster."""
 
     def start(self) -> None:
-        """Start to look."""
+        """Start polling."""
         self._look_for_kinds()
         self._look_at_causes()
 

@@ -1,8 +1,8 @@
-"""Limits on the depth and number of nested Stacks: denies the creation of a nested Stack beyond them. Instances of
-StackDefinitions count as Stacks.
+"""Limits the depth and number of nested Stacks by denying the creation of further ones. Instances of StackDefinitions
+count as Stacks.
 
-Reads only the labels of live Stacks, so no content of a Stack can understate its depth. Writes nothing and leaves
-existing Stacks unchanged; it reports those that are nested in themselves.
+Reads only the labels of live Stacks, so a Stack cannot understate its depth through its content. Writes nothing, and
+leaves existing Stacks unchanged. It also reports Stacks that are nested in themselves.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Releases objects of one Stack: removes the finalizer from finished work, and offers unwanted objects to the tree.
+"""Releases objects of one Stack: removes the finalizer from finished work, and offers unwanted objects to other Stacks
+of the tree.
 
-The finalizer is removed once the success of an object is stored, or there is nothing to store, even if the Stack is
-suspended, rejected or deleted in the meantime. This is the one place that removes it from an object that stays the Stack's.
-An offer is an annotation of the object, for the Stacks of the tree in other processes; within one process none is
-needed. Must not know how success is recognized.
+The finalizer of finished work is removed once its success is stored, or if there is nothing to store, even if the Stack
+was suspended, rejected or deleted in the meantime. An offer is an annotation of the object for Stacks of the tree in
+other processes. Stacks in the same process need no offer.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ FIRST_RETRY, LAST_RETRY = 1.0, 300.0
 
 
 class ReleasedObjects(StackPart):
-    """The objects of one Stack that are to be released."""
+    """The objects that one Stack is about to release."""
 
     def __init__(self, context: StackContext) -> None:
         super().__init__(context)
@@ -45,7 +45,7 @@ class ReleasedObjects(StackPart):
 
     @property
     def is_busy(self) -> bool:
-        """Whether objects are to be released, or finished work must be stored."""
+        """Whether objects must be released, or finished work must be stored."""
         return bool(self._due or self._failures or self._held) or self._memory.finished.has_unrecorded
 
     @property

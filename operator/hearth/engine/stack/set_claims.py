@@ -1,10 +1,10 @@
-"""Replacement of the claims of StatefulSets in a restore, while all workloads of the Stack are suspended.
+"""Replaces the claims of StatefulSets during a restore, while all workloads of the Stack are suspended.
 
-Reads as the account of the Stack, and plans each write as a step for a part of the StatefulSet's resource, which the
-environment may prevent. `hearth.plan.target.volume_restore` decides on each claim from the live object, so an
-interrupted restore continues with the claims that are left. A claim must be deleted before another one can have its
-name, so its data is kept in a VolumeSnapshot until the Stack is ready: it would be lost if the restore failed. Only the
-restore determines the names of these copies, so an operator that stops at any point continues with the same ones.
+Reads as the account of the Stack, and plans each write as a step, so breakpoints and restricted actions apply.
+`hearth.plan.target.volume_restore` decides on each claim from the live object, so an interrupted restore continues with
+the remaining claims. A claim must be deleted before a new one can take its name. Its data is therefore first copied to
+a VolumeSnapshot, which stays until the Stack is ready, in case the restore fails. The name of this copy depends only on
+the restore, so a restarted operator continues with the same copy.
 """
 
 from __future__ import annotations
@@ -45,7 +45,9 @@ BOUND = "Bound"
 
 
 class SetClaims(StackPart):
-    """The claims of one Stack's StatefulSets during a restore: finds the steps that are due, which the planner starts."""
+    """The claims of one Stack's StatefulSets during a restore. Finds the steps that are due; the planner starts
+    them.
+    """
 
     def __init__(self, context: StackContext) -> None:
         super().__init__(context)
@@ -74,7 +76,7 @@ class SetClaims(StackPart):
         return self._dropped != request.token and any(each.claim for each in request.claims)
 
     def review(self) -> None:
-        """Take back the steps of a restore that ended."""
+        """Withdraw the steps of a restore that ended."""
         target = self._definition_sync.targets.current
         if target is None or target.restore is None or self._definition_sync.is_deleting:
             self._memory.offer_parts(OWNER, ())
@@ -214,7 +216,7 @@ class ClaimPlan:
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class KeptData:
-    """The copies of one restore."""
+    """The copies of the data that one restore replaces."""
 
     stack: StackObject
     cluster: WorkloadCluster

@@ -1,7 +1,7 @@
-"""Deletion of one Stack: finalized once its children are deleted, and never deferred while its namespace is being
-deleted.
+"""Deletes one Stack: removes the finalizer once its children are deleted.
 
-Must not know how children are deleted: a planner with an empty blueprint plans that.
+A planner with an empty blueprint plans the deletion of the children. While the namespace is being deleted, no deletion
+is deferred.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class StackDeletion(StackPart):
         """Monotonic time since which the cluster cannot be used; None while it can."""
 
     def update(self, planner: StackPlanner, *, is_releasing: bool, left_pods: str) -> None:
-        """Finalize the parts that can be finalized after a reconcile.
+        """Check after a reconcile what can be finalized.
 
         is_releasing: whether objects are being released; left_pods: why Pods of a deleted StatefulSet are left, "" for
         none.

@@ -1,4 +1,4 @@
-"""Common base of the parts of one Stack's reconciler."""
+"""Base class of the parts of one Stack's reconciler."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class StackContext:
 
 
 class StackPart:
-    """A part of a reconciler. It does nothing before it is called, and may be lost at any time."""
+    """A part of a reconciler. It is idle until it is called, and its state can be lost at any time."""
 
     def __init__(self, context: StackContext) -> None:
         """context: of the Stack, the same one for all parts."""

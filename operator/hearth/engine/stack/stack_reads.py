@@ -1,10 +1,8 @@
-"""Objects that one Stack reads, other than its children: external objects, and the owners of fields that conditions
-name.
+"""Objects that one Stack reads besides its children: external objects, and the owners of fields.
 
 External objects are followed in the cluster of the Stack's objects, and define the members of its collections. The
-owner of a field is one GET for each of the few named resources: the cache stores only the operator's own part of
-`managedFields`, because the other parts would outweigh the rest of a child. Must not know the watches, nor the use of the
-objects in the plan.
+owner of a field is looked up with a GET for each of the few resources whose conditions name one. The cache stores only
+the operator's own part of `managedFields`, because the other parts would be larger than the rest of a child.
 """
 
 from __future__ import annotations
@@ -81,7 +79,9 @@ class StackReads(StackPart):
         return {name for name in known if before.get(name) != self._queries.get(name)}
 
     def make_members(self, planner: StackPlanner) -> None:
-        """Have the definition compiled again if what members are made of changed; while that cannot be read, all stay."""
+        """Request a new compilation if the inputs of collection members changed. While these cannot be read, all
+        members stay.
+        """
         for uid in self._services.circles.note(self._uid, self._trace(planner)):
             self._services.queue.enqueue(uid, DirtyScope.STACK)
         if self.limit_growth(planner):
@@ -298,7 +298,7 @@ class StackReads(StackPart):
         self._services.queue.enqueue(self._uid, name)
 
     def close(self) -> None:
-        """Stop following everything, and forget the objects that members were made from."""
+        """Stop following all objects, and drop the inputs of members."""
         self._definition_sync.builder.read.pop(self._uid, None)
         self._definition_sync.builder.large.discard(self._uid)
         self._makers.clear()

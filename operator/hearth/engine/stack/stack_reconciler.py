@@ -1,7 +1,7 @@
 """Reconciler of one Stack in this process, with its planner and in-memory state.
 
-Stores no truth: it may be discarded at any time, and a new one reaches the same result. A reconcile is synchronous.
-Slow work runs in tasks, and each finished task enqueues the Stack.
+The in-memory state can be lost at any time; a new reconciler reaches the same result. A reconcile is synchronous. Slow
+work runs in tasks, and each finished task enqueues the Stack.
 """
 
 from __future__ import annotations
@@ -103,8 +103,8 @@ class StackReconciler:
     def reconcile(self, stack: StackObject, dirty: set[DirtyItem]) -> list[str]:
         """Reconcile the dirty parts; return the keys of the steps to execute.
 
-        The life of a Stack, from top to bottom. Nothing here waits: anything slow is a task, and enqueues the Stack
-        when it ends. Executing the steps and writing the status are the controller's part.
+        This function contains the life of a Stack, from top to bottom. It never waits: slow work runs in a task that
+        enqueues the Stack when it ends. The controller executes the steps and writes the status.
         """
         planned = self._reconcile(stack, dirty)
         if self.cache_sync.has_questions:
@@ -235,12 +235,12 @@ class StackReconciler:
 
     @property
     def is_refused(self) -> bool:
-        """Whether the definition in the spec is refused."""
+        """Whether the definition in the spec is rejected."""
         return self.definition.rejection is not None
 
     @property
     def is_known(self) -> bool:
-        """Whether a definition was accepted or refused, so that there is a status to write."""
+        """Whether a definition was accepted or rejected, so that there is a status to write."""
         return self.definition.generation >= 0
 
     @property
@@ -470,7 +470,7 @@ class StackReconciler:
         vars(self).clear()
 
     def _find_planner(self, stack: StackObject) -> StackPlanner | None:
-        """Return the planner. While the definition is unavailable, there is one just as long as the Stack is suspended."""
+        """Return the planner. Without a definition, there is one only while the Stack is suspended."""
         if self.planner is None or self.planner.blueprint.is_unknown:
             definition = self.definition
             # Without a definition, the objects of a suspended Stack are suspended nevertheless.

@@ -1,9 +1,6 @@
-"""Requests that the user of one Stack makes by annotations and options, other than its target: retries, cleanups,
-breakpoints.
+"""Requests of one Stack's user through annotations and options: retries, cleanups, breakpoints, and pauses.
 
-`hearth.dev/continue` clears the breakpoint of one resource; if none waits there, an Event explains that. Must not
-choose the target, see `hearth.engine.definition`, nor decide where a resource stops, see
-`hearth.plan.resource.enforcement`.
+`hearth.dev/continue` clears the breakpoint of one resource. If no breakpoint waits there, an Event explains that.
 """
 
 from __future__ import annotations
@@ -39,11 +36,11 @@ class StackRequests(StackPart):
 
     @property
     def is_paused(self) -> bool:
-        """Whether the user forbids every step. A terminating namespace forbids it no more."""
+        """Whether the user paused all steps. The pause does not apply in a terminating namespace."""
         return self._definition_sync.options.is_paused and not self._deletion.is_namespace_terminating
 
     def apply(self, stack: StackObject, planner: StackPlanner | None) -> set[DirtyItem]:
-        """Apply them; return the resources that became dirty. planner: None without an accepted definition."""
+        """Apply the requests; return the resources that became dirty. planner: None without an accepted definition."""
         clock, targets = self._services.clock, self._definition_sync.targets
         self._definition_sync.read_options(stack)
         targets.follow_suspend(is_suspended=self._definition_sync.is_suspended, now=clock.now())
@@ -88,7 +85,7 @@ class StackRequests(StackPart):
                 finished.forget(name)
 
     def update_breakpoints(self, planner: StackPlanner) -> set[DirtyItem]:
-        """Apply the current environment to the planner; return the resources to reconcile."""
+        """Pass the current environment to the planner; return the resources to reconcile."""
         # If the whole namespace is being deleted, nothing can be stopped.
         is_swept_away = self._deletion.is_namespace_terminating
         made_of = (
@@ -166,7 +163,7 @@ def parse_continue(order: str) -> tuple[str, str]:
 
 
 def find_address(stack: StackObject | None) -> StackAddress:
-    """Return the Stack's address for commands; an empty one if it was deleted."""
+    """Return the Stack's address for commands, or an empty one if it was deleted."""
     if stack is None:
         return StackAddress()
     return StackAddress(name=stack.name, namespace=stack.namespace, kind=stack.kind.lower())

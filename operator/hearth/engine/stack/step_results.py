@@ -1,4 +1,4 @@
-"""Records the results of a Stack's steps: failures and their retries, created objects, complete ownership.
+"""Records the results of a Stack's steps: failures and their retries, created objects, and complete ownership.
 
 Makes no decisions. Its state can be lost at any time.
 """

@@ -1,7 +1,7 @@
-"""Progress of one Stack's target: completed, failed, or out of time; and of its rolling updates.
+"""Detects that one Stack's target is completed, failed or timed out, and tracks its rolling updates.
 
-Of these, the ends of batches are recorded, and a group grows in the meantime. Must not decide what follows, see
-`hearth.plan.target.target`, nor choose members, see `hearth.plan.state.rolling_updates`.
+Records when batches end, and grows a group with surge members during an update. `hearth.plan.target.target` decides
+what follows, and `hearth.plan.state.rolling_updates` chooses the members.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ class TargetProgress(StackPart):
         )
 
     def update_rolling(self, planner: StackPlanner, *, is_group: bool) -> None:
-        """Record what ended; grow or shrink a group as its members need it."""
+        """Record the batches that ended, and grow or shrink a group as its members require."""
         if not (planner.blueprint.rolling or planner.blueprint.surge):
             return
         targets, clock = self._definition_sync.targets, self._services.clock

@@ -1,1 +1,1 @@
-"""The controller of StackDefinitions: revisions, the kind, and the rollout to its instances."""
+"""The controller of StackDefinitions: their revisions, their kinds, and the rollout to their instances."""

@@ -1,7 +1,7 @@
-"""The controller of StackDefinitions. A definition with mistakes changes nothing: its instances stay on their revision.
+"""Controller of StackDefinitions. If a definition has errors, its instances stay on their revision.
 
-The life of one definition is `_reconcile`, from top to bottom. kopf's handlers call it at each change, and again after
-an error; while instances are in progress, it looks at them once a second.
+`_reconcile` contains the life of one definition, from top to bottom. kopf's handlers call it after every change, and
+again after an error.
 """
 
 from __future__ import annotations
@@ -140,9 +140,8 @@ class StackDefinitionController:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def start(self) -> None:
-        """Watch the instances of every accepted definition before any Stack is looked at.
-
-        Otherwise, objects of an instance would briefly have no owner.
+        """Watch the instances of every accepted definition before any Stack is reconciled. Otherwise, objects of an
+        instance would briefly have no owner.
         """
         for raw in await self._client.list_definitions():
             await supervision.contain("definitions", functools.partial(self._resume, raw), lambda: None)
@@ -152,7 +151,7 @@ class StackDefinitionController:
             self._client.follow(self._on_other)
 
     async def stop(self) -> None:
-        """Stop looking at anything."""
+        """Stop all checks of definitions and instances."""
         for _, cancel in self._due.values():
             cancel()
         for task in self._tasks:
@@ -173,7 +172,7 @@ class StackDefinitionController:
         self._schedule_reconcile(name, 0.0)
 
     def on_broadcast(self, event: Broadcast) -> None:
-        """Look at the definitions that an event concerns, which names no single Stack."""
+        """Reconcile the definitions that an event without a single Stack concerns."""
         match event:
             case KindsChanged():
                 # Another client may have changed or deleted one of their kinds.
@@ -186,16 +185,16 @@ class StackDefinitionController:
             self.reconcile_now(name)
 
     def on_instance(self, stack: StackObject) -> None:
-        """Look soon at the instances of a definition with a new or changed instance."""
+        """Check the instances of a definition soon, because one was created or changed."""
         if (served := self._served.get(stack.definition)) is not None:
             self._schedule_reconcile(stack.definition, LOOK, served)
 
     def on_gone(self, uid: str) -> None:
-        """Look soon at the instances of a definition with a deleted instance."""
+        """Check the instances of a definition soon, because one was deleted."""
         self._look_at_all_of(uid, LOOK)
 
     def on_status(self, uid: str) -> None:
-        """Look at the instances of a definition as soon as the status of one, which is being written, is likely written."""
+        """Check the instances of a definition once the status of one, which is being written, is likely stored."""
         self._look_at_all_of(uid, STATUS_LASTS)
 
     def _look_at_all_of(self, uid: str, delay: float) -> None:

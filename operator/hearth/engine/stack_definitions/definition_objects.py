@@ -1,8 +1,9 @@
-"""Objects that the operator creates for a StackDefinition, other than its instances: its kind with the roles for its
-users, and its revisions.
+"""Objects of a StackDefinition other than its instances: its CustomResourceDefinition, the roles for its users, and its
+revisions.
 
-The objects are signed, which distinguishes them from objects of others, kept in their form, and deleted last. Revisions
-are immutable, signed, in the operator's namespace, and owned by the StackDefinition, so they are deleted with it.
+The operator signs the CustomResourceDefinition and the roles, to recognize the objects that it created. It reverts
+changes to them, and deletes them after the last instance. Revisions are immutable, signed, and in the operator's
+namespace. The StackDefinition owns them, so they are deleted with it.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ NOTHING = b"{}"
 
 
 class NotOwn(Exception):
-    """An object with that name exists that was not made for the StackDefinition."""
+    """Another object already has the name; it was not created for the StackDefinition."""
 
 
 @value_class.dataclass(frozen=True, slots=True)
@@ -61,8 +62,7 @@ class DefinitionObjects:
     """Whether an admission policy checks which accounts and kubeconfigs the authors of instances may choose."""
 
     async def make(self, raw: Object, *, forms: Iterable[InstanceForm]) -> KindState:
-        """Make the kind of a StackDefinition without mistakes as its spec says, unless it is another's.
-
+        """Create or update the CustomResourceDefinition of a valid StackDefinition, unless it belongs to another owner.
         forms: the revisions that instances may have.
         """
         metadata, spec = raw["metadata"], raw["spec"]
@@ -112,7 +112,7 @@ class DefinitionObjects:
         return KindState(waits_for="its CustomResourceDefinition is being deleted")
 
     async def keep_roles(self, raw: Object, wanted: Sequence[Object]) -> str:
-        """Make these roles, and delete others that were made for a StackDefinition; return what hinders that, "" for nothing."""
+        """Create or update these roles, and delete other roles of the StackDefinition. Returns the obstacle, or ""."""
         uid, kept = raw["metadata"]["uid"], [role["metadata"]["name"] for role in wanted]
         name = ""
         try:

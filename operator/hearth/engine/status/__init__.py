@@ -1,1 +1,1 @@
-"""Writing of Stack statuses and Events at a bounded rate. Must not decide their content."""
+"""Writes Stack statuses and Events at a limited rate."""

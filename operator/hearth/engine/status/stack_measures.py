@@ -1,4 +1,4 @@
-"""Numbers of Stacks for metrics, counted when a scrape asks. Reads only the parsed cache of Stacks."""
+"""Counts Stacks for metrics at each scrape, from the parsed cache."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writer of Stack statuses and their Events: a change is written at once, then at most once per interval."""
+"""Writes Stack statuses and their Events: the first change immediately, further ones at most once per interval."""
 
 from __future__ import annotations
 
@@ -140,11 +140,11 @@ class StatusWriter:
         self._executor = FairExecutor(workers=WRITERS, take_step=self._write, clock=services.clock, where="status")
 
     def start(self) -> None:
-        """Start to write."""
+        """Start writing."""
         self._executor.start()
 
     async def stop(self) -> None:
-        """Stop at once; the next process writes the rest."""
+        """Stop at once; the next process writes the remaining statuses."""
         await self._executor.stop()
 
     def find_stall(self) -> str:
@@ -186,7 +186,7 @@ class StatusWriter:
         return reconciler is not None and reconciler.has_outcome
 
     def is_idle(self, stack_uid: str) -> bool:
-        """Return whether the status is written and no Event of it is owed."""
+        """Return whether the status is written and all its Events are posted."""
         is_busy = stack_uid in self._planned or stack_uid in self._writing or stack_uid in self._failed_at
         return not is_busy and not self._owed.get(stack_uid) and not self._executor.is_queued(stack_uid)
 

@@ -1,1 +1,1 @@
-"""Execution of steps: fair queues, adaptive concurrency, one request each. Must not know why a step is executed."""
+"""Executes steps, with fair queues and adaptive concurrency."""

@@ -1,9 +1,8 @@
-"""Writes to a live object in addition to the apply, so that the result matches the definition.
+"""Writes to a live object in addition to its apply, so that the result matches the definition.
 
-Fields that left the definition are removed, as are obstacles that make the API server reject the apply; and former
-appliers of an adopted or handed-over object lose its fields. Dry runs show in advance that nothing else changes. After
-a crash in between, the object belongs to its former owner, and the next apply starts again. Must not know how an apply
-was rejected, why the definition changed, nor whether an object may be adopted.
+They remove fields that left the definition, and obstacles that make the API server reject the apply. They also remove
+fields of former appliers from an object that is adopted or handed over. Dry runs check first that nothing else changes.
+After a crash in between, the object still belongs to its former owner, and the next apply starts again.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ STAYS = "the API server keeps fields that were removed from the definition: {}"
 
 @contextlib.asynccontextmanager
 async def time_limit() -> AsyncIterator[None]:
-    """Raise Unreachable if the requests within take too long together."""
+    """Raise Unreachable if all requests in the block together take too long."""
     try:
         async with asyncio.timeout(WITHIN):
             yield

@@ -1,15 +1,16 @@
-"""Adaptive limit of concurrent writes of children, learned from the answers of the API server.
+"""Adaptive limit of concurrent writes of children, based on the responses of the API server.
 
-The limit starts low and grows by one with every answer until one of these signals lowers it:
+The limit starts low and grows by one with every response until one of these signals lowers it:
+
 - Flow control: the API server throttles a write. The limit halves, and no write starts during the requested pause.
-- No answer, while no other write is answered either: the API server is unavailable. A few writes suffice to detect
+- No response, while no other write gets one either: the API server is unavailable. A few writes suffice to detect
   its return.
-- Latency: even the fastest answer of a round takes several times as long as the fastest answer on record for that class
-  of write. A queue at the API server then delays all its clients. The limit drops slightly, and stays there only at the
-  same throughput. Slow answers alone are not a signal: a webhook or another client's work may be slow.
+- Latency: even the fastest response of a round takes several times as long as the fastest response on record for that
+  class of write. This indicates a queue at the API server, which delays all clients. The limit drops slightly, and stays
+  there only if the throughput does not suffer. Slow responses alone are not a signal, because a webhook or another
+  client's work may be slow.
 
-Pure arithmetic with the clock as an argument, so tests run it in simulated time. Must not know Stacks, queues or
-requests.
+Pure arithmetic with the clock as an argument, so tests run it in simulated time.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Executor with a bounded number of workers and fair queues, so that a large Stack does not starve a small one."""
+"""Executes steps with a limited number of workers. Queues are fair, so a large Stack does not starve a small one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loop that processes objects next to the Stacks: HealthMarks and StackSnapshots. Must not know their meaning."""
+"""Worker loop for objects other than Stacks: HealthMarks and StackSnapshots."""
 
 from __future__ import annotations
 
@@ -24,11 +24,13 @@ MAX_STEPS = 8
 
 
 class NeverRests(Exception):
-    """An object would be written forever."""
+    """An object that would be written endlessly."""
 
 
 class ObjectLoop:
-    """One object is processed once at a time, and again if it is enqueued in the meantime. Each has at most one timer."""
+    """Processes each object once at a time, and again if it is enqueued in the meantime. Each object has at most one
+    timer.
+    """
 
     def __init__(
         self, *, where: str, advance: Callable[[str], Awaitable[bool]], enqueue: Callable[[str], None], clock: Clock

@@ -1,8 +1,7 @@
-"""Deletion of a StatefulSet without its Pods and claims, once its claims have the size of their new templates.
+"""Deletes a StatefulSet without its Pods and claims, after enlarging the claims to the size of their new templates.
 
-All of it is tried before anything is written: a claim that cannot be enlarged, or a definition that the API server does
-not accept, leaves the StatefulSet unchanged. After a crash the same step continues, because claims that are large
-enough are left alone. Must not know the next StatefulSet's creation.
+Everything is first tried by dry run. If a claim cannot be enlarged, or the API server rejects the new definition, the
+StatefulSet stays unchanged. After a crash, the same step continues and skips claims that are already large enough.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ FORBIDDEN: Final = "Forbidden"
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class Enlargement:
-    """One claim, and the size that it gets."""
+    """A claim and its new size."""
 
     claim: Mapping[str, Any]
     size: ClaimSize
@@ -55,7 +54,7 @@ class Enlargement:
 
 @value_class.dataclass(frozen=True, slots=True)
 class Detachment:
-    """One such deletion."""
+    """The deletion of one StatefulSet without its Pods and claims."""
 
     step: Detach
     cluster: WorkloadCluster

@@ -1,4 +1,4 @@
-"""Execution of one step on the cluster; classifies the response as done or failed. Must not know plans or queues."""
+"""Executes one step on the cluster, and classifies the response as done or failed."""
 
 from __future__ import annotations
 

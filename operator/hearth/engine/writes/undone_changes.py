@@ -1,8 +1,8 @@
-"""Changes that a write undoes, or that undo it: read from the API server just before, since afterward nothing shows
-them.
+"""Describes the changes that a repair reverts, or that revert an apply. Reads the object just before the write, because
+afterward nothing shows them.
 
-The first repair of a resource is observed: the values that it reverts, and their writer. So are applies that repeat,
-which are delayed, so no hot path has this request. Must not decide anything.
+This happens for the first repair of a resource and for repeated applies, which are delayed. A hot path therefore never
+sends this request.
 """
 
 from __future__ import annotations

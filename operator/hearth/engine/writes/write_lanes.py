@@ -1,7 +1,4 @@
-"""One executor and one throttle for each cluster, so that a slow one delays no writes in another.
-
-Must not know steps: the caller executes them.
-"""
+"""One executor and one throttle per cluster, so that a slow cluster does not delay writes to others."""
 
 from __future__ import annotations
 
