@@ -1,1 +1,1 @@
-"""Compilation of a definition (template and parameters) to an immutable blueprint, and of values to manifests. Pure."""
+"""Compiles a definition (template and parameters) to an immutable blueprint, and evaluates its manifests. Pure."""

@@ -1,6 +1,7 @@
-"""The compiled result of a definition: immutable, shared by all reconciles, without the state of any reconcile.
+"""`Blueprint`, the compiled result of a definition.
 
-Must not know children, clusters or time. The caller passes the values to evaluate with.
+A blueprint is immutable and holds no state of a reconcile, so all reconciles share it. Callers pass the values that its
+expressions read.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""A ResourceGroup in the form of a Stack: one resource, `member`, with an object per index.
+"""Converts a ResourceGroup to the form of a Stack with one resource, `member`, which has one object per index.
 
-The only module that knows both forms. Must not know which indices there are: see `hearth.model.members`.
+The indices come from `hearth.model.members`.
 """
 
 from __future__ import annotations

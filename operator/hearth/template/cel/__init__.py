@@ -1,1 +1,1 @@
-"""CEL: parsing, type checks, evaluation, the fields that an expression reads. Must not know templates."""
+"""CEL expressions: parsing, type checks, evaluation, cost and the fields that an expression reads."""

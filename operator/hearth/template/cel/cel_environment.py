@@ -1,7 +1,6 @@
-"""CEL with Hearth's extensions and functions, and the errors of its compiler, reworded.
+"""Creates CEL environments with Hearth's functions, and rewords the errors of the CEL compiler for users.
 
-Apart from `hearth.template.cel.type_checker`, the only module that creates CEL environments. Must not know templates or
-schemas.
+`hearth.template.cel.type_checker` is the only other module that creates environments.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Conversion of expression results to JSON values and to text. The only path from CEL values to manifest values.
-
-Must not know expressions or manifests.
-"""
+"""Converts CEL values to JSON values and to text."""
 
 from __future__ import annotations
 

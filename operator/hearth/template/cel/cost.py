@@ -1,8 +1,8 @@
-"""An upper bound of an expression's time and memory, from its syntax tree and the sizes of its inputs.
+"""Computes an upper bound of an expression's time and memory, from its syntax tree and the sizes of its inputs.
 
-The bound is rough: it may be many times too high, but must not be too low. The estimator is made once per text, and the
-bound is computed for each evaluation. Most expressions need no bound, because they only select and compare. Knows the
-syntax tree, and the cost of each CEL function. Must not know limits, nor the consequences of exceeding them.
+The bound may be many times too high, but is never too low. An estimator is created once per text, and computes the
+bound for each evaluation. Most expressions only select fields and compare them, and need no bound. The limits are in
+`hearth.model.limits`.
 """
 
 from __future__ import annotations

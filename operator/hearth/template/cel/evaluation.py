@@ -1,6 +1,6 @@
-"""The port for evaluations that may take long, which bounds their resources, and its answers.
+"""`Evaluator`, the port for evaluations that may exceed the limits of this process, and the types of its answers.
 
-Must not know how the bound is enforced. Without such a port, an expression that may exceed the limits is not evaluated.
+`hearth.sandbox` implements it. Without an implementation, these expressions are not evaluated.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Validation of expressions in their locations: allowed names, types, and the values that the location accepts.
+"""Validates the expressions of a template: allowed names, types, and the values that each location accepts.
 
-Converts every finding to a mistake with its path, its column and the next step. Evaluates nothing.
+Each error becomes a `Mistake` with its path, its column and the next step. Nothing is evaluated.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Expressions: parsed once per text, bound to constants once per definition, evaluated on plain values.
+"""Parses expressions, binds their constants and evaluates them on plain Python values.
 
-All definitions share the parsed text. Must not know templates, schemas or types.
-`hearth.template.cel.type_checker` validates an expression beforehand.
+An expression is parsed once per text for all definitions, and its constants are bound once per definition. Types are
+checked before, in `hearth.template.cel.type_checker`.
 """
 
 from __future__ import annotations

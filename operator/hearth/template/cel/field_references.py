@@ -1,7 +1,4 @@
-"""The names that an expression reads and the exact paths under them, apart from the loop variables of CEL.
-
-Knows the syntax tree. Must not know which names exist, nor their values.
-"""
+"""Finds the names that an expression reads and the exact paths below them. Loop variables of CEL are excluded."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""The syntax tree of an expression: its CEL serialization, and the one change that Hearth makes to it.
+"""Parses and writes the syntax tree of an expression, in CEL's serialization format.
 
-Knows the messages of cel-spec's `syntax.proto` by their numbers. Must not know the meaning of an expression.
+The message and field numbers come from `syntax.proto` of cel-spec. Hearth changes the tree in one way: `has(a.b.c)` is
+false instead of an error if `a` has no `b`.
 """
 
 from __future__ import annotations

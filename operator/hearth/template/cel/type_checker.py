@@ -1,7 +1,7 @@
-"""The type check of expressions against the real fields of kinds, before anything runs.
+"""Checks the types of expressions against the schemas of the kinds that they read.
 
-Evaluates nothing. Shapes become protobuf messages, the form that CEL's type checker accepts. Unknown types and open
-locations are dynamic, so that only definite errors are reported.
+CEL's type checker accepts only protobuf messages, so each shape is converted to a message. Unknown types are dynamic,
+so that only definite errors are reported.
 """
 
 from __future__ import annotations

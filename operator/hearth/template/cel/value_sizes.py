@@ -1,7 +1,7 @@
-"""Sizes of JSON values in CEL: measured, bounded in advance, and for large values limited to the paths that are read.
+"""Measures the sizes of JSON values, computes bounds of derived values and adds up costs.
 
-A `Bound` measures inputs only when their size matters, and bounds the values computed from them; a `Meter` adds up the
-cost of the computation. Must not know the syntax tree, nor single functions.
+`Bound` measures an input only if its size matters. `Meter` adds up the costs of an expression's parts. `narrow` reduces
+a large object to the paths that an expression reads.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A least-recently-used cache, bounded by the weight of its entries. Must not know contents."""
+"""A least-recently-used cache, limited by the number and the total weight of its entries."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Kinds that a StackDefinition makes: their schema, and their objects in the form of Stacks. Pure."""
+"""Kinds that a StackDefinition creates: their CustomResourceDefinition, and their instances in the form of Stacks."""

@@ -1,6 +1,7 @@
-"""An instance of a StackDefinition in the form of a Stack: one revision of the definition combined with a spec.
+"""Converts an instance of a StackDefinition to the form of a Stack, with a revision of the definition.
 
-With `hearth.model.instance_fields` the only module that knows both forms. Must not know which revision an instance has.
+`InstanceForms` also chooses the revision. `hearth.model.instance_fields` converts without a revision, for programs that
+only display instances.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The admission policy of a kind: whose rights the author of an instance may choose.
-
-Pure: from the spec of a StackDefinition to the manifests of a ValidatingAdmissionPolicy and its binding.
-"""
+"""Builds the ValidatingAdmissionPolicy that limits which account and kubeconfig the author of an instance may set."""
 
 from __future__ import annotations
 

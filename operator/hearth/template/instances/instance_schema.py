@@ -1,7 +1,7 @@
-"""The CustomResourceDefinition of a StackDefinition's kind: parameters become the schema of `spec`, outputs the schema
-of the status.
+"""Builds the CustomResourceDefinition of a StackDefinition's kind.
 
-Knows the limits of structural schemas. Must not know clusters or instances.
+Parameters become the schema of `spec`, and outputs the schema of the status. Rules that a structural schema cannot
+express are reported as errors.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""The structure of a template: every mistake with its path. Must not evaluate expressions."""
+"""Parses the structure of a template and reports each error with its path. Expressions are not evaluated."""

@@ -1,7 +1,7 @@
-"""Validation of a manifest's metadata: the types that every object has, and a name and namespace that fit into a URL.
+"""Validates a manifest's metadata: field types, and a name and namespace that are safe in a URL.
 
-Expressions return values of any type, and a name becomes a part of the path of a request. Must not know kinds: the API
-server reports the other rules of a kind on names.
+Expressions may return a value of any type, and a name becomes part of a request path. Other naming rules depend on the
+kind; the API server checks them.
 """
 
 from __future__ import annotations

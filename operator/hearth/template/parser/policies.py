@@ -1,7 +1,4 @@
-"""The policies of a resource in a template: adoption and deletion, as in Stacks, and the rolling update of a collection.
-
-Must not know how many members a collection has.
-"""
+"""Parses the policies of a resource in a template: adoption, deletion and the rolling update of a collection."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The kinds that a template uses. Determined before any validation, so it accepts any input.
-
-Knows parameters and expressions. Must not query the cluster.
-"""
+"""Finds the kinds that a template uses, before the template is validated. Accepts any input."""
 
 from __future__ import annotations
 

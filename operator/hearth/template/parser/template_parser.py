@@ -1,6 +1,6 @@
-"""The structure of a template: known keys, missing keys, and allowed names.
+"""Parses a template into its parts, and checks keys, names and required fields.
 
-Parses a raw template into its parts and records every mistake. Must not examine expressions or schemas.
+Expressions and schemas are checked later, by `expression_validator` and `literal_validator`.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""OpenAPI and JSON Schema as types. Must not know templates."""
+"""OpenAPI and JSON Schema: shapes of kinds, rules of parameters, and validation against both."""

@@ -1,7 +1,7 @@
-"""JSON Schema for parameters: validation of the rules, and of values against them, in linear time, within a budget.
+"""Validates the JSON Schema rules of parameters, and values against these rules, in linear time and within a budget.
 
-Follows draft 2020-12. The keywords are an allow-list: none refers to another schema or fetches one. Rules that
-`find_wrong_rules` rejects must not be passed to `find_faults`. Must not know the purpose of the values.
+It implements an allow-list of keywords of draft 2020-12, without references. `find_faults` requires rules that
+`find_wrong_rules` accepts.
 """
 
 from __future__ import annotations

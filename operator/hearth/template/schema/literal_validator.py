@@ -1,11 +1,11 @@
-"""Finds errors in the literals of a manifest: unknown fields, wrong types, duplicates, placeholders of sensitive
-values.
+"""Finds errors in the literal values of a manifest: unknown fields, wrong types, duplicates and redaction placeholders.
 
-`hearth.template.cel.type_checker` validates expressions. Fields that the schema leaves open are not validated. A
-placeholder was copied from a status, a preview or an export; applying it would overwrite the sensitive value. The API
-server merges some lists element by element, and rejects two elements with the same key, e.g. two ports with the same
-number or an environment variable that is set twice. For the built-in kinds of Kubernetes, these lists are known without
-a schema.
+Fields that the schema leaves open are not validated. Expressions are validated in `hearth.template.cel.type_checker`.
+
+A placeholder was copied from a status, a preview or an export. Applying it would overwrite the sensitive value.
+
+The API server merges some lists by key and rejects two elements with the same key, for example two ports with the same
+number. These lists are known for built-in kinds even without a schema from the cluster.
 """
 
 from __future__ import annotations

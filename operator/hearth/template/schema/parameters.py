@@ -1,7 +1,4 @@
-"""Parameters: the JSON Schema rules of a template, and the resulting values.
-
-Knows JSON Schema. Must not know expressions.
-"""
+"""Validates the JSON Schema rules of parameters, and resolves the value of each parameter."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The shape of a kind's objects from its OpenAPI schema: the fields, their types, and the parts that are left open.
+"""`Shape`: the fields and types of a kind's objects, from its OpenAPI schema.
 
-Resolves references lazily and once. Schema parts that it does not understand are open, so that it never forbids too
-much.
+References are resolved lazily and only once. Unsupported parts of a schema are treated as open, so a shape never
+rejects a valid object.
 """
 
 from __future__ import annotations

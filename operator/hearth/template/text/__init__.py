@@ -1,1 +1,1 @@
-"""Text: `${…}` in strings, YAML as kubectl reads it, hints in error messages."""
+"""Text of templates: `${…}` in strings, YAML as kubectl reads it, quantities, and hints in error messages."""

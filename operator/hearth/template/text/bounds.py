@@ -1,4 +1,4 @@
-"""Limits on the size and depth of a JSON value, in values or in bytes. Must not know the meaning of a value."""
+"""Checks the size and depth of JSON values against limits."""
 
 from __future__ import annotations
 

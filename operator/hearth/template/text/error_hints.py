@@ -1,4 +1,4 @@
-"""Short phrases that help the user to fix a mistake. Knows text only."""
+"""Short phrases for error messages that help the user fix the error."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Expressions in the strings of a template: `${…}`, with `$${` as a literal `${`.
+"""Parses `${…}` expressions in the strings of a template, with `$${` as a literal `${`.
 
-Knows the quoting of CEL that decides where an expression ends. Must not know its meaning.
+It follows the quoting of CEL to find the end of an expression.
 """
 
 from __future__ import annotations

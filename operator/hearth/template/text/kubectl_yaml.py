@@ -1,7 +1,7 @@
-"""YAML parsed as kubectl parses it, and written so that kubectl reads the same values.
+"""Parses YAML as kubectl does, and writes YAML that kubectl reads back unchanged.
 
-Values are JSON values. The scalars of kubectl differ from those of PyYAML: `22:22` and `2024-01-01` are text, `y`,
-`1e3` and `0o644` are not. Must not know the meaning of the documents.
+Values are JSON values. Scalars differ from those of PyYAML: `22:22` and `2024-01-01` are text; `y`, `1e3` and `0o644`
+are not.
 """
 
 from __future__ import annotations

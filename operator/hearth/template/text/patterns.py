@@ -1,4 +1,4 @@
-"""Regular expressions of users, matched in linear time by RE2. Must not know rules or values."""
+"""Matches regular expressions of users in linear time, with RE2."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""Quantities in Kubernetes notation (`1500m`, `2Gi`, `1e3`): parsing, formatting, calculation. Exact.
+"""Kubernetes quantities (`1500m`, `2Gi`, `1e3`): exact parsing, formatting and arithmetic.
 
-Expressions represent a quantity as its text, so that the result of a calculation can be written into a manifest as is.
-Must not know expressions.
+In expressions, a quantity is text, so the result of a calculation can be used in a manifest directly.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The template in a source outside the Stack, parsed as kubectl would parse it."""
+"""Parses a template that is stored outside the Stack, as YAML or JSON, and caches the result."""
 
 from __future__ import annotations
 
