@@ -1,10 +1,10 @@
-"""A manifest as the operator applies it, without the fields that only the API server or a controller computes.
+"""Converts a user's manifest to the form that the operator applies.
 
-An apply forces its values. If it contained a field that another writer computes, each apply would reset that field, and
-the next computed value would look like drift. `stringData` is the opposite: the API server stores it as `data` without
-a field manager, so its keys could neither drift nor be removed. The user's manifest stays unchanged everywhere else.
+The applied form omits fields that the API server or a controller computes. Otherwise each apply would reset such a
+field, and its next computed value would look like drift. It also has `stringData` of a Secret as `data`. The API server
+stores these keys as `data` without a field manager, so Hearth could neither detect drift nor remove a key.
 
-One table by kind. Must not know the live object: the same manifest is always applied in the same form.
+The conversion depends only on the manifest, never on the live object.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The reduced view of one real object that the watch cache stores, and the parser that reads it from the object.
+"""`Child`, the reduced view of a live object that the watch cache stores, and its parser.
 
-Knows the shape of objects and of `managedFields`. Must not know their origin, and does not assess them.
+It parses `managedFields` and Hearth's own metadata.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""The fields of an object that a child keeps: chosen by their paths, and packed without values that the child stores
-elsewhere.
+"""Selects the fields of an object that a `Child` stores, and packs them to save memory.
 
-Knows the shape of objects. Must not know the meaning of a field.
+Values that the child has in other attributes are not packed a second time.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Long work in pieces, so that its driver can do other work in between."""
+"""Long computations as generators, which yield after each piece so that the caller can do other work in between."""
 
 from __future__ import annotations
 

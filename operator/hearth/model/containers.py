@@ -1,6 +1,4 @@
-"""Objects that take others with them when they are deleted: a Namespace all objects in it, a CustomResourceDefinition all
-objects of its kind.
-"""
+"""Objects whose deletion deletes other objects: Namespaces and CustomResourceDefinitions."""
 
 from __future__ import annotations
 

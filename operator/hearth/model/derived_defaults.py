@@ -1,7 +1,7 @@
-"""Defaults that the API server derives from other fields once, when it creates an object, and keeps when those change. Pure.
+"""Sets defaults that the API server derives from other fields at creation and does not update when those fields change.
 
-An apply that sets them has the effect of a new object: a NetworkPolicy that gets its first egress rule enforces it, and an
-image that becomes `latest` is pulled. Only a value that can outlive its cause is set, and fields of the manifest win.
+An apply with these defaults has the same result as a new object. For example, a NetworkPolicy enforces the first egress
+rule that is added to it, and an image whose tag becomes `latest` is pulled. Fields of the manifest take precedence.
 """
 
 from __future__ import annotations

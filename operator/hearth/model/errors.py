@@ -1,4 +1,4 @@
-"""Errors by the reaction that they require, not by their cause; and the mistakes that a definition may have."""
+"""Error classes, one for each necessary reaction, and `Mistake`, an error in a definition."""
 
 from __future__ import annotations
 

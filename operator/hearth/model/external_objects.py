@@ -1,4 +1,4 @@
-"""The objects that a Stack only reads in its cluster: their references, and their cached state. Only values."""
+"""`ExternalQuery` and `ExternalView`: references to the objects that a Stack only reads, and their cached state."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Fields named as the API server names them: `spec.template.spec.containers[name="web"].image`, read and compared.
+"""Field paths in the notation of the API server, for example `spec.template.spec.containers[name="web"].image`.
 
-Knows the notation and manifests. Must not know field owners.
+Parses paths as patterns, compares them, and reads and removes the fields of a manifest.
 """
 
 from __future__ import annotations

@@ -1,15 +1,12 @@
 """Takes over the fields of an adopted object from the programs that applied its manifest before.
 
-Server-side apply removes a field that is no longer in the manifest only if no other field manager owns it. The program
-that applied the object before it was adopted would own its fields forever. kubectl moves them to the new manager when
-an object changes from client-side to server-side apply, and so do Flux and Argo CD; this does the same for all such
-programs.
+Server-side apply removes a field only if no other field manager owns it. Without this module, the previous program
+would own its fields forever. kubectl, Flux and Argo CD take over fields in the same way when they change from
+client-side to server-side apply.
 
-Two kinds of managers give way. An *applier* applied a whole manifest, as the Stack does now: all of its fields are
-taken over, so that fields missing from the new manifest are removed. An *editor* is a person who changed single fields:
-only the fields in the manifest are taken over. Controllers and unknown managers keep their fields.
-
-Works on `managedFields`. Must not know requests, nor when an object is adopted.
+There are two kinds of former managers. An *applier* applied a whole manifest: all of its fields are taken over, so that
+fields missing from the new manifest are removed. An *editor* is a person who changed single fields: only fields in the
+manifest are taken over. Controllers and unknown managers keep their fields.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The delay before what failed is tried again: the one formula of all backoffs. Each keeps its own first and longest."""
+"""The exponential delay before a retry. All backoffs use this formula, each with its own first and maximum delay."""
 
 from __future__ import annotations
 

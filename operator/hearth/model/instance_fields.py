@@ -1,6 +1,4 @@
-"""The fields of a StackDefinition's instance, and its spec in the form of a Stack. Programs that show instances import
-it.
-"""
+"""The fields of a StackDefinition's instance, and its spec in the form of a Stack, for programs that show instances."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kinds of Kubernetes objects and references to single objects, named as kubectl names them."""
+"""Kinds of the API server and references to objects, named as kubectl names them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Label selectors of Kubernetes: read from a map, compared with labels, written for a query.
+"""Kubernetes label selectors: parses them, matches labels and formats a query.
 
 Source: https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/#label-selectors
 """

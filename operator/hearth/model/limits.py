@@ -1,7 +1,6 @@
-"""Limits on all input: specs, templates, sources, schemas, server responses, annotations, revisions.
+"""Limits of all input: specs, templates, sources, schemas, server responses, annotations and revisions.
 
-The only module with these figures, each with its reason. Code that reads input checks it against them.
-Must not know who sends the input, nor what happens when a limit is exceeded.
+This is the only module with these figures, and each has its reason. The code that reads an input checks its limit.
 """
 
 from __future__ import annotations
