@@ -1,1 +1,1 @@
-"""Values and names that every layer shares. Must not know decisions, and performs no I/O."""
+"""Values and names that all layers share. No decisions and no I/O."""

@@ -1,8 +1,8 @@
-"""The members of collections and groups: their names, and the indices of a group's members.
+"""Names of the members of collections and groups, and the indices of a group's members.
 
-`workers[a]` is the member with the key `a` of the collection `workers`, a resource with `forEach`; `workers[*]` means
-all members. The members of a group have the lowest indices that no removal policy names. An index stays the same while
-its member is replaced, fails or is marked. Pure. Must not know templates or objects.
+`workers[a]` is the member with the key `a` of the collection `workers`, a resource with `forEach`. `workers[*]` means
+all members. A group uses the lowest indices that no removal policy names. A member keeps its index while it is
+replaced, fails or is marked.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""The bytes that Stacks keep in the memory of this process, by namespace: each has at most half of what the others
-leave.
+"""Limits the memory that the Stacks of each namespace use: at most half of the memory that other namespaces leave.
 
-Counts everything that grows with the content that tenants write: fields in caches, compiled definitions, evaluated
-manifests. Must not know the values.
+It counts all data that grows with tenants' content: cached fields, compiled definitions and evaluated manifests.
 """
 
 from __future__ import annotations

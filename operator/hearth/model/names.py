@@ -1,4 +1,4 @@
-"""Every name that Hearth writes into the cluster, and its construction. Deterministic: same input, same name."""
+"""All names that Hearth writes to the cluster, and how they are built. The same input always gives the same name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fields of objects of any shape: a field of another type than expected counts as absent."""
+"""Reads fields of objects of any shape. A field with an unexpected type counts as absent."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""The objects of a collection or a live list as expressions read them: packed until one of them is accessed.
+"""`ObjectList`, the objects of a collection or list that an expression reads, packed until they are accessed.
 
-Unpacked, objects take ten to fifteen times as much memory, and a namespace may read tens of megabytes of them. Must not
-know the readers.
+Unpacked objects take ten to fifteen times as much memory, and a namespace may read tens of megabytes of them.
 """
 
 from __future__ import annotations

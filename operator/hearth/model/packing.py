@@ -1,6 +1,6 @@
-"""Values that are stored in no more memory than they need, and texts that are measured before they are read.
+"""Packs values as JSON to save memory, and checks sizes before text is decompressed or parsed.
 
-A compressed text is inflated within a limit; the values of a JSON text are counted before it is parsed.
+A gzip text is decompressed up to a limit. The values of a JSON text are counted before it is parsed.
 """
 
 from __future__ import annotations

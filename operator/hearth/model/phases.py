@@ -1,8 +1,7 @@
-"""The phases of a Stack: one table of the conditions of each phase and of the phases that may follow it.
+"""The phases of a Stack: one table with the conditions of each phase and the phases that may follow it.
 
-Code that writes a phase reads its conditions here, tests compare each phase that is written with those that may follow,
-and `docs/phases.md` is generated from it. A new phase is a name and a row.
-Must not know the derivation of a phase.
+Code that writes a phase gets its conditions from this table, tests check the transitions, and `docs/phases.md` is
+generated from it. To add a phase, add a member and a row. `hearth.plan.status.ready_condition` derives the phase.
 """
 
 from __future__ import annotations

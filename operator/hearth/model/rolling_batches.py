@@ -1,7 +1,4 @@
-"""Arithmetic of rolling updates: how many members change at once, and how far a group grows in the meantime.
-
-Pure numbers. Must not know members, objects or time.
-"""
+"""Arithmetic of rolling updates: how many members change at once, and how far a group grows meanwhile. Numbers only."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Sharding of Stacks among processes: a hash of the UID selects a bucket, for any number of processes.
+"""Distributes Stacks among processes: a hash of the UID selects a bucket, and each process serves consecutive buckets.
 
-A child carries its bucket as a label, so that a process watches only its own share on the server. A different number of
-processes only selects different buckets. Within a share, the Stacks of other clusters have a process of their own.
+The bucket is a label of each child, so that a process watches only its own share. It does not depend on the number of
+processes. Within a share, a separate process can serve the Stacks of other clusters.
 """
 
 from __future__ import annotations

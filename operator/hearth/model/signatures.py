@@ -1,8 +1,8 @@
-"""The signature on a child: the claim it proves, and its encoding.
+"""Writes and reads the signature annotation of a child.
 
-It is bound to the Stack's UID and to kind, namespace and name of the one object. A copy therefore proves nothing on
+The signature covers the UID of the Stack and the kind, namespace and name of the object, so a copy is not valid on
 another object. It also covers the inputs of deletions and their order: the resource, the incarnation, and a digest of
-the names the object requires. Must not know the key, nor the format of objects.
+the required names. The key is in `hearth.plan.ownership.keyed_hash`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The nesting of all Stacks that the process knows, including Stacks of other processes.
+"""`StackTree`, the nesting of all Stacks that the process knows, including Stacks of other processes.
 
-A plain index that the cache of Stacks maintains. Must not know a Stack's target, nor the maximum depth of nesting.
+The cache of Stacks updates this index.
 """
 
 from __future__ import annotations

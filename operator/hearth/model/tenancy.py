@@ -1,7 +1,6 @@
-"""Where the objects of a Stack may be, and which account writes them: the tenancy of the operator, and the boundary of
-one Stack.
+"""The tenancy of the operator, and the boundary of each Stack: its namespaces and the account that writes its objects.
 
-Only compares names. Must not know rights: the API server decides on those.
+Only names are compared. The API server checks RBAC.
 """
 
 from __future__ import annotations

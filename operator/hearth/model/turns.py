@@ -1,6 +1,6 @@
-"""Turns by namespace: a tenant has one turn per round, no matter how much it enqueues in how many Stacks.
+"""Fair queues: namespaces take turns, no matter how much each one enqueues.
 
-Every operation takes constant time. Must not know the queued items.
+All operations take constant time.
 """
 
 from __future__ import annotations

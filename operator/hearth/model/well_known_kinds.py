@@ -1,7 +1,4 @@
-"""Kinds that the operator and its commands request for their own purposes, and kinds that contain definitions.
-
-Must not know clients or caches.
-"""
+"""Kinds that the operator and its commands request for their own purposes, and kinds that contain definitions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kinds that own Pods, and manifests whose Pods must not run at the same time as the Pods of the old object. Pure."""
+"""Kinds that create Pods, and manifests whose old and new Pods must not run at the same time."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Texts that people read: notation of times, lists of names, and characters that must be escaped or cut."""
+"""Text for people: times, lists of names, redaction and escaping."""

@@ -1,4 +1,4 @@
-"""Lists of names or clauses in a sentence: the first few, and the number of the others."""
+"""Formats lists of names or clauses in a sentence: the first few, and the number of the others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reasons that delay the deletion of an object, as text for users. Pure."""
+"""Describes the finalizers that delay the deletion of an object."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The sensitive values of each Stack, for the places where texts leave: Events, statuses and logs.
+"""The sensitive values of each Stack, which are redacted in Events, statuses and logs.
 
-A text of another program, like a webhook's refusal, may quote any of them, and passes many callers. So each way out redacts
-by the Stack that the text is about. Must not know where a text comes from.
+A message of another program, for example a webhook's rejection, may quote any of them. It is therefore redacted where
+it is written, by the Stack that it is about.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Characters that hide or reorder their neighbors, so that text reads differently than it is."""
+"""Characters that hide or reorder other characters, so that text looks different than it is."""
 
 from __future__ import annotations
 

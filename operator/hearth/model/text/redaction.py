@@ -1,7 +1,4 @@
-"""Redaction of sensitive values in texts that people read: statuses, Events, logs.
-
-Must not know where a value or a text comes from.
-"""
+"""Redacts sensitive values in statuses, Events and logs."""
 
 from __future__ import annotations
 

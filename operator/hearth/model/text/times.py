@@ -1,4 +1,4 @@
-"""Times and durations as Kubernetes writes them."""
+"""Parses and formats times and durations as Kubernetes does."""
 
 from __future__ import annotations
 
