@@ -1,1 +1,1 @@
-"""Previews of a Stack's change: the engine on a copy of the world, whose writes are dry runs."""
+"""Previews a change of a Stack: runs the engine on a copy of the cluster, with dry runs as writes."""

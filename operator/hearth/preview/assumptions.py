@@ -1,8 +1,6 @@
-"""Assumptions of a preview about objects that the run changes: they become ready, and their status is unknown until
-then.
+"""Assumptions of a preview: changed objects become ready, and stand-ins replace values known only at run time.
 
-A stand-in replaces a value that only the run can know. Everything else about a blueprint stays unchanged, so that the
-planner decides as in the run.
+The blueprint is otherwise unchanged, so the planner decides as in a real run.
 """
 
 from __future__ import annotations

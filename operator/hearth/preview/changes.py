@@ -1,4 +1,4 @@
-"""The result of a preview: what happens to each resource, in order. Values only."""
+"""The result of a preview: what happens to each resource, in order."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""`hearth.engine.ports.ManagementCluster` for one Stack: its writes stay in memory.
+"""Implements `hearth.engine.ports.ManagementCluster` for one Stack, with writes in memory.
 
-Also the clients of HealthMarks and StackSnapshots, which a preview does not read.
+A preview has no HealthMarks and StackSnapshots; `NoHealthMarks` and `NoSnapshots` implement their ports.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`hearth.engine.ports.WorkloadCluster` on the copied objects: each write is a dry run whose result goes into the copy."""
+"""Implements `hearth.engine.ports.WorkloadCluster` on copied objects. A write is a dry run that updates the copy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The differing fields of two states of one object, as people read them. Pure."""
+"""Finds the fields that differ between two states of an object, for display."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The port of a preview to the cluster: reads, and writes as dry runs. No method changes anything.
+"""`LiveCluster`, the port of a preview to the real cluster: reads, and writes as dry runs. It never changes anything.
 
 A request raises `ApiStatusError` for any answer other than 2xx and `Unreachable` for no answer.
 """

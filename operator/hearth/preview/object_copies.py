@@ -1,6 +1,6 @@
-"""The copied objects of one Stack: as they were read, then as the dry runs would leave them.
+"""The copied objects of one Stack, as the dry runs change them.
 
-Also merges objects without an API server, where it may not be asked or cannot answer yet. Must not know requests or steps.
+`merge` predicts an apply without the API server, for example in a namespace that does not exist yet.
 """
 
 from __future__ import annotations

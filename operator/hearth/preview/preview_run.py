@@ -1,7 +1,6 @@
-"""Runs the engine for one Stack in the copy until it has nothing left to do, and records the meaning of each step.
+"""Runs the engine for one Stack on the copy until nothing is left to do, and records the meaning of each step.
 
-Objects in progress count as ready as soon as nothing else can be done, all at once. No time passes, so no retry becomes
-due.
+As soon as nothing else can proceed, all objects in progress count as ready. No time passes, so no retry becomes due.
 """
 
 from __future__ import annotations

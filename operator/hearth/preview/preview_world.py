@@ -1,6 +1,6 @@
-"""The world of one preview: read once from the cluster, with the services of an engine on top of it.
+"""The copy of the cluster for one preview, and the engine's services on it.
 
-Must not know steps or results.
+The cluster is read once, before the run.
 """
 
 from __future__ import annotations

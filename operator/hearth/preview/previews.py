@@ -1,4 +1,4 @@
-"""Makes the preview of one Stack: reads the world, runs the engine on its copy, and says what happened."""
+"""Makes the preview of one Stack: copies the cluster, runs the engine on the copy and lists the changes."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""Recognizes objects and revisions that the operator wrote, without its key: by hashes that the preview computes.
+"""Recognizes objects and revisions that the operator wrote, without access to the operator's key.
 
-An operator compares keyed hashes. A preview computes the same definitions again: the stored revisions, and the
-manifests that they give with today's values. If a Stack is settled, its objects have the manifests of its target;
-otherwise a dry run shows which one an object has.
+The operator compares keyed hashes. A preview evaluates the stored revisions with the current values instead. The
+objects of a settled Stack have the manifests of its target. Otherwise, dry runs show which manifest an object has.
 """
 
 from __future__ import annotations
