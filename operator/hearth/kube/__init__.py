@@ -1,1 +1,1 @@
-"""Adapter to a Kubernetes API server: the only package that sends HTTP requests."""
+"""Adapters for a Kubernetes API server, and the only package of the operator that sends requests to one."""

@@ -1,8 +1,4 @@
-"""`hearth.engine.ports.HealthMarkClient` on a real API server: the cache of all HealthMarks, and writes of their
-statuses.
-
-Must not know the meaning of a mark.
-"""
+"""Implements `hearth.engine.ports.HealthMarkClient` on a real API server: caches all HealthMarks and writes to them."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""`hearth.engine.ports.ManagementCluster` on a real API server: reads and writes of Stacks, and the key of all hashes.
+"""Implements `hearth.engine.ports.ManagementCluster` on a real API server: reads and writes Stacks, and stores the hash
+key.
 
-Knows the requests; of the responses, it interprets only the key. Data that is read often comes from watch caches.
+Data that is read often comes from caches.
 """
 
 from __future__ import annotations
@@ -82,11 +83,11 @@ class KubeManagementCluster:
         return self._caches.values()
 
     def add_kind(self, cache: StackCache) -> None:
-        """Let the instances of a StackDefinition count as Stacks."""
+        """Treat the instances of a StackDefinition as Stacks."""
         self._caches[cache.kind.key] = cache
 
     def remove_kind(self, kind: Kind) -> StackCache | None:
-        """Let them count no longer; return their cache."""
+        """Stop treating the instances of a StackDefinition as Stacks; return their cache."""
         return self._caches.pop(kind.key, None)
 
     def has_listed(self, kind: str) -> bool:

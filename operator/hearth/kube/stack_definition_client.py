@@ -1,4 +1,4 @@
-"""`hearth.engine.ports.StackDefinitionClient` on a real API server."""
+"""Implements `hearth.engine.ports.StackDefinitionClient` on a real API server, and owns the watches of instances."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ class KubeStackDefinitionClient:
         await self._caches[kind.key].wait_synced()
 
     async def withdraw(self, kind: Kind) -> None:
-        """Watch them no longer."""
+        """Stop watching the instances of a kind."""
         cache = self._caches.pop(kind.key, None)
         if cache is not None:
             self._management_cluster.remove_kind(kind)
@@ -157,12 +157,12 @@ class KubeStackDefinitionClient:
         return cache.find_instances() if cache is not None else ()
 
     def move(self, kind: Kind, uid: str, number: int) -> None:
-        """Give an instance another revision of its StackDefinition."""
+        """Move an instance to another revision of its StackDefinition."""
         if (cache := self._caches.get(kind.key)) is not None:
             cache.move(uid, number)
 
     def renew_rights(self, kind: Kind) -> None:
-        """Let the instances of a kind act as the newest revision of their StackDefinition says."""
+        """Apply the rights of the newest revision of a StackDefinition to all its instances."""
         if (cache := self._caches.get(kind.key)) is not None:
             cache.renew_rights()
 

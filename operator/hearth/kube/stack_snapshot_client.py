@@ -1,6 +1,5 @@
-"""Implements `hearth.engine.ports.SnapshotClient` on a real API server: caches all StackSnapshots and writes to them.
-
-Does not know what snapshots are for.
+"""Implements `hearth.engine.ports.SnapshotClient` on a real API server: caches all StackSnapshots and writes to
+them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""`hearth.engine.ports.WorkloadCluster` on a real API server.
+"""Implements `hearth.engine.ports.WorkloadCluster` on a real API server: one request for each operation of the engine.
 
-Knows the request for each engine operation. Must not interpret a response: API errors pass through unchanged.
+API errors pass through unchanged.
 """
 
 from __future__ import annotations

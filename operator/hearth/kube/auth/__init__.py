@@ -1,1 +1,1 @@
-"""Credentials for an API server, and the addresses that a tenant's may not have. Must not send API requests."""
+"""Credentials for an API server, and the addresses that a tenant's API server must not have."""

@@ -1,6 +1,6 @@
-"""Address and credentials of the API server: from a kubeconfig, or from the pod's service account.
+"""Loads the address and credentials of the API server from a kubeconfig or the Pod's service account.
 
-Reading blocks (files, exec plugins); callers run it in a thread. Must not know which requests are sent.
+Loading blocks on files and exec plugins, so callers run it in a thread.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""Login with the program that a kubeconfig specifies (`client.authentication.k8s.io`), as in kubectl.
+"""Runs the exec plugin of a kubeconfig (`client.authentication.k8s.io`), like kubectl.
 
-Its time and the bytes of its output are limited. Blocks until it ends or is killed. Must not know how its response is
-used.
+Limits the plugin's time and output. Blocks until the plugin exits or is killed.
 """
 
 from __future__ import annotations

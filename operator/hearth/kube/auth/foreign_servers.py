@@ -1,8 +1,7 @@
-"""Servers that tenants name: addresses that are forbidden, and the account that a client charges.
+"""Rejects forbidden addresses of API servers that tenants specify, and defines the port that charges their traffic.
 
-Denied are addresses of the operator's own machine and of metadata services. Each is checked after the resolution, since
-a name may resolve to anything, and to something else each time. The home cluster has no account: only the sizes in
-`hearth.model.limits` limit it. Must not know who pays, nor any HTTP client.
+Addresses of the operator's own machine and of metadata services are forbidden. Every resolved address is checked,
+because a name can resolve to any address, and to another one each time. Traffic of the home cluster is not charged.
 """
 
 from __future__ import annotations
@@ -102,7 +101,7 @@ def is_local(address: Address) -> bool:
 
 
 class Traffic(Protocol):
-    """The account of one tenant with all its servers."""
+    """Charges one tenant for the traffic of all its API servers."""
 
     slots: asyncio.Semaphore
     """The turns of requests in flight."""

@@ -1,6 +1,7 @@
-"""Kubeconfig that a tenant supplies: inline tokens and certificates only.
+"""Parses a kubeconfig that a tenant supplies. Accepts only inline tokens and certificates.
 
-Every field is hostile. Must not read a file, run a program, resolve a name, or repeat a credential in a message.
+Every field is hostile input. The parser never reads a file, runs a program, resolves a name, or repeats a credential in
+a message.
 """
 
 from __future__ import annotations
@@ -111,7 +112,7 @@ def is_plain(server: object) -> TypeGuard[str]:
 
 
 def list_mistakes(mistakes: Sequence[str]) -> str:
-    """Return a message with one mistake a line, as for the mistakes of a definition."""
+    """Return a message with one error per line, like the errors of a definition."""
     first, *more = mistakes
     if not more:
         return first
@@ -119,7 +120,7 @@ def list_mistakes(mistakes: Sequence[str]) -> str:
 
 
 def parse(text: str, *, allows_loopback: bool = False, owner: str = "") -> InlineKubeconfig:
-    """Return the credentials of the current context. Raises KubeconfigRefused with every mistake.
+    """Return the credentials of the current context. Raises KubeconfigRefused with all errors.
 
     allows_loopback: whether the server may be on the operator's own machine; owner: the namespace that the key is for.
     """
@@ -234,7 +235,7 @@ def find_wrong_login(user: Mapping[str, Any], at: str) -> Iterator[str]:
 
 
 def find_wrong_pem(value: object, at: str) -> Iterator[str]:
-    """Yield the mistake of a value that holds no certificate or key, for example because it was encoded twice."""
+    """Yield an error for a value without a certificate or key, for example because it was encoded twice."""
     decoded = decode(value)
     if decoded is None:
         yield f"{at} is not base64; encode it"
@@ -302,9 +303,9 @@ class InlineSource:
 
 
 def find_wrong_key(pem: bytes) -> str:
-    """Return why a private key is not used, or "" if it is.
+    """Return why a private key is rejected, or "".
 
-    Keys and certificates are bounded by their content, before OpenSSL uses them: a key that it loads in a millisecond
+    Keys and certificates are limited by their content before OpenSSL uses them: a key that it loads in a millisecond
     may take minutes for one signature.
     """
     if len(pem) > limits.CLUSTER_PEM_BYTES:
@@ -323,7 +324,7 @@ def find_wrong_key(pem: bytes) -> str:
 
 
 def find_wrong_certificates(pem: bytes) -> str:
-    """Return why a chain of certificates is not used, or "" if it is."""
+    """Return why a chain of certificates is rejected, or ""."""
     if len(pem) > limits.CLUSTER_PEM_BYTES * limits.CLUSTER_CERTIFICATES:
         return f"has more than {limits.CLUSTER_PEM_BYTES * limits.CLUSTER_CERTIFICATES} bytes"
     found = list(split(pem))

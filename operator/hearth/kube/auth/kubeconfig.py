@@ -1,7 +1,4 @@
-"""Content of a kubeconfig: its files, merged as in kubectl, and the entries of one context.
-
-Reading blocks. Must not know how an entry proves an identity: `hearth.kube.auth.credentials` does.
-"""
+"""Reads kubeconfig files, merges them like kubectl, and finds the entries of one context. Blocks."""
 
 from __future__ import annotations
 
@@ -22,7 +19,7 @@ SHAPE = "not a valid kubeconfig; clusters, contexts and users must be lists of m
 
 
 class InvalidKubeconfig(ValueError):
-    """Error for an invalid kubeconfig; a sentence for its author."""
+    """Error for an invalid kubeconfig. The message is for its author."""
 
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,1 +1,1 @@
-"""Stores fed by watches and by the operator's own writes, with indexes. Must not know what objects mean."""
+"""Caches of Kubernetes objects, updated by watches and by the operator's own writes."""

@@ -1,7 +1,7 @@
-"""Cache memory limits for children: per object, per namespace, and for all children without valid signatures.
+"""Limits the memory of cached children: per object, per namespace, and for all children without valid signatures.
 
-A record omits fields that exceed a limit and reports the omission. Metadata that the engine itself needs always stays.
-Must not know which component reads the fields.
+A record omits fields that exceed a limit and reports the omission. Metadata that the engine itself needs is always
+kept.
 """
 
 from __future__ import annotations

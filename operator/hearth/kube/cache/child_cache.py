@@ -1,7 +1,6 @@
-"""Cache of all children of one cluster: a watch per followed kind, reduced to the fields in use, and one index over all.
+"""Cache of all children of one cluster, with one watch per followed kind and one index over all kinds.
 
-Knows which kinds are followed, when a wider watch is needed and which changes to report. Must not know what children mean
-or which component needs them.
+A record contains only the fields that some Stack needs. A request for more fields starts a new list of the kind.
 """
 
 from __future__ import annotations
@@ -94,7 +93,7 @@ class KindCache:
         return len(self._store.records)
 
     def follow(self, wanted: Collection[Path]) -> bool:
-        """Return whether all objects are cached with these fields; request missing fields."""
+        """Return whether all objects are cached with these fields; otherwise request the missing fields."""
         more = missing(wanted, held=self._wanted)
         if more:
             self._wanted = union(self._wanted, more)
@@ -114,7 +113,7 @@ class KindCache:
         self._list_anew()
 
     def list_again(self) -> None:
-        """Replace all that is known by a new list; until it is complete, the cache retains its data."""
+        """Start a new list. Until it is complete, the cache keeps its data."""
         if self.watch.is_running:
             self._list_anew()
 

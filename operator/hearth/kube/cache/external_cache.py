@@ -1,7 +1,7 @@
-"""Cache of objects that Stacks only read: one watch per kind and namespace, shared by all Stacks that read there.
+"""Cache of external objects, which Stacks only read. All Stacks share one watch per kind and namespace.
 
-Keeps the objects that a query means, with the fields that any of its queries reads. Must not know why they are read: the
-caller asks for nothing that a Stack may not read.
+Stores the objects that match a query, with the fields that any query reads. Callers request only objects that the Stack
+may read.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class ExternalWatch:
         await self.watch.close()
 
     def _start(self) -> None:
-        """Begin a list of everything that is asked for now."""
+        """Start a list of all objects and fields that are requested now."""
         self._starting = None
         self._kept = frozenset(self.queries.values())
         self._paths = frozenset().union(*(each.paths for each in self._kept))
@@ -263,7 +263,7 @@ def has_changed(
 
 
 class ExternalCache:
-    """Everything in one cluster that Stacks only read."""
+    """All external objects in one cluster."""
 
     def __init__(self, context: WatchContext, listener: ChildListener) -> None:
         """Send nothing before something is followed."""

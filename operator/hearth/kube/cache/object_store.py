@@ -1,7 +1,6 @@
-"""Store of the objects of one collection, fed by a watch and the operator's own writes; the newest state wins.
+"""Stores the objects of one collection by UID, from a watch and the operator's own writes. The newest version wins.
 
-It knows only UIDs and versions; its owner defines records and handles changes. `WatchedCache` is an owner with one watch.
-Must not know what objects mean.
+Its owner defines the records and handles changes. `WatchedCache` is an owner with one watch.
 """
 
 from __future__ import annotations
@@ -79,7 +78,7 @@ class ObjectStore(Generic[Record]):
         return record
 
     def update(self, record: Record) -> None:
-        """Take another record of the same state of an object."""
+        """Replace the record of the same state of an object."""
         self._records[record.uid] = record
 
     def forget(self, uid: str) -> None:
@@ -90,7 +89,7 @@ class ObjectStore(Generic[Record]):
             self._forgotten.add(uid)
 
     def invalidate(self) -> None:
-        """Make all records again, even for known versions, because records are now made differently."""
+        """Create all records again, even for known versions, because the owner now creates them differently."""
         self._outdated = set(self._records)
 
     def on_list_started(self) -> None:
@@ -122,7 +121,7 @@ class ObjectStore(Generic[Record]):
         self._keep(uid, known, self._owner.parse(raw), is_ours=False)
 
     def is_known(self, event: Echo) -> bool:
-        """Return whether this event of an object would change nothing here, and take note of it."""
+        """Return whether this event of an object changes nothing here, and record it."""
         event_type, uid, version = event
         if self._shown is not None:
             return False

@@ -1,7 +1,4 @@
-"""Cache of the revision metadata of all Stacks; the definitions are read on demand.
-
-Must not know the purpose of a revision.
-"""
+"""Cache of the metadata of all Stacks' revisions. Their definitions are read on demand."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Filter that reduces a cache of Stacks to one share and records only the existence of the other Stacks.
+"""Restricts a cache of Stacks to one shard, and records only the existence of all other Stacks.
 
-Stacks belong to users and have no label of Hearth. Therefore all of them are watched, and most are dropped at once.
+Users create Stacks without a label of Hearth, so a selector cannot restrict the watch.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Cache of the ConfigMaps, Secrets and StackTemplates that definitions use; each is watched by name while a Stack reads it.
+"""Cache of the ConfigMaps, Secrets and StackTemplates that definitions use. Watches each by name while a Stack reads
+it.
 
-Beyond a limit per namespace and in total, sources share one watch of metadata per kind, or are polled if that is denied.
-For a Secret or a large ConfigMap, the cache stores only the version. Must not know which values are read.
+There is a limit on these watches per namespace and in total. Further sources share one metadata watch per kind, or are
+polled if that watch is denied. For a Secret or a large ConfigMap, the cache stores only the version.
 """
 
 from __future__ import annotations
@@ -102,7 +103,7 @@ class CachedSource:
 
 
 class SourceCache:
-    """Every source that a Stack reads."""
+    """All sources that Stacks read."""
 
     def __init__(
         self,

@@ -1,6 +1,7 @@
-"""Cache of all Stacks of the management cluster, or of all objects of another kind in the form of Stacks.
+"""Cache of all objects of one kind that are Stacks to the engine: Stacks, ResourceGroups, or instances of a
+StackDefinition.
 
-Reduced to the fields that reconciles need, and parsed on demand. Must not know the meaning of a Stack.
+Stores only the fields that reconciles need, and parses specs on demand.
 """
 
 from __future__ import annotations

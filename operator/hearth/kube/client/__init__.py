@@ -1,4 +1,4 @@
-"""HTTP to the API server: connections, requests, responses, errors. Must not know watches or caches."""
+"""HTTP client for the API server: connections, requests, responses and errors."""
 
 from __future__ import annotations
 

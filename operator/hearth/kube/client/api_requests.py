@@ -1,7 +1,4 @@
-"""Requests to the Kubernetes API: paths, queries and bodies, and the client that sends them and reports to the observer.
-
-Must not know the purpose of the requests.
-"""
+"""Builds and sends requests to the Kubernetes API, and reports them to the observer."""
 
 from __future__ import annotations
 

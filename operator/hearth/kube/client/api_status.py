@@ -1,6 +1,6 @@
-"""Validation of an API server's `Status`: only parts with the types that the API specifies remain.
+"""Validates a `Status` of an API server: keeps only parts with the types that the API specifies.
 
-Any server may return any data; readers of a validated `Status` need no further checks. Pure.
+A tenant's API server can return any data. Readers of a validated `Status` need no further checks. Pure.
 """
 
 from __future__ import annotations

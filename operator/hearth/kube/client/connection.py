@@ -1,7 +1,6 @@
-"""Connection to one API server: requests that return JSON, and streams that return bytes.
+"""Connection to one API server: JSON requests, and streams of bytes.
 
-Knows the limit on concurrent requests and when to reload credentials. Must not know kinds, objects or the meaning of a
-response. HTTP itself is `hearth.kube.client.http_transport`.
+Limits concurrent requests, and reloads credentials. `hearth.kube.client.http_transport` sends the requests.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ class Connection:
     """
 
     def __init__(self, source: CredentialSource, traffic: Traffic | None = None) -> None:
-        """traffic: the account of a server that is not trusted."""
+        """traffic: charges for the traffic of an untrusted server."""
         self._source = source
         self._traffic = traffic
         self._transport: HttpTransport | None = None

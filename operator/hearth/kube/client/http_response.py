@@ -1,7 +1,4 @@
-"""Parser of the response to one HTTP/1.1 request: limits and meaning around llhttp.
-
-Pure: bytes in, a response out; must not know connections, requests or the meaning of a response.
-"""
+"""Parses the response to one HTTP/1.1 request with llhttp, and adds limits and checks that llhttp lacks. Pure."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Sends HTTP requests with one set of credentials, and translates errors to those of `hearth.model.errors`.
 
-aiohttp handles streams and all traffic through a proxy. Hearth's own pool handles other requests with a quarter of the
-CPU time. Must not know when credentials change or requests are repeated: `hearth.kube.client.connection` does.
+aiohttp handles streams and all traffic through a proxy. Hearth's own pool handles the other requests in a quarter of
+the CPU time. `hearth.kube.client.connection` reloads credentials and repeats requests.
 """
 
 from __future__ import annotations

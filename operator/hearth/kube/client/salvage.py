@@ -1,8 +1,8 @@
-"""Recovery of JSON that cannot be read as a whole: too deep, too many values, truncated, or with an invalid value.
+"""Reads JSON of objects that is too deep, too large, truncated or invalid, and omits the unreadable parts.
 
-The object remains in the collection: its name and version are known, omitted parts are listed, and its owner can be
-notified; `Skips` logs and counts each such object once. Sends no request, and must not know what the objects mean. Of an
-ordinary read, only its size and the identity of its objects are checked here.
+The object keeps its name and version, and an `Omission` lists the missing parts so that its owner can be notified.
+`Skips` logs and counts each affected object once. When a response is readable, only its size and the identity of its
+objects are checked here.
 """
 
 from __future__ import annotations

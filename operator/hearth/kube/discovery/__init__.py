@@ -1,1 +1,1 @@
-"""Served kinds and their OpenAPI schemas. Must not know which components use them."""
+"""Discovers the served kinds and their OpenAPI schemas."""

@@ -1,7 +1,7 @@
-"""Kinds that the API server serves and their OpenAPI v3 schemas, cached in memory and refreshed on demand.
+"""Discovers the kinds that the API server serves and their OpenAPI v3 schemas, and caches them in memory.
 
-Fetches the schemas of requested kinds by group and version, once per hash. To save memory, it drops descriptions and
-parses a definition only on first use. Does not know how kinds and schemas are used.
+Fetches the schemas of requested kinds by group and version, and again only if their hash changes. To save memory, it
+drops descriptions, and parses a definition on first use.
 """
 
 from __future__ import annotations

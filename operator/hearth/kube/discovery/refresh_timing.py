@@ -1,7 +1,6 @@
-"""When the served kinds and their schemas are read: callers share runs, which have a minimum interval; no change is
-missed.
+"""Schedules reads of the served kinds and their schemas.
 
-Must not know the requests.
+Concurrent callers share one read, reads have a minimum interval, and no change is missed.
 """
 
 from __future__ import annotations
@@ -62,9 +61,9 @@ class SingleFlight:
 
 
 class KindRefresh:
-    """Reads the served kinds again after each change of a definition, and a last time after a pause.
+    """Reads the served kinds again after each change of a CustomResourceDefinition, and once more after a pause.
 
-    A change that comes while the kinds are being read may not be in the answer, so it causes another reading.
+    A change that arrives during a read may be missing from the response, so it causes another read.
     """
 
     def __init__(self, refresh: Callable[[], Awaitable[None]], *, where: str) -> None:
@@ -81,7 +80,7 @@ class KindRefresh:
             self._task = supervision.spawn(self._where, self._run, name="refresh kinds")
 
     async def close(self) -> None:
-        """Read no more."""
+        """Stop reading."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)

@@ -1,1 +1,1 @@
-"""Leader election with Leases. Must not know the leader's work."""
+"""Leader election with Leases."""

@@ -1,6 +1,6 @@
-"""Whether another process works on the same Stacks, for a process that takes no part in an election.
+"""Detects other processes that work on the same Stacks, for a process without leader election.
 
-Compares no clocks: a holder is active if it changes its Lease while it is observed. Must not know what follows.
+Never compares clocks: a holder counts as active if it changes its Lease while this process observes it.
 """
 
 from __future__ import annotations
@@ -129,10 +129,11 @@ class ActiveLeader:
 
 @dataclass(slots=True)
 class Presence:
-    """Shows other processes without an election that this one works, and notices those that worked before.
+    """Announces this process in a Lease to other processes without leader election, and detects those that started
+    before it.
 
-    Nothing waits for it: a process that starts works at once, and ends if it sees another one renew the Lease. After a crash
-    nothing does, so that the next process continues and takes the Lease over.
+    The process starts work without waiting, and ends if it observes another process renewing the Lease. After a crash,
+    no process renews the Lease, so the next process continues and takes it over.
     """
 
     client: ApiClient

@@ -1,8 +1,8 @@
-"""Leader election: only the process that holds and renews a Lease works.
+"""Leader election: only the process that holds and renews a Lease may work.
 
-A candidate never compares clocks. A lease expires if its holder does not renew it for its duration, counted since this
-candidate observed the last renewal. A watch reports renewals, so a candidate acquires a released lease at once. Must
-not know the work.
+A candidate never compares clocks. A Lease expires if its holder does not renew it for its duration, counted from the
+time when this candidate observed the last renewal. A watch reports changes, so a candidate acquires a released Lease at
+once.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ class LeaderElector:
             await self._renew()
 
     async def release(self) -> None:
-        """Release the lease, so that other candidates need not wait; if that fails, it expires."""
+        """Release the lease, so that other candidates need not wait. If that fails, the lease expires."""
         if self._held_at is None:
             return
         self._held_at = None

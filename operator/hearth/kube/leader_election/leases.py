@@ -1,8 +1,8 @@
-"""Leases (coordination.k8s.io/v1): content, labels, the requests that read and change one, and those that overlap with it.
+"""Leases (coordination.k8s.io/v1) for leader election: their content, labels and requests, and the search for
+overlapping Leases.
 
-Every change includes the version that was read, so the API server rejects one of two candidates. While the shard count
-changes, no process starts to work on Stacks that a process of another count holds. Must not know when a lease is acquired
-or renewed: `hearth.kube.leader_election.leader_elector` does.
+Every change includes the version that was read, so only one of two candidates succeeds. While the shard count changes,
+no process starts on Stacks that a process with the old count holds.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Individual kinds as objects: ControllerRevision, Event, CustomResourceDefinition. Must not know watches."""
+"""Conversion and checks of single kinds: ControllerRevision, Event and CustomResourceDefinition."""

@@ -1,7 +1,4 @@
-"""Conversion between a Stack's revision and the `apps/v1 ControllerRevision` that stores it.
-
-Must not know when revisions are created or sent.
-"""
+"""Converts between a Stack's revision and the ControllerRevision (`apps/v1`) that stores it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Events about a Stack for `kubectl describe`: a repeated message only increases a count.
+"""Posts Events about Stacks for `kubectl describe`. A repeated message only increases a count.
 
-Must not know which changes deserve an Event. Nothing here raises, because a lost Event has no effect on reconciles.
+Never raises, because a lost Event does not affect reconciles.
 """
 
 from __future__ import annotations

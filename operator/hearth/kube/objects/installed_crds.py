@@ -1,7 +1,8 @@
-"""Whether the CustomResourceDefinitions on the server have all fields that this program reads and writes.
+"""Checks that the installed CustomResourceDefinitions have all fields that this version of the operator reads and
+writes.
 
-With an older one, the API server silently drops unknown fields: a field of a spec, or the operator's own signature in a
-status. Compares schemas, so nothing depends on a version that an installer may drop or invent.
+Under an older CustomResourceDefinition, the API server silently drops unknown fields, for example the operator's
+signature in a status. The check compares schemas, because an installer may drop or invent a version.
 """
 
 from __future__ import annotations

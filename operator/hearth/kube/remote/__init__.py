@@ -1,1 +1,1 @@
-"""Other clusters that Stacks use: one connection, discovery and set of caches for each kubeconfig. Must not know Stacks."""
+"""Other clusters that Stacks use, each with its own connection, discovery and caches."""

@@ -1,6 +1,5 @@
-"""The port `RemoteCluster` on a real API server: reaches it, and notices when it is away and back, or another one.
-
-Must not know which Stacks use it.
+"""Implements `RemoteCluster` on a real API server: connects to it, and detects outages and a different cluster at the
+same address.
 """
 
 from __future__ import annotations
@@ -107,7 +106,7 @@ class KubeRemoteCluster:
         self._task = supervision.spawn_forever("remote_cluster", self._run)
 
     async def close(self) -> None:
-        """Stop everything."""
+        """Close the connection and stop all watches."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)

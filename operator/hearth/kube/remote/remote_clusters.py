@@ -1,6 +1,7 @@
-"""The port `RemoteClusters`: opens a cluster for its first Stack and closes it a minute after its last.
+"""Implements `RemoteClusters`: opens a cluster for its first Stack, and closes it a minute after its last one.
 
-Equal kubeconfigs share a cluster, because they grant the same; different ones share nothing, even for the same server.
+Stacks of one namespace with equal kubeconfigs share a cluster. Different kubeconfigs share nothing, even for the same
+API server.
 """
 
 from __future__ import annotations
@@ -120,7 +121,7 @@ class KubeRemoteClusters:
     def _check_limits(self, namespace: str) -> None:
         """Check that the namespace may use one more cluster. Raises TooManyClusters.
 
-        A namespace that has some may use half of those that are free, so that there is one for each of the others.
+        A namespace may use at most half of the clusters that the others leave, so that later namespaces find some.
         """
         free = limits.CLUSTERS - len(self._open)
         if free <= 0 and not self._close_unused():

@@ -1,7 +1,7 @@
-"""Limits, in the process for other clusters, on the servers of one namespace's kubeconfigs: time, memory, turns.
+"""Limits the CPU time, memory and name lookups that the API servers of one namespace's kubeconfigs cost.
 
-A namespace counts, not a kubeconfig: a tenant can create any number of those. Each bound "in all" leaves half of the
-free part to the others. Must not know clusters, nor the requests.
+The limits apply to a namespace rather than a kubeconfig, because a tenant can create any number of kubeconfigs. A
+namespace gets at most half of the memory that the others leave free.
 """
 
 from __future__ import annotations
@@ -79,11 +79,11 @@ class TenantShare:
 
     @property
     def is_overdrawn(self) -> bool:
-        """Return whether it took more time than its share."""
+        """Return whether the namespace used more CPU time than its share."""
         return self._free_at > self._now()
 
     def charge(self, seconds: float) -> None:
-        """Take CPU time that was used until now."""
+        """Charge CPU time that was used until now."""
         now = self._now()
         self._budget.share = self._shares.find_cpu_share()
         self._free_at = now + self._budget.charge(now - seconds, now)
@@ -110,7 +110,9 @@ class TenantShare:
         return found
 
     def hold(self, change: int) -> None:
-        """Hold more bytes, or fewer. Raises TooMuchHeld if the namespace has no room for them, and then holds none."""
+        """Reserve more bytes, or release some. Raises TooMuchHeld, and reserves nothing, if the namespace has no room
+        for them.
+        """
         if change > 0 and change > memory_shares.find_room(self.namespace):
             self.on_limit("clusters-held-bytes")
             raise TooMuchHeld(f"{self.held} bytes are unfinished: {describe_excess(self.namespace)}")
@@ -142,10 +144,10 @@ class CpuBudget:
 
 
 class Lookups:
-    """The look-ups of the names of all tenants' servers, in threads of their own.
+    """Looks up the names of all tenants' servers, in threads that do nothing else.
 
-    A name server that does not answer holds a thread for ten seconds, and nothing ends it. So no look-up shares threads
-    with anything else, and each tenant has a few at a time.
+    A name server that does not answer blocks a thread for ten seconds, and nothing can end that. Each tenant therefore
+    has only a few lookups at a time.
     """
 
     def __init__(self) -> None:

@@ -1,1 +1,1 @@
-"""List and watch that recovers from every server failure. Must not know the meaning of the objects."""
+"""List and watch with recovery from every server failure."""

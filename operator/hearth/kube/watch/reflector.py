@@ -1,7 +1,6 @@
 """Reflector: one list and watch that retries forever and keeps its handler consistent with the API server.
 
-Knows versions, bookmarks, pages and errors. Must not know the meaning of the objects or which component stores them.
-Uses the clock of the running event loop.
+Handles versions, bookmarks, pages and errors. Uses the clock of the running event loop.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Watches of retry triggers, active while a step waits for them; their rate limit also serves external objects.
+"""Watches the objects whose changes trigger a retry, while a failed step waits for them.
 
-They request only metadata, without a selector of Hearth. They store no objects and report only that something changed.
-Must not know which step waits or what it retries.
+The watches request only metadata, without a selector of Hearth. They store no objects and report only that something
+changed. `RateLimitedNotifier` limits these reports, and those of `hearth.kube.cache.external_cache`.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class RateLimitedNotifier(Generic[Key]):
         self._notify(key)
 
     def forget(self, key: Key) -> None:
-        """Report no more of it."""
+        """Stop reporting changes of the key."""
         self._notified.pop(key, None)
         self._cancel(key)
 

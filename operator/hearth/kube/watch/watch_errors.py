@@ -1,7 +1,4 @@
-"""Reasons for the end of a watch, and the recovery: resume or list again, and after what delay.
-
-Pure rules without I/O; must not know the watched objects.
-"""
+"""Classifies why a watch ended, and decides whether to resume or list again, and after what delay. Pure."""
 
 from __future__ import annotations
 
@@ -172,7 +169,7 @@ def find_delay(failure: WatchFailure, *, failures: int, uniform: Callable[[float
 
 
 def is_ordinary(reason: WatchEndReason, *, is_resumable: bool, failures: int) -> bool:
-    """Return whether the end of an attempt is worth no warning.
+    """Return whether the end of an attempt is normal, so that no warning is logged.
 
     is_resumable: whether its version is still known; failures: consecutive ones, this one included.
     """

@@ -1,7 +1,4 @@
-"""Parser of the events in a watch stream.
-
-Bytes in, events out, without I/O; must not know their source or use.
-"""
+"""Parses the events of a watch stream. Pure."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The HTTPS side of admission: certificates, the webhook configurations, and the server that the API server calls."""
+"""HTTPS side of admission: certificates, webhook configurations, and the server that the API server calls."""

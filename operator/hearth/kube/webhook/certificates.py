@@ -1,7 +1,7 @@
-"""Certificates of the webhook: an authority of our own, a serving certificate that it signs, and the Secret with both.
+"""Certificates of the webhook: our own certificate authority, the serving certificate that it signs, and their Secret.
 
-Any replica reads, creates and renews them, unless cert-manager fills the Secret. A write has the version that it is based
-on, so of two replicas that renew at once, one reads the certificates of the other.
+Any replica reads, creates and renews them, unless cert-manager fills the Secret. A write includes the version that was
+read, so if two replicas renew at once, one of them fails and loads the certificates of the other.
 """
 
 from __future__ import annotations

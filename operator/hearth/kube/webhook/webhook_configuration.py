@@ -1,6 +1,6 @@
-"""The webhook configurations of this installation: whom they call, whom they trust, and under which path.
+"""Sets the certificate authority and the path in the webhook configurations of this installation.
 
-An administrator installs them; the operator only sets the certificate authority and the path in them.
+An administrator installs the configurations; the operator changes nothing else in them.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class WebhookConfigurations:
     name: str
 
     async def load(self) -> list[tuple[Kind, Object]]:
-        """Return those that are installed."""
+        """Return the configurations that are installed."""
         found: list[tuple[Kind, Object]] = []
         for kind in KINDS:
             try:

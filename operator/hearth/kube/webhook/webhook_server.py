@@ -1,8 +1,8 @@
-"""The HTTPS server that the API server sends reviews to. Runs in kopf's event loop, and calls kopf for each review.
+"""HTTPS server for admission reviews. Runs in kopf's event loop, and calls kopf for each review.
 
-Only requests under a secret path are answered: the API server presents no credentials, and answers may quote objects
-that a caller within the cluster network must not see. Anyone in that network may connect: connections are bounded
-before TLS, which takes 300 KB for each of them. Must not know the reviewed objects.
+It answers only requests under a secret path, because the API server presents no credentials, and answers may quote
+objects that other clients in the cluster network must not see. Any of these clients can connect, and TLS takes 300 KB
+per connection, so the number of connections is limited before TLS.
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ class GateConnection:
         return is_opening or (self.handler is not None and self.handler.transport is not None)
 
     def abort(self) -> None:
-        """End it at once."""
+        """Close the connection immediately."""
         if self.opening is not None:
             self.opening.cancel()
         if self.handler is not None and self.handler.transport is not None:
@@ -230,7 +230,7 @@ class ConnectionGate:
         self._connections.clear()
 
     def trust(self, handler: object) -> None:
-        """Keep the connection of this handler when others must go."""
+        """Keep the connection of this handler when others must be closed."""
         for each in self._connections:
             if each.handler is handler:
                 each.is_trusted = True
