@@ -1,1 +1,1 @@
-"""The command `hearth`: parses the command line and prints; lower layers do everything else."""
+"""The `hearth` command line: parses arguments and prints results. Lower layers do the work."""

@@ -1,4 +1,4 @@
-"""Commands whose help ends with examples, as kubectl's does; groups whose subcommands are loaded when they are called for."""
+"""Click classes: commands with examples in their help, and groups that import a subcommand only when it is called."""
 
 from __future__ import annotations
 

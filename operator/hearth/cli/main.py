@@ -1,6 +1,6 @@
-"""The command `hearth`, its subcommand `version`, and the table of the others, which are imported when they are called.
+"""The `hearth` command, its subcommand `version`, and the table of the other subcommands, which are imported on demand.
 
-Must not know the subcommands; a new one is a line in `COMMANDS`.
+To add a subcommand, add a line to `COMMANDS`.
 """
 
 from __future__ import annotations

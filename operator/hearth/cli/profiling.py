@@ -1,7 +1,7 @@
-"""Profile of a run in the format of Python's own profiler: for `python -m pstats FILE` or snakeviz.
+"""Profiles a run to a file for `python -m pstats FILE` or snakeviz.
 
-Measures the CPU time of the thread that starts it, so waiting does not count. Other threads (kopf, leader election,
-name resolution) are not profiled. Must not know the profiled code.
+It measures CPU time of the calling thread, so waiting does not count. Other threads (kopf, leader election, name
+resolution) are not profiled.
 """
 
 from __future__ import annotations

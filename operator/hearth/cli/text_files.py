@@ -1,7 +1,4 @@
-"""Texts of files and of standard input, compressed by gzip or not.
-
-Must not know the meaning of a text.
-"""
+"""Reads text files and standard input, with or without gzip compression."""
 
 from __future__ import annotations
 

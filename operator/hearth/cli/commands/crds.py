@@ -1,4 +1,4 @@
-"""`hearth crds`: the CustomResourceDefinitions as YAML, for `kubectl apply -f -`. Must not know their content."""
+"""`hearth crds`: prints the CustomResourceDefinitions as YAML, for `kubectl apply -f -`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`hearth demo`: shows a Stack that converges. Parses the command line; `hearth.cli.demo` does the work."""
+"""`hearth demo`: parses the options of the demo, which `hearth.cli.demo` runs."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""`kubectl stack import` and `hearth import`: converts files of plain manifests to one Stack on standard output.
+"""`kubectl stack import` and `hearth import`: convert manifests, Helm releases, kro definitions and Heat templates.
 
-Knows files; `hearth.cli.importer` does the work.
+This module reads the files and prints the result. `hearth.cli.importer` converts.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`hearth run`: converts flags and environment variables to frozen settings, and starts the operator."""
+"""`hearth run`: converts flags and environment variables to settings, and starts the operator."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""`hearth demo`: a local operator, one Stack that converges, suggestions. Must not know how the operator works."""
+"""`hearth demo`: runs a local operator and an example Stack, and suggests commands to try."""

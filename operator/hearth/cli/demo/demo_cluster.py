@@ -1,4 +1,4 @@
-"""The requests of the demo: install, apply, read; and its admission webhook. Must not know the output."""
+"""The demo's requests to the cluster: installs the CRDs, applies and reads the Stack, and registers the webhook."""
 
 from __future__ import annotations
 

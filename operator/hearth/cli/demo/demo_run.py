@@ -1,4 +1,7 @@
-"""The demo from start to finish. Each step prints its action; everything it started is stopped in any case."""
+"""Runs the demo from start to finish.
+
+Each step prints what it does. Everything that was started is stopped in the end.
+"""
 
 from __future__ import annotations
 

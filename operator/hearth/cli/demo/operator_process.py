@@ -1,4 +1,4 @@
-"""Runs the operator as a separate process with its usual command, and stops it with the demo."""
+"""Runs the operator as a separate process for the demo."""
 
 from __future__ import annotations
 

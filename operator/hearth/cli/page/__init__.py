@@ -1,1 +1,1 @@
-"""`kubectl stack ui`: Stacks in a browser, served on loopback with the user's own credentials."""
+"""`kubectl stack ui`: shows Stacks in a browser. It listens on loopback and uses the credentials of the user."""

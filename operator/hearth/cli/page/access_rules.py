@@ -1,9 +1,9 @@
-"""Access to the page: only the browser that got its address, from the page itself. Pure.
+"""Access rules of the page: only requests from the browser that opened the printed URL are accepted.
 
-Other programs and users of the machine reach loopback too, and every web page that the user visits may send requests to
-it. So a request needs three things: a path that is not guessable, a cookie that browsers send only under this path, and
-the name of this server as its host (an attacker's name that resolves to loopback is another one). An action also needs
-the page's own origin and a token, which only the page itself contains.
+Other programs and users of the machine can connect to loopback, and any website can send requests to it from the user's
+browser. Each request therefore needs a secret path, a cookie that is limited to this path, and this server's name in
+the `Host` header, which stops DNS rebinding. An action also needs the origin of the page and a token that only the page
+contains.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""The write behind each button: decided by the same functions as the verbs of `kubectl stack`. Must not know HTML or
-HTTP.
+"""The actions of the buttons, with the same decisions as the verbs of `kubectl stack`.
 
-A decision is made twice: when the user is asked to confirm, and again on the current object when the form arrives.
+Each action is decided twice: for the confirmation, and again on the current object when the form is submitted.
 """
 
 from __future__ import annotations

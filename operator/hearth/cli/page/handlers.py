@@ -1,4 +1,4 @@
-"""The addresses of the page: the reads of each request, and its template. Must not know access rules."""
+"""HTTP handlers of the page. Each one reads the data of a request and renders a template."""
 
 from __future__ import annotations
 

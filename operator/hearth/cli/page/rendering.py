@@ -1,7 +1,6 @@
-"""HTML from the templates of this package: whole pages, the parts that update live, and the static files.
+"""Renders HTML from the templates of this package: whole pages, parts that update live, and static files.
 
-Every value is escaped; a value is never markup. The one exception is the picture, which ElementTree escapes. Must not
-know requests.
+All values are escaped. The only exception is the SVG graph, which ElementTree escapes.
 """
 
 from __future__ import annotations

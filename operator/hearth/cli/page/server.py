@@ -1,7 +1,4 @@
-"""The HTTP server of the page, on loopback only: each request passes the access rules before any handler.
-
-Must not know the content of the page.
-"""
+"""The HTTP server of the page, on loopback only. It checks the access rules before it calls a handler."""
 
 from __future__ import annotations
 

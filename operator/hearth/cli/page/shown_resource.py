@@ -1,6 +1,6 @@
-"""The page's view of one resource: why, events, live object and manifest, and its desired fields next to the live ones.
+"""The view of one resource: causes, Events, live object, manifest, and desired fields next to live ones.
 
-Pure; all texts are cleaned.
+All texts are cleaned.
 """
 
 from __future__ import annotations

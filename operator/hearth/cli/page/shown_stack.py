@@ -1,7 +1,4 @@
-"""The page's view of Stacks, as values for its templates. Pure; all texts are cleaned, none is escaped.
-
-Must not know HTML.
-"""
+"""The view of Stacks as values for templates. All texts are cleaned; the templates escape them."""
 
 from __future__ import annotations
 

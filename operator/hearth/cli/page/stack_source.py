@@ -1,4 +1,4 @@
-"""Reads Stacks for all requests of the page: each at most once at a time, and not again within a moment."""
+"""Reads Stacks for all requests of the page, one read at a time per Stack, and reuses the result for a moment."""
 
 from __future__ import annotations
 
