@@ -1,1 +1,1 @@
-"""Heat templates (HOT) and their environments as Stacks."""
+"""Converts Heat templates (HOT) and their environments to Stacks."""

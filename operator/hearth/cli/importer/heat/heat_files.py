@@ -1,7 +1,6 @@
-"""Files of a Heat stack: templates, environments and the files that they name, within the directories that they may
-read.
+"""Reads the files of a Heat stack: templates, environments and the files that they reference.
 
-Nothing is read from a network. Must not know the resources of a template.
+Only files within the allowed directories are read, and nothing from a network.
 """
 
 from __future__ import annotations

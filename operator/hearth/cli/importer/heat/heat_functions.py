@@ -1,6 +1,6 @@
-"""Intrinsic functions of HOT, each with its form in CEL. Pure.
+"""Translates the intrinsic functions of HOT to CEL.
 
-Facts: Heat's template guide, "Intrinsic functions" and "Condition functions", up to version wallaby.
+Source: Heat's template guide, "Intrinsic functions" and "Condition functions", up to version wallaby.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Groups of Heat as ResourceGroups: each member is a nested Stack.
+"""Converts groups of Heat to ResourceGroups whose members are nested Stacks.
 
-Its parameters are the parameters of the group: values of the surrounding template, and the index.
+Values of the surrounding template and the index of the member become parameters of the group.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Templates that others nest, as nested Stacks: their parameters, outputs and clusters."""
+"""Converts nested templates to nested Stacks, with their parameters, outputs and clusters."""
 
 from __future__ import annotations
 

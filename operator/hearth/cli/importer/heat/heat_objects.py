@@ -1,4 +1,7 @@
-"""Resources of OpenStack as objects of its controllers: by the table of types, and by rules that are more than a row."""
+"""Converts resources of OpenStack to objects of OpenStack controllers.
+
+Most resources need only their row in the table of types. `ObjectRules` has the rules that need code.
+"""
 
 from __future__ import annotations
 

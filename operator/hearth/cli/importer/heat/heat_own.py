@@ -1,4 +1,4 @@
-"""Heat's own small resources: random texts, values, wait conditions, tests; and which of its own types become what."""
+"""Converts Heat's own resource types: random strings, values, wait conditions, tests, nested stacks and groups."""
 
 from __future__ import annotations
 

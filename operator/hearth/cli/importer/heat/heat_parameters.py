@@ -1,7 +1,6 @@
-"""Parameters of HOT as parameters of a Stack: types, constraints, values. Anything without an equivalent is reported.
-Pure.
+"""Converts parameters of HOT to parameters of a Stack: types, constraints and values.
 
-Facts: Heat's template guide, "Parameters section".
+Anything without an equivalent is reported. Source: Heat's template guide, "Parameters section".
 """
 
 from __future__ import annotations

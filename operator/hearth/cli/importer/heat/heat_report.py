@@ -1,4 +1,4 @@
-"""Report of a conversion: resources by their state, losses with their places; as text, JSON and comments."""
+"""Reports a conversion as text, JSON and comments: resources by state, and losses with their places."""
 
 from __future__ import annotations
 

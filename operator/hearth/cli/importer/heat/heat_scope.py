@@ -1,6 +1,6 @@
-"""One template during its conversion: its names, the references of its values, and the objects that it gets.
+"""The names, references and objects of one template during its conversion.
 
-The conversion of a resource is not decided here: each resource declares the values that it offers.
+Each resource declares how its values are read; `TemplateScope` looks them up.
 """
 
 from __future__ import annotations

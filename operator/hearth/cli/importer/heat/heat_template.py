@@ -1,6 +1,7 @@
-"""One template of Heat, and those that it nests, as the template of a Stack.
+"""Converts a Heat template, and the templates that it nests, to the template of a Stack.
 
-A resource that reads one that is not converted is not converted either, so a template is converted until none is left.
+A resource cannot be converted if it reads a resource that is not converted. Passes over the template repeat until no
+more resources drop out.
 """
 
 from __future__ import annotations

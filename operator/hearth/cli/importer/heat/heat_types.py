@@ -1,6 +1,6 @@
-"""The table of resource types (`heat_types.yaml`), and the rules that turn properties into the fields of an object.
+"""The table of resource types (`heat_types.yaml`), and the conversion of properties to the fields of an object.
 
-Must not know templates: references, and rules that need code, are the caller's.
+References, and rules that need code, come from the caller.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Configurations of software as user data: texts in Secrets, in the format of cloud-init, and deployments that run at boot."""
+"""Converts software configurations to user data in Secrets, in the format of cloud-init. Deployments run at boot."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Values of a Heat template during its conversion: JSON in which some values are expressions or contain them.
+"""Values of a Heat template during its conversion: JSON that may contain expressions.
 
-The size of each form is limited, so that a small template cannot expand into a huge one. Pure.
+The size of each value is limited, so that a small template cannot expand to a huge one.
 """
 
 from __future__ import annotations
