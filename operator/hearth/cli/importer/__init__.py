@@ -1,1 +1,1 @@
-"""`hearth import`: converts plain manifests to a Stack. Reads and writes text only; must not talk to a cluster."""
+"""Converts manifests and the formats of other tools to Stacks. Works on text only and never talks to a cluster."""

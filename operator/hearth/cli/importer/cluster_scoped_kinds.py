@@ -1,7 +1,4 @@
-"""The cluster-scoped kinds that an import knows without asking a cluster.
-
-A kind that is not listed here counts as namespaced.
-"""
+"""A list of cluster-scoped kinds, because an import does not ask a cluster. Other kinds count as namespaced."""
 
 from __future__ import annotations
 

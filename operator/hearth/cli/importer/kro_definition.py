@@ -1,7 +1,6 @@
-"""ResourceGraphDefinitions of kro and their instances as StackDefinitions and their instances. Anything without an
-equivalent is reported.
+"""Converts kro's ResourceGraphDefinitions and their instances to StackDefinitions and their instances.
 
-Facts: kro's documentation of ResourceGraphDefinitions, version 0.9. Must not know files, nor the output format.
+Anything without an equivalent is reported. Source: kro's documentation of ResourceGraphDefinitions, version 0.9.
 """
 
 from __future__ import annotations

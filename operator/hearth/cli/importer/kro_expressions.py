@@ -1,6 +1,7 @@
-"""Expressions of kro in the words of Hearth: other names, a few other functions, explicit conditions. Both are CEL.
+"""Translates kro's CEL expressions to Hearth's: other names, a few other functions and explicit conditions.
 
-Facts: kro's documentation, "CEL Libraries". Functions without an equivalent stay unchanged; the compiler reports them.
+Functions without an equivalent stay unchanged, and the compiler reports them. Source: kro's documentation, "CEL
+Libraries".
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""kro's SimpleSchema, `integer | default=3 minimum=1`, as rules of JSON Schema.
+"""Converts kro's SimpleSchema, for example `integer | default=3 minimum=1`, to JSON Schema rules.
 
-Facts: kro's documentation, "SimpleSchema". Must not know templates.
+Source: kro's documentation, "SimpleSchema".
 """
 
 from __future__ import annotations

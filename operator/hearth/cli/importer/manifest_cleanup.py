@@ -1,8 +1,7 @@
-"""Conversion of one manifest to a template: removes fields that a server added, and escapes expressions.
+"""Prepares a manifest for a template: removes fields that a server added, and escapes `${`.
 
-An exported manifest also contains values that no person wrote: defaults of the API server, and fields that its
-controllers fill in. In a template they would be the Stack's own, which contests them with those controllers. A manifest
-that a person wrote stays unchanged. Must not know the source of the manifest, nor the other manifests.
+Exported manifests contain defaults of the API server and fields of controllers. In a template, the Stack would own
+these fields and conflict with the controllers. Manifests written by a person keep their fields.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Texts of YAML or JSON as manifests, each with its position for messages.
-
-Knows the fields that every manifest must have; must not know the meaning of a kind.
-"""
+"""Parses YAML and JSON into manifests, each with its position for messages, and checks the required fields."""
 
 from __future__ import annotations
 

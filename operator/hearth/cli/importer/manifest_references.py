@@ -1,6 +1,6 @@
-"""References from a manifest to objects that must exist first, and which of them are among the imported manifests.
+"""Finds references from a manifest to objects that must exist first, and which of these objects are imported as well.
 
-Knows which fields are references: a table of rules by kind, and pods. Must not know which references are dependencies.
+A table lists the reference fields of each kind. Pod specs are handled separately.
 """
 
 from __future__ import annotations

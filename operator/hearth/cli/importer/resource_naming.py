@@ -1,7 +1,4 @@
-"""Names of the resources in the template: readable, unique and deterministic.
-
-Knows the format of names; must not know the purpose of a manifest.
-"""
+"""Chooses the names of the resources in the template: readable, unique and deterministic."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Order of objects after the programs that serve them: custom resources after their controller, any object after the
-webhook that sees it, aggregated rights before the role that collects them.
+"""Orders objects after the workloads that serve them.
 
-Only rights and rules reveal this order, so it yields to each reference between manifests: an order that would close a
-cycle is left out. On deletion the order is reversed, which lets a controller remove its finalizers before it is
-deleted.
+Custom resources follow their controller, all objects follow the webhooks that review them, and an aggregated
+ClusterRole follows the roles that it collects. The order is derived from RBAC and webhook rules only, so an order that
+would close a cycle is dropped. Deletion uses the reverse order, so that a controller can remove its finalizers before
+it is deleted.
 """
 
 from __future__ import annotations

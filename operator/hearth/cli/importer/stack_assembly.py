@@ -1,6 +1,6 @@
-"""Assembly of manifests as one Stack: each becomes a resource with a readable name and its dependencies.
+"""Assembles manifests into one Stack: each manifest becomes a resource with a readable name and its dependencies.
 
-A Stack that is too large for one object is divided. Must not know files, nor how the objects are written.
+If the Stack is too large for one object, parts of it are moved to ConfigMaps.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Names of other tools in the form that templates allow: lower camel case, at most 40 letters and digits, no reserved word, each once. Pure."""
+"""Converts names of other tools to names that templates allow: unique lower camel case, without reserved words."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""Annotations that tell another tool how to treat an object, and their replacement in a Stack.
+"""Annotations of other tools on imported objects, and the equivalent settings of a Stack.
 
-Some say that the object must survive, which a Stack can promise as well. Some say that it is not an object of an
-ordinary installation. The others of these tools mean nothing to Hearth, so they are reported. Must not know other
-manifests.
+Annotations that keep an object map to a deletion policy. Annotations that exclude an object from an installation, and
+hooks, are recognized. Other known annotations are reported, because Hearth ignores them.
 """
 
 from __future__ import annotations

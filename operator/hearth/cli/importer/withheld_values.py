@@ -1,7 +1,7 @@
-"""Values that an export does not write because they are sensitive, and the parameters that an import makes of them.
+"""Sensitive values that an export omits, and the parameters that an import creates for them.
 
-The field is left out, so that no program can apply anything in its place; an annotation of the object names the field and the
-parameter that has its value. Must not know where a value comes from.
+The export omits the whole field, so that no program can apply a placeholder. An annotation of the object lists each
+field and its parameter.
 """
 
 from __future__ import annotations
