@@ -1,1 +1,1 @@
-"""The requests of `kubectl stack`, sent with the credentials of its user. Must not know how anything is shown."""
+"""The requests of `kubectl stack`, sent with the credentials of the user."""

@@ -1,6 +1,6 @@
-"""The schemas of Kubernetes' own kinds, as one version of it publishes them, for commands without a cluster.
+"""Schemas of Kubernetes' built-in kinds, for commands that run without a cluster.
 
-The file is written by `support.real.built_in_schemas` of the tests, and has only what validation reads.
+`support.real.built_in_schemas` in the tests generates the file. It contains only the parts that validation reads.
 """
 
 from __future__ import annotations

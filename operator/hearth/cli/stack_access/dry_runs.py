@@ -1,6 +1,6 @@
-"""Dry runs on a real API server: the cluster of a preview, and a Stack as it would be after an apply or a rollback.
+"""Dry runs on a real API server: the cluster of a preview, and the Stack after an apply or a rollback.
 
-Every write states `dryRun=All`.
+All writes set `dryRun=All`.
 """
 
 from __future__ import annotations

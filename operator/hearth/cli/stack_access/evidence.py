@@ -1,8 +1,4 @@
-"""Evidence that explains a Stack beyond its snapshot: objects that controllers created for its children, claims, the
-content of a Namespace, Events, logs.
-
-Must not know the output of an explanation.
-"""
+"""Reads objects that help to explain a Stack: Pods and ReplicaSets of its children, claims, Events and logs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sends the write of a verb, and follows a Stack until a goal is reached. Must not know the display of progress."""
+"""Sends the patches of a verb and watches a Stack until it reaches a goal."""
 
 from __future__ import annotations
 

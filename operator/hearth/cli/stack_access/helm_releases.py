@@ -1,4 +1,4 @@
-"""Reads the release of Helm that is deployed. Must not know what becomes of it."""
+"""Reads the deployed revision of a Helm release."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The stored revisions of a Stack, with their definitions. Must not know the output."""
+"""Reads the stored revisions of a Stack and their definitions."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
-"""Kinds without a cluster: every kind counts as served; schemas come from a folder in the layout of kubeconform.
+"""Kinds and schemas without a cluster, from a folder in the layout of kubeconform. Every kind counts as served.
 
-Those of Kubernetes' own kinds come with the program; a folder takes precedence.
-
-`deployment-apps-v1.json` and `service-v1.json` (kubernetes-json-schema), `example.org/widget_v1.json` (CRDs-catalog),
-at any depth. Source: kubeconform, `pkg/registry`.
+Built-in kinds come with the program, but the folder takes precedence. File names at any depth are for example
+`deployment-apps-v1.json` and `service-v1.json` (kubernetes-json-schema) or `example.org/widget_v1.json` (CRDs-catalog).
+Source: kubeconform, `pkg/registry`.
 """
 
 from __future__ import annotations

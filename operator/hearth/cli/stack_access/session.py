@@ -1,7 +1,6 @@
-"""Requests of one user to one API server: get, list, watch, patch, create. Must not know the content of a Stack.
+"""`Session`, one user's connection to one API server: get, list, watch, patch and create.
 
-The client is imported with the first session: that takes longer than everything else, and the help of a command does
-not need it.
+The HTTP client is imported when the first session opens, because the import is slow and `--help` does not need it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which object an argument names: `shop` is a Stack, `rg/queue` a ResourceGroup, `webapp/shop` an instance of a StackDefinition."""
+"""Resolves an argument to an object: `shop` to a Stack, `rg/queue` to a ResourceGroup, `webapp/shop` to an instance."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Previews of a Stack, and of a StackDefinition over all its instances: reads the engine's inputs, and lets it decide."""
+"""Previews a change of a Stack, or of a StackDefinition with all its instances.
+
+It reads the inputs of the engine and runs `hearth.preview`.
+"""
 
 from __future__ import annotations
 

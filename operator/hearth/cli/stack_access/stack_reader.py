@@ -1,6 +1,4 @@
-"""Reads a Stack with its template, its children and its nested Stacks, also in other clusters, within the user's
-rights.
-"""
+"""Reads a Stack with its template, children and nested Stacks, also in other clusters, with the user's permissions."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The subcommands of `kubectl stack`: options, the request, the view, the exit code. No logic of their own."""
+"""The subcommands of `kubectl stack`: options, request, view and exit code."""

@@ -1,6 +1,6 @@
-"""The options that name the cluster and the namespace, as kubectl's; before or after the name of the subcommand.
+"""The options for cluster and namespace, as in kubectl. They may come before or after the subcommand.
 
-Also runs the requests of a subcommand, and turns every error into kubectl's message and exit code.
+The module also runs the requests of a subcommand and converts errors to kubectl's messages and exit codes.
 """
 
 from __future__ import annotations

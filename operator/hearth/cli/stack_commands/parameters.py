@@ -1,6 +1,6 @@
-"""Arguments and options of several subcommands: NAME with shell completion, a duration, the format of the output.
+"""Arguments and options that several subcommands share: NAME with shell completion, durations and the output format.
 
-Completion never fails: it offers nothing.
+Completion never reports an error. If it fails, it offers no candidates.
 """
 
 from __future__ import annotations

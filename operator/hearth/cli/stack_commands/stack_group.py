@@ -1,4 +1,7 @@
-"""`kubectl stack`: the table of its subcommands, each loaded when it is called for; a new one is a line here. And completion."""
+"""`kubectl stack`: the table of its subcommands, which are loaded on demand, and shell completion.
+
+To add a subcommand, add a line to the table.
+"""
 
 from __future__ import annotations
 

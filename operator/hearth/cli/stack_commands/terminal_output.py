@@ -1,4 +1,4 @@
-"""Output of the demo and of `tree -w`: a terminal that is redrawn, or plain lines about changes."""
+"""Live output of the demo and of `tree -w`: redrawn on a terminal, otherwise one line per change."""
 
 from __future__ import annotations
 

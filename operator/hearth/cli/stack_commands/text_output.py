@@ -1,4 +1,4 @@
-"""Writes tables, lines and objects to standard output, with color on a terminal, and notes and progress to standard error."""
+"""Writes tables, lines and objects to standard output, and notes and progress to standard error."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Commands on files, which need no cluster."""
+"""Commands that work on files."""

@@ -1,4 +1,4 @@
-"""`kubectl stack diff`: the effects of a file or a rollback."""
+"""`kubectl stack diff`: previews the effects of a file or a rollback."""
 
 from __future__ import annotations
 

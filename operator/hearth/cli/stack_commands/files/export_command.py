@@ -1,4 +1,4 @@
-"""`kubectl stack export`: the objects of a Stack as plain manifests."""
+"""`kubectl stack export`: prints the objects of a Stack as plain manifests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`lint` and `render`: Stacks in files, compiled as the operator does it, with schemas of a cluster or of a folder."""
+"""`kubectl stack lint` and `render`: compile Stacks in files, with schemas from a cluster or a folder."""
 
 from __future__ import annotations
 

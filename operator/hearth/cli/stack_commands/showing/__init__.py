@@ -1,1 +1,1 @@
-"""Commands that only read."""
+"""Read-only commands."""

@@ -1,4 +1,4 @@
-"""`kubectl stack tree` and `graph`: a Stack as a tree in the terminal, as a graph in a file."""
+"""`kubectl stack tree` and `graph`: show a Stack as a tree in the terminal, or write it as a graph."""
 
 from __future__ import annotations
 

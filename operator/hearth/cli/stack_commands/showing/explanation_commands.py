@@ -1,6 +1,4 @@
-"""`kubectl stack why` and `events`: the chain from a resource that is not ready to its root cause; the timeline of
-events.
-"""
+"""`kubectl stack why` and `events`: explain the root cause of a resource that is not ready, and show a timeline."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`kubectl stack history`: the revisions of a Stack, one of them, or the difference of two."""
+"""`kubectl stack history`: shows the revisions of a Stack, one revision, or the difference between two."""
 
 from __future__ import annotations
 

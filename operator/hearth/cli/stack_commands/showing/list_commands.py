@@ -1,4 +1,4 @@
-"""`kubectl stack list` and `ui`: the Stacks and ResourceGroups of a namespace or of all, as a table, as objects, as a page."""
+"""`kubectl stack list` and `ui`: show all Stacks as a table, as objects or as a page in the browser."""
 
 from __future__ import annotations
 

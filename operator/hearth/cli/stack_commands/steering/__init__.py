@@ -1,1 +1,1 @@
-"""Verbs that change a Stack, and waiting."""
+"""Commands that change a Stack or wait for it."""

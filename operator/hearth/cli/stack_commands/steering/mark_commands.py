@@ -1,4 +1,4 @@
-"""`mark` and `unmark`: a HealthMark on the present object of a resource."""
+"""`kubectl stack mark` and `unmark`: create a HealthMark for the current object of a resource."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`kubectl stack rollout …`: the rollout of a StackDefinition; and `promote`, which moves one of its instances."""
+"""`kubectl stack rollout …` controls the rollout of a StackDefinition. `kubectl stack promote` moves one instance."""
 
 from __future__ import annotations
 

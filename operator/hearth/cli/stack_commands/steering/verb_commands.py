@@ -1,4 +1,4 @@
-"""The verbs of a Stack: `retry`, `rollback`, `continue`, `pause` …; `snapshot` and `restore`; `scale` of a group; and `wait`."""
+"""The verbs of `kubectl stack`, for example `retry`, `rollback`, `pause`, `snapshot` and `scale`; and `wait`."""
 
 from __future__ import annotations
 

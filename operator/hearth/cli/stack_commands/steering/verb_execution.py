@@ -1,6 +1,4 @@
-"""The options of a verb, and its execution: read, decide, write, report the write, follow. Must not know the meaning of
-a verb.
-"""
+"""Common options of verbs, and the execution of a verb: read, decide, write, report the write, wait."""
 
 from __future__ import annotations
 
