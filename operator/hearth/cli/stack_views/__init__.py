@@ -1,1 +1,4 @@
-"""What `kubectl stack` shows and writes, computed from plain objects. Pure: no requests, no clock, no terminal."""
+"""Computes the output and the writes of `kubectl stack` from plain objects.
+
+Pure: no requests, no clock and no terminal.
+"""

@@ -1,4 +1,4 @@
-"""Times in Kubernetes objects, and ages as kubectl writes them. Pure: the caller passes the current time."""
+"""Parses times in objects and formats ages as kubectl does."""
 
 from __future__ import annotations
 

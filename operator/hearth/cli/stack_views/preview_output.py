@@ -1,6 +1,6 @@
-"""A preview as lines of styled text, as JSON, and as Markdown. Pure.
+"""Formats a preview as styled text, JSON or Markdown.
 
-One line for each resource, then its changed fields as kubectl diff colors them.
+Each resource has one line, followed by its changed fields in the colors of `kubectl diff`.
 """
 
 from __future__ import annotations

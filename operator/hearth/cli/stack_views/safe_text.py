@@ -1,6 +1,6 @@
-"""Text of objects, made safe for a terminal: the author of an object must not control the screen of its reader.
+"""Escapes text of objects for a terminal, so that the author of an object cannot control the reader's screen.
 
-Control characters, terminal escape sequences and characters that reorder or hide text appear as visible escapes.
+Control characters, terminal escape sequences, and characters that reorder or hide text become visible escapes.
 """
 
 from __future__ import annotations

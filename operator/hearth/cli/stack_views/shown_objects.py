@@ -1,4 +1,4 @@
-"""Objects without sensitive values: live, as the template defines them, and as plain manifests. Pure."""
+"""Objects without sensitive values: live objects, manifests of the template, and plain manifests for an export."""
 
 from __future__ import annotations
 

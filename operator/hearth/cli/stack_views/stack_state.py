@@ -1,4 +1,4 @@
-"""One Stack as its object reports it, by the names that people use. Pure; accepts objects of any shape."""
+"""`StackState`, a Stack, ResourceGroup or instance read from its object. Accepts objects of any shape."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Columns of text as kubectl aligns them. Pure; colors are only names."""
+"""Aligns columns of text as kubectl does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The words before the slash of `stack/shop` and `rg/queue`, in lower case. Light, because every start of the program imports it."""
+"""Names of types in arguments, for example `stack` in `stack/shop`. Small, because each start of the CLI imports it."""
 
 from __future__ import annotations
 

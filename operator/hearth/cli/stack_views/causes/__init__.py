@@ -1,1 +1,1 @@
-"""Why a Stack is not ready: from the Stack to the root cause, one sentence and one command each."""
+"""Explains why a Stack is not ready: from the Stack down to the root cause, with a command for each cause."""

@@ -1,7 +1,6 @@
-"""The command that helps with a problem: by its reason, otherwise by well-known phrases of the API server and the
-kubelet.
+"""Suggests a command for a problem, by its reason or by well-known phrases of the API server and the kubelet.
 
-Phrases decide only which hint is shown, never what anything does. Commands are quoted for a shell.
+Phrases only select a hint. Commands are quoted for a shell.
 """
 
 from __future__ import annotations

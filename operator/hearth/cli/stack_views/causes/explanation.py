@@ -1,4 +1,4 @@
-"""A cause with what caused it, the objects that causes are found in, and the lines of an explanation. Pure."""
+"""`Cause`, one sentence of an explanation and its causes, and `Evidence`, the objects in which causes are found."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Why one object is not ready: its conditions, Events and Pods, down to containers; and why one is not deleted. Pure.
+"""Explains why one object is not ready or not deleted: its conditions, Events, Pods and containers.
 
-Table-driven by the reports of the scheduler, the kubelet and controllers.
+Tables map reasons of the scheduler, the kubelet and controllers to explanations.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Why a Stack, or one of its resources, is not as it should be: the chain to the root causes. Pure."""
+"""Explains why a Stack or one of its resources is not ready, as a chain to the root causes."""
 
 from __future__ import annotations
 

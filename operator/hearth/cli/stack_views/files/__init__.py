@@ -1,1 +1,1 @@
-"""Stacks in files: their mistakes, and the manifests that they give. Pure."""
+"""Stacks in files: validation and rendered manifests."""

@@ -1,6 +1,6 @@
-"""Mistakes of an object of Hearth in a file that the API server would find by the schema of its kind. Pure.
+"""Validates Hearth's objects in a file against the schema of their kind, as the API server does.
 
-The template is the compiler's part.
+The compiler validates the template.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The manifests of a Stack in a file, without a cluster: those whose name and values are certain. Pure.
+"""Renders the manifests of a Stack in a file without a cluster, if their names and values are certain.
 
-A value of another resource is certain if that resource's manifest sets it, or if it is the name that Hearth gives.
+A value of another resource is certain if its manifest sets the value, or if it is a name that Hearth generates.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Stacks and ResourceGroups in documents of files: found, completed from the documents next to them, compiled. Pure."""
+"""Finds Stacks and ResourceGroups in documents, adds templates and parameters from other documents, and compiles."""
 
 from __future__ import annotations
 

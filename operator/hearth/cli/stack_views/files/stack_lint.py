@@ -1,4 +1,4 @@
-"""Report of `lint` on a Stack in a file: nested Stacks, the lines of mistakes, the report for code hosts. Pure."""
+"""Helpers of `lint`: finds nested Stacks and the lines of mistakes, and writes the SARIF report for code hosts."""
 
 from __future__ import annotations
 

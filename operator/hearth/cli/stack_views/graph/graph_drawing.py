@@ -1,6 +1,7 @@
-"""A graph as SVG (for a file with its own style, or for a page that links the style and each node), Graphviz or Mermaid. Pure.
+"""Draws a graph as SVG, Graphviz or Mermaid.
 
-Texts of objects are set through ElementTree, which escapes them, or quoted; they are never part of markup.
+An SVG file contains its own style. On a page, the page provides the style and each node is a link. Text of objects is
+escaped by ElementTree or quoted, and never becomes markup.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""Layout of a graph, the position of each node and the path of each edge: columns from left to right, few crossings,
-short edges. Pure.
+"""Positions the nodes and edges of a graph: columns from left to right, few crossings and short edges.
 
-The layered layout of Sugiyama, Tagawa and Toda (1981): an edge over several columns gets a place in each of them, the
-order within columns follows the mean position of neighbors, and the heights are as close to the heights of the
-neighbors as the order permits. Must not know the drawing.
+It is the layered layout of Sugiyama, Tagawa and Toda (1981). An edge across several columns gets a lane in each of
+them. Nodes in a column are ordered by the mean position of their neighbors. Their heights are as close to those of
+their neighbors as the order permits.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""A Stack as nodes in layers: each resource one layer after its requirements, large layers folded. Pure.
-
-Must not know coordinates or the drawing of a node.
-"""
+"""A Stack as nodes in layers: each resource is one layer after its requirements, and large layers are folded."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Stacks, revisions and Events as rows."""
+"""Stacks, revisions and Events as table rows."""

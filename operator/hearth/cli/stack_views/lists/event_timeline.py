@@ -1,4 +1,4 @@
-"""One timeline of a Stack: Events about it, its children, their pods and nested Stacks, and its revisions. Pure."""
+"""One timeline of a Stack: Events of the Stack, its children, their Pods and nested Stacks, and its revisions."""
 
 from __future__ import annotations
 

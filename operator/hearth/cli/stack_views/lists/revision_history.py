@@ -1,6 +1,6 @@
-"""The revisions of a Stack as rows, and the difference of two definitions as lines. Pure.
+"""The revisions of a Stack as rows, and the difference between two definitions as lines.
 
-Sensitive values are never shown: a difference says that they changed.
+Sensitive values are never shown. A difference only reports that they changed.
 """
 
 from __future__ import annotations

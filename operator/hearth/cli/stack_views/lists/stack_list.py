@@ -1,4 +1,4 @@
-"""The list of Stacks as rows, and as objects for programs. Pure."""
+"""The list of Stacks, as rows and as objects for `-o json` and `-o yaml`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Goals of `kubectl stack wait`: whether a Stack has reached one, cannot reach it, or is still in progress. Pure."""
+"""Goals of `kubectl stack wait`: whether a Stack has reached a goal, cannot reach it, or is in progress."""
 
 from __future__ import annotations
 

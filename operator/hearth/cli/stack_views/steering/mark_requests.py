@@ -1,4 +1,4 @@
-"""The HealthMark that `mark` and `unmark` create, and its status in words. Pure."""
+"""Builds the HealthMark that `mark` and `unmark` create, and describes its status."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The rollout of a StackDefinition as its object reports it, and the write of each verb of `kubectl stack rollout`.
-Pure.
-"""
+"""The status of a StackDefinition's rollout, and the patches of `kubectl stack rollout`."""
 
 from __future__ import annotations
 

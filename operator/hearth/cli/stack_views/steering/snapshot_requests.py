@@ -1,4 +1,4 @@
-"""The StackSnapshot that `snapshot` creates, its status in words, and the write of `restore` to the Stack. Pure."""
+"""Builds the StackSnapshot that `snapshot` creates, describes its status, and builds the patch of `restore`."""
 
 from __future__ import annotations
 

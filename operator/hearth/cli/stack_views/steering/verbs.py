@@ -1,6 +1,6 @@
-"""The write of each verb of `kubectl stack` to a Stack, or why it does not apply. Pure: from the object to a patch.
+"""Decides the patch of each verb of `kubectl stack`, or the reason why the verb does not apply.
 
-Must not know the sending of a patch. Times and tokens are arguments.
+Times and tokens are arguments. `hearth.cli.stack_access.following` sends the patches.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""A Stack with its objects, and the tree that shows them."""
+"""A Stack with its objects, and its tree."""

@@ -1,4 +1,4 @@
-"""One Stack with all that belongs to it, as the API server returned it at one moment, and what requires what. Pure."""
+"""`StackObjects`, a snapshot of a Stack, its template and its children, and the requirements of its resources."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""View of a Stack at one moment: one row for each resource, with its state. Pure: from plain objects to values.
+"""The view of a Stack: one row for each resource, with its state.
 
-Judges children by the same rules as the engine, because a status names only resources with problems. Must not know how
-a row is drawn.
+The status lists only resources with problems, so the health of the others is assessed here, by the rules of the engine.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""A view as a tree of lines, or as lines about the changes since the previous view. Pure; colors are only names.
-
-Must not know where they are written.
-"""
+"""Formats a view as a tree of lines, or as lines about the changes since the previous view."""
 
 from __future__ import annotations
 
