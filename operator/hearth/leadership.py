@@ -73,9 +73,8 @@ class AlwaysLeader:
         *,
         find_other: Callable[[], Awaitable[str]] | None = None,
     ) -> None:
-        """find_leader: describes the active leader, "" without one; None to look for none.
-
-        find_other: runs while this process works, and describes another active one without an election.
+        """find_leader: describes the active leader, or returns ""; None disables the search. find_other: runs while
+        this process works, and describes another active process without an election.
         """
         self.acquired = asyncio.Event()
         self.lost = asyncio.Event()
@@ -264,7 +263,7 @@ def make_leadership(settings: Settings, source: CredentialSource, metrics: Metri
 
 
 async def find_leader(settings: Settings, source: CredentialSource, metrics: Metrics) -> str:
-    """Describe the active leader of the Stacks that the settings name; "" without one."""
+    """Return a description of the active leader of the Stacks that the settings specify, or ""."""
     scope = Scope(share=settings.share, namespace=settings.namespace or "")
     async with Connection(source) as connection:
         sender = ApiClient(connection, metrics)

@@ -249,8 +249,8 @@ class ManagementStacks(Protocol):
         """Return the revisions of the StackDefinition that makes a kind, or None if none does. key: `Kind.group`."""
 
     def complete_kind(self, name: str) -> str:
-        """Return `Kind.group` of the one kind with that name that a StackDefinition creates; "" without one, or with
-        several.
+        """Return `Kind.group` of the kind with that name that a StackDefinition creates, or "" if there is none, or
+        more than one.
         """
 
     def is_other_shard_uid(self, uid: str) -> bool:
@@ -324,13 +324,15 @@ class ManagementSources(Protocol):
         """
 
     async def get_binary_data(self, ref: ObjectRef, *, user: str = "") -> Mapping[str, str]:
-        """Return the `binaryData` of a definition's ConfigMap, in base64; watched as `get_source` says."""
+        """Return the `binaryData` of a definition's ConfigMap, in base64. The ConfigMap is watched as in
+        `get_source`.
+        """
 
     def follow_sources(self, stack_uid: str, refs: Collection[ObjectRef]) -> None:
         """Set all sources of a Stack. Sources without a reader are no longer watched."""
 
     def find_polled_sources(self, stack_uid: str) -> Sequence[ObjectRef]:
-        """Return the Stack's sources without a watch; their changes are noticed late."""
+        """Return the Stack's sources without a watch, whose changes are detected with a delay."""
 
 
 class ManagementCluster(ManagementStacks, ManagementRevisions, ManagementWrites, ManagementSources, Protocol):

@@ -159,8 +159,9 @@ class Services:
         return self.find_link(stack_uid).cluster
 
     def may_exist_for(self, stack_uid: str) -> Callable[[str, str], bool]:
-        """Return a function that tells whether the Stack of an object to adopt may exist. In another cluster, the
-        Stacks of other installations are unknown, so each may exist.
+        """Return a function that returns whether the Stack of an object to adopt may exist.
+
+        In another cluster, the Stacks of other installations are unknown, so each may exist.
         """
         return (lambda _uid, _namespace: True) if self.find_link(stack_uid).is_remote else self.stack_may_exist
 

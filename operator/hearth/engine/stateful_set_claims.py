@@ -52,7 +52,7 @@ def list_templates(stateful_set: Mapping[str, Any]) -> list[str]:
 async def find_claims(
     cluster: ClusterRequests, stateful_set: Mapping[str, Any], template: str, *, kind: Kind, misses: Misses
 ) -> tuple[list[str], list[str]]:
-    """Find the claims of one template by their names, and those with such a name that the StatefulSet did not make.
+    """Find the claims of one template by name, and claims with these names that the StatefulSet did not create.
 
     misses: of the whole search. Raises TooManyMissing.
     """
@@ -69,11 +69,11 @@ async def find_claims(
 async def list_live(
     cluster: ClusterRequests, stateful_set: Mapping[str, Any], template: str, *, kind: Kind, misses: Misses
 ) -> AsyncIterator[Mapping[str, Any]]:
-    """Yield the live claims with the names of one template, including claims of other clients, without those that are
+    """Yield the live claims with the names of one template, including claims of other clients. Omits claims that are
     being deleted.
 
-    They belong to present replicas and to earlier ones, which were scaled down or had lower ordinals. Some of their
-    claims may be deleted, so the search ends after a few that are missing in a row. misses: of the whole search. Raises
+    The claims belong to current replicas, and to former ones that were scaled down or had lower ordinals. Some former
+    claims may be deleted, so the search ends after a few consecutive misses. misses: of the whole search. Raises
     TooManyMissing.
     """
     namespace, name = stateful_set["metadata"]["namespace"], stateful_set["metadata"]["name"]

@@ -117,8 +117,9 @@ def has_orphaned(management_cluster: ManagementRevisions, hashes: HashFunction, 
 async def find_orphaned(management_cluster: ManagementRevisions, hashes: HashFunction, stack: StackObject) -> bool:
     """Return whether the deletion of a Stack was requested with `--cascade=orphan`.
 
-    The finalizer that says so is removed as soon as no revision has an owner, perhaps before the operator sees the Stack.
-    Then the revisions tell it. They are read past the cache, which may not have seen them without their owner yet.
+    The garbage collector's finalizer shows this, but it is removed once no revision has an owner, perhaps before the
+    operator observes the Stack. In that case, revisions without an owner show it. They are read live, because the cache
+    may still contain their owner.
     """
     if not stack.deleting:
         return False

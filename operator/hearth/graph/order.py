@@ -1,7 +1,6 @@
-"""Topological order of named nodes, each after its requirements, and the cycles that prevent such an order.
+"""Topological order of named nodes, each after its requirements, and the cycles that prevent it.
 
-Every function takes time linear in nodes and edges. Cycles take time linear in the nodes and edges of strongly
-connected components.
+Sorting takes time linear in nodes and edges.
 """
 
 from __future__ import annotations
@@ -20,9 +19,9 @@ Edges: TypeAlias = Mapping[str, Sequence[str]]
 
 
 def sort(edges: Edges) -> list[str]:
-    """Sort the names, each after all that it requires, otherwise in the order of the mapping.
+    """Sort the names, each after all its requirements, otherwise in the order of the mapping.
 
-    Names on a cycle, and all that require them, are omitted. `find_cycles` gives the reason.
+    Names on a cycle, and all names that require them, are omitted. `find_cycles` returns these cycles.
     """
     return chunked_work.finish(sort_in_pieces(edges))
 

@@ -75,7 +75,7 @@ class EndlessBackoff:
 
 
 def make_settings(server: WebhookServer | None = None) -> kopf.OperatorSettings:
-    """Make the settings of kopf. server: of admission reviews; None without one."""
+    """Make the settings of kopf. server: of admission reviews, or None."""
     settings = kopf.OperatorSettings()
     # It would send SIGKILL to the whole process, ten minutes after an exit from which the supervisor has recovered.
     settings.process.ultimate_exiting_timeout = None

@@ -101,8 +101,8 @@ class KubeManagementCluster:
         return cache.forms if cache is not None else None
 
     def complete_kind(self, name: str) -> str:
-        """Return `Kind.group` of the one kind with that name that a StackDefinition creates; "" without one, or with
-        several.
+        """Return `Kind.group` of the kind with that name that a StackDefinition creates, or "" if there is none, or
+        more than one.
         """
         found = [key for key in self._caches if key.startswith(f"{name}.")]
         return found[0] if len(found) == 1 else ""

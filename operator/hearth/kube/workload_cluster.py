@@ -135,7 +135,7 @@ class KubeWorkloadCluster:
     async def check_definition(self, manifest: Object, *, kind: Kind) -> None:
         """Send a strict dry-run create with the same name; return if the API server accepts the definition.
 
-        It looks for an object with that name last, so that such a conflict means that all else is in order.
+        The API server checks for an existing object last, so a conflict with one means that everything else is valid.
         """
         try:
             await self._create(api_requests.without_state(manifest), kind, query=api_requests.DRY_RUN_QUERY)

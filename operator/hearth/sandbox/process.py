@@ -40,7 +40,7 @@ TOO_LONG = Excess(f"is not evaluated here, because those before it took {ALL_SEC
 
 
 class Lost(Exception):
-    """No response from the process; a retry may succeed. The message says what happened, without values."""
+    """The process did not respond; a retry may succeed. The message explains what happened, without values."""
 
 
 class Process:

@@ -100,7 +100,7 @@ def drop_library_fields(_logger: WrappedLogger, _name: str, event: EventDict) ->
 
 
 def sort_fields(_logger: WrappedLogger, _name: str, event: EventDict) -> EventDict:
-    """Sort the fields of the event: those that readers need first come first."""
+    """Sort the fields of the event by their importance to readers."""
     first = {field: event[field] for field in FIRST_FIELDS if field in event}
     return {**first, **{field: value for field, value in event.items() if field not in first}}
 

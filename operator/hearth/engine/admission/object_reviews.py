@@ -56,7 +56,7 @@ API_VERSION = f"{names.GROUP}/{names.VERSION}"
 async def review_stack(
     builder: RevisionBuilder, review: Review, *, check_kubeconfig: Callable[[str], object]
 ) -> ReviewResult:
-    """Return the denial of a Stack with all mistakes, or warnings. It has the evaluator processes of `builder` to itself.
+    """Return a denial with all errors of a Stack, or warnings. It has the evaluator processes of `builder` to itself.
 
     check_kubeconfig: raises KubeconfigRefused for a kubeconfig that the engine would not use.
     """
@@ -132,7 +132,7 @@ def _find_boundary(builder: RevisionBuilder, stack: StackObject) -> Boundary:
 
 
 async def review_template(builder: RevisionBuilder, review: Review) -> ReviewResult:
-    """Deny a StackTemplate for mistakes that exist with any parameters, before the Stacks that use it report them."""
+    """Deny a StackTemplate with errors that occur with any parameters, before the Stacks that use it report them."""
     stack = review_module.make_stack(review.new, namespace="")
     blueprint, mistakes = await compile_template(builder, review.spec.get("template"), stack)
     if mistakes:
@@ -150,9 +150,9 @@ async def review_template(builder: RevisionBuilder, review: Review) -> ReviewRes
 async def compile_template(
     builder: RevisionBuilder, template: object, stack: StackObject
 ) -> tuple[Blueprint | None, Sequence[Mistake]]:
-    """Compile a template without parameters; return the mistakes that exist with any values for them.
+    """Compile a template without parameters; return the errors that occur with any parameters.
 
-    Returns no mistakes where some value may mend all of them. Nothing is kept of the stack, which represents the owner.
+    Returns no errors where some value could fix all of them. The Stack only represents the owner and is not stored.
     """
     definition = Definition(template=template if isinstance(template, dict) else {}, parameters={})
     try:
@@ -244,7 +244,7 @@ def is_definition_kept(review: Review) -> bool:
 
 
 def find_beyond(blueprint: Blueprint, boundary: Boundary, *, kinds: Kinds) -> ChunkedWork[list[Mistake]]:
-    """Find the resources beyond the boundary of the Stack whose namespace is known now."""
+    """Find the resources whose namespace is already known and outside the boundary of the Stack."""
     found: list[Mistake] = []
     for resource in blueprint.resources.values():
         yield

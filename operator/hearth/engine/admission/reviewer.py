@@ -85,7 +85,9 @@ class Reviewer:
         return await self._review(review, definition_review.review_definition)
 
     async def _find_definer_denial(self, review: Review) -> str:
-        """Return why the author may not make a revision with that account, or of these templates, or "" if he may."""
+        """Return why the author may not create a revision with that account or these templates, or "" if that is
+        allowed.
+        """
         is_kept = review.old is not None and review_module.read_spec(review.old) == review.spec
         if self.author_check is None or is_kept:
             return ""
@@ -182,7 +184,9 @@ class AuthorCheck:
     access: AccessReviews
 
     async def find_denial(self, author: Author, *, namespace: str, account: str) -> str:
-        """Return why the author cannot use that ServiceAccount, or "". A fault is a denial: no later check is made."""
+        """Return why the author cannot use that ServiceAccount, or "". A fault is a denial, because there is no later
+        check.
+        """
         try:
             # Anyone who can create Pods can run one as any ServiceAccount of the namespace.
             if await self.access.may(author, "impersonate", "serviceaccounts", namespace=namespace, name=account):

@@ -410,7 +410,7 @@ def check_size(taken: Mapping[str, SourceValue]) -> None:
 
 
 def parse_values(stated: Mapping[str, Any], taken: Mapping[str, SourceValue]) -> ChunkedWork[dict[str, Any]]:
-    """Parse the texts by name. Raises InvalidDefinition for values beyond the limits."""
+    """Parse the texts by name. Raises InvalidDefinition for values that exceed the limits."""
     values: dict[str, Any] = {}
     wrong: list[Mistake] = []
     for name, each in taken.items():
@@ -469,7 +469,7 @@ class ReadSpec:
     """Where the template is, for messages."""
 
     def relocate(self, mistakes: Iterable[Mistake]) -> Iterator[Mistake]:
-        """Yield the mistakes, each with the place where it was found."""
+        """Yield the errors with the location where they occur."""
         for each in mistakes:
             is_in_template = each.path == INLINE_PATH or each.path.startswith(f"{INLINE_PATH}.")
             yield Mistake(
@@ -490,5 +490,5 @@ async def read_definition_spec(reader: SourceReader, spec: Object) -> ReadSpec:
 
 
 def find_template_namespace(spec: Mapping[str, Any]) -> str:
-    """Return the namespace of the ConfigMaps; "" without one, as StackTemplates have none."""
+    """Return the namespace of the ConfigMaps, or "" if there are none. StackTemplates have no namespace."""
     return str(spec.get(TEMPLATE_NAMESPACE) or "")

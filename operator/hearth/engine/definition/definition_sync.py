@@ -183,7 +183,7 @@ class DefinitionSync:
         self.generation, self.definition_revision = stack.generation, stack.definition_revision
 
     def set_surge(self, surge: int) -> None:
-        """Set how many members a group has beyond its size; the next sync compiles the definition with them."""
+        """Set the number of surge members of a group; the next sync compiles the definition with them."""
         if self.targets.set_surge(surge):
             self.schedule.request()
             self.services.queue.enqueue(self.uid, DirtyScope.STACK)
@@ -649,7 +649,7 @@ class DefinitionSync:
         return 0
 
     async def _resolve_snapshot(self, stack: StackObject, name: str, hashed: str) -> RollbackRequest | None:
-        """Return the resolution of the requested snapshot; None without one, or if it needs no resolution."""
+        """Return the resolution of the requested snapshot, or None if there is no request or it needs no resolution."""
         if not name or self.targets.has_resolved(name, hashed):
             return None
         return await snapshot_restore.resolve(self.services, stack, name)

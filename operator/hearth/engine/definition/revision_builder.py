@@ -263,8 +263,8 @@ class RevisionBuilder:
     ) -> Blueprint:
         """Compile the blueprint, typed against the cluster's schemas. Raises InvalidDefinition.
 
-        surge: members of a group beyond its size; previous: the Stack's active blueprint, which shares the resources that
-        do not change. Raises Unevaluated while expressions are being evaluated: retry afterward.
+        surge: number of surge members of a group; previous: the Stack's active blueprint, which shares the resources
+        that do not change. Raises Unevaluated while expressions are being evaluated: retry afterward.
         """
         if definition.size is None:
             try:
@@ -394,7 +394,7 @@ class RevisionBuilder:
     ) -> StoredRevision:
         """Compile a stored revision. Raises SourceNotFound, TamperedRevision or InvalidDefinition.
 
-        surge: members of a group beyond its size; on_sources: see `read_revision`.
+        surge: number of surge members of a group; on_sources: see `read_revision`.
         """
         if number == EMPTY_REVISION:
             return StoredRevision(blueprint=EMPTY)
@@ -438,10 +438,10 @@ def find_sources(namespace: str, spec: Object) -> frozenset[ObjectRef]:
 
 
 def find_served_kinds(cluster: ClusterKinds, kinds: Collection[str]) -> list[Kind]:
-    """Return the served kinds among kinds written as `apiVersion/Kind`; the others have no objects.
+    """Return the served kinds among kinds written as `apiVersion/Kind`. The other kinds have no objects.
 
-    Events are no objects of a Stack, although revisions of earlier versions may name them: the operator may not list
-    them, and they expire.
+    Omits Events, which revisions of earlier operator versions may list: the operator may lack the right to list them,
+    and they expire.
     """
     found = (find_served(cluster, *name.rpartition("/")[::2]) for name in sorted(kinds))
     return [kind for kind in dict.fromkeys(found) if kind is not None and (kind.group, kind.name) not in EVENTS]

@@ -49,7 +49,7 @@ class StackRevisions:
     """The revision with the definition in the spec, if it was accepted before."""
 
     def load(self, stack: StackObject) -> RevisionSet:
-        """Return the revisions, and report those that are tampered with."""
+        """Return the revisions, and report tampered ones."""
         known = self.builder.load_revisions(stack)
         self.tampered = verified_revisions.explain_all(known.tampered)
         return known
@@ -85,7 +85,7 @@ class StackRevisions:
     async def truncate(self, *, limit: int) -> None:
         """Delete the oldest revisions beyond the current one and `limit` others; failures are retried next time.
 
-        Those that StackSnapshots pin stay, and do not count. Nothing is deleted before all StackSnapshots are known.
+        Revisions that StackSnapshots pin stay, and do not count. Nothing is deleted until all StackSnapshots are known.
         """
         management_cluster = self.services.management_cluster
         stack = management_cluster.find_stack(self.uid)

@@ -271,11 +271,11 @@ class TargetTracker:
 
     @property
     def surge(self) -> int:
-        """The members of a group beyond its size."""
+        """The number of surge members of a group."""
         return self.current.surge if self.current is not None else 0
 
     def set_surge(self, surge: int) -> bool:
-        """Set the members beyond the size of a group; return whether that changed."""
+        """Set the number of surge members of a group; return whether it changed."""
         if self.current is None or self.current.surge == surge:
             return False
         self.current = dataclasses.replace(self.current, surge=surge)
@@ -287,7 +287,8 @@ class TargetTracker:
             self.current = dataclasses.replace(self.current, batches=found)
 
     def record_detached(self, found: Iterable[DetachedSet], *, ended: Collection[str] = ()) -> bool:
-        """Record StatefulSets that are about to be deleted without their Pods and claims; return whether that is news.
+        """Record StatefulSets that are about to be deleted without their Pods and claims; return whether the record
+        changed.
 
         ended: the resources whose next StatefulSet exists.
         """
@@ -389,7 +390,9 @@ def needs_persistence(target: Target) -> bool:
 
 
 def is_deferred(target: Target) -> bool:
-    """Return whether a rollback waits for the end of a suspension. When it starts, the status says so before any step."""
+    """Return whether a rollback waits for the end of a suspension. When it starts, the status reports it before any
+    step.
+    """
     is_suspended = target.suspend is not None and target.suspend.is_suspended
     return target.is_rollback and not target.is_completed and is_suspended
 

@@ -175,7 +175,7 @@ class MarkIndex:
         return self._known[uid].is_open
 
     def find_newer(self, mark: HealthMarkObject, mark_state: ParsedHealthMark, key: ResourceKey) -> str:
-        """Return the name of a newer mark on the same object that says the opposite; "" for none."""
+        """Return the name of a newer mark with the opposite effect on the same object, or ""."""
         mine, bound = (mark.written_at, mark.name), (None, mark.status["observedUID"])
         for claim in self._list_claims(key)[not mark_state.is_unhealthy]:
             if claim.order <= mine:

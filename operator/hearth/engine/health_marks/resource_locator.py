@@ -158,7 +158,7 @@ class ResourceLocator:
         )
 
     def _explain_absence(self, key: ResourceKey) -> MarkedResource | None:
-        """Return why there is no such Stack, or None if it may just not be known yet."""
+        """Return why the Stack does not exist, or None if it may only be unknown so far."""
         gone = MarkedResource(stack=key.stack, resource=key.resource, is_wanted=False)
         kind, _ = names.split_owner(key.stack)
         if kind not in names.STACK_KINDS and "." not in kind:
@@ -382,7 +382,9 @@ def _find_other(marked: MarkedResource, mark: HealthMarkObject, locator: Resourc
 
 
 def _forward(nested: Child, path: str) -> MarkedResource:
-    """Return the state of a mark whose path continues in a Stack of another process: its status tells that process."""
+    """Return the state of a mark whose path continues in a Stack of another process. Its status notifies that
+    process.
+    """
     message = f"{nested.ref} is served by another process, which follows the path from there"
     return MarkedResource(
         stack=names.owner_key(nested.kind.name, nested.name),

@@ -152,7 +152,7 @@ def deny(reason: str, message: str) -> ObservedStack:
 
 
 def find_settled_revision(stack: StackObject, reconciler: StackReconciler | None) -> int | None:
-    """Return the revision that is complete while no action is in progress; None without one."""
+    """Return the completed revision if no action is in progress, otherwise None."""
     planner = reconciler.planner if reconciler is not None else None
     if reconciler is None or planner is None or planner.blueprint.is_unknown or planner.kinds.unsynced:
         return None
@@ -179,7 +179,7 @@ def list_excluded(claims: StackClaims) -> list[str]:
 
 @value_class.dataclass(frozen=True, slots=True, kw_only=True)
 class StackClaims:
-    """The claims of one Stack, for one StackSnapshot: its children, and those that its StatefulSets make."""
+    """The claims of one Stack for one StackSnapshot: its children, and the claims that its StatefulSets create."""
 
     snapshot: StackSnapshotObject
     stack: StackObject

@@ -56,8 +56,7 @@ class DetachedSets(StackPart):
         return target is not None and bool(target.detached)
 
     def update(self, planner: StackPlanner, planned: Collection[str]) -> None:
-        """Record the sets that are about to be deleted, and forget those with a successor. planned: the keys of new
-        steps.
+        """Record the sets that are about to be deleted, and drop sets with a successor. planned: the keys of new steps.
 
         A new record must be in the status before the step starts, see `TargetTracker.is_persisted`.
         """
@@ -97,7 +96,9 @@ class DetachedSets(StackPart):
         return is_due and not self._definition_sync.options.is_paused and self._definition_sync.cluster.problem is None
 
     def _list_with_pods(self, planner: StackPlanner) -> list[DetachedSet]:
-        """Return those whose Pods must go: that are unwanted, or that run although the Stack is suspended."""
+        """Return the sets whose Pods must be deleted: unwanted sets, and sets with Pods although the Stack is
+        suspended.
+        """
         is_suspended = self._definition_sync.is_suspended
         self._stopped = self._stopped if is_suspended else ()
         return [
@@ -121,7 +122,7 @@ class DetachedSets(StackPart):
         return desired is not None and not set_replacement.is_followed_by(detached, desired.resource)
 
     async def _find_due(self, planner: StackPlanner) -> None:
-        """Find the Pods that must go, which the planner deletes; forget those StatefulSets that left none."""
+        """Find the Pods to delete, which the planner deletes; drop the sets without remaining Pods."""
         stack = self._services.management_cluster.find_stack(self._uid)
         found = self._list_with_pods(planner)
         if stack is None:

@@ -133,7 +133,7 @@ class EventReports(StackPart):
         return not self._services.find_children_cluster(self._uid).children_of(self._uid, name)
 
     def _take_place(self, name: str, now: float) -> bool:
-        """Count one more report about a resource; return False beyond the limit."""
+        """Count one more report about a resource; return False if the limit is reached."""
         if len(self._times) == limits.REPAIR_EVENTS and now - self._times[0] < limits.REPAIR_EVENT_SECONDS:
             return False
         self._times = (*self._times, now)[-limits.REPAIR_EVENTS :]
@@ -233,7 +233,9 @@ class EventReports(StackPart):
 
 
 def describe_kept(step: Detach | Restart | Release, note: str) -> tuple[str, str] | None:
-    """Return the reason and message of the Event about what a step kept, or None if there is nothing to say."""
+    """Return the reason and message of the Event about objects that a step kept, or None if there are none to
+    report.
+    """
     match step:
         case Detach():
             return (CLAIMS_KEPT, f"was deleted and will be recreated; {note}") if note else None

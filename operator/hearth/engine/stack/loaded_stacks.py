@@ -220,7 +220,7 @@ class UnloadedStacks:
         self._arm(self._plan(uid))
 
     def _plan(self, uid: str) -> float:
-        """Return when to look at the Stack again."""
+        """Schedule the next check of the Stack, and return its time."""
         exponent = min(self._loads.get(uid, 0) + self._looks.get(uid, 0), 16)
         due = self._services.clock.monotonic() + min(UNLOAD_AFTER * GROWTH**exponent, LONGEST)
         self._due[uid] = due

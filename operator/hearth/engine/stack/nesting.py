@@ -52,7 +52,9 @@ class Nesting:
     """Generation of the tree."""
 
     def refuse(self, stack: StackObject, step: Step) -> StepFailure | None:
-        """Explain why the step may not write a nested Stack or instance; None for any other or an allowed step."""
+        """Explain why the step may not write a nested Stack or instance. Returns None for any other step, or if it is
+        allowed.
+        """
         if (refused := self._refuse_without_account(stack, step)) is not None:
             return refused
         if not isinstance(step, Apply) or step.uid is not None:
@@ -152,7 +154,7 @@ class Nesting:
         return None
 
     def _refuse_number(self, step: Apply, way: Sequence[Node]) -> StepFailure | None:
-        """Deny a Stack beyond the maximum number; reserve a slot for an allowed one."""
+        """Deny a Stack that exceeds the maximum number; reserve a slot for an allowed one."""
         if not way:
             return None
         root, now = way[-1], self.services.clock.monotonic()
@@ -204,16 +206,16 @@ class Nesting:
 
 
 def update_circle(uid: str, memory: InMemoryState, services: Services) -> bool:
-    """Update whether a Stack is nested in itself, as the labels of all Stacks say; return whether that changed.
+    """Update whether a Stack is nested in itself according to the labels of all Stacks; return whether that changed.
 
-    `Nesting` prevents that within one process. Stacks of two processes can adopt each other at the same moment.
+    `Nesting` prevents this within one process, but Stacks of two processes can adopt each other at the same moment.
     """
     before, memory.circle = memory.circle, services.management_cluster.tree.find_circle(uid)
     return before != memory.circle
 
 
 def seconds_left(memory: InMemoryState) -> float:
-    """Return the seconds until the next update of the circle; infinite without one."""
+    """Return the seconds until the next update of the circle, or infinity if there is no circle."""
     return LOOK_AGAIN if memory.circle else math.inf
 
 

@@ -91,7 +91,7 @@ class ReleasedObjects(StackPart):
             self._due[child.uid] = child
 
     def _must_stay(self, child: Child, planner: StackPlanner) -> bool:
-        """Return whether the object is needed, because only it tells that its work is still to come, or has finished."""
+        """Return whether the object must stay, because it is the only record that its work is pending or finished."""
         name = child.resource
         if self._memory.finished.is_recorded(name, child.hash):
             return False
@@ -107,7 +107,7 @@ class ReleasedObjects(StackPart):
         return is_settled and status.child is not None and status.child.uid == child.uid
 
     async def _release_all(self) -> None:
-        """Release one object after the other, those that become due in the meantime too."""
+        """Release the objects one by one, including objects that become due in the meantime."""
         while self._due:
             uid = next(iter(self._due))
             try:

@@ -229,7 +229,7 @@ class StackReads(StackPart):
         return planner.removals.list_questions(now=now) if now >= self._next_question else []
 
     async def ask(self, planner: StackPlanner) -> None:
-        """Ask whether the kinds go whose objects make members, before members go."""
+        """Before members of a collection are deleted, check whether the kinds that define them are still served."""
         cluster = self._services.find_link(self._uid).cluster
         now = self._services.clock.monotonic()
         self._next_question = now + ASK_AGAIN
@@ -315,7 +315,7 @@ class StackReads(StackPart):
 
 
 def find_owners(planner: StackPlanner) -> frozenset[str]:
-    """Return the UIDs of the Stacks whose objects are read, and of those that are read themselves, as labels tell."""
+    """Return the UIDs of Stacks that are read or whose objects are read, according to labels."""
     found = (child for read in planner.externals.values() for child in read.objects)
     return frozenset(
         child.uid if names.is_stack(child.kind.group, child.kind.name) else child.stack_uid
@@ -377,7 +377,7 @@ def find_inputs(blueprint: Blueprint) -> dict[str, Inputs]:
 
 
 def find_live(blueprint: Blueprint) -> list[str]:
-    """Return the collections that are made of lists, also those whose lists are not read yet."""
+    """Return the collections that are made from lists, including lists that are not read yet."""
     found = (name for name, each in blueprint.collections.items() if each.max_removed is not None)
     return [*found, *blueprint.unresolved]
 
@@ -406,7 +406,7 @@ def find_maker(child: Child, signatures: Signatures) -> Maker | None:
 
 
 def name_stacks(uids: Iterable[str], own: str, services: Services) -> tuple[str, ...]:
-    """Return Stacks as messages of another one name them: those of other namespaces without a name."""
+    """Return the names of Stacks for messages of another Stack. Stacks in other namespaces are not named."""
     place, found = services.find_namespace(own), list[str]()
     for each in uids:
         stack = services.management_cluster.find_stack(each)
@@ -417,5 +417,5 @@ def name_stacks(uids: Iterable[str], own: str, services: Services) -> tuple[str,
 
 
 def name_circle(uid: str, services: Services) -> tuple[str, ...]:
-    """Return the Stacks, of those that may be named, in the circle of reads around a Stack; () without one."""
+    """Return the Stacks in the circle of reads around a Stack that may be named, or () if there is no circle."""
     return name_stacks(services.circles.find(uid), uid, services)

@@ -481,7 +481,7 @@ class StackReconciler:
         return self.planner
 
     def _install(self, stack: StackObject) -> None:
-        """Create the planner for the accepted blueprint; without one, a planner that can only suspend."""
+        """Create the planner for the accepted blueprint, or, without one, a planner that can only suspend."""
         blueprint = self.definition.blueprint or revision_builder.UNKNOWN
         self.memory.reset_for_target(blueprint.resources)
         link = self._services.find_link(self.uid)

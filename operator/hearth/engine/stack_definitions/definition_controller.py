@@ -163,7 +163,7 @@ class StackDefinitionController:
         return Counter(self._reasons.values())
 
     def _on_other(self, name: str, uid: str) -> None:
-        """Look at a definition that another process leads."""
+        """Reconcile a definition that another process leads."""
         if not self._services.share.leads(uid):
             self.reconcile_now(name)
 
@@ -205,7 +205,7 @@ class StackDefinitionController:
     # ------------------------------------------------------------ the life of one definition
 
     async def _resume(self, raw: Object) -> None:
-        """Serve the kind as it was accepted before, even if the spec says otherwise now."""
+        """Serve the kind as it was accepted before, even if the spec has changed since."""
         owner_stack = self._make_owner(raw)
         if not self._services.share.leads(owner_stack.uid):
             await self._follow(raw)
@@ -332,8 +332,8 @@ class StackDefinitionController:
         return True, None
 
     async def _keep_roles(self, raw: Object, *, is_deleting: bool = False) -> str:
-        """Create the roles that the spec requests, delete those that it no longer requests; return the obstacle, if
-        any.
+        """Create the roles that the spec requests, and delete roles that it no longer requests. Returns the obstacle,
+        or "".
         """
         wanted = [] if is_deleting else definition_objects.make_roles(raw["spec"])
         made, named = definition_objects.find_recorded_roles(raw), [each["metadata"]["name"] for each in wanted]
@@ -359,7 +359,9 @@ class StackDefinitionController:
             served.forms.by_number.pop(number, None)
 
     async def _read_template(self, raw: Object, owner_stack: StackObject) -> ReadSpec | None:
-        """Return the spec with its template, or None if that is not there, or anything is wrong, which is reported."""
+        """Return the spec with its template. Returns None, and reports the reason, if the template is missing or has
+        errors.
+        """
         spec, name = raw["spec"], owner_stack.name
         self._follow_sources(name, frozenset(each.ref for each in definition_sources.find_definition_sources(spec)))
         mistakes: list[Mistake] = [*self._find_wrong_group(spec), *self._find_wrong_account(spec)]
@@ -513,7 +515,7 @@ class StackDefinitionController:
         return state
 
     async def _delete(self, raw: Object) -> float | None:
-        """Delete the kind after its last instance, then let the definition go."""
+        """Delete the kind after its last instance, then remove the finalizer of the definition."""
         name = raw["metadata"]["name"]
         if names.DEFINITION_FINALIZER not in (raw["metadata"].get("finalizers") or ()):
             if (owner_stack := self._make_owner(raw)).is_orphaning:
@@ -552,7 +554,7 @@ class StackDefinitionController:
         return None
 
     async def _orphan(self, raw: Object) -> float | None:
-        """Leave the kind and its objects without an operator, then let the definition go."""
+        """Keep the kind and its objects unmanaged, and remove the finalizer of the definition."""
         name = raw["metadata"]["name"]
         await self._forget(name)
         # A write that was under way may have put a finalizer back: this ends with a look that finds none.
@@ -641,7 +643,7 @@ class StackDefinitionController:
                 self._schedule_reconcile(name, delay, served)
 
     async def _report_rollout(self, raw: Object, decision: RolloutDecision) -> bool:
-        """Report how far the newest revision is; return whether that is news."""
+        """Report the progress of the newest revision; return whether the report is new."""
         reason, message = rollout_report.explain(decision)
         before = (raw.get("status") or {}).get("rollout")
         counts = {
@@ -735,9 +737,9 @@ def is_orphaning(raw: Object) -> bool:
 
 
 def is_news(status: Object, reason: DefinitionReason, message: str) -> bool:
-    """Return whether the reason differs from that in a status, or is a mistake that the status does not tell.
+    """Return whether the reason differs from the status, or the status lacks this error.
 
-    The message of a rollout changes with each instance, its reason only when that matters.
+    The message of a rollout changes with each instance; its reason changes only for important events.
     """
     ready = conditions.find(status, "Ready")
     has_own_message = reason == DefinitionReason.INVALID_DEFINITION

@@ -238,14 +238,14 @@ def find_kind(spec: Mapping[str, Any]) -> Kind:
 
 
 def find_recorded_roles(raw: Object) -> list[str]:
-    """Return the roles that the status says were made, or are being made."""
+    """Return the roles that, according to the status, were or are being created."""
     return [str(each) for each in (raw.get("status") or {}).get("roles") or ()]
 
 
 def make_roles(spec: Mapping[str, Any]) -> list[Object]:
     """Create the roles for users of the kind, aggregated into the standard roles, if the spec requests them.
 
-    No role may write a status, because the operator believes the status of an instance.
+    No role allows writes of a status, because the operator trusts the status of an instance.
     """
     if not spec.get("roles"):
         return []
@@ -361,7 +361,7 @@ class DefinitionRevisions:
         return instance_form.make_form(owner_stack.name, created.number, content)
 
     async def truncate(self, owner_stack: StackObject, *, needed: Collection[int]) -> list[int]:
-        """Delete the oldest unneeded revisions beyond the number that a Stack keeps; return their numbers."""
+        """Delete the oldest unneeded revisions that exceed the history limit of a Stack; return their numbers."""
         expired = stack_revisions.find_expired(self.load(owner_stack).verified, needed=needed, limit=HISTORY_LIMIT)
         for revision in expired:
             await self.management_cluster.delete_revision(owner_stack, revision)

@@ -321,7 +321,7 @@ class StatusWriter:
         return Outcome.WRITTEN
 
     def _is_withheld(self, stack_uid: str, reconciler: StackReconciler) -> bool:
-        """Whether the status would describe unknown facts; then look at it again later."""
+        """Whether the status would contain facts that are not known yet; if so, schedule another check."""
         if (grace := reconciler.cache_sync.grace_left()) > 0:
             self.request(stack_uid, delay=grace)
         return grace > 0

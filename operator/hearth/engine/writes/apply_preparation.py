@@ -46,10 +46,10 @@ async def time_limit() -> AsyncIterator[None]:
 
 
 async def find_ending_pod(step: Apply, *, cluster: ClusterRequests) -> str | None:
-    """Return the name of a Pod that is still ending, and mounts a claim of the object to create, or None if none is known.
+    """Return the name of a terminating Pod that mounts a claim of the object to create, or None if none is known.
 
-    Another client may have deleted the former object, so that its Pods outlive it. Asks only for a workload that mounts a
-    claim, and only for Pods with its labels. An account that may not list Pods does not wait.
+    This happens if another client deleted the former object. Sends a request only for a workload that mounts a claim,
+    and only for Pods with its labels. If the account cannot list Pods, the step does not wait.
     """
     labels, claims = workloads.find_pod_labels(step.manifest), {*workloads.find_claims(step.manifest)}
     if not (labels and claims):
@@ -140,7 +140,9 @@ async def _keep_rest(step: Apply, *, cluster: WorkloadCluster, manager: str) -> 
 
 
 async def _write_owners(step: Apply, live: Object, owners: list[Object], *, cluster: ClusterWrites) -> Child:
-    """Write the owners of fields, if the object is still as it was read. An offer to take it over is accepted with that."""
+    """Write the owners of fields if the object has not changed since it was read. This also accepts an offer to take it
+    over.
+    """
     metadata = pin(live)
     if names.ANNOTATION_OFFERED in (live["metadata"].get("annotations") or {}):
         metadata["annotations"] = {names.ANNOTATION_OFFERED: None}
@@ -383,10 +385,10 @@ async def convert_ownership(step: Apply, live: Object, *, cluster: ClusterWrites
 
 
 async def suspend_without_obstacle(step: Suspend, live: Object, *, cluster: ClusterWrites) -> Child | None:
-    """Remove the suspending fields if they are all of a map's content, and apply; return None without such fields.
+    """Remove the suspending fields if they are the only content of a map, and apply; return None without such fields.
 
     The map stays, because the definition sets it, and an apply without the fields would turn it into null. Only the
-    operator owns them, so no dry run is needed. Raises ApiStatusError and Unreachable.
+    operator owns the fields, so no dry run is needed. Raises ApiStatusError and Unreachable.
     """
     ref, kind, metadata, manager = step.child.ref, step.child.kind, live["metadata"], names.SUSPEND_FIELD_MANAGER
     emptied = apply_obstacles.find_emptied(step.manifest, live, manager=manager)

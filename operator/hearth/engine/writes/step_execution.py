@@ -281,7 +281,7 @@ class StepExecutor:
         return await apply_preparation.apply_without_obstacle(step, live, cluster=self.cluster, manager=self.manager)
 
     def _leave_unseen(self, step: Apply) -> StepFailure:
-        """Do not touch an existing object that the account cannot get. The message only says that it exists."""
+        """Do not touch an existing object that the account cannot get. The message only reports that it exists."""
         rights = RetryTrigger(type=TriggerType.RIGHTS, namespace=step.ref.namespace)
         return StepFailure(
             reason=FORBIDDEN,
@@ -413,7 +413,7 @@ class StepExecutor:
     async def _judge_definition(
         self, refused: api_errors.NeedsDryRun | api_errors.MaybeImmutable, step: Apply
     ) -> DryRunVerdict:
-        """Judge by a dry run whether the API server would accept the definition as a new object with the same name."""
+        """Check by dry run whether the API server would accept the definition as a new object with the same name."""
         try:
             await self.cluster.check_definition(step.manifest, kind=step.kind)
         except ApiStatusError as error:
@@ -441,11 +441,11 @@ class StepExecutor:
         return False
 
     async def _refuse_account(self, step: Apply) -> StepFailure | None:
-        """Explain why the account of the parent may not apply this nested Stack; None for any other or an allowed
-        object.
+        """Explain why the account of the parent may not apply this nested Stack. Returns None for other or allowed
+        objects.
 
-        Otherwise a Stack could use a nested one for writes that its own account may not do. A user of an account may
-        impersonate it, or create Pods that run as it.
+        Without this check, a Stack could use a nested Stack for writes that its own account may not do. A user of an
+        account may impersonate it, or create Pods that run as it.
         """
         named, namespace = find_account(step), step.ref.namespace
         if (

@@ -71,7 +71,7 @@ async def explain_unrepairable(
 
 
 def _explain_replacement(step: Apply) -> str:
-    """Say how the object gets the value of the template nevertheless."""
+    """Explain how the object gets the value of the template instead."""
     if step.kind.key not in replacement.CREATE_FIRST_KINDS:
         return "only a new object gets the value of the template, and what this one holds is lost with it"
     stack = step.manifest["metadata"]["labels"].get(names.LABEL_STACK, "")
@@ -94,7 +94,7 @@ async def describe_repetition(step: Apply, *, cluster: WorkloadCluster, boundary
 
 
 async def _describe_owners(step: Apply, *, cluster: WorkloadCluster, boundary: Boundary) -> str:
-    """Find an owner in the manifest that does not exist: the garbage collector deletes such an object."""
+    """Find an owner in the manifest that does not exist. The garbage collector deletes an object with such an owner."""
     owners: Sequence[Mapping[str, Any]] = step.manifest["metadata"].get("ownerReferences") or ()
     for owner in owners[:OWNERS]:
         kind = cluster.kinds.find(str(owner.get("apiVersion")), str(owner.get("kind")))

@@ -72,7 +72,7 @@ class UserCredentialSource(CredentialSource, Protocol):
     """A source that also knows where its user works."""
 
     def find_namespace(self) -> str:
-        """Return the namespace of commands that name none; "" without one. Blocks."""
+        """Return the default namespace for commands, or "". Blocks."""
 
 
 def is_stale(credentials: Credentials) -> bool:
@@ -172,7 +172,7 @@ class KubeconfigSource:
             raise NoCredentials(f"cannot read credentials from {', '.join(paths)}: {error}") from error
 
     def find_namespace(self) -> str:
-        """Return the namespace of the context, "" without one or if it cannot be read: `load` says why."""
+        """Return the namespace of the context, or "" if it has none or cannot be read. `load` raises the reason."""
         paths = [str(Path(path).expanduser()) for path in self.paths]
         with contextlib.suppress(OSError, kubeconfig.InvalidKubeconfig):
             return kubeconfig.find_context([path for path in paths if Path(path).is_file()], self.context).namespace

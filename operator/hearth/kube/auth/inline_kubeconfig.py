@@ -163,7 +163,9 @@ def read(text: str) -> Mapping[str, Any]:
 
 
 def find_entry(config: Mapping[str, Any], sort: str, name: object, *, named_by: str) -> tuple[Mapping[str, Any], str]:
-    """Return the entry of a sort (`cluster`, `context`, `user`) with that name, and its place. Raises KubeconfigRefused."""
+    """Return the named entry of a section (`cluster`, `context`, `user`), and its location. Raises
+    KubeconfigRefused.
+    """
     entries = config.get(f"{sort}s")
     if not isinstance(entries, list) or not all(isinstance(each, dict) for each in entries):
         raise errors.KubeconfigRefused(f"{sort}s is not a list of maps; a kubeconfig needs it")
@@ -178,7 +180,7 @@ def find_entry(config: Mapping[str, Any], sort: str, name: object, *, named_by: 
 
 
 def find_unknown(found: Mapping[str, Any], known: frozenset[str], *, where: str) -> Iterator[str]:
-    """Yield a mistake for each field that is refused. An empty field has no effect."""
+    """Yield an error for each field that is rejected. An empty field has no effect."""
     for name in sorted(map(str, found)):
         if name not in known and found.get(name):
             place = f"{where}.{name}" if where else name
@@ -187,7 +189,7 @@ def find_unknown(found: Mapping[str, Any], known: frozenset[str], *, where: str)
 
 
 def find_wrong_server(cluster: Mapping[str, Any], at: str, *, allows_loopback: bool) -> Iterator[str]:
-    """Yield the mistakes of the server: anything but an HTTPS URL without credentials."""
+    """Yield errors for a server that is not an HTTPS URL without credentials."""
     name = cluster.get("tls-server-name")
     if name is not None and not (isinstance(name, str) and SERVER_NAME.fullmatch(name)):
         yield f"{at}.tls-server-name is not a DNS name; correct it"
@@ -220,7 +222,7 @@ def deny_host(host: str) -> str:
 
 
 def find_wrong_login(user: Mapping[str, Any], at: str) -> Iterator[str]:
-    """Yield the mistakes of the login: anything but a token, or a certificate with its key."""
+    """Yield errors for a login that is neither a token nor a certificate with its key."""
     token = user.get("token")
     if token is not None and not (isinstance(token, str) and token.isascii() and token.isprintable()):
         yield f"{at}.token contains characters that a header cannot hold; write it on one line, in quotes"

@@ -309,7 +309,7 @@ class ExternalCache:
         return watch.find(query) if watch is not None else ExternalView(excess=EXCESS)
 
     def on_kinds(self) -> None:
-        """Handle a change of the served kinds: try those again that were absent."""
+        """Handle a change of the served kinds: retry kinds that were not served."""
         for each in self._watches.values():
             each.watch.retry_now()
 

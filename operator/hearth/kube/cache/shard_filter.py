@@ -75,7 +75,9 @@ class ShardFilter:
         return is_remote(raw, is_instance=self._kind not in names.STACK_KINDS)
 
     def _has_same_place(self, raw: Object) -> bool:
-        """Return whether the objects of a Stack may be in the cluster of those that this process serves."""
+        """Return whether the objects of a Stack may be in the same cluster as the objects of the Stacks of this
+        process.
+        """
         other = Place.HERE if self._is_remote(raw) else Place.ELSEWHERE
         return self._share.place is not other
 

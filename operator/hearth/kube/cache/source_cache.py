@@ -185,7 +185,7 @@ class SourceCache:
         return newest.uid if newest is not None else ""
 
     def find_polled(self, stack_uid: str) -> list[ObjectRef]:
-        """Return a Stack's sources without a watch, whose changes are noticed late; in a stable order."""
+        """Return a Stack's sources without a watch, whose changes are detected with a delay, in a stable order."""
         if not any(shared.is_polling for shared in self._shared.values()):
             return []
         shared = self._sharing.intersection(self._read_by.get(stack_uid, ()))

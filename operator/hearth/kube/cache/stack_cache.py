@@ -124,7 +124,7 @@ class StackCache(WatchedCache[StackObject]):
         return self._store.records.keys()
 
     def find_instances(self) -> list[StackObject]:
-        """Return all instances of a StackDefinition, also those that other processes serve."""
+        """Return all instances of a StackDefinition, including instances that other processes serve."""
         return [*self._store.records.values(), *self._served_elsewhere.values()]
 
     def _take_other(self, uid: str, raw: Object | None) -> None:
@@ -337,7 +337,7 @@ def parse_instance(raw: Object, *, kind: Kind, forms: InstanceForms, known: Stac
 def put_into_form(stack: StackObject, form: InstanceForm, forms: InstanceForms) -> StackObject:
     """Return an instance with its spec in the form that a revision of its StackDefinition gives it.
 
-    forms: the newest of them says which account its objects are written as, so that a right can be taken back.
+    forms: the newest one determines the account that writes the instance's objects, so that rights can be revoked.
     """
     spec: Object = orjson.loads(stack.packed_stated)
     newest = forms.newest
@@ -375,7 +375,7 @@ def read_spec(raw: Object, *, kind: str) -> Object:
 
 
 class PackedSpec(NamedTuple):
-    """The JSON of the parts of a spec; those that it does not have are empty."""
+    """The JSON of the parts of a spec. Missing parts are empty."""
 
     settings: bytes
     template: bytes = b""

@@ -298,9 +298,9 @@ async def parse_answer(raw: bytes, *, method: str, target: str) -> Object:
 
 
 def is_too_large(raw: bytes, target: str) -> bool:
-    """Return whether parsing a response at once would hold up the event loop; its parts are then parsed in a thread.
+    """Return whether parsing a response at once would block the event loop; its parts are then parsed in a thread.
 
-    OpenAPI documents are the exception: they are not made of small parts, and only administrators write CRDs.
+    OpenAPI documents are the exception: they do not consist of small parts, and only administrators write CRDs.
     """
     return len(raw) > limits.WIRE_VALUES and not target.startswith(OPENAPI) and salvage.has_too_many_values(raw)
 

@@ -230,10 +230,10 @@ class Span:
 
 
 def has_too_many_values(raw: bytes, begin: int = 0, end: int | None = None) -> bool:
-    """Return whether parsing the bytes at once would hold up the process. Counts commas and brackets, including those
-    in texts.
+    """Return whether parsing the bytes at once would block the process.
 
-    Callers test the length first, so that nearly all bytes cost nothing.
+    Counts commas and brackets, including those in texts. Callers check the length first, so this costs nothing for
+    nearly all responses.
     """
     return count_values(raw, begin, len(raw) if end is None else end) > limits.WIRE_VALUES
 

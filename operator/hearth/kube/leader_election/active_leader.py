@@ -69,9 +69,9 @@ class ActiveLeader:
     _told: set[str] = field(default_factory=set)
 
     async def find(self) -> str:
-        """Return a description of the first active holder, or "" without one.
+        """Return a description of the first active holder, or "" if there is none.
 
-        Takes as long as a Lease whose holder died is valid. Without an answer, tries again.
+        Takes as long as a Lease of a dead holder is valid. Retries if the API server does not answer.
         """
         while True:
             try:
@@ -150,9 +150,9 @@ class Presence:
     """Looks since the Lease of another holder changed last."""
 
     async def hold(self) -> str:
-        """Hold the Lease; return a description of another process that does, as soon as it is seen to work.
+        """Hold the Lease. Returns a description of another active holder as soon as one is observed.
 
-        Returns "" if Leases cannot be read or written: other processes are not noticed then.
+        Returns "" if Leases cannot be read or written; other processes are then not detected.
         """
         labels = {
             LABEL_PRESENCE: "alone",
@@ -175,7 +175,7 @@ class Presence:
             raise
 
     async def _look(self, lease_client: LeaseClient) -> str:
-        """Renew the Lease, or take it if it is free; return who holds and renews it otherwise."""
+        """Renew the Lease, or take it if it is free; otherwise return its active holder."""
         try:
             found = await lease_client.find()
             if found is None or found.holder in ("", self.identity) or self._is_abandoned(found):

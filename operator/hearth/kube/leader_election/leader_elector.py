@@ -192,7 +192,7 @@ class LeaderElector:
     async def _yield_to_rival(self) -> bool:
         """Release the lease and pause if a process with another shard count has an overlapping shard.
 
-        Return whether there is such a process.
+        Returns whether that is the case.
         """
         found = await self._overlapping.find()
         if not found:

@@ -59,7 +59,7 @@ def parse_lease(raw: Object) -> Lease:
 
 
 def read_count(spec: Object, field: str) -> int:
-    """Return the whole number in this field, 0 without one, limited to the values that the API server accepts."""
+    """Return the integer in this field, limited to values that the API server accepts, or 0 if it is missing."""
     value = spec.get(field)
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
         return 0
@@ -170,10 +170,7 @@ class OverlappingLeases:
         """By name, the last observed version and the loop's time of its first observation."""
 
     async def find(self) -> str:
-        """Return the name of a Lease that is held, or may be; "" without one.
-
-        Raises `ApiStatusError` or `Unreachable`.
-        """
+        """Return the name of a Lease that is or may be held, or "". Raises `ApiStatusError` or `Unreachable`."""
         query = {"labelSelector": f"{LABEL_SHARD_GROUP}={self._group}"}
         page = await self._sender.send("list", LEASE, self._path, query=query)
         return next((raw["metadata"]["name"] for raw in page.get("items") or () if self._is_rival(raw)), "")

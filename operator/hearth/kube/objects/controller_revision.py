@@ -186,7 +186,7 @@ def make_tampered(name: str, fault: object) -> errors.TamperedRevision:
 
 
 def parse_definition(raw: Mapping[str, Any], parts: Sequence[Mapping[str, Any]] = ()) -> Object:
-    """Return the definition in a stored revision and its further objects. Raises TamperedRevision without one."""
+    """Return the definition in a stored revision and its further objects. Raises TamperedRevision if there is none."""
     data = raw.get("data") or {}
     try:
         if "compressed" in data:

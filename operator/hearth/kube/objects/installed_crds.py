@@ -62,9 +62,10 @@ async def check_source(source: CredentialSource) -> None:
 
 
 async def check(client: ApiClient) -> list[str]:
-    """Return the definitions that are not installed. Raises OutdatedCrds for one that is older than this program, and Unreachable.
+    """Return the definitions that are not installed. Raises OutdatedCrds if an installed one is older than this
+    program, and Unreachable.
 
-    One that is not installed is not old, and one that may not be read is not checked.
+    Definitions that the operator cannot read are not checked.
     """
     found, absent = [], []
     for wanted in load_own():

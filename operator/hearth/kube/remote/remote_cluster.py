@@ -219,7 +219,7 @@ class KubeRemoteCluster:
 
 
 async def read_identity(connection: WatchConnection) -> str:
-    """Return the UID of the namespace `kube-system`, which no other cluster has, or "" if it may not be read.
+    """Return the UID of the namespace `kube-system`, which is unique to a cluster, or "" if reading it is forbidden.
 
     Raises ApiStatusError or Unreachable if the server cannot answer now.
     """

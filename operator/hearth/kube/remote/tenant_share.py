@@ -156,7 +156,7 @@ class Lookups:
         """By tenant, host and port."""
 
     async def resolve(self, tenant: str, host: str, port: int) -> list[str]:
-        """Return the addresses of a host. Raises OSError if it has none, or if the tenant has too many look-ups."""
+        """Return the addresses of a host. Raises OSError if there are none, or if the tenant has too many lookups."""
         key = (tenant, host, port)
         running = self._running.get(key)
         if running is None:

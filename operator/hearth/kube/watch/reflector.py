@@ -207,7 +207,9 @@ class Reflector:
         return self._synced.is_set()
 
     def measure(self, *, objects: int) -> WatchStatus:
-        """Return the state of the watch at the current time of the running loop. objects: those that are kept."""
+        """Return the state of the watch at the current time of the running loop. objects: the number of stored
+        objects.
+        """
         now = asyncio.get_running_loop().time()
         return WatchStatus(
             kind=self.name,
@@ -552,7 +554,7 @@ async def verify(context: WatchContext, path: str, *, version: int, selector: Ma
 
 
 def read_version(page: Mapping[str, Any]) -> int | None:
-    """Return the version of a list; None without one."""
+    """Return the version of a list, or None if it has none."""
     try:
         return int(page["metadata"]["resourceVersion"])
     except (KeyError, TypeError, ValueError):

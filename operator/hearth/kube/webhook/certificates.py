@@ -96,7 +96,7 @@ def is_due(certificate: x509.Certificate, *, now: datetime, newest: x509.Certifi
 
 
 def find_expiration(certificates: CertificateSet) -> datetime | None:
-    """Return when the serving certificate expires; None without one."""
+    """Return when the serving certificate expires, or None if there is none."""
     try:
         return _load_all(certificates.certificate)[0].not_valid_after_utc
     except (ValueError, IndexError):
@@ -282,7 +282,7 @@ def is_issued_elsewhere(raw: Object, certificates: CertificateSet) -> bool:
 
 
 def parse_secret(raw: Object | None) -> CertificateSet:
-    """Return the certificates in a Secret; those that are not base64 count as missing."""
+    """Return the certificates in a Secret. Values that are not base64 count as missing."""
     data: Any = (raw or {}).get("data")
     known = data if isinstance(data, dict) else {}
     return CertificateSet(**{part: decode_value(known.get(key)) for part, key in FIELDS.items()})

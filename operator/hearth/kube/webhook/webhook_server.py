@@ -176,10 +176,10 @@ class GateConnection:
 
 
 class ConnectionGate:
-    """Accepts connections from `start` to `stop`, in one event loop, and hands each to a handler of its own.
+    """Accepts connections from `start` to `stop`, in one event loop, and passes each to its own handler.
 
-    A connection costs a file until its first byte arrives. When there are too many, those go first that have asked for no
-    review.
+    Until its first byte arrives, a connection costs only a file descriptor. When there are too many connections, those
+    without a review are closed first.
     """
 
     def __init__(
